@@ -1,0 +1,128 @@
+"""What is promised: a `Budget` to stay under, a `Bound` that brackets the truth, a `Certificate` that others can check."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from deniable.errors import DeniableError, InvalidBudget, InvalidCertificate, InvalidParameter
+from deniable.loss import Loss, Number, show
+from deniable.units import Unit
+
+NONE_KNOWN = "none known"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A limit: (ε, δ) that everything leaving a data set together must stay under.
+
+    >>> print(Budget(epsilon=3, delta=1e-6))
+    ε = 3 at δ = 1e-06
+    """
+
+    epsilon: Number
+    delta: Number = 0
+
+    def __post_init__(self) -> None:
+        for name, value, top in (("epsilon", self.epsilon, math.inf), ("delta", self.delta, 1)):
+            good = isinstance(value, int | float | Fraction) and not isinstance(value, bool)
+            if not (good and 0 <= value < top):
+                raise InvalidBudget(f"Expected {name}={value!r} of a budget in [0, {top:g}).".replace("inf", "∞"))
+            object.__setattr__(self, name, float(value) if isinstance(value, float) else value)
+
+    def __str__(self) -> str:
+        return f"ε = {show(self.epsilon)}" + (f" at δ = {show(self.delta)}" if self.delta else "")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`lower` ≤ the true value ≤ `upper`, both certified.
+
+    The truth is the worst case over all mechanisms with this loss. `method` names what gave `upper`; `attained` what gave
+    `lower`: "none known" means that `lower` is the trivial 0.
+    """
+
+    lower: float
+    upper: float
+    method: str
+    attained: str = NONE_KNOWN
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.lower <= self.upper:
+            raise ArithmeticError(f"A bracket must have 0 ≤ lower ≤ upper, got [{self.lower}, {self.upper}].")
+
+    @property
+    def gap(self) -> float:
+        """upper − lower; ∞ where no upper bound is known."""
+        return math.inf if math.isinf(self.upper) else self.upper - self.lower
+
+    def __contains__(self, value: float) -> bool:
+        return self.lower <= value <= self.upper
+
+    def __str__(self) -> str:
+        return f"[{self.lower:.6g}, {self.upper:.6g}] ({self.method})"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A claim that anybody can compute again: `deniable verify certificate.json`.
+
+    No field depends on data. `bound` brackets ε at `delta` for `loss` as seen by `unit`; `assumptions` are the sentences the
+    claim rests on; `head` is the ledger's head at the time, if the release came from one.
+    """
+
+    loss: Loss
+    unit: Unit
+    delta: float
+    bound: Bound
+    assumptions: tuple[str, ...]
+    version: str
+    head: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        bound = {"lower": self.bound.lower, "upper": self.bound.upper if math.isfinite(self.bound.upper) else "inf"}
+        return {
+            "certificate": 1,
+            "loss": self.loss.to_dict(),
+            "unit": self.unit.to_dict(),
+            "delta": self.delta,
+            "epsilon": bound | {"method": self.bound.method, "attained": self.bound.attained},
+            "assumptions": list(self.assumptions),
+            "version": self.version,
+            "head": self.head,
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """Read a certificate; its numbers are not believed until `accounting.verify` has computed them again."""
+        try:
+            value = json.loads(text)
+            if not isinstance(value, Mapping) or value.get("certificate") != 1:
+                raise InvalidCertificate('This is no certificate of version 1: it lacks "certificate": 1.')
+            bound = value["epsilon"]
+            return cls(
+                loss=Loss.from_dict(value["loss"]),
+                unit=Unit.from_dict(value["unit"]),
+                delta=_share(value["delta"]),
+                bound=Bound(float(bound["lower"]), float(bound["upper"]), str(bound["method"]), str(bound["attained"])),
+                assumptions=tuple(map(str, value["assumptions"])),
+                version=str(value["version"]),
+                head=None if value["head"] is None else str(value["head"]),
+            )
+        except InvalidCertificate:
+            raise
+        except (DeniableError, ArithmeticError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise InvalidCertificate(f"This certificate cannot be read: {type(error).__name__}: {error}") from None
+
+
+def _share(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise InvalidParameter(f"Expected delta={value!r} in [0, 1).")
+    return float(value)

@@ -1,0 +1,575 @@
+"""What a run may reveal, as an immutable tree that any accountant can read.
+
+A `Loss` is a value: it is known before data is seen, it is stable as JSON, and its meaning never changes once released;
+a new meaning is a new node. Leaves say which noise was used, combinators say how runs are put together:
+
+    leaf          Pure  Approximate  Zcdp  BoundedRange  ResponseNoise
+                  LaplaceNoise  GaussianNoise  DiscreteLaplaceNoise  DiscreteGaussianNoise
+    combinator    Sampled  Repeated  Composed  Parallel  Grouped  Shuffled  Selected
+
+>>> step = GaussianNoise(4).sampled(0.01)
+>>> print(step * 10_000)
+10,000 × (Gaussian noise of 4 × the sensitivity, on a Poisson sample of rate 0.01)
+>>> Loss.from_json(step.to_json()) == step
+True
+
+Numbers are `int`, `float` or `Fraction`. **A float means the decimal it prints**: 0.1 is one tenth, so thirty times 0.1 is
+exactly 3 in every sum that the ledger makes. `exact` gives that meaning.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from numbers import Integral, Rational, Real
+from typing import Any, ClassVar, Self, TypeAlias
+
+from deniable.errors import InvalidLoss
+from deniable.units import Unit
+
+Number: TypeAlias = int | float | Fraction
+
+
+def exact(x: Number) -> Fraction:
+    """The rational number that `x` means: a float is the decimal that it prints.
+
+    >>> exact(0.1), exact(1e-6), exact(Fraction(10, 3))
+    (Fraction(1, 10), Fraction(1, 1000000), Fraction(10, 3))
+    """
+    return Fraction(repr(float(x))) if isinstance(x, float) else Fraction(x)
+
+
+class Scheme(StrEnum):
+    """How a sample is drawn from the data before a mechanism sees it."""
+
+    POISSON = "poisson"
+    """Each record enters by its own coin of probability `rate`."""
+    WITHOUT_REPLACEMENT = "without replacement"
+    """A uniform subset of fixed size; `rate` is its share of the data."""
+    SHUFFLED = "shuffled"
+    """Fixed batches of a shuffled pass. Not Poisson, and never accounted as if it were."""
+
+
+POISSON = Scheme.POISSON
+WITHOUT_REPLACEMENT = Scheme.WITHOUT_REPLACEMENT
+SHUFFLED = Scheme.SHUFFLED
+
+
+class Node:
+    """A frozen dataclass with a stable JSON form: `{"node": "Pure", "epsilon": 0.1}`, every field, in order."""
+
+    kinds: ClassVar[dict[str, type[Node]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Node.kinds[cls.__name__] = cls
+
+    def to_dict(self) -> dict[str, Any]:
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {"node": type(self).__name__} | {f.name: _encode(getattr(self, f.name)) for f in fields}
+
+    def to_json(self) -> str:
+        """The canonical text: the same loss always gives the same bytes."""
+        return json.dumps(self.to_dict(), separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, value: object) -> Self:
+        node = _decode(value)
+        if not isinstance(node, cls):
+            raise InvalidLoss(f"Expected a {cls.__name__} in JSON, got {type(node).__name__}.")
+        return node
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote. Anything else is refused with the reason."""
+        try:
+            return cls.from_dict(json.loads(text, parse_constant=_no_constant))
+        except json.JSONDecodeError as error:
+            raise InvalidLoss(f"Expected the JSON of a loss, but the text is not JSON: {error}.") from None
+        except RecursionError:
+            raise InvalidLoss("The JSON of this loss is nested too deeply to be read.") from None
+
+
+class Loss(Node):
+    """The root of the tree. `a + b`, `a * k`, `a.sampled(rate)` and `a.grouped(k)` build combinators."""
+
+    def __add__(self, other: Loss) -> Composed:
+        if not isinstance(other, Loss):
+            return NotImplemented
+        return Composed(_parts(self) + _parts(other))
+
+    def __mul__(self, times: int) -> Loss:
+        return self if times == 1 and type(times) is int else Repeated(times, self)
+
+    __rmul__ = __mul__
+
+    def sampled(self, rate: Number, scheme: Scheme = POISSON, *, replace: bool = False) -> Sampled:
+        return Sampled(rate, self, scheme, replace)
+
+    def grouped(self, size: int) -> Grouped:
+        return Grouped(size, self)
+
+
+def _parts(loss: Loss) -> tuple[Loss, ...]:
+    return loss.parts if isinstance(loss, Composed) else (loss,)
+
+
+# ------------------------------------------------------------------------------------------------ leaves
+
+
+@dataclass(frozen=True)
+class Pure(Loss):
+    """ε-differential privacy, nothing more known (Dwork, McSherry, Nissim, Smith 2006). Worst case: randomized response."""
+
+    epsilon: Number
+
+    def __post_init__(self) -> None:
+        _number(self, "epsilon", at_least=0)
+
+    def __str__(self) -> str:
+        return f"ε = {show(self.epsilon)}"
+
+
+@dataclass(frozen=True)
+class Approximate(Loss):
+    """(ε, δ)-differential privacy, nothing more known."""
+
+    epsilon: Number
+    delta: Number
+
+    def __post_init__(self) -> None:
+        _number(self, "epsilon", at_least=0)
+        _number(self, "delta", at_least=0, at_most=1)
+
+    def __str__(self) -> str:
+        return f"ε = {show(self.epsilon)} at δ = {show(self.delta)}"
+
+
+@dataclass(frozen=True)
+class Zcdp(Loss):
+    """ρ-zCDP: Rényi divergence at most ρ·α at every order α > 1 (Bun, Steinke 2016)."""
+
+    rho: Number
+
+    def __post_init__(self) -> None:
+        _number(self, "rho", at_least=0)
+
+    def __str__(self) -> str:
+        return f"ρ = {show(self.rho)} (zCDP)"
+
+
+@dataclass(frozen=True)
+class BoundedRange(Loss):
+    """The log-likelihood ratios of two neighbours span at most ε (exponential mechanism: Durfee, Rogers 2019)."""
+
+    epsilon: Number
+
+    def __post_init__(self) -> None:
+        _number(self, "epsilon", at_least=0)
+
+    def __str__(self) -> str:
+        return f"a choice of range ε = {show(self.epsilon)}"
+
+
+@dataclass(frozen=True)
+class ResponseNoise(Loss):
+    """Randomized response among `options` answers: the truth with probability `truth`, else another one at random.
+
+    Guarantee: ε = ln(truth·(options − 1)/(1 − truth)), attained. Reference: Warner 1965; k-ary: Kairouz et al. 2014.
+    """
+
+    truth: Number
+    options: int = 2
+
+    def __post_init__(self) -> None:
+        _integer(self, "options", at_least=2)
+        _number(self, "truth", above=0, below=1)
+        if exact(self.truth) * self.options < 1:
+            raise InvalidLoss(
+                f"Expected truth={show(self.truth)} in [1/{self.options}, 1): below it lies are likelier."
+            )
+
+    def __str__(self) -> str:
+        return f"the truth among {self.options} answers with probability {show(self.truth)}"
+
+
+@dataclass(frozen=True)
+class LaplaceNoise(Loss):
+    """Continuous Laplace noise of scale `multiplier` × the L1 sensitivity. Never stated for integer noise."""
+
+    multiplier: Number
+
+    def __post_init__(self) -> None:
+        _number(self, "multiplier", above=0)
+
+    def __str__(self) -> str:
+        return f"Laplace noise of {show(self.multiplier)} × the sensitivity"
+
+
+@dataclass(frozen=True)
+class GaussianNoise(Loss):
+    """Continuous Gaussian noise of deviation `multiplier` × the L2 sensitivity. Never stated for integer noise."""
+
+    multiplier: Number
+
+    def __post_init__(self) -> None:
+        _number(self, "multiplier", above=0)
+
+    def __str__(self) -> str:
+        return f"Gaussian noise of {show(self.multiplier)} × the sensitivity"
+
+
+@dataclass(frozen=True)
+class DiscreteLaplaceNoise(Loss):
+    """Integer Laplace noise, P(x) ∝ exp(−|x|/scale), on integer vectors of L1 sensitivity `sensitivity` (grid units).
+
+    Its profile is *larger* than that of continuous noise of the same ratio: at sensitivity 1 it is randomized response.
+    """
+
+    scale: Number
+    sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        _number(self, "scale", above=0)
+        _integer(self, "sensitivity", at_least=1)
+
+    def __str__(self) -> str:
+        return f"integer Laplace noise of scale {show(self.scale)} on sensitivity {show(self.sensitivity)}"
+
+
+@dataclass(frozen=True)
+class DiscreteGaussianNoise(Loss):
+    """Integer Gaussian noise, P(x) ∝ exp(−x²/2σ²), on integer vectors of L2 sensitivity `sensitivity` (grid units).
+
+    `dimension` is the number of coordinates, None if it is not stated; one coordinate has a tighter numerical bound.
+    Reference: Canonne, Kamath, Steinke 2020.
+    """
+
+    sigma: Number
+    sensitivity: Number = 1
+    dimension: int | None = None
+
+    def __post_init__(self) -> None:
+        _number(self, "sigma", above=0)
+        _number(self, "sensitivity", above=0)
+        if self.dimension is not None:
+            _integer(self, "dimension", at_least=1)
+
+    def __str__(self) -> str:
+        return f"integer Gaussian noise of σ = {show(self.sigma)} on sensitivity {show(self.sensitivity)}"
+
+
+# ------------------------------------------------------------------------------------------------ combinators
+
+
+@dataclass(frozen=True)
+class Sampled(Loss):
+    """`of`, run on a random sample of the data that nobody sees.
+
+    Releases that share one sample are `Sampled(rate, Composed(…))`; `Composed((Sampled, Sampled))` are independent samples.
+    `replace` is the neighbour relation: False adds or removes one unit, True replaces one. What `of` is stated for:
+
+    - Poisson: adding or removing one unit's record in the sample, whatever `replace` says (a replaced record is taken out
+      by its coin, the new one comes in by the same);
+    - without replacement: replacing one record of the sample (its size is fixed).
+    """
+
+    rate: Number
+    of: Loss
+    scheme: Scheme = POISSON
+    replace: bool = False
+
+    def __post_init__(self) -> None:
+        _number(self, "rate", above=0, at_most=1)
+        _loss(self, "of")
+        if not isinstance(self.scheme, Scheme):
+            raise InvalidLoss(f"Expected scheme={self.scheme!r} to be one of {', '.join(Scheme)}.")
+        _boolean(self, "replace")
+
+    def __str__(self) -> str:
+        kind = {"poisson": "a Poisson sample", "without replacement": "a fixed-size sample"}
+        one = ", one record replaced" if self.replace else ""
+        return f"{self.of}, on {kind.get(self.scheme, 'shuffled batches')} of rate {show(self.rate)}{one}"
+
+
+@dataclass(frozen=True)
+class Repeated(Loss):
+    """`of`, `times` times over the same data, each run free to depend on the earlier answers."""
+
+    times: int
+    of: Loss
+
+    def __post_init__(self) -> None:
+        _integer(self, "times", at_least=1)
+        _loss(self, "of")
+
+    def __str__(self) -> str:
+        return f"{show(self.times)} × ({self.of})"
+
+
+@dataclass(frozen=True)
+class Composed(Loss):
+    """All of `parts` over the same data, each free to depend on the earlier answers. Empty: nothing was revealed."""
+
+    parts: tuple[Loss, ...]
+
+    def __post_init__(self) -> None:
+        _losses(self, "parts")
+
+    def __str__(self) -> str:
+        return " + ".join(f"({p})" for p in self.parts) or "nothing"
+
+
+@dataclass(frozen=True)
+class Parallel(Loss):
+    """`parts` on disjoint parts of the data, **each unit's rows all in one part**; stated for adding or removing one unit.
+
+    Adding or removing a unit touches one part. `replace=True` replaces a unit: it may leave one part and enter another, so
+    two parts are touched (or one part twice). A region is no partition of people: `Parallel.split` checks.
+    """
+
+    parts: tuple[Loss, ...]
+    replace: bool = False
+
+    def __post_init__(self) -> None:
+        _losses(self, "parts")
+        if not self.parts:
+            raise InvalidLoss("Expected at least one part in Parallel(parts=()).")
+        _boolean(self, "replace")
+
+    @classmethod
+    def split(cls, parts: tuple[Loss, ...], *, by: str, unit: Unit) -> Parallel:
+        """Parts made by the values of column `by`, valid only if all rows of a unit share that value.
+
+        >>> Parallel.split((Pure(1), Pure(2)), by="region", unit=Unit.column("patient_id"))
+        Traceback (most recent call last):
+            ...
+        deniable.errors.InvalidLoss: Rows of one patient_id may lie in several values of "region", so these parts add up...
+        """
+        if not unit.falls_in_one_part(by):
+            raise InvalidLoss(
+                f'Rows of one {unit.column_name} may lie in several values of "{by}", so these parts add up: '
+                f'use Composed, split by "{unit.column_name}", or bound the unit to max_rows=1.'
+            )
+        return cls(parts, unit.replace)
+
+    def __str__(self) -> str:
+        touched = "the two largest" if self.replace else "the largest"
+        return f"{touched} of ({', '.join(str(p) for p in self.parts)}), on disjoint parts"
+
+
+@dataclass(frozen=True)
+class Grouped(Loss):
+    """`of`, for a group of `size` units that change together."""
+
+    size: int
+    of: Loss
+
+    def __post_init__(self) -> None:
+        _integer(self, "size", at_least=1)
+        _loss(self, "of")
+
+    def __str__(self) -> str:
+        return f"({self.of}) for a group of {show(self.size)}"
+
+
+@dataclass(frozen=True)
+class Shuffled(Loss):
+    """One local report `of` from each of at least `reports` people, seen only after a shuffler mixed them.
+
+    Reference: Feldman, McMillan, Talwar 2021 and 2023. `of` must be a pure local loss (`Pure`, `ResponseNoise`); the unit of
+    the result is one person whose value is replaced.
+    """
+
+    reports: int
+    of: Loss
+
+    def __post_init__(self) -> None:
+        _integer(self, "reports", at_least=1)
+        _loss(self, "of")
+
+    def __str__(self) -> str:
+        return f"({self.of}) shuffled among {show(self.reports)} reports"
+
+
+@dataclass(frozen=True)
+class PoissonRuns(Node):
+    """The number of runs is Poisson of this mean (none at all with probability e^−mean)."""
+
+    mean: Number
+
+    def __post_init__(self) -> None:
+        _number(self, "mean", above=0)
+
+    def __str__(self) -> str:
+        return f"Poisson({show(self.mean)}) runs"
+
+
+@dataclass(frozen=True)
+class NegativeBinomialRuns(Node):
+    """Truncated negative binomial: η = 1 is geometric, η = 0 logarithmic (Papernot, Steinke 2022, Definition 1)."""
+
+    eta: Number
+    gamma: Number
+
+    def __post_init__(self) -> None:
+        _number(self, "eta", above=-1)
+        _number(self, "gamma", above=0, below=1)
+
+    def __str__(self) -> str:
+        return f"negative binomial(η = {show(self.eta)}, γ = {show(self.gamma)}) runs"
+
+
+@dataclass(frozen=True)
+class Selected(Loss):
+    """The best of a random number of runs of `of`, whose own output includes the score; only the best one is shown.
+
+    Reference: Papernot, Steinke 2022, Theorems 2 and 6. A fixed number of runs is not covered and costs far more.
+    """
+
+    of: Loss
+    runs: PoissonRuns | NegativeBinomialRuns
+
+    def __post_init__(self) -> None:
+        _loss(self, "of")
+        if not isinstance(self.runs, PoissonRuns | NegativeBinomialRuns):
+            raise InvalidLoss(f"Expected runs={self.runs!r} to be PoissonRuns or NegativeBinomialRuns.")
+
+    def __str__(self) -> str:
+        return f"the best of {self.runs} of ({self.of})"
+
+
+# ------------------------------------------------------------------------------------------------ fields
+
+
+def show(x: Number) -> str:
+    """A number as people write it.
+
+    >>> show(10_000), show(0.01), show(Fraction(10, 3)), show(1e-6)
+    ('10,000', '0.01', '10/3', '1e-06')
+    """
+    return f"{x:,}" if isinstance(x, int) else str(x) if isinstance(x, Fraction) else f"{x:g}"
+
+
+def _number(
+    node: Node,
+    name: str,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> None:
+    """Check a field and store it as int, float or Fraction (numpy scalars and whole Fractions become plain)."""
+    value = getattr(node, name)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidLoss(f"Expected {name}={value!r} of {type(node).__name__} to be a number.")
+    plain: Number
+    if isinstance(value, Integral):
+        plain = int(value)
+    elif isinstance(value, Rational):
+        plain = Fraction(int(value.numerator), int(value.denominator))
+        plain = int(plain) if plain.denominator == 1 else plain
+    else:
+        plain = float(value)
+    low, high = (
+        ("(", above) if above is not None else ("[", at_least),
+        (below, ")") if below is not None else (at_most, "]"),
+    )
+    inside = (
+        (isinstance(plain, int | Fraction) or math.isfinite(plain))
+        and (above is None or plain > above)
+        and (at_least is None or plain >= at_least)
+        and (below is None or plain < below)
+        and (at_most is None or plain <= at_most)
+    )
+    if not inside:
+        left = f"{low[0]}{low[1]:g}" if low[1] is not None else "(−∞"
+        right = f"{high[0]:g}{high[1]}" if high[0] is not None else "∞)"
+        raise InvalidLoss(f"Expected {name}={value} of {type(node).__name__} in {left}, {right}.")
+    object.__setattr__(node, name, plain)
+
+
+def _integer(node: Node, name: str, *, at_least: int) -> None:
+    value = getattr(node, name)
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InvalidLoss(f"Expected {name}={value!r} of {type(node).__name__} to be a whole number.")
+    if value < at_least:
+        raise InvalidLoss(f"Expected {name}={value} of {type(node).__name__} to be at least {at_least}.")
+    object.__setattr__(node, name, int(value))
+
+
+def _boolean(node: Node, name: str) -> None:
+    if not isinstance(getattr(node, name), bool):
+        raise InvalidLoss(f"Expected {name}={getattr(node, name)!r} of {type(node).__name__} to be True or False.")
+
+
+def _loss(node: Node, name: str) -> None:
+    if not isinstance(getattr(node, name), Loss):
+        raise InvalidLoss(f"Expected {name}={getattr(node, name)!r} of {type(node).__name__} to be a Loss.")
+
+
+def _losses(node: Node, name: str) -> None:
+    value = getattr(node, name)
+    if not isinstance(value, tuple | list) or not all(isinstance(p, Loss) for p in value):
+        raise InvalidLoss(f"Expected {name}={value!r} of {type(node).__name__} to be a tuple of losses.")
+    object.__setattr__(node, name, tuple(value))
+
+
+# ------------------------------------------------------------------------------------------------ JSON
+
+
+def _encode(value: object) -> Any:
+    match value:
+        case Node():
+            return value.to_dict()
+        case tuple():
+            return [_encode(v) for v in value]
+        case Fraction():
+            return f"{value.numerator}/{value.denominator}"
+        case _:
+            return value
+
+
+def _decode(value: object) -> Node:
+    if not isinstance(value, Mapping):
+        raise InvalidLoss(f'Expected a JSON object with a "node", got {type(value).__name__}.')
+    kind = Node.kinds.get(str(value.get("node")))
+    if kind is None or kind is Loss:
+        raise InvalidLoss(f"Unknown loss node {value.get('node')!r}.")
+    fields = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    given = set(value) - {"node"}
+    if given != fields:
+        raise InvalidLoss(f"Expected the fields {sorted(fields)} of {kind.__name__}, got {sorted(map(str, given))}.")
+    return kind(**{name: _decode_field(name, value[name]) for name in fields})
+
+
+def _decode_field(name: str, value: object) -> object:
+    match value:
+        case dict():
+            return _decode(value)
+        case list():
+            return tuple(_decode(v) for v in value)
+        case str() if name == "scheme":
+            if value not in list(Scheme):
+                raise InvalidLoss(f"Expected scheme={value!r} to be one of {', '.join(Scheme)}.")
+            return Scheme(value)
+        case str():
+            return _fraction(name, value)
+        case _:
+            return value
+
+
+def _fraction(name: str, text: str) -> Fraction:
+    top, _, bottom = text.partition("/")
+    if not (top.lstrip("-").isdecimal() and bottom.isdecimal() and int(bottom)):
+        raise InvalidLoss(f"Expected {name}={text!r} to be a number or a fraction like 10/3.")
+    return Fraction(int(top), int(bottom))
+
+
+def _no_constant(text: str) -> float:
+    raise InvalidLoss(f"Expected finite numbers in the JSON of a loss, got {text}.")

@@ -1,0 +1,137 @@
+"""Who is protected: the unit of privacy, and the relation that makes two data sets neighbours.
+
+>>> print(Unit.row())
+one row, added or removed
+>>> print(Unit.column("patient_id", max_rows=4))
+all rows of one patient_id (at most 4 count), added or removed
+>>> Unit.row() == Unit.row(replace=True)
+False
+
+Losses stated for different units never mix in one account.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+from deniable.errors import InvalidParameter
+
+
+class Kind(StrEnum):
+    """What one unit is."""
+
+    ROW = "row"
+    COLUMN = "column"
+    VALUE = "value"
+    CLIENT = "client"
+    BALL = "ball"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Who is protected. Made by `row`, `column`, `value`, `client` or `ball`, and compared by value."""
+
+    kind: Kind
+    replace: bool = False
+    column_name: str | None = None
+    max_rows: int | None = None
+    p: float | None = None
+    radius: float | None = None
+
+    @classmethod
+    def row(cls, *, replace: bool = False) -> Unit:
+        """One row of a table, added or removed (or replaced by another)."""
+        return cls(Kind.ROW, bool(replace))
+
+    @classmethod
+    def column(cls, name: str, *, max_rows: int | None = None, replace: bool = False) -> Unit:
+        """All rows that share a value of column `name`; at most `max_rows` of them count in an answer."""
+        if not isinstance(name, str) or not name:
+            raise InvalidParameter(f"Expected the name of a column, got {name!r}.")
+        if max_rows is not None and (isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1):
+            raise InvalidParameter(f"Expected max_rows={max_rows!r} to be a whole number of at least 1.")
+        return cls(Kind.COLUMN, bool(replace), name, max_rows)
+
+    @classmethod
+    def value(cls) -> Unit:
+        """The value behind one local report, replaced by any other."""
+        return cls(Kind.VALUE, replace=True)
+
+    @classmethod
+    def client(cls, *, replace: bool = False) -> Unit:
+        """Everything one client of a federation holds."""
+        return cls(Kind.CLIENT, bool(replace))
+
+    @classmethod
+    def ball(cls, p: float, radius: float) -> Unit:
+        """Inputs that lie within `radius` of one another in the ℓp norm (randomized smoothing)."""
+        p, radius = float(p), float(radius)
+        if not p >= 1:
+            raise InvalidParameter(f"Expected p={p:g} of a norm in [1, ∞].")
+        if not (radius > 0 and math.isfinite(radius)):
+            raise InvalidParameter(f"Expected radius={radius:g} in (0, ∞).")
+        return cls(Kind.BALL, replace=True, p=p, radius=radius)
+
+    def falls_in_one_part(self, by: str) -> bool:
+        """Whether splitting the table by column `by` keeps all counted rows of each unit in one part."""
+        return self.kind is not Kind.COLUMN or by == self.column_name or self.max_rows == 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Only what is set, so that a later kind of unit does not change the JSON of an earlier one."""
+        given = {k: v for k, v in asdict(self).items() if v is not None}
+        return given | {"p": "inf"} if self.p == math.inf else given
+
+    @classmethod
+    def from_dict(cls, value: object) -> Unit:
+        names = {f.name for f in fields(cls)}
+        if not isinstance(value, dict) or not set(value) <= names or value.get("kind") not in list(Kind):
+            raise InvalidParameter(f"Expected the JSON of a unit with a kind among {', '.join(Kind)}.")
+        v, replace = dict(value), value.get("replace", False)
+        if not isinstance(replace, bool):
+            raise InvalidParameter(f"Expected replace={replace!r} to be true or false.")
+        match v.pop("kind"):
+            case Kind.ROW:
+                unit = cls.row(replace=replace)
+            case Kind.COLUMN:
+                unit = cls.column(v.get("column_name", ""), max_rows=v.get("max_rows"), replace=replace)
+            case Kind.VALUE:
+                unit = cls.value()
+            case Kind.CLIENT:
+                unit = cls.client(replace=replace)
+            case _:
+                unit = cls.ball(float(v.get("p", math.nan)), float(v.get("radius", math.nan)))
+        if unit.to_dict() != value:
+            raise InvalidParameter(
+                f"Expected a unit that means what it says; {json.dumps(value)} has fields without meaning."
+            )
+        return unit
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Unit:
+        try:
+            return cls.from_dict(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise InvalidParameter(f"Expected the JSON of a unit, but the text is not JSON: {error}.") from None
+
+    def __str__(self) -> str:
+        change = "replaced by another" if self.replace else "added or removed"
+        match self.kind:
+            case Kind.ROW:
+                return f"one row, {change}"
+            case Kind.COLUMN:
+                bound = f" (at most {self.max_rows} count)" if self.max_rows else ""
+                return f"all rows of one {self.column_name}{bound}, {change}"
+            case Kind.VALUE:
+                return "the value behind one report, replaced by any other"
+            case Kind.CLIENT:
+                return f"one client, {change}"
+            case Kind.BALL:
+                norm = "∞" if self.p == math.inf else f"{self.p:g}"
+                return f"an input moved by at most {self.radius:g} in the ℓ{norm} norm"
