@@ -71,3 +71,8 @@ def test_an_unbounded_certificate_is_still_json() -> None:
 def test_a_certificate_that_cannot_be_read_says_so(change: dict[str, object]) -> None:
     with pytest.raises(InvalidCertificate):
         Certificate.from_json(json.dumps(json.loads(CERTIFICATE.to_json()) | change))
+
+
+def test_a_bracket_is_printed_rounded_outward() -> None:
+    assert str(Bound(0.12345678, 0.98765432, "numerical")) == "[0.123456, 0.987655] (numerical)"
+    assert str(Bound(0, math.inf, "basic")) == "[0, ∞] (basic)"

@@ -1,0 +1,161 @@
+"""One meter for everything that leaves a private data set: exact noise, certified accounting, a ledger that holds its limit.
+
+>>> import deniable as dp
+>>> training = dp.GaussianNoise(4).sampled(0.01) * 10_000
+>>> print(dp.epsilon(training, delta=1e-5))
+[0.946..., 0.947...] (numerical)
+
+Public names load when they are first used (PEP 562), so that `import deniable` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from deniable._version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from deniable import accounting, ledger, mechanisms, randomness
+    from deniable.accounting import calibrate, certify, compare, delta, epsilon, tradeoff, verify
+    from deniable.errors import (
+        AccountFrozen,
+        BudgetExceeded,
+        DataError,
+        DeniableError,
+        InvalidBudget,
+        InvalidCertificate,
+        InvalidLoss,
+        InvalidParameter,
+        InvalidQuery,
+        LedgerError,
+        MissingExtra,
+        TamperedLedger,
+        Unaccountable,
+        UnitMismatch,
+    )
+    from deniable.guarantee import Bound, Budget, Certificate
+    from deniable.ledger import Account, Ledger
+    from deniable.loss import (
+        POISSON,
+        SHUFFLED,
+        WITHOUT_REPLACEMENT,
+        Approximate,
+        BoundedRange,
+        Composed,
+        DiscreteGaussianNoise,
+        DiscreteLaplaceNoise,
+        GaussianNoise,
+        Grouped,
+        LaplaceNoise,
+        Loss,
+        NegativeBinomialRuns,
+        Parallel,
+        PoissonRuns,
+        Pure,
+        Repeated,
+        ResponseNoise,
+        Sampled,
+        Scheme,
+        Selected,
+        Shuffled,
+        Zcdp,
+    )
+    from deniable.mechanism import Error, Interactive, Mechanism, Release, Sequentially
+    from deniable.randomness import SecureRandom, SeededRandom
+    from deniable.units import Unit
+
+__all__ = [
+    "POISSON",
+    "SHUFFLED",
+    "WITHOUT_REPLACEMENT",
+    "Account",
+    "AccountFrozen",
+    "Approximate",
+    "Bound",
+    "BoundedRange",
+    "Budget",
+    "BudgetExceeded",
+    "Certificate",
+    "Composed",
+    "DataError",
+    "DeniableError",
+    "DiscreteGaussianNoise",
+    "DiscreteLaplaceNoise",
+    "Error",
+    "GaussianNoise",
+    "Grouped",
+    "Interactive",
+    "InvalidBudget",
+    "InvalidCertificate",
+    "InvalidLoss",
+    "InvalidParameter",
+    "InvalidQuery",
+    "LaplaceNoise",
+    "Ledger",
+    "LedgerError",
+    "Loss",
+    "Mechanism",
+    "MissingExtra",
+    "NegativeBinomialRuns",
+    "Parallel",
+    "PoissonRuns",
+    "Pure",
+    "Release",
+    "Repeated",
+    "ResponseNoise",
+    "Sampled",
+    "Scheme",
+    "SecureRandom",
+    "SeededRandom",
+    "Selected",
+    "Sequentially",
+    "Shuffled",
+    "TamperedLedger",
+    "Unaccountable",
+    "Unit",
+    "UnitMismatch",
+    "Zcdp",
+    "__version__",
+    "accounting",
+    "calibrate",
+    "certify",
+    "compare",
+    "delta",
+    "epsilon",
+    "ledger",
+    "mechanisms",
+    "randomness",
+    "tradeoff",
+    "verify",
+]
+
+_PARTS = ("accounting", "ledger", "mechanisms", "randomness")
+_HOMES = {
+    "accounting": "calibrate certify compare delta epsilon tradeoff verify",
+    "errors": "AccountFrozen BudgetExceeded DataError DeniableError InvalidBudget InvalidCertificate InvalidLoss "
+    "InvalidParameter InvalidQuery LedgerError MissingExtra TamperedLedger Unaccountable UnitMismatch",
+    "guarantee": "Bound Budget Certificate",
+    "ledger": "Account Ledger",
+    "loss": "POISSON SHUFFLED WITHOUT_REPLACEMENT Approximate BoundedRange Composed DiscreteGaussianNoise "
+    "DiscreteLaplaceNoise GaussianNoise Grouped LaplaceNoise Loss NegativeBinomialRuns Parallel PoissonRuns Pure Repeated "
+    "ResponseNoise Sampled Scheme Selected Shuffled Zcdp",
+    "mechanism": "Error Interactive Mechanism Release Sequentially",
+    "randomness": "SecureRandom SeededRandom",
+    "units": "Unit",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    if name in _PARTS:
+        return importlib.import_module(f"deniable.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'deniable' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"deniable.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

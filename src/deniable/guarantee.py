@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -64,7 +65,12 @@ class Bound:
         return self.lower <= value <= self.upper
 
     def __str__(self) -> str:
-        return f"[{self.lower:.6g}, {self.upper:.6g}] ({self.method})"
+        return f"[{_digits(self.lower, ROUND_FLOOR)}, {_digits(self.upper, ROUND_CEILING)}] ({self.method})"
+
+
+def _digits(x: float, rounding: str) -> str:
+    """Six digits, rounded outward: a bound is never printed as less than it is."""
+    return f"{float(Context(prec=6, rounding=rounding).create_decimal(Decimal(x))):.6g}" if math.isfinite(x) else "∞"
 
 
 @dataclass(frozen=True)

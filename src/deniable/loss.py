@@ -97,6 +97,12 @@ class Node:
 class Loss(Node):
     """The root of the tree. `a + b`, `a * k`, `a.sampled(rate)` and `a.grouped(k)` build combinators."""
 
+    @property
+    def replaces(self) -> bool | None:
+        """The neighbour relation this loss is stated for: True if a unit is replaced, False if it is added or removed,
+        None if the tree does not say (a leaf holds for whatever relation its mechanism was made for)."""
+        return None
+
     def __add__(self, other: Loss) -> Composed:
         if not isinstance(other, Loss):
             return NotImplemented
@@ -289,6 +295,11 @@ class Sampled(Loss):
         if not isinstance(self.scheme, Scheme):
             raise InvalidLoss(f"Expected scheme={self.scheme!r} to be one of {', '.join(Scheme)}.")
         _boolean(self, "replace")
+        _stated_for(self, self.scheme is WITHOUT_REPLACEMENT, self.of)
+
+    @property
+    def replaces(self) -> bool:
+        return self.replace
 
     def __str__(self) -> str:
         kind = {"poisson": "a Poisson sample", "without replacement": "a fixed-size sample"}
@@ -307,6 +318,10 @@ class Repeated(Loss):
         _integer(self, "times", at_least=1)
         _loss(self, "of")
 
+    @property
+    def replaces(self) -> bool | None:
+        return self.of.replaces
+
     def __str__(self) -> str:
         return f"{show(self.times)} × ({self.of})"
 
@@ -319,6 +334,12 @@ class Composed(Loss):
 
     def __post_init__(self) -> None:
         _losses(self, "parts")
+        if self.replaces is not None:
+            _stated_for(self, self.replaces, *self.parts)
+
+    @property
+    def replaces(self) -> bool | None:
+        return next((part.replaces for part in self.parts if part.replaces is not None), None)
 
     def __str__(self) -> str:
         return " + ".join(f"({p})" for p in self.parts) or "nothing"
@@ -340,6 +361,11 @@ class Parallel(Loss):
         if not self.parts:
             raise InvalidLoss("Expected at least one part in Parallel(parts=()).")
         _boolean(self, "replace")
+        _stated_for(self, False, *self.parts)
+
+    @property
+    def replaces(self) -> bool:
+        return self.replace
 
     @classmethod
     def split(cls, parts: tuple[Loss, ...], *, by: str, unit: Unit) -> Parallel:
@@ -373,6 +399,10 @@ class Grouped(Loss):
         _integer(self, "size", at_least=1)
         _loss(self, "of")
 
+    @property
+    def replaces(self) -> bool | None:
+        return self.of.replaces
+
     def __str__(self) -> str:
         return f"({self.of}) for a group of {show(self.size)}"
 
@@ -391,6 +421,11 @@ class Shuffled(Loss):
     def __post_init__(self) -> None:
         _integer(self, "reports", at_least=1)
         _loss(self, "of")
+        _stated_for(self, True, self.of)
+
+    @property
+    def replaces(self) -> bool:
+        return True
 
     def __str__(self) -> str:
         return f"({self.of}) shuffled among {show(self.reports)} reports"
@@ -439,8 +474,20 @@ class Selected(Loss):
         if not isinstance(self.runs, PoissonRuns | NegativeBinomialRuns):
             raise InvalidLoss(f"Expected runs={self.runs!r} to be PoissonRuns or NegativeBinomialRuns.")
 
+    @property
+    def replaces(self) -> bool | None:
+        return self.of.replaces
+
     def __str__(self) -> str:
         return f"the best of {self.runs} of ({self.of})"
+
+
+def mismatch(loss: Loss, unit: Unit) -> str | None:
+    """Why `loss` says nothing about `unit`: it is stated for the other neighbour relation. None if it is not."""
+    if loss.replaces is None or loss.replaces is unit.replace:
+        return None
+    stated = "replaced" if loss.replaces else "added or removed"
+    return f"This loss is stated for a unit that is {stated}, so it says nothing about {unit}: {loss}."
 
 
 # ------------------------------------------------------------------------------------------------ fields
@@ -506,6 +553,16 @@ def _integer(node: Node, name: str, *, at_least: int) -> None:
 def _boolean(node: Node, name: str) -> None:
     if not isinstance(getattr(node, name), bool):
         raise InvalidLoss(f"Expected {name}={getattr(node, name)!r} of {type(node).__name__} to be True or False.")
+
+
+def _stated_for(node: Node, replace: bool, *parts: Loss) -> None:
+    """Neighbour relations never mix in one tree: a loss for added rows says nothing about replaced ones."""
+    for part in parts:
+        if part.replaces is not None and part.replaces is not replace:
+            want, got = ("replaced", "added or removed") if replace else ("added or removed", "replaced")
+            raise InvalidLoss(
+                f"{type(node).__name__} needs losses stated for a unit {want}, but ({part}) is for one {got}."
+            )
 
 
 def _loss(node: Node, name: str) -> None:

@@ -77,7 +77,7 @@ TREE = st.recursive(
     lambda inner: st.one_of(
         st.lists(inner, max_size=3).map(lambda parts: Composed(tuple(parts))),
         st.builds(Repeated, st.integers(1, 10**6), inner),
-        st.builds(Sampled, st.floats(1e-6, 1), inner, replace=st.booleans()),
+        st.builds(Sampled, st.floats(1e-6, 1), inner),
         st.builds(Grouped, st.integers(1, 9), inner),
         st.lists(inner, min_size=1, max_size=3).map(lambda parts: Parallel(tuple(parts))),
     ),
@@ -211,3 +211,20 @@ def test_nodes_print_as_what_they_mean() -> None:
     )
     assert str(Composed(())) == "nothing"
     assert json.loads(Composed(()).to_json()) == {"node": "Composed", "parts": []}
+
+
+def test_neighbour_relations_never_mix_in_one_tree() -> None:
+    added, replaced = GaussianNoise(1).sampled(0.1), GaussianNoise(1).sampled(0.1, replace=True)
+    assert (added.replaces, replaced.replaces, GaussianNoise(1).replaces) == (False, True, None)
+    assert (replaced * 3 + Pure(1)).grouped(2).replaces is True
+    assert Shuffled(9, Pure(1)).replaces is True
+    assert Parallel((added, Pure(1)), replace=True).replaces is True
+    for mix in (
+        lambda: added + replaced,
+        lambda: replaced.sampled(0.5),
+        lambda: added.sampled(0.5, WITHOUT_REPLACEMENT),
+        lambda: Parallel((replaced,)),
+        lambda: Shuffled(9, added),
+    ):
+        with pytest.raises(InvalidLoss, match="needs losses stated for a unit"):
+            mix()

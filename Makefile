@@ -1,0 +1,89 @@
+# Two commands do everything on a fresh machine with Python, git and make: `make demo` and `make test`.
+# A stamp in the environment remembers what is installed, so a second run installs nothing.
+
+PYTHON ?= python3
+VENV   := .venv
+BENCH  := .venv-bench
+PIP     = $(VENV)/bin/python -m pip install --quiet --constraint constraints.txt
+WORKERS ?= 2
+
+# Small matrices on few cores: threads inside numpy and torch cost more than they bring.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types docs bench soak clean
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+help:  ## say what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.core  ## install the core and take the tour: deniable demo
+	@$(VENV)/bin/deniable demo
+
+test: lint types  ## install what tests need; lint, types, doctests and all tests
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
+
+lint: $(VENV)/.test  ## ruff: lint and format
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: $(VENV)/.test  ## mypy, strict
+	$(VENV)/bin/mypy
+
+docs: $(VENV)/.docs  ## build the site into site/
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+
+bench: $(VENV)/.test  ## run every benchmark beside its peers; writes docs/benchmarks.md
+	@if grep -q '^[A-Za-z]' benchmarks/peers.txt; then $(MAKE) --no-print-directory $(BENCH)/.peers; fi
+	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(VENV)/bin/python $$file || exit 1; done
+
+soak: $(VENV)/.test  ## the long tests, with many more random examples
+	HYPOTHESIS_PROFILE=soak $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m ""
+
+clean:  ## remove environments, caches and what was built
+	rm -rf $(VENV) $(BENCH) site dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ------------------------------------------------------------------------------------------------ environments
+
+define NEW_VENV
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null || { \
+	  echo "Deniable needs Python 3.11 to 3.14, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | grep "^Python" || echo "not there"); say which to use with: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "'$(PYTHON)' comes without ensurepip, so no environment can be made; on Debian and Ubuntu install the package python$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv."; exit 1; }
+	$(PYTHON) -m venv $(1)
+	$(1)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+endef
+
+$(VENV)/.made:
+	$(call NEW_VENV,$(VENV))
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.made pyproject.toml
+	$(PIP) --editable .
+	@touch $@
+
+# PyTorch first and alone: what depends on it (opacus) then finds the pinned build in place.
+$(VENV)/.torch: $(VENV)/.made constraints.txt
+	$(PIP) torch
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.torch $(VENV)/.core pyproject.toml constraints.txt
+	$(PIP) --editable ".[plot]" --group lint --group test --group oracle
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.core pyproject.toml
+	$(PIP) --editable ".[plot]" --group docs
+	@touch $@
+
+# Peers that pin old versions of our dependencies live apart and are never among them.
+$(BENCH)/.made:
+	$(call NEW_VENV,$(BENCH))
+	@touch $@
+
+$(BENCH)/.peers: $(BENCH)/.made benchmarks/peers.txt
+	$(BENCH)/bin/python -m pip install --quiet --requirement benchmarks/peers.txt
+	@touch $@

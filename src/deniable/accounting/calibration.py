@@ -1,0 +1,159 @@
+"""Solve for the noise, the steps, the rate or any other number that just fits a budget.
+
+The answer is always safe: the ε of the loss built from it was computed and lies under the budget. It is also close: moving
+it by `relative` the wrong way would pass the budget's certified upper bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from deniable.accounting.choose import epsilon
+from deniable.errors import InvalidParameter
+from deniable.guarantee import Budget
+from deniable.loss import POISSON, GaussianNoise, Loss, Number, Scheme
+
+_FAR = 60.0
+"""ln of how far from the start a solution is looked for: e^±60."""
+
+
+def calibrate(
+    build: Callable[[float], Loss],
+    budget: Budget,
+    *,
+    increasing: bool = False,
+    start: float = 1.0,
+    relative: float = 1e-4,
+) -> float:
+    """The least x with ε(build(x)) within `budget`; with `increasing=True`, where ε grows with x, the largest.
+
+    >>> sigma = calibrate(lambda x: GaussianNoise(x), Budget(1, 1e-5))
+    >>> round(sigma, 2)
+    3.73
+    """
+    target = _target(budget)
+
+    def excess(v: float) -> float:
+        value = epsilon(build(math.exp(v)), float(budget.delta)).upper
+        return max(-_FAR, min(_FAR, math.log(max(value, 1e-300) / target)))
+
+    return math.exp(_solve(excess, math.log(start), 1.0 if increasing else -1.0, relative))
+
+
+def calibrate_noise(
+    epsilon: float,
+    delta: float,
+    *,
+    rate: Number = 1,
+    steps: int = 1,
+    scheme: Scheme = POISSON,
+    replace: bool = False,
+    noise: Callable[[float], Loss] = GaussianNoise,
+) -> float:
+    """The least noise multiplier for `steps` releases, each on a sample of `rate`, under (ε, δ).
+
+    >>> round(calibrate_noise(3, 1e-5, rate=0.01, steps=10_000), 2)
+    1.57
+    """
+    build = _training(noise, rate, scheme, replace)
+    # The central limit of the composition as a first guess: μ ≈ rate·√steps/σ, and ε at δ of a Gaussian of that μ.
+    mu = max(1e-3, epsilon / (2 * math.sqrt(2 * math.log(1.25 / delta)))) if delta else 1.0
+    start = max(0.3, float(rate) * math.sqrt(steps) / mu)
+    return calibrate(lambda x: build(x) * steps, Budget(epsilon, delta), start=start)
+
+
+def calibrate_rate(
+    epsilon: float,
+    delta: float,
+    *,
+    noise_multiplier: float,
+    steps: int = 1,
+    scheme: Scheme = POISSON,
+    replace: bool = False,
+) -> float:
+    """The largest sampling rate for `steps` releases with Gaussian noise under (ε, δ); 1 if no sampling is needed."""
+    noise, budget = GaussianNoise(noise_multiplier), Budget(epsilon, delta)
+
+    def build(rate: float) -> Loss:
+        return noise.sampled(min(1.0, rate), scheme, replace=replace) * steps
+
+    if _fits(build(1.0), budget):
+        return 1.0
+    return min(1.0, calibrate(build, budget, increasing=True, start=0.01))
+
+
+def calibrate_steps(
+    epsilon: float,
+    delta: float,
+    *,
+    noise_multiplier: float,
+    rate: Number = 1,
+    scheme: Scheme = POISSON,
+    replace: bool = False,
+) -> int:
+    """The largest number of releases with Gaussian noise, each on a sample of `rate`, under (ε, δ)."""
+    step = _training(GaussianNoise, rate, scheme, replace)(noise_multiplier)
+    budget = Budget(epsilon, delta)
+    if not _fits(step, budget):
+        raise InvalidParameter(f"Not even one step of ({step}) fits {budget}. Ask for more noise or a smaller rate.")
+    good, bad = 1, 2
+    while _fits(step * bad, budget):
+        good, bad = bad, 2 * bad
+        if bad > 2**60:
+            raise InvalidParameter(f"More than 2^60 steps of ({step}) fit {budget}: there is nothing to calibrate.")
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if _fits(step * middle, budget) else (good, middle)
+    return good
+
+
+def _training(noise: Callable[[float], Loss], rate: Number, scheme: Scheme, replace: bool) -> Callable[[float], Loss]:
+    """One release as a function of its noise; a rate of 1 without replacement of units is no sampling at all."""
+    if rate == 1 and not replace and scheme is POISSON:
+        return noise
+    return lambda x: noise(x).sampled(rate, scheme, replace=replace)
+
+
+def _fits(loss: Loss, budget: Budget) -> bool:
+    return epsilon(loss, float(budget.delta)).upper <= budget.epsilon
+
+
+def _target(budget: Budget) -> float:
+    if not budget.epsilon > 0:
+        raise InvalidParameter(f"Expected epsilon={budget.epsilon} in (0, ∞): no finite noise gives ε = 0.")
+    return float(budget.epsilon)
+
+
+def _solve(excess: Callable[[float], float], start: float, sign: float, relative: float) -> float:
+    """The v nearest the root of `excess` with excess(v) ≤ 0; excess·sign grows with v.
+
+    Secant steps inside a bracket, bisecting when they stall, aimed a little to the safe side so that both ends close in.
+    """
+    good, bad = _enclose(excess, start, sign)
+    for turn in range(200):
+        if abs(good[0] - bad[0]) <= relative:
+            break
+        slope = (good[1] - bad[1]) / (good[0] - bad[0])
+        guess = good[0] - good[1] / slope if turn % 3 < 2 else (good[0] + bad[0]) / 2
+        guess -= sign * 0.3 * relative
+        low, high = sorted((good[0], bad[0]))
+        guess = min(max(guess, low + 0.2 * relative), high - 0.2 * relative)
+        point = (guess, excess(guess))
+        good, bad = (point, bad) if point[1] <= 0 else (good, point)
+    return good[0]
+
+
+def _enclose(
+    excess: Callable[[float], float], start: float, sign: float
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """A point where the budget holds and one where it does not, from growing steps."""
+    here, step = (start, excess(start)), 0.2
+    while True:
+        v = here[0] - sign * step if here[1] > 0 else here[0] + sign * step
+        if abs(v - start) > _FAR:
+            raise InvalidParameter("No value within e^±60 of the start just fits this budget: is it a limit at all?")
+        there = (v, excess(v))
+        if (there[1] > 0) != (here[1] > 0):
+            return (there, here) if here[1] > 0 else (here, there)
+        here, step = there, 2 * step

@@ -1,0 +1,103 @@
+"""Certificates: a claim with all that is needed to compute it again, and the check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deniable._version import VERSION
+from deniable.accounting.choose import epsilon
+from deniable.errors import InvalidCertificate, UnitMismatch
+from deniable.guarantee import Bound, Certificate
+from deniable.loss import (
+    POISSON,
+    Composed,
+    DiscreteGaussianNoise,
+    DiscreteLaplaceNoise,
+    GaussianNoise,
+    Grouped,
+    LaplaceNoise,
+    Loss,
+    Parallel,
+    Repeated,
+    Sampled,
+    Selected,
+    Shuffled,
+    mismatch,
+)
+from deniable.units import Kind, Unit
+
+_ROUNDING = 1e-6
+"""Relative: two machines may differ in the last digits of a bracket that both have certified."""
+
+
+def certify(
+    loss: Loss, unit: Unit, delta: float, *, assumptions: tuple[str, ...] = (), head: str | None = None
+) -> Certificate:
+    """A certificate for `loss` at `delta`, with the sentences that its reader must grant."""
+    if wrong := mismatch(loss, unit):
+        raise UnitMismatch(wrong)
+    granted = (*dict.fromkeys((*_assumed(unit), *_rests_on(loss), *assumptions)),)
+    return Certificate(loss, unit, float(delta), epsilon(loss, delta), granted, VERSION, head)
+
+
+def verify(certificate: Certificate) -> Bound:
+    """Compute the claim again and return the bracket; `InvalidCertificate` says what does not hold."""
+    if wrong := mismatch(certificate.loss, certificate.unit):
+        raise InvalidCertificate(wrong)
+    claimed = certificate.bound
+    found = epsilon(certificate.loss, certificate.delta)
+    if claimed.upper < found.lower * (1 - _ROUNDING):
+        raise InvalidCertificate(
+            f"The certificate claims ε ≤ {claimed.upper:.6g} at δ = {certificate.delta:g}, but a mechanism with its loss "
+            f"reaches ε ≥ {found.lower:.6g}. Do not rely on it."
+        )
+    if claimed.upper < found.upper * (1 - _ROUNDING):
+        raise InvalidCertificate(
+            f"The certificate claims ε ≤ {claimed.upper:.6g} at δ = {certificate.delta:g}, which could not be confirmed: "
+            f"only ε ≤ {found.upper:.6g} is proved here."
+        )
+    if claimed.lower > found.upper * (1 + _ROUNDING):
+        raise InvalidCertificate(
+            f"The certificate claims that ε ≥ {claimed.lower:.6g} is reached, but its loss never passes {found.upper:.6g}."
+        )
+    missing = set(_assumed(certificate.unit)) | set(_rests_on(certificate.loss))
+    missing -= set(certificate.assumptions)
+    if missing:
+        raise InvalidCertificate(f"The certificate hides an assumption its claim rests on: {min(missing)}")
+    return found
+
+
+def _assumed(unit: Unit) -> Iterator[str]:
+    yield f"The unit of privacy is {unit}."
+    if unit.kind is Kind.COLUMN and unit.max_rows:
+        yield f"The mechanism itself counts at most {unit.max_rows} rows of each {unit.column_name}."
+
+
+def _rests_on(loss: Loss) -> Iterator[str]:
+    match loss:
+        case Sampled(_, of, scheme, _):
+            yield (
+                "Each record enters a sample by its own secret coin, drawn anew for each sample."
+                if scheme is POISSON
+                else "Each sample is a secret uniform subset of fixed size, drawn anew for each sample."
+            )
+            yield from _rests_on(of)
+        case Parallel(parts, _):
+            yield "All rows of one unit lie in one part."
+            for part in parts:
+                yield from _rests_on(part)
+        case Composed(parts):
+            for part in parts:
+                yield from _rests_on(part)
+        case Repeated(_, of) | Grouped(_, of):
+            yield from _rests_on(of)
+        case Shuffled(_, of):
+            yield "The shuffler is trusted, and that many people report honestly."
+            yield from _rests_on(of)
+        case Selected(of, _):
+            yield "The number of runs is drawn as stated and kept secret, and only the best run is shown."
+            yield from _rests_on(of)
+        case LaplaceNoise() | GaussianNoise():
+            yield "The noise is continuous as in the theorem; floating-point noise only comes near it."
+        case DiscreteLaplaceNoise() | DiscreteGaussianNoise():
+            yield "The integer noise is drawn exactly, from secret bits."

@@ -1,0 +1,171 @@
+"""What a loss costs: numbers that add exactly, whatever the order, on any machine.
+
+>>> from deniable.loss import Pure
+>>> (charge(Pure(0.1)) * 30).epsilon
+Fraction(3, 1)
+
+Each loss becomes a `Charge`: its ε and δ by basic composition as fractions, and its Rényi divergence at each tracked order as a
+whole number of 2⁻⁶⁰, rounded up. So the sum of a journal is the same bit for bit however often it is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from deniable.accounting import pure, renyi
+from deniable.accounting.choose import epsilon as best_epsilon
+from deniable.errors import Unaccountable
+from deniable.loss import Approximate, Composed, Loss, Number, Pure, Repeated
+
+Orders = tuple[float, ...]
+
+UNIT = 1 << 60
+"""A Rényi divergence of 1."""
+
+UNKNOWN = 1 << 120
+"""No finite divergence is known at this order: more than any curve admits, and still a number that adds up."""
+
+LONGEST = 10**60
+"""Fractions with a longer denominator are rounded up to a multiple of 1/LONGEST, so that a sum stays short."""
+
+_MARGIN = 1 + Fraction(1, 1 << 36)
+"""Far above the rounding of the Rényi formulas, far below what anybody would notice."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What a loss costs, or what many cost together.
+
+    `impure` counts the losses that have no ε of their own (Gaussian noise): with one of them in it, a sum of ε's says nothing.
+    `renyi` holds a divergence for each order, in units of 1/UNIT.
+    """
+
+    epsilon: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+    impure: int = 0
+    renyi: tuple[int, ...] = ()
+
+    def __add__(self, other: Charge) -> Charge:
+        return Charge(
+            _short(self.epsilon + other.epsilon),
+            _short(self.delta + other.delta),
+            self.impure + other.impure,
+            tuple(a + b for a, b in zip(self.renyi, other.renyi, strict=True)),
+        )
+
+    def __sub__(self, other: Charge) -> Charge:
+        """What stays when `other`, charged before, is given back. Never below the truth: rounding is upward."""
+        return Charge(
+            _short(self.epsilon - other.epsilon),
+            _short(self.delta - other.delta),
+            self.impure - other.impure,
+            tuple(a - b for a, b in zip(self.renyi, other.renyi, strict=True)),
+        )
+
+    def __mul__(self, times: int) -> Charge:
+        each = tuple(times * r for r in self.renyi)
+        return Charge(_short(times * self.epsilon), _short(times * self.delta), times * self.impure, each)
+
+    def within(self, other: Charge) -> bool:
+        """Whether no part of this charge is larger than in `other`."""
+        return all(a <= b for a, b in zip(self._numbers(), other._numbers(), strict=True))
+
+    def _numbers(self) -> tuple[Fraction | int, ...]:
+        return (self.epsilon, self.delta, self.impure, *self.renyi)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Whole numbers only: a fraction is its numerator and its denominator."""
+        epsilon, delta = self.epsilon.as_integer_ratio(), self.delta.as_integer_ratio()
+        return {"epsilon": list(epsilon), "delta": list(delta), "impure": self.impure, "renyi": list(self.renyi)}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Charge:
+        return cls(Fraction(*value["epsilon"]), Fraction(*value["delta"]), value["impure"], tuple(value["renyi"]))
+
+
+def charge(loss: Loss, orders: Orders = (), *, delta: Number | None = None) -> Charge:
+    """The cost of `loss` at the Rényi `orders`.
+
+    With `delta` it is charged as Approximate(ε, δ), ε by the best method there is: that is a theorem about this one loss, whose
+    parameters are fixed. Without, a loss that has neither an ε of its own nor a Rényi curve is refused.
+    """
+    if delta is not None:
+        loss = Approximate(_upper(loss, delta), delta)
+    return _charge(loss.to_json(), orders)
+
+
+def _upper(loss: Loss, delta: Number) -> float:
+    upper = best_epsilon(loss, float(delta)).upper
+    if math.isinf(upper):
+        raise Unaccountable(f"No ε is known for {loss} at δ = {float(delta):g}. Name a larger δ.")
+    return math.nextafter(upper, math.inf)  # a float means the decimal it prints, which may lie half a step below
+
+
+@lru_cache(maxsize=4096)
+def _charge(text: str, orders: Orders) -> Charge:
+    """Remembered by JSON, which tells 0.1 from the binary number next to it; equality of losses does not."""
+    return cost(Loss.from_json(text), orders)
+
+
+def cost(loss: Loss, orders: Orders) -> Charge:
+    """Composed parts add: exact for ε, valid at each order for adaptively chosen parts; δ's of Approximate parts add beside."""
+    match loss:
+        case Composed(parts):
+            return sum((cost(part, orders) for part in parts), Charge(renyi=(0,) * len(orders)))
+        case Repeated(times, of):
+            return cost(of, orders) * times
+        case _:
+            pair = _pair(loss)
+            return _without_epsilon(loss, orders) if pair is None else _with_epsilon(loss, *pair, orders)
+
+
+def _with_epsilon(loss: Loss, epsilon: Fraction, delta: Fraction, orders: Orders) -> Charge:
+    # What is ε-DP but for a δ is randomized response of ε but for a δ (Kairouz, Oh, Viswanath 2015, Theorem 3.4).
+    divergences = _divergences(Pure(epsilon), orders)
+    if not delta:
+        divergences = tuple(map(min, divergences, _divergences(loss, orders)))
+    return Charge(_short(epsilon), _short(delta), 0, divergences)
+
+
+def _without_epsilon(loss: Loss, orders: Orders) -> Charge:
+    divergences = _divergences(loss, orders)
+    if all(d >= UNKNOWN for d in divergences):
+        known = "no Rényi curve is known at the orders tracked here" if orders else "Rényi orders are not tracked here"
+        raise Unaccountable(
+            f"This loss has no ε of its own, and {known}: {loss}. Nothing was charged. "
+            "Name a δ to charge it as (ε, δ), like delta=1e-8."
+        )
+    return Charge(impure=1, renyi=divergences)
+
+
+def _pair(loss: Loss) -> pure.Pair | None:
+    try:
+        return pure.exact_pair(loss)
+    except Unaccountable:
+        return None
+
+
+def _divergences(loss: Loss, orders: Orders) -> tuple[int, ...]:
+    if not orders:
+        return ()
+    try:
+        return tuple(_units_up(float(d)) for d in renyi.curve(loss, np.array(orders)))
+    except Unaccountable:
+        return (UNKNOWN,) * len(orders)
+
+
+def _units_up(divergence: float) -> int:
+    if not math.isfinite(divergence):
+        return UNKNOWN
+    return min(math.ceil(Fraction(divergence) * UNIT * _MARGIN), UNKNOWN)
+
+
+def _short(x: Fraction) -> Fraction:
+    return x if x.denominator <= LONGEST else Fraction(math.ceil(x * LONGEST), LONGEST)

@@ -1,0 +1,216 @@
+"""`epsilon` and `delta` of any loss: the best valid method, and a lower bound from a mechanism that attains it.
+
+Every method is a function (loss, δ) → ε that is never below the truth and refuses, with `Unaccountable`, what it has no
+theorem for. So the least of them is valid: the choice is made from the loss alone, before any data is seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+from deniable.accounting import amplify, moments, numerical, pure, renyi, shuffle, strong, zcdp
+from deniable.accounting.numerical.search import delta_bounds
+from deniable.accounting.numerical.terms import cases, lower_cases
+from deniable.errors import InvalidParameter, Unaccountable
+from deniable.guarantee import NONE_KNOWN, Bound
+from deniable.loss import (
+    SHUFFLED,
+    Approximate,
+    Composed,
+    Grouped,
+    Loss,
+    Parallel,
+    Repeated,
+    Sampled,
+    Selected,
+    Shuffled,
+)
+
+Method = Callable[[Loss, float], float]
+
+
+def _numerical(loss: Loss, delta: float) -> float:
+    return numerical.epsilon(loss, delta).upper
+
+
+METHODS: dict[str, Method] = {
+    "basic": pure.epsilon,
+    "advanced": strong.advanced,
+    "optimal": strong.optimal,
+    "amplified": amplify.epsilon,
+    "shuffle": shuffle.epsilon,
+    "zcdp": zcdp.epsilon,
+    "moments": moments.epsilon,
+    "renyi": renyi.epsilon,
+    "numerical": _numerical,
+}
+"""Every method by name, in the order of the field's history."""
+
+
+FALLBACK = ("basic", "amplified", "shuffle", "renyi")
+"""What can beat the numerical method or stand in for it: the others are never below one of these."""
+TIGHT = 2e-3
+"""A relative gap below which the numerical bracket cannot be bettered worth speaking of."""
+
+
+def epsilon(loss: Loss, delta: float, *, method: str | None = None) -> Bound:
+    """The least ε such that every mechanism with this loss is (ε, δ)-DP, bracketed.
+
+    `method` asks for one of `METHODS` alone, which then gives an upper bound only.
+    """
+    _check_delta(delta)
+    _refuse_shuffled(loss)
+    if method is not None:
+        return Bound(0.0, _method(method)(loss, delta), method)
+    if delta == 0:
+        return _pure(loss)
+    try:
+        bound = numerical.epsilon(loss, delta)
+    except Unaccountable:
+        upper, name = _best(loss, delta)
+        if math.isinf(upper):
+            raise
+        return _bracket(numerical.lower(loss, delta), upper, name)
+    if bound.gap <= TIGHT * bound.upper:
+        return bound
+    return _bracket(bound.lower, *min((bound.upper, bound.method), _best(loss, delta)))
+
+
+def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
+    """The least δ such that every mechanism with this loss is (ε, δ)-DP, bracketed."""
+    if not (epsilon >= 0 and math.isfinite(epsilon)):
+        raise InvalidParameter(f"Expected epsilon={epsilon} in [0, ∞).")
+    _refuse_shuffled(loss)
+    if method is not None:
+        return Bound(0.0, _inverted(_method(method), loss, epsilon), method)
+    try:
+        return numerical.delta(loss, epsilon)
+    except Unaccountable:
+        best, name = _best(loss, 1e-6)
+        if math.isinf(best):
+            raise
+        return _bracket(
+            delta_bounds(lower_cases(loss), epsilon)[0], _inverted(METHODS.get(name, _split), loss, epsilon), name
+        )
+
+
+def compare(loss: Loss, delta: float) -> dict[str, Bound | str]:
+    """Every method side by side: its bound, or the sentence with which it refuses."""
+    _check_delta(delta)
+    table: dict[str, Bound | str] = {}
+    for name, method in METHODS.items():
+        try:
+            table[name] = (
+                numerical.epsilon(loss, delta) if name == "numerical" else Bound(0.0, method(loss, delta), name)
+            )
+        except Unaccountable as refusal:
+            table[name] = str(refusal)
+    return table
+
+
+# ------------------------------------------------------------------------------------------------ upper
+
+
+def _pure(loss: Loss) -> Bound:
+    """δ = 0: basic composition, which is optimal: independent answers at their largest loss reach the sum of the ε's."""
+    upper = _or_infinite(pure.epsilon, loss, 0.0)
+    if math.isinf(upper):
+        return Bound(0.0, upper, "basic")
+    return Bound(upper * (1 - 1e-12), upper, "basic", "basic")
+
+
+def _best(loss: Loss, delta: float) -> tuple[float, str]:
+    """The least that does without a pair for the whole tree, the split of mixed trees among it; ∞ if none knows the loss."""
+    found = [(_or_infinite(METHODS[name], loss, delta), name) for name in FALLBACK]
+    return min(*found, (_or_infinite(_split, loss, delta), "split"))
+
+
+def _split(loss: Loss, delta: float) -> float:
+    """Parts without a dominating pair become Approximate(ε, δ') at an even share of half of δ; the rest is composed with them.
+
+    Valid since (ε, δ')-DP of a part is all that the composition of Approximate uses (Kairouz, Oh, Viswanath 2015).
+    """
+    parts = list(_flatten(loss))
+    hard = [part for part in parts if not _has_pair(part)]
+    if not hard or len(parts) == 1:
+        raise Unaccountable(f"No part of {loss} can be split off.")
+    share = delta / (2 * len(hard))
+    settled = [Approximate(epsilon(part, share).upper, share) if part in hard else part for part in parts]
+    return numerical.epsilon(Composed(tuple(settled)), delta).upper
+
+
+def _has_pair(loss: Loss) -> bool:
+    try:
+        return bool(cases(loss))
+    except Unaccountable:
+        return False
+
+
+def _flatten(loss: Loss) -> Iterator[Loss]:
+    """The parts of a composition, `Repeated` of a composition taken apart."""
+    match loss:
+        case Composed(parts):
+            for part in parts:
+                yield from _flatten(part)
+        case Repeated(times, Composed(parts)):
+            for part in parts:
+                yield from _flatten(Repeated(times, part))
+        case _:
+            yield loss
+
+
+def _inverted(method: Method, loss: Loss, epsilon: float) -> float:
+    """The least δ, to three digits, at which `method` says at most ε; 1 if there is none above 1e-300."""
+    low, high = math.log(1e-300), 0.0
+    if method(loss, 1e-300) <= epsilon:
+        return 1e-300
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (low, middle) if method(loss, math.exp(middle)) <= epsilon else (middle, high)
+    return min(1.0, math.exp(high))
+
+
+# ------------------------------------------------------------------------------------------------ small parts
+
+
+def _bracket(lower: float, upper: float, method: str) -> Bound:
+    """Two certified sides that meet: the lower one must not pass the upper by more than their own rounding."""
+    if lower > upper * (1 + 1e-9) + 1e-12:
+        raise ArithmeticError(f"The lower bound {lower} passes the upper bound {upper} of {method}.")
+    lower = min(lower, upper)
+    return Bound(lower, upper, method, "numerical" if lower > 0 else NONE_KNOWN)
+
+
+def _or_infinite(method: Method, loss: Loss, delta: float) -> float:
+    try:
+        return method(loss, delta)
+    except Unaccountable:
+        return math.inf
+
+
+def _method(name: str) -> Method:
+    if name not in METHODS:
+        raise InvalidParameter(f"Expected method={name!r} to be one of {', '.join(METHODS)}.")
+    return METHODS[name]
+
+
+def _refuse_shuffled(loss: Loss) -> None:
+    """Batches of a shuffled pass are no Poisson samples, and no amplification is proved for them that we could use."""
+    match loss:
+        case Sampled(_, _, scheme, _) if scheme is SHUFFLED:
+            raise Unaccountable(
+                "No amplification is accounted for shuffled batches: they are not Poisson samples. Replacing one unit changes "
+                "one batch of a pass, so a pass costs `of`, stated for a replaced record, once: write Repeated(passes, of). "
+                "Or draw Poisson samples."
+            )
+        case Composed(parts) | Parallel(parts, _):
+            for part in parts:
+                _refuse_shuffled(part)
+        case Sampled(_, of) | Repeated(_, of) | Grouped(_, of) | Shuffled(_, of) | Selected(of, _):
+            _refuse_shuffled(of)
+
+
+def _check_delta(delta: float) -> None:
+    if not 0 <= delta < 1:
+        raise InvalidParameter(f"Expected delta={delta} in [0, 1).")

@@ -1,0 +1,289 @@
+"""Limits that hold for adaptively chosen losses.
+
+A composition theorem for fixed parameters does not cover an analyst who picks the next loss after seeing the last answer. A
+*filter* does: it sees the losses alone and grants while everything released stays (ε, δ)-DP, however the losses were chosen
+(Rogers, Roth, Ullman, Vadhan 2016). Two rules:
+
+- **basic**: Σε ≤ ε and Σδ ≤ δ;
+- **Rényi**: every bounded order under a curve fixed when the filter was made (Feldman, Zrnic 2021; Lécuyer 2021).
+
+>>> from deniable.loss import Pure
+>>> limit = Filter.of(Budget(3))
+>>> spent = limit.charge(Pure(0.1)) * 30
+>>> limit.admits(spent), limit.admits(spent + limit.charge(Pure(1e-9)))
+(True, False)
+
+`Filter.renyi` admits what the basic rule admits *or* the curve admits, at the price of the curve's δ alone: a path that ends
+within the basic rule has no privacy loss above ε at all (docs/theory/filters.md, Theorem 3). Two curves would cost two δ's.
+Choosing the best order afterwards is **not** a filter, and a test has the analyst who breaks it. Numerical composition is a
+theorem about fixed parameters and is never used across charges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from deniable.accounting.charges import UNIT, UNKNOWN, Charge, Orders, charge, cost
+from deniable.accounting.rounding import ceil_float, floor_float
+from deniable.errors import InvalidParameter, Unaccountable
+from deniable.guarantee import Budget
+from deniable.loss import Loss, Number, Pure, exact
+
+_AROUND = (0.25, 0.5, 2.0, 4.0, 8.0)
+"""Where, relative to α_max, orders are read beside it: a charge of another shape is told at its true size."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Book-keeping: `epsilon` at `delta` that the charges come to by `method`. The guarantee is the limit, not this.
+
+    `share` is how much of the limit is used: 1 when nothing more fits.
+    """
+
+    epsilon: float
+    delta: float
+    method: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Left:
+    """The largest single charge that still fits: a pure ε, a ρ of zCDP, or a δ of an Approximate loss. Rounded down."""
+
+    epsilon: float
+    rho: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A limit and the rule that keeps it. What is spent is a `Charge`, kept by whoever asks.
+
+    Guarantee: while each granted charge leaves a sum that is admitted, all releases together are `limit`-DP, for losses chosen
+               adaptively and for sessions that interleave (Haney et al. 2023).
+    Assumes:   each loss is valid for its mechanism; what is asked depends on releases, never on data.
+    Reference: Rogers et al. 2016; Feldman, Zrnic 2021; Whitehouse et al. 2023; docs/theory/filters.md.
+
+    `curve` bounds the first orders, in 1/UNIT; further `orders` are only read. `reserve` is the part of the limit's δ that
+    Approximate losses may use up; the rest is the curve's.
+    """
+
+    limit: Budget
+    reserve: Fraction
+    orders: Orders = ()
+    curve: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, limit: Budget) -> Filter:
+        """`renyi` for a limit with a δ, else `basic`."""
+        return cls.renyi(limit) if limit.delta and limit.epsilon else cls.basic(limit)
+
+    @classmethod
+    def basic(cls, limit: Budget) -> Filter:
+        """Σε ≤ ε and Σδ ≤ δ. To be chosen where few charges use the whole limit."""
+        return cls(limit, exact(limit.delta))
+
+    @classmethod
+    def renyi(cls, limit: Budget, *, orders: Iterable[float] | None = None, reserve: Number = Fraction(1, 2)) -> Filter:
+        """The basic rule, or the zCDP line ρ·α up to an order α_max, ρ the largest whose (ε, δ) is the limit.
+
+        The limit follows from the divergence at α_max alone, so only that order is bounded by default. `orders` bounds
+        all of these by the largest line whose best conversion at one of them gives the limit.
+        """
+        if not (limit.epsilon > 0 and limit.delta > 0):
+            raise InvalidParameter(
+                f"Expected a limit with ε > 0 and δ > 0 for Rényi orders, got {limit}. Use the basic filter."
+            )
+        if not 0 <= exact(reserve) < 1:
+            raise InvalidParameter(f"Expected reserve={reserve} in [0, 1).")
+        kept = exact(limit.delta) * exact(reserve)
+        if orders is not None:
+            return _line(limit, kept, _checked(orders), ())
+        top = max(_candidates(), key=lambda order: _level(limit, kept, order) / Fraction(order))
+        around = {_whole(top * factor) for factor in _AROUND} - {top}
+        return _line(limit, kept, (top,), tuple(sorted(around)))
+
+    def raised(self, limit: Budget) -> Filter:
+        """The same orders under a higher limit. The guarantee is then that of the highest limit ever set."""
+        old = exact(self.limit.delta)
+        if not (exact(limit.epsilon) >= exact(self.limit.epsilon) and exact(limit.delta) >= old):
+            raise InvalidParameter(f"Expected a limit of at least {self.limit}, got {limit}. A limit is never lowered.")
+        if not self.orders:
+            return Filter.basic(limit)
+        bounded = len(self.curve)
+        return _line(limit, exact(limit.delta) * self.reserve / old, self.orders[:bounded], self.orders[bounded:])
+
+    @property
+    def nothing(self) -> Charge:
+        """The state of an account that has spent nothing."""
+        return Charge(renyi=(0,) * len(self.orders))
+
+    @property
+    def curve_delta(self) -> Fraction:
+        """The part of δ that the curve costs."""
+        return exact(self.limit.delta) - self.reserve
+
+    def charge(self, loss: Loss, *, delta: Number | None = None) -> Charge:
+        """What `loss` costs here; refused with the way out if no rule of this filter can bound it."""
+        price = charge(loss, self.orders, delta=delta)
+        if price.impure and any(r >= UNKNOWN for r in price.renyi[: len(self.curve)]):
+            raise Unaccountable(
+                f"No Rényi divergence of order {self.orders[0]:g} is known for this loss: {loss}. Nothing was charged. "
+                "Name a δ to charge it as (ε, δ), like delta=1e-8."
+            )
+        return price
+
+    def admits(self, spent: Charge) -> bool:
+        """Whether charges that come to `spent` keep the limit."""
+        return spent.delta <= self.reserve and (self._basic(spent) or self._under_curve(spent))
+
+    def _basic(self, spent: Charge) -> bool:
+        return not spent.impure and spent.epsilon <= exact(self.limit.epsilon)
+
+    def _under_curve(self, spent: Charge) -> bool:
+        return bool(self.curve) and all(r <= top for r, _, top in self._bounded(spent))
+
+    def _bounded(self, spent: Charge) -> Iterator[tuple[int, float, int]]:
+        return zip(spent.renyi, self.orders, self.curve, strict=False)
+
+    # -------------------------------------------------------------------------------------------- book-keeping
+
+    def spent(self, spent: Charge) -> Spent:
+        """The sum of ε's while that is within the limit, then the best of the tracked orders, at the curve's δ."""
+        share = self._share(spent)
+        if self._basic(spent) or not self.orders:
+            epsilon = math.inf if spent.impure else above(spent.epsilon)
+            return Spent(epsilon, above(spent.delta), "basic", share)
+        readings = ((converted(r, a, self.curve_delta), a) for r, a in zip(spent.renyi, self.orders, strict=True))
+        value, order = min(readings)
+        return Spent(value, above(spent.delta + self.curve_delta), f"Rényi order {order:g}", share)
+
+    def reading(self, spent: Charge) -> float:
+        """The ε that the rules themselves see: above the limit exactly where they refuse for ε."""
+        curve = max((converted(r, a, self.curve_delta) for r, a, _ in self._bounded(spent)), default=math.inf)
+        return min(curve, math.inf if spent.impure else above(spent.epsilon))
+
+    def _share(self, spent: Charge) -> float:
+        curve = max((_ratio(r, top) for r, _, top in self._bounded(spent)), default=math.inf)
+        basic = math.inf if spent.impure else _ratio(spent.epsilon, exact(self.limit.epsilon))
+        return max(min(curve, basic), _ratio(spent.delta, self.reserve))
+
+    def left(self, spent: Charge) -> Left:
+        """What one more charge may cost."""
+        if not self.admits(spent):
+            return Left(0.0, 0.0, 0.0)
+        basic = _below(exact(self.limit.epsilon) - spent.epsilon) if self._basic(spent) else 0.0
+        delta = _below(self.reserve - spent.delta)
+        if not self._under_curve(spent):
+            return Left(basic, 0.0, delta)
+        rho = min(Fraction(top - r, UNIT) / Fraction(a) for r, a, top in self._bounded(spent))
+        # One part in 2³⁰ covers the rounding up of a charge.
+        return Left(max(basic, self._largest_pure(spent)), floor_float(rho * (1 - Fraction(1, 1 << 30))), delta)
+
+    def _largest_pure(self, spent: Charge) -> float:
+        low, high = 0.0, 4 * float(self.limit.epsilon)
+        for _ in range(40):
+            middle = (low + high) / 2
+            fits = self._under_curve(spent + cost(Pure(middle), self.orders))
+            low, high = (middle, high) if fits else (low, middle)
+        return low
+
+    # -------------------------------------------------------------------------------------------- JSON
+
+    def to_dict(self) -> dict[str, Any]:
+        """With the curve itself, so that a limit never moves with a library or a machine."""
+        return {
+            "epsilon": str(exact(self.limit.epsilon)),
+            "delta": str(exact(self.limit.delta)),
+            "reserve": str(self.reserve),
+            "orders": list(self.orders),
+            "curve": list(self.curve),
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Filter:
+        limit = Budget(_plain(Fraction(value["epsilon"])), _plain(Fraction(value["delta"])))
+        return cls(
+            limit, Fraction(value["reserve"]), tuple(map(float, value["orders"])), tuple(map(int, value["curve"]))
+        )
+
+
+# ------------------------------------------------------------------------------------------------ the curve
+
+
+def _line(limit: Budget, kept: Fraction, bounded: Orders, read: Orders) -> Filter:
+    rho = max(_level(limit, kept, order) / Fraction(order) for order in bounded)
+    if rho <= 0:
+        raise InvalidParameter(
+            f"No order up to {max(bounded):g} can keep {limit}. Give larger orders, or use the basic filter."
+        )
+    return Filter(limit, kept, bounded + read, tuple(math.floor(rho * Fraction(order)) for order in bounded))
+
+
+def _level(limit: Budget, kept: Fraction, order: float) -> int:
+    """The largest divergence of this order, in 1/UNIT, that gives (ε, δ − kept)-DP."""
+    return math.floor((exact(limit.epsilon) - Fraction(_toll(order, exact(limit.delta) - kept))) * UNIT)
+
+
+def converted(divergence: int, order: float, delta: Fraction) -> float:
+    """The ε at `delta` that follows from a Rényi divergence, in 1/UNIT, of one order; rounded up, ∞ where none is known."""
+    if divergence >= UNKNOWN or delta <= 0:
+        return math.inf
+    return max(ceil_float(Fraction(divergence, UNIT) + Fraction(_toll(order, delta))), 0.0)
+
+
+def _toll(order: float, delta: Fraction) -> float:
+    """ε − D by Canonne, Kamath, Steinke 2020, Proposition 12 (Asoodeh et al. 2020): ln(1 − 1/α) − (ln δ + ln α)/(α − 1)."""
+    log_delta = math.log(delta.numerator) - math.log(delta.denominator)
+    size = (abs(math.log(delta.numerator)) + abs(math.log(delta.denominator)) + math.log(order)) / (order - 1)
+    toll = math.log1p(-1 / order) - (log_delta + math.log(order)) / (order - 1)
+    return toll + 1e-13 * (size + 1 / (order - 1))  # rounded up; each term is right to a few parts in 2⁵³
+
+
+def _candidates() -> Iterator[float]:
+    """Orders from 17/16 to 2⁴⁰: whole numbers from 2 on, at which every formula holds, an eighth apart or less."""
+    yield from (1 + k / 16 for k in range(1, 16))
+    yield from map(float, range(2, 16))
+    yield from (float(round(2 ** (4 + k / 8))) for k in range(8 * 36 + 1))
+
+
+def _whole(order: float) -> float:
+    return float(round(order)) if order >= 2 else max(round(16 * order), 17) / 16
+
+
+def _checked(orders: Iterable[float]) -> Orders:
+    given = tuple(sorted({float(order) for order in orders}))
+    if not given or not all(1 < order < math.inf for order in given):
+        raise InvalidParameter(f"Expected Rényi orders in (1, ∞), got {given}.")
+    return given
+
+
+def _ratio(part: Fraction | int, whole: Fraction | int) -> float:
+    return 0.0 if part <= 0 else math.inf if whole <= 0 else ceil_float(Fraction(part) / whole)
+
+
+def above(x: Fraction) -> float:
+    """The least float that means at least `x` ≥ 0, where a float means the decimal it prints.
+
+    >>> above(Fraction(251, 100))
+    2.51
+    """
+    near = float(x)
+    return near if exact(near) >= x else math.nextafter(near, math.inf)
+
+
+def _below(x: Fraction) -> float:
+    """The largest float that means at most `x` ≥ 0, where a float means the decimal it prints."""
+    near = max(float(x), 0.0)
+    return near if exact(near) <= x else math.nextafter(near, 0.0)
+
+
+def _plain(x: Fraction) -> Number:
+    """The shortest number with this meaning: an int, else the float that prints it, else the fraction."""
+    if x.denominator == 1:
+        return int(x)
+    return float(x) if exact(float(x)) == x else x

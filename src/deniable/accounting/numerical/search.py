@@ -1,0 +1,221 @@
+"""The search for a tight bracket: both directions of every case, pass by pass, until the two sides meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from deniable.accounting.numerical.bracket import PASSES, TAIL, Steering, Term, curves, plan, tops
+from deniable.accounting.numerical.curve import Curve
+from deniable.accounting.numerical.discretise import infinite_mass
+from deniable.accounting.numerical.finite import Finite
+from deniable.accounting.numerical.one_step import delta_of_one, epsilon_of_one
+from deniable.accounting.numerical.pairs import Gaussian, Pair, swap
+from deniable.accounting.numerical.rounding import U
+from deniable.accounting.numerical.steer import sketch, tilt
+
+TOLERANCE = 7e-4
+"""What discretisation may cost, as a share of ε; the rest up to `GOAL` is left to the window and to rounding."""
+GOAL = 1e-3
+NEAR = 1e-5
+"""Brackets of ε narrower than this are tight enough whatever ε is."""
+GOAL_DELTA = 1e-2
+LEAST = 1e-250
+"""No δ smaller than this is aimed at."""
+TINY = 1e-40
+"""Brackets of δ narrower than this are tight enough whatever δ is."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Terms composed together. A case may stand for the upper side, the lower side, or (exact pairs) both."""
+
+    terms: tuple[Term, ...]
+    upper: bool = True
+    lower: bool = True
+
+
+@dataclass
+class Side:
+    """One direction of one case, and what the passes so far have proved."""
+
+    terms: tuple[Term, ...]
+    is_upper: bool
+    is_lower: bool
+    state: Steering
+    lower: float = 0.0
+    upper: float = math.inf
+    done: bool = field(default=False)
+
+
+def merge(terms: Sequence[Term]) -> tuple[Term, ...]:
+    """Gaussians compose to a Gaussian: σ⁻² adds up. One pair met twice is counted together; loss 0 is no loss."""
+    squares, rest = 0.0, dict[int, tuple[Pair, int]]()
+    for pair, times in terms:
+        if isinstance(pair, Finite) and not pair.losses.any():
+            continue
+        if isinstance(pair, Gaussian):
+            squares += times / pair.sigma**2
+        else:
+            rest[id(pair)] = (pair, rest.get(id(pair), (pair, 0))[1] + times)
+    merged = (Gaussian(1 / math.sqrt(squares)), 1) if squares else None
+    return tuple(rest.values()) + ((merged,) if merged else ())
+
+
+def directions(cases: Sequence[Case], delta: float, epsilon: float = 0.0) -> list[Side]:
+    """Every case as it stands and, unless all its pairs are symmetric, with P and Q swapped."""
+    sides = []
+    for case in cases:
+        terms = merge(case.terms)
+        flipped = tuple((swap(pair), times) for pair, times in terms)
+        for direction in (terms, flipped) if any(pair.sided for pair, _ in terms) else (terms,):
+            sides.append(Side(direction, case.upper, case.lower, Steering(delta, epsilon)))
+    return sides
+
+
+def _bounds(sides: Sequence[Side]) -> tuple[float, float]:
+    lower = max((s.lower for s in sides if s.is_lower), default=0.0)
+    upper = max((s.upper for s in sides if s.is_upper), default=math.inf)
+    if lower > upper * (1 + 1e-9) + 1e-12:
+        raise ArithmeticError(f"Certified bounds contradict each other: lower {lower}, upper {upper}.")
+    return min(lower, upper), upper
+
+
+def _search(sides: Sequence[Side], refine: Callable[[Side], None], enough: Callable[[float, float], float]) -> None:
+    """Refine every side that could still move the bracket. `enough(lower, upper)` is the width that will do."""
+    for _ in range(PASSES):
+        lower, upper = _bounds(sides)
+        width = enough(lower, upper)
+        if upper - lower <= width < math.inf:
+            return
+        todo = [s for s in sides if not s.done and (not s.state.passes or _matters(s, lower, upper, width))]
+        if not todo:
+            return
+        for side in todo:
+            refine(side)
+
+
+def _matters(side: Side, lower: float, upper: float, width: float) -> bool:
+    """Whether another pass of `side` could narrow the bracket: it is not tight itself, and it reaches above `lower`."""
+    if math.isinf(upper):
+        return True
+    return side.upper - side.lower > width and side.upper > lower + width / 2
+
+
+def epsilon_bounds(
+    cases: Sequence[Case], delta: float, *, tolerance: float = TOLERANCE, goal: float = GOAL
+) -> tuple[float, float]:
+    """Bounds on the least ε at δ."""
+    sides = directions(cases, delta)
+    _search(
+        sides, lambda s: _refine_epsilon(s, delta, tolerance), lambda _, upper: max(goal * upper, NEAR * goal / GOAL)
+    )
+    return _bounds(sides)
+
+
+def _refine_epsilon(side: Side, delta: float, tolerance: float) -> None:
+    state, terms = side.state, side.terms
+    state.passes += 1
+    if state.passes == 1:
+        _start(side, delta)
+        if side.done:
+            return
+    upper, lower = curves(terms, plan(terms, state, None, tolerance))
+    side.upper = min(side.upper, upper.epsilon(delta))
+    if lower is not None:
+        side.lower = max(side.lower, lower.epsilon(delta))
+    state.epsilon = min(max(upper.estimate(delta), side.lower, 1e-9), side.upper)
+    state.noise = upper.noise(state.epsilon)
+
+
+def _start(side: Side, delta: float) -> None:
+    """What can be said without composing: nothing to compose, revealed outright, the sum of all losses, one release."""
+    terms = side.terms
+    if not terms:
+        side.lower = side.upper = 0.0
+        side.done = True
+        return
+    revealed = revealed_mass(terms)
+    if delta < revealed * (1 - 16 * U):
+        side.lower = side.upper = math.inf
+        side.done = True
+        return
+    if delta >= revealed * (1 if len(terms) == 1 and terms[0][1] == 1 else 1 + 16 * U):
+        side.upper = tops(terms) if not any(pair.slack for pair, _ in terms) else math.inf
+    if side.upper == 0:
+        side.done = True
+        return
+    if delta == 0 and math.isinf(side.upper):
+        side.lower = 0.0 if any(pair.slack for pair, _ in terms) else math.inf
+        side.done = True
+        return
+    if delta <= revealed * (1 + 1e-9):
+        side.lower = side.upper * (1 - 16 * U) if delta == revealed and math.isfinite(side.upper) else 0.0
+        side.done = True
+        return
+    if len(terms) == 1 and terms[0][1] == 1:
+        side.lower, upper = epsilon_of_one(terms[0][0], delta)
+        side.upper = min(side.upper, upper)
+        side.lower = min(side.lower, side.upper)
+        side.done = True
+        return
+    times = sum(t for _, t in terms)
+    side.state.sketches = tuple(sketch(pair, t, TAIL * delta / times) for pair, t in terms)
+    side.state.theta, guess = tilt(side.state.sketches, delta=delta)
+    side.state.epsilon = max(guess, 0.0)
+
+
+def revealed_mass(terms: Sequence[Term]) -> float:
+    """P mass at loss +∞ after composition."""
+    if len(terms) == 1 and terms[0][1] == 1:
+        return infinite_mass(terms[0][0])
+    return -math.expm1(sum(t * math.log1p(-min(infinite_mass(pair), 1 - U)) for pair, t in terms))
+
+
+def delta_bounds(cases: Sequence[Case], epsilon: float, *, goal: float = GOAL_DELTA) -> tuple[float, float]:
+    """Bounds on δ at ε."""
+    sides = directions(cases, 1.0, epsilon)
+    for side in sides:
+        side.upper = 1.0
+    _search(sides, lambda s: _refine_delta(s, epsilon, goal), lambda _, upper: max(goal * upper, TINY))
+    return _bounds(sides)
+
+
+def _refine_delta(side: Side, epsilon: float, goal: float) -> None:
+    state, terms = side.state, side.terms
+    state.passes += 1
+    if state.passes == 1 and start_delta(side, epsilon):
+        return
+    theta = state.theta or 1.0
+    upper, lower = curves(terms, plan(terms, state, 0.5 * goal / theta, 0.0))
+    read_delta(side, upper, lower, epsilon)
+    state.noise = upper.noise(epsilon)
+    # The Chernoff bound that the first guess came from is roughly an upper bound: a noisy pass must not raise it.
+    state.delta = max(min(state.delta, side.upper, upper.node_estimate(epsilon)), LEAST)
+
+
+def read_delta(side: Side, upper: Curve, lower: Curve | None, epsilon: float) -> None:
+    side.upper = min(side.upper, upper.delta(epsilon))
+    if lower is not None:
+        side.lower = max(side.lower, min(lower.delta(epsilon), side.upper))
+
+
+def start_delta(side: Side, epsilon: float) -> bool:
+    """True where nothing needs composing."""
+    terms = side.terms
+    if not terms:
+        side.lower = side.upper = 0.0
+    elif len(terms) == 1 and terms[0][1] == 1:
+        side.lower, side.upper = delta_of_one(terms[0][0], epsilon)
+    elif epsilon >= tops(terms) and not any(pair.slack for pair, _ in terms):
+        mass = max(0.0, revealed_mass(terms))
+        side.lower, side.upper = mass * (1 - 16 * U), mass * (1 + 16 * U)
+    else:
+        times = sum(t for _, t in terms)
+        sketches = [sketch(pair, t, 1e-30 / times) for pair, t in terms]
+        side.state.theta, log_delta = tilt(sketches, epsilon=epsilon)
+        side.state.delta = max(math.exp(min(log_delta, 0.0)), LEAST)
+        return False
+    side.done = True
+    return True

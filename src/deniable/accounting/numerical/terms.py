@@ -1,0 +1,365 @@
+"""From a `Loss` tree to dominating pairs: what each node becomes, and which nodes have none.
+
+`cases(loss)` flattens the tree into cases, lists of (pair, times). Exact nodes give one pair that serves both sides;
+where the pair known to dominate is not known to be attained, upper and lower cases differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+
+from deniable.accounting.numerical import finite
+from deniable.accounting.numerical.finite import Finite
+from deniable.accounting.numerical.pairs import Gaussian, Laplace, Mixed, Pair, Range, Symmetrised, swap
+from deniable.accounting.numerical.search import Case
+from deniable.accounting.numerical.shifted import GaussianGroup, GaussianReplace, LaplaceReplace
+from deniable.errors import Unaccountable
+from deniable.loss import (
+    Approximate,
+    BoundedRange,
+    Composed,
+    DiscreteGaussianNoise,
+    DiscreteLaplaceNoise,
+    GaussianNoise,
+    Grouped,
+    LaplaceNoise,
+    Loss,
+    Parallel,
+    Pure,
+    Repeated,
+    ResponseNoise,
+    Sampled,
+    Scheme,
+    Zcdp,
+    exact,
+)
+
+MOST_OUTCOMES = 5000
+"""Outcomes of a finite loss multiplied out under one shared sample."""
+MOST_GROUPED = 64
+"""Units of a group under sampling."""
+MOST_PARTS = 32
+"""Parts of a `Parallel` that are compared pair by pair."""
+SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.999)
+"""Lower bounds for bounded range try mechanisms with losses share·ε and (share − 1)·ε."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a node: a pair that dominates it (None: none known) and pairs that some mechanism attains."""
+
+    upper: Pair | None
+    lowers: tuple[Pair, ...]
+    why: str = ""
+
+
+def attained(pair: Pair) -> Known:
+    """A pair that dominates and is attained."""
+    return Known(pair, (pair,))
+
+
+def cases(loss: Loss) -> list[Case]:
+    """All cases of `loss`; the bound is the largest over them. `Unaccountable` if a node has no dominating pair."""
+    if isinstance(loss, Parallel):
+        return _parallel(loss)
+    known = [(what(node), times) for node, times in flatten(loss).items()]
+    for one, _ in known:
+        if one.upper is None:
+            raise Unaccountable(one.why)
+    if all(one.lowers == (one.upper,) for one, _ in known):
+        return [Case(tuple((one.upper, times) for one, times in known if one.upper is not None))]
+    upper = Case(tuple((one.upper, times) for one, times in known if one.upper is not None), lower=False)
+    return [upper, *_lower_cases(known)]
+
+
+def lower_cases(loss: Loss) -> list[Case]:
+    """Cases that some mechanism with this loss attains: a certified lower bound even where no upper one is known here."""
+    if isinstance(loss, Parallel):
+        return [case for part in loss.parts for case in lower_cases(part)]
+    return _lower_cases([(what(node), times) for node, times in flatten(loss).items()])
+
+
+def _lower_cases(known: Sequence[tuple[Known, int]]) -> list[Case]:
+    """The i-th case takes every node's i-th attained pair; a node without any is taken to reveal nothing."""
+    found = []
+    for i in range(max((len(one.lowers) for one, _ in known), default=0)):
+        terms = tuple((one.lowers[min(i, len(one.lowers) - 1)], times) for one, times in known if one.lowers)
+        found.append(Case(terms, upper=False))
+    return found or [Case((), upper=False)]
+
+
+def flatten(loss: Loss, times: int = 1) -> dict[Loss, int]:
+    """Leaves and how often they run: `Repeated` and `Composed` multiply and add up, `Grouped` moves inwards."""
+    match loss:
+        case Repeated(count, of):
+            return flatten(of, times * count)
+        case Composed(parts):
+            total: dict[Loss, int] = {}
+            for part in parts:
+                for node, count in flatten(part, times).items():
+                    total[node] = total.get(node, 0) + count
+            return total
+        case Grouped(size, of):
+            moved = grouped(of, size)
+            return {moved: times} if isinstance(moved, Grouped) else flatten(moved, times)
+        case Sampled(1, of, scheme, replace) if scheme is not Scheme.SHUFFLED and not (
+            scheme is Scheme.POISSON and replace
+        ):
+            return flatten(of, times)
+        case Parallel():
+            heaviest = _dominant(loss)
+            return {loss: times} if heaviest is None else flatten(heaviest, times)
+        case _:
+            return {loss: times}
+
+
+def grouped(loss: Loss, size: int) -> Loss:
+    """`Grouped(size, loss)` moved to the leaves, where a group of k is k times the shift or k times ε."""
+    match loss:
+        case _ if size == 1:
+            return loss
+        case Repeated(times, of):
+            return Repeated(times, grouped(of, size))
+        case Composed(parts):
+            return Composed(tuple(grouped(part, size) for part in parts))
+        case Grouped(inner, of):
+            return grouped(of, inner * size)
+        case Pure(epsilon):
+            return Pure(exact(epsilon) * size)
+        case GaussianNoise(multiplier):
+            return GaussianNoise(exact(multiplier) / size)
+        case LaplaceNoise(multiplier):
+            return LaplaceNoise(exact(multiplier) / size)
+        case DiscreteLaplaceNoise(scale, sensitivity):
+            return DiscreteLaplaceNoise(scale, sensitivity * size)
+        case DiscreteGaussianNoise(sigma, sensitivity, dimension):
+            return DiscreteGaussianNoise(sigma, exact(sensitivity) * size, dimension)
+        case Zcdp(rho):
+            return Zcdp(exact(rho) * size**2)
+        case _:
+            return Grouped(size, loss)
+
+
+def what(node: Loss) -> Known:
+    """The pair of one leaf."""
+    match node:
+        case Pure(epsilon):
+            return attained(finite.response(float(epsilon)))
+        case Approximate(epsilon, delta):
+            return attained(finite.approximate(float(epsilon), float(delta)))
+        case ResponseNoise(truth, options):
+            return attained(finite.answers(float(truth), options))
+        case GaussianNoise(multiplier):
+            return attained(Gaussian(float(multiplier)))
+        case LaplaceNoise(multiplier):
+            return attained(Laplace(float(multiplier)))
+        case BoundedRange(epsilon):
+            return _range(float(epsilon))
+        case DiscreteLaplaceNoise():
+            return _integer_laplace(node)
+        case DiscreteGaussianNoise():
+            return _integer_gaussian(node)
+        case Sampled():
+            return _sampled(node)
+        case Grouped():
+            return _group(node)
+        case Zcdp(rho):
+            lowers = (Gaussian(1 / math.sqrt(2 * float(rho))),) if rho > 0 else ()
+            return Known(None, lowers, _refusal(node, "its worst case has no known pair"))
+        case _:
+            return Known(None, (), _refusal(node, "no dominating pair is known for it"))
+
+
+def _refusal(node: Loss, reason: str) -> str:
+    return (
+        f"The numerical accountant has no bound for {type(node).__name__} ({node}): {reason}. "
+        "Nothing was computed; another method may know one."
+    )
+
+
+def _range(epsilon: float) -> Known:
+    if epsilon == 0:
+        return attained(finite.response(0.0))
+    return Known(Range(epsilon), tuple(finite.choice(epsilon, share) for share in SHARES))
+
+
+def _integer_laplace(node: DiscreteLaplaceNoise) -> Known:
+    scale, n = float(node.scale), node.sensitivity
+    if n <= finite.MOST_ATOMS:
+        return attained(finite.integer_laplace(scale, n))
+    # Beyond, the atoms merge to a coarser upper bound; the continuous curve lies below the integer one at every loss.
+    return Known(finite.coarse_laplace(scale, n), (Laplace(float(exact(node.scale) / n)),))
+
+
+def _integer_gaussian(node: DiscreteGaussianNoise) -> Known:
+    sigma, sensitivity = float(node.sigma), exact(node.sensitivity)
+    shift = math.floor(sensitivity)
+    if shift == 0:
+        return attained(finite.response(0.0))
+    if sigma > finite.LARGEST_SIGMA:
+        return Known(None, (), _refusal(node, f"sigma={sigma:g} is over {finite.LARGEST_SIGMA:g}, too many outcomes"))
+    pair = finite.integer_gaussian(sigma, shift)
+    if node.dimension == 1 or sensitivity**2 < 2:
+        return attained(pair)
+    return Known(None, (pair,), _refusal(node, "its worst integer shift is known for one coordinate only"))
+
+
+# ------------------------------------------------------------------------------------------------ sampling
+
+
+def _sampled(node: Sampled) -> Known:
+    rate = float(node.rate)
+    if node.scheme is Scheme.SHUFFLED:
+        return Known(
+            None, (), _refusal(node, "shuffled batches are not Poisson samples and have no amplification bound")
+        )
+    if node.scheme is Scheme.POISSON and node.replace:
+        return _poisson_replace(node, rate)
+    inside = _shared(node)
+    lowers = tuple(_mix(pair, rate) for pair in inside.lowers)
+    if inside.upper is None:
+        return Known(None, lowers, inside.why)
+    if not node.replace:
+        same = inside.lowers == (inside.upper,)
+        return attained(lowers[0]) if same else Known(_mix(inside.upper, rate), lowers)
+    if inside.upper.sided:
+        return Known(None, lowers, _refusal(node, "its content is not symmetric"))
+    return Known(Symmetrised(Mixed(inside.upper, rate)), lowers)
+
+
+def _mix(pair: Pair, rate: float) -> Pair:
+    return pair if rate == 1 else Mixed(pair, rate)
+
+
+def _shared(node: Sampled) -> Known:
+    """Everything released from one sample, as one pair: Gaussians merge, finite pairs are multiplied out."""
+    inner = [(one, times) for one, times in flatten(node.of).items()]
+    if not inner:
+        return attained(finite.response(0.0))
+    if not all(_plain(one, node) for one, _ in inner):
+        return Known(None, (), _refusal(node, "its content is stated for another neighbour than the sample gives it"))
+    known = [what(one) for one, _ in inner]
+    if len(inner) == 1 and inner[0][1] == 1:
+        return known[0]
+    pairs = [one.upper for one in known]
+    if all(isinstance(pair, Gaussian) for pair in pairs):
+        squares = sum(
+            Fraction(times) / exact(one.multiplier) ** 2 for one, times in inner if isinstance(one, GaussianNoise)
+        )
+        return attained(Gaussian(1 / math.sqrt(squares)))
+    if all(isinstance(pair, Finite) for pair in pairs) and all(one.lowers == (one.upper,) for one in known):
+        return _multiplied(node, [(pair, times) for pair, (_, times) in zip(pairs, inner, strict=True)])
+    return Known(None, (), _refusal(node, "its releases share one sample and their product has no closed form"))
+
+
+def _plain(inner: Loss, outer: Sampled) -> bool:
+    """Whether `inner` means the same under a sample: noise does, and so does a Poisson sample in a Poisson sample."""
+    if isinstance(inner, Sampled):
+        poisson = inner.scheme is Scheme.POISSON and outer.scheme is Scheme.POISSON
+        return poisson and not inner.replace and not outer.replace
+    return not isinstance(inner, Grouped | Parallel)
+
+
+def _multiplied(node: Loss, factors: Sequence[tuple[Pair | None, int]]) -> Known:
+    parts = [(pair, times) for pair, times in factors if isinstance(pair, Finite)]
+    outcomes = math.prod(min(len(pair.losses), MOST_OUTCOMES) ** min(times, 64) for pair, times in parts)
+    if outcomes > MOST_OUTCOMES:
+        return Known(None, (), _refusal(node, f"its releases share one sample and have over {MOST_OUTCOMES} outcomes"))
+    return attained(reduce(finite.product, (pair for pair, times in parts for _ in range(times))))
+
+
+def _poisson_replace(node: Sampled, rate: float) -> Known:
+    """One record replaced: its coin stays, so the noise is seen at shift 0, +1 or −1."""
+    match _shared(node).upper:
+        case Gaussian(sigma):
+            return attained(GaussianReplace(sigma, rate))
+        case Laplace(b):
+            return attained(LaplaceReplace(b, rate))
+        case _:
+            why = "under Poisson sampling, a replaced record is known for Gaussian and Laplace noise only"
+            return Known(None, (), _refusal(node, why))
+
+
+def _group(node: Grouped) -> Known:
+    """A group that is there as a whole or not at all: the sample catches a binomial number of its records."""
+    if isinstance(node.of, Sampled) and node.of.scheme is Scheme.POISSON and not node.of.replace:
+        inside = _shared(node.of).upper
+        if isinstance(inside, Gaussian) and node.size <= MOST_GROUPED:
+            return attained(_gaussian_group(inside.sigma, float(node.of.rate), node.size))
+        return Known(
+            None, (), _refusal(node, f"under sampling, groups are known up to {MOST_GROUPED} with Gaussian noise")
+        )
+    return Known(None, (), _refusal(node, "no pair is known for a group of it"))
+
+
+def _gaussian_group(sigma: float, rate: float, size: int) -> Pair:
+    if rate == 1:
+        return Gaussian(sigma / size)
+    return GaussianGroup(sigma, tuple(math.comb(size, i) * rate**i * (1 - rate) ** (size - i) for i in range(size + 1)))
+
+
+# ------------------------------------------------------------------------------------------------ disjoint parts
+
+
+def _dominant(loss: Parallel) -> Loss | None:
+    """A loss that dominates every part at a glance: all are equal, or the same noise with more of it.
+
+    For a replaced unit, a group of two of the heaviest part dominates both a change in one part and one in two.
+    """
+    heaviest = _heaviest(loss.parts)
+    if not loss.replace:
+        return heaviest
+    return grouped(heaviest, 2) if isinstance(heaviest, GaussianNoise | LaplaceNoise | Pure) else None
+
+
+def _heaviest(parts: Sequence[Loss]) -> Loss | None:
+    if all(part == parts[0] for part in parts):
+        return parts[0]
+    for kind in (GaussianNoise, LaplaceNoise):
+        if all(isinstance(part, kind) for part in parts):
+            return min(parts, key=lambda part: exact(part.multiplier))  # type: ignore[attr-defined]
+    for kind_of_choice in (Pure, BoundedRange):
+        if all(isinstance(part, kind_of_choice) for part in parts):
+            return max(parts, key=lambda part: exact(part.epsilon))  # type: ignore[attr-defined]
+    return None
+
+
+def _parallel(loss: Parallel) -> list[Case]:
+    """Alone at the top no answer comes first, so the unit's part does not depend on answers: the largest part counts.
+
+    A replaced unit leaves one part and enters another, two parts in opposite directions, or is replaced within one.
+    """
+    parts = list(dict.fromkeys(loss.parts))
+    if not loss.replace:
+        return [case for part in parts for case in cases(part)]
+    if len(parts) > MOST_PARTS:
+        raise Unaccountable(_refusal(loss, f"{len(parts)} different parts are over {MOST_PARTS}"))
+    found = [case for part in parts for case in cases(_replaced(part))]
+    repeated = [part for part in parts if loss.parts.count(part) > 1]
+    pairs = [(a, b) for i, a in enumerate(parts) for b in parts[i + 1 :]] + [(part, part) for part in repeated]
+    joined = [_joined(a, b) for one, other in pairs for a in cases(one) for b in cases(other)]
+    return found + [case for case in joined if case.upper or case.lower]
+
+
+def _replaced(part: Loss) -> Loss:
+    """`part`, stated for adding or removing a unit, for one unit taken out and another put in."""
+    match part:
+        case Repeated(times, of):
+            return Repeated(times, _replaced(of))
+        case Composed(parts):
+            return Composed(tuple(_replaced(one) for one in parts))
+        case Sampled(rate, of, Scheme.POISSON, False):
+            return Sampled(rate, of, Scheme.POISSON, True)
+        case Sampled() | Grouped() | Parallel():
+            raise Unaccountable(_refusal(part, "a unit replaced within this part has no known pair"))
+        case _:
+            return grouped(part, 2)
+
+
+def _joined(one: Case, other: Case) -> Case:
+    flipped = tuple((swap(pair), times) for pair, times in other.terms)
+    return Case(one.terms + flipped, one.upper and other.upper, one.lower and other.lower)

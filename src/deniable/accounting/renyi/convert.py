@@ -1,0 +1,99 @@
+"""From a Rényi curve to (ε, δ), at the best of all orders.
+
+    ε = D_α + ln(1 − 1/α) − (ln δ + ln α)/(α − 1)
+
+(Canonne, Kamath, Steinke 2020, Proposition 12; Asoodeh et al. 2020 say the same.) Every order gives a valid pair, so the
+search need not be exact to be safe: it looks at α − 1 from 2^−20 upwards, stops where no higher order can win, and closes in
+on the best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from deniable.accounting.pure import exact_epsilon, share
+from deniable.accounting.renyi.kernel import Array
+from deniable.accounting.renyi.tree import conditioned, curve
+from deniable.accounting.rounding import ceil_float, floor_float, up
+from deniable.errors import InvalidParameter, Unaccountable
+from deniable.loss import Loss, Number
+
+Objective = Callable[[Array, Array], Array]
+
+_WHOLE = 64
+"""Orders above this are tried at whole numbers only, where sums are cheapest; that costs less than a relative 1e-4."""
+
+
+def epsilon(loss: Loss, delta: Number) -> float:
+    """The least ε at `delta` that any Rényi order gives; the δ's of Approximate parts are taken from `delta`."""
+    kept, failed = conditioned(loss)
+    left = floor_float((share(delta) - failed) / (1 - failed)) if failed < 1 else 0.0
+    if left <= 0:
+        return _pure(kept) if share(delta) >= failed else math.inf
+    found = best(lambda at: curve(kept, at), lambda at, d: to_epsilon(at, d, left))
+    return max(0.0, min(up(found), _pure(kept)))
+
+
+def delta(loss: Loss, epsilon: float) -> float:
+    """The least δ at `epsilon` that any Rényi order gives."""
+    if not (epsilon >= 0 and math.isfinite(epsilon)):
+        raise InvalidParameter(f"Expected epsilon={epsilon} in [0, ∞).")
+    kept, failed = conditioned(loss)
+    if _pure(kept) <= epsilon:
+        return ceil_float(failed)
+    found = best(lambda at: curve(kept, at), lambda at, d: to_log_delta(at, d, epsilon))
+    # The exponent is a sum of terms of either sign: 1e-12 of the largest, which is below 1e6, covers its rounding.
+    return min(1.0, up(ceil_float(failed) + math.exp(min(found, 0.0)), 1e-6))
+
+
+def to_epsilon(orders: Array, divergences: Array, delta: float) -> Array:
+    """ε for each order."""
+    return divergences + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
+
+
+def to_log_delta(orders: Array, divergences: Array, epsilon: float) -> Array:
+    """ln δ for each order."""
+    return (orders - 1) * (divergences - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+
+
+def best(divergences: Callable[[Array], Array], objective: Objective) -> float:
+    """The least value of `objective` over orders, found by widening and then narrowing grids of log(α − 1)."""
+    place, least = _scan(divergences, objective)
+    for width in (0.5, 0.125, 0.03):
+        near = orders_at(place + width * np.linspace(-1, 1, 9))
+        values = objective(near, divergences(near))
+        i = int(np.argmin(values))
+        if values[i] < least:
+            place, least = math.log2(near[i] - 1), float(values[i])
+    return least
+
+
+def _scan(divergences: Callable[[Array], Array], objective: Objective) -> tuple[float, float]:
+    place, least = 0.0, math.inf
+    for start, stop in ((-20.0, 2.0), (2.0, 5.0), *((float(x), x + 2.0) for x in range(5, 50, 2))):
+        at = orders_at(np.arange(start, stop, 0.5))
+        bounds = divergences(at)
+        values = objective(at, bounds)
+        i = int(np.argmin(values))
+        if values[i] < least:
+            place, least = math.log2(at[i] - 1), float(values[i])
+        # Divergences grow with the order, so once the objective is far above the least it will not come back.
+        if values[-1] > least + 1 + abs(least) and i == 0:
+            break
+    return place, least
+
+
+def orders_at(logs: Array) -> Array:
+    orders: Array = 1 + np.exp2(logs)
+    return np.unique(np.where(orders > _WHOLE, np.round(orders), orders))
+
+
+def _pure(loss: Loss) -> float:
+    """Order ∞."""
+    try:
+        return ceil_float(exact_epsilon(loss))
+    except Unaccountable:
+        return math.inf

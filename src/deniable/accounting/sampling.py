@@ -1,0 +1,79 @@
+"""What a secret sample does to an (ε, δ) guarantee: which pairs of scheme and neighbour relation are covered, exactly.
+
+With q the rate, for a mechanism that is (ε, δ)-private on the sample:
+
+| scheme              | neighbours | `of` is stated for | ε′                                   | δ′                |
+|---------------------|------------|--------------------|--------------------------------------|-------------------|
+| Poisson             | add/remove | add/remove         | ln(1 + q(e^ε − 1))                   | qδ                |
+| without replacement | replace    | replace            | ln(1 + q(e^ε − 1))                   | qδ                |
+| without replacement | add/remove | replace            | ln(1 + q(e^ε − 1))                   | qδ                |
+| Poisson             | replace    | add/remove         | ln R, R = (1−q+qe^ε)/(1−q+qe^−ε)      | qδ(1 + R·e^−ε)    |
+| shuffled batches    | any        |                    | refused                              |                   |
+
+Rows 1–2: Balle, Barthe, Gaboardi 2018, Theorems 8 and 9. Row 3: the sample of D + x holds x with probability q and is then a
+sample of D with one record replaced; for that coupling P′ = (1−q)A + qB against A is row 1. Row 4: with A, B, C the answers
+without the record, with the old and with the new one, B ≤ e^ε·A + δ and A ≤ e^ε·C + δ on every event, hence
+(1−q)A + qB ≤ (1−q+qe^ε)·A + qδ and (1−q)A + qC ≥ (1−q+qe^−ε)·A − qe^−ε·δ; eliminate A.
+
+First-order amplification q·ε is no valid bound: ln(1 + q(e^ε − 1)) > qε for every ε > 0, q < 1.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from deniable.accounting.rounding import exp_wide, log_ratio_up, shorten_up
+from deniable.errors import Unaccountable
+from deniable.loss import (
+    POISSON,
+    SHUFFLED,
+    Composed,
+    Grouped,
+    Loss,
+    Parallel,
+    Repeated,
+    Sampled,
+    Selected,
+    Shuffled,
+    exact,
+)
+
+LARGE = 10_000
+"""Beyond this ε (where e^ε has thousands of digits) the sample is not credited for anything."""
+
+
+def amplified(loss: Sampled, epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
+    """(ε′, δ′) of `loss`, given that `loss.of` is (epsilon, delta)-private; both rounded up."""
+    refuse_shuffled(loss)
+    rate, twice = exact(loss.rate), loss.scheme is POISSON and loss.replace
+    if epsilon > LARGE:
+        return (2 * epsilon, Fraction(delta > 0)) if twice else (epsilon, delta)
+    grown = 1 + rate * (exp_wide(epsilon) - 1)
+    if not twice:
+        return log_ratio_up(grown), rate * delta
+    shrunk = 1 - rate + rate / exp_wide(epsilon)
+    ratio = grown / shrunk
+    return log_ratio_up(ratio), shorten_up(rate * delta * (1 + ratio / exp_wide(epsilon)))
+
+
+def has_sample(loss: Loss) -> bool:
+    """Whether any part of `loss` runs on a sample."""
+    match loss:
+        case Sampled():
+            return True
+        case Repeated(_, of) | Grouped(_, of) | Shuffled(_, of) | Selected(of, _):
+            return has_sample(of)
+        case Composed(parts) | Parallel(parts, _):
+            return any(has_sample(part) for part in parts)
+        case _:
+            return False
+
+
+def refuse_shuffled(loss: Sampled) -> None:
+    """Batches of a shuffled pass are no independent samples, and no bound is known that credits them as such."""
+    if loss.scheme is SHUFFLED:
+        raise Unaccountable(
+            f"No amplification is known for shuffled batches, and they are never accounted as Poisson samples: {loss}. "
+            "Each record lies in one batch of a pass, so a pass costs its mechanism once: "
+            "state Repeated(epochs, of), or draw Poisson samples."
+        )

@@ -1,0 +1,96 @@
+"""The best of a random number of runs (Papernot, Steinke 2022).
+
+Only the best run's output, its score included, is shown. The number of runs must be random as stated; a fixed number
+costs far more. Rényi curves: Theorem 2 for truncated negative binomial, Theorem 6 for Poisson numbers of runs; a pure
+ε becomes (2 + η)ε (Corollary 3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.accounting.rounding import ULP, ceil_float, exp_wide, least_above, shorten_up, up
+from deniable.accounting.sampling import LARGE
+from deniable.loss import NegativeBinomialRuns, PoissonRuns, exact
+
+Array = NDArray[np.float64]
+Curve = Callable[[Array], Array]
+
+_ORDERS = 1 + np.exp2(np.arange(-6, 14, 0.25))
+"""Second orders λ̂ tried in Theorem 2 (and 6); each gives a valid bound."""
+
+
+def mean_runs(runs: PoissonRuns | NegativeBinomialRuns) -> float:
+    """How many runs to expect, rounded up.
+
+    >>> mean_runs(NegativeBinomialRuns(eta=1, gamma=0.25))
+    4.0
+    """
+    match runs:
+        case PoissonRuns(mean):
+            return ceil_float(exact(mean))
+        case NegativeBinomialRuns(eta, gamma) if eta == 1:
+            return ceil_float(1 / exact(gamma))
+        case NegativeBinomialRuns(eta, gamma):
+            # η(1/γ − 1)/(1 − γ^η), and its limit (1/γ − 1)/ln(1/γ) at η = 0, in one form that does not cancel.
+            log = math.log(float(gamma))
+            x = float(eta) * log
+            shrink = -math.expm1(x) / -x if x else 1.0
+            return up((1 / float(gamma) - 1) / (-log * shrink))
+
+
+def selected(of: Curve, pure: Fraction | None, runs: PoissonRuns | NegativeBinomialRuns, orders: Array) -> Array:
+    """The Rényi curve of the selection, from the curve of one run and its pure ε where it has one."""
+
+    def bound(at: Array) -> Array:
+        if isinstance(runs, PoissonRuns):
+            return _poisson(of, ceil_float(exact(runs.mean)), at)
+        return _negative_binomial(of, pure, runs, at)
+
+    result = least_above(bound, orders, _ORDERS)
+    return result if pure is None else np.minimum(result, ceil_float(pure_epsilon(pure, runs)))
+
+
+def pure_epsilon(epsilon: Fraction, runs: PoissonRuns | NegativeBinomialRuns) -> Fraction:
+    """The pure ε of the selection: (2 + η)ε (Corollary 3), or ε + μ·tanh(ε/2) for Poisson runs.
+
+    The latter: the best run is y with probability Q(y)·E[f′(U)], f′(x) = μ·e^{μ(x−1)}, where U is the chance of a randomized
+    event under Q. Between neighbours Q(y) changes by e^ε at most and U by the total variation, at most tanh(ε/2).
+    """
+    if isinstance(runs, NegativeBinomialRuns):
+        return (2 + exact(runs.eta)) * epsilon
+    variation = Fraction(1)
+    if epsilon <= LARGE:
+        grown = exp_wide(epsilon)
+        variation = shorten_up((grown - 1) / (grown + 1))
+    return epsilon + exact(runs.mean) * variation
+
+
+def _negative_binomial(of: Curve, pure: Fraction | None, runs: NegativeBinomialRuns, orders: Array) -> Array:
+    """ε′(λ) = ε(λ) + (1+η)(1 − 1/λ̂)ε(λ̂) + (1+η)·ln(1/γ)/λ̂ + ln E[K]/(λ − 1), for every λ̂ > 1."""
+    weight, depth = 1 + float(runs.eta), -math.log(float(runs.gamma))
+    second = (1 - 1 / _ORDERS) * of(_ORDERS) + depth / _ORDERS
+    least = float(np.min(second)) if pure is None else min(float(np.min(second)), ceil_float(pure))
+    result = of(orders) + weight * least + math.log(mean_runs(runs)) / (orders - 1)
+    return result * (1 + 64 * ULP)
+
+
+def _poisson(of: Curve, mean: float, orders: Array) -> Array:
+    """E[…] ≤ e^−μ + μ·e^{(λ−1)(ε(λ) + μδ̂)} where one run is (ε̂, δ̂)-DP with e^ε̂ ≤ 1 + 1/(λ − 1).
+
+    Theorem 6 states the second term alone, ε′(λ) = ε(λ) + μδ̂ + ln μ/(λ − 1), which is below 0 for small μ; e^−μ is the chance of
+    no run at all, an outcome of its own with the same chance on both sides, and is kept here.
+    """
+    at, divergences = np.concatenate([_ORDERS, orders]), np.concatenate([of(_ORDERS), of(orders)])
+    limit = np.log1p(1 / (orders - 1))
+    # δ̂ at ε̂ from the Rényi curve (Canonne, Kamath, Steinke 2020, Proposition 12), at the best order.
+    exponent = (at - 1) * (divergences - limit[:, None] * (1 - 4 * ULP) + np.log1p(-1 / at)) - np.log(at)
+    delta = np.exp(np.minimum(np.min(exponent, axis=1) + 1e-9, 0.0))
+    moment = math.log(mean) + (orders - 1) * (of(orders) + mean * delta)
+    result: Array = np.logaddexp(-mean, moment + 64 * ULP * np.abs(moment)) / (orders - 1)
+    return np.maximum(result, 0.0) * (1 + 64 * ULP)

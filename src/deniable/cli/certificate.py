@@ -1,0 +1,95 @@
+"""`deniable certify` and `deniable verify`: a claim that others can compute again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deniable import accounting
+from deniable.cli import show
+from deniable.cli.door import door
+from deniable.cli.options import (
+    NOISE,
+    RATE,
+    STEPS,
+    Delta,
+    Json,
+    Kind,
+    Noise,
+    Replace,
+    Run,
+    Sampling,
+    Scheme,
+    parse_unit,
+)
+from deniable.errors import InvalidCertificate, InvalidParameter
+from deniable.guarantee import Certificate
+from deniable.loss import Loss
+from deniable.loss import show as number
+
+UNIT = "Who is protected: row, client, value, column:NAME or column:NAME:MAX_ROWS."
+
+
+@door
+def certify(
+    delta: Delta,
+    noise: Annotated[float | None, typer.Option("--noise", help=NOISE)] = None,
+    rate: Annotated[float, typer.Option("--rate", help=RATE)] = 1.0,
+    steps: Annotated[int, typer.Option("--steps", help=STEPS)] = 1,
+    mechanism: Kind = Noise.GAUSSIAN,
+    scheme: Scheme = Sampling.POISSON,
+    replace: Replace = False,
+    loss: Annotated[
+        str | None, typer.Option("--loss", metavar="JSON", help="Any loss as JSON, instead of --noise.")
+    ] = None,
+    unit: Annotated[str, typer.Option("--unit", help=UNIT)] = "row",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Where to write; left out: to the screen.", dir_okay=False),
+    ] = None,
+) -> None:
+    """Write a certificate: the loss, who is protected, the bracket on ε, and every assumption it rests on.
+
+    [bold]deniable certify --rate .01 --noise 4 --steps 10000 --delta 1e-5 --out certificate.json[/]
+
+    [bold]deniable certify --loss '{"node": "Pure", "epsilon": 0.1}' --delta 1e-9 --unit column:patient_id:4[/]
+    """
+    if (noise is None) == (loss is None):
+        raise InvalidParameter("Expected one of --noise and --loss: a certificate is for one run.")
+    what = Loss.from_json(loss) if loss else Run(noise or 0.0, rate, steps, mechanism, scheme, replace).loss
+    certificate = accounting.certify(what, parse_unit(unit, replace=replace), delta)
+    if out is None:
+        typer.echo(certificate.to_json(), nl=False)
+        return
+    out.write_text(certificate.to_json(), encoding="utf-8")
+    show.say(f"{out}: ε ≤ {show.up(certificate.bound.upper)} at δ = {number(delta)}.")
+
+
+@door
+def verify(
+    certificate: Annotated[Path, typer.Argument(help="A certificate, as JSON.", metavar="CERTIFICATE")],
+    json: Json = False,
+) -> None:
+    """Compute the claim of a certificate again, here and now, and say what it rests on.
+
+    [bold]deniable verify certificate.json[/]   (exit code 2 if it does not hold)
+    """
+    try:
+        claim = Certificate.from_json(certificate.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise InvalidCertificate(f"{certificate} is no text, so no certificate.") from None
+    found = accounting.verify(claim)
+    if json:
+        show.as_json(
+            {"valid": True, "claimed": claim.to_dict(), "recomputed": {"lower": found.lower, "upper": found.upper}}
+        )
+        return
+    show.heading(f"Valid: ε ≤ {show.up(claim.bound.upper)} at δ = {number(claim.delta)}")
+    show.say(
+        f"Computed again: [{show.down(found.lower)}, {show.up(found.upper)}] ({found.method}).",
+        f"Loss: {claim.loss}.",
+        "It rests on:",
+    )
+    show.bullets(claim.assumptions)

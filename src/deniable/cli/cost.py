@@ -1,0 +1,122 @@
+"""`deniable cost`: what a run costs, by every method side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deniable.accounting import compare, epsilon
+from deniable.cli import show
+from deniable.cli.door import door
+from deniable.cli.options import (
+    NOISE,
+    RATE,
+    STEPS,
+    Delta,
+    Json,
+    Kind,
+    Noise,
+    Plot,
+    Replace,
+    Run,
+    Sampling,
+    Scheme,
+)
+from deniable.guarantee import Bound
+from deniable.loss import Loss
+from deniable.loss import show as number
+from deniable.plots import accounting as plots
+from deniable.units import Unit
+
+ABOUT = {
+    "basic": "ε's and δ's add (Dwork et al. 2006)",
+    "advanced": "strong composition (Dwork et al. 2010)",
+    "optimal": "from (ε, δ) alone (Kairouz et al. 2015)",
+    "amplified": "generic subsampling (Balle et al. 2018)",
+    "shuffle": "hiding among clones (Feldman et al. 2021)",
+    "zcdp": "concentrated DP (Bun, Steinke 2016)",
+    "moments": "moments, λ ≤ 32 (Abadi et al. 2016)",
+    "renyi": "Rényi DP, every order (Mironov 2017)",
+    "numerical": "privacy loss distribution, certified",
+}
+
+
+@door
+def cost(
+    noise: Annotated[float, typer.Option("--noise", help=NOISE)],
+    delta: Delta,
+    rate: Annotated[float, typer.Option("--rate", help=RATE)] = 1.0,
+    steps: Annotated[int, typer.Option("--steps", help=STEPS)] = 1,
+    mechanism: Kind = Noise.GAUSSIAN,
+    scheme: Scheme = Sampling.POISSON,
+    replace: Replace = False,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """What a run costs: ε by every known method side by side, and the bracket that holds the truth.
+
+    100 epochs of DP-SGD: [bold]deniable cost --rate .01 --noise 4 --steps 10000 --delta 1e-5[/]
+
+    1000 counts: [bold]deniable cost --noise 10 --steps 1000 --delta 1e-6 --mechanism laplace[/]
+    """
+    run = Run(noise, rate, steps, mechanism, scheme, replace)
+    loss, unit = run.loss, Unit.row(replace=replace)
+    methods, bracket = compare(loss, delta), epsilon(loss, delta)
+    picture = _draw(run, delta, plot) if plot else None
+    if json:
+        show.as_json(_json(loss, unit, delta, bracket, methods) | ({"plot": picture} if picture else {}))
+        return
+    show.heading(str(loss))
+    show.say(f"Protected: {unit}. δ = {number(delta)}.", "")
+    _table(methods)
+    show.say("", _verdict(bracket), *([f"Picture: {picture}"] if picture else []))
+
+
+def _json(loss: Loss, unit: Unit, delta: float, bracket: Bound, methods: dict[str, Bound | str]) -> dict[str, object]:
+    return {
+        "loss": loss.to_dict(),
+        "unit": unit.to_dict(),
+        "delta": delta,
+        "epsilon": {"lower": bracket.lower, "upper": bracket.upper, "method": bracket.method},
+        "methods": {
+            name: {"upper": bound.upper} if isinstance(bound, Bound) else {"refused": bound}
+            for name, bound in methods.items()
+        },
+    }
+
+
+def _table(methods: dict[str, Bound | str]) -> None:
+    """The bounds in the order of history; the methods that know no theorem for this loss are named below."""
+    known = {name: bound.upper for name, bound in methods.items() if isinstance(bound, Bound)}
+    least = min(known.values(), default=0.0)
+    rows = [(name, show.up(value), _ratio(value, least), ABOUT.get(name, "")) for name, value in known.items()]
+    best = list(known.values()).index(least) if known else None
+    show.table(("method", "ε", "× least", "what it is"), rows, right=(1, 2), best=best)
+    refused = [name for name in methods if name not in known]
+    if refused:
+        show.say(f"Without a theorem for this loss: {', '.join(refused)}.")
+
+
+def _ratio(value: float, least: float) -> str:
+    if not (least > 0 and value < float("inf")):
+        return "–"
+    return f"{value / least:.2f}" if value < 10 * least else f"{value / least:.0f}"
+
+
+def _verdict(bound: Bound) -> str:
+    if bound.lower == 0:
+        return f"ε ≤ {show.up(bound.upper)} ({bound.method}); no lower bound is known."
+    return f"The true ε lies in [{show.down(bound.lower)}, {show.up(bound.upper)}] ({bound.method})."
+
+
+def _draw(run: Run, delta: float, path: Path) -> Path:
+    """ε by number of releases, for every method."""
+    grid = sorted({round(run.steps ** (i / 24)) for i in range(25)})
+    tables = [compare(run.release * n, delta) for n in show.progress(grid, "Drawing")]
+    curves = {
+        name: [bound.upper if isinstance(bound := t[name], Bound) else float("inf") for t in tables]
+        for name in tables[0]
+    }
+    return plots.cost(grid, curves, delta=delta, path=path)

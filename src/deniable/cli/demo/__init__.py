@@ -1,0 +1,30 @@
+"""`deniable demo`: a tour in small acts, without network and in well under two minutes.
+
+An act is a module with a `TITLE` and a function `play()` that prints. A new part of Deniable adds its act to `ACTS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deniable.cli import show
+from deniable.cli.demo import budget, meaning, proof, training
+from deniable.cli.door import door
+from deniable.errors import MissingExtra
+
+ACTS: tuple[tuple[str, Callable[[], None]], ...] = tuple(
+    (act.TITLE, act.play) for act in (meaning, training, proof, budget)
+)
+
+
+@door
+def demo() -> None:
+    """A tour of Deniable: what ε means, what a training run costs, a claim anybody can check, a budget that holds."""
+    for i, (title, play) in enumerate(ACTS, 1):
+        show.say("" if i == 1 else "\n")
+        show.heading(f"{i}. {title}")
+        show.say("")
+        try:
+            play()
+        except MissingExtra as missing:
+            show.say(str(missing))

@@ -1,0 +1,25 @@
+"""A claim that anybody can compute again."""
+
+from dataclasses import replace
+
+from deniable.accounting import certify, verify
+from deniable.cli import show
+from deniable.errors import InvalidCertificate
+from deniable.guarantee import Bound
+from deniable.loss import GaussianNoise
+from deniable.units import Unit
+
+TITLE = "A claim anybody can check: a certificate, and one that was made to look better"
+
+
+def play() -> None:
+    honest = certify(GaussianNoise(4).sampled(0.01) * 10_000, Unit.row(), 1e-5)
+    again = verify(honest)
+    show.say(
+        f"Honest:  ε ≤ {show.up(honest.bound.upper)}. Computed again: [{show.down(again.lower)}, {show.up(again.upper)}]."
+    )
+    flattered = replace(honest, bound=Bound(0.0, 0.5, honest.bound.method))
+    try:
+        verify(flattered)
+    except InvalidCertificate as refusal:
+        show.say(f"Changed: {refusal}")

@@ -1,0 +1,44 @@
+"""The door: every error that Deniable raises on purpose becomes one sentence on stderr and exit code 2."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import NoReturn, ParamSpec, TypeVar
+
+import typer
+
+from deniable.errors import DeniableError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+BAD_INPUT = 2
+
+
+def door(command: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a command: what it raises on purpose is told in one sentence; anything else is a bug and keeps its traceback.
+
+    A file that cannot be read or written is bad input too. Whoever sits at this command line can open the files it names, so
+    she is their owner and may see such errors (docs: threat model).
+    """
+
+    @functools.wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except DeniableError as error:
+            refuse(str(error))
+        except OSError as error:
+            if error.filename is None:
+                raise
+            refuse(f"{error.filename}: {error.strerror}.")
+
+    return guarded
+
+
+def refuse(sentence: str) -> NoReturn:
+    """Say why nothing was done, and leave with exit code 2."""
+    typer.secho(sentence, err=True, fg=typer.colors.RED if sys.stderr.isatty() else None)
+    raise typer.Exit(BAD_INPUT)

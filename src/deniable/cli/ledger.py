@@ -1,0 +1,315 @@
+"""`deniable ledger`: look at budgets, keep their heads, check that nobody touched them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, TextIO, TypeAlias
+
+import typer
+
+from deniable.cli import show
+from deniable.cli.door import BAD_INPUT, door
+from deniable.cli.options import Json, Replace, parse_unit
+from deniable.errors import InvalidParameter, TamperedLedger
+from deniable.guarantee import Budget
+from deniable.ledger import Account, Entry, Filter, Ledger, Left, Verification
+from deniable.ledger.export import comma_separated, json_lines
+
+WIDTH = 20
+
+app = typer.Typer(
+    help="Budgets that cannot be overspent: create them, look at them, verify them.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+Url: TypeAlias = Annotated[
+    str,
+    typer.Option("--ledger", envvar="DENIABLE_LEDGER", metavar="URL", help="sqlite:///file.db or postgresql://…"),
+]
+KeyFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--key", envvar="DENIABLE_LEDGER_KEY", metavar="FILE", help="The key's file, if not beside the database."
+    ),
+]
+Name: TypeAlias = Annotated[str, typer.Argument(help="The account's name.", metavar="ACCOUNT")]
+DEFAULT = "sqlite:///privacy.db"
+
+
+class Rule(StrEnum):
+    """What keeps the limit."""
+
+    BASIC = "basic"
+    RENYI = "renyi"
+
+
+class Format(StrEnum):
+    """How a journal is exported."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+RULES = {None: Filter.of, Rule.BASIC: Filter.basic, Rule.RENYI: Filter.renyi}
+WRITERS = {Format.JSONL: json_lines, Format.CSV: comma_separated}
+
+
+@app.command()
+@door
+def create(
+    account: Name,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The limit's ε.")],
+    delta: Annotated[float, typer.Option("--delta", help="The limit's δ; 0 for a pure one.")] = 0.0,
+    unit: Annotated[
+        str | None,
+        typer.Option("--unit", help="Who is protected: row, client, value, column:NAME or column:NAME:MAX_ROWS."),
+    ] = None,
+    replace: Replace = False,
+    owner: Annotated[str | None, typer.Option("--owner", help="Who may raise the limit; you, by default.")] = None,
+    parent: Annotated[
+        str | None, typer.Option("--parent", metavar="ACCOUNT", help="The account that this is a part of.")
+    ] = None,
+    filter: Annotated[
+        Rule | None, typer.Option("--filter", help="What keeps the limit; renyi where there is a δ, else basic.")
+    ] = None,
+    ledger: Url = DEFAULT,
+    key: KeyFile = None,
+    json: Json = False,
+) -> None:
+    """Make an account, and the ledger if there is none.
+
+    [bold]deniable ledger create visits --epsilon 3 --delta 1e-6 --unit column:patient_id:4[/]
+
+    [bold]deniable ledger create visits/ada --epsilon 1 --delta 1e-7 --parent visits[/]
+    """
+    protects = None if unit is None else parse_unit(unit, replace=replace)
+    if protects is None and parent is None:
+        raise InvalidParameter("Expected --unit: whom does the account protect? For example --unit row.")
+    limit = Budget(_plain(epsilon), _plain(delta))
+    with Ledger.open(ledger, key=key) as opened:
+        made = opened.create(account, protects, limit=limit, owner=owner, parent=parent, filter=RULES[filter])
+        _tell(made, json)
+
+
+@app.command("list")
+@door
+def list_(ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False) -> None:
+    """Every account, with a bar of what is spent.
+
+    [bold]deniable ledger list[/]
+    """
+    with _opened(ledger, key) as opened:
+        accounts = opened.accounts()
+        if json:
+            show.as_json({"accounts": [_facts(account) for account in accounts]})
+            return
+        show.table(("account", "spent", "", "limit", "status"), [_line(account) for account in accounts], right=(1, 2))
+
+
+@app.command("show")
+@door
+def show_(account: Name, ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False) -> None:
+    """One account: its limit, what is spent, what is left, and a bound on what was lost by now.
+
+    [bold]deniable ledger show visits[/]
+    """
+    with _opened(ledger, key) as opened:
+        _tell(opened.account(account), json)
+
+
+@app.command()
+@door
+def history(
+    account: Annotated[str | None, typer.Argument(help="Only this account and its parts.", metavar="ACCOUNT")] = None,
+    last: Annotated[int, typer.Option("--last", help="How many entries, the newest; 0 for all.", min=0)] = 20,
+    ledger: Url = DEFAULT,
+    key: KeyFile = None,
+    json: Json = False,
+) -> None:
+    """The journal: who charged what, when, for whom.
+
+    [bold]deniable ledger history visits --last 5[/]
+    """
+    with _opened(ledger, key) as opened:
+        entries = opened.history() if account is None else opened.account(account).history()
+        shown = entries[-last:] if last else entries
+        if json:
+            show.as_json({"entries": [entry.to_dict() for entry in shown]})
+            return
+        show.table(
+            ("entry", "time", "what", "account", "analyst", "description"), [_row(e) for e in shown], right=(0, 1)
+        )
+
+
+@app.command()
+@door
+def head(ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False) -> None:
+    """How many entries there are, and the last seal. Keep it where the ledger's keeper cannot write.
+
+    [bold]deniable ledger head > head.txt[/]
+    """
+    with _opened(ledger, key) as opened:
+        found = opened.head()
+    if json:
+        show.as_json({"head": str(found), "count": found.count, "mac": found.mac})
+    else:
+        typer.echo(str(found))
+
+
+@app.command()
+@door
+def verify(
+    head: Annotated[
+        str | None, typer.Option("--head", metavar="HEAD", help="A head kept elsewhere: finds a roll-back.")
+    ] = None,
+    ledger: Url = DEFAULT,
+    key: KeyFile = None,
+    json: Json = False,
+) -> None:
+    """Read the whole journal and check every seal, number and sum. Exit code 2 if anything is wrong.
+
+    [bold]deniable ledger verify --head "$(cat head.txt)"[/]
+    """
+    with _opened(ledger, key) as opened:
+        found = opened.verify(head)
+    if json:
+        show.as_json({"ok": found.ok, "head": str(found.head), "problems": found.problems, "unseen": found.unseen})
+        if not found.ok:
+            raise typer.Exit(BAD_INPUT)
+        return
+    _tell_verdict(found)
+
+
+@app.command()
+@door
+def export(
+    format: Annotated[
+        Format, typer.Option("--format", help="jsonl loses nothing; csv opens in a spreadsheet.")
+    ] = Format.JSONL,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Where to write; left out: to the screen.", dir_okay=False),
+    ] = None,
+    ledger: Url = DEFAULT,
+    key: KeyFile = None,
+    json: Json = False,
+) -> None:
+    """Write the whole journal for other tools.
+
+    [bold]deniable ledger export --format csv --out journal.csv[/]
+    """
+    with _opened(ledger, key) as opened, _target(out) as file:
+        count = WRITERS[Format.JSONL if json and out is None else format](opened.history(), file)
+    if out is not None and json:
+        show.as_json({"file": out, "entries": count})
+    elif out is not None:
+        show.say(f"{out}: {count:,} entries.")
+
+
+# ------------------------------------------------------------------------------------------------ how it is said
+
+
+@contextmanager
+def _opened(url: str, key: Path | None) -> Iterator[Ledger]:
+    with Ledger.open(url, key=key, create=False) as ledger:
+        yield ledger
+
+
+@contextmanager
+def _target(out: Path | None) -> Iterator[TextIO]:
+    if out is None:
+        yield sys.stdout
+        return
+    with out.open("w", encoding="utf-8", newline="") as file:
+        yield file
+
+
+def _facts(account: Account) -> dict[str, Any]:
+    spent, left, running = account.spent(), account.remaining(), account.odometer()
+    return {
+        "account": account.name,
+        "parent": account.parent,
+        "owner": account.owner,
+        "unit": account.unit.to_dict(),
+        "status": str(account.status),
+        "limit": {"epsilon": float(account.limit.epsilon), "delta": float(account.limit.delta)},
+        "spent": {"epsilon": spent.epsilon, "delta": spent.delta, "method": spent.method, "share": spent.share},
+        "remaining": {"epsilon": left.epsilon, "rho": left.rho, "delta": left.delta},
+        "odometer": {"epsilon": running.epsilon, "delta": running.delta, "method": running.method},
+    }
+
+
+def _line(account: Account) -> tuple[str, ...]:
+    spent = account.spent()
+    return (
+        account.name,
+        bar(spent.share),
+        percent(spent.share),
+        str(account.limit),
+        str(account.status),
+    )
+
+
+def bar(share: float) -> str:
+    """How much is spent, never drawn as less.
+
+    >>> bar(0.0), bar(0.26), bar(1.0)
+    ('····················', '██████··············', '████████████████████')
+    """
+    full = WIDTH if share >= 1 else math.ceil(share * WIDTH)
+    return "█" * full + "·" * (WIDTH - full)
+
+
+def percent(share: float) -> str:
+    """In whole percent, rounded up.
+
+    >>> percent(0.0), percent(0.7501), percent(1.0)
+    ('0 %', '76 %', '100 %')
+    """
+    return "over" if share > 1 else f"{math.ceil(100 * share)} %"
+
+
+def _tell(account: Account, json: bool) -> None:
+    if json:
+        show.as_json(_facts(account))
+        return
+    spent, running = account.spent(), account.odometer()
+    part = f", part of {account.parent}" if account.parent else ""
+    show.heading(f"{account.name}{part} ({account.status})")
+    show.say(f"{bar(spent.share)} {percent(spent.share)} of {account.limit}")
+    show.say(f"Protects {account.unit}. Owner: {account.owner}.")
+    show.say(f"Spent: ε = {show.up(spent.epsilon)}{_at(spent.delta)} ({spent.method}).")
+    show.say(f"Left for one charge: {_left(account.remaining())}.")
+    show.say(f"Lost by now, at every moment at once: ε ≤ {show.up(running.epsilon)}{_at(running.delta)}.")
+
+
+def _at(delta: float) -> str:
+    return f" at δ = {show.up(delta)}" if delta else ""
+
+
+def _left(left: Left) -> str:
+    rho = f", or ρ ≤ {show.down(left.rho)} of zCDP" if left.rho else ""
+    delta = f"; δ ≤ {show.down(left.delta)} for those charged at a δ" if left.delta else ""
+    return f"ε ≤ {show.down(left.epsilon)}{rho}{delta}"
+
+
+def _row(entry: Entry) -> tuple[object, ...]:
+    loss = "" if entry.loss is None else f": {entry.loss}"
+    return entry.seq, entry.time[:19], entry.kind, entry.account, entry.analyst, f"{entry.description}{loss}"
+
+
+def _tell_verdict(found: Verification) -> None:
+    if found.problems:
+        raise TamperedLedger(" ".join(found.problems))
+    show.heading(f"Good: {found.head.count:,} entries, every one as it was written.")
+    show.say(f"Head: {found.head}", *found.unseen)
+
+
+def _plain(x: float) -> int | float:
+    return int(x) if x.is_integer() else x

@@ -1,0 +1,37 @@
+"""Budgets that cannot be overspent, lost or raced.
+
+    ledger = Ledger.open("sqlite:///privacy.db")
+    account = ledger.create("visits", Unit.column("patient_id", max_rows=4), limit=Budget(3, 1e-6))
+    release = account.run(mechanism, data)
+
+Only an account runs a mechanism: it writes the charge durably, then opens the data, then returns the release.
+"""
+
+from deniable.accounting.charges import Charge
+from deniable.accounting.filters import Filter, Left, Spent
+from deniable.accounting.odometer import Reading
+from deniable.ledger.account import Account, Preview
+from deniable.ledger.books import Entry, Kind, Status
+from deniable.ledger.bounded import Bounded
+from deniable.ledger.chain import Head
+from deniable.ledger.ledger import Ledger
+from deniable.ledger.session import Session
+from deniable.ledger.verify import Verification
+
+__all__ = [
+    "Account",
+    "Bounded",
+    "Charge",
+    "Entry",
+    "Filter",
+    "Head",
+    "Kind",
+    "Ledger",
+    "Left",
+    "Preview",
+    "Reading",
+    "Session",
+    "Spent",
+    "Status",
+    "Verification",
+]

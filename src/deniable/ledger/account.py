@@ -1,0 +1,354 @@
+"""An account: the only thing that runs a mechanism. It charges first, durably, and then opens the data."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from types import BuiltinMethodType, FunctionType, MethodType
+from typing import Any, TypeVar
+
+from deniable.accounting.certificate import certify
+from deniable.accounting.charges import Charge
+from deniable.accounting.filters import Left, Spent
+from deniable.accounting.odometer import Reading, odometer
+from deniable.errors import (
+    AccountFrozen,
+    BudgetExceeded,
+    DeniableError,
+    InvalidLoss,
+    InvalidParameter,
+    LedgerError,
+    UnitMismatch,
+)
+from deniable.guarantee import Budget, Certificate
+from deniable.ledger.books import Entry, Kind, Standing, Status
+from deniable.ledger.chain import Head
+from deniable.ledger.journal import Draft, Journal, Standings
+from deniable.ledger.refusal import refusal, stopped, why
+from deniable.ledger.session import Session
+from deniable.loss import Loss, Number, exact
+from deniable.mechanism import Interactive, Mechanism, Random, Release
+from deniable.randomness import SecureRandom
+from deniable.units import Unit
+
+Value = TypeVar("Value")
+
+OnFailure = Callable[[Exception], None]
+
+OPENERS = (FunctionType, MethodType, BuiltinMethodType, functools.partial)
+"""`data` of these types is called for the data, after the charge."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Whether a loss would fit, where it would bring the account, and what would be left. Nothing is charged."""
+
+    fits: bool
+    after: Spent
+    left: Left
+    refusal: str | None = None
+
+
+@dataclass(frozen=True)
+class Paid:
+    """A charge that stands: the entry, and what was charged to each account."""
+
+    entry: Entry
+    loss: Loss
+    unit: Unit
+    private: bool
+    charges: dict[str, Charge]
+    delta: Number | None
+
+    @property
+    def seq(self) -> int:
+        return self.entry.seq
+
+    @property
+    def entry_id(self) -> str:
+        return str(Head(self.entry.seq, self.entry.mac))
+
+
+class Account:
+    """A limit on all that leaves a data set, or an analyst's own limit inside it. Made by `Ledger.create`.
+
+    Guarantee: everything released through this account and its sub-accounts together is (ε, δ)-DP for its unit, ε and δ the
+               largest limit it ever had, for mechanisms chosen adaptively and sessions that interleave.
+    Assumes:   each mechanism's loss is true for its unit; data is opened through accounts of one ledger only.
+    Reference: docs/theory/filters.md.
+    """
+
+    def __init__(self, journal: Journal, path: list[Standing], analyst: str, on_failure: OnFailure | None) -> None:
+        self._journal = journal
+        self._names = [standing.name for standing in path]
+        self._filters = {standing.name: standing.filter for standing in path}
+        self._analyst = analyst
+        self._on_failure = on_failure
+        self.name = path[0].name
+        self.unit = path[0].unit
+        self._unit_json = path[0].unit_json
+        self.owner = path[-1].owner
+        self.parent = path[0].parent
+
+    # -------------------------------------------------------------------------------------------- releases
+
+    def run(
+        self,
+        mechanism: Mechanism[Value],
+        data: Any,
+        *,
+        rng: Random | None = None,
+        delta: Number | None = None,
+        analyst: str | None = None,
+        description: str | None = None,
+    ) -> Release[Value]:
+        """Charge `mechanism.loss`, then open `data`, then release what the mechanism says.
+
+        `data` may be a function that opens it. With `delta` the loss is charged as (ε, δ). A mechanism that fails after its
+        charge has been paid for, releases nothing, and freezes the account and those it is part of until the owner looks:
+        that it failed may say something about data.
+        """
+        source = self._source(rng)
+        error = mechanism.error()
+        paid = self._pay(Kind.RUN, mechanism, source, delta, analyst, description)
+        value = self.attempt(paid, lambda: mechanism(_opened(data), rng=source))
+        grid = getattr(mechanism, "granularity", None)
+        return Release(value, paid.loss, paid.unit, error, paid.entry_id, paid.private, grid)
+
+    def open(
+        self,
+        interactive: Interactive[Value],
+        data: Any,
+        *,
+        rng: Random | None = None,
+        delta: Number | None = None,
+        analyst: str | None = None,
+        description: str | None = None,
+    ) -> Session[Value]:
+        """Charge the loss of a whole conversation, then begin it."""
+        source = self._source(rng)
+        paid = self._pay(Kind.OPEN, interactive, source, delta, analyst, description)
+        return Session(self, paid, self.attempt(paid, lambda: interactive.open(_opened(data), rng=source)))
+
+    def _source(self, rng: Random | None) -> Random:
+        source: Random = SecureRandom() if rng is None else rng
+        if not source.private and not self._journal.store.in_memory:
+            raise InvalidParameter(
+                "Expected a secure generator: what a seeded one draws can be drawn again by others. "
+                "Nothing was charged and nothing was run. For a test with a seed, open the ledger sqlite:// in memory."
+            )
+        return source
+
+    def _pay(
+        self,
+        kind: Kind,
+        mechanism: Mechanism[Any] | Interactive[Any],
+        source: Random,
+        delta: Number | None,
+        analyst: str | None,
+        description: str | None,
+    ) -> Paid:
+        loss, unit = mechanism.loss, mechanism.unit
+        self._check_unit(unit)
+        charges = self._prices(loss, delta)
+        named = {} if delta is None else {"delta": str(exact(delta))}
+        details = {
+            "charges": {name: charge.to_dict() for name, charge in charges.items()},
+            "private": source.private,
+        } | named
+        words = type(mechanism).__name__ if description is None else description
+        draft = Draft(kind, self.name, analyst or self._analyst, words, self._unit_json, details, loss.to_json())
+
+        def decide(before: Standings) -> Draft:
+            self._admit(before, charges)
+            return draft
+
+        return Paid(self._journal.append(self._names, decide), loss, unit, source.private, charges, delta)
+
+    def _prices(self, loss: Loss, delta: Number | None) -> dict[str, Charge]:
+        """What `loss` costs in each account on the path. The orders of a filter never change, so this needs no lock."""
+        if not isinstance(loss, Loss):
+            raise InvalidLoss(f"Expected a Loss, got {type(loss).__name__}. Nothing was charged.")
+        return {name: limit.charge(loss, delta=delta) for name, limit in self._filters.items()}
+
+    def _admit(self, before: Standings, charges: dict[str, Charge]) -> None:
+        """Counts in every account on the path, or in none."""
+        for name, charge in charges.items():
+            standing = before[name]
+            if standing.status is not Status.OPEN:
+                raise stopped(standing)
+            if not standing.filter.admits(standing.spent + charge):
+                raise refusal(standing, charge)
+
+    def attempt(self, paid: Paid, act: Callable[[], Value], *, fair: tuple[type[DeniableError], ...] = ()) -> Value:
+        """Do what was paid for. Of a failure the caller learns only that; errors in `fair` never depend on data and pass."""
+        failure: Exception
+        try:
+            return act()
+        except fair:
+            raise
+        except Exception as error:
+            failure = error
+        # Outside the handler, so that the error raised here carries no trace of the one that may depend on data.
+        self._failed(paid, failure)
+        del failure
+        raise AccountFrozen(
+            f"What was paid for by entry {paid.seq} failed. Nothing was released, the charge stands, and the account "
+            f'"{self.name}" is frozen until its owner looks. The reason may depend on data, so it is not told here.'
+        )
+
+    def _failed(self, paid: Paid, failure: Exception) -> None:
+        self._freeze(self._names, f"What entry {paid.seq} paid for failed.", self._analyst)
+        if self._on_failure is not None:
+            self._on_failure(failure)
+
+    def settle(self, paid: Paid, used: Loss | None) -> None:
+        """Give back what a closed session did not use. Sums of ε's and divergences may be stopped at any time; a loss that was
+        charged at a δ may not, since its ε is by a theorem for fixed parameters: that one stays."""
+        if used is None or paid.delta is not None:
+            used = paid.loss
+        kept = {name: self._kept(name, used, paid) for name in paid.charges}
+        returned = {name: (paid.charges[name] - kept[name]).to_dict() for name in kept}
+        draft = Draft(
+            Kind.SETTLE,
+            self.name,
+            paid.entry.analyst,
+            f"Closed the session of entry {paid.seq}.",
+            paid.entry.unit_json,
+            {"session": paid.seq, "returned": returned},
+            used.to_json(),
+        )
+        self._journal.append(self._names, lambda before: draft)
+
+    def _kept(self, name: str, used: Loss, paid: Paid) -> Charge:
+        whole = paid.charges[name]
+        try:
+            kept = self._filters[name].charge(used)
+        except DeniableError:
+            return whole
+        return kept if paid.delta is None and kept.within(whole) else whole
+
+    # -------------------------------------------------------------------------------------------- looking
+
+    def standing(self) -> Standing:
+        return self._journal.standings([self.name])[self.name]
+
+    @property
+    def limit(self) -> Budget:
+        """The guarantee: everything released through this account together is (ε, δ)-DP."""
+        return self.standing().filter.limit
+
+    @property
+    def status(self) -> Status:
+        return self.standing().status
+
+    def spent(self) -> Spent:
+        """What the charges come to: book-keeping, at the least valid reading. The guarantee is the limit."""
+        standing = self.standing()
+        return standing.filter.spent(standing.spent)
+
+    def remaining(self) -> Left:
+        """The largest single charge that this account and those above it would still grant."""
+        each = [s.filter.left(s.spent) for s in self._journal.standings(self._names).values()]
+        return Left(*(min(asdict(left)[part] for left in each) for part in ("epsilon", "rho", "delta")))
+
+    def preview(self, loss: Loss, *, delta: Number | None = None) -> Preview:
+        """Would it fit, and what would be left? Nothing is charged."""
+        charges = self._prices(loss, delta)
+        standings = self._journal.standings(self._names)
+        own = standings[self.name]
+        after = own.spent + charges[self.name]
+        try:
+            self._admit(standings, charges)
+        except (BudgetExceeded, LedgerError) as error:
+            return Preview(False, own.filter.spent(after), self.remaining(), str(error))
+        left = [standings[name].filter.left(standings[name].spent + charges[name]) for name in charges]
+        least = Left(*(min(asdict(one)[part] for one in left) for part in ("epsilon", "rho", "delta")))
+        return Preview(True, own.filter.spent(after), least)
+
+    def odometer(self) -> Reading:
+        """A bound on what has been lost by now, valid at every moment at once; higher than `spent`, which is not."""
+        standing = self.standing()
+        return odometer(standing.filter, standing.spent)
+
+    def history(self) -> list[Entry]:
+        """Every entry of this account and of its sub-accounts, in order."""
+        with self._journal.store.reading() as transaction:
+            return [entry for entry in self._journal.entries(transaction) if concerns(entry, self.name)]
+
+    def certificate(self, release: Release[Any], *, delta: Number | None = None) -> Certificate:
+        """A certificate for one release, with the ledger's head at its entry. `delta` defaults to that of the limit."""
+        if not release.private:
+            raise InvalidParameter("Expected a private release: this one was drawn from a seed, and protects nobody.")
+        at = self.limit.delta if delta is None else delta
+        return certify(release.loss, release.unit, float(at), head=release.entry)
+
+    # -------------------------------------------------------------------------------------------- the owner
+
+    def raise_limit(self, limit: Budget, *, owner: str | None = None) -> None:
+        """A higher limit, from now on. It is an entry of the journal; the guarantee is that of the highest limit ever set."""
+        by = self._owner(owner, "raise its limit")
+
+        def decide(before: Standings) -> Draft:
+            standing = before[self.name]
+            raised = standing.filter.raised(limit)
+            words = f"Limit raised from {standing.filter.limit} to {limit}."
+            return Draft(Kind.RAISE, self.name, by, words, standing.unit_json, {"filter": raised.to_dict()})
+
+        self._journal.append([self.name], decide)
+
+    def freeze(self, reason: str = "Frozen by hand.") -> None:
+        """Refuse every charge until the owner looks."""
+        self._freeze([self.name], reason, self._analyst)
+
+    def unfreeze(self, note: str = "Looked at.", *, owner: str | None = None) -> None:
+        """The owner has looked: this account and those above it run again. What was charged stays charged."""
+        by = self._owner(owner, "unfreeze it")
+
+        def decide(before: Standings) -> Draft:
+            frozen = [name for name in self._names if before[name].status is Status.FROZEN]
+            return Draft(Kind.THAW, self.name, by, note, before[self.name].unit_json, {"accounts": frozen})
+
+        self._journal.append(self._names, decide)
+
+    def close(self, *, owner: str | None = None) -> None:
+        """No more charges, for good. The guarantee stays what it is."""
+        by = self._owner(owner, "close it")
+
+        def decide(before: Standings) -> Draft:
+            return Draft(Kind.CLOSE, self.name, by, "Closed.", before[self.name].unit_json)
+
+        self._journal.append([self.name], decide)
+
+    def _freeze(self, names: list[str], reason: str, by: str) -> None:
+        def decide(before: Standings) -> Draft:
+            stopped = [name for name in names if before[name].status is Status.OPEN]
+            return Draft(Kind.FREEZE, self.name, by, reason, before[self.name].unit_json, {"accounts": stopped})
+
+        self._journal.append(self._names, decide)
+
+    def _owner(self, owner: str | None, wish: str) -> str:
+        by = owner or self._analyst
+        if by != self.owner:
+            raise LedgerError(
+                f'Only {self.owner}, the owner of the account "{self._names[-1]}", may {wish}; you are {by}.'
+            )
+        return by
+
+    def _check_unit(self, unit: Unit) -> None:
+        if unit != self.unit:
+            raise UnitMismatch(
+                f'The account "{self.name}" protects {self.unit}; this loss is stated for {unit}. {why(self.unit, unit)} '
+                "Nothing was charged and nothing was run."
+            )
+
+
+def concerns(entry: Entry, name: str) -> bool:
+    details = entry.details
+    listed = details.get("charges") or details.get("returned") or details.get("accounts") or ()
+    return entry.account == name or name in listed
+
+
+def _opened(data: Any) -> Any:
+    return data() if isinstance(data, OPENERS) else data

@@ -1,0 +1,159 @@
+"""What journal entries mean. One function, `apply`, both writes the accounts and computes them again from the journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from deniable.accounting.charges import Charge
+from deniable.accounting.filters import Filter
+from deniable.loss import Loss
+from deniable.units import Unit
+
+
+class Kind(StrEnum):
+    """What an entry does to its account and those above it."""
+
+    CREATE = "create"
+    RUN = "run"
+    OPEN = "open"
+    SETTLE = "settle"
+    RAISE = "raise"
+    FREEZE = "freeze"
+    THAW = "thaw"
+    CLOSE = "close"
+
+
+class Status(StrEnum):
+    """Whether an account runs anything."""
+
+    OPEN = "open"
+    FROZEN = "frozen"
+    CLOSED = "closed"
+
+
+class Entry(NamedTuple):
+    """One line of the journal. No field depends on data: all of it is fixed before data is opened, or is a released answer."""
+
+    seq: int
+    time: str
+    kind: Kind
+    account: str
+    analyst: str
+    description: str
+    loss_json: str | None
+    unit_json: str
+    details_json: str
+    mac: str
+
+    @property
+    def loss(self) -> Loss | None:
+        return None if self.loss_json is None else Loss.from_json(self.loss_json)
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.from_json(self.unit_json)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        details: dict[str, Any] = json.loads(self.details_json)
+        return details
+
+    @property
+    def content(self) -> tuple[str | int | None, ...]:
+        """All that the seal covers."""
+        return self[:-1]
+
+    def to_dict(self) -> dict[str, Any]:
+        loss = None if self.loss_json is None else json.loads(self.loss_json)
+        unit = json.loads(self.unit_json)
+        return dict(zip(COLUMNS, (*self[:6], loss, unit, self.details, self.mac), strict=True))
+
+
+COLUMNS = ("seq", "time", "kind", "account", "analyst", "description", "loss", "unit", "details", "mac")
+
+
+class Standing(NamedTuple):
+    """An account after the entry `seq`: a row of the table `accounts`, but for its seal."""
+
+    name: str
+    parent: str | None
+    owner: str
+    unit_json: str
+    filter_json: str
+    spent_json: str
+    status: Status
+    seq: int
+
+    @property
+    def filter(self) -> Filter:
+        return _filter(self.filter_json)
+
+    @property
+    def spent(self) -> Charge:
+        return _charge(self.spent_json)
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.from_json(self.unit_json)
+
+
+@lru_cache(maxsize=256)
+def _filter(text: str) -> Filter:
+    return Filter.from_dict(json.loads(text))
+
+
+@lru_cache(maxsize=1024)
+def _charge(text: str) -> Charge:
+    return Charge.from_dict(json.loads(text))
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+
+
+def compact(value: Mapping[str, Any]) -> str:
+    """The one JSON text of a value."""
+    return _encode(value)
+
+
+def apply(entry: Entry, before: Mapping[str, Standing]) -> dict[str, Standing]:
+    """The accounts that `entry` changes, after it."""
+    details = entry.details
+    match entry.kind:
+        case Kind.CREATE:
+            return {entry.account: _created(entry, details)}
+        case Kind.RUN | Kind.OPEN:
+            return {n: _moved(before[n], Charge.from_dict(c), entry.seq, 1) for n, c in details["charges"].items()}
+        case Kind.SETTLE:
+            return {n: _moved(before[n], Charge.from_dict(c), entry.seq, -1) for n, c in details["returned"].items()}
+        case Kind.RAISE:
+            raised = compact(details["filter"])
+            return {entry.account: before[entry.account]._replace(filter_json=raised, seq=entry.seq)}
+        case Kind.FREEZE:
+            return {n: before[n]._replace(status=Status.FROZEN, seq=entry.seq) for n in details["accounts"]}
+        case Kind.THAW:
+            return {n: before[n]._replace(status=Status.OPEN, seq=entry.seq) for n in details["accounts"]}
+        case Kind.CLOSE:
+            return {entry.account: before[entry.account]._replace(status=Status.CLOSED, seq=entry.seq)}
+
+
+def _created(entry: Entry, details: Mapping[str, Any]) -> Standing:
+    limit = Filter.from_dict(details["filter"])
+    return Standing(
+        entry.account,
+        details["parent"],
+        details["owner"],
+        entry.unit_json,
+        compact(details["filter"]),
+        compact(limit.nothing.to_dict()),
+        Status.OPEN,
+        entry.seq,
+    )
+
+
+def _moved(standing: Standing, change: Charge, seq: int, sign: int) -> Standing:
+    spent = standing.spent + change if sign > 0 else standing.spent - change
+    return standing._replace(spent_json=compact(spent.to_dict()), seq=seq)

@@ -1,0 +1,246 @@
+"""The journal: entries that only grow in number, each sealed to the one before, and the accounts they come to."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from deniable.errors import InvalidParameter, LedgerError, TamperedLedger
+from deniable.ledger import chain, schema
+from deniable.ledger.books import COLUMNS, Entry, Kind, Standing, Status, apply, compact
+from deniable.ledger.chain import Head
+from deniable.ledger.migrate import migrate
+from deniable.ledger.store import Row, Store, Transaction
+
+SKEW = timedelta(seconds=10)
+"""How far clocks of several machines may differ. Within it, an entry gets the time of the one before."""
+
+ACCOUNT_COLUMNS = tuple(column.name for column in schema.accounts.columns)
+PAGE = 2000
+TEXT_LIMIT = 10_000
+
+Clock = Callable[[], datetime]
+Standings = Mapping[str, Standing]
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An entry before it has a number, a time and a seal."""
+
+    kind: Kind
+    account: str
+    analyst: str
+    description: str
+    unit_json: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+    loss_json: str | None = None
+
+
+class Journal:
+    """Reads and appends. `key` is None if it was not found: then nothing can be appended, and seals are not checked."""
+
+    def __init__(self, store: Store, *, key: str | Path | None, create: bool, clock: Clock) -> None:
+        self.store = store
+        self._clock = clock
+        migrate(store, create=create)
+        self.key_path = chain.key_path(key, store.path)
+        self.id, self.key = self._identity()
+
+    def _identity(self) -> tuple[str, bytes | None]:
+        with self.store.reading() as transaction:
+            known = transaction.first(schema.IDENTITY)
+        if known is None:
+            return self._begin()
+        key = None if self.store.in_memory else chain.read_key(self.key_path)
+        if key is not None and chain.key_check(key, known[0]) != known[1]:
+            raise LedgerError(
+                f"The key in {self.key_path} is not the key of the ledger in {self.store}. Nothing was opened."
+            )
+        return known[0], key
+
+    def _begin(self) -> tuple[str, bytes]:
+        """The identity of a new ledger; of two processes that come at once the first decides."""
+        key = self._new_key()
+        with self.store.writing() as transaction:
+            known = transaction.first(schema.IDENTITY)
+            name = str(uuid.uuid4()) if known is None else str(known[0])
+            check = chain.key_check(key, name)
+            if known is None:
+                transaction.run(schema.BEGIN, id=name, key_check=check)
+            elif known[1] != check:
+                raise LedgerError(f"The key in {self.key_path} is not the key of the ledger in {self.store}.")
+        return name, key
+
+    def _new_key(self) -> bytes:
+        if self.store.in_memory:
+            return uuid.uuid4().bytes + uuid.uuid4().bytes
+        return chain.read_key(self.key_path) or chain.make_key(self.key_path)
+
+    # -------------------------------------------------------------------------------------------- writing
+
+    def append(self, names: Sequence[str], decide: Callable[[Standings], Draft]) -> Entry:
+        """Add the entry that `decide` makes of the accounts `names`, and what follows from it. Durable on return.
+
+        `decide` runs inside the transaction, alone among writers; if it raises, nothing was written.
+        """
+        key = self._writer()
+        for name in names:
+            _check_text(name)
+        with self.store.writing() as transaction:
+            last = transaction.first(schema.LAST) or (0, "", self._root(key))
+            before = self._standings(transaction, names, last[0])
+            entry = self._sealed(decide(before), last, key)
+            transaction.run(schema.APPEND, **dict(zip(COLUMNS, entry, strict=True)))
+            for name, standing in apply(entry, before).items():
+                self._put(transaction, standing, key, new=name not in before)
+        return entry
+
+    def _sealed(self, draft: Draft, last: Row, key: bytes) -> Entry:
+        for text in (draft.analyst, draft.description):
+            _check_text(text)
+        seq, time = last[0] + 1, self._time(last[1])
+        details = compact(draft.details)
+        body = (
+            seq,
+            time,
+            draft.kind,
+            draft.account,
+            draft.analyst,
+            draft.description,
+            draft.loss_json,
+            draft.unit_json,
+            details,
+        )
+        return Entry(*body, mac=chain.sealed(key, last[2], body))
+
+    def _time(self, last: str) -> str:
+        """UTC with microseconds, never before the entry before."""
+        moment = self._clock()
+        text = moment.astimezone(UTC).isoformat(timespec="microseconds")
+        if text >= last:
+            return text
+        if moment + SKEW < datetime.fromisoformat(last):
+            raise LedgerError(
+                f"The clock reads {text}, before the last entry of the ledger at {last}. "
+                "Nothing was charged and nothing was run. Set the clock of this machine."
+            )
+        return last
+
+    def _put(self, transaction: Transaction, standing: Standing, key: bytes, *, new: bool) -> None:
+        mac = chain.sealed(key, self.id, standing)
+        if new:
+            transaction.run(schema.OPEN_ACCOUNT, **dict(zip(ACCOUNT_COLUMNS, (*standing, mac), strict=True)))
+            return
+        transaction.run(
+            schema.UPDATE_ACCOUNT,
+            this=standing.name,
+            new_filter=standing.filter_json,
+            new_spent=standing.spent_json,
+            new_status=standing.status,
+            new_seq=standing.seq,
+            new_mac=mac,
+        )
+
+    def _writer(self) -> bytes:
+        if self.key is None:
+            raise LedgerError(
+                f"The key of the ledger in {self.store} was not found at {self.key_path}, so it can only be read. "
+                f"Nothing was charged. Name the file in {chain.VARIABLE}."
+            )
+        return self.key
+
+    def _root(self, key: bytes) -> str:
+        """What the first entry is sealed to: entries of one ledger never fit another."""
+        return chain.sealed(key, "journal of", [self.id])
+
+    # -------------------------------------------------------------------------------------------- reading
+
+    def standings(self, names: Sequence[str]) -> dict[str, Standing]:
+        """The accounts of these names that there are."""
+        with self.store.reading() as transaction:
+            last = transaction.first(schema.LAST)
+            return self._standings(transaction, names, 0 if last is None else last[0])
+
+    def all_standings(self, transaction: Transaction) -> list[Standing]:
+        last = transaction.first(schema.LAST)
+        return [self._genuine(row, 0 if last is None else last[0]) for row in transaction.all(schema.ACCOUNTS)]
+
+    def path(self, name: str) -> list[Standing]:
+        """The account, the one it is part of, and so on."""
+        found: list[Standing] = []
+        wanted: str | None = name
+        while wanted is not None:
+            standing = self.standings([wanted]).get(wanted)
+            if standing is None:
+                raise LedgerError(f'There is no account "{wanted}" in {self.store}.')
+            found.append(standing)
+            wanted = standing.parent
+        return found
+
+    def _standings(self, transaction: Transaction, names: Sequence[str], count: int) -> dict[str, Standing]:
+        rows = (transaction.first(schema.ACCOUNT, this=name) for name in names)
+        return {row[0]: self._genuine(row, count) for row in rows if row is not None}
+
+    def _genuine(self, row: Row, count: int) -> Standing:
+        """The account in a row, if it is as it was written: an edited or damaged row must not grant anything."""
+        standing = _read_standing(row)
+        if (self.key is not None and chain.sealed(self.key, self.id, standing) != row[-1]) or standing.seq > count:
+            raise TamperedLedger(
+                f'The account "{row[0]}" in {self.store} is not as it was written. Nothing was charged and nothing was run. '
+                "See `deniable ledger verify`."
+            )
+        return standing
+
+    def entries(self, transaction: Transaction) -> Iterator[Entry]:
+        """The whole journal in order, a page at a time."""
+        after = 0
+        while True:
+            rows = transaction.all(schema.ENTRIES, after=after, most=PAGE)
+            yield from map(read_entry, rows)
+            if len(rows) < PAGE:
+                return
+            after = rows[-1][0]
+
+    def head(self) -> Head:
+        with self.store.reading() as transaction:
+            last = transaction.first(schema.LAST)
+        return Head(0, "0" * 64) if last is None else Head(last[0], last[2])
+
+    def root(self) -> str | None:
+        """What the first entry is sealed to, if the key is known."""
+        return None if self.key is None else self._root(self.key)
+
+
+def read_entry(row: Row) -> Entry:
+    if row[2] not in list(Kind):
+        raise TamperedLedger(
+            f"Entry {row[0]} of the journal is of no known kind. It was edited, or written by a later version."
+        )
+    return Entry._make((*row[:2], Kind(row[2]), *row[3:]))
+
+
+def _read_standing(row: Row) -> Standing:
+    if row[6] not in list(Status):
+        raise TamperedLedger(
+            f'The account "{row[0]}" has no known status. It was edited, or written by a later version.'
+        )
+    return Standing._make((*row[:6], Status(row[6]), row[7]))
+
+
+def _check_text(text: str) -> None:
+    """Names and descriptions are stored as they are, so they must be text that every database can hold."""
+    if (
+        not isinstance(text, str)
+        or "\0" in text
+        or len(text) > TEXT_LIMIT
+        or text != text.encode(errors="replace").decode()
+    ):
+        raise InvalidParameter(f"Expected plain text of at most {TEXT_LIMIT:,} characters, got {str(text)[:40]!r}.")

@@ -1,0 +1,169 @@
+"""The ledger: accounts in one database, one chain of entries, one key."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from deniable.accounting.filters import Filter
+from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
+from deniable.guarantee import Budget
+from deniable.ledger import beside
+from deniable.ledger.account import Account
+from deniable.ledger.books import Entry, Kind, Standing, Status
+from deniable.ledger.chain import Head
+from deniable.ledger.journal import Clock, Draft, Journal, Standings, now
+from deniable.ledger.store import Store
+from deniable.ledger.verify import Verification, verify
+from deniable.units import Unit
+
+
+class Ledger:
+    """Budgets that cannot be overspent, lost or raced: `Ledger.open("sqlite:///privacy.db")`.
+
+    >>> from deniable import Budget, Unit
+    >>> with Ledger.open("sqlite://") as ledger:
+    ...     account = ledger.create("visits", Unit.row(), limit=Budget(3))
+    ...     account.spent().epsilon, account.remaining().epsilon
+    (0.0, 3.0)
+    """
+
+    def __init__(self, journal: Journal, analyst: str, on_failure: Callable[[Exception], None] | None) -> None:
+        self._journal = journal
+        self._on_failure = on_failure
+        self.analyst = analyst
+
+    @classmethod
+    def open(
+        cls,
+        url: str = "sqlite:///privacy.db",
+        *,
+        key: str | Path | None = None,
+        analyst: str | None = None,
+        create: bool = True,
+        clock: Clock = now,
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> Ledger:
+        """Open the ledger at `url`: `sqlite:///file.db`, `postgresql://…`, or `sqlite://` in memory, for tests.
+
+        `key` is the file of the key, by default beside the database and named after it. `analyst` is who asks, by default the
+        user of this process. `on_failure` is told why a mechanism failed: it belongs to the owner of the data, since the
+        reason may depend on it. With `create=False` a ledger that does not exist is an error.
+        """
+        store = Store(str(url))
+        try:
+            journal = Journal(store, key=key, create=create, clock=clock)
+        except BaseException:
+            store.close()
+            raise
+        return cls(journal, analyst or _user(), on_failure)
+
+    # -------------------------------------------------------------------------------------------- accounts
+
+    def create(
+        self,
+        name: str,
+        unit: Unit | None = None,
+        *,
+        limit: Budget,
+        owner: str | None = None,
+        parent: str | None = None,
+        filter: Callable[[Budget], Filter] = Filter.of,
+    ) -> Account:
+        """A new account; with `parent` an analyst's own limit inside another's: a charge counts in both or in neither.
+
+        `filter` makes the rule that keeps the limit: `Filter.basic`, `Filter.renyi`, or by default the one for the limit.
+        The owner of the outermost account is the one who may raise limits and unfreeze.
+        """
+        if not name or not isinstance(name, str):
+            raise InvalidParameter(f"Expected the name of an account, got {name!r}.")
+        made = filter(limit)
+
+        def decide(before: Standings) -> Draft:
+            if name in before:
+                raise LedgerError(
+                    f'There is an account "{name}" already. Nothing was changed; open it with ledger.account.'
+                )
+            above = None if parent is None else _parent(before, parent)
+            chosen = _unit(name, unit, above)
+            holder = owner or (self.analyst if above is None else above.owner)
+            details = {"parent": parent, "owner": holder, "filter": made.to_dict()}
+            words = f"Account of {holder}, limit {limit}, protects {chosen}."
+            return Draft(Kind.CREATE, name, self.analyst, words, chosen.to_json(), details)
+
+        self._journal.append([name] if parent is None else [name, parent], decide)
+        return self.account(name)
+
+    def account(self, name: str, *, analyst: str | None = None) -> Account:
+        """The account of this name. `analyst` is who will ask, if not the one who opened the ledger."""
+        return Account(self._journal, self._journal.path(name), analyst or self.analyst, self._on_failure)
+
+    def accounts(self) -> list[Account]:
+        """Every account, by name."""
+        with self._journal.store.reading() as transaction:
+            names = [standing.name for standing in self._journal.all_standings(transaction)]
+        return [self.account(name) for name in names]
+
+    # -------------------------------------------------------------------------------------------- the journal
+
+    def history(self) -> list[Entry]:
+        """Every entry, in order."""
+        with self._journal.store.reading() as transaction:
+            return list(self._journal.entries(transaction))
+
+    def head(self) -> Head:
+        """How many entries there are, and the last seal. Keep it elsewhere: `verify` finds a roll-back against it."""
+        return self._journal.head()
+
+    def verify(self, head: Head | str | None = None) -> Verification:
+        """Read the whole journal and check every seal, number and sum, and that it still holds `head`."""
+        return verify(self._journal, Head.parse(head) if isinstance(head, str) else head)
+
+    def bind(self, data: str | os.PathLike[str]) -> None:
+        """Mark a file of data as metered by this ledger. Warns, and names it, if another ledger lies beside the data."""
+        beside.bind(self._journal, Path(data))
+
+    def close(self) -> None:
+        """Let go of the database. Accounts of this ledger can no longer be used."""
+        self._journal.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _parent(before: Standings, name: str) -> Standing:
+    if name not in before:
+        raise LedgerError(f'There is no account "{name}" to be a part of. Nothing was created.')
+    if before[name].status is Status.CLOSED:
+        raise LedgerError(f'The account "{name}" is closed. Nothing was created.')
+    return before[name]
+
+
+def _unit(name: str, unit: Unit | None, above: Standing | None) -> Unit:
+    if above is None:
+        if unit is None:
+            raise InvalidParameter(
+                f'Expected a unit for the account "{name}": whom does it protect? For example Unit.row().'
+            )
+        return unit
+    if unit is not None and unit != above.unit:
+        raise UnitMismatch(
+            f'The account "{above.name}" protects {above.unit}, so no part of it can protect {unit}. Nothing was created.'
+        )
+    return above.unit
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # no such user here, as in a container
+        return "unknown"

@@ -1,0 +1,81 @@
+"""What is said when a charge is refused. No sentence depends on data: all of it is in the journal or in the question."""
+
+from __future__ import annotations
+
+from decimal import ROUND_FLOOR, Context, Decimal
+
+from deniable.accounting.charges import Charge
+from deniable.accounting.filters import Filter
+from deniable.errors import AccountFrozen, BudgetExceeded, LedgerError
+from deniable.ledger.books import Standing, Status
+from deniable.loss import show
+from deniable.units import Kind, Unit
+
+
+def stopped(standing: Standing) -> LedgerError:
+    if standing.status is Status.CLOSED:
+        return LedgerError(f'The account "{standing.name}" is closed. Nothing was run and nothing was charged.')
+    return AccountFrozen(
+        f'The account "{standing.name}" is frozen until its owner, {standing.owner}, looks. '
+        "Nothing was run and nothing was charged."
+    )
+
+
+def why(account: Unit, loss: Unit) -> str:
+    """Why the one does not cover the other, and the way out."""
+    if account.kind is Kind.COLUMN and loss.kind is Kind.ROW:
+        return (
+            f"One {account.column_name} may have many rows, and group privacy needs a bound on them that the mechanism enforces, "
+            "not one that is declared: use a mechanism that bounds the rows it counts, like deniable.ledger.Bounded."
+        )
+    if account.kind is loss.kind and account.replace != loss.replace:
+        return "Replacing is removing and adding, and costs another loss: state the mechanism for the account's unit."
+    return "Losses of different units do not add up: use an account of that unit, or state the mechanism for this one."
+
+
+def refusal(standing: Standing, charge: Charge) -> BudgetExceeded:
+    """The sentence and the numbers of a charge that does not fit."""
+    limit, spent, total = standing.filter, standing.spent, standing.spent + charge
+    say = _over_delta if total.delta > limit.reserve else _over_epsilon
+    return BudgetExceeded(
+        say(standing, charge, total),
+        asked=limit.reading(charge),
+        spent=limit.reading(spent),
+        total=limit.reading(total),
+        limit=float(limit.limit.epsilon),
+    )
+
+
+def _over_delta(standing: Standing, charge: Charge, total: Charge) -> str:
+    before, asked, after = (f"{float(x):.4g}" for x in (standing.spent.delta, charge.delta, total.delta))
+    return (
+        f'This query would bring the δ of the account "{standing.name}" to {after}, over the '
+        f"{float(standing.filter.reserve):.4g} that its limit keeps for such charges (spent: {before}, asked: {asked}). "
+        "Nothing was run and nothing was charged. Name a smaller delta, or use another account."
+    )
+
+
+def _over_epsilon(standing: Standing, charge: Charge, total: Charge) -> str:
+    limit = standing.filter
+    before, asked, after = (_tell(limit.reading(x)) for x in (standing.spent, charge, total))
+    return (
+        f'This query would bring the account "{standing.name}" to ε = {after}, over its limit ε = {show(limit.limit.epsilon)} '
+        f"(spent: {before}, asked: {asked}). Nothing was run and nothing was charged. {_way_out(limit, standing.spent)}"
+    )
+
+
+def _way_out(limit: Filter, spent: Charge) -> str:
+    left = limit.left(spent)
+    if not left.epsilon:
+        return "Use another account."
+    noise = f" (or ρ ≤ {_floor(left.rho)} of zCDP)" if left.rho else ""
+    return f"Ask with ε ≤ {_floor(left.epsilon)}{noise}, or use another account."
+
+
+def _tell(x: float) -> str:
+    return "∞" if x == float("inf") else f"{x:.10g}"
+
+
+def _floor(x: float) -> str:
+    """Few digits, rounded down: what is told to fit does fit."""
+    return f"{Context(prec=6, rounding=ROUND_FLOOR).create_decimal(Decimal(repr(x))).normalize():f}"

@@ -1,0 +1,67 @@
+"""Three tables, and every statement that the ledger runs on them.
+
+`journal` is the truth and only grows. `accounts` is what the journal comes to, kept so that a charge costs the same however
+long the history is; `verify` computes it again. `ledger` is one row: the name of this ledger and the lock that PostgreSQL writers
+queue on.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, select, text
+
+metadata = MetaData()
+
+ledger = Table(
+    "ledger",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("key_check", Text, nullable=False),
+)
+
+journal = Table(
+    "journal",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("time", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("account", Text, nullable=False),
+    Column("analyst", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("loss", Text),
+    Column("unit", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    Column("mac", Text, nullable=False),
+)
+
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("parent", Text),
+    Column("owner", Text, nullable=False),
+    Column("unit", Text, nullable=False),
+    Column("filter", Text, nullable=False),
+    Column("spent", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("mac", Text, nullable=False),
+)
+
+IDENTITY = select(ledger.c.id, ledger.c.key_check)
+LOCK = IDENTITY.with_for_update()
+BEGIN = ledger.insert()
+APPEND = journal.insert()
+LAST = select(journal.c.seq, journal.c.time, journal.c.mac).order_by(journal.c.seq.desc()).limit(1)
+COUNT = select(journal.c.seq).order_by(journal.c.seq.desc()).limit(1)
+ENTRY = select(journal).where(journal.c.seq == bindparam("this"))
+ENTRIES = select(journal).where(journal.c.seq > bindparam("after")).order_by(journal.c.seq).limit(bindparam("most"))
+ACCOUNT = select(accounts).where(accounts.c.name == bindparam("this"))
+ACCOUNTS = select(accounts).order_by(accounts.c.name)
+OPEN_ACCOUNT = accounts.insert()
+UPDATE_ACCOUNT = (
+    accounts.update()
+    .where(accounts.c.name == bindparam("this"))
+    .values({c: bindparam(f"new_{c}") for c in ("filter", "spent", "status", "seq", "mac")})
+)
+CHECK = text("PRAGMA integrity_check")
+"""Only of SQLite."""

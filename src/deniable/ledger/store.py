@@ -1,0 +1,234 @@
+"""The database below the ledger: connections, transactions, and what its failures mean.
+
+SQLite runs in WAL mode with full sync, and a writer takes the write lock before it reads (BEGIN IMMEDIATE). PostgreSQL writers
+lock the one row of `ledger` (SELECT … FOR UPDATE), so in both databases a charge sees everything that was charged before it.
+
+Statements are SQLAlchemy Core, compiled once for each database and then handed to its driver: a charge costs little more than the
+bare commit that makes it durable.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Protocol
+
+import sqlalchemy
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
+
+from deniable.errors import InvalidParameter, LedgerError, MissingExtra
+from deniable.ledger import schema
+
+PATIENCE = 60.0
+"""Seconds that a writer waits for the writers before it."""
+
+APPLICATION = 0x44504C31
+"""SQLite's application_id of a ledger ("DPL1"): tells it from any other database by the first hundred bytes of the file."""
+
+Row = tuple[Any, ...]
+
+
+class Statement(Protocol):
+    """A statement of SQLAlchemy Core."""
+
+    def compile(self, *, dialect: Any) -> Any: ...
+
+
+class Transaction:
+    """Statements inside one transaction."""
+
+    def __init__(self, store: Store, cursor: Any) -> None:
+        self._store = store
+        self._cursor = cursor
+
+    def run(self, statement: Statement, **values: Any) -> None:
+        text, given = self._store.compiled(statement)
+        self._cursor.execute(text, {**given, **values})
+
+    def all(self, statement: Statement, **values: Any) -> list[Row]:
+        self.run(statement, **values)
+        return [tuple(row) for row in self._cursor.fetchall()]
+
+    def first(self, statement: Statement, **values: Any) -> Row | None:
+        self.run(statement, **values)
+        row = self._cursor.fetchone()
+        return None if row is None else tuple(row)
+
+
+class Store:
+    """One database by URL. In memory (`sqlite://`) it lives as long as this object."""
+
+    def __init__(self, url: str) -> None:
+        self.url = parse(url)
+        self.sqlite = self.url.get_backend_name() == "sqlite"
+        self.in_memory = self.sqlite and self.url.database in (None, "", ":memory:")
+        self.engine = _engine(self.url, self.in_memory)
+        self._texts: dict[Statement, tuple[str, dict[str, Any]]] = {}
+        self._turn = threading.RLock() if self.in_memory else nullcontext()  # one connection, shared by all threads
+        self._errors = (self.engine.dialect.loaded_dbapi.Error, SQLAlchemyError)
+
+    def __str__(self) -> str:
+        return self.url.render_as_string(hide_password=True)
+
+    @property
+    def path(self) -> Path | None:
+        """The file, if the database is one."""
+        if not self.sqlite or self.in_memory:
+            return None
+        return Path(str(self.url.database).removeprefix("file:"))
+
+    def exists(self) -> bool:
+        """Whether opening would find something; a server is asked only when it is opened."""
+        return self.path is None or self.path.exists()
+
+    def compiled(self, statement: Statement) -> tuple[str, dict[str, Any]]:
+        known = self._texts.get(statement)
+        if known is None:
+            made = statement.compile(dialect=self.engine.dialect)
+            known = self._texts[statement] = (str(made), dict(made.params))
+        return known
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """One consistent view of everything committed."""
+        return self._transaction(
+            "BEGIN" if self.sqlite else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+        )
+
+    def writing(self) -> AbstractContextManager[Transaction]:
+        """Alone among writers; durable when the block has been left, undone if it raises."""
+        return self._transaction("BEGIN IMMEDIATE" if self.sqlite else self.compiled(schema.LOCK)[0])
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Transaction]:
+        with self._turn:
+            connection = None
+            try:
+                connection = self.engine.raw_connection()
+                cursor = connection.cursor()
+                cursor.execute(begin)
+                yield Transaction(self, cursor)
+                connection.commit()
+            except self._errors as error:
+                raise self._failure(error) from error
+            finally:
+                if connection is not None:
+                    connection.close()  # rolls back what was not committed
+
+    def damage(self, transaction: Transaction) -> list[str]:
+        """What SQLite itself finds wrong in its file; a server keeps its own checks."""
+        if not self.sqlite:
+            return []
+        found = [str(row[0]) for row in transaction.all(schema.CHECK)]
+        return [] if found == ["ok"] else found
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """A failure of the database becomes a `LedgerError` that says what it means."""
+        try:
+            yield
+        except self._errors as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: BaseException) -> LedgerError:
+        return LedgerError(f"{_meaning(error)} The ledger is {self}. Nothing was released.")
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def parse(url: str) -> URL:
+    """The address of a database: SQLite, or PostgreSQL by its psycopg driver."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise InvalidParameter(f"Expected a ledger URL like sqlite:///privacy.db, got {url!r}.") from None
+    if parsed.drivername in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername in ("sqlite", "postgresql+psycopg"):
+        return parsed
+    raise InvalidParameter(f"Expected a ledger in sqlite:// or postgresql://, got {parsed.drivername}://.")
+
+
+def _engine(url: URL, in_memory: bool) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        pool: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {}
+        arguments = {"check_same_thread": False, "timeout": PATIENCE}
+        engine = sqlalchemy.create_engine(url, paramstyle="named", connect_args=arguments, **pool)
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    try:
+        engine = sqlalchemy.create_engine(url, pool_pre_ping=True)
+    except ImportError:
+        raise MissingExtra("A ledger in PostgreSQL needs a driver: pip install 'deniable[postgres]'.") from None
+    event.listen(engine, "connect", _prepare_postgres)
+    return engine
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """For SQLAlchemy's own connections, which only migrations use."""
+    connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE")
+
+
+def _prepare_sqlite(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # we begin transactions ourselves
+    for pragma in ("synchronous=FULL", "fullfsync=ON", "foreign_keys=ON", "trusted_schema=OFF"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _prepare_postgres(connection: Any, _: object) -> None:
+    """A commit that returns is on disk, even where the server's default is to answer earlier."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        )
+    connection.commit()
+
+
+def write_ahead(store: Store) -> None:
+    """Turn a SQLite file to WAL, once. Another process may be doing the same, and SQLite does not wait for it here."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with store.failures():
+            connection = store.engine.raw_connection()
+            try:
+                mode = connection.cursor().execute("PRAGMA journal_mode=WAL").fetchone()[0]
+                if mode != "wal":
+                    raise LedgerError(
+                        f"The file system below {store} cannot hold a write-ahead log. Nothing was written."
+                    )
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            finally:
+                connection.close()
+        time.sleep(0.01)
+
+
+MEANINGS = {
+    sqlite3.SQLITE_FULL: "The disk of the ledger is full.",
+    sqlite3.SQLITE_IOERR: "The disk of the ledger failed or is full.",
+    sqlite3.SQLITE_READONLY: "The ledger can only be read, so nothing could be charged.",
+    sqlite3.SQLITE_CORRUPT: "The file of the ledger is damaged. Restore a copy and verify it against a head kept elsewhere.",
+    sqlite3.SQLITE_NOTADB: "The file of the ledger is no SQLite database.",
+    sqlite3.SQLITE_BUSY: f"Other writers held the ledger for {PATIENCE:g} seconds.",
+    sqlite3.SQLITE_CANTOPEN: "The file of the ledger cannot be opened.",
+}
+
+
+def _meaning(error: BaseException) -> str:
+    original: Any = getattr(error, "orig", None) or error
+    if isinstance(original, sqlite3.Error):
+        code = getattr(original, "sqlite_errorcode", 0) & 0xFF
+        return MEANINGS.get(code, f"The database of the ledger refused: {original}.")
+    if getattr(original, "sqlstate", None) is None or str(original.sqlstate)[:2] in ("08", "57"):
+        return "The connection to the ledger's server was lost, so an unfinished charge may or may not stand."
+    return f"The database of the ledger refused: {str(original).splitlines()[0]}."

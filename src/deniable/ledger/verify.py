@@ -1,0 +1,110 @@
+"""Check a journal: every seal, every number, every sum, and the head that was kept elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from deniable.errors import DeniableError
+from deniable.ledger import chain
+from deniable.ledger.books import Entry, Kind, Standing, apply
+from deniable.ledger.chain import Head
+from deniable.ledger.journal import Journal
+from deniable.ledger.store import Transaction
+
+MOST = 20
+"""Problems told one by one; one edit may break much of what follows."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found, and what could not be seen."""
+
+    head: Head
+    problems: tuple[str, ...]
+    unseen: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+NO_KEY = "Without the key, an edit of an entry or of an account cannot be seen: seals were not checked."
+NO_HEAD = "Without a head kept elsewhere, a roll-back of the whole ledger to an earlier state cannot be seen."
+HOLDER = "Whoever holds the key can write any journal; only heads kept elsewhere bind them."
+
+
+def verify(journal: Journal, head: Head | None) -> Verification:
+    """Read everything once, in order, as it stood at one moment."""
+    with journal.store.reading() as transaction:
+        reading = _Reading(journal, transaction, head)
+        problems = list(reading.problems())
+    unseen = [NO_KEY] * (journal.key is None) + [NO_HEAD] * (head is None) + [HOLDER]
+    return Verification(Head(reading.count, reading.mac), _few(problems), tuple(unseen))
+
+
+def _few(problems: list[str]) -> tuple[str, ...]:
+    more = len(problems) - MOST
+    return tuple(problems[:MOST]) + ((f"And {more:,} more.",) if more > 0 else ())
+
+
+class _Reading:
+    """One pass over the journal: the chain, the accounts it comes to, and the limits on the way."""
+
+    def __init__(self, journal: Journal, transaction: Transaction, head: Head | None) -> None:
+        self._journal = journal
+        self._transaction = transaction
+        self._head = head
+        self._accounts: dict[str, Standing] = {}
+        self.count = 0
+        self.mac = journal.root() or ""
+        self._time = ""
+
+    def problems(self) -> Iterator[str]:
+        try:
+            for said in self._journal.store.damage(self._transaction):
+                yield f"The file of the ledger is damaged: {said}."
+            for entry in self._journal.entries(self._transaction):
+                yield from self._entry(entry)
+        except DeniableError as error:
+            yield str(error)
+            return
+        yield from self._kept_head()
+        yield from self._standings()
+
+    def _entry(self, entry: Entry) -> Iterator[str]:
+        if entry.seq != self.count + 1:
+            yield f"Entries {self.count + 1} to {entry.seq - 1} are missing."
+        if self._journal.key is not None and chain.sealed(self._journal.key, self.mac, entry.content) != entry.mac:
+            yield f"Entry {entry.seq} was edited, moved, or does not follow the entry before it."
+        if entry.time < self._time:
+            yield f"Entry {entry.seq} is dated before the entry before it."
+        self.count, self.mac, self._time = entry.seq, entry.mac, max(entry.time, self._time)
+        if self._head is not None and self._head.count == entry.seq and self._head.mac != entry.mac:
+            yield f"Entry {entry.seq} is not the one that the head was taken of: the ledger was rolled back and written on."
+        yield from self._effect(entry)
+
+    def _effect(self, entry: Entry) -> Iterator[str]:
+        try:
+            changed = apply(entry, self._accounts)
+            self._accounts |= changed
+            if entry.kind in (Kind.RUN, Kind.OPEN):
+                over = [name for name, standing in changed.items() if not standing.filter.admits(standing.spent)]
+                yield from (f'Entry {entry.seq} brings the account "{name}" over its limit.' for name in over)
+        except (DeniableError, LookupError, TypeError, ValueError, ArithmeticError):
+            yield f"Entry {entry.seq} cannot be read, or speaks of an account that was never made."
+
+    def _kept_head(self) -> Iterator[str]:
+        if self._head is not None and self._head.count > self.count:
+            yield f"The head was taken at {self._head.count} entries; there are {self.count}: the end was cut off or rolled back."
+
+    def _standings(self) -> Iterator[str]:
+        """The table of accounts, which is what charges are granted by, against what the journal comes to."""
+        try:
+            stored = {standing.name: standing for standing in self._journal.all_standings(self._transaction)}
+        except DeniableError as error:
+            yield str(error)
+            return
+        for name in sorted(stored.keys() | self._accounts.keys()):
+            if stored.get(name) != self._accounts.get(name):
+                yield f'The account "{name}" is not what the journal comes to.'

@@ -1,0 +1,130 @@
+"""Integer Gaussian noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from deniable import accounting
+from deniable.guarantee import Budget
+from deniable.loss import DiscreteGaussianNoise, GaussianNoise, Number, exact
+from deniable.mechanism import Error, Random
+from deniable.mechanisms import checks, grid, tails
+from deniable.mechanisms.shape import Shape, chosen, reach
+from deniable.units import Unit
+
+_BITS = 13
+"""The default grid makes σ between 2^13 and 2^14 units: fine enough that rounding the sensitivity costs little, coarse enough
+for the accountant to sum the integer noise's own profile."""
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Add integer Gaussian noise, P(x) ∝ exp(−x²/2σ²), to each coordinate of a vector of L2 sensitivity `sensitivity`.
+
+    Guarantee: that of `DiscreteGaussianNoise` for `unit`; (sensitivity²/2σ²)-zCDP. The loss is that of the integer
+               noise, rounding to the grid included.
+    Assumes:   answers of neighbouring data, as read by the rules of `grid`, differ by at most `sensitivity` in L2.
+    Error:     the exact tail (summed, or within half a grid unit of it for σ above 4096 units).
+    Reference: Canonne, Kamath, Steinke 2020.
+
+    `dimension` and `granularity` are as in `Laplace`. An L2 sensitivity may be a root: `sensitivity` rounds it up.
+
+    >>> Gaussian(sigma=4).loss
+    DiscreteGaussianNoise(sigma=4, sensitivity=1, dimension=1)
+    >>> round(Gaussian.for_budget(epsilon=1, delta=1e-5).sigma, 2)
+    3.74
+    """
+
+    sigma: Number
+    sensitivity: Number = 1
+    dimension: int | None = None
+    granularity: Number | None = None
+    unit: Unit = checks.ROW
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", checks.number("sigma", self.sigma, above=0))
+        object.__setattr__(self, "sensitivity", checks.number("sensitivity", self.sensitivity, above=0))
+        object.__setattr__(self, "dimension", self._shape.dimension)
+        object.__setattr__(self, "granularity", self._shape.granularity)
+        checks.unit(self.unit)
+        self._shape.units("sigma", self.sigma)
+
+    @classmethod
+    def for_budget(
+        cls,
+        epsilon: Number,
+        delta: Number,
+        sensitivity: Number = 1,
+        *,
+        dimension: int | None = None,
+        real: bool = False,
+        granularity: Number | None = None,
+        unit: Unit = checks.ROW,
+    ) -> Gaussian:
+        """The least noise that is (ε, δ)-DP by the integer noise's own profile, never by the classical formula."""
+        budget = Budget(checks.number("epsilon", epsilon, above=0), checks.number("delta", delta, above=0, below=1))
+        width = exact(checks.number("sensitivity", sensitivity, above=0))
+        start = accounting.calibrate(GaussianNoise, budget)
+        g = chosen(exact(start) * width, granularity, real, _BITS)
+        sized = cls(1 if g is None else g, sensitivity, dimension, g, unit)
+        units = sized.loss.sensitivity
+        sigma = accounting.calibrate(lambda x: replace(sized.loss, sigma=x), budget, start=start * float(units))
+        return replace(sized, sigma=sized._shape.measured(sigma))
+
+    @classmethod
+    def for_error(
+        cls,
+        tolerance: Number,
+        confidence: float,
+        sensitivity: Number = 1,
+        *,
+        dimension: int | None = None,
+        real: bool = False,
+        granularity: Number | None = None,
+        unit: Unit = checks.ROW,
+    ) -> Gaussian:
+        """The most noise whose error is `tolerance` or more with probability at most 1 − confidence (in any
+        coordinate).
+
+        >>> round(Gaussian.for_error(tolerance=10, confidence=0.95).sigma, 2)
+        4.86
+        """
+        g, n = reach(tolerance, granularity, real)
+        shape = Shape(dimension, g)
+        beta = tails.per_coordinate(checks.failure(confidence), shape.size)
+        units = tails.largest_scale(lambda sigma: tails.gaussian_tail(sigma, n), beta)
+        return cls(shape.measured(units), sensitivity, dimension, g, unit)
+
+    @property
+    def loss(self) -> DiscreteGaussianNoise:
+        shape, rounded = self._shape, self.granularity is not None
+        units = grid.l2_units(self.sensitivity, shape.step, shape.size) if rounded else self.sensitivity
+        return DiscreteGaussianNoise(shape.stated(self.sigma), units, shape.size)
+
+    def error(self, confidence: float = 0.95) -> Error:
+        """Of the one number, or of the worst coordinate."""
+        beta = tails.per_coordinate(checks.failure(confidence), self._shape.size)
+        t = tails.quantile(lambda n: tails.gaussian_tail(self._sigma, n), beta, float(self._sigma))
+        return self._shape.error(t, confidence, tails.gaussian_mean(self._sigma), tails.gaussian_at_zero(self._sigma))
+
+    def norm_error(self, confidence: float = 0.95) -> Error:
+        """Of the L1 norm of all coordinates' errors, by Chernoff's bound on the integer noise's own moments."""
+        k, beta = self._shape.size, float(checks.failure(confidence))
+        t = tails.quantile(lambda n: tails.gaussian_norm_tail(self._sigma, k, n), beta, k * float(self._sigma))
+        return self._shape.norm_error(
+            t, confidence, tails.gaussian_mean(self._sigma), tails.gaussian_at_zero(self._sigma)
+        )
+
+    def __call__(self, data: Any, *, rng: Random) -> Any:
+        sigma = self._shape.stated(self.sigma)
+        return self._shape.noisy(data, lambda: rng.discrete_gaussian(sigma), lambda n: rng.discrete_gaussian(sigma, n))
+
+    @property
+    def _shape(self) -> Shape:
+        return Shape(self.dimension, self.granularity)
+
+    @property
+    def _sigma(self) -> Fraction:
+        return self._shape.units("sigma", self.sigma)

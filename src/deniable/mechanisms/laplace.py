@@ -1,0 +1,203 @@
+"""Integer Laplace noise, and its truncated form for counts with public bounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from deniable.loss import DiscreteLaplaceNoise, Number, exact
+from deniable.mechanism import Error, Random
+from deniable.mechanisms import checks, grid, tails
+from deniable.mechanisms.shape import Shape, chosen, reach
+from deniable.units import Unit
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Add integer Laplace noise, P(x) ∝ exp(−|x|/scale), to each coordinate of a vector of L1 sensitivity
+    `sensitivity`.
+
+    Guarantee: (sensitivity/scale)-DP for `unit`; the loss is that of the integer noise, rounding to the grid included.
+    Assumes:   answers of neighbouring data, as read by the rules of `grid`, differ by at most `sensitivity` in L1.
+    Error:     the exact tail, P(|noise| ≥ n) = 2aⁿ/(1 + a), a = e^(−1/scale); E|noise| = 1/sinh(1/scale) (grid units).
+    Reference: Dwork, McSherry, Nissim, Smith 2006; integer form Ghosh, Roughgarden, Sundararajan 2009.
+
+    `dimension` is None for one number. `granularity` is None for whole numbers, else the power of two on whose grid
+    reals are read and released; `sensitivity` and `scale` are then in the data's own measure, and rounding is charged
+    (see `grid`).
+
+    >>> Laplace(scale=2).loss
+    DiscreteLaplaceNoise(scale=2, sensitivity=1)
+    >>> Laplace.for_budget(epsilon=0.1, sensitivity=3).loss
+    DiscreteLaplaceNoise(scale=30, sensitivity=3)
+    >>> Laplace(scale=2.5, sensitivity=0.3, dimension=3, granularity=0.25).loss
+    DiscreteLaplaceNoise(scale=10, sensitivity=4)
+    >>> print(Laplace(scale=10).error(0.95))
+    ± 30 with probability 0.95
+    """
+
+    scale: Number
+    sensitivity: Number = 1
+    dimension: int | None = None
+    granularity: Number | None = None
+    unit: Unit = checks.ROW
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", checks.number("scale", self.scale, above=0))
+        object.__setattr__(self, "sensitivity", _sensitivity(self.sensitivity, self.granularity))
+        object.__setattr__(self, "dimension", self._shape.dimension)
+        object.__setattr__(self, "granularity", self._shape.granularity)
+        checks.unit(self.unit)
+        self._shape.units("scale", self.scale)
+
+    @classmethod
+    def for_budget(
+        cls,
+        epsilon: Number,
+        sensitivity: Number = 1,
+        *,
+        dimension: int | None = None,
+        real: bool = False,
+        granularity: Number | None = None,
+        unit: Unit = checks.ROW,
+    ) -> Laplace:
+        """The least noise that is ε-DP: scale = sensitivity/ε exactly, in grid units where there is a grid.
+
+        `real=True` is for real numbers; the grid, if not given, then makes the scale about 2^20 units.
+        """
+        eps = exact(checks.number("epsilon", epsilon, above=0))
+        delta = exact(checks.number("sensitivity", sensitivity, above=0))
+        g = chosen(delta / eps, granularity, real)
+        sized = cls(1 if g is None else g, sensitivity, dimension, g, unit)
+        return replace(sized, scale=checks.plain(sized.loss.sensitivity * sized._shape.step / eps))
+
+    @classmethod
+    def for_error(
+        cls,
+        tolerance: Number,
+        confidence: float,
+        sensitivity: Number = 1,
+        *,
+        dimension: int | None = None,
+        real: bool = False,
+        granularity: Number | None = None,
+        unit: Unit = checks.ROW,
+    ) -> Laplace:
+        """The smallest ε whose error is `tolerance` or more with probability at most 1 − confidence (in any
+        coordinate).
+
+        An error of 10 or more with probability 1e-5 needs ε = 1.1513 of continuous noise, and 1.1941 of integer noise,
+        whose tail 2aⁿ/(1 + a) includes n itself:
+
+        >>> scale = Laplace.for_error(tolerance=10, confidence=1 - 1e-5).scale
+        >>> round(1 / scale, 4)
+        1.1941
+        """
+        g, n = reach(tolerance, granularity, real)
+        shape = Shape(dimension, g)
+        beta = tails.per_coordinate(checks.failure(confidence), shape.size)
+        units = tails.largest_scale(lambda scale: tails.laplace_tail(scale, n), beta)
+        return cls(shape.measured(units), sensitivity, dimension, g, unit)
+
+    @property
+    def loss(self) -> DiscreteLaplaceNoise:
+        rounded = self.granularity is not None
+        units = (
+            grid.l1_units(self.sensitivity, self._shape.step, self._shape.size) if rounded else int(self.sensitivity)
+        )
+        return DiscreteLaplaceNoise(self._shape.stated(self.scale), units)
+
+    def error(self, confidence: float = 0.95) -> Error:
+        """Of the one number, or of the worst coordinate; exact."""
+        beta = tails.per_coordinate(checks.failure(confidence), self._shape.size)
+        t = tails.quantile(lambda n: tails.laplace_tail(self._scale, n), beta, float(self._scale))
+        return self._shape.error(t, confidence, tails.laplace_mean(self._scale), tails.laplace_at_zero(self._scale))
+
+    def norm_error(self, confidence: float = 0.95) -> Error:
+        """Of the L1 norm of all coordinates' errors: exact up to 4096 coordinates, by Chernoff beyond."""
+        k, beta = self._shape.size, float(checks.failure(confidence))
+        t = tails.quantile(lambda n: tails.laplace_norm_tail(self._scale, k, n), beta, k * float(self._scale))
+        return self._shape.norm_error(
+            t, confidence, tails.laplace_mean(self._scale), tails.laplace_at_zero(self._scale)
+        )
+
+    def __call__(self, data: Any, *, rng: Random) -> Any:
+        scale = self._shape.stated(self.scale)
+        return self._shape.noisy(data, lambda: rng.discrete_laplace(scale), lambda n: rng.discrete_laplace(scale, n))
+
+    @property
+    def _shape(self) -> Shape:
+        return Shape(self.dimension, self.granularity)
+
+    @property
+    def _scale(self) -> Fraction:
+        return self._shape.units("scale", self.scale)
+
+
+@dataclass(frozen=True)
+class TruncatedGeometric:
+    """A whole number with public bounds: clamped, given integer Laplace noise, clamped again.
+
+    Guarantee: (sensitivity/scale)-DP for `unit`. Clamping the data moves no two answers apart, clamping the answer is
+               post-processing.
+    Assumes:   answers of neighbouring data differ by at most `sensitivity`.
+    Error:     at most that of `Laplace`, and never above upper − lower; the mean is at its largest in the middle.
+    Reference: Ghosh, Roughgarden, Sundararajan 2009, who show that it is optimal for every risk-averse reader of a
+               count.
+
+    >>> from deniable.randomness import SeededRandom
+    >>> TruncatedGeometric(scale=2, lower=0, upper=100)(99, rng=SeededRandom(3)) <= 100
+    True
+    """
+
+    scale: Number
+    lower: int
+    upper: int
+    sensitivity: int = 1
+    unit: Unit = checks.ROW
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lower", checks.whole("lower", self.lower, at_least=-grid.LIMIT))
+        object.__setattr__(self, "upper", checks.whole("upper", self.upper, at_least=self.lower))
+        inner = Laplace(self.scale, self.sensitivity, unit=self.unit)
+        object.__setattr__(self, "scale", inner.scale)
+        object.__setattr__(self, "sensitivity", inner.sensitivity)
+
+    @classmethod
+    def for_budget(
+        cls, epsilon: Number, lower: int, upper: int, sensitivity: int = 1, *, unit: Unit = checks.ROW
+    ) -> TruncatedGeometric:
+        """The least noise that is ε-DP."""
+        return cls(Laplace.for_budget(epsilon, sensitivity).scale, lower, upper, sensitivity, unit)
+
+    @property
+    def loss(self) -> DiscreteLaplaceNoise:
+        return self._inner.loss
+
+    def error(self, confidence: float = 0.95) -> Error:
+        """E|error| at x is c(1 − a^(upper − x)) + c(1 − a^(x − lower)), c = E|noise|/2: concave, so the middle is worst."""
+        inner, half = self._inner.error(confidence), (self.upper - self.lower) / 2
+        expected = tails.laplace_mean(exact(self.scale)) * -math.expm1(-half / float(self.scale))
+        return replace(inner, within=min(inner.within, float(self.upper - self.lower)), expected=expected)
+
+    def __call__(self, data: Any, *, rng: Random) -> int:
+        inside = self._clamp(int(grid.read(data, 1, Fraction(1))[0]))
+        return self._clamp(inside + rng.discrete_laplace(self.scale))
+
+    def _clamp(self, x: int) -> int:
+        return max(self.lower, min(self.upper, x))
+
+    @property
+    def _inner(self) -> Laplace:
+        return Laplace(self.scale, self.sensitivity, unit=self.unit)
+
+
+def _sensitivity(value: Number, granularity: Number | None) -> Number:
+    """Whole numbers have a whole sensitivity, reals any positive one."""
+    return (
+        checks.whole("sensitivity", value, at_least=1)
+        if granularity is None
+        else checks.number("sensitivity", value, above=0)
+    )

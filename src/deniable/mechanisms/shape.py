@@ -1,0 +1,101 @@
+"""What `Laplace` and `Gaussian` share: one number or a vector, whole or on a grid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from deniable.errors import InvalidParameter
+from deniable.loss import Number, exact
+from deniable.mechanism import Error
+from deniable.mechanisms import checks, grid
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`dimension` coordinates (None: one number) in units of `granularity` (None: whole numbers)."""
+
+    dimension: int | None
+    granularity: Number | None
+
+    def __post_init__(self) -> None:
+        if self.dimension is not None:
+            object.__setattr__(self, "dimension", checks.whole("dimension", self.dimension, at_least=1))
+        if self.granularity is not None:
+            object.__setattr__(self, "granularity", checks.plain(grid.granularity(self.granularity)))
+
+    @property
+    def size(self) -> int:
+        return self.dimension or 1
+
+    @property
+    def step(self) -> Fraction:
+        return Fraction(1) if self.granularity is None else exact(self.granularity)
+
+    @property
+    def rounding(self) -> float:
+        """How far reading may move a coordinate, in grid units."""
+        return 0.0 if self.granularity is None else 0.5
+
+    def units(self, name: str, value: Number) -> Fraction:
+        """A scale in grid units, within what the samplers draw."""
+        scale = exact(value) / self.step
+        if scale > grid.LARGEST_SCALE:
+            raise InvalidParameter(f"Expected {name}={value} within 2^60 grid units. Take a coarser granularity.")
+        return scale
+
+    def stated(self, value: Number) -> Number:
+        """A scale in grid units as a loss states it: as it was given, where there is no grid."""
+        return value if self.granularity is None else checks.plain(exact(value) / self.step)
+
+    def measured(self, units: Number) -> Number:
+        """Grid units in the data's own measure, exactly."""
+        return units if self.granularity is None else checks.plain(exact(units) * self.step)
+
+    def noisy(self, data: Any, one: Callable[[], int], many: Callable[[int], grid.Whole]) -> Any:
+        """The coordinates of `data` with noise: one draw for a number, `dimension` draws for a vector."""
+        values = grid.read(data, self.size, self.step)
+        g = None if self.granularity is None else self.step
+        if self.dimension is None:
+            return grid.write(int(values[0]) + one(), g)
+        return grid.write(grid.add(values, many(self.dimension)), g)
+
+    def error(self, units: int, confidence: float, mean: float, at_zero: float) -> Error:
+        """Of the one number, or of the worst coordinate, where |noise| stays within `units`."""
+        within = float((units + Fraction(self.rounding)) * self.step)
+        if self.dimension is not None:
+            return Error(within, float(confidence), None, "largest")
+        return Error(within, float(confidence), self.expected(mean, at_zero), "absolute")
+
+    def norm_error(self, units: int, confidence: float, mean: float, at_zero: float) -> Error:
+        """Of the L1 norm of all coordinates' errors, where that of the noise stays within `units`."""
+        within = float((units + self.size * Fraction(self.rounding)) * self.step)
+        return Error(within, float(confidence), self.size * self.expected(mean, at_zero), "l1")
+
+    def expected(self, mean: float, at_zero: float) -> float:
+        """E|noise + r| = E|noise| + |r|·P(noise = 0) for symmetric integer noise and rounding |r| ≤ ½."""
+        return (mean + self.rounding * at_zero) * float(self.step)
+
+
+def chosen(scale: Fraction, given: Number | None, real: bool, bits: int = 20) -> Number | None:
+    """The granularity for noise of about `scale`: the given one, none for whole numbers, else about scale/2^bits."""
+    if given is not None:
+        return checks.plain(grid.granularity(given))
+    return checks.plain(grid.default_granularity(scale, bits)) if checks.flag("real", real) else None
+
+
+def reach(tolerance: Number, given: Number | None, real: bool) -> tuple[Number | None, int]:
+    """The granularity, and the least |noise| in its units that may make an error of `tolerance`, rounding included.
+
+    The default grid has 2^30 units in the tolerance, so the scale has 2^10 to 2^40 for all confidences that a float can
+    state.
+    """
+    t = exact(checks.number("tolerance", tolerance, above=0))
+    g = chosen(t, given, real, bits=30)
+    n = math.ceil(t) if g is None else math.ceil(t / exact(g) - Fraction(1, 2))
+    if n < 1:
+        raise InvalidParameter(f"Expected tolerance={tolerance} of more than half the granularity {g}.")
+    return g, n

@@ -1,0 +1,59 @@
+"""A certificate checks, and a forged one does not."""
+
+from dataclasses import replace
+
+import pytest
+
+from deniable.accounting import certify, verify
+from deniable.errors import InvalidCertificate, UnitMismatch
+from deniable.guarantee import Bound, Certificate
+from deniable.loss import GaussianNoise, Parallel, Pure
+from deniable.units import Unit
+
+LOSS = GaussianNoise(4).sampled(0.01) * 1000
+HONEST = certify(LOSS, Unit.column("patient_id", max_rows=4), 1e-5)
+
+
+def test_an_honest_certificate_is_confirmed_after_json() -> None:
+    found = verify(Certificate.from_json(HONEST.to_json()))
+    assert found == HONEST.bound
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.999])
+def test_a_claim_below_the_truth_is_found(factor: float) -> None:
+    forged = replace(HONEST, bound=Bound(0, HONEST.bound.lower * factor, "numerical"))
+    with pytest.raises(InvalidCertificate, match="reaches ε ≥"):
+        verify(forged)
+
+
+def test_a_claim_inside_the_bracket_is_not_confirmed() -> None:
+    middle = (HONEST.bound.lower + HONEST.bound.upper) / 2
+    with pytest.raises(InvalidCertificate, match="could not be confirmed"):
+        verify(replace(HONEST, bound=Bound(0, middle, "numerical")))
+
+
+def test_a_generous_claim_is_true() -> None:
+    assert verify(replace(HONEST, bound=Bound(0, 100, "basic"))).upper < 100
+
+
+def test_a_claim_to_reach_more_than_the_loss_allows_is_found() -> None:
+    with pytest.raises(InvalidCertificate, match="never passes"):
+        verify(replace(HONEST, bound=Bound(50, 100, "basic")))
+
+
+def test_hidden_assumptions_are_found() -> None:
+    assert any("secret coin" in line for line in HONEST.assumptions)
+    assert any("at most 4 rows" in line for line in HONEST.assumptions)
+    with pytest.raises(InvalidCertificate, match="hides an assumption"):
+        verify(replace(HONEST, assumptions=HONEST.assumptions[:-1]))
+
+
+def test_each_certificate_names_what_it_rests_on() -> None:
+    assert "All rows of one unit lie in one part." in certify(Parallel((Pure(1), Pure(1))), Unit.row(), 0).assumptions
+
+
+def test_a_loss_for_added_rows_certifies_nothing_about_replaced_ones() -> None:
+    with pytest.raises(UnitMismatch, match="stated for a unit that is added or removed"):
+        certify(LOSS, Unit.row(replace=True), 1e-5)
+    with pytest.raises(InvalidCertificate, match="stated for a unit that is added or removed"):
+        verify(replace(HONEST, unit=Unit.row(replace=True)))

@@ -1,0 +1,126 @@
+"""The best of a random number of runs, against the exact law of small selections."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from dp_accounting.rdp import rdp_privacy_accountant as peer
+
+from deniable.accounting import pure, renyi
+from deniable.accounting.selection import mean_runs
+from deniable.loss import GaussianNoise, NegativeBinomialRuns, PoissonRuns, Pure, Selected
+
+Runs = NegativeBinomialRuns | PoissonRuns
+
+
+def law_of_runs(runs: Runs, most: int = 4000) -> np.ndarray:
+    """P(K = k) for k = 0, 1, 2, … (Definition 1 of the paper, term by term)."""
+    k = np.arange(most)
+    if isinstance(runs, PoissonRuns):
+        log = k * math.log(runs.mean) - runs.mean - np.array([math.lgamma(i + 1) for i in k])
+        return np.exp(log)
+    eta, gamma = float(runs.eta), float(runs.gamma)
+    terms = np.zeros(most)
+    if eta == 0:
+        terms[1:] = (1 - gamma) ** k[1:] / (k[1:] * math.log(1 / gamma))
+        return terms
+    product = 1.0
+    for i in range(1, most):
+        product *= (i - 1 + eta) / i * (1 - gamma)
+        terms[i] = product / (gamma**-eta - 1)
+    return terms
+
+
+def best_of(law: np.ndarray, runs: np.ndarray) -> np.ndarray:
+    """The law of the largest of K draws (outcomes in rising order of score), with "no run" first."""
+    k = np.arange(len(runs))
+    at_most = np.array([np.sum(runs * c**k) for c in np.concatenate([[0.0], np.cumsum(law).clip(0, 1)])])
+    return np.concatenate([at_most[:1], np.diff(at_most)])
+
+
+def divergence(p: np.ndarray, q: np.ndarray, order: float) -> float:
+    keep = p > 0
+    return math.log(float(np.sum(p[keep] ** order * q[keep] ** (1 - order)))) / (order - 1)
+
+
+RUNS = [
+    NegativeBinomialRuns(1, 0.2),
+    NegativeBinomialRuns(0, 0.05),
+    NegativeBinomialRuns(0.5, 0.1),
+    NegativeBinomialRuns(-0.5, 0.05),
+    NegativeBinomialRuns(3, 0.5),
+    PoissonRuns(0.2),
+    PoissonRuns(1),
+    PoissonRuns(8),
+]
+
+
+@pytest.mark.parametrize("runs", RUNS, ids=str)
+def test_the_mean_is_that_of_the_law(runs: Runs) -> None:
+    law = law_of_runs(runs)
+    assert law.sum() == pytest.approx(1, abs=1e-9)
+    mean = float(np.sum(law * np.arange(len(law))))
+    assert mean_runs(runs) == pytest.approx(mean, rel=1e-6)
+
+
+@pytest.mark.parametrize("runs", RUNS, ids=str)
+def test_no_small_mechanism_passes_the_bounds(runs: Runs) -> None:
+    """Base mechanisms with few scores, tilted by e^±ε in every way: the exact selection stays under curve and pure ε."""
+    eps, number = 0.7, law_of_runs(runs)
+    loss = Selected(Pure(eps), runs)
+    ceiling = pure.epsilon(loss, 0)
+    base = np.array([0.1, 0.2, 0.3, 0.4])
+    for signs in range(1, 15):
+        tilt = np.exp([eps / 2 if signs >> i & 1 else -eps / 2 for i in range(4)])
+        other = base * tilt / np.sum(base * tilt)
+        p, q = best_of(base, number), best_of(other, number)
+        assert np.max(np.abs(np.log(p[p > 0] / q[p > 0]))) <= ceiling * (1 + 1e-9)
+        for order in (1.2, 2.0, 8.0):
+            bound = renyi.divergence(loss, order) + 1e-9
+            assert divergence(p, q, order) <= bound
+            assert divergence(q, p, order) <= bound
+
+
+@pytest.mark.parametrize(
+    "runs", [NegativeBinomialRuns(0, 0.05), NegativeBinomialRuns(1, 0.1), PoissonRuns(10)], ids=str
+)
+def test_gaussian_scores_stay_under_the_curve(runs: Runs) -> None:
+    """The score itself is the output: noisy scores 0 or 1, cut into fine steps."""
+    edges = np.linspace(-9, 10, 4000)
+    cdf = lambda m: np.array([0.5 * math.erfc(-(x - m) / math.sqrt(2)) for x in edges])  # noqa: E731
+    number = law_of_runs(runs, 600)
+    p, q = (best_of(np.concatenate([np.diff(cdf(m))]) / (cdf(m)[-1] - cdf(m)[0]), number) for m in (1, 0))
+    keep = (p > 1e-250) & (q > 1e-250)
+    for order in (1.5, 3.0):
+        assert divergence(p[keep], q[keep], order) <= renyi.divergence(Selected(GaussianNoise(1), runs), order) + 1e-6
+
+
+@pytest.mark.parametrize(("eta", "gamma"), [(1, 0.1), (0, 0.05), (0.5, 0.2)])
+def test_negative_binomial_agrees_with_dp_accounting(eta: float, gamma: float) -> None:
+    orders = 1 + np.exp2(np.arange(-6, 14, 0.25))
+    base = renyi.curve(GaussianNoise(3), orders)
+    runs = NegativeBinomialRuns(eta, gamma)
+    theirs = peer._compute_rdp_repeat_and_select(orders, base, mean_runs(runs), eta)
+    ours = renyi.curve(Selected(GaussianNoise(3), runs), orders)
+    assert np.all(ours >= theirs * (1 - 1e-6))
+    assert np.all(ours <= theirs * (1 + 1e-3))
+
+
+def test_poisson_is_the_theorem_and_the_chance_of_no_run() -> None:
+    """Theorem 6 alone is negative for few runs, where the divergence cannot be."""
+    few = Selected(GaussianNoise(10), PoissonRuns(0.1))
+    assert renyi.divergence(few, 2.0) >= 0
+    orders = 1 + np.exp2(np.arange(-6, 14, 0.25))
+    theirs = peer._compute_rdp_repeat_and_select(orders, renyi.curve(GaussianNoise(10), orders), 20.0, math.inf)
+    theirs = np.minimum.accumulate(theirs[::-1])[::-1]  # a divergence is at most that at a higher order
+    ours = renyi.curve(Selected(GaussianNoise(10), PoissonRuns(20)), orders)
+    assert np.all(ours >= theirs * (1 - 1e-6))
+    assert np.all(ours <= theirs * 1.01)
+
+
+def test_pure_selection_is_two_plus_eta_times() -> None:
+    assert pure.exact_epsilon(Selected(Pure(0.1), NegativeBinomialRuns(0.5, 0.1))) == Fraction(1, 4)
+    assert pure.exact_epsilon(Selected(Pure(0.1), NegativeBinomialRuns(-0.5, 0.1))) == Fraction(3, 20)

