@@ -63,6 +63,21 @@ def test_the_rules_for_what_is_no_number() -> None:
     assert grid.read(data, 8, grid.ONE).tolist() == [0, grid.LIMIT, -grid.LIMIT, 0, 0, 0, 3, 0]
 
 
+def test_numbers_finer_than_a_float_are_not_rounded_first() -> None:
+    just_below = Decimal("0.49999999999999999999999")
+    assert float(just_below) == 0.5
+    assert grid.read([just_below], 1, grid.ONE).tolist() == [0]
+    wide = np.array([1.5], np.longdouble) - np.finfo(np.longdouble).eps
+    assert grid.read(wide, 1, grid.ONE).tolist() == [1 if wide[0] < 1.5 else 2]
+
+
+def test_numbers_too_large_to_write_out_are_clamped_at_once() -> None:
+    data = [Decimal("1e999999"), Decimal("-1e999999"), Decimal("1e-999999"), Decimal("Infinity"), Decimal("-Infinity")]
+    assert grid.read(data, 5, Fraction(2) ** 500).tolist() == [grid.LIMIT, -grid.LIMIT, 0, grid.LIMIT, -grid.LIMIT]
+    assert grid.read([Decimal("0e999999"), Decimal("-0e-999999")], 2, grid.ONE).tolist() == [0, 0]
+    assert grid.read(data, 5, Fraction(2) ** -500).tolist() == [grid.LIMIT, -grid.LIMIT, 0, grid.LIMIT, -grid.LIMIT]
+
+
 def test_missing_coordinates_are_0_and_surplus_ones_left_out() -> None:
     assert grid.read([1, 2, 3], 2, grid.ONE).tolist() == [1, 2]
     assert grid.read([1], 3, grid.ONE).tolist() == [1, 0, 0]

@@ -12,6 +12,7 @@ from deniable.errors import InvalidParameter
 from deniable.loss import ResponseNoise
 from deniable.mechanisms import RandomizedResponse
 from deniable.randomness import SeededRandom
+from deniable.units import Unit
 from tests.mechanisms.law import follows
 
 COLOURS = ("red", "green", "blue")
@@ -109,7 +110,16 @@ def test_shares_add_up_to_one_and_impossible_ones_are_kept_unbiased() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"truth": 0.5}, {"truth": 1}, {"truth": 0.2}, {"options": (1,)}, {"options": (1, 1)}, {"unit": 0}]
+    "wrong",
+    [
+        {"truth": 0.5},
+        {"truth": 1},
+        {"truth": 0.2},
+        {"options": (1,)},
+        {"options": (1, 1)},
+        {"unit": 0},
+        {"unit": Unit.row()},
+    ],
 )
 def test_wrong_parameters_are_refused_before_data(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidParameter, match="Expected"):

@@ -137,3 +137,12 @@ def test_noise_too_small_to_write_has_a_tail_all_the_same() -> None:
     assert 0 < tails.laplace_norm_tail(Fraction(1, 1000), 5, 1) <= 1e-290
     assert 0 < tails.gaussian_tail(Fraction(1, 1000), 1) <= 1e-290
     assert tails.laplace_mean(Fraction(1, 1000)) == 0
+
+
+@pytest.mark.parametrize("sigma", [1, 2, 5])
+@pytest.mark.parametrize("tilt", [0.0, 0.3, 2.0])
+def test_the_bound_on_moments_is_above_them_and_close(sigma: int, tilt: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    summed = tails._gaussian_log_mgf(Fraction(sigma), tilt / sigma)
+    monkeypatch.setattr(tails, "_SUMMED", 0)
+    bound = tails._gaussian_log_mgf(Fraction(sigma), tilt / sigma)
+    assert summed - 1e-9 <= bound <= summed + 1 / sigma**2 + 0.2 * tilt / sigma

@@ -85,8 +85,7 @@ class Gaussian:
         granularity: Number | None = None,
         unit: Unit = checks.ROW,
     ) -> Gaussian:
-        """The most noise whose error is `tolerance` or more with probability at most 1 − confidence (in any
-        coordinate).
+        """The most noise whose error, in any coordinate, reaches `tolerance` with probability at most 1 − confidence.
 
         >>> round(Gaussian.for_error(tolerance=10, confidence=0.95).sigma, 2)
         4.86

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational
 from typing import Any, TypeAlias
@@ -38,6 +39,7 @@ LIMIT = 2**61
 LARGEST_SCALE = 2**60
 """Grid units up to which noise is drawn."""
 _EXPONENTS = range(-500, 501)
+_DIGITS = 400
 
 Whole: TypeAlias = NDArray[np.int64]
 
@@ -172,10 +174,15 @@ def _units(entries: Any, g: Fraction) -> Whole:
     kind = getattr(entries, "dtype", np.dtype(object)).kind
     if kind in "iub" and g == 1 and entries.dtype != np.uint64:
         return np.asarray(np.clip(entries.astype(np.int64), -LIMIT, LIMIT))
-    if g == Fraction(2) ** exponent(g) and (kind == "f" or (kind in "iub" and _fits_float(entries))):
+    if g == Fraction(2) ** exponent(g) and (_is_double(entries) or (kind in "iub" and _fits_float(entries))):
         return _nearest_floats(entries.astype(np.float64), exponent(g))
     listed = entries if isinstance(entries, list) else entries.tolist()
     return np.array([_nearest(x, g) for x in listed], np.int64)
+
+
+def _is_double(entries: Any) -> bool:
+    """Floats of at most 64 bits: wider ones would be rounded."""
+    return not isinstance(entries, list) and entries.dtype.kind == "f" and entries.dtype.itemsize <= 8
 
 
 def _fits_float(entries: NDArray[Any]) -> bool:
@@ -194,16 +201,22 @@ def _is_number(x: Any) -> bool:
 def _nearest(x: Any, g: Fraction) -> int:
     """⌊x/g + ½⌋ within ±LIMIT, in exact arithmetic."""
     try:
-        if isinstance(x, Rational):
-            value = Fraction(int(x.numerator), int(x.denominator))
-        else:
-            near = math.nan if isinstance(x, str | bytes) else float(x)
-            if not math.isfinite(near):
-                return 0 if math.isnan(near) else int(math.copysign(LIMIT, near))
-            value = Fraction(near)
+        value = _exactly(x)
+    except OverflowError:  # what `as_integer_ratio` says of an infinity
+        return LIMIT if x > 0 else -LIMIT
     except Exception:  # whatever an entry of the data does, it reads as a number
         return 0
     return max(-LIMIT, min(LIMIT, math.floor(value / g + Fraction(1, 2))))
+
+
+def _exactly(x: Any) -> Fraction:
+    """The number that `x` is, without rounding: rounding first could move two neighbours apart."""
+    if isinstance(x, Rational):
+        return Fraction(int(x.numerator), int(x.denominator))
+    if isinstance(x, Decimal) and x and x.is_finite() and abs(x.adjusted()) > _DIGITS:
+        # Far beyond the grid's largest or below its smallest unit; its integers would not fit in memory.
+        return Fraction(10**_DIGITS if x > 0 else -(10**_DIGITS)) if x.adjusted() > 0 else Fraction(0)
+    return Fraction(*x.as_integer_ratio())
 
 
 def _nearest_floats(x: NDArray[np.float64], k: int) -> Whole:

@@ -16,8 +16,7 @@ from deniable.units import Unit
 
 @dataclass(frozen=True)
 class Laplace:
-    """Add integer Laplace noise, P(x) ∝ exp(−|x|/scale), to each coordinate of a vector of L1 sensitivity
-    `sensitivity`.
+    """Add integer Laplace noise, P(x) ∝ exp(−|x|/scale), to a number or a vector of L1 sensitivity `sensitivity`.
 
     Guarantee: (sensitivity/scale)-DP for `unit`; the loss is that of the integer noise, rounding to the grid included.
     Assumes:   answers of neighbouring data, as read by the rules of `grid`, differ by at most `sensitivity` in L1.
@@ -85,8 +84,7 @@ class Laplace:
         granularity: Number | None = None,
         unit: Unit = checks.ROW,
     ) -> Laplace:
-        """The smallest ε whose error is `tolerance` or more with probability at most 1 − confidence (in any
-        coordinate).
+        """The least ε whose error, in any coordinate, reaches `tolerance` with probability at most 1 − confidence.
 
         An error of 10 or more with probability 1e-5 needs ε = 1.1513 of continuous noise, and 1.1941 of integer noise,
         whose tail 2aⁿ/(1 + a) includes n itself:
@@ -103,11 +101,9 @@ class Laplace:
 
     @property
     def loss(self) -> DiscreteLaplaceNoise:
-        rounded = self.granularity is not None
-        units = (
-            grid.l1_units(self.sensitivity, self._shape.step, self._shape.size) if rounded else int(self.sensitivity)
-        )
-        return DiscreteLaplaceNoise(self._shape.stated(self.scale), units)
+        shape, rounded = self._shape, self.granularity is not None
+        units = grid.l1_units(self.sensitivity, shape.step, shape.size) if rounded else int(self.sensitivity)
+        return DiscreteLaplaceNoise(shape.stated(self.scale), units)
 
     def error(self, confidence: float = 0.95) -> Error:
         """Of the one number, or of the worst coordinate; exact."""
@@ -196,8 +192,6 @@ class TruncatedGeometric:
 
 def _sensitivity(value: Number, granularity: Number | None) -> Number:
     """Whole numbers have a whole sensitivity, reals any positive one."""
-    return (
-        checks.whole("sensitivity", value, at_least=1)
-        if granularity is None
-        else checks.number("sensitivity", value, above=0)
-    )
+    if granularity is None:
+        return checks.whole("sensitivity", value, at_least=1)
+    return checks.number("sensitivity", value, above=0)

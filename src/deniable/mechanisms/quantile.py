@@ -103,8 +103,7 @@ class Quantile:
 
 
 def _cells(positions: grid.Whole, points: int) -> tuple[NDArray[np.int64], ...]:
-    """The grid cut at the rows: (first point, number of points, rows below, rows above) of each cell, empty ones left
-    out.
+    """The grid cut at the rows: first point, number of points, rows below and rows above of each cell that has points.
 
     Every distinct position is a cell of one point; the points between two of them are one cell.
     """

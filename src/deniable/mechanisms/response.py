@@ -54,7 +54,10 @@ class RandomizedResponse:
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", checks.choices("options", self.options, at_least=2))
         object.__setattr__(self, "truth", checks.number("truth", self.truth, above=0, below=1))
-        checks.unit(self.unit)
+        if not checks.unit(self.unit).replace:
+            raise InvalidParameter(
+                f'Expected a unit that is replaced, got "{self.unit}": a report shows that there was one.'
+            )
         if exact(self.truth) * len(self.options) <= 1:
             raise InvalidParameter(
                 f"Expected truth={self.truth} in (1/{len(self.options)}, 1): at or below it a report says nothing true."

@@ -30,8 +30,7 @@ class Sensitivity:
 
 
 def count(unit: Unit, *, queries: int = 1) -> Sensitivity:
-    """`queries` counts over one table, of rows that may pass any of the conditions: each moves by one unit's rows at
-    most.
+    """`queries` counts over one table: each moves by one unit's rows at most, and a row may be in all of them.
 
     Replacing a unit moves a count no further, from all its rows to none. Δ₁ = k, Δ₂ = √k for one row.
     """
@@ -60,8 +59,7 @@ def sum(lower: Number, upper: Number, unit: Unit, *, filtered: bool = False) -> 
 
 
 def mean(lower: Number, upper: Number, rows: int, unit: Unit, *, filtered: bool = False) -> Sensitivity:
-    """A sum divided by a public number of `rows`. It must not be read from the data: where units come and go, n is
-    private.
+    """A sum divided by a public number of `rows`, not by one read from the data: where units come and go, n is private.
 
     >>> mean(0, 100, rows=50, unit=Unit.row(replace=True))
     Sensitivity(l1=2, l2=2)

@@ -64,8 +64,10 @@ class SparseVector:
         return Pure(checks.plain(exact(self.epsilon) / self.runs))
 
     def error(self, questions: int, confidence: float = 0.95) -> Error:
-        """With this confidence all of `questions` answered yes reach threshold − within, all answered no lie below
-        threshold + within. Half of the failure goes to the thresholds' noise, half to the questions'."""
+        """How far below the threshold a yes, and above it a no, may lie among all of `questions`.
+
+        Half of the failure goes to the thresholds' noise, half to the questions'.
+        """
         beta, n = checks.failure(confidence) / 2, checks.whole("questions", questions, at_least=1)
         of_threshold = _largest(self.threshold_scale, beta, self.runs)
         of_questions = _largest(self.question_scale, beta, n)

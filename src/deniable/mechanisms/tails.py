@@ -1,5 +1,4 @@
-"""How large integer noise is: tails, means and quantiles, in grid units, rounded so that a stated error is never too
-small.
+"""How large integer noise is: tails, means and quantiles in grid units, never below the truth.
 
 Each function is a formula evaluated in floats and then enlarged by `_UP`, far more than its rounding: the arguments are
 exact rationals rounded once, exp, erfc and the sums used here are good to 1e-12, and exponents below 745 lose 745·2^-52

@@ -1,0 +1,53 @@
+"""RAPPOR (Erlingsson et al. 2014): a Zipf vocabulary, decoded from Bloom filters, with what was found and what was not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from deniable.cli.reproduce.report import Progress, Report
+from deniable.local import Rappor
+from deniable.local.estimate import quantile
+from deniable.local.simulate import zipf
+from deniable.plots import local as plots
+from deniable.randomness import SecureRandom
+
+SUMMARY = "Erlingsson et al. 2014 (RAPPOR): a Zipf vocabulary of 100 words found among 200 candidates"
+
+USERS, BATCH = 500_000, 100_000
+WORDS = tuple(f"word-{i:03d}" for i in range(1, 101))
+OTHERS = tuple(f"absent-{i:03d}" for i in range(1, 101))
+SHOWN = 30
+
+
+def run(out: Path, progress: Progress) -> Report:
+    client, rng, people = Rappor(), SecureRandom(), np.random.default_rng(0)
+    server, truth = client.server(), np.zeros(len(WORDS), np.int64)
+    for _ in progress(range(USERS // BATCH), "Reports"):
+        drawn = people.choice(len(WORDS), BATCH, p=zipf(len(WORDS)))
+        truth += np.bincount(drawn, minlength=len(WORDS))
+        server.add(client.reports(np.array(WORDS)[drawn], rng=rng))
+    decoded = server.estimate(WORDS + OTHERS)
+    found = decoded.found()
+    rows = [
+        (word, int(truth[WORDS.index(word)]) if word in WORDS else 0, round(count), round(error))
+        for word, count, error in found
+    ]
+    names = [decoded.candidates.index(word) for word, _, _ in found if word in WORDS][:SHOWN]
+    figure = plots.estimates(
+        [float(truth[i]) for i in names],
+        [float(decoded.counts[i]) for i in names],
+        [quantile(0.95) * float(decoded.standard_errors[i]) for i in names],
+        title=f"RAPPOR: {USERS:,} users, ε = {client.epsilon:.3f} a report, {client.memo_epsilon:.3f} for life",
+        path=out / "rappor.png",
+    )
+    false = sum(word not in WORDS for word, _, _ in found)
+    reading = (
+        f"{len(found)} words are found at significance 0.05 (Bonferroni over {len(WORDS + OTHERS)} candidates), {false} of them "
+        f"nobody's; the vocabulary has {len(WORDS)}. As in the paper a word needs a multiple of √users users to rise above the "
+        f"noise. One report costs ε = {client.epsilon:.4f} (the paper prints 1.0743), all reports of a memo "
+        f"{client.memo_epsilon:.4f}."
+    )
+    columns = ("word", "users", "estimate", "standard error")
+    return Report("RAPPOR: words found, most frequent first", columns, rows, figure, reading)
