@@ -351,6 +351,11 @@ def test_groups_move_the_noise_as_far() -> None:
     assert curve(Grouped(2, Zcdp(1)), ORDERS) == pytest.approx(curve(Zcdp(4), ORDERS), rel=1e-11)
 
 
+def test_groups_inside_a_sample_move_the_noise_as_far() -> None:
+    inside, moved = GaussianNoise(3).grouped(3).sampled(0.1), GaussianNoise(1).sampled(0.1)
+    assert curve(inside, ORDERS) == pytest.approx(curve(moved, ORDERS), rel=1e-11)
+
+
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_groups_on_a_sample_are_covered(size: int) -> None:
     """Binomially many of the group are in the sample (Ganesh 2024); both directions by a fine sum."""
@@ -525,3 +530,16 @@ def test_no_method_lies_below_the_certified_lower_bound(loss: Loss, rate: float 
         return
     for method in (epsilon, zcdp.epsilon, moments.epsilon, strong.advanced, strong.optimal):
         assert method(whole, d) >= lower
+
+
+@pytest.mark.parametrize(
+    "loss", [Pure(0), Pure(1e5), Pure(10**400), GaussianNoise(1e6), GaussianNoise(1e-6), Zcdp(0), Zcdp(1e12)]
+)
+@pytest.mark.parametrize("rate", [1e-12, 0.5, 0.999])
+def test_extreme_parameters_give_a_bound_and_no_warning(loss: Loss, rate: float) -> None:
+    for whole in (
+        loss.sampled(rate),
+        loss.sampled(rate, replace=True),
+        loss.sampled(rate, WITHOUT_REPLACEMENT, replace=True),
+    ):
+        assert epsilon(whole, 1e-300) >= epsilon(whole, 0.5) >= 0

@@ -83,7 +83,7 @@ def delta(loss: Loss, epsilon: float) -> float:
     kept, failed = conditioned(loss)
     total = rho(kept)
     found = best(lambda at: total * at, lambda at, d: to_log_delta(at, d, epsilon)) if total else -math.inf
-    return min(1.0, up(ceil_float(failed) + math.exp(min(found, 0.0)), 1e-6))
+    return min(1.0, up(ceil_float(failed) + math.exp(min(found, 0.0))))
 
 
 def response(epsilon: float) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 from deniable.accounting.pure import exact_epsilon, share
 from deniable.accounting.renyi.kernel import Array
 from deniable.accounting.renyi.tree import conditioned, curve
-from deniable.accounting.rounding import ceil_float, floor_float, up
+from deniable.accounting.rounding import ULP, ceil_float, floor_float, up
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import Loss, Number
 
@@ -45,18 +45,19 @@ def delta(loss: Loss, epsilon: float) -> float:
     if _pure(kept) <= epsilon:
         return ceil_float(failed)
     found = best(lambda at: curve(kept, at), lambda at, d: to_log_delta(at, d, epsilon))
-    # The exponent is a sum of terms of either sign: 1e-12 of the largest, which is below 1e6, covers its rounding.
-    return min(1.0, up(ceil_float(failed) + math.exp(min(found, 0.0)), 1e-6))
+    return min(1.0, up(ceil_float(failed) + math.exp(min(found, 0.0))))
 
 
 def to_epsilon(orders: Array, divergences: Array, delta: float) -> Array:
-    """ε for each order."""
-    return divergences + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
+    """ε for each order, with a margin for the rounding of terms of either sign."""
+    gain, price = np.log1p(-1 / orders) - np.log(orders) / (orders - 1), -math.log(delta) / (orders - 1)
+    return divergences + gain + price + 16 * ULP * (divergences - gain + price)
 
 
 def to_log_delta(orders: Array, divergences: Array, epsilon: float) -> Array:
-    """ln δ for each order."""
-    return (orders - 1) * (divergences - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+    """ln δ for each order, with a margin for the rounding of terms of either sign."""
+    beta, rest = orders - 1, (orders - 1) * np.log1p(-1 / orders) - np.log(orders)
+    return beta * (divergences - epsilon) + rest + 16 * ULP * (beta * (divergences + epsilon) - rest)
 
 
 def best(divergences: Callable[[Array], Array], objective: Objective) -> float:

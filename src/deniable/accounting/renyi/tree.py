@@ -131,6 +131,7 @@ def _combined(loss: Loss, orders: Array) -> Array:
             bound = _curve(inner, orders)
             return np.minimum(bound, chained(size, of, orders)) if size <= 8 and has_sample(of) else bound
         case Sampled(rate, of):
+            of = spread(1, of) or of  # groups inside the sample become noise that is moved further
             return np.minimum(_sampled(loss, ceil_float(exact(rate)), of, orders), _ceiling(loss, orders))
         case Selected(of, runs):
             return selected(lambda at: _remembered(of, tuple(at)), _pure_epsilon(of), runs, orders)
