@@ -36,8 +36,7 @@ types: $(VENV)/.test  ## mypy, strict
 docs: $(VENV)/.docs  ## build the site into site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
-bench: $(VENV)/.test  ## run every benchmark beside its peers; writes docs/benchmarks.md
-	@if grep -q '^[A-Za-z]' benchmarks/peers.txt; then $(MAKE) --no-print-directory $(BENCH)/.peers; fi
+bench: $(VENV)/.test $(BENCH)/.peers  ## run every benchmark beside its peers; writes docs/benchmarks.md
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(VENV)/bin/python $$file || exit 1; done
 
 soak: $(VENV)/.test  ## the long tests, with many more random examples
@@ -84,6 +83,6 @@ $(BENCH)/.made:
 	$(call NEW_VENV,$(BENCH))
 	@touch $@
 
-$(BENCH)/.peers: $(BENCH)/.made benchmarks/peers.txt
-	$(BENCH)/bin/python -m pip install --quiet --requirement benchmarks/peers.txt
+$(BENCH)/.peers: $(BENCH)/.made $(wildcard benchmarks/peers/*.txt)
+	$(BENCH)/bin/python -m pip install --quiet $(patsubst %,--requirement %,$(wildcard benchmarks/peers/*.txt))
 	@touch $@

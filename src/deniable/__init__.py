@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from deniable._version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from deniable import accounting, ledger, mechanisms, randomness
+    from deniable import accounting, ledger, local, mechanisms, randomness
     from deniable.accounting import calibrate, certify, compare, delta, epsilon, tradeoff, verify
     from deniable.errors import (
         AccountFrozen,
@@ -124,13 +124,14 @@ __all__ = [
     "delta",
     "epsilon",
     "ledger",
+    "local",
     "mechanisms",
     "randomness",
     "tradeoff",
     "verify",
 ]
 
-_PARTS = ("accounting", "ledger", "mechanisms", "randomness")
+_PARTS = ("accounting", "ledger", "local", "mechanisms", "randomness")
 _HOMES = {
     "accounting": "calibrate certify compare delta epsilon tradeoff verify",
     "errors": "AccountFrozen BudgetExceeded DataError DeniableError InvalidBudget InvalidCertificate InvalidLoss "

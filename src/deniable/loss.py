@@ -390,7 +390,7 @@ class Parallel(Loss):
 
 @dataclass(frozen=True)
 class Grouped(Loss):
-    """`of`, for a group of `size` units that change together."""
+    """`of`, for a group of `size` units that change together: all added, all removed, or each replaced."""
 
     size: int
     of: Loss

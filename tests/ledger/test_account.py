@@ -14,6 +14,7 @@ from deniable.accounting.filters import Filter
 from deniable.errors import (
     AccountFrozen,
     BudgetExceeded,
+    DataError,
     InvalidParameter,
     InvalidQuery,
     LedgerError,
@@ -111,6 +112,15 @@ def test_a_failing_mechanism_is_paid_for_tells_nothing_and_freezes(ledger: Ledge
     assert account.spent().epsilon == 0.2
     assert "blue" not in str(ledger.history())
     assert [entry.kind for entry in account.history()][-3:] == [Kind.RUN, Kind.FREEZE, Kind.THAW]
+
+
+@pytest.mark.parametrize("kind", [DataError, InvalidParameter, InvalidQuery, MemoryError, OSError])
+def test_no_error_of_a_mechanism_passes_to_the_analyst(memory: Ledger, kind: type[Exception]) -> None:
+    account = memory.create("visits", ROW, limit=Budget(1))
+    with pytest.raises(AccountFrozen) as failure:
+        account.run(Failing(Pure(0.1), kind=kind), "blue")
+    assert "blue" not in str(failure.value)
+    assert account.status is Status.FROZEN
 
 
 def test_the_owner_is_told_why_through_her_own_door(url: str) -> None:
@@ -273,8 +283,9 @@ def test_a_preview_charges_nothing_and_tells_the_truth(ledger: Ledger) -> None:
 
 
 def test_a_loss_without_a_curve_is_charged_at_a_named_delta(ledger: Ledger) -> None:
-    account = ledger.create("visits", ROW, limit=Budget(1, 1e-6))
-    shuffled = Noisy(Shuffled(10_000, Pure(1)))
+    replaced = Unit.row(replace=True)
+    account = ledger.create("visits", replaced, limit=Budget(1, 1e-6))
+    shuffled = Noisy(Shuffled(10_000, Pure(1)), replaced)
     account.run(shuffled, 5, delta=1e-8)
     charged = account.standing().spent
     assert charged.delta == Fraction(1, 10**8)
@@ -324,6 +335,15 @@ def test_units_never_mix(memory: Ledger, account: Unit, loss: Unit, reason: str)
     made = memory.create("visits", account, limit=Budget(1))
     with pytest.raises(UnitMismatch, match=reason):
         made.run(Noisy(Pure(0.1), loss), 5)
+    assert len(memory.history()) == 1
+
+
+def test_a_loss_of_the_other_neighbour_relation_is_refused(memory: Ledger) -> None:
+    account = memory.create("visits", ROW, limit=Budget(8, 1e-6))
+    replaced = GaussianNoise(2).sampled(0.1, replace=True)
+    for act in (lambda: account.run(Noisy(replaced), 5), lambda: account.preview(replaced)):
+        with pytest.raises(UnitMismatch, match=r"stated for a unit that is replaced.*Nothing was charged"):
+            act()
     assert len(memory.history()) == 1
 
 

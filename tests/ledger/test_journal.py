@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import stat
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
@@ -164,6 +165,26 @@ def test_a_roll_back_is_seen_against_a_head_and_only_so(tmp_path: Path) -> None:
         assert "The head was taken at 9 entries; there are 8: the end was cut off or rolled back." in cut.problems
         ledger.account("visits").run(Noisy(Pure(0.2)), 5)  # written on
         assert any("rolled back and written on" in p for p in ledger.verify(str(head)).problems)
+
+
+def test_an_entry_of_another_course_of_history_does_not_fit(tmp_path: Path) -> None:
+    """Sealed with the right key, under the right number, for the same charge: only the chain tells."""
+    file, fork, moment = tmp_path / "privacy.db", tmp_path / "fork.db", datetime(2030, 1, 1, tzinfo=UTC)
+    with Ledger.open(f"sqlite:///{file}", clock=lambda: moment) as ledger:
+        fill(ledger)
+    shutil.copy(file, fork)
+    for path, words in ((file, "the truth"), (fork, "a lie")):
+        with Ledger.open(f"sqlite:///{path}", key=tmp_path / "privacy.db.key", clock=lambda: moment) as ledger:
+            for _ in range(2):
+                ledger.account("visits").run(Noisy(Pure(0.1)), 5, description=words)
+    tamper(
+        f"sqlite:///{file}",
+        f"ATTACH '{fork}' AS fork",
+        "DELETE FROM main.journal WHERE seq = 9",
+        "INSERT INTO main.journal SELECT * FROM fork.journal WHERE seq = 9",
+    )
+    with Ledger.open(f"sqlite:///{file}") as ledger:
+        assert ledger.verify().problems == ("Entry 10 was edited, moved, or does not follow the entry before it.",)
 
 
 def test_without_the_key_the_ledger_is_read_only_and_says_what_it_cannot_see(tmp_path: Path) -> None:

@@ -36,8 +36,10 @@ class Noisy:
 class Failing(Noisy):
     """Fails on the data, with a text that gives it away."""
 
+    kind: type[Exception] = ValueError
+
     def __call__(self, data: Any, *, rng: Random) -> NoReturn:
-        raise ValueError(f"The secret is {data}.")
+        raise self.kind(f"The secret is {data}.")
 
 
 @dataclass(frozen=True)

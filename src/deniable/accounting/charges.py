@@ -102,10 +102,11 @@ def charge(loss: Loss, orders: Orders = (), *, delta: Number | None = None) -> C
 
 
 def _upper(loss: Loss, delta: Number) -> float:
-    upper = best_epsilon(loss, float(delta)).upper
+    # A float means the decimal it prints, which may lie half a step from it: δ is taken a step below, ε a step above.
+    upper = best_epsilon(loss, math.nextafter(float(delta), 0.0)).upper
     if math.isinf(upper):
         raise Unaccountable(f"No ε is known for {loss} at δ = {float(delta):g}. Name a larger δ.")
-    return math.nextafter(upper, math.inf)  # a float means the decimal it prints, which may lie half a step below
+    return math.nextafter(upper, math.inf)
 
 
 @lru_cache(maxsize=4096)

@@ -161,10 +161,10 @@ def _flatten(loss: Loss) -> Iterator[Loss]:
 
 
 def _inverted(method: Method, loss: Loss, epsilon: float) -> float:
-    """The least δ, to three digits, at which `method` says at most ε; 1 if there is none above 1e-300."""
-    low, high = math.log(1e-300), 0.0
-    if method(loss, 1e-300) <= epsilon:
-        return 1e-300
+    """The least δ, to three digits, at which `method` says at most ε; 1 if there is none above 1e-100."""
+    low, high = math.log(1e-100), 0.0
+    if method(loss, 1e-100) <= epsilon:
+        return 1e-100
     while high - low > 1e-3:
         middle = (low + high) / 2
         low, high = (low, middle) if method(loss, math.exp(middle)) <= epsilon else (middle, high)

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.stats import binom
 
 from deniable.accounting.pure import exact_epsilon, share
 from deniable.accounting.rounding import ceil_float, floor_float, up
@@ -91,6 +90,8 @@ def _known_clones(loss: Shuffled, local: float) -> list[_Clones]:
 
 def _clones(others: int, chance: float, tells: float, local: float) -> _Clones:
     """At most `_BLOCKS` blocks around the mean; counts below the first count as no clone at all, those above as the last."""
+    from scipy.stats import binom  # half a second that only this method pays
+
     others, chance = min(others, _MOST), chance * (1 - 1e-15)
     mean, deviation = others * chance, math.sqrt(others * chance * (1 - chance))
     low, high = max(0.0, mean - 14 * deviation - 20), min(float(others), mean + 9 * deviation + 20)
@@ -107,6 +108,8 @@ def _given(counts: Array, local: float, epsilon: float) -> Array:
     With α = e^ε₀/(e^ε₀ + 1) it is P(Bin = t−1)·(α − e^ε(1−α)) − (e^ε − 1)·P(Bin ≥ t) for Bin(c, ½); the likelihood ratio passes
     e^ε where a > β(c + 1).
     """
+    from scipy.stats import binom
+
     share_up = -math.expm1(epsilon - local) / (1 + math.exp(-local))
     beta = (math.exp(epsilon) - math.exp(-local)) / (-math.expm1(-local) * (1 + math.exp(epsilon)))
     t = np.floor((counts + 1) * beta) + 1

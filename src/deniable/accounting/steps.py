@@ -46,7 +46,7 @@ def best_split(loss: Loss, delta: float, total: Total, noise: Method = gaussian.
         return math.inf
 
     def value(log_each: float) -> float:
-        return _at(flatten(loss, math.exp(log_each), noise), delta, total)
+        return _at(flatten(loss, min(1.0, math.exp(log_each)), noise), delta, total)
 
     place = math.log(delta) - math.log(_count(loss))
     for width in (8.4, 0.7, 0.1):

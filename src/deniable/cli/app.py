@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deniable._version import VERSION
-from deniable.cli import ledger
+from deniable.cli import ledger, local
 from deniable.cli.calibrate import calibrate
 from deniable.cli.certificate import certify, verify
 from deniable.cli.cost import cost
@@ -47,3 +47,4 @@ def root(
 for command in (cost, calibrate, explain, certify, verify, reproduce, demo):
     app.command(command.__name__)(command)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(local.app, name="local")

@@ -27,7 +27,7 @@ from deniable.ledger.chain import Head
 from deniable.ledger.journal import Draft, Journal, Standings
 from deniable.ledger.refusal import refusal, stopped, why
 from deniable.ledger.session import Session
-from deniable.loss import Loss, Number, exact
+from deniable.loss import Loss, Number, exact, mismatch
 from deniable.mechanism import Interactive, Mechanism, Random, Release
 from deniable.randomness import SecureRandom
 from deniable.units import Unit
@@ -170,6 +170,8 @@ class Account:
         """What `loss` costs in each account on the path. The orders of a filter never change, so this needs no lock."""
         if not isinstance(loss, Loss):
             raise InvalidLoss(f"Expected a Loss, got {type(loss).__name__}. Nothing was charged.")
+        if wrong := mismatch(loss, self.unit):
+            raise UnitMismatch(f"{wrong} Nothing was charged and nothing was run.")
         return {name: limit.charge(loss, delta=delta) for name, limit in self._filters.items()}
 
     def _admit(self, before: Standings, charges: dict[str, Charge]) -> None:
@@ -206,8 +208,7 @@ class Account:
     def settle(self, paid: Paid, used: Loss | None) -> None:
         """Give back what a closed session did not use. Sums of ε's and divergences may be stopped at any time; a loss that was
         charged at a δ may not, since its ε is by a theorem for fixed parameters: that one stays."""
-        if used is None or paid.delta is not None:
-            used = paid.loss
+        used = paid.loss if used is None else used
         kept = {name: self._kept(name, used, paid) for name in paid.charges}
         returned = {name: (paid.charges[name] - kept[name]).to_dict() for name in kept}
         draft = Draft(

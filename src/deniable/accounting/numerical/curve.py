@@ -81,7 +81,8 @@ class Curve:
         """Neighbouring nodes around the target: secant on log δ, with bisection as the safeguard."""
         halve = False
         while high - low > 1:
-            fa, fb = math.log(a / target), math.log(max(b, 1e-30 * target) / target)
+            fa = math.log(a) - math.log(target)
+            fb = max(math.log(b) - math.log(target), -70.0) if b > 0 else -70.0
             width = high - low
             k = (low + high) // 2
             if not halve:

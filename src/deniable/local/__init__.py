@@ -1,0 +1,78 @@
+"""Local privacy: reports that are private before they leave the phone.
+
+Every protocol is a pair. The client is a mechanism with a loss known beforehand; the server is a small summary that merges.
+
+>>> from deniable.randomness import SeededRandom
+>>> client = LocalHashing(k=1024, epsilon=1)
+>>> reports = client.reports([7] * 6_000 + [3] * 4_000, rng=SeededRandom(1))
+>>> server = client.server()
+>>> server.add(reports)
+10000
+>>> found = server.estimate()
+>>> found.significant().tolist()
+[7, 3]
+"""
+
+from deniable.local.choose import best
+from deniable.local.consistency import norm_mul, norm_sub, simplex
+from deniable.local.estimate import Estimate, Mean, MeanVector
+from deniable.local.fast_hashing import FastLocalHashing
+from deniable.local.hadamard import HadamardResponse
+from deniable.local.local_hashing import LocalHashing
+from deniable.local.longitudinal import Collection, Device
+from deniable.local.numbers import Duchi, Hybrid, Piecewise
+from deniable.local.oracle import Oracle
+from deniable.local.prefix_tree import HeavyHitters, PrefixTree
+from deniable.local.protocol import Client, Server
+from deniable.local.puzzle import FragmentPuzzle
+from deniable.local.ranges import RangeEstimate, Ranges
+from deniable.local.rappor import Rappor
+from deniable.local.rappor_decoding import Decoded
+from deniable.local.response import GeneralisedResponse, SurveyCoin
+from deniable.local.shuffle import Shuffler
+from deniable.local.simulate import Simulation, simulate
+from deniable.local.sketch import CountMeanSketch, HadamardSketch
+from deniable.local.split import Split
+from deniable.local.subset import SubsetSelection
+from deniable.local.unary import OptimisedUnary, SymmetricUnary
+from deniable.local.vectors import PrivUnit
+
+__all__ = [
+    "Client",
+    "Collection",
+    "CountMeanSketch",
+    "Decoded",
+    "Device",
+    "Duchi",
+    "Estimate",
+    "FastLocalHashing",
+    "FragmentPuzzle",
+    "GeneralisedResponse",
+    "HadamardResponse",
+    "HadamardSketch",
+    "HeavyHitters",
+    "Hybrid",
+    "LocalHashing",
+    "Mean",
+    "MeanVector",
+    "OptimisedUnary",
+    "Oracle",
+    "Piecewise",
+    "PrefixTree",
+    "PrivUnit",
+    "RangeEstimate",
+    "Ranges",
+    "Rappor",
+    "Server",
+    "Shuffler",
+    "Simulation",
+    "Split",
+    "SubsetSelection",
+    "SurveyCoin",
+    "SymmetricUnary",
+    "best",
+    "norm_mul",
+    "norm_sub",
+    "simplex",
+    "simulate",
+]
