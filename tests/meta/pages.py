@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import re
 import shlex
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -105,5 +107,7 @@ def _tidy(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        rewrite(Path(name))
+    pages = [Path(name).resolve() for name in sys.argv[1:]]
+    for page in pages:
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            rewrite(page)

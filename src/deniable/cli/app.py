@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deniable._version import VERSION
-from deniable.cli import ledger, local
+from deniable.cli import attack, ledger, local
 from deniable.cli.calibrate import calibrate
 from deniable.cli.certificate import certify, verify
 from deniable.cli.cost import cost
@@ -48,3 +48,4 @@ for command in (cost, calibrate, explain, certify, verify, reproduce, demo):
     app.command(command.__name__)(command)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(local.app, name="local")
+app.add_typer(attack.app, name="attack")

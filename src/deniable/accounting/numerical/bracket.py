@@ -174,7 +174,7 @@ def _laws(
         place = anchor(pair, dt)
         # Losses too low to matter: the upper side lifts them, the lower side drops them.
         density = plan.density(one)
-        low = max(low, light(one, density, 1e-10 / times))
+        low = min(max(low, light(one, density, 1e-10 / times)), high)
         thin = thinner(one, density, place[0], dt, valley=math.isinf(plan.cut))
         above, below = discretise(pair, dt, low, high, thin, place)
         upper.append((above, t))

@@ -1,0 +1,22 @@
+"""What an unprotected release gives away, and that a protected one does not.
+
+Each module is one attack; `compare` in it runs the attack against raw, anonymised, naively noisy and protected releases of
+the same made-up data and gives a `Learnt` for each:
+
+    reconstruct   bits of everybody from counts over random sets (Dinur, Nissim)
+    difference    one person's bit from counts about many; averaging noise away
+    sticky        noise per condition, and the arithmetic query that tricks it
+    link          names joined to rows by zip, birth date and sex
+    fuzzy         sparse ratings found by a few of them, known roughly
+    series        six days of step counts as a fingerprint
+    anonymity     k-anonymity, t-closeness, swapping: how they fail (`hide` compares them)
+    tables        people from published counts, medians and means
+    attribute     a sensitive column from a model's confidence
+    points        models that are training points: support vectors, medians
+
+`asking` holds the ways to ask a curator: in memory, through an account, through SQL.
+"""
+
+from deniable.attack.learnt import Learnt
+
+__all__ = ["Learnt"]

@@ -1,0 +1,269 @@
+"""`deniable attack`: what an unprotected release gives away, and that a protected one does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deniable.attack import anonymity, attribute, fuzzy, hide, link, points, series, sticky, tables
+from deniable.attack import difference as differencing
+from deniable.attack import reconstruct as rebuilding
+from deniable.attack.learnt import Learnt, percent
+from deniable.attack.solve import Method, expected_share
+from deniable.cli import show
+from deniable.cli.door import door
+from deniable.cli.options import Json, Plot
+from deniable.datasets import hospital
+from deniable.errors import InvalidParameter
+from deniable.plots import attack as picture
+
+app = typer.Typer(help="What releases give away: attacks with and without protection.", no_args_is_help=True)
+
+Epsilon = Annotated[float, typer.Option("--epsilon", help="The limit of the account that protects the same data.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the made-up data; the noise of an account is never seeded.")]
+
+
+class Linked(StrEnum):
+    """What is linked."""
+
+    PEOPLE = "people"
+    RATINGS = "ratings"
+    STEPS = "steps"
+
+
+@app.command()
+@door
+def reconstruct(
+    people: Annotated[int, typer.Option("--people", help="People with one secret bit each.")] = 1024,
+    queries: Annotated[
+        int | None, typer.Option("--queries", help="Counts over random sets of people.", show_default="4 × people")
+    ] = None,
+    noise: Annotated[
+        float, typer.Option("--noise", help="Deviation of each answer's noise, in units of √people.")
+    ] = 0.3,
+    method: Annotated[
+        Method, typer.Option("--method", metavar="METHOD", help=f"One of {', '.join(Method)}.")
+    ] = Method.LEAST_SQUARES,
+    epsilon: Epsilon = 1.0,
+    seed: Seed = 0,
+    json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """Everybody's secret bit from noisy counts over random sets (Dinur, Nissim 2003).
+
+    [bold]deniable attack reconstruct --people 4096 --queries 16384 --noise .3[/]
+    """
+    asked = 4 * people if queries is None else queries
+    if plot is not None and 2 * asked <= people:
+        raise InvalidParameter(f"Expected more than {people // 2} queries for a picture, got {asked}.")
+    jobs: list[Callable[[], Learnt]] = [
+        lambda: rebuilding.against_noise(people, asked, noise, method=method, seed=seed),
+        lambda: rebuilding.against_account(people, asked, epsilon, batch=1, seed=seed),
+        lambda: rebuilding.against_account(people, asked, epsilon, seed=seed),
+    ]
+    naive, refused, paid = [job() for job in show.progress(jobs, "Asking and solving")]
+    if plot is not None:
+        _draw_reconstruction(plot, naive, (refused, paid), method, people, asked, seed)
+    if json:
+        show.as_json(_reconstruction(naive, refused, paid, people, asked, noise, method))
+        return
+    show.heading(f"{people:,} secret bits, {asked:,} counts over random sets of people")
+    _table((naive, refused, paid))
+    show.say("", naive.reading, paid.reading)
+
+
+def _reconstruction(
+    naive: Learnt, refused: Learnt, paid: Learnt, people: int, queries: int, noise: float, method: Method
+) -> dict[str, object]:
+    facts: dict[str, object] = {"people": people, "queries": queries, "noise": noise, "method": str(method)}
+    facts |= {"accuracy": naive.share, "expected": naive.facts.get("expected"), "seconds": naive.facts["seconds"]}
+    return facts | {"releases": [learnt.to_dict() for learnt in (naive, refused, paid)]}
+
+
+def _draw_reconstruction(
+    path: Path, naive: Learnt, paid: Sequence[Learnt], method: Method, people: int, queries: int, seed: int
+) -> None:
+    if method is Method.EXHAUSTIVE:
+        _draw_theorem(path, min(people, 12), seed)
+        return
+    ratio, small = queries / people, min(people, 1024)
+    grid = [0.05 * 1.1**i for i in range(50)]
+    # The curve is measured on at most 1,024 people, which takes a second; the run itself is a point of its own.
+    found = rebuilding.sweep(small, ratio, (0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 3.0), seed=seed)
+    picture.reconstruction(
+        (grid, [expected_share(c, ratio) for c in grid]),
+        [(one.facts["noise"], one.share) for one in found],
+        (naive.facts["noise"], naive.share),
+        {one.release: one.share for one in paid},
+        title=f"Bits found from {ratio:g} counts per person",
+        path=path,
+    )
+
+
+def _draw_theorem(path: Path, people: int, seed: int) -> None:
+    errors = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
+    found = rebuilding.exhaustive_errors(people, errors, seed=seed)
+    wrong = {name: [one.wrong for one in found if one.curator == name] for name in ("random", "misleading")}
+    title = f"All 2^{people} subsets asked, all 2^{people} tables tried"
+    picture.exhaustive(errors, wrong, [4 * e for e in errors], title=title, path=path)
+
+
+@app.command()
+@door
+def difference(
+    people: Annotated[int, typer.Option("--people", help="People with one secret bit each.")] = 500,
+    targets: Annotated[int, typer.Option("--targets", help="How many of them are attacked.")] = 100,
+    noise: Annotated[float, typer.Option("--noise", help="Deviation of each answer's noise.")] = 2.0,
+    pairs: Annotated[int, typer.Option("--pairs", help="Pairs of questions about each target.")] = 100,
+    epsilon: Epsilon = 1.0,
+    seed: Seed = 0,
+    json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """One person's bit from counts about many: with and without them, again and again; and a query that tricks sticky noise.
+
+    [bold]deniable attack difference --noise 2 --pairs 100[/]
+    """
+    found = differencing.compare(people, targets, noise=noise, pairs=pairs, epsilon=epsilon, seed=seed)
+    tricked = sticky.compare(epsilon=epsilon, seed=seed)
+    _tell([*tricked[:-1], *found], f"One bit of each of {targets} people, from counts about many", "bits", json, plot)
+
+
+@app.command("link")
+@door
+def link_(
+    data: Annotated[
+        Linked, typer.Option("--data", metavar="DATA", help=f"One of {', '.join(Linked)}.")
+    ] = Linked.PEOPLE,
+    people: Annotated[
+        int | None, typer.Option("--people", help="People in the data.", show_default="20000, 1000 or 2000 by the data")
+    ] = None,
+    epsilon: Epsilon = 1.0,
+    seed: Seed = 0,
+    json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """Names joined to rows without names: by zip, birth date and sex, by a few ratings, by six days of step counts.
+
+    [bold]deniable attack link --data ratings[/]
+    """
+    match data:
+        case Linked.PEOPLE:
+            found = link.compare(20_000 if people is None else people, epsilon=epsilon, seed=seed)
+            title, secrets = "A register with names, joined to a table with diagnoses", "diagnoses"
+        case Linked.RATINGS:
+            found = fuzzy.compare(1000 if people is None else people, epsilon=epsilon, seed=seed)
+            title, secrets = "Eight ratings known roughly, and whose record it is", "records"
+        case Linked.STEPS:
+            found = series.compare(2000 if people is None else people, epsilon=epsilon, seed=seed)
+            title, secrets = "Six days of step counts, and whose series it is", "series"
+    _tell(found, title, secrets, json, plot)
+
+
+@app.command("anonymity")
+@door
+def anonymity_(
+    people: Annotated[int, typer.Option("--people", help="People in the made-up town.")] = 4000,
+    k: Annotated[int, typer.Option("--k", help="The size of the smallest class.")] = 5,
+    t: Annotated[
+        float, typer.Option("--t", help="The largest distance of a class from the whole, where t-close.")
+    ] = 0.2,
+    epsilon: Epsilon = 1.0,
+    seed: Seed = 0,
+    json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """How k-anonymity, t-closeness and swapping fail: nine rows of a hospital, and a town published in seven ways.
+
+    [bold]deniable attack anonymity --k 5[/]
+    """
+    found = hide.compare(people, k, t=t, epsilon=epsilon, seed=seed)
+    if not json:
+        _hospital()
+    _tell(found, f"The diagnoses of {people:,} people, by how they were published", "diagnoses", json, plot)
+
+
+def _hospital() -> None:
+    table = hospital()
+    keys, secrets = anonymity.generalised(table), table["disease"].to_pylist()
+    classes = anonymity.classes_of(keys)
+    sure = anonymity.homogeneity(classes, secrets)
+    told = anonymity.background(classes, secrets, {7: ["heart disease"]})
+    show.heading("Nine patients, 3-anonymous")
+    show.table(
+        ("zip", "age", "disease", "certain"),
+        [(*key, secret, "yes" if i in sure else "") for i, (key, secret) in enumerate(zip(keys, secrets, strict=True))],
+    )
+    show.say(
+        "",
+        f"Whoever knows that a neighbour of 27 years is in the table knows the disease: {sure[2]} (homogeneity). Of a neighbour "
+        f"of 36 who surely has no heart disease, the table tells the rest: {told[7]} (background knowledge).",
+        "",
+    )
+
+
+@app.command("tables")
+@door
+def tables_(
+    blocks: Annotated[int, typer.Option("--blocks", help="Census blocks of 5 to 12 people.")] = 20,
+    epsilon: Epsilon = 1.0,
+    seed: Seed = 0,
+    json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """People from published counts, medians and means of small blocks, by integer programming.
+
+    [bold]deniable attack tables --blocks 20[/]
+    """
+    if blocks < 2:
+        raise InvalidParameter(f"Expected blocks={blocks} to be at least 2.")
+    plans = tables.plans(blocks, epsilon=epsilon, seed=seed)
+    found = [plan() for plan in show.progress(plans, "Solving blocks")]
+    _tell(found, f"The people of {blocks} census blocks", "people", json, plot)
+
+
+@app.command("attribute")
+@door
+def attribute_(
+    people: Annotated[int, typer.Option("--people", help="People in the made-up survey.")] = 2000,
+    epsilon: Epsilon = 1.0,
+    seed: Seed = 0,
+    json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """A sensitive answer from a model's confidence, and models that are training points: support vectors and medians.
+
+    [bold]deniable attack attribute[/]
+    """
+    found = attribute.compare(people, epsilon=epsilon, seed=seed)
+    shown = [*points.compare_vectors(epsilon=epsilon, seed=seed), *points.compare_medians(epsilon=epsilon, seed=seed)]
+    if not json:
+        show.heading("Training rows that stand in a model, value for value")
+        _table(shown)
+        show.say("")
+    _tell(found, f'Who of {people:,} people smokes, from models that predict "ill"', "answers", json, plot, extra=shown)
+
+
+def _tell(
+    found: Sequence[Learnt], title: str, secrets: str, json: bool, plot: Path | None, *, extra: Sequence[Learnt] = ()
+) -> None:
+    """Print what each release gave away; the last one is the protected one, the worst of the others is read out."""
+    if plot is not None:
+        columns = ([one.release for one in found], [one.share for one in found], [one.chance for one in found])
+        picture.releases(*columns, title=title, secrets=secrets, path=plot)
+    if json:
+        show.as_json({"releases": [one.to_dict() for one in (*extra, *found)]})
+        return
+    show.heading(title)
+    _table(found)
+    worst = max(found[:-1], key=lambda one: one.share - one.chance)
+    show.say("", worst.reading, found[-1].reading)
+
+
+def _table(found: Sequence[Learnt]) -> None:
+    rows = [(one.release, f"{one.right:,} of {one.of:,}", percent(one.share), percent(one.chance)) for one in found]
+    show.table(("release", "learnt", "share", "by chance"), rows, right=(1, 2, 3), best=len(rows) - 1)
