@@ -87,6 +87,17 @@ def test_words_are_found_with_honest_errors_and_absent_ones_are_not() -> None:
     assert low[0] <= truth[0] <= high[0]
 
 
+def test_words_are_found_in_a_dictionary_too_large_to_fit_at_once() -> None:
+    client, users = Rappor(f=0.25, p=0.25, q=0.75, width=32, cohorts=8), 100_000
+    dictionary = [f"word-{i}" for i in range(300)]
+    server = client.server()
+    server.add(client.reports(["word-0"] * (users // 2) + ["word-1"] * (users // 2), rng=SeededRandom(5)))
+    decoded = server.estimate(dictionary)
+    assert np.isinf(decoded.standard_errors).any(), "all 300 were fitted at once to 256 bits"
+    assert {word for word, _, _ in decoded.found()} >= {"word-0", "word-1"}
+    assert len(decoded.found()) < 10
+
+
 def test_a_dictionary_that_lacks_a_frequent_word_does_not_bend_the_others() -> None:
     client, people = Rappor(), np.random.default_rng(1)
     drawn = people.choice(30, 200_000, p=zipf(30, 1.3))

@@ -1,4 +1,4 @@
-"""Who was reported: non-negative LASSO to choose candidates, least squares to size them, a test to keep them.
+"""Who was reported: least squares to size the candidates, a test to keep them; LASSO first where there are too many.
 
 Reference: Erlingsson, Pihur, Korolova 2014, §4. With c_ij ones at bit i of cohort j of size N_j, t_ij = (c_ij − p*N_j)/(q* − p*)
 is unbiased for the number of users of cohort j whose filter has bit i. Scaled by users/N_j it is regressed on the candidates'
@@ -17,6 +17,8 @@ from deniable.local.arrays import Floats, Integers
 from deniable.local.estimate import quantile
 
 STEPS = 400
+ROOM = 4
+"""Bits of all cohorts per candidate from which on no candidate needs to be left out beforehand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,11 @@ class Decoded:
 
 
 def decode(ones: Integers, sizes: Integers, design: Floats, candidates: tuple[Any, ...], p: float, q: float) -> Decoded:
-    """Estimate every candidate; those that LASSO leaves out are 0 with p-value 1."""
+    """Estimate every candidate.
+
+    With few candidates all are fitted at once: estimates are unbiased and intervals hold for each. With many, non-negative
+    LASSO chooses first, as in the paper; those it leaves out are 0 with p-value 1, and intervals hold given the choice.
+    """
     users, count = int(sizes.sum()), len(candidates)
     counts, errors, p_values = np.zeros(count), np.full(count, np.inf), np.ones(count)
     seen = sizes > 0
@@ -54,7 +60,7 @@ def decode(ones: Integers, sizes: Integers, design: Floats, candidates: tuple[An
         rows = design.reshape(len(sizes), -1, count)[seen].reshape(len(target), count)
         # A report bit has variance at most 1/4; the larger of the two Bernoulli variances is a bound for all.
         noise = np.repeat((max(p * (1 - p), q * (1 - q)) * sizes * scale**2 / (q - p) ** 2)[seen], ones.shape[1])
-        chosen = _lasso(rows, target, float(noise.mean()))
+        chosen = np.arange(count) if ROOM * count <= len(target) else _lasso(rows, target, float(noise.mean()))
         counts[chosen], errors[chosen] = _least_squares(rows[:, chosen], target, noise)
         p_values[chosen] = special.ndtr(-counts[chosen] / errors[chosen])
     return Decoded(candidates, counts, errors, p_values, users)
