@@ -32,13 +32,7 @@ def calibrate(
     >>> round(sigma, 2)
     3.73
     """
-    target = _target(budget)
-
-    def excess(v: float) -> float:
-        value = epsilon(build(math.exp(v)), float(budget.delta)).upper
-        return max(-_FAR, min(_FAR, math.log(max(value, 1e-300) / target)))
-
-    return math.exp(_solve(excess, math.log(start), 1.0 if increasing else -1.0, relative))
+    return math.exp(_solve(_excess(build, budget), math.log(start), 1.0 if increasing else -1.0, relative)[0])
 
 
 def calibrate_noise(
@@ -97,11 +91,12 @@ def calibrate_steps(
     budget = Budget(epsilon, delta)
     if not _fits(step, budget):
         raise InvalidParameter(f"Not even one step of ({step}) fits {budget}. Ask for more noise or a smaller rate.")
-    good, bad = 1, 2
-    while _fits(step * bad, budget):
-        good, bad = bad, 2 * bad
-        if bad > 2**60:
-            raise InvalidParameter(f"More than 2^60 steps of ({step}) fit {budget}: there is nothing to calibrate.")
+    start = math.log(max(1.0, (budget.epsilon * noise_multiplier / float(rate)) ** 2 / 40))
+    # On whole numbers the excess is a staircase: the solution in logarithms comes near, and halving finds the step.
+    near, far = _solve(_excess(lambda n: step * max(1, int(n)), budget), start, 1.0, 1e-3)
+    if near > 60 * math.log(2):
+        raise InvalidParameter(f"More than 2^60 steps of ({step}) fit {budget}: there is nothing to calibrate.")
+    good, bad = max(1, int(math.exp(near))), int(math.exp(far)) + 1
     while bad - good > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if _fits(step * middle, budget) else (good, middle)
@@ -119,29 +114,37 @@ def _fits(loss: Loss, budget: Budget) -> bool:
     return epsilon(loss, float(budget.delta)).upper <= budget.epsilon
 
 
-def _target(budget: Budget) -> float:
+def _excess(build: Callable[[float], Loss], budget: Budget) -> Callable[[float], float]:
+    """ln of ε(build(e^v)) over the budget's ε."""
     if not budget.epsilon > 0:
         raise InvalidParameter(f"Expected epsilon={budget.epsilon} in (0, ∞): no finite noise gives ε = 0.")
-    return float(budget.epsilon)
+    target, delta = float(budget.epsilon), float(budget.delta)
+
+    def excess(v: float) -> float:
+        value = epsilon(build(math.exp(v)), delta).upper
+        return max(-_FAR, min(_FAR, math.log(max(value, 1e-300) / target)))
+
+    return excess
 
 
-def _solve(excess: Callable[[float], float], start: float, sign: float, relative: float) -> float:
-    """The v nearest the root of `excess` with excess(v) ≤ 0; excess·sign grows with v.
+def _solve(excess: Callable[[float], float], start: float, sign: float, relative: float) -> tuple[float, float]:
+    """Two points at most `relative` apart: excess ≤ 0 at the first and > 0 at the second; excess·sign grows with v.
 
-    Secant steps inside a bracket, bisecting when they stall, aimed a little to the safe side so that both ends close in.
+    Secant steps inside a bracket, aimed in turn a little to either side of the root so that both ends close in, and
+    halving when they stall.
     """
     good, bad = _enclose(excess, start, sign)
+    aim = -sign
     for turn in range(200):
         if abs(good[0] - bad[0]) <= relative:
             break
         slope = (good[1] - bad[1]) / (good[0] - bad[0])
-        guess = good[0] - good[1] / slope if turn % 3 < 2 else (good[0] + bad[0]) / 2
-        guess -= sign * 0.3 * relative
+        guess = (good[0] + bad[0]) / 2 if turn % 4 == 3 else good[0] - good[1] / slope + aim * 0.4 * relative
         low, high = sorted((good[0], bad[0]))
         guess = min(max(guess, low + 0.2 * relative), high - 0.2 * relative)
         point = (guess, excess(guess))
-        good, bad = (point, bad) if point[1] <= 0 else (good, point)
-    return good[0]
+        good, bad, aim = (point, bad, sign) if point[1] <= 0 else (good, point, -sign)
+    return good[0], bad[0]
 
 
 def _enclose(
