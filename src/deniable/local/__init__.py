@@ -9,7 +9,7 @@ Every protocol is a pair. The client is a mechanism with a loss known beforehand
 >>> server.add(reports)
 10000
 >>> found = server.estimate()
->>> found.significant().tolist()
+>>> found.significant(alpha=1e-9).tolist()
 [7, 3]
 """
 
