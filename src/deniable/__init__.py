@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from deniable._version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from deniable import accounting, attack, datasets, ledger, local, mechanisms, randomness
+    from deniable import accounting, attack, audit, datasets, ledger, local, mechanisms, randomness
     from deniable.accounting import calibrate, certify, compare, delta, epsilon, tradeoff, verify
     from deniable.errors import (
         AccountFrozen,
@@ -119,6 +119,7 @@ __all__ = [
     "__version__",
     "accounting",
     "attack",
+    "audit",
     "calibrate",
     "certify",
     "compare",
@@ -133,7 +134,7 @@ __all__ = [
     "verify",
 ]
 
-_PARTS = ("accounting", "attack", "datasets", "ledger", "local", "mechanisms", "randomness")
+_PARTS = ("accounting", "attack", "audit", "datasets", "ledger", "local", "mechanisms", "randomness")
 _HOMES = {
     "accounting": "calibrate certify compare delta epsilon tradeoff verify",
     "errors": "AccountFrozen BudgetExceeded DataError DeniableError InvalidBudget InvalidCertificate InvalidLoss "

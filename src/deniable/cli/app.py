@@ -8,6 +8,7 @@ import typer
 
 from deniable._version import VERSION
 from deniable.cli import attack, ledger, local
+from deniable.cli.audit import audit
 from deniable.cli.calibrate import calibrate
 from deniable.cli.certificate import certify, verify
 from deniable.cli.cost import cost
@@ -44,7 +45,7 @@ def root(
     """
 
 
-for command in (cost, calibrate, explain, certify, verify, reproduce, demo):
+for command in (cost, calibrate, explain, certify, verify, audit, reproduce, demo):
     app.command(command.__name__)(command)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(local.app, name="local")

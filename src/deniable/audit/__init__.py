@@ -1,0 +1,18 @@
+"""Attack any mechanism from the outside and certify what was found.
+
+>>> from deniable.audit import audit
+>>> from deniable.audit.bench import case
+>>> halved = case("HalvedNoise")
+>>> finding = audit(halved, halved.pairs(), samples=400_000)
+>>> finding.verdict, finding.epsilon > 0.17
+(<Verdict.VIOLATION: 'violation'>, True)
+"""
+
+from __future__ import annotations
+
+from deniable.audit.finding import Finding, Verdict, Witness
+from deniable.audit.pairs import Pair, patterns
+from deniable.audit.sniper import audit, replay
+from deniable.audit.target import Asking
+
+__all__ = ["Asking", "Finding", "Pair", "Verdict", "Witness", "audit", "patterns", "replay"]

@@ -1,0 +1,400 @@
+"""Classifiers that tell the outputs of two neighbours apart. What they learn is only a proposal: `sniper` certifies it.
+
+An output is a row of numbers. A `View` rewrites rows (as they are, differences of neighbours, lowest set bits), a `Model`
+gives each row a score that is larger where the first neighbour is likelier. Any function of the output is a valid attack, so
+nothing here has to be right for a finding to be; it has to be good for a finding to be large.
+
+    Tables      exact log-ratios of the discrete part, histograms of the continuous one     (SVT, RAPPOR, histograms)
+    Logistic    a linear score on values and on indicators of frequent values               (as in DP-Sniper)
+    Boosting    oblivious trees on histogram bins                                           (interactions)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from deniable.errors import InvalidParameter
+
+Rows = NDArray[np.float64]
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+ENOUGH = 200_000
+"""Rows of one neighbour from which a linear score is learnt."""
+MOST_PATTERNS = 4096
+MOST_ATOMS = 64
+
+
+class View(StrEnum):
+    """How a row of output is looked at."""
+
+    RAW = "raw"
+    DIFFERENCES = "differences"
+    """The first number, then each one less its predecessor: undoes running sums, shows noise that was used twice."""
+    BITS = "bits"
+    """The exponent of the lowest set bit: shows which floats noise cannot reach (Mironov 2012)."""
+
+    def see(self, rows: Rows) -> Rows:
+        match self:
+            case View.RAW:
+                return rows
+            case View.DIFFERENCES:
+                return np.diff(rows, axis=1, prepend=0.0)
+            case View.BITS:
+                return lowest_bit(rows)
+
+
+def views(rows: Rows) -> list[View]:
+    """The views that can show something about rows like these."""
+    found = [View.RAW]
+    if (
+        rows.shape[1] > 1 and len(np.unique(rows[:512])) > 8
+    ):  # with fewer values, patterns show all that differences would
+        found.append(View.DIFFERENCES)
+    if rows.shape[1] <= 4 and np.mean(lowest_bit(rows[:512]) < -40) > 0.2:
+        found.append(View.BITS)
+    return found
+
+
+def lowest_bit(values: Rows) -> Rows:
+    """The k with x = odd × 2^k; −2000 for 0 and for what is not finite.
+
+    >>> lowest_bit(np.array([[1.0, 12.0, 0.75, 0.0]])).tolist()
+    [[0.0, 2.0, -2.0, -2000.0]]
+    """
+    fraction, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
+    mantissa = np.ldexp(fraction, 53).astype(np.int64)
+    trailing = np.frexp((mantissa & -mantissa).astype(np.float64))[1] - 1
+    return np.where(mantissa == 0, -2000.0, exponent - 53.0 + trailing)
+
+
+class Model(Protocol):
+    """Scores rows; larger means likelier from the first neighbour."""
+
+    def score(self, rows: Rows) -> Array: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+# ------------------------------------------------------------------------------------------------ bins
+
+
+@dataclass(frozen=True)
+class Coder:
+    """Bins for each coordinate. A frequent value (an atom) has a bin of its own; what is not finite goes last."""
+
+    edges: tuple[Array, ...]
+    atoms: tuple[NDArray[np.bool_], ...]
+
+    @classmethod
+    def fit(cls, rows: Rows, bins: int, *, shared: bool = False) -> Coder:
+        if shared:
+            edges, atoms = _bins(rows.ravel(), bins)
+            return cls((edges,) * rows.shape[1], (atoms,) * rows.shape[1])
+        fitted = [_bins(column, bins) for column in rows.T]
+        return cls(tuple(e for e, _ in fitted), tuple(a for _, a in fitted))
+
+    def codes(self, rows: Rows) -> Iterator[Codes]:
+        """The bin of each value, one coordinate after the other."""
+        for column, edges in zip(rows.T, self.edges, strict=True):
+            yield np.searchsorted(edges, np.ascontiguousarray(column), side="right")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"edges": [e.tolist() for e in self.edges], "atoms": [a.tolist() for a in self.atoms]}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Coder:
+        return cls(
+            tuple(np.array(e, np.float64) for e in value["edges"]), tuple(np.array(a, np.bool_) for a in value["atoms"])
+        )
+
+
+def _bins(values: Array, count: int) -> tuple[Array, NDArray[np.bool_]]:
+    sample = values[:: max(1, len(values) // 20_000)]
+    sample = sample[np.isfinite(sample)]
+    distinct, times = np.unique(sample, return_counts=True)
+    frequent = times >= max(10, 0.002 * len(sample))
+    if len(distinct) <= MOST_ATOMS:
+        frequent[:] = True
+    atoms = distinct[frequent][np.argsort(-times[frequent])[:MOST_ATOMS]]
+    rest = sample[~np.isin(sample, atoms)]
+    cuts = np.quantile(rest, np.linspace(0, 1, count + 1)[1:-1]) if len(rest) > 20 * count else np.empty(0)
+    edges = np.unique(np.concatenate([atoms, np.nextafter(atoms, np.inf), cuts, [np.inf]]))
+    starts = np.isin(edges, atoms)
+    return edges, np.concatenate([[False], starts[:-1], [True]])
+
+
+# ------------------------------------------------------------------------------------------------ tables
+
+
+@dataclass(frozen=True)
+class Tables:
+    """ln P/Q of the pattern of atoms, plus, for each continuous coordinate, ln P/Q of its bin given the pattern.
+
+    Exact for discrete outputs, and for independent continuous coordinates; with many atoms (no `patterns`) every coordinate
+    is scored by itself. `pooled` shares one histogram among all coordinates: few parameters, for exchangeable outputs.
+    """
+
+    coder: Coder
+    weights: tuple[Array, ...]
+    keys: NDArray[np.uint64] | None = None
+    values: Array | None = None
+
+    @classmethod
+    def fit(cls, first: Rows, second: Rows, *, bins: int, patterns: bool, pooled: bool) -> Tables | None:
+        coder = Coder.fit(np.concatenate([first, second]), bins, shared=pooled)
+        keys = values = None
+        if patterns:
+            keys, values = _pattern_table(_patterns(coder, first), _patterns(coder, second))
+            if len(keys) > MOST_PATTERNS or len(keys) < 2:
+                return None
+        pairs = zip(coder.codes(first), coder.codes(second), coder.edges, strict=True)
+        counts = [tuple(np.bincount(c, minlength=len(e) + 1) for c in (a, b)) for a, b, e in pairs]
+        if pooled:
+            counts = [(np.sum([a for a, _ in counts], axis=0), np.sum([b for _, b in counts], axis=0))] * len(counts)
+        weights = tuple(
+            _log_ratio(a, b, atoms if patterns else None) for (a, b), atoms in zip(counts, coder.atoms, strict=True)
+        )
+        return cls(coder, weights, keys, values)
+
+    def score(self, rows: Rows) -> Array:
+        score, pattern = np.zeros(len(rows)), np.zeros(len(rows), np.uint64)
+        for i, code in enumerate(self.coder.codes(rows)):
+            if np.any(self.weights[i]):
+                score += self.weights[i][code]
+            if self.keys is not None:
+                pattern += _categories(self.coder.atoms[i], i)[code]
+        if self.keys is not None and self.values is not None:
+            at = np.minimum(np.searchsorted(self.keys, pattern), len(self.keys) - 1)
+            score += np.where(self.keys[at] == pattern, self.values[at], 0.0)
+        return score
+
+    def to_dict(self) -> dict[str, Any]:
+        keys = None if self.keys is None else [int(k) for k in self.keys]
+        values = None if self.values is None else self.values.tolist()
+        return {
+            "model": "tables",
+            "coder": self.coder.to_dict(),
+            "weights": [w.tolist() for w in self.weights],
+            "keys": keys,
+            "values": values,
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Tables:
+        return cls(
+            Coder.from_dict(value["coder"]),
+            tuple(np.array(w, np.float64) for w in value["weights"]),
+            None if value["keys"] is None else np.array(value["keys"], np.uint64),
+            None if value["values"] is None else np.array(value["values"], np.float64),
+        )
+
+
+def _categories(atoms: NDArray[np.bool_], coordinate: int) -> NDArray[np.uint64]:
+    """For each bin a number: 0 if it is continuous, else a 64-bit one for this atom of this coordinate; sums are patterns.
+
+    Two patterns that collide are one event instead of two: a weaker attack, never a wrong one.
+    """
+    mixed = np.random.default_rng([7, coordinate]).integers(1, 2**63, len(atoms)).astype(np.uint64)
+    return np.where(atoms, mixed, np.uint64(0))
+
+
+def _patterns(coder: Coder, rows: Rows) -> NDArray[np.uint64]:
+    total = np.zeros(len(rows), np.uint64)
+    for i, code in enumerate(coder.codes(rows)):
+        total += _categories(coder.atoms[i], i)[code]
+    return total
+
+
+def _pattern_table(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], Array]:
+    keys, place = np.unique(np.concatenate([first, second]), return_inverse=True)
+    counts = [np.bincount(p, minlength=len(keys)) for p in (place[: len(first)], place[len(first) :])]
+    return keys, _log_ratio(counts[0], counts[1], None)
+
+
+def _log_ratio(first: NDArray[Any], second: NDArray[Any], atoms: NDArray[np.bool_] | None) -> Array:
+    """ln of smoothed count ratios; with `atoms`, of the other bins only and relative to all of these."""
+    a, b = first + 0.5, second + 0.5
+    if atoms is None:
+        return np.asarray(np.log(a / b) - np.log(first.sum() + 1) + np.log(second.sum() + 1))
+    whole = np.log((first[~atoms].sum() + 0.5) / (second[~atoms].sum() + 0.5))
+    return np.where(atoms, 0.0, np.log(a / b) - whole)
+
+
+# ------------------------------------------------------------------------------------------------ logistic
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """A linear score on standardised values and on indicators of the few most frequent ones (DP-Sniper's flags)."""
+
+    centre: Array
+    scale: Array
+    flags: tuple[Array, ...]
+    weights: Array
+
+    @classmethod
+    def fit(cls, first: Rows, second: Rows, *, ridge: float = 1e-4) -> Logistic:
+        first, second = first[:ENOUGH], second[:ENOUGH]
+        rows = np.concatenate([first, second])
+        label = np.concatenate([np.ones(len(first)), np.zeros(len(second))])
+        flags = tuple(_flags(column) for column in rows.T)
+        centre, scale = _robust(rows)
+        design = cls(centre, scale, flags, np.empty(0)).design(rows)
+
+        def objective(w: Array) -> tuple[float, Array]:
+            z = design @ w
+            p = 1 / (1 + np.exp(-np.clip(z, -40, 40)))
+            value = np.mean(np.logaddexp(0, z) - label * z) + ridge / 2 * (w @ w)
+            return float(value), design.T @ (p - label) / len(label) + ridge * w
+
+        fitted = minimize(objective, np.zeros(design.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 60})
+        return cls(centre, scale, flags, np.asarray(fitted.x, np.float64))
+
+    def design(self, rows: Rows) -> Rows:
+        standard = np.clip((np.nan_to_num(rows, posinf=0, neginf=0) - self.centre) / self.scale, -20, 20)
+        marks = [(column == flag) for column, flags in zip(rows.T, self.flags, strict=True) for flag in flags]
+        return np.column_stack([standard, *marks]) if marks else standard
+
+    def score(self, rows: Rows) -> Array:
+        return np.asarray(self.design(rows) @ self.weights)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "model": "logistic",
+            "centre": self.centre.tolist(),
+            "scale": self.scale.tolist(),
+            "flags": [f.tolist() for f in self.flags],
+            "weights": self.weights.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Logistic:
+        arrays = [np.array(value[k], np.float64) for k in ("centre", "scale", "weights")]
+        flags = tuple(np.array(f, np.float64) for f in value["flags"])
+        return cls(arrays[0], arrays[1], flags, arrays[2])
+
+
+def _flags(column: Array, most: int = 2) -> Array:
+    """The most frequent values, if they make up more than a hundredth; none for a bit, which is its own indicator."""
+    values, times = np.unique(column[:20_000], return_counts=True)
+    if len(values) <= 2:
+        return np.empty(0)
+    order = np.argsort(-times)[:most]
+    return np.asarray(values[order][times[order] > max(20, 0.01 * min(len(column), 20_000))])
+
+
+def _robust(rows: Rows) -> tuple[Array, Array]:
+    finite = np.nan_to_num(rows[:50_000], posinf=0, neginf=0)
+    spread = np.std(finite, axis=0)
+    return np.mean(finite, axis=0), np.where(spread > 0, spread, 1.0)
+
+
+# ------------------------------------------------------------------------------------------------ boosting
+
+
+@dataclass(frozen=True)
+class Boosting:
+    """Oblivious trees: every level asks one question of one bin, so that a tree is a table of 2^depth leaves."""
+
+    coder: Coder
+    questions: NDArray[np.int64]
+    """(trees, depth, 2): the coordinate and the bin that it must reach."""
+    leaves: Array
+
+    @classmethod
+    def fit(cls, first: Rows, second: Rows, *, trees: int = 40, depth: int = 3, rate: float = 0.3) -> Boosting:
+        half = 60_000
+        rows = np.concatenate([first[:half], second[:half]])
+        label = np.concatenate([np.ones(len(first[:half])), np.zeros(len(second[:half]))])
+        coder = Coder.fit(rows, 24)
+        codes = np.stack(list(coder.codes(rows)))
+        width = max(len(e) for e in coder.edges) + 1
+        score, questions, leaves = np.zeros(len(rows)), [], []
+        for _ in range(trees):
+            p = 1 / (1 + np.exp(-score))
+            asked, leaf = _grow(codes, label - p, depth, width)
+            gain = np.bincount(leaf, label - p, 1 << depth) / (np.bincount(leaf, p * (1 - p), 1 << depth) + 20.0)
+            score += rate * gain[leaf]
+            questions.append(asked)
+            leaves.append(rate * gain)
+        return cls(coder, np.array(questions, np.int64), np.array(leaves))
+
+    def score(self, rows: Rows) -> Array:
+        codes = [code.astype(np.int16) for code in self.coder.codes(rows)]
+        total = np.zeros(len(rows))
+        for asked, leaves in zip(self.questions, self.leaves, strict=True):
+            leaf = np.zeros(len(rows), np.int8)
+            for level, (coordinate, bound) in enumerate(asked):
+                leaf |= (codes[coordinate] >= bound).astype(np.int8) << level
+            total += leaves[leaf]
+        return total
+
+    def to_dict(self) -> dict[str, Any]:
+        trees = {"questions": self.questions.tolist(), "leaves": self.leaves.tolist()}
+        return {"model": "boosting", "coder": self.coder.to_dict()} | trees
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Boosting:
+        trees = np.array(value["questions"], np.int64), np.array(value["leaves"], np.float64)
+        return cls(Coder.from_dict(value["coder"]), *trees)
+
+
+def _grow(codes: NDArray[Any], gradient: Array, depth: int, width: int) -> tuple[list[tuple[int, int]], Codes]:
+    """The questions of one tree, greedily, and the leaf of each row."""
+    leaf = np.zeros(codes.shape[1], np.intp)
+    asked: list[tuple[int, int]] = []
+    for level in range(depth):
+        gains = np.stack([_gains(leaf * width + code, gradient, (1 << level, width)) for code in codes])
+        coordinate, bound = np.unravel_index(int(np.argmax(gains)), gains.shape)
+        asked.append((int(coordinate), int(bound)))
+        leaf += (codes[coordinate] >= bound).astype(np.intp) << level
+    return asked, leaf
+
+
+def _gains(cells: Codes, gradient: Array, shape: tuple[int, int]) -> Array:
+    """What splitting every leaf at each bin gains: Σ over both sides of G²/(n + 50), the usual score of a split."""
+    size = shape[0] * shape[1]
+    g = np.bincount(cells, gradient, size).reshape(shape)
+    n = np.bincount(cells, minlength=size).reshape(shape).astype(np.float64)
+    above_g, above_n = np.cumsum(g[:, ::-1], axis=1)[:, ::-1], np.cumsum(n[:, ::-1], axis=1)[:, ::-1]
+    below_g, below_n = above_g[:, :1] - above_g, above_n[:, :1] - above_n
+    return np.asarray(np.sum(above_g**2 / (above_n + 50) + below_g**2 / (below_n + 50), axis=0))
+
+
+# ------------------------------------------------------------------------------------------------ all of them
+
+
+def fit_all(first: Rows, second: Rows, *, boosting: bool) -> Iterator[Model]:
+    """Every classifier that applies to rows like these."""
+    shapes: Sequence[tuple[int, bool, bool]] = ((12, True, False), (8, False, False), (2, False, False))
+    if first.shape[1] > 1:
+        shapes = (*shapes, (16, False, True), (12, True, True))
+    for bins, patterns, pooled in shapes:
+        tables = Tables.fit(first, second, bins=bins, patterns=patterns, pooled=pooled)
+        if tables is not None:
+            yield tables
+    yield Logistic.fit(first, second)
+    if boosting:
+        yield Boosting.fit(first, second)
+
+
+def model_from_dict(value: Mapping[str, Any]) -> Model:
+    match value.get("model"):
+        case "tables":
+            return Tables.from_dict(value)
+        case "logistic":
+            return Logistic.from_dict(value)
+        case "boosting":
+            return Boosting.from_dict(value)
+        case other:
+            raise InvalidParameter(
+                f"Expected the model of a witness to be tables, logistic or boosting, got {other!r}."
+            )

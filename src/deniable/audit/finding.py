@@ -1,0 +1,161 @@
+"""What an audit found, as a value that prints, travels as JSON, sets an exit code and can be run again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+from deniable.errors import InvalidParameter
+from deniable.guarantee import Budget
+
+VERSION = 1
+
+
+class Verdict(StrEnum):
+    """How an audit ends. `exit_code` is what a command line returns, for continuous integration."""
+
+    VIOLATION = "violation"
+    CONSISTENT = "consistent"
+    UNDERPOWERED = "underpowered"
+
+    @property
+    def exit_code(self) -> int:
+        return {"violation": 1, "consistent": 0, "underpowered": 3}[self.value]
+
+
+@dataclass(frozen=True)
+class Witness:
+    """All that is needed to run the decisive part again.
+
+    `first` and `second` are the neighbours, `model` (seen through `view`) scores an output, at least `high` is guessed to come
+    from `first`, below `low` from `second`. `counts[i]` are the outputs of `first` and of `second` whose score lies between
+    the cuts i − 1 and i of `cuts`. The samples were drawn in `chunks` of `chunk`, from `seed`.
+    """
+
+    pair: str
+    first: Any
+    second: Any
+    view: str
+    model: dict[str, Any]
+    high: float
+    low: float
+    trials: int
+    right: int
+    wrong: int
+    seed: int
+    chunk: int
+    chunks: int
+    cuts: tuple[float, ...] = ()
+    counts: tuple[tuple[int, int], ...] = ()
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The verdict of an audit with its evidence.
+
+    `epsilon` is a certified lower bound on the true ε at `delta`: it holds with probability `confidence` over the samples.
+    `estimate` is the plain ratio and certifies nothing. `detectable` is the smallest true ε that this many samples could have
+    told from the claim with probability .95, by a perfect guesser on the easiest target; anything below could not be seen.
+    `curve` holds (δ, certified ε) pairs which are valid together, at `confidence`.
+    """
+
+    verdict: Verdict
+    target: str
+    claim: Budget
+    epsilon: float
+    delta: float
+    confidence: float
+    estimate: float
+    detectable: float
+    samples: int
+    seconds: float
+    support_differs: bool = False
+    witness: Witness | None = None
+    curve: tuple[tuple[float, float], ...] = ()
+    assumes: tuple[str, ...] = ()
+    cannot_see: tuple[str, ...] = ()
+    method: str = "sniper"
+    options: Mapping[str, Any] | None = None
+
+    @property
+    def exit_code(self) -> int:
+        return self.verdict.exit_code
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> list[str]:
+        at = f" at δ = {self.delta:g}" if self.delta else ""
+        lines = [
+            f"{self.verdict.upper()}: {self.target}, claimed {self.claim}.",
+            f"Certified: ε ≥ {_down(self.epsilon)}{at} with confidence {self.confidence:.10g} (estimate {self.estimate:.4g}).",
+        ]
+        if self.support_differs:
+            lines.append("The support differs: the attack set was met on one neighbour and never on the other.")
+        if self.witness is not None:
+            w = self.witness
+            lines.append(
+                f'Witness: pair "{w.pair}", {w.right:,} right and {w.wrong:,} wrong guesses in {w.trials:,} trials.'
+            )
+        lines.append(f"The smallest ε that could have been told from the claim: {self.detectable:.4g}.")
+        lines += [f"Assumes {sentence}" for sentence in self.assumes]
+        return lines + [f"Cannot see {sentence}" for sentence in self.cannot_see]
+
+    def to_dict(self) -> dict[str, Any]:
+        body = asdict(self) | {"claim": {"epsilon": float(self.claim.epsilon), "delta": float(self.claim.delta)}}
+        return {"finding": VERSION} | body
+
+    def to_json(self) -> str:
+        return json.dumps(_plain(self.to_dict()), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Finding:
+        """Read what `to_json` wrote. It proves nothing until it is replayed."""
+        try:
+            value = json.loads(text)
+            if not isinstance(value, Mapping) or value.get("finding") != VERSION:
+                raise InvalidParameter(f'This is no finding of version {VERSION}: it lacks "finding": {VERSION}.')
+            names = {f.name for f in fields(cls)}
+            body: dict[str, Any] = {name: value[name] for name in names}
+            witness = None if body["witness"] is None else _witness(body["witness"])
+            body |= {"verdict": Verdict(body["verdict"]), "claim": Budget(**body["claim"]), "witness": witness}
+            body |= {"curve": tuple((float(d), float(e)) for d, e in body["curve"])}
+            body |= {k: tuple(body[k]) for k in ("assumes", "cannot_see")}
+            return cls(**body | {k: float(body[k]) for k in ("epsilon", "estimate", "detectable")})
+        except InvalidParameter:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidParameter(f"This finding cannot be read: {type(error).__name__}: {error}") from None
+
+
+def _witness(value: Mapping[str, Any]) -> Witness:
+    body = dict(value)
+    body |= {"high": float(body["high"]), "low": float(body["low"]), "cuts": tuple(map(float, body["cuts"]))}
+    body |= {"counts": tuple((int(a), int(b)) for a, b in body["counts"])}
+    return Witness(**body | {"columns": None if body["columns"] is None else tuple(body["columns"])})
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no ∞ and no arrays: they become the string "inf" and lists."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    return _plain(value.to_pydict()) if hasattr(value, "to_pydict") else value
+
+
+def _down(x: float) -> str:
+    """Four digits, rounded down: what is printed is never more than what is certified."""
+    if x == 0 or not math.isfinite(x):
+        return f"{x:g}"
+    digits = 3 - math.floor(math.log10(x))
+    return f"{math.floor(x * 10**digits) / 10**digits:.{max(0, digits)}f}"

@@ -1,0 +1,16 @@
+"""The auditor finds a planted bug, and accuses nobody else."""
+
+from deniable.audit import audit
+from deniable.audit.bench import case
+from deniable.cli import show
+
+TITLE = "The auditor: honest noise, halved noise, and a seed that was used twice"
+
+
+def play() -> None:
+    for name in ("Laplace", "HalvedNoise", "ReusedSeed"):
+        target = case(name)
+        found = audit(target, target.pairs(), samples=1_000_000)
+        claimed, certified = show.up(float(found.claim.epsilon)), show.down(found.epsilon)
+        differs = " The support differs: one answer betrays the person." if found.support_differs else ""
+        show.say(f"{name}: claimed ε = {claimed}, certified ε ≥ {certified}: {found.verdict}.{differs}")

@@ -1,0 +1,77 @@
+"""Rules follow what is there, not luck."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from deniable.audit.rules import Rule, choose, implied
+from deniable.audit.statistics import from_guesses
+
+
+def test_the_chosen_rule_is_near_the_best_one() -> None:
+    """Laplace at ε = 1: half of all outputs have the ratio e, so the rule must be broad and its fresh ratio near e."""
+    rng = np.random.default_rng(3)
+    first, second, *fresh = (rng.laplace(-shift, 1, 50_000) for shift in (0, 1, 0, 1))
+    rule, value = choose(first, second, delta=0.0, alpha=0.05, trials=1_000_000)
+    right, wrong = rule.count(*fresh)
+    assert 0.9 < value < 1.1
+    assert right + wrong > 5_000
+    assert math.log(right / wrong) == pytest.approx(1, abs=0.1)
+
+
+def test_a_rule_that_is_never_wrong_is_preferred_where_supports_differ() -> None:
+    rng = np.random.default_rng(4)
+    first = np.where(rng.random(20_000) < 0.02, 9.0, rng.random(20_000))
+    rule, _ = choose(first, rng.random(20_000), delta=0.0, alpha=0.05, trials=100_000)
+    right, wrong = rule.count(first, rng.random(20_000))
+    assert (right > 300, wrong) == (True, 0)
+
+
+def test_expectation_grows_with_the_samples_to_come() -> None:
+    rng = np.random.default_rng(5)
+    first, second = (rng.random(10_000) < rate for rate in (0.6, 0.4))
+    few, many = (
+        choose(first.astype(float), second.astype(float), delta=0.0, alpha=0.05, trials=n)[1]
+        for n in (10_000, 10_000_000)
+    )
+    assert few < many < math.log(1.5)
+
+
+def test_calibrated_scores_say_the_ratio_of_each_event() -> None:
+    """Laplace at ε = 1: the score is the log-ratio, and what it implies is the true ratio of {score ≥ t}, at any t."""
+    rng = np.random.default_rng(6)
+    x = rng.laplace(1, 1, 400_000)
+    said = implied(np.abs(x - 1) - np.abs(x), np.array([-1.0, 0.0, 0.999]))
+    true = [0.0, math.log(norm_free_laplace(0.5) / norm_free_laplace(-0.5)), 1.0]
+    assert said == pytest.approx(true, abs=0.02)
+
+
+def norm_free_laplace(x: float) -> float:
+    """P(Laplace ≤ x)."""
+    return math.exp(x) / 2 if x < 0 else 1 - math.exp(-x) / 2
+
+
+def test_abstaining_everywhere_certifies_nothing() -> None:
+    rule = Rule(math.inf, -math.inf)
+    assert (rule.count(np.ones(5), np.ones(5)), rule.sides) == ((0, 0), 0)
+    assert from_guesses(0, 0, 10, delta=0.0, alpha=0.05) == 0
+
+
+def test_luck_is_not_followed() -> None:
+    """Scores that mean nothing: a rule may promise little, and no more than luck allows, in 50 tries."""
+    promises = []
+    for seed in range(50):
+        scores = np.random.default_rng([seed, 8]).random(20_000)
+        promises.append(choose(scores[:10_000], scores[10_000:], delta=0.0, alpha=0.05, trials=10**9)[1])
+    assert sum(promise > 0.02 for promise in promises) <= 5
+
+
+def test_delta_is_forgiven() -> None:
+    """A set of mass .01 that only one neighbour reaches promises nothing at δ = .02, and much at δ = .001."""
+    rng = np.random.default_rng(9)
+    first, second = np.where(rng.random(20_000) < 0.01, 9.0, rng.random(20_000)), rng.random(20_000)
+    assert choose(first, second, delta=0.02, alpha=0.05, trials=10**6)[1] < 0.1
+    assert choose(first, second, delta=0.001, alpha=0.05, trials=10**6)[1] > 2

@@ -1,0 +1,126 @@
+"""`deniable audit` attacks, prints, saves, replays, and leaves with the exit code that continuous integration wants."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from deniable.audit.bench import CASES
+from deniable.cli import audit as command
+from deniable.cli.demo import audit as act
+
+APP = typer.Typer(pretty_exceptions_enable=False)
+APP.command()(command.audit)
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    wide = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    result = CliRunner().invoke(APP, arguments, env=wide, catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def sentence(*arguments: str) -> str:
+    result = run(*arguments, code=2)
+    assert result.stdout == ""
+    return result.stderr.strip()
+
+
+def leaky(data: float, n: int, rng: np.random.Generator) -> Any:
+    """Adds a digit of noise to what the pairs file holds."""
+    return np.sum(data) + rng.integers(0, 3, n)
+
+
+def test_our_laplace_is_consistent() -> None:
+    said = run("laplace", "--epsilon", "1", "--samples", "5000").stdout
+    assert said.startswith("CONSISTENT: laplace, claimed ε = 1.")
+    assert "Cannot see" in said
+
+
+def test_our_gaussian_is_consistent() -> None:
+    assert "CONSISTENT" in run("gaussian", "--epsilon", "1", "--delta", "1e-3", "--samples", "4000").stdout
+
+
+def test_a_violation_is_saved_and_replays(tmp_path: Path) -> None:
+    saved, picture = tmp_path / "finding.json", tmp_path / "roc.png"
+    said = run("HalvedNoise", "--samples", "200000", "--save", str(saved), "--plot", str(picture), code=1).stdout
+    assert "VIOLATION" in said
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    again = json.loads(run("--replay", str(saved), "--json", code=1).stdout)
+    first = json.loads(saved.read_text(encoding="utf-8"))
+    assert again["witness"]["right"] == first["witness"]["right"]
+    assert again["exit_code"] == 1
+    fresh = json.loads(run("--replay", str(saved), "--seed", "7", "--json", code=1).stdout)
+    assert fresh["witness"]["right"] != first["witness"]["right"]
+
+
+def test_our_own_mechanism_replays_too(tmp_path: Path) -> None:
+    saved = tmp_path / "finding.json"
+    run("laplace", "--epsilon", "1", "--samples", "3000", "--save", str(saved))
+    again = json.loads(run("--replay", str(saved), "--json").stdout)
+    assert again["witness"]["right"] == json.loads(saved.read_text(encoding="utf-8"))["witness"]["right"]
+
+
+def test_a_target_of_ones_own_is_audited_with_its_pairs(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.json"
+    pairs.write_text("[[[0], [1]], [[1, 1], [1]]]", encoding="utf-8")
+    said = run(f"{__name__}:leaky", "--pairs", str(pairs), "--epsilon", ".1", "--samples", "20000", code=1).stdout
+    assert "The support differs" in said
+
+
+def test_too_little_time_is_underpowered() -> None:
+    assert "UNDERPOWERED" in run("Laplace", "--epsilon", "9", "--samples", "1000", code=3).stdout
+
+
+def test_a_file_of_scores_is_audited(tmp_path: Path) -> None:
+    rng, table = np.random.default_rng(0), tmp_path / "scores.csv"
+    rows = [f"{rng.normal(3 * member, 1)},{member}" for member in (0, 1) for _ in range(500)]
+    table.write_text("\n".join(["score,member", *rows]), encoding="utf-8")
+    assert "VIOLATION: scores.csv" in run(str(table), "--epsilon", "1", code=1).stdout
+    assert "add --epsilon" in sentence(str(table))
+    table.write_text("a,b\n1,2\n", encoding="utf-8")
+    assert "expected the columns score and member" in sentence(str(table), "--epsilon", "1")
+
+
+def test_the_bench_runs_and_says_what_went_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Three cases of the real bench, so that it takes seconds; all of them run in tests/audit/test_bench.py."""
+    few = [c for c in CASES if c.name in ("Laplace", "HalvedNoise", "ReusedSeed")]
+    monkeypatch.setattr(command, "CASES", few)
+    picture = tmp_path / "ladder.png"
+    said = run("bench", "--samples", "300000", "--plot", str(picture)).stdout
+    assert "Every verdict is right." in said
+    assert "support differs" in said
+    assert picture.exists()
+    weak = json.loads(run("bench", "--samples", "1000", "--json", code=1).stdout)
+    assert weak["wrong"] == ["HalvedNoise"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "Expected a target to audit, or --replay with the file of a finding."),
+        (("laplace",), 'The target "laplace" is made for a budget: add --epsilon (and --delta).'),
+        (("SVT9",), 'Expected name="SVT9" to be a case of the bench'),
+        (("no_such:thing", "--epsilon", "1"), 'The target "no_such:thing" could not be loaded'),
+        (("Laplace", "--confidence", "1"), "Expected confidence=1.0 in (0, 1)."),
+        (("Laplace", "--samples", "10"), "Expected samples=10 to be at least 250."),
+        (("--replay", "no/such.json"), "no/such.json: No such file or directory."),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: tuple[str, ...], said: str) -> None:
+    assert sentence(*arguments).startswith(said)
+
+
+def test_the_act_finds_the_planted_bugs(capsys: pytest.CaptureFixture[str]) -> None:
+    act.play()
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Laplace: claimed ε = 0.1" in said
+    assert ": consistent." in said
+    assert "HalvedNoise: claimed ε = 0.1" in said
+    assert ": violation. The support differs" in said
