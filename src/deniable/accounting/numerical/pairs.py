@@ -19,6 +19,7 @@ The proofs that they dominate are in docs/theory/numerical.md.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias
@@ -56,7 +57,7 @@ class Pair(Protocol):
     def tails(self, loss: float, above: bool) -> tuple[float, float]: ...
 
 
-class Shape:
+class Shape(ABC):
     """Defaults: symmetric, no atoms, no lattice, nothing gathers."""
 
     @property
@@ -83,11 +84,11 @@ class Shape:
     def atoms(self) -> Atoms:
         return NO_ATOMS
 
-    def cells(self, losses: Array) -> Masses:
-        raise NotImplementedError
+    @abstractmethod
+    def cells(self, losses: Array) -> Masses: ...
 
-    def span(self, tail: float, weight: float = 1.0) -> tuple[float, float]:
-        raise NotImplementedError
+    @abstractmethod
+    def span(self, tail: float, weight: float = 1.0) -> tuple[float, float]: ...
 
     def grid(self, tail: float) -> Array:
         low, high = self.span(tail)
