@@ -1,0 +1,1 @@
+"""Ordinary SQL under a budget: parse → check → plan, one tree for three engines."""

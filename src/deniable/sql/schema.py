@@ -1,0 +1,52 @@
+"""What the owner declares about the data: columns, types, bounds, public keys, and the path from a table to the unit.
+
+Everything that is checked before a charge is checked against this, never against data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from deniable.sql.tree import Type, Value
+
+Bound = int | float | Decimal | Fraction
+
+
+@dataclass(frozen=True)
+class ColumnInfo:
+    """A column. `lower` and `upper` clamp its values wherever they are summed; `keys` is its public list of values."""
+
+    name: str
+    type: Type
+    lower: Fraction | None = None
+    upper: Fraction | None = None
+    keys: tuple[Value, ...] | None = None
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """A table. `public` tables hold nobody's secrets. `unit` is the column with the unit of privacy; or `path` leads to it:
+    ((column here, next table, column there), …). `unique` are the columns that together identify a row of a public table."""
+
+    name: str
+    columns: tuple[ColumnInfo, ...]
+    public: bool = False
+    unit: str | None = None
+    path: tuple[tuple[str, str, str], ...] = ()
+    unique: tuple[str, ...] = ()
+
+    def column(self, name: str) -> ColumnInfo | None:
+        return next((column for column in self.columns if column.name == name), None)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The tables an analyst may name, and the version of the data that the owner declares."""
+
+    tables: tuple[TableInfo, ...]
+    version: str = "1"
+
+    def table(self, name: str) -> TableInfo | None:
+        return next((table for table in self.tables if table.name == name), None)

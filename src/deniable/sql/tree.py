@@ -1,0 +1,240 @@
+"""What a checked query is: a small typed tree that holds nothing of the analyst's text but literals and declared names.
+
+`sql.check` makes it from a parsed statement and the owner's schema; `sql.render` writes it in an engine's dialect, every
+expression total; `sql.plan` turns it into a Mechanism. Nothing else of the analyst's text reaches an engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+Value: TypeAlias = "bool | int | Decimal | float | str | date | datetime | None"
+
+
+class Kind(StrEnum):
+    """The types of columns and expressions. A decimal is an integer number of 10^-scale in every engine."""
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    FLOAT = "float"
+    TEXT = "text"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True)
+class Type:
+    """A kind, with the number of decimal places of a decimal and the length that texts are cut to."""
+
+    kind: Kind
+    scale: int = 0
+    length: int = 256
+
+
+# ------------------------------------------------------------------------------------------------ expressions
+
+
+@dataclass(frozen=True)
+class Literal:
+    value: Value
+    type: Type
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the relation that the expression is evaluated on, by its name there."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator or function of the allow-list (`sql.functions`), total on every engine."""
+
+    op: str
+    args: tuple[Expr, ...]
+    type: Type
+
+
+@dataclass(frozen=True)
+class KeyRef:
+    """In an output: the group key at this position of `Query.keys`."""
+
+    index: int
+    type: Type
+
+
+@dataclass(frozen=True)
+class AggregateRef:
+    """In an output: the noisy aggregate at this position of `Query.aggregates`."""
+
+    index: int
+    type: Type
+
+
+Expr: TypeAlias = "Literal | Column | Call | KeyRef | AggregateRef"
+
+
+# ------------------------------------------------------------------------------------------------ relations
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A declared table with the columns read from it. `unit` is the column of the table that holds the unit of privacy: None
+    for a public table and where the unit is a row. `path` are the joins from the table to the one that holds the unit:
+    (column here, next table, column there), in order; the unit column is then that of the last table.
+
+    Rows whose unit is NULL do not exist.
+    """
+
+    table: str
+    columns: tuple[Column, ...]
+    unit: str | None = None
+    path: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Project:
+    """New columns computed from `of`; the unit is kept beside them."""
+
+    of: Relation
+    columns: tuple[tuple[str, Expr], ...]
+
+
+@dataclass(frozen=True)
+class Filter:
+    of: Relation
+    where: Expr
+
+
+@dataclass(frozen=True)
+class Join:
+    """Inner or left join on equal columns. If both sides are private, on the unit as well (`on_unit`)."""
+
+    left: Relation
+    right: Relation
+    on: tuple[tuple[str, str], ...]
+    on_unit: bool
+    outer: bool = False
+
+
+@dataclass(frozen=True)
+class Union:
+    """UNION ALL of relations with the same columns."""
+
+    parts: tuple[Relation, ...]
+
+
+@dataclass(frozen=True)
+class PerUnit:
+    """One row for each unit and value of `keys`: a function of that unit's own rows. Never for the unit `row`."""
+
+    of: Relation
+    keys: tuple[tuple[str, Expr], ...]
+    aggregates: tuple[tuple[str, Aggregate], ...]
+
+
+Relation: TypeAlias = "Scan | Project | Filter | Join | Union | PerUnit"
+
+
+# ------------------------------------------------------------------------------------------------ the query
+
+
+class Statistic(StrEnum):
+    """What an aggregate measures. NULLs do not count, except in COUNT(*) (`of` is None)."""
+
+    COUNT = "count"
+    COUNT_DISTINCT = "count distinct"
+    COUNT_UNITS = "count units"
+    SUM = "sum"
+    AVG = "avg"
+    VARIANCE = "var_samp"
+    VARIANCE_POP = "var_pop"
+    STDDEV = "stddev_samp"
+    STDDEV_POP = "stddev_pop"
+    MIN = "min"
+    MAX = "max"
+    QUANTILE = "quantile"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """`bounds` are those of `of`, from the schema and the expression by interval arithmetic, or a literal clamp in the query;
+    None where they are not known (then they are discovered privately, or the query is refused). `granularity` is the grid
+    that values lie on by their type (1 for integers, 10^-scale for decimals), None for floats."""
+
+    statistic: Statistic
+    of: Expr | None = None
+    where: Expr | None = None
+    level: Fraction | None = None
+    bounds: tuple[Fraction, Fraction] | None = None
+    granularity: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class Key:
+    """A group key. `domain` is its public list of values in order (declared, or implied by a boolean, CASE of literals, bucket,
+    date part, small integer range), which may hold None; None where keys are private."""
+
+    name: str
+    of: Expr
+    domain: tuple[Value, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of the answer: an expression over `KeyRef` and `AggregateRef`."""
+
+    name: str
+    of: Expr
+
+
+@dataclass(frozen=True)
+class Order:
+    by: Expr
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True)
+class Query:
+    """A checked query. `sets` are the grouping sets, as positions in `keys`: one with all of them unless ROLLUP or GROUPING SETS
+    asks for totals beside groups. `having`, `order`, `limit`, `offset` act on noisy results."""
+
+    relation: Relation
+    keys: tuple[Key, ...]
+    aggregates: tuple[Aggregate, ...]
+    outputs: tuple[Output, ...]
+    sets: tuple[tuple[int, ...], ...]
+    having: Expr | None = None
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+
+# ------------------------------------------------------------------------------------------------ the result
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a plan releases: the answer's columns, and for every number how far noise and rounding may have moved it.
+
+    `low` and `high` have the columns of `table` that are numbers made from aggregates, cell by cell: the interval holds the
+    answer without noise with probability `confidence`, each cell by itself; infinite where nothing can be said.
+    `bounds` are those discovered privately, by the text of the expression.
+    """
+
+    table: pa.Table
+    low: dict[str, Any]
+    high: dict[str, Any]
+    confidence: float
+    bounds: dict[str, tuple[float, float]]
