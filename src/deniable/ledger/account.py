@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any, TypeVar
 
@@ -22,10 +23,12 @@ from deniable.errors import (
     UnitMismatch,
 )
 from deniable.guarantee import Budget, Certificate
+from deniable.ledger import releases
 from deniable.ledger.books import Entry, Kind, Standing, Status
 from deniable.ledger.chain import Head
 from deniable.ledger.journal import Draft, Journal, Standings
 from deniable.ledger.refusal import refusal, stopped, why
+from deniable.ledger.releases import Kept
 from deniable.ledger.session import Session
 from deniable.loss import Loss, Number, exact, mismatch
 from deniable.mechanism import Interactive, Mechanism, Random, Release
@@ -90,6 +93,11 @@ class Account:
         self._unit_json = path[0].unit_json
         self.owner = path[-1].owner
         self.parent = path[0].parent
+        self.root = path[-1].name
+
+    def __deepcopy__(self, memo: object) -> Account:
+        """A copy would be the same account: what is spent through one is spent through the other."""
+        return self
 
     # -------------------------------------------------------------------------------------------- releases
 
@@ -229,6 +237,58 @@ class Account:
         except DeniableError:
             return whole
         return kept if paid.delta is None and kept.within(whole) else whole
+
+    # -------------------------------------------------------------------------------------------- releases kept
+
+    def keep(self, key: str, release: Release[Any], content: str, *, delta: Number | None = None) -> bool:
+        """Keep `content`, the text of a release of this account, for the question `key`; `delta` is the one it was run with.
+
+        False, and nothing is kept, if a release is kept for this question already.
+        """
+        if release.entry is None:
+            raise InvalidParameter("Expected a release that an account paid for. Nothing was kept.")
+        kept = Kept.of(key, release.entry, release.loss, delta, release.private, content)
+        return releases.keep(self._journal, kept, self._names)
+
+    def recall(self, key: str, *, analyst: str | None = None, description: str = "Read again.") -> Kept | None:
+        """The release kept for the question `key`, if there is one.
+
+        Free for an account that has paid for it. Else this account is charged, and those above it that have not paid either:
+        what is shown was released already, so it costs the data set nothing.
+        """
+        found = releases.find(self._journal, key)
+        if found is None:
+            return None
+        kept, readers = found
+        owing = [name for name in self._names if name not in readers]
+        if owing:
+            self._pay_to_read(kept, owing, analyst or self._analyst, description)
+        return kept
+
+    def holds(self, key: str) -> bool:
+        """Whether the release for the question `key` is read here for free."""
+        found = releases.find(self._journal, key)
+        return found is not None and found[1].issuperset(self._names)
+
+    def _pay_to_read(self, kept: Kept, owing: list[str], analyst: str, description: str) -> None:
+        delta = None if kept.delta is None else Fraction(kept.delta)
+        prices = self._prices(kept.loss, delta)
+        charges = {name: prices[name] for name in owing}
+        named = {} if kept.delta is None else {"delta": kept.delta}
+        details = {
+            "charges": {name: charge.to_dict() for name, charge in charges.items()},
+            "private": kept.private,
+            "reads": kept.entry,
+        } | named
+        draft = Draft(Kind.RUN, self.name, analyst, description, self._unit_json, details, kept.loss_json)
+
+        def decide(before: Standings) -> Draft:
+            self._admit(before, charges)
+            return draft
+
+        self._journal.append(
+            self._names, decide, lambda written: releases.admit(self._journal, written, kept.key, owing)
+        )
 
     # -------------------------------------------------------------------------------------------- looking
 

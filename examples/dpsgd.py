@@ -1,0 +1,46 @@
+"""Train a small network on generated data under ε = 2, and see what a budget refuses.
+
+python examples/dpsgd.py
+"""
+
+import torch
+from torch import nn
+
+from deniable import Budget, Unit
+from deniable.errors import BudgetExceeded
+from deniable.learn.sgd import DPSGD, make_private
+from deniable.ledger import Ledger
+
+N, DELTA = 5000, 1e-5
+source = torch.Generator().manual_seed(0)
+x = torch.randn(2 * N, 20, generator=source)
+y = (x @ torch.randn(20, 3, generator=source)).argmax(dim=1)
+train, test = (x[:N], y[:N]), (x[N:], y[N:])
+
+network = nn.Sequential(nn.Linear(20, 32), nn.Tanh(), nn.Linear(32, 3))
+run = DPSGD(
+    network, nn.CrossEntropyLoss(), n=N, lot=250, epochs=15, clip=1.0, learning_rate=2.0, epsilon=2, delta=DELTA
+)  # fmt: skip
+print(f"{run.plan.steps} steps, noise multiplier {run.noise_multiplier:.2f}")
+
+with Ledger.open("sqlite://") as ledger:
+    account = ledger.create("people", Unit.row(), limit=Budget(3, 4 * DELTA))
+    release = account.run(run, train, delta=DELTA)
+    accuracy = (release.value.model(test[0]).argmax(dim=1) == test[1]).float().mean()
+    print(f"accuracy on other people's rows: {100 * accuracy:.1f} %, spent: ε = {account.spent().epsilon:.3f}")
+    try:
+        account.run(run, train, delta=DELTA)
+    except BudgetExceeded as refusal:
+        print(f"a second run: {refusal}")
+
+    # The same in a loop of one's own, with what is left.
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+    private = make_private(
+        network, optimizer, train, nn.CrossEntropyLoss(), account=account,
+        n=N, lot=250, epochs=5, clip=1.0, epsilon=0.9, delta=DELTA,
+    )  # fmt: skip
+    for _rows, _targets in private.lots():
+        private.step()
+    private.close()
+    accuracy = (network(test[0]).argmax(dim=1) == test[1]).float().mean()
+    print(f"a loop of one's own: {100 * accuracy:.1f} %, spent: ε = {account.spent().epsilon:.3f}")

@@ -1,0 +1,211 @@
+"""`deniable train`: a classifier from a table, with its certificate."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import yaml
+
+from deniable import accounting
+from deniable.cli import show
+from deniable.cli.door import door
+from deniable.cli.options import Json
+from deniable.errors import InvalidParameter, MissingExtra
+from deniable.guarantee import Budget, Certificate
+from deniable.ledger import Account, Filter, Ledger
+from deniable.units import Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deniable.learn.sgd.dpsgd import DPSGD
+    from deniable.learn.sgd.tables import Table
+
+SCHEMA = "A YAML file with n, classes and features (name: [low, high]) instead of the options."
+
+
+class Model(StrEnum):
+    """What is trained."""
+
+    LINEAR = "linear"
+    MLP = "mlp"
+
+
+@door
+def train(
+    data: Annotated[Path, typer.Argument(help="A table, as parquet or CSV.", metavar="DATA", dir_okay=False)],
+    target: Annotated[str, typer.Option("--target", help="The column to be learned.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="What the model may cost.")],
+    delta: Annotated[
+        float, typer.Option("--delta", help="The δ of that cost; well below 1 ÷ the number of people.")
+    ] = 1e-5,
+    n: Annotated[int | None, typer.Option("--n", help="About how many rows there are: a public number.")] = None,
+    classes: Annotated[
+        str | None, typer.Option("--classes", help="The classes of the target, with commas.", metavar="A,B,…")
+    ] = None,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option("--feature", help="A column with its bounds; repeat it.", metavar="NAME:LOW:HIGH"),
+    ] = None,
+    schema: Annotated[Path | None, typer.Option("--schema", help=SCHEMA, metavar="FILE", dir_okay=False)] = None,
+    model: Annotated[Model, typer.Option("--model", metavar="MODEL", help="linear or mlp.")] = Model.LINEAR,
+    hidden: Annotated[int, typer.Option("--hidden", help="Width of the mlp.")] = 64,
+    epochs: Annotated[float, typer.Option("--epochs", help="Passes over the data.")] = 20.0,
+    lot: Annotated[
+        float | None, typer.Option("--lot", help="Rows per step, on average.", show_default="a twentieth of n")
+    ] = None,
+    clip: Annotated[float, typer.Option("--clip", help="The largest norm of one row's gradient.")] = 1.0,
+    learning_rate: Annotated[float, typer.Option("--learning-rate", help="Of plain gradient steps.")] = 1.0,
+    public: Annotated[
+        Path | None,
+        typer.Option("--public", help="Public rows to measure accuracy on.", metavar="FILE", dir_okay=False),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", help="Where model and certificate go.", metavar="FOLDER", file_okay=False)
+    ] = Path("model"),
+    account: Annotated[
+        str | None, typer.Option("--account", help="The account of --ledger that pays.", metavar="ACCOUNT")
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option("--ledger", envvar="DENIABLE_LEDGER", help="The ledger of --account.", metavar="URL")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Train a classifier on a table by DP-SGD; save the model and a certificate of what it costs.
+
+    Bounds, classes and the number of rows are what you state, never what the table shows: what lies beyond them is clamped or
+    left out.
+
+    [bold]deniable train visits.parquet --target ward --classes a,b --feature age:0:100 --n 2000 --epsilon 2[/]
+    """
+    declared = Declared.of(schema, n, classes, feature)
+    table = declared.table(target, model, hidden)
+    run = _planned(table, declared.n, epochs, lot, clip, learning_rate, Budget(epsilon, delta))
+    table.read(data)  # what the file as a whole shows is told before anything is charged
+    with _paying(ledger, account, Budget(epsilon, delta)) as paying:
+        release = paying.run(run, lambda: table.read(data), delta=delta, description="deniable train")
+        head = paying.certificate(release, delta=delta).head if account else None
+    certificate = accounting.certify(run.loss, run.unit, delta, head=head)
+    out.mkdir(parents=True, exist_ok=True)
+    table.save(release.value.model, out)
+    (out / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
+    right = None if public is None else table.accuracy(release.value.model, public)
+    _tell(run, certificate, out, right, json)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the owner states about the table."""
+
+    n: int
+    classes: tuple[str, ...]
+    features: tuple[tuple[str, float, float], ...]
+
+    @classmethod
+    def of(cls, schema: Path | None, n: int | None, classes: str | None, feature: list[str] | None) -> Declared:
+        """The options, and what they leave out from the schema."""
+        file = {} if schema is None else _schema(schema)
+        size = n if n is not None else file.get("n")
+        named = tuple(classes.split(",")) if classes else tuple(map(str, file.get("classes", ())))
+        bounded = [_bounds(text) for text in feature or ()] or [
+            (name, *b) for name, b in file.get("features", {}).items()
+        ]
+        for value, option in ((size, "--n"), (named, "--classes"), (bounded, "--feature")):
+            if not value:
+                raise InvalidParameter(
+                    f"Expected {option}: what is private cannot tell it. Nothing was charged. Give it, or a --schema that has it."
+                )
+        return cls(int(size or 0), named, tuple(bounded))
+
+    def table(self, target: str, model: Model, hidden: int) -> Table:
+        tables = _learn().tables
+        features = tuple(tables.Feature(*feature) for feature in self.features)
+        table: Table = tables.Table(features, target, self.classes, tables.Shape(model.value), hidden)
+        return table
+
+
+def _schema(path: Path) -> dict[str, Any]:
+    try:
+        read = yaml.safe_load(path.read_text(encoding="utf-8"))
+        bounds = {
+            str(name): (float(low), float(high)) for name, (low, high) in dict(read.get("features") or {}).items()
+        }
+        return {"n": read.get("n"), "classes": tuple(read.get("classes") or ()), "features": bounds}
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError):
+        raise InvalidParameter(f"Expected {path} to hold n, classes and features with [low, high] as YAML.") from None
+
+
+def _bounds(text: str) -> tuple[str, float, float]:
+    feature = _learn().tables.Feature.parse(text)
+    return feature.name, feature.low, feature.high
+
+
+def _planned(
+    table: Table, n: int, epochs: float, lot: float | None, clip: float, learning_rate: float, budget: Budget
+) -> DPSGD:
+    learn = _learn()
+    run: DPSGD = learn.DPSGD(
+        table.model(), learn.cross_entropy, n=n, lot=max(1.0, n / 20) if lot is None else lot, epochs=epochs, clip=clip,
+        learning_rate=learning_rate, epsilon=budget.epsilon, delta=budget.delta,
+    )  # fmt: skip
+    return run
+
+
+@dataclass(frozen=True)
+class _Learn:
+    """What comes with the extra `deniable[learn]`."""
+
+    tables: Any
+    DPSGD: Any
+    cross_entropy: Any
+
+
+def _learn() -> _Learn:
+    try:
+        from deniable.learn.sgd import tables
+        from deniable.learn.sgd.dpsgd import DPSGD
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtra('Training needs PyTorch, which is not installed: pip install "deniable[learn]".') from None
+    return _Learn(tables, DPSGD, tables.cross_entropy)
+
+
+@contextmanager
+def _paying(url: str | None, name: str | None, limit: Budget) -> Iterator[Account]:
+    """The account named, or one in memory whose limit is this one run."""
+    if name is None:
+        with Ledger.open("sqlite://") as ledger:
+            yield ledger.create("train", Unit.row(), limit=limit, filter=Filter.basic)
+        return
+    if url is None:
+        raise InvalidParameter(f"Expected --ledger beside --account {name}: where is it kept? Nothing was charged.")
+    with Ledger.open(url) as ledger:
+        yield ledger.account(name)
+
+
+def _tell(run: DPSGD, certificate: Certificate, out: Path, right: float | None, json: bool) -> None:
+    facts = {
+        "epsilon": certificate.bound.upper,
+        "delta": certificate.delta,
+        "noise_multiplier": run.noise_multiplier,
+        "steps": run.plan.steps,
+        "rate": float(run.plan.rate),
+        "out": out,
+        "accuracy_on_public_rows": right,
+    }
+    if json:
+        show.as_json(facts)
+        return
+    show.heading(f"Trained: ε ≤ {show.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}")
+    show.say(
+        f"{run.plan.steps:,} steps on lots of {run.plan.lot:g} rows, noise multiplier {float(run.noise_multiplier or 0):.4g}.",
+        f"Model: {out / 'model.pt'} (described in model.json). Certificate: {out / 'certificate.json'}.",
+    )
+    if right is not None:
+        show.say(f"Accuracy on the public rows: {100 * right:.1f} %.")

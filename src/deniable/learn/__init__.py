@@ -1,0 +1,54 @@
+"""Learning from private data: DP-SGD, PCA, convex models, PATE, and features that cost nothing.
+
+    DPSGD, make_private        training by noisy clipped gradients, as one mechanism or in a loop of one's own (torch)
+    PerExample                 exact per-example clipping at about the cost of the plain gradient (torch)
+    PrivateLogisticRegression, PrivateLinearSVM, PrivateLinearRegression, PrivateNaiveBayes, PrivateDecisionTree
+                               estimators with the manners of scikit-learn
+    PrivatePCA, PrivateStandardizer, Scattering
+                               preprocessing; the last has no data in it
+    pate                       teachers that vote, labels that are bought
+    Selection                  tuning that is counted in ε
+
+Everything here needs `deniable[learn]` and loads when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from deniable.errors import MissingExtra
+
+_PARTS = ("clip", "convex", "counts", "pate", "pca", "recipes", "scattering", "select", "sgd", "standardize")
+_HOMES = {
+    "clip": "Clipped PerExample",
+    "convex": "HuberHinge HuberResidual Logistic ObjectivePerturbation OutputPerturbation",
+    "convex.estimators": "PrivateLinearRegression PrivateLinearSVM PrivateLogisticRegression",
+    "counts": "PrivateDecisionTree PrivateNaiveBayes",
+    "pca": "PrivatePCA Projection",
+    "scattering": "Scattering",
+    "select": "Selection",
+    "standardize": "PrivateStandardizer Standardizer",
+    "sgd": "Adaptive DPSGD Distributed Flat Group PerLayer Trained make_private resume train",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = [*sorted(_HOME), *_PARTS]
+
+
+def __getattr__(name: str) -> object:
+    try:
+        if name in _PARTS:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name in _HOME:
+            value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+            globals()[name] = value
+            return value
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "sklearn"):
+            raise MissingExtra(f"Learning needs {error.name}: pip install 'deniable[learn]'.") from None
+        raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

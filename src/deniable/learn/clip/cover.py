@@ -1,0 +1,300 @@
+"""Calls of torch functions, during one pass, that use a trainable parameter in a way a closed form covers.
+
+Functions are covered, not modules: a parameter counts where it is used, under whatever module, so subclasses, reuse,
+tying and bare parameters need no rule of their own. What is not covered runs as always, and the parameter then shows up
+in autograd's own gradient, which ends the pass with `Uncovered`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from deniable.errors import InvalidParameter
+from deniable.learn.clip import taps
+from deniable.learn.clip.tape import Part, Tape, Uncovered
+
+
+class Cover(TorchFunctionMode):
+    """While it is entered, covered calls go through taps that write on `tape`."""
+
+    def __init__(self, tape: Tape, handlers: Mapping[Any, Callable[..., Any]]) -> None:
+        super().__init__()
+        self.tape, self.handlers = tape, handlers
+        self.anchor = torch.zeros((), requires_grad=True)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        handler = self.handlers.get(func)
+        if handler is None:
+            return func(*args, **(kwargs or {}))
+        return handler(self, func, *args, **(kwargs or {}))
+
+    def optional(self, value: Tensor | None) -> Part | None:
+        return None if value is None else self.tape.part(value)
+
+    def linear(self, x: Tensor, weight: Part, bias: Part | None) -> Tensor:
+        if not (weight.trained or (bias is not None and bias.trained)):
+            return F.linear(x, weight.value, None if bias is None else bias.value)
+        self.tape.expect(x)
+        return taps.tapped(taps.Linear, x, self.anchor, self.tape, weight, bias)
+
+    def affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
+        """x·weight + bias, both seen in `shape`."""
+        parts = [None if p is None else Part(p.detach().view(shape), self.tape.part(p).key) for p in (weight, bias)]
+        self.tape.expect(x)
+        return taps.tapped(taps.Affine, x, self.anchor, self.tape, *parts)
+
+
+def _linear(
+    cover: Cover, func: Callable[..., Tensor], input: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
+    return (
+        cover.linear(input, cover.tape.part(weight), cover.optional(bias))
+        if cover.tape.tracks(weight, bias)
+        else func(input, weight, bias)
+    )
+
+
+def _convolution(
+    cover: Cover,
+    func: Callable[..., Tensor],
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | str | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
+    if not cover.tape.tracks(weight, bias):
+        return func(input, weight, bias, stride, padding, dilation, groups)
+    if input.dim() != weight.dim():
+        raise Uncovered("a convolution's input has no axis of examples")
+    cover.tape.expect(input)
+    axes = weight.dim() - 2
+    steps, spaces = _each(stride, axes), _each(dilation, axes)
+    input, edges = _padded(input, weight.shape[2:], padding, spaces)
+    part = cover.tape.part(weight, last=True)
+    if axes > 1:
+        return taps.tapped(
+            taps.Convolution, input, cover.anchor, cover.tape, part, cover.optional(bias), steps, edges, spaces, groups
+        )
+    flat = Part(part.value.unsqueeze(2), part.key)
+    geometry = ((1, *steps), (0, *edges), (1, *spaces), groups)
+    wide = taps.tapped(
+        taps.Convolution, input.unsqueeze(2), cover.anchor, cover.tape, flat, cover.optional(bias), *geometry
+    )
+    return wide.squeeze(2)
+
+
+def _each(value: int | Sequence[int], axes: int) -> tuple[int, ...]:
+    """A setting per axis."""
+    found = (value,) if isinstance(value, int) else tuple(value)
+    return found * axes if len(found) == 1 else found
+
+
+def _padded(
+    x: Tensor, kernel: Sequence[int], padding: int | str | Sequence[int], dilation: Sequence[int]
+) -> tuple[Tensor, tuple[int, ...]]:
+    """Input and symmetric padding; "same" puts the odd one at the end, as PyTorch does."""
+    if padding == "same":
+        whole = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+        if any(w % 2 for w in whole):
+            x = F.pad(x, [p for w in reversed(whole) for p in (0, w % 2)])
+        return x, tuple(w // 2 for w in whole)
+    return x, (0,) * len(kernel) if isinstance(padding, str) else _each(padding, len(kernel))
+
+
+def _embedding(
+    cover: Cover,
+    func: Callable[..., Tensor],
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    if max_norm is not None:
+        raise InvalidParameter(
+            "An embedding with max_norm rewrites its table by the rows that were looked up, without noise; nothing was "
+            "trained. Build it with max_norm=None."
+        )
+    if not cover.tape.tracks(weight):
+        return func(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+    if scale_grad_by_freq:
+        raise InvalidParameter(
+            "An embedding with scale_grad_by_freq divides one example's gradient by how often others use its words; "
+            "nothing was trained. Build it with scale_grad_by_freq=False."
+        )
+    if input.dim() < 1 or input.shape[0] != cover.tape.rows:
+        raise Uncovered("the first axis of an embedding's input is not that of the examples")
+    hole = None if padding_idx is None else padding_idx % weight.shape[0]
+    return taps.tapped(taps.Table, input, cover.anchor, cover.tape, cover.tape.part(weight), hole)
+
+
+def _layer_norm(
+    cover: Cover,
+    func: Callable[..., Tensor],
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    if not cover.tape.tracks(weight, bias):
+        return func(input, normalized_shape, weight, bias, eps)
+    return cover.affine(func(input, normalized_shape, None, None, eps), weight, bias, tuple(normalized_shape))
+
+
+def _rms_norm(
+    cover: Cover,
+    func: Callable[..., Tensor],
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    if not cover.tape.tracks(weight):
+        return func(input, normalized_shape, weight, eps)
+    return cover.affine(func(input, normalized_shape, None, eps), weight, None, tuple(normalized_shape))
+
+
+def _group_norm(
+    cover: Cover,
+    func: Callable[..., Tensor],
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    if not cover.tape.tracks(weight, bias):
+        return func(input, num_groups, weight, bias, eps)
+    return cover.affine(func(input, num_groups, None, None, eps), weight, bias, _channel(input))
+
+
+def _instance_norm(
+    cover: Cover,
+    func: Callable[..., Tensor],
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    rest = (use_input_stats, momentum, eps)
+    if not cover.tape.tracks(weight, bias):
+        return func(input, running_mean, running_var, weight, bias, *rest)
+    return cover.affine(func(input, running_mean, running_var, None, None, *rest), weight, bias, _channel(input))
+
+
+def _batch_norm(
+    cover: Cover,
+    func: Callable[..., Tensor],
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    if training:
+        raise InvalidParameter(BATCH_NORM.format("A call of batch_norm"))
+    if not cover.tape.tracks(weight, bias):
+        return func(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    plain = func(input, running_mean, running_var, None, None, training, momentum, eps)
+    return cover.affine(plain, weight, bias, _channel(input))
+
+
+BATCH_NORM = (
+    "{} normalises each example by the others of its lot, so no bound on one example's contribution exists; nothing was "
+    "trained. Use GroupNorm or LayerNorm, or freeze it: eval mode and requires_grad=False."
+)
+
+
+def _channel(x: Tensor) -> tuple[int, ...]:
+    return (x.shape[1], *[1] * (x.dim() - 2))
+
+
+def _times(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:
+    """x·p or p·x with a bare parameter."""
+    x, p = (b, a) if cover.tape.tracks(a) else (a, b)
+    if options or not _spreads(cover, x, p):
+        return func(a, b, **options)
+    return cover.affine(x, p, None, p.shape)
+
+
+def _plus(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:
+    """x + p or p + x with a bare parameter."""
+    x, p = (b, a) if cover.tape.tracks(a) else (a, b)
+    if options or not _spreads(cover, x, p):
+        return func(a, b, **options)
+    return cover.affine(x, None, p, p.shape)
+
+
+def _spreads(cover: Cover, x: Any, p: Any) -> bool:
+    """Whether p is a parameter that is spread over the examples of x, and x over nothing."""
+    if not (cover.tape.tracks(p) and isinstance(x, Tensor) and not cover.tape.tracks(x) and x.dtype == p.dtype):
+        return False
+    shared = p.dim() < x.dim() or (p.dim() == x.dim() and p.shape[0] == 1)
+    return x.dim() > 1 and shared and x.shape[0] == cover.tape.rows and _broadcast(x, p) == x.shape
+
+
+def _matmul(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:
+    """x @ W with a bare matrix."""
+    covered = cover.tape.tracks(b) and not cover.tape.tracks(a) and b.dim() == 2 and a.dim() > 1
+    if options or not covered:
+        return func(a, b, **options)
+    cover.tape.expect(a)
+    return taps.tapped(taps.Product, a, cover.anchor, cover.tape, cover.tape.part(b))
+
+
+def _view(cover: Cover, func: Callable[..., Tensor], x: Tensor, *shape: Any, **options: Any) -> Any:
+    """A convolution's output is channels last here, whatever it would be outside; `view` must not notice."""
+    try:
+        return func(x, *shape, **options)
+    except RuntimeError:
+        return x.contiguous().view(*shape, **options)
+
+
+def _broadcast(x: Tensor, p: Tensor) -> torch.Size | None:
+    """The common shape, if there is one."""
+    try:
+        return torch.broadcast_shapes(x.shape, p.shape)  # type: ignore[no-untyped-call, no-any-return]
+    except RuntimeError:
+        return None
+
+
+HANDLERS: dict[Any, Callable[..., Any]] = {
+    F.linear: _linear,
+    F.conv1d: _convolution,
+    F.conv2d: _convolution,
+    F.conv3d: _convolution,
+    F.embedding: _embedding,
+    F.layer_norm: _layer_norm,
+    F.rms_norm: _rms_norm,
+    F.group_norm: _group_norm,
+    F.instance_norm: _instance_norm,
+    F.batch_norm: _batch_norm,
+    torch.mul: _times,
+    torch.Tensor.mul: _times,
+    torch.add: _plus,
+    torch.Tensor.add: _plus,
+    torch.matmul: _matmul,
+    torch.Tensor.matmul: _matmul,
+    torch.Tensor.view: _view,
+}

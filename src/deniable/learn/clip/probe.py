@@ -1,0 +1,304 @@
+"""Generated inputs on which a model shows how its examples can be clipped, before it sees any data.
+
+Closed forms are proofs about layers; what a user's code does between layers only a trial can show. A batch of two and a
+batch of three generated examples are compared with the same examples run one after the other:
+
+- a loss whose gradient reaches into another example's input, by however little, mixes examples;
+- a loss that changes when the example is alone mixes examples without a gradient;
+- a parameter or buffer that has changed after a forward pass would carry data out without noise;
+- a closed form, and vmap(grad), is used only if it gives the gradients of the examples alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from deniable.errors import DeniableError, InvalidParameter
+from deniable.learn.clip.passes import Pass, Passed, Task, alone, closed, vectorized
+from deniable.learn.clip.tape import Uncovered
+from deniable.learn.clip.terms import Lookup, Mixed, Outer, Rows, Term
+
+SIZES = (2, 3)
+DRAWS = 3
+"""Gradients may differ at a near-tie of a maximum; only what differs in every draw is a difference."""
+TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
+DROPOUTS = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout)
+
+
+@dataclass(frozen=True)
+class Found:
+    """How a model is to be clipped, why not faster, and numbers held per example on the way."""
+
+    run: Pass
+    why: str
+    held: int
+
+
+def probe(task: Task, x: Tensor, y: Tensor) -> Found:
+    """The fastest exact way for batches like x and y, of which only shapes and types are read."""
+    with _restored(task.model), torch.random.fork_rng(devices=[]), _still(task.model):
+        batches = [[_batch(task, x, y, size, seed) for size in SIZES] for seed in range(DRAWS)]
+        _refuse_changes(task, *batches[0][0])
+        if _random(task, *batches[0][0]):
+            return Found(alone, "the model draws random numbers of its own", _held(alone(task, *batches[0][0])))
+        _refuse_mixing(task, batches)
+        reasons: list[str] = []
+        for run in (closed, vectorized):
+            reason = _difference(task, run, batches)
+            if not reason:
+                return Found(run, "; ".join(reasons), _held(run(task, *batches[0][0])))
+            reasons.append(reason)
+        return Found(alone, "; ".join(reasons), _held(alone(task, *batches[0][0])))
+
+
+def _batch(task: Task, x: Tensor, y: Tensor, size: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Generated rows of the shape and type of x and y; a class is 0 or 1, a word any that every table has."""
+    random = torch.Generator().manual_seed(seed)
+    tables = [m.num_embeddings for m in task.model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)]
+    rows = size * task.multiplicity
+
+    def like(sample: Tensor, most: int) -> Tensor:
+        shape = (rows, *sample.shape[1:])
+        if sample.is_floating_point():
+            return torch.rand(shape, generator=random, dtype=sample.dtype).to(sample.device)
+        return torch.randint(0, most, shape, generator=random).to(sample.device, sample.dtype)
+
+    inputs, targets = like(x, min(tables, default=2)), like(y, 2)
+    try:
+        task.losses(inputs, targets)
+    except DeniableError:
+        raise
+    except Exception:
+        # One output only: every class but 0 is out of range. If 0 fails as well, the model or its shapes are wrong.
+        targets = torch.zeros_like(targets)
+        _tried(task, inputs, targets)
+    return inputs, targets
+
+
+def _tried(task: Task, x: Tensor, y: Tensor) -> None:
+    try:
+        task.losses(x, y)
+    except DeniableError:
+        raise
+    except Exception as error:
+        raise InvalidParameter(
+            f"The model or the criterion fails on generated rows of the shapes {tuple(x.shape)} and {tuple(y.shape)}: "
+            f"{error}. Nothing was trained. Check the shapes, types and the batch axis, which must come first."
+        ) from error
+
+
+def _refuse_changes(task: Task, x: Tensor, y: Tensor) -> None:
+    """Whatever a forward pass changes in the model carries its data out."""
+    tensors = {**dict(task.model.named_buffers()), **dict(task.model.named_parameters())}
+    before = {name: value.detach().clone() for name, value in tensors.items()}
+    task.losses(x, y)
+    now = {**dict(task.model.named_buffers()), **dict(task.model.named_parameters())}
+    for name, value in before.items():
+        if name not in now or not torch.equal(now[name], value):
+            raise InvalidParameter(
+                f'A forward pass changes "{name}" of the model, which would carry data out without noise; nothing was trained. '
+                "Remove running statistics and the like, or put that layer in eval mode."
+            )
+
+
+def _random(task: Task, x: Tensor, y: Tensor) -> bool:
+    """Whether two passes over the same batch differ, dropout aside."""
+    return not torch.equal(task.losses(x, y).detach(), task.losses(x, y).detach())
+
+
+def _refuse_mixing(task: Task, batches: list[list[tuple[Tensor, Tensor]]]) -> None:
+    for x, y in batches[0]:
+        if x.is_floating_point() and _reaches(task, x, y):
+            raise InvalidParameter(_mixing(task, x))
+    if all(any(_depends(task, x, y) for x, y in draw) for draw in batches):
+        raise InvalidParameter(_mixing(task, batches[0][-1][0]))
+
+
+def _reaches(task: Task, x: Tensor, y: Tensor) -> bool:
+    """Whether the loss of one example has a gradient, however small, in another's rows."""
+    with torch.enable_grad():
+        x = x.clone().requires_grad_()
+        losses = task.split(task.losses(x, y)).sum(1)
+        for i, loss in enumerate(losses):
+            if loss.requires_grad:
+                (g,) = torch.autograd.grad(loss, x, retain_graph=True, allow_unused=True)
+                if g is not None and torch.cat([task.split(g)[:i], task.split(g)[i + 1 :]]).count_nonzero():
+                    return True
+    return False
+
+
+def _depends(task: Task, x: Tensor, y: Tensor) -> bool:
+    """Whether the loss of an example changes, or cannot be had, when it is alone."""
+    together = task.split(task.losses(x, y).detach())
+    pairs = zip(task.split(x), task.split(y), strict=True)
+    try:
+        apart = torch.stack([task.losses(own, target).detach() for own, target in pairs])
+    except Exception:
+        return True
+    return not _close(together, apart)
+
+
+def _mixing(task: Task, x: Tensor) -> str:
+    name = _first_mixing(task, x)
+    where = (
+        f'The layer "{name}" ({type(task.model.get_submodule(name)).__name__})'
+        if name
+        else "The model or the criterion"
+    )
+    return (
+        f"{where} lets one example of a lot change what another one gives, so no bound on one example's contribution exists; "
+        "nothing was trained. Compute it from the example's own row, along other axes than the first."
+    )
+
+
+def _first_mixing(task: Task, x: Tensor) -> str:
+    """The first module, innermost first, whose output for an example changes when the example is alone."""
+    together = _outputs(task.model, x)
+    k = task.multiplicity
+    for i in range(len(x) // k):
+        own = slice(i * k, (i + 1) * k)
+        for (name, a), (_, b) in zip(together, _outputs(task.model, x[own]), strict=False):
+            if a.shape[0] == len(x) and b.shape[0] == k and not _close(a[own], b):
+                return name
+    return ""
+
+
+def _outputs(model: nn.Module, x: Tensor) -> list[tuple[str, Tensor]]:
+    """What each module gave, in the order of finishing."""
+    seen: list[tuple[str, Tensor]] = []
+
+    def note(name: str) -> Any:
+        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
+            first = output[0] if isinstance(output, tuple) else output
+            if isinstance(first, Tensor) and first.dim():
+                seen.append((name, first.detach().clone()))
+
+        return hook
+
+    handles = [module.register_forward_hook(note(name)) for name, module in model.named_modules()]
+    try:
+        with suppress(Exception):  # what fails for one example alone has been seen up to there
+            model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen
+
+
+def _difference(task: Task, run: Pass, batches: list[list[tuple[Tensor, Tensor]]]) -> str:
+    """Why a way through the model is not exact, or nothing."""
+    reason = ""
+    for draw in batches:
+        try:
+            reason = next(filter(None, (_unlike(task, run, x, y) for x, y in draw)), "")
+        except Uncovered as error:
+            return str(error)
+        except DeniableError:
+            raise
+        except Exception as error:
+            return f"{run.__name__}: {type(error).__name__}"
+        if not reason:
+            return ""
+    return reason
+
+
+def _unlike(task: Task, run: Pass, x: Tensor, y: Tensor) -> str:
+    """The first parameter whose per-example gradients are not those of the examples alone."""
+    expected, found = _gradients(task, alone(task, x, y)), _gradients(task, run(task, x, y))
+    largest = max(float(g.abs().max()) for g in expected.values())
+    for name, right in expected.items():
+        if not _close(found[name], right, scale=max(float(right.abs().max()), 1e-3 * largest)):
+            return f"{run.__name__}: the gradient of {name} is not that of the examples alone"
+    return ""
+
+
+def _gradients(task: Task, passed: Passed) -> dict[str, Tensor]:
+    """Per-example gradients (examples, …) of every parameter."""
+    terms, losses = passed
+    n = len(losses)
+    found = {name: p.new_zeros(n, *p.shape) for name, p in task.parameters.items()}
+    for key, term in terms.items():
+        for i in range(n):
+            one = torch.zeros(n, dtype=found[key.name].dtype)
+            one[i] = 1
+            total = found[key.name].new_zeros(key.shape(task.parameters[key.name]))
+            term.add(total, one.to(total.device))
+            key.place(total, found[key.name][i])
+    return {name: g.detach() for name, g in found.items()}
+
+
+def _close(a: Tensor, b: Tensor, scale: float | None = None) -> bool:
+    """Equal up to rounding; where both are not finite they count as equal."""
+    if not a.is_floating_point():
+        return torch.equal(a, b)
+    size = float(b[torch.isfinite(b)].abs().max()) if scale is None and torch.isfinite(b).any() else scale or 0.0
+    return torch.allclose(a, b, rtol=0.0, atol=TOLERANCE.get(b.dtype, 1e-3) * size, equal_nan=True)
+
+
+def _held(passed: Passed) -> int:
+    """Numbers held for one example by terms with a gradient or several positions per example."""
+    terms, losses = passed
+    return sum(_numbers(term) for term in terms.values()) // max(len(losses), 1)
+
+
+def _numbers(term: Term) -> int:
+    match term:
+        case Rows():
+            return term.grads.numel()
+        case Outer() if term.positions == 1:
+            return 0
+        case Outer():
+            return term.rows.numel() + term.cols.numel()
+        case Lookup():
+            return term.cols.numel()
+        case Mixed():
+            return sum(map(_numbers, term.terms))
+
+
+class _Still(TorchFunctionMode):
+    """No dropout: its masks differ between a batch and its examples alone, and are no mixing."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if func in DROPOUTS:
+            return args[0] if args else (kwargs or {})["input"]
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def _still(model: nn.Module) -> Iterator[None]:
+    """Dropout off, in modules that carry their own rate as well."""
+    rates = [
+        (module, module.dropout)
+        for module in model.modules()
+        if isinstance(module, nn.MultiheadAttention | nn.RNNBase) and isinstance(module.dropout, float)
+    ]
+    try:
+        for module, _ in rates:
+            module.dropout = 0.0
+        with _Still():
+            yield
+    finally:
+        for module, rate in rates:
+            module.dropout = rate
+
+
+@contextmanager
+def _restored(model: nn.Module) -> Iterator[None]:
+    """Parameters and buffers are afterwards what they were, whatever a forward pass does to them."""
+    tensors = [*model.buffers(), *model.parameters()]
+    before = [value.detach().clone() for value in tensors]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for value, old in zip(tensors, before, strict=True):
+                if not torch.equal(value, old):
+                    value.copy_(old)

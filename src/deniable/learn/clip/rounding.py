@@ -1,0 +1,61 @@
+"""Norms rounded up and weights rounded down, so that no float error lets an example contribute more than its clip.
+
+The argument, with every constant used here, is in docs/theory/clipping.md.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+LIMIT = 2.0**60
+"""What lies beyond it, in a factor or in a norm, counts as infinite: an example with such a number contributes zero.
+Below it, no square overflows that matters, no weight is subnormal, and underflow adds less than 2⁻⁹⁰ per entry."""
+LEAST_CLIP, MOST_CLIP = 1e-9, 1e18
+BLOCK = 1024
+"""Numbers summed in the data's own precision at a stretch; blocks are added in float64."""
+
+
+def ulp(dtype: torch.dtype) -> float:
+    """The unit roundoff u of a dtype: 2⁻²⁴ for float32."""
+    return float(torch.finfo(dtype).eps) / 2
+
+
+def row_squares(x: Tensor) -> Tensor:
+    """An upper bound, in float64, on the sum of squares of each row of x (n, d); inf or NaN where a row is not finite.
+
+    For any order of summation of m non-negative terms the relative error is at most mu/(1 − mu) (Higham 2002, §4.2);
+    root, square and product add 5u. Each product may lose the smallest normal number by underflow, also where
+    subnormals are flushed to zero.
+    """
+    d = x.shape[1]
+    factor = 1 + 1.01 * (min(d, BLOCK) + 8) * ulp(x.dtype) + d * 2.0**-52
+    return _summed(x).mul_(factor).add_(d * torch.finfo(x.dtype).tiny)
+
+
+def _summed(x: Tensor) -> Tensor:
+    """Sums of squares of rows, in float64 between blocks."""
+    d = x.shape[1]
+    whole = d - d % BLOCK
+    if not whole:
+        return _squared(torch.linalg.vector_norm(x, dim=1))
+    blocks = _squared(torch.linalg.vector_norm(torch.unflatten(x[:, :whole], 1, (-1, BLOCK)), dim=2)).sum(1)
+    return blocks if d == whole else blocks + _summed(x[:, whole:])
+
+
+def _squared(norms: Tensor) -> Tensor:
+    return norms.double().square_()
+
+
+def bounded(squares: Tensor) -> Tensor:
+    """Squares as they are, or inf where they are not a number or their root is beyond LIMIT."""
+    return torch.where(squares <= LIMIT**2, squares, torch.inf)
+
+
+def weights(norms: Tensor, clip: float, dtype: torch.dtype) -> Tensor:
+    """min(1, clip/norm) in `dtype`, never above its true value, and zero where the norm is infinite.
+
+    The quotient is taken in float64 and lowered by 4u before it is rounded to nearest, which raises it by at most u.
+    """
+    quotient = (clip / norms) * (1 - 4 * ulp(dtype))
+    return torch.where(norms <= clip, 1.0, quotient).to(dtype)

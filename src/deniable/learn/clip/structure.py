@@ -1,0 +1,109 @@
+"""What is refused by the look of a model or a criterion, before any data is seen."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from deniable.errors import InvalidParameter
+from deniable.learn.clip.cover import BATCH_NORM
+from deniable.learn.clip.rounding import LEAST_CLIP, MOST_CLIP
+
+ALL = "all"
+
+
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that are trained, each under its first name."""
+    found = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not found:
+        raise InvalidParameter("Expected a model with a parameter that requires a gradient; there is none to train.")
+    kinds = {p.dtype for p in found.values()}
+    if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64}:
+        raise InvalidParameter(
+            f"Expected trainable parameters all in float32 or all in float64, got {sorted(map(str, kinds))}; norms of narrower "
+            "numbers cannot be bounded. Use model.float()."
+        )
+    return found
+
+
+def refuse(model: nn.Module) -> None:
+    """Raise for the modules that no method can clip."""
+    for name, module in model.named_modules():
+        where = f'The layer "{name}" ({type(module).__name__})'
+        trained = any(p.requires_grad for p in module.parameters(recurse=False))
+        if isinstance(module, _BatchNorm) and (trained or module.training or not module.track_running_stats):
+            raise InvalidParameter(BATCH_NORM.format(where))
+        if isinstance(module, _InstanceNorm) and module.track_running_stats and (module.training or trained):
+            raise InvalidParameter(
+                f"{where} keeps running statistics of the data, without noise; nothing was trained. "
+                "Build it with track_running_stats=False."
+            )
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and (
+            module.max_norm is not None or module.scale_grad_by_freq
+        ):
+            raise InvalidParameter(
+                f"{where} has max_norm, which rewrites its table by the rows looked up, or scale_grad_by_freq, which mixes "
+                "examples; nothing was trained. Build it without either."
+            )
+
+
+def per_row(criterion: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The criterion, giving one loss per row.
+
+    A loss of `torch.nn` is taken with reduction "none" whatever it says; further axes (positions of a sequence) are then
+    averaged, or added if it said "sum". Any other function must return one loss per row by itself.
+    """
+    if isinstance(criterion, nn.Module) and any(p.requires_grad for p in criterion.parameters()):
+        raise InvalidParameter(
+            "The criterion has parameters of its own that require gradients; they would be trained without noise. "
+            "Move them into the model."
+        )
+    reduction = getattr(criterion, "reduction", None) if isinstance(criterion, nn.Module) else None
+    if isinstance(reduction, str):
+        criterion = copy.copy(criterion)
+        criterion.reduction = "none"  # type: ignore[attr-defined]
+
+    def losses(output: Tensor, target: Tensor) -> Tensor:
+        found = criterion(output, target)
+        if isinstance(reduction, str) and found.dim() > 1:
+            found = found.flatten(1).mean(1) if reduction == "mean" else found.flatten(1).sum(1)
+        if found.dim() != 1 or len(found) != len(target):
+            raise InvalidParameter(
+                f"Expected one loss per row from the criterion, got the shape {tuple(found.shape)} for {len(target)} rows. "
+                'Use reduction="none", and average the other axes.'
+            )
+        return found
+
+    return losses
+
+
+def grouping(groups: Mapping[str, Sequence[str]] | None, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Groups that hold every trainable parameter once."""
+    found = {ALL: tuple(names)} if groups is None else {str(g): tuple(own) for g, own in groups.items()}
+    listed = [name for own in found.values() for name in own]
+    if sorted(listed) != sorted(names):
+        missing, unknown = sorted(set(names) - set(listed)), sorted(set(listed) - set(names))
+        twice = sorted({name for name in listed if listed.count(name) > 1})
+        raise InvalidParameter(
+            f"Expected every trainable parameter in exactly one group; missing: {missing}, not trainable: {unknown}, "
+            f"repeated: {twice}."
+        )
+    return found
+
+
+def clips(clip: Mapping[str, float] | float, groups: Sequence[str]) -> dict[str, float]:
+    """A bound for each group."""
+    if not isinstance(clip, Mapping) and len(groups) > 1:
+        raise InvalidParameter(f"Expected one clip for each of the groups {list(groups)}, got clip={clip!r} alone.")
+    found = dict(clip) if isinstance(clip, Mapping) else {groups[0]: clip}
+    if sorted(found) != sorted(groups):
+        raise InvalidParameter(f"Expected a clip for each of the groups {list(groups)}, got {sorted(found)}.")
+    for name, value in found.items():
+        if not LEAST_CLIP <= value <= MOST_CLIP:
+            raise InvalidParameter(f"Expected clip={value!r} of the group {name!r} in [{LEAST_CLIP:g}, {MOST_CLIP:g}].")
+    return {name: float(value) for name, value in found.items()}

@@ -1,0 +1,198 @@
+"""Layers whose backward writes on the tape what their weights' per-example gradients are made of.
+
+No weight gradient is ever formed by autograd: a tap computes the gradient of its input, keeps the two factors of its
+weight's, and leaves the rest to `terms`. `anchor` is a number that requires a gradient, so that the first layer of a
+model is visited by backward although its input needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from deniable.learn.clip.rounding import row_squares
+from deniable.learn.clip.tape import Part, Tape
+from deniable.learn.clip.terms import Lookup, Outer, Rows, outer
+
+
+class Linear(torch.autograd.Function):
+    """x Wᵀ + b at any number of positions."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, anchor: Tensor, tape: Tape, weight: Part, bias: Part | None) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.tape, ctx.weight, ctx.bias = tape, weight, bias
+        return F.linear(x, weight.value, None if bias is None else bias.value)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
+        folded = tape.fold(g)
+        # At one position the weight and the bias share a factor; it is measured once.
+        known = row_squares(folded[:, 0]) if folded.shape[1] == 1 else None
+        if ctx.weight.trained:
+            tape.write(ctx.weight, outer(folded, tape.fold(x), known))
+        if ctx.bias is not None:
+            tape.write(ctx.bias, Rows(summed(folded), known))
+        return (g @ ctx.weight.value if ctx.needs_input_grad[0] else None), None, None, None, None
+
+
+class Product(torch.autograd.Function):
+    """x W with a bare matrix."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, anchor: Tensor, tape: Tape, weight: Part) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.tape, ctx.weight = tape, weight
+        return x @ weight.value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
+        tape.write(ctx.weight, outer(tape.fold(x), tape.fold(g)))
+        return (g @ ctx.weight.value.mT if ctx.needs_input_grad[0] else None), None, None, None
+
+
+class Convolution(torch.autograd.Function):
+    """A convolution over two or three axes, channels last in memory: patches are then one strided copy."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        anchor: Tensor,
+        tape: Tape,
+        weight: Part,
+        bias: Part | None,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        groups: int,
+    ) -> Tensor:
+        last = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
+        x, kernel = x.contiguous(memory_format=last), weight.value.contiguous(memory_format=last)
+        ctx.save_for_backward(x)
+        ctx.tape, ctx.weight, ctx.bias, ctx.kernel = tape, weight, bias, kernel
+        ctx.geometry = (stride, padding, dilation, groups)
+        plain = (False, [0] * len(stride), groups)
+        out = torch.convolution(x, kernel, None if bias is None else bias.value, stride, padding, dilation, *plain)
+        # With one channel the layout is anyone's guess; pooling is nine times slower on the wrong one.
+        return out.contiguous(memory_format=last)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
+        stride, padding, dilation, groups = ctx.geometry
+        flat = g.movedim(1, -1).flatten(1, -2)
+        if ctx.weight.trained:
+            cols = patches(x, ctx.kernel.shape[2:], g.shape[2:], stride, padding, dilation)
+            tape.write(ctx.weight, grouped(tape.fold(flat), cols, groups, tape.examples))
+        if ctx.bias is not None:
+            tape.write(ctx.bias, Rows(summed(tape.fold(flat))))
+        gx = None
+        if ctx.needs_input_grad[0]:
+            geometry = (stride, padding, dilation, False, [0] * len(stride), groups, (True, False, False))
+            gx = torch.ops.aten.convolution_backward(g, x, ctx.kernel, None, *geometry)[0]
+        return gx, None, None, None, None, None, None, None, None
+
+
+class Table(torch.autograd.Function):
+    """Rows of an embedding table; the row `padding` learns nothing."""
+
+    @staticmethod
+    def forward(ctx: Any, ids: Tensor, anchor: Tensor, tape: Tape, weight: Part, padding: int | None) -> Tensor:
+        ctx.save_for_backward(ids)
+        ctx.tape, ctx.weight, ctx.padding = tape, weight, padding
+        return F.embedding(ids, weight.value)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, ...]:
+        (ids,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
+        ids = ids.reshape(tape.examples, -1)
+        cols = tape.fold(g)
+        if ctx.padding is not None:
+            cols = torch.where((ids == ctx.padding)[:, :, None], 0, cols)
+        tape.write(ctx.weight, Lookup(ids, cols))
+        return None, None, None, None, None
+
+
+class Affine(torch.autograd.Function):
+    """x·w + b with w and b spread over axes that they do not have: normalisations, scales, learned positions."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, anchor: Tensor, tape: Tape, weight: Part | None, bias: Part | None) -> Tensor:
+        ctx.save_for_backward(x if weight is not None else x.new_empty(0))
+        ctx.tape, ctx.weight, ctx.bias = tape, weight, bias
+        out = x if weight is None else x * weight.value
+        return out + bias.value if bias is not None else out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
+        if ctx.weight is not None:
+            tape.write(ctx.weight, Rows(spread(g * x, ctx.weight.value, tape.examples)))
+        if ctx.bias is not None:
+            tape.write(ctx.bias, Rows(spread(g, ctx.bias.value, tape.examples)))
+        return (g if ctx.weight is None else g * ctx.weight.value), None, None, None, None
+
+
+def tapped(function: type[torch.autograd.Function], *args: Any) -> Tensor:
+    """Run a tap."""
+    out: Tensor = function.apply(*args)  # type: ignore[no-untyped-call]
+    return out
+
+
+def summed(x: Tensor) -> Tensor:
+    """(n, T, d) → (n, d)."""
+    return x[:, 0] if x.shape[1] == 1 else x.sum(1)
+
+
+def spread(g: Tensor, like: Tensor, examples: int) -> Tensor:
+    """Per-example sums of g (rows, …) over the axes along which `like` was spread, flat."""
+    missing = g.dim() - like.dim()
+    ones = [missing + i for i, size in enumerate(like.shape) if size == 1 and g.shape[missing + i] != 1]
+    axes = [axis for axis in [*range(missing), *ones] if axis > 0]
+    per_row = g.sum(axes) if axes else g
+    return per_row.reshape(examples, -1, like.numel()).sum(1)
+
+
+def patches(
+    x: Tensor,
+    kernel: Sequence[int],
+    out: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Tensor:
+    """What each output position of a convolution saw: (rows, positions, kernel, channels), channels last."""
+    moved = x.movedim(1, -1)
+    if any(padding):
+        moved = F.pad(moved, [0, 0, *(p for pad in reversed(padding) for p in (pad, pad))])
+    moved = moved.contiguous()
+    rows, *steps, channel = moved.stride()
+    strides = (
+        rows,
+        *(s * t for s, t in zip(steps, stride, strict=True)),
+        *(s * t for s, t in zip(steps, dilation, strict=True)),
+    )
+    view = moved.as_strided((len(x), *out, *kernel, x.shape[1]), (*strides, channel))
+    return view.reshape(len(x), int(torch.Size(out).numel()), int(torch.Size(kernel).numel()), x.shape[1])
+
+
+def grouped(rows: Tensor, cols: Tensor, groups: int, examples: int) -> Rows | Outer:
+    """The term of a convolution's weight from its output gradient (n, T, p) and its patches."""
+    if groups == 1:
+        return outer(rows, cols.reshape(examples, -1, cols.shape[2] * cols.shape[3]))
+    split = cols.reshape(examples, -1, cols.shape[2], groups, cols.shape[3] // groups)
+    apart = split.movedim(3, 1).flatten(3)
+    return Rows((torch.unflatten(rows, 2, (groups, -1)).movedim(2, 1).mT @ apart).flatten(1))

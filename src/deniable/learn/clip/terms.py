@@ -1,0 +1,227 @@
+"""What one parameter's per-example gradients are made of, and how to measure and sum them without holding them.
+
+Each term stands for n matrices, one per example, of p × d numbers. `squares` bounds from above the squared norm of what
+`add` adds per unit of weight, rounding of the weighted factors included; `add` makes `into` beta·into + the weighted sum,
+where beta 0 forgets what `into` held, be it not a number.
+
+    Rows     the matrices themselves, flat: what is measured is what is summed
+    Outer    Σ_t rows_t ⊗ cols_t: a linear layer at T positions; one position needs only ‖rows‖·‖cols‖
+    Lookup   Σ_t e(id_t) ⊗ cols_t: an embedding
+    Mixed    the sum of several of them: a tied parameter
+
+Reference: Goodfellow 2015 (norms of outer products); Li et al. 2022 (the Gram form); Bu et al. 2023 (book-keeping).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from deniable.learn.clip.rounding import LIMIT, bounded, row_squares, ulp
+
+HELD = 2**24
+"""Numbers that a temporary of the measuring may hold."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Per-example gradients, flat: (n, p·d). `known` are their squares, where they are known."""
+
+    grads: Tensor
+    known: Tensor | None = None
+
+    def squares(self) -> Tensor:
+        return row_squares(self.grads) if self.known is None else self.known
+
+    def add(self, into: Tensor, weights: Tensor, beta: int = 1) -> None:
+        into.view(-1).addmv_(self.grads.t(), weights, beta=beta)
+
+    def masked(self, keep: Tensor) -> Rows:
+        return Rows(_kept(self.grads, keep))
+
+    def dense(self, part: slice, like: Tensor) -> Tensor:
+        return self.grads[part].double().view(-1, *like.shape)
+
+    def lengths(self) -> Tensor:
+        return torch.zeros(len(self.grads), dtype=torch.float64, device=self.grads.device)
+
+
+@dataclass(frozen=True)
+class Outer:
+    """Σ_t rows_t ⊗ cols_t, from rows (n, T, p) and cols (n, T, d). `known` are the squares of rows of one position."""
+
+    rows: Tensor
+    cols: Tensor
+    known: Tensor | None = None
+
+    @property
+    def positions(self) -> int:
+        return self.rows.shape[1]
+
+    def squares(self) -> Tensor:
+        if self.positions == 1:
+            rows = row_squares(self.rows[:, 0]) if self.known is None else self.known
+            cols = row_squares(self.cols[:, 0])
+            product = rows * cols * (1 + 4 * ulp(self.rows.dtype))
+            return torch.where(torch.maximum(rows, cols) <= LIMIT**2, product, torch.inf)
+        products = self.positions**2 + self.rows.shape[2] + self.cols.shape[2]
+        return _with_margin(self._gram(), self.lengths(), ulp(self.rows.dtype), products)
+
+    def _gram(self) -> Tensor:
+        """Σ_{s,t} (rows_s·rows_t)(cols_s·cols_t), in float64."""
+        size = max(1, HELD // self.positions**2)
+        found = []
+        for rows, cols in zip(_parts(self.rows, size), _parts(self.cols, size), strict=True):
+            r, c = rows.double(), cols.double()
+            found.append((r @ r.mT).mul_(c @ c.mT).sum((1, 2)))
+        return torch.cat(found)
+
+    def add(self, into: Tensor, weights: Tensor, beta: int = 1) -> None:
+        rows, cols = self.rows, self.cols
+        scale = weights[:, None, None]
+        if rows.shape[2] <= cols.shape[2]:
+            rows = rows * scale
+        else:
+            cols = cols * scale
+        into.addmm_(rows.flatten(0, 1).t(), cols.flatten(0, 1), beta=beta)
+
+    def masked(self, keep: Tensor) -> Outer:
+        return Outer(_kept(self.rows, keep), _kept(self.cols, keep))
+
+    def dense(self, part: slice, like: Tensor) -> Tensor:
+        return self.rows[part].double().mT @ self.cols[part].double()
+
+    def lengths(self) -> Tensor:
+        """S = Σ_t ‖rows_t‖·‖cols_t‖: what errors relative to single products are measured by."""
+        return (_lengths(self.rows) * _lengths(self.cols)).sum(1)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Σ_t e(ids_t) ⊗ cols_t, from ids (n, T) and cols (n, T, d)."""
+
+    ids: Tensor
+    cols: Tensor
+
+    def squares(self) -> Tensor:
+        products = self.ids.shape[1] ** 2 + self.cols.shape[2]
+        return _with_margin(self._gram(), self.lengths(), ulp(self.cols.dtype), products)
+
+    def _gram(self) -> Tensor:
+        """Σ over pairs of equal ids of cols_s·cols_t, in float64."""
+        size = max(1, HELD // self.ids.shape[1] ** 2)
+        found = []
+        for ids, cols in zip(_parts(self.ids, size), _parts(self.cols, size), strict=True):
+            c = cols.double()
+            found.append((c @ c.mT).mul_(ids[:, :, None] == ids[:, None, :]).sum((1, 2)))
+        return torch.cat(found)
+
+    def add(self, into: Tensor, weights: Tensor, beta: int = 1) -> None:
+        if not beta:
+            into.zero_()
+        into.index_add_(0, self.ids.flatten(), (self.cols * weights[:, None, None]).flatten(0, 1))
+
+    def masked(self, keep: Tensor) -> Lookup:
+        return replace(self, cols=_kept(self.cols, keep))
+
+    def dense(self, part: slice, like: Tensor) -> Tensor:
+        ids, cols = self.ids[part], self.cols[part].double()
+        out = torch.zeros(len(ids), *like.shape, dtype=torch.float64, device=like.device)
+        return out.scatter_add_(1, ids[:, :, None].expand_as(cols), cols)
+
+    def lengths(self) -> Tensor:
+        return _lengths(self.cols).sum(1)
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """The sum of terms of different kinds; measured as a float64 matrix, a few examples at a time."""
+
+    terms: tuple[Rows | Outer | Lookup, ...]
+    like: Tensor
+
+    def squares(self) -> Tensor:
+        return _with_margin(
+            torch.cat(list(self._exact())), self.lengths(), ulp(self.like.dtype), self.like.numel() + 2**20
+        )
+
+    def _exact(self) -> Iterator[Tensor]:
+        n, size = len(self.lengths()), max(1, HELD // self.like.numel())
+        for start in range(0, n, size):
+            part = slice(start, start + size)
+            total = sum((term.dense(part, self.like) for term in self.terms[1:]), self.terms[0].dense(part, self.like))
+            yield total.flatten(1).square().sum(1)
+
+    def add(self, into: Tensor, weights: Tensor, beta: int = 1) -> None:
+        for term in self.terms:
+            term.add(into, weights, beta)
+            beta = 1
+
+    def masked(self, keep: Tensor) -> Mixed:
+        return replace(self, terms=tuple(term.masked(keep) for term in self.terms))
+
+    def lengths(self) -> Tensor:
+        """The parts may cancel, so their own norms enter beside their lengths."""
+        return torch.stack([term.lengths() + term.squares().sqrt() for term in self.terms]).sum(0)
+
+
+Term = Rows | Outer | Lookup | Mixed
+
+
+def combined(terms: Sequence[Rows | Outer | Lookup], like: Tensor) -> Term:
+    """One term for all uses of one parameter, whose matrix has the shape of `like`."""
+    first, *rest = terms
+    if not rest:
+        return first
+    match first:
+        case Rows() if all(isinstance(term, Rows) for term in rest):
+            return Rows(torch.stack([term.grads for term in terms if isinstance(term, Rows)]).sum(0))
+        case Outer() if all(isinstance(term, Outer) for term in rest):
+            same = [term for term in terms if isinstance(term, Outer)]
+            return outer(torch.cat([term.rows for term in same], 1), torch.cat([term.cols for term in same], 1))
+        case Lookup() if all(isinstance(term, Lookup) for term in rest):
+            tables = [term for term in terms if isinstance(term, Lookup)]
+            return Lookup(torch.cat([term.ids for term in tables], 1), torch.cat([term.cols for term in tables], 1))
+    return Mixed(tuple(terms), like)
+
+
+def outer(rows: Tensor, cols: Tensor, known: Tensor | None = None) -> Rows | Outer:
+    """The cheaper of the two ways to measure Σ_t rows_t ⊗ cols_t: Gram matrices, or the product itself.
+
+    The product is then held, so what is measured is what is summed; the Gram form holds only its factors.
+    """
+    n, t, p = rows.shape
+    d = cols.shape[2]
+    product = t * p * d + 16 * p * d
+    gram = t * p * d / 2 + 4 * t * t * (p + d)
+    if t == 1 or gram < product or n * p * d > 4 * HELD:
+        return Outer(rows, cols, known)
+    return Rows(torch.bmm(rows.mT, cols).flatten(1))
+
+
+def _with_margin(squares: Tensor, lengths: Tensor, u: float, products: int) -> Tensor:
+    """Squared upper bounds for sums measured in float64 whose weighted factors are then rounded by u each.
+
+    A sum of m products errs by at most m·2⁻⁵³·S² to first order, a quarter of what is added; the rounded factors move
+    what `add` adds by at most u·S.
+    """
+    upper = (squares.clamp_min(0) + (products + 64) * 2.0**-51 * lengths.square()).sqrt() + 2 * u * lengths
+    finite = torch.isfinite(squares) & torch.isfinite(lengths)
+    return bounded(torch.where(finite, upper.square() * (1 + 2.0**-50), torch.inf))
+
+
+def _lengths(x: Tensor) -> Tensor:
+    """Norms over the last of three axes, rounded up."""
+    return bounded(row_squares(x.flatten(0, 1))).sqrt().view(x.shape[:2])
+
+
+def _parts(x: Tensor, size: int) -> Iterator[Tensor]:
+    return (x[start : start + size] for start in range(0, len(x), size))
+
+
+def _kept(x: Tensor, keep: Tensor) -> Tensor:
+    """x with zeros in place of the examples that are not kept: chosen, not multiplied, for 0·inf is not 0."""
+    return torch.where(keep.view(-1, *[1] * (x.dim() - 1)), x, 0)

@@ -1,0 +1,220 @@
+"""Linear models with the manners of scikit-learn: `fit`, `predict`, `get_params`.
+
+What may not be read from data is said by the caller: the size n, the bounds of the features, the classes or the range of the
+target. `fit` runs one mechanism through `account`; wrong parameters raise before anything is charged.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from deniable.errors import InvalidParameter
+from deniable.learn.bounded import Box, labels, positions
+from deniable.learn.convex.fit import ObjectivePerturbation, OutputPerturbation
+from deniable.learn.convex.losses import Floats, HuberHinge, HuberResidual, Logistic, MarginLoss
+from deniable.learn.estimator import PrivateEstimator
+from deniable.ledger import Account
+
+METHODS: dict[str, type[OutputPerturbation] | type[ObjectivePerturbation]] = {
+    "objective": ObjectivePerturbation,
+    "output": OutputPerturbation,
+}
+
+
+class _Linear(PrivateEstimator):
+    """The part that classifiers and regression share."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        n: int | None = None,
+        bounds: Any = None,
+        norm: float | None = None,
+        alpha: float = 1e-3,
+        method: str = "objective",
+        fit_intercept: bool = True,
+        account: Account | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n = n
+        self.bounds = bounds
+        self.norm = norm
+        self.alpha = alpha
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.account = account
+        self.random_state = random_state
+
+    def _solve(self, x: Floats, targets: Floats, loss: MarginLoss) -> tuple[Floats, Floats]:
+        """Coefficients and intercepts, in the units of x, one row for each column of the targets."""
+        if self.method not in METHODS:
+            raise InvalidParameter(f"Expected method={self.method!r} to be one of {', '.join(METHODS)}.")
+        box = Box.of(self.bounds, x.shape[1], self.norm)
+        mechanism: OutputPerturbation | ObjectivePerturbation = METHODS[self.method](
+            loss,
+            x.shape[1] + bool(self.fit_intercept),
+            self._said("n", "the public size of the data, which is never counted"),
+            self.alpha,
+            self.epsilon,
+            self.delta,
+            self._unit,
+            targets.shape[1],
+        )
+        return self._unscaled(self._run(mechanism, (self._scaled(box, x), targets)), box)
+
+    def _scaled(self, box: Box, x: Floats) -> Floats:
+        """Rows of norm at most 1; with an intercept, which counts in it, (x, 1)/√2."""
+        inside = box.centred(x)
+        if not self.fit_intercept:
+            return inside
+        long = np.maximum(np.linalg.norm(inside, axis=1, keepdims=True), 1.0)
+        return np.hstack([inside / long, np.ones((len(inside), 1))]) / (math.sqrt(2) * (1 + 1e-12))
+
+    def _unscaled(self, w: Floats, box: Box) -> tuple[Floats, Floats]:
+        if not self.fit_intercept:
+            coef = w / box.units
+            return coef, -coef @ box.middle
+        coef = w[:, :-1] / (box.units * math.sqrt(2))
+        return coef, w[:, -1] / math.sqrt(2) - coef @ box.middle
+
+    def _scores(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        return np.asarray(self._features(X) @ self.coef_.T + self.intercept_)
+
+
+class _LinearClassifier(ClassifierMixin, _Linear):  # type: ignore[misc]
+    """One problem for two classes, one against the rest for more."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        n: int | None = None,
+        bounds: Any = None,
+        norm: float | None = None,
+        classes: Any = None,
+        alpha: float = 1e-3,
+        method: str = "objective",
+        fit_intercept: bool = True,
+        account: Account | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            n=n,
+            bounds=bounds,
+            norm=norm,
+            alpha=alpha,
+            method=method,
+            fit_intercept=fit_intercept,
+            account=account,
+            random_state=random_state,
+        )
+        self.classes = classes
+
+    def _margin_loss(self) -> MarginLoss:
+        return Logistic()
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Charge, then learn. Labels that are not among `classes` are left out."""
+        x, y = self._rows(X, y)
+        self.classes_ = labels(self.classes)
+        at = positions(self.classes_, y)
+        shown = range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_))
+        targets = np.column_stack([np.where(at < 0, np.nan, np.where(at == k, 1.0, -1.0)) for k in shown])
+        self.coef_, self.intercept_ = self._solve(x, targets, self._margin_loss())
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """The score of class 1 of two, or of each of more."""
+        scores = self._scores(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> Any:
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+
+class PrivateLogisticRegression(_LinearClassifier):
+    """Logistic regression by objective or output perturbation.
+
+    Guarantee: (ε, δ)-DP for the account's unit, a row (added or removed; by `method="output"` also replaced).
+    Assumes:   bounds, n and classes are public; rows outside the bounds are clamped, labels outside the classes dropped.
+    Error:     not known before data is seen.
+    Reference: Chaudhuri, Monteleoni, Sarwate 2011; `deniable.learn.convex.fit`.
+    """
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Of each class; with more than two the one-against-rest odds, scaled to one."""
+        p = 0.5 * (1 + np.tanh(0.5 * self._scores(X)))
+        if len(self.classes_) == 2:
+            return np.hstack([1 - p, p])
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+class PrivateLinearSVM(_LinearClassifier):
+    """A linear support vector machine with a hinge rounded at its corner (`HuberHinge`); else as logistic regression."""
+
+    def _margin_loss(self) -> MarginLoss:
+        return HuberHinge()
+
+
+class PrivateLinearRegression(RegressorMixin, _Linear):  # type: ignore[misc]
+    """Linear regression by Huber's loss, for a target inside `target=(low, high)`.
+
+    Guarantee, Assumes, Reference: as `PrivateLogisticRegression`; targets outside the range are clamped.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        n: int | None = None,
+        bounds: Any = None,
+        norm: float | None = None,
+        target: tuple[float, float] | None = None,
+        alpha: float = 1e-3,
+        method: str = "objective",
+        fit_intercept: bool = True,
+        account: Account | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            n=n,
+            bounds=bounds,
+            norm=norm,
+            alpha=alpha,
+            method=method,
+            fit_intercept=fit_intercept,
+            account=account,
+            random_state=random_state,
+        )
+        self.target = target
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Charge, then learn."""
+        x, y = self._rows(X, y)
+        low, high = self._said("target", "the public range of the target as (low, high)")
+        box = Box.of((low, high), 1)
+        scaled = box.centred(y)
+        coef, intercept = self._solve(x, scaled, HuberResidual())
+        self.coef_ = coef[0] * box.units[0]
+        self.intercept_ = float(intercept[0] * box.units[0] + box.middle[0])
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        return self._scores(X)

@@ -1,0 +1,73 @@
+"""PATE: many teachers learn from disjoint parts of private data, and only noisy votes of theirs leave it.
+
+    parts (draw or keyed hash) ──► teachers ──► votes ──► aggregator in an account ──► labels ──► student
+
+`teach` makes the teachers: `Estimators` (anything with fit and predict), `Networks` (torch, stacked), `KernelRidge` (closed
+form), each also `OnPool` of public examples. `NoisyVote`, `GNMax` and `ConfidentGNMax` sell labels. `analysis` tells the owner
+what the votes themselves would say, `publish` releases a noisy upper bound of that, and pays for it. `Student` learns from
+labels and public examples.
+
+>>> from deniable.learn.pate import GNMax
+>>> from deniable.loss import DiscreteGaussianNoise
+>>> GNMax(classes=10, sigma=40, answers=100).loss == DiscreteGaussianNoise(40, 1, 1) * 200
+True
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deniable.learn.pate import analysis, cautionary, graph
+    from deniable.learn.pate.aggregate import ConfidentGNMax, GNMax, NoisyVote
+    from deniable.learn.pate.estimators import Estimators
+    from deniable.learn.pate.kernel import KernelRidge
+    from deniable.learn.pate.networks import Networks
+    from deniable.learn.pate.pool import OnPool
+    from deniable.learn.pate.publish import DependentBound
+    from deniable.learn.pate.student import Student
+    from deniable.learn.pate.voting import Ensemble, Part, Recipe, Voter, teach
+
+__all__ = [
+    "ConfidentGNMax",
+    "DependentBound",
+    "Ensemble",
+    "Estimators",
+    "GNMax",
+    "KernelRidge",
+    "Networks",
+    "NoisyVote",
+    "OnPool",
+    "Part",
+    "Recipe",
+    "Student",
+    "Voter",
+    "analysis",
+    "cautionary",
+    "graph",
+    "teach",
+]
+
+_PARTS = ("analysis", "cautionary", "graph")
+_HOMES = {
+    "aggregate": "ConfidentGNMax GNMax NoisyVote",
+    "estimators": "Estimators",
+    "kernel": "KernelRidge",
+    "networks": "Networks",
+    "pool": "OnPool",
+    "publish": "DependentBound",
+    "student": "Student",
+    "voting": "Ensemble Part Recipe Voter teach",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    if name in _PARTS:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,96 @@
+"""Teachers that are estimators: anything with `fit(x, y)` and `predict(x)`, one copy each."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.errors import InvalidParameter
+from deniable.learn.pate.voting import NONE, Labels, Part, check_examples
+
+
+@dataclass(frozen=True)
+class Estimators:
+    """One copy of `estimator` for each teacher, fitted to its part.
+
+    Guarantee: a teacher depends on its part alone. Its random numbers come from a seed of its own (`random_state` and numpy's
+               global generator are set to the teacher's number), so no teacher can shift what another draws.
+    Assumes:   the estimator draws from nowhere else and keeps no state outside itself.
+
+    A teacher without rows, or whose `fit` or `predict` fails, does not vote: a failure would be a release.
+
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> Estimators(DecisionTreeClassifier(max_depth=3))
+    Estimators(estimator=DecisionTreeClassifier(max_depth=3))
+    """
+
+    estimator: Any
+
+    def __post_init__(self) -> None:
+        if not all(callable(getattr(self.estimator, method, None)) for method in ("fit", "predict")):
+            raise InvalidParameter(f"Expected an estimator with fit and predict, got {type(self.estimator).__name__}.")
+
+    def fit(self, parts: Sequence[Part], classes: int) -> Fitted:
+        shape = parts[0].x.shape[1:]
+        return Fitted([_fit(self.estimator, part, seed) for seed, part in enumerate(parts)], classes, shape)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The copies; None for a teacher that could not be fitted."""
+
+    copies: Sequence[Any]
+    classes: int
+    shape: tuple[int, ...]
+
+    def check(self, question: Any) -> NDArray[Any]:
+        return check_examples(question, self.shape)
+
+    def labels(self, question: NDArray[Any]) -> Labels:
+        votes = [_predict(one, question, self.classes, seed) for seed, one in enumerate(self.copies)]
+        return np.stack(votes, axis=1)
+
+
+def _fit(estimator: Any, part: Part, seed: int) -> Any:
+    if not len(part.y):
+        return None
+    one = copy.deepcopy(estimator)
+    try:
+        if "random_state" in getattr(one, "get_params", dict)():
+            one.set_params(random_state=seed)
+        with _seeded(seed):
+            one.fit(part.x, part.y)
+    except Exception:  # what only a teacher's own part can show never raises
+        return None
+    return one
+
+
+def _predict(one: Any, question: NDArray[Any], classes: int, seed: int) -> Labels:
+    none = np.full(len(question), NONE, np.int64)
+    if one is None:
+        return none
+    try:
+        with _seeded(seed):
+            said = np.asarray(one.predict(question), np.float64).reshape(len(question))
+    except Exception:
+        return none
+    good = (said >= 0) & (said < classes) & (said == np.floor(said))
+    none[good] = said[good].astype(np.int64)
+    return none
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """numpy's global generator at a seed, and afterwards where it was."""
+    before = np.random.get_state()  # noqa: NPY002 - scikit-learn's default generator is the global one
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(before)  # noqa: NPY002

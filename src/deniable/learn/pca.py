@@ -1,0 +1,121 @@
+"""Principal directions from a noisy second-moment matrix."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from deniable.errors import InvalidParameter
+from deniable.learn.recipes import exact
+from deniable.loss import DiscreteLaplaceNoise, GaussianNoise, Number
+from deniable.loss import exact as fraction
+from deniable.mechanism import Random
+from deniable.mechanisms import checks
+from deniable.units import Unit
+
+NORM = 1 << 12
+"""Grid units in a row of length 1."""
+CHUNK = 2048
+LEAST = 1e-4
+"""The least strength, relative to the first, that is divided by."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """`components` [k, features], orthonormal, the strongest first, and their `strengths`: the noisy sums of squares along them.
+
+    A private release, to be used as one likes.
+    """
+
+    components: NDArray[np.float64]
+    strengths: NDArray[np.float64]
+
+    def transform(self, rows: Any, *, power: float = 0.0) -> NDArray[np.float64]:
+        """Rows scaled to length 1, as they were for the fit, in the k directions.
+
+        Each direction is divided by its strength, relative to the first, to `power`: ½ whitens, ¼ goes half the way. The
+        strengths are released already, so this costs nothing.
+        """
+        x = np.nan_to_num(np.asarray(rows, np.float64).reshape(-1, self.components.shape[1]))
+        length = np.linalg.norm(x, axis=1, keepdims=True)
+        relative = np.maximum(self.strengths / max(self.strengths[0], 1.0), LEAST) ** power
+        return np.asarray((x / np.where(length > 0, length, 1)) @ self.components.T / relative)
+
+
+@dataclass(frozen=True)
+class PrivatePCA:
+    """The `components` strongest directions of rows of `features` numbers, each row scaled to length 1 first.
+
+    Guarantee: `GaussianNoise(noise_multiplier)` for one row added or removed, or ε-DP with `epsilon` in its place: xxᵀ of a
+               row has Frobenius norm |x|² ≤ 1, and what lies on and above its diagonal has L1 norm
+               (|x|₁² + |x|²)/2 ≤ (features + 1)/2.
+    Assumes:   nothing of the data: a row that is not finite, or 0, is left out. Sums are exact and noise is integer noise
+               (`recipes.exact`). The number of rows is not used.
+    Error:     not known before data is seen: it depends on the gaps between the eigenvalues.
+    Reference: Dwork, Talwar, Thakurta, Zhang 2014 (Analyze Gauss); the preprocessing of Abadi et al. 2016, Section 4.
+
+    >>> PrivatePCA(features=784, components=60, noise_multiplier=4).loss
+    GaussianNoise(multiplier=4)
+    >>> PrivatePCA(features=3, components=2, epsilon=0.5).loss == DiscreteLaplaceNoise(4 * NORM**2, 2 * NORM**2)
+    True
+    """
+
+    features: int
+    components: int
+    noise_multiplier: float | None = None
+    epsilon: Number | None = None
+
+    def __post_init__(self) -> None:
+        d = checks.whole("features", self.features, at_least=1)
+        if checks.whole("components", self.components, at_least=1) > d:
+            raise InvalidParameter(f"Expected components={self.components} to be at most features={d}.")
+        exact.one_noise(self.noise_multiplier, self.epsilon)
+
+    @classmethod
+    def for_budget(cls, epsilon: float, delta: float, *, features: int, components: int) -> PrivatePCA:
+        """The least noise for (ε, δ): Gaussian, or Laplace where δ = 0."""
+        if delta == 0:
+            return cls(features, components, epsilon=epsilon)
+        return cls(features, components, exact.multiplier_for(epsilon, delta))
+
+    @property
+    def loss(self) -> GaussianNoise | DiscreteLaplaceNoise:
+        if self.noise_multiplier is not None:
+            return GaussianNoise(self.noise_multiplier)
+        return exact.laplace_loss(self._l1, self.epsilon or 1)
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.row()
+
+    def error(self, confidence: float = 0.95) -> None:
+        return None
+
+    def __call__(self, data: Any, *, rng: Random) -> Projection:
+        sums = self.moments(data)
+        if self.noise_multiplier is not None:
+            noisy = exact.noisy_symmetric(sums, self.noise_multiplier, NORM**2, rng)
+        else:
+            noisy = exact.laplace_symmetric(sums, Fraction(self._l1) / fraction(self.epsilon or 1), rng)
+        values, vectors = (part.flip(-1)[..., : self.components] for part in torch.linalg.eigh(noisy))
+        return Projection(vectors.T.contiguous().numpy(), values.numpy() / NORM**2)
+
+    def moments(self, data: Any) -> torch.Tensor:
+        """Σ xxᵀ in grid units: integers, exact below 2^29 rows."""
+        rows = np.asarray(data)
+        total = torch.zeros(self.features, self.features, dtype=torch.float64)
+        for start in range(0, len(rows), CHUNK):
+            part = np.array(rows[start : start + CHUNK], np.float32).reshape(-1, self.features)
+            whole = exact.units(torch.from_numpy(part), NORM, NORM).double()
+            total += whole.T @ whole
+        return total
+
+    @property
+    def _l1(self) -> int:
+        return math.ceil(Fraction(self.features + 1, 2) * NORM**2)

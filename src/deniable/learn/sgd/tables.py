@@ -1,0 +1,178 @@
+"""Classifiers for tables: declared bounds and classes in, a model and its description out.
+
+Everything about the table is declared, nothing is read from data: which columns, their bounds, the classes, the number of rows.
+A row with a feature that is missing or no number, or with a target that is none of the classes, is left out; values beyond
+the bounds are clamped. Features are scaled from their bounds to [−1, 1].
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from deniable.errors import DataError, InvalidParameter
+from deniable.mechanisms import checks
+
+
+class Shape(StrEnum):
+    """The models on offer."""
+
+    LINEAR = "linear"
+    MLP = "mlp"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column of numbers with public bounds."""
+
+    name: str
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        low, high = (float(checks.number(f"bound of {self.name}", v)) for v in (self.low, self.high))
+        if not low < high:
+            raise InvalidParameter(f"Expected the bounds {low:g} < {high:g} of the feature {self.name!r}.")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    @classmethod
+    def parse(cls, text: str) -> Feature:
+        """`NAME:LOW:HIGH`.
+
+        >>> Feature.parse("age:0:100")
+        Feature(name='age', low=0.0, high=100.0)
+        """
+        name, _, bounds = text.partition(":")
+        low, _, high = bounds.partition(":")
+        try:
+            bounds_read = float(low), float(high)
+        except ValueError:
+            raise InvalidParameter(f"Expected a feature like age:0:100, got {text!r}.") from None
+        return cls(name, *bounds_read)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What is declared about a table, and a model for it."""
+
+    features: tuple[Feature, ...]
+    target: str
+    classes: tuple[str, ...]
+    shape: Shape = Shape.LINEAR
+    hidden: int = 64
+
+    def __post_init__(self) -> None:
+        names = [feature.name for feature in self.features]
+        checks.choices("features", names)
+        checks.choices("classes", self.classes, at_least=2)
+        checks.whole("hidden", self.hidden, at_least=1)
+        if self.target in names:
+            raise InvalidParameter(f"Expected the target {self.target!r} to be none of the features.")
+
+    def model(self) -> nn.Module:
+        """A new model with weights drawn at random."""
+        inputs, outputs = len(self.features), len(self.classes)
+        if self.shape is Shape.LINEAR:
+            return nn.Linear(inputs, outputs)
+        return nn.Sequential(nn.Linear(inputs, self.hidden), nn.Tanh(), nn.Linear(self.hidden, outputs))
+
+    def read(self, path: Path) -> tuple[Tensor, Tensor]:
+        """Inputs and targets from a parquet or CSV file; a row that is to be left out has NaN inputs."""
+        columns = _columns(path, [*(feature.name for feature in self.features), self.target])
+        scaled = [_scaled(columns[f.name], f) for f in self.features]
+        places = {name: place for place, name in enumerate(self.classes)}
+        labels = np.array([places.get(_word(v), -1) for v in columns[self.target].to_pylist()], np.int64)
+        x = np.stack(scaled, axis=1) if len(labels) else np.zeros((0, len(scaled)))
+        x[labels < 0] = np.nan
+        return torch.from_numpy(x.astype(np.float32)), torch.from_numpy(np.maximum(labels, 0))
+
+    def accuracy(self, model: nn.Module, path: Path) -> float:
+        """The share of a public file's readable rows that the model names rightly; NaN if there is none."""
+        x, y = self.read(path)
+        good = torch.isfinite(x).all(dim=1)
+        with torch.no_grad():
+            right = model(x[good]).argmax(dim=1) == y[good]
+        return float(right.float().mean()) if len(right) else math.nan
+
+    def save(self, model: nn.Module, folder: Path) -> None:
+        """`model.pt`, the weights, and `model.json`, all that is needed to use them."""
+        torch.save(model.state_dict(), folder / "model.pt")
+        (folder / "model.json").write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+
+def cross_entropy(outputs: Tensor, classes: Tensor) -> Tensor:
+    """One loss per row."""
+    return nn.functional.cross_entropy(outputs, classes, reduction="none")
+
+
+def load(folder: Path) -> tuple[Table, nn.Module]:
+    """What `Table.save` wrote."""
+    told = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    features = tuple(Feature(**feature) for feature in told["features"])
+    table = Table(features, told["target"], tuple(told["classes"]), Shape(told["shape"]), told["hidden"])
+    model = table.model()
+    model.load_state_dict(torch.load(folder / "model.pt", weights_only=True))
+    return table, model
+
+
+def columns_of(path: Path) -> list[str]:
+    """The names of a file's columns, for the owner."""
+    if path.suffix == ".parquet":
+        return list(pyarrow.parquet.read_schema(path).names)
+    with pyarrow.csv.open_csv(path) as file:
+        return list(file.schema.names)
+
+
+def _columns(path: Path, names: Sequence[str]) -> dict[str, Any]:
+    if path.suffix not in (".parquet", ".csv"):
+        raise DataError(f"Expected a file that ends in .parquet or .csv, got {path.name}.")
+    missing = [name for name in names if name not in columns_of(path)]
+    if missing:
+        raise DataError(f"The file {path.name} has no column {', '.join(map(repr, missing))}. Nothing was charged.")
+    if path.suffix == ".parquet":
+        table = pyarrow.parquet.read_table(path, columns=list(dict.fromkeys(names)))
+    else:
+        # As text: the type that a reader would infer for a column depends on every row.
+        kinds = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), include_columns=list(names))
+        table = pyarrow.csv.read_csv(path, convert_options=kinds)
+    return {name: table.column(name) for name in names}
+
+
+def _scaled(column: Any, feature: Feature) -> NDArray[np.float64]:
+    """From the bounds to [−1, 1], clamped; NaN stays."""
+    values = np.clip(_numbers(column), feature.low, feature.high)
+    half = (feature.high - feature.low) / 2
+    return np.asarray((values - feature.low) / half - 1)
+
+
+def _numbers(column: Any) -> NDArray[np.float64]:
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return np.array(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+    return np.array([_number(value) for value in column.to_pylist()], np.float64)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _word(value: Any) -> str:
+    """A class as text: 3.0 is "3", as in a column of whole numbers with a gap."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

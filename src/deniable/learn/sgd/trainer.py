@@ -1,0 +1,281 @@
+"""One private step after another: draw a lot, clip and add up, add noise, divide by the lot, let the optimiser move.
+
+Algorithm 1 of Abadi et al. 2016. Only `release` makes anything that may leave; all after it is post-processing, and all before it
+looks at one row at a time.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from deniable.learn.clip import PerExample
+from deniable.learn.sgd.clipping import ALL, Adaptive
+from deniable.learn.sgd.noise import Grid, gaussians
+from deniable.learn.sgd.rows import Lot, Rows
+from deniable.loss import Composed, Loss
+from deniable.mechanism import Random
+
+if TYPE_CHECKING:
+    from deniable.learn.sgd.dpsgd import DPSGD
+
+
+@dataclass
+class Sums:
+    """What a lot adds up to, before any noise: private, and never released as it is.
+
+    `total` holds a vector for each group: the sum of clipped gradients in double precision, or in whole grid units. `inside` is
+    Σ(bᵢ − ½), bᵢ whether a norm was within the bound. `shown` is for the owner's terminal: Σ of losses, rows, rows left out.
+    """
+
+    total: dict[str, Tensor]
+    inside: float = 0.0
+    shown: tuple[float, int, int] = (0.0, 0, 0)
+
+    def show(self, loss: float, rows: int, left_out: int) -> None:
+        before = self.shown
+        self.shown = (before[0] + loss, before[1] + rows, before[2] + left_out)
+
+    def leave_out(self, rows: int) -> None:
+        self.show(0.0, 0, rows)
+
+
+@dataclass
+class History:
+    """What happened at each step, from public parameters and released values alone: safe to show."""
+
+    learning_rate: list[float] = field(default_factory=list)
+    clip: list[dict[str, float]] = field(default_factory=list)
+    gradient_norm: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run releases: the model (its running average, if one was asked for), how it came about, how many steps it took."""
+
+    model: nn.Module
+    history: History
+    steps: int
+
+
+class Trainer:
+    """A model in training. `taken` steps have been begun; `model` and `optimizer` are moved in place."""
+
+    def __init__(self, run: DPSGD, rng: Random, model: nn.Module, optimizer: Optimizer) -> None:
+        self.run, self.rng, self.model, self.optimizer = run, rng, model, optimizer
+        self.taken, self.history, self.bounds = 0, History(), dict(run.rule.bounds)
+        self.shown: tuple[float, int, int] = (0.0, 0, 0)
+        self._clipper = PerExample(
+            model, run.criterion, groups=run.rule.groups, microbatch=run.microbatch, multiplicity=run.multiplicity
+        )
+        self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self._groups = run.groups
+        self._average = None if run.average is None else {n: p.detach().clone() for n, p in self._named.items()}
+
+    @classmethod
+    def fresh(cls, run: DPSGD, rng: Random) -> Trainer:
+        """With a copy of the run's model, which itself stays as it is, and a new optimiser."""
+        model = copy.deepcopy(run.model).train()
+        return cls(run, rng, model, run.new_optimizer(model))
+
+    # -------------------------------------------------------------------------------------------- before the noise
+
+    def draw(self, rows: Rows) -> Lot:
+        """A Poisson sample: every row by its own coin. Empty and long lots are what they are."""
+        positions = self.rng.poisson_sample(len(rows), self.run.plan.rate)
+        return rows.take(positions, self.run.dtype)
+
+    def clipped(self, lot: Lot) -> Sums:
+        """The sum of the lot's clipped gradients. Never raises for what a row holds.
+
+        Dropout and augmentation draw from torch's generator. It gets a fresh secret seed for every step: with a known one, what a
+        later step draws would tell how many rows were drawn before.
+        """
+        sums = Sums({group: self._zeros(names) for group, names in self._groups.items()})
+        with self._secret_torch():
+            for x, y in lot:
+                for part in self._parts(x, y):
+                    self._add(sums, *part)
+        return sums
+
+    def _parts(self, x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """On a grid each example is computed alone, so that no other row bears on its rounding."""
+        if self.run.grid:
+            yield from ((x[i : i + 1], y[i : i + 1]) for i in range(len(x)))
+        else:
+            yield x, y
+
+    def _add(self, sums: Sums, x: Tensor, y: Tensor) -> None:
+        """Add these examples; where they cannot be augmented together, each half by itself, and what fails alone is left out.
+
+        The clipper leaves out a row on which the model fails; it refuses only shapes and types that the model cannot be clipped
+        exactly on, and then all rows of this group are left out.
+        """
+        try:
+            views, targets = self._views(x, y)
+        except Exception:  # steered by a row: it must not show
+            if len(x) > 1:
+                half = len(x) // 2
+                self._add(sums, x[:half], y[:half])
+                self._add(sums, x[half:], y[half:])
+            else:
+                sums.leave_out(1)
+            return
+        try:
+            found = self._clipper(views, targets, dict(self.bounds))
+        except Exception:
+            sums.leave_out(len(x))
+            return
+        for group, names in self._groups.items():
+            grid = self.run.grids.get(group)
+            for part, name in zip(self._split(sums.total[group], names), names, strict=True):
+                vector = found.sums[name].reshape(-1)
+                part += vector if grid is None else grid.rounded(vector)
+        if isinstance(self.run.rule, Adaptive):
+            sums.inside += float((found.norms[ALL] <= self.bounds[ALL]).sum()) - len(x) / 2
+        kept = torch.isfinite(next(iter(found.norms.values())))
+        losses = found.losses.detach().double().nan_to_num(0.0, 0.0, 0.0)
+        sums.show(float(losses.mean()) * len(x), int(kept.sum()), int((~kept).sum()))
+
+    def _views(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """`multiplicity` views of each example, one after the other."""
+        k, augment = self.run.multiplicity, self.run.augment
+        if k > 1:
+            x, y = x.repeat_interleave(k, dim=0), y.repeat_interleave(k, dim=0)
+        return (x if augment is None else augment(x)), y
+
+    def _split(self, vector: Tensor, names: tuple[str, ...]) -> tuple[Tensor, ...]:
+        """The parts of a group's vector that belong to its parameters."""
+        return torch.split(vector, [self._named[name].numel() for name in names])
+
+    def _zeros(self, names: tuple[str, ...]) -> Tensor:
+        size = sum(self._named[name].numel() for name in names)
+        return torch.zeros(size, dtype=torch.int64 if self.run.grid else torch.float64)
+
+    @contextmanager
+    def _secret_torch(self) -> Iterator[None]:
+        before = torch.get_rng_state()
+        torch.default_generator.manual_seed(self.rng.uniform_integers(1 << 63))
+        try:
+            yield
+        finally:
+            torch.set_rng_state(before)
+
+    # -------------------------------------------------------------------------------------------- the noise
+
+    def release(self, sums: Sums) -> dict[str, Tensor]:
+        """The step's answer: (sum + noise)/lot for each parameter, and the next bound, whose count has noise of its own.
+
+        The normaliser is rate·n, never the number of rows drawn, which is private.
+        """
+        multipliers = self.run.multipliers(self.taken - 1)
+        gradient: dict[str, Tensor] = {}
+        for group, names in self._groups.items():
+            noisy = self._noisy(sums.total[group], self.run.grids.get(group), multipliers[group], self.bounds[group])
+            for name, part in zip(names, self._split(noisy.div_(self.run.plan.lot), names), strict=True):
+                p = self._named[name]
+                gradient[name] = part.reshape(p.shape).to(p.dtype)
+        self.history.clip.append(dict(self.bounds))
+        if isinstance(self.run.rule, Adaptive):
+            self._adapt(self.run.rule, sums.inside)
+        return gradient
+
+    def _noisy(self, total: Tensor, grid: Grid | None, multiplier: float, bound: float) -> Tensor:
+        if grid is not None:
+            return grid.noisy(total, multiplier, self.rng)
+        # Two roundings up: of the product, and of the multiplier, which means the decimal that it prints.
+        deviation = math.nextafter(math.nextafter(multiplier, math.inf) * bound, math.inf)
+        return gaussians(self.rng, len(total)).mul_(deviation).add_(total)
+
+    def _adapt(self, rule: Adaptive, inside: float) -> None:
+        noisy = inside + math.nextafter(rule.count_noise, math.inf) * float(gaussians(self.rng, 1)[0])
+        self.bounds[ALL] = rule.moved(self.bounds[ALL], noisy / self.run.plan.lot + 0.5)
+
+    # -------------------------------------------------------------------------------------------- after the noise
+
+    def apply(self, gradient: dict[str, Tensor]) -> None:
+        """Post-processing: put the gradient where optimisers look for it and let this one move."""
+        self.history.gradient_norm.append(math.hypot(*(float(part.norm()) for part in gradient.values())))
+        for name, parameter in self._named.items():
+            parameter.grad = gradient[name]
+        rate = self.run.rate_at(self.taken - 1)
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["lr"] if rate is None else rate
+        self.history.learning_rate.append(float(self.optimizer.param_groups[0]["lr"]))
+        self.optimizer.step()
+        self._follow()
+
+    def _follow(self) -> None:
+        """The running average, with the warm-up of De et al. 2022."""
+        if self._average is None or self.run.average is None:
+            return
+        decay = min(self.run.average, (1 + self.taken) / (10 + self.taken))
+        for name, parameter in self._named.items():
+            self._average[name].lerp_(parameter.detach(), 1 - decay)
+
+    def step(self, lot: Lot) -> dict[str, Tensor]:
+        """One whole step on a lot that was drawn."""
+        self.taken += 1
+        sums = self.clipped(lot)
+        self.shown = sums.shown
+        gradient = self.release(sums)
+        self.apply(gradient)
+        return gradient
+
+    @property
+    def used(self) -> Loss:
+        """The loss of the steps begun so far."""
+        return self.run.loss_of(self.taken) if self.taken else Composed(())
+
+    def result(self) -> Trained:
+        """A copy of the model that was given, which has seen no row, with the trained parameters in it (or their average).
+
+        The model that was trained may have kept something of its rows: an attribute that its own forward pass wrote.
+        """
+        model = copy.deepcopy(self.run.model)
+        trained = self._named if self._average is None else self._average
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if name in trained:
+                    parameter.copy_(trained[name])
+                parameter.grad = None
+        return Trained(model, self.history, self.taken)
+
+    # -------------------------------------------------------------------------------------------- to and from a file
+
+    def state(self) -> dict[str, Any]:
+        """All that the next step needs, and nothing of the generator: its holder could take the noise off again."""
+        return {
+            "model": {name: parameter.detach() for name, parameter in self._named.items()},
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.taken,
+            "loss": self.used.to_json(),
+            "bounds": dict(self.bounds),
+            "average": self._average,
+            "history": {
+                "learning_rate": self.history.learning_rate,
+                "clip": self.history.clip,
+                "gradient_norm": self.history.gradient_norm,
+            },
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        with torch.no_grad():
+            for name, parameter in self._named.items():
+                parameter.copy_(state["model"][name])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.taken, self.bounds = int(state["step"]), dict(state["bounds"])
+        self._average = state["average"]
+        self.history = History(**state["history"])
+
+
+Watch = Callable[[Trainer], None]
+"""Called after each step, for the owner's eyes."""

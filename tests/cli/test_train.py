@@ -1,0 +1,168 @@
+"""`deniable train`: a table becomes a model and a certificate; bounds and sizes are declared, never read."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+from deniable.accounting import verify
+from deniable.cli.train import train
+from deniable.guarantee import Budget, Certificate
+from deniable.learn.sgd.tables import Feature, Table, load
+from deniable.ledger import Filter, Ledger
+from deniable.units import Unit
+
+APP = typer.Typer()
+APP.command()(train)
+WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+N = 2000
+
+
+def run(*arguments: object, code: int = 0) -> Any:
+    result = CliRunner().invoke(APP, [str(a) for a in arguments], env=WIDE, catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def visits(n: int = N, seed: int = 0) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    age, stay = rng.uniform(0, 100, n), rng.uniform(0, 60, n)
+    ward = np.where(age + stay > 80, "surgery", "maternity")
+    return pa.table({"age": age, "stay": stay, "ward": ward, "name": ["x"] * n})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    pyarrow.parquet.write_table(visits(), tmp_path / "visits.parquet")
+    return tmp_path / "visits.parquet"
+
+
+DECLARED = ("--target", "ward", "--classes", "surgery,maternity", "--feature", "age:0:100", "--feature", "stay:0:60")
+USUAL = (*DECLARED, "--n", N, "--epsilon", 2)
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_a_table_becomes_a_model_with_a_certificate(table: Path, tmp_path: Path, model: str) -> None:
+    pyarrow.parquet.write_table(visits(seed=1), tmp_path / "public.parquet")
+    out = tmp_path / "out"
+    said = run(table, *USUAL, "--model", model, "--out", out, "--public", tmp_path / "public.parquet", "--json").stdout
+    facts = json.loads(said)
+    assert facts["accuracy_on_public_rows"] > 0.85
+    assert 1.9 < facts["epsilon"] <= 2
+    certificate = Certificate.from_json((out / "certificate.json").read_text(encoding="utf-8"))
+    assert verify(certificate).upper <= 2
+    assert certificate.unit == Unit.row()
+    described, trained = load(out)
+    assert described.classes == ("surgery", "maternity")
+    assert described.accuracy(trained, tmp_path / "public.parquet") == facts["accuracy_on_public_rows"]
+
+
+def test_words_say_what_it_cost_and_where_it_is(table: Path, tmp_path: Path) -> None:
+    said = run(table, *USUAL, "--out", tmp_path / "out", "--epochs", 2).stdout
+    assert "at δ = 1e-05, one row, added or removed" in said
+    assert "40 steps on lots of 100 rows" in said
+    assert "certificate.json" in said
+
+
+def test_a_ledger_pays_and_refuses(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DENIABLE_LEDGER_KEY", str(tmp_path / "key"))
+    url = f"sqlite:///{tmp_path / 'privacy.db'}"
+    with Ledger.open(url) as ledger:
+        ledger.create("visits", Unit.row(), limit=Budget(3, 2e-5), filter=Filter.basic)
+    paid = ("--ledger", url, "--account", "visits", "--epochs", 1, "--out", tmp_path / "out")
+    run(table, *USUAL, *paid)
+    with Ledger.open(url) as ledger:
+        account = ledger.account("visits")
+        assert 1.9 < account.spent().epsilon <= 2
+        told = json.loads((tmp_path / "out" / "certificate.json").read_text(encoding="utf-8"))
+        assert told["head"] == str(ledger.head())
+    assert "over its limit" in run(table, *USUAL, *paid, code=2).stderr
+
+
+def test_a_schema_file_stands_for_options(table: Path, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.yaml"
+    schema.write_text("n: 2000\nclasses: [surgery, maternity]\nfeatures:\n  age: [0, 100]\n  stay: [0, 60]\n")
+    out = tmp_path / "out"
+    run(table, "--target", "ward", "--epsilon", 2, "--schema", schema, "--epochs", 1, "--out", out)
+    assert load(out)[0].features == (Feature("age", 0, 100), Feature("stay", 0, 60))
+    schema.write_text("features: [1, 2]")
+    said = run(table, "--target", "ward", "--epsilon", 2, "--schema", schema, code=2).stderr
+    assert "to hold n, classes and features" in said
+
+
+@pytest.mark.parametrize(
+    ("left_out", "sentence"),
+    [("--n", "Expected --n"), ("--classes", "Expected --classes"), ("--feature", "Expected --feature")],
+)
+def test_what_private_data_cannot_tell_must_be_said(table: Path, left_out: str, sentence: str) -> None:
+    pairs = [(USUAL[i], USUAL[i + 1]) for i in range(0, len(USUAL), 2)]
+    given = [word for pair in pairs if pair[0] != left_out for word in pair]
+    said = run(table, *given, code=2).stderr
+    assert sentence in said
+    assert "Nothing was charged" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (("--epsilon", 1e-6), "is too small for"),
+        (("--feature", "age"), "Expected a feature like age:0:100"),
+        (("--feature", "age:5:5"), "Expected the bounds 5 < 5"),
+        (("--feature", "weight:0:9"), "has no column 'weight'"),
+        (("--classes", "one"), "Expected at least 2 in classes"),
+        (("--account", "visits"), "Expected --ledger beside --account"),
+        (("--lot", 1e9), r"Expected rate=500000 in (0, 1]"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_in_a_sentence(
+    table: Path, tmp_path: Path, more: tuple[object, ...], sentence: str
+) -> None:
+    assert sentence in run(table, *USUAL, "--out", tmp_path / "out", *more, code=2).stderr
+    assert not (tmp_path / "out").exists()
+
+
+TABLE = Table((Feature("age", 0, 100), Feature("stay", 0, 60)), "ward", ("a", "3"))
+
+
+def test_rows_are_clamped_or_left_out_by_rule(tmp_path: Path) -> None:
+    rows = {
+        "age": [50, 0, 200, -5, None, "x", 10, 10],
+        "stay": ["30", "60", "inf", "-inf", "1", "1", "", "1"],
+        "ward": ["a", "3", "a", "a", "a", "a", "a", "b"],
+    }
+    text = pa.table({name: [None if v is None else str(v) for v in values] for name, values in rows.items()})
+    pyarrow.csv.write_csv(text, tmp_path / "t.csv")
+    x, y = TABLE.read(tmp_path / "t.csv")
+    assert torch.allclose(x[:4], torch.tensor([[0.0, 0], [-1, 1], [1, 1], [-1, -1]]))
+    assert torch.isnan(x[4:]).any(dim=1).all()
+    assert y.tolist()[:4] == [0, 1, 0, 0]
+    assert int(y.min()) >= 0
+
+
+def test_whole_numbers_are_classes_whatever_their_type(tmp_path: Path) -> None:
+    for kind in (pa.int64(), pa.float64(), pa.string()):
+        ward = pa.array([3, 3], pa.int64()).cast(kind)
+        pyarrow.parquet.write_table(pa.table({"age": [1, 2], "stay": [1, 2], "ward": ward}), tmp_path / "t.parquet")
+        assert TABLE.read(tmp_path / "t.parquet")[1].tolist() == [1, 1]
+
+
+def test_an_empty_table_is_data_too(tmp_path: Path) -> None:
+    empty = pa.table(
+        {"age": pa.array([], pa.float64()), "stay": pa.array([], pa.float64()), "ward": pa.array([], pa.string())}
+    )
+    pyarrow.parquet.write_table(empty, tmp_path / "t.parquet")
+    x, y = TABLE.read(tmp_path / "t.parquet")
+    assert x.shape == (0, 2)
+    assert math.isnan(TABLE.accuracy(TABLE.model(), tmp_path / "t.parquet"))
+    assert len(y) == 0

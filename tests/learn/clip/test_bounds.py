@@ -1,0 +1,239 @@
+"""No example adds more than its clip, whatever its numbers are."""
+
+from __future__ import annotations
+
+import gc
+import math
+import weakref
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from deniable.learn.clip import PerExample, rounding
+from deniable.learn.clip.passes import Task, closed
+from deniable.learn.clip.structure import per_row
+from deniable.learn.clip.terms import Lookup, Outer, Rows, combined, outer
+from tests.learn.clip import models
+
+SCALES = (1e-30, 1e-20, 1e-7, 1.0, 1e3, 1e9, 1e15, 1e17, 1e20, 1e30, 3e38)
+
+
+def contribution(clipper: PerExample, x: Tensor, y: Tensor, clip: float) -> float:
+    """The norm, in float64, of what one example added."""
+    sums = clipper(x, y, clip).sums
+    return math.sqrt(sum(float(total.double().square().sum()) for total in sums.values()))
+
+
+@pytest.mark.parametrize("clip", [1e-9, 0.1, 1.0, 1e6])
+@pytest.mark.parametrize(
+    ("model", "shape", "width"),
+    [
+        (nn.Linear(300, 7), (300,), 7),
+        (nn.Linear(40, 30), (3, 40), 30),
+        (nn.Sequential(nn.Conv1d(8, 16, 3), nn.Flatten()), (8, 20), 288),
+        (models.Reused(), (5,), 5),
+    ],
+    ids=["linear", "sequence", "convolution", "reused"],
+)
+def test_no_example_adds_more_than_the_clip(model: nn.Module, shape: tuple[int, ...], width: int, clip: float) -> None:
+    torch.manual_seed(0)
+    target = (1, width) if len(shape) == 1 or width == 288 else (1, shape[0], width)
+    clipper, added = PerExample(model, nn.MSELoss(reduction="sum")), 0.0
+    for scale in SCALES:
+        for other in SCALES:
+            x, y = torch.randn(1, *shape) * scale, torch.randn(target) * other
+            length = contribution(clipper, x, y, clip)
+            # What is added once to zeros is rounded by float32's u per entry; nothing else may exceed the clip.
+            assert length <= clip * (1 + 2.0**-23)
+            added = max(added, length)
+    assert added >= clip * (1 - 1e-3)
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32), spread=st.floats(0, 12), t=st.integers(1, 9), cancel=st.booleans())
+def test_norms_are_rounded_up(seed: int, spread: float, t: int, cancel: bool) -> None:
+    """Also where the positions of an example cancel, and for entries of very different sizes."""
+    random = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=random) * 10 ** (spread * torch.rand(shape, generator=random) - spread / 2)
+
+    rows, cols, ids = draw(4, t, 6), draw(4, t, 5), torch.randint(0, 6, (4, t), generator=random)
+    if cancel:
+        rows, cols, ids = torch.cat([rows, -rows], 1), torch.cat([cols, cols], 1), torch.cat([ids, ids], 1)
+        rows[:, 0] += 1e-6 * rows[:, 0].abs()
+    like = torch.empty(6, 5)
+    tied = combined([Outer(rows, cols), Lookup(ids, cols)], like)
+    for term in (Outer(rows, cols), Lookup(ids, cols), outer(rows, cols), Rows(rows.flatten(1)), tied):
+        upper = term.squares().sqrt()
+        for i, w in enumerate((1.0, 0.3, 1e-3, 1 / 3)):
+            weights = torch.zeros(4)
+            weights[i] = w
+            shape = (6, 5) if not isinstance(term, Rows) else (term.grads.shape[1], 1)
+            total = torch.zeros(shape, dtype=torch.float64)
+            exact = _doubled(term)
+            exact.add(total, weights.double()) if isinstance(term, Rows) else _weighted(term, total, weights)
+            assert float(total.norm()) <= float(upper[i]) * float(weights[i]) * (1 + 1e-15) + 1e-300
+
+
+def _doubled(term: Rows | Outer | Lookup | object) -> Rows:
+    return Rows(term.grads.double()) if isinstance(term, Rows) else Rows(torch.zeros(1, 1))
+
+
+def _weighted(term: object, total: Tensor, weights: Tensor) -> None:
+    """What `add` adds, with its factors rounded as it rounds them and the additions made in float64."""
+    if isinstance(term, Outer):
+        small = term.rows.shape[2] <= term.cols.shape[2]
+        rows = term.rows * weights[:, None, None] if small else term.rows
+        cols = term.cols if small else term.cols * weights[:, None, None]
+        Outer(rows.double(), cols.double()).add(total, torch.ones(len(rows), dtype=torch.float64))
+    elif isinstance(term, Lookup):
+        cols = term.cols * weights[:, None, None]
+        Lookup(term.ids, cols.double()).add(total, torch.ones(len(cols), dtype=torch.float64))
+    else:
+        for part in term.terms:  # type: ignore[attr-defined]
+            _weighted(part, total, weights)
+
+
+def test_squares_are_upper_bounds_and_close() -> None:
+    torch.manual_seed(0)
+    for d in (1, 7, 1024, 1025, 5000):
+        for scale in (1e-25, 1e-15, 1.0, 1e15):
+            x = torch.randn(3, d) * scale
+            true, upper = x.double().square().sum(1), rounding.row_squares(x)
+            assert bool((upper >= true).all())
+            assert bool((upper <= true * (1 + 2e-4) + d * 1.2e-38).all())
+    odd = rounding.row_squares(torch.tensor([[1.0, math.nan], [math.inf, 0], [1e30, 0], [2.0**60, 1]]))
+    assert rounding.bounded(odd).isinf().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_weights_are_rounded_down(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    norms = 10 ** (18 * torch.rand(10_000, dtype=torch.float64) - 3)
+    for clip in (1e-9, 1 / 3, 1.0, 7.7):
+        found = rounding.weights(norms, clip, dtype).double()
+        assert bool((found * norms <= clip).all())
+        assert bool((found[norms <= clip] == 1).all())
+        assert bool((found * norms >= torch.minimum(norms, torch.tensor(clip)) * (1 - 1e-6)).all())
+    assert float(rounding.weights(torch.tensor([math.inf], dtype=torch.float64), 1.0, dtype)) == 0
+
+
+BAD = (math.nan, math.inf, -math.inf, 3e38, 1e30)
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        (nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)), (5,)),
+        (nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)), (2, 4, 4)),
+        (models.Recurrent(nn.GRU, batch_first=True), (6, 5)),
+        (models.Attention(), (4, 6)),
+        (models.Odd(), (5,)),
+        (models.Branching(), (5,)),
+    ],
+    ids=["linear", "convolution", "recurrent", "attention", "vmap", "one by one"],
+)
+def test_a_row_that_is_not_finite_adds_exactly_zero_and_spoils_no_other(
+    model: nn.Module, shape: tuple[int, ...], bad: float
+) -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(8, *shape), torch.randint(0, 3, (8,))
+    x[3].view(-1)[1] = bad
+    clipper = PerExample(model, nn.CrossEntropyLoss())
+    got = clipper(x, y, 0.5)
+    others = torch.arange(8) != 3
+    right = clipper(x[others], y[others], 0.5)
+    assert got.norms["all"][others].isfinite().all()
+    same = (
+        2e-6 if got.norms["all"][3].isinf() else 0.5 * (1 + 1e-6)
+    )  # a saturated unit may hide the number: then it is clipped
+    difference = sum(float((got.sums[n] - right.sums[n]).double().square().sum()) for n in right.sums)
+    assert math.sqrt(difference) <= same
+    if math.isnan(bad):
+        assert got.norms["all"][3].isinf()
+
+
+def test_only_a_bad_row_gives_exact_zeros() -> None:
+    model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
+    got = PerExample(model, nn.CrossEntropyLoss())(torch.full((1, 5), math.nan), torch.zeros(1, dtype=torch.long), 1.0)
+    assert all(int(total.count_nonzero()) == 0 for total in got.sums.values())
+    assert got.norms["all"].tolist() == [math.inf]
+
+
+def test_rows_on_which_the_model_raises_add_nothing() -> None:
+    """A class or a word out of range must not be seen from outside."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(8, 3))
+    x, y = torch.randint(0, 5, (8, 2)), torch.randint(0, 3, (8,))
+    x[2, 0], y[5] = 17, 99
+    clipper = PerExample(model, nn.CrossEntropyLoss())
+    got = clipper(x, y, 0.5)
+    others = torch.tensor([0, 1, 3, 4, 6, 7])
+    right = clipper(x[others], y[others], 0.5)
+    assert got.norms["all"].isinf().nonzero().flatten().tolist() == [2, 5]
+    assert got.losses.isnan().nonzero().flatten().tolist() == [2, 5]
+    for name in right.sums:
+        torch.testing.assert_close(got.sums[name], right.sums[name], rtol=0, atol=1e-6)
+
+
+def test_a_loss_that_is_not_finite_adds_nothing_though_its_gradient_is() -> None:
+    def steep(output: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(output, target, reduction="none") + torch.where(target == 2, math.inf, 0.0)
+
+    torch.manual_seed(0)
+    clipper = PerExample(nn.Linear(5, 3), steep)
+    got = clipper(torch.randn(2, 5), torch.tensor([2, 2]), 1.0)
+    assert got.norms["all"].tolist() == [math.inf, math.inf]
+    assert all(int(total.count_nonzero()) == 0 for total in got.sums.values())
+
+
+def test_an_empty_lot_gives_zeros() -> None:
+    got = PerExample(nn.Linear(5, 3), nn.CrossEntropyLoss())(torch.zeros(0, 5), torch.zeros(0, dtype=torch.long), 1.0)
+    assert {name: total.shape for name, total in got.sums.items()} == {"weight": (3, 5), "bias": (3,)}
+    assert all(int(total.count_nonzero()) == 0 for total in got.sums.values())
+    assert len(got.norms["all"]) == len(got.losses) == 0
+
+
+def test_nothing_of_the_users_is_touched() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Dropout(0.5), nn.Flatten(), nn.Linear(18, 3))
+    x, y = torch.randn(4, 1, 5, 5), torch.randint(0, 3, (4,))
+    nn.functional.cross_entropy(model(x), y).backward()
+    before = [(p.detach().clone(), p.grad.clone(), p.stride()) for p in model.parameters() if p.grad is not None]
+    state, attributes = torch.get_rng_state(), [set(vars(m)) for m in model.modules()]
+    PerExample(model, nn.CrossEntropyLoss()).check(x, y)
+    assert torch.equal(torch.get_rng_state(), state)
+    PerExample(model, nn.CrossEntropyLoss())(x, y, 1.0)
+    for p, (value, grad, stride) in zip(model.parameters(), before, strict=True):
+        assert torch.equal(p, value)
+        assert p.grad is not None
+        assert torch.equal(p.grad, grad)
+        assert p.stride() == stride
+    assert [set(vars(m)) for m in model.modules()] == attributes
+    assert not any(m._forward_hooks for m in model.modules())
+
+
+def test_no_gradient_of_a_linear_layer_is_held() -> None:
+    model = nn.Sequential(nn.Linear(50, 60), nn.Tanh(), nn.Linear(60, 3))
+    task = Task(model, per_row(nn.CrossEntropyLoss()), dict(model.named_parameters()), 1)
+    terms, _ = closed(task, torch.randn(4, 50), torch.zeros(4, dtype=torch.long))
+    weights = [term for key, term in terms.items() if key.name.endswith("weight")]
+    assert all(isinstance(term, Outer) for term in weights)
+
+
+def test_a_pass_keeps_nothing_of_the_examples() -> None:
+    """A circle of graph and tape once kept every lot: training grew by megabytes a step."""
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    clipper = PerExample(model, nn.CrossEntropyLoss())
+    x, y = torch.randn(5, 6), torch.randint(0, 3, (5,))
+    clipper(x, y, 1.0)
+    gone = weakref.ref(x)
+    del x
+    gc.collect()
+    assert gone() is None

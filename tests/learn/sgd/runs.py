@@ -1,0 +1,62 @@
+"""Small runs that the tests share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deniable.guarantee import Budget
+from deniable.learn.sgd import DPSGD
+from deniable.learn.sgd.trainer import Trainer
+from deniable.ledger import Account, Filter, Ledger
+from deniable.randomness import SeededRandom
+from deniable.units import Unit
+
+FEATURES, CLASSES = 6, 3
+
+
+def problem(n: int = 300, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Three classes that a linear model tells apart."""
+    source = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, FEATURES, generator=source)
+    return x, (x @ torch.randn(FEATURES, CLASSES, generator=source)).argmax(dim=1)
+
+
+def linear(seed: int = 0, features: int = FEATURES, classes: int = CLASSES) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Linear(features, classes)
+
+
+def small(model: nn.Module | None = None, criterion: Any = None, **given: Any) -> DPSGD:
+    """A run with every parameter set; `given` replaces some, and None leaves one out."""
+    parameters = {"n": 300, "lot": 60, "steps": 5, "clip": 1.0, "learning_rate": 0.5, "noise_multiplier": 1.0} | given
+    named = {name: value for name, value in parameters.items() if value is not None}
+    return DPSGD(model or linear(), criterion or nn.CrossEntropyLoss(), **named)
+
+
+class Identity(nn.Module):
+    """A model whose gradient on an example is the example: for gradients of one's own."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.line = nn.Linear(dimension, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.line(x)
+        return out
+
+
+def output(out: Tensor, target: Tensor) -> Tensor:
+    """The criterion of `Identity`."""
+    return out[:, 0]
+
+
+def trainer(run: DPSGD, seed: int = 1) -> Trainer:
+    return Trainer.fresh(run, SeededRandom(seed))
+
+
+def account(ledger: Ledger, epsilon: float = 100, delta: float = 1e-4, rule: Any = Filter.basic) -> Account:
+    return ledger.create("images", Unit.row(), limit=Budget(epsilon, delta), filter=rule)

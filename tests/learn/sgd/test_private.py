@@ -1,0 +1,165 @@
+"""A loop of one's own: charged first, one step for each lot, settled at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from deniable.errors import BudgetExceeded, DataError, InvalidParameter, InvalidQuery, LedgerError
+from deniable.guarantee import Budget
+from deniable.learn.sgd import make_private
+from deniable.learn.sgd.steps import Ask, Training
+from deniable.learn.sgd.trainer import Trainer
+from deniable.ledger import Account, Filter, Kind, Ledger
+from deniable.mechanism import Interactive
+from deniable.randomness import SeededRandom
+from deniable.units import Unit
+from tests.learn.sgd.runs import linear, problem, small
+from tests.learn.sgd.test_rows import GOOD, Listed
+
+X, Y = problem(2000)
+
+
+@pytest.fixture
+def account() -> Iterator[Account]:
+    with Ledger.open("sqlite://") as ledger:
+        yield ledger.create("images", Unit.row(), limit=Budget(20, 1e-4), filter=Filter.renyi)
+
+
+def private(account: Account, data: Any = (X, Y), net: nn.Module | None = None, **given: Any) -> Any:
+    net = linear() if net is None else net
+    optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+    parameters = {"n": 2000, "lot": 200, "steps": 60, "clip": 1.0, "noise_multiplier": 1.5} | given
+    return make_private(net, optimizer, data, nn.CrossEntropyLoss(), account=account, **parameters)
+
+
+def test_three_lines_train_the_caller_s_own_model(account: Account) -> None:
+    net = linear()
+    training = private(account, net=net, noise_multiplier=None, epsilon=3, delta=1e-5)
+    sizes = []
+    for x, y in training.lots():
+        nn.functional.cross_entropy(net(x), y).backward()  # a loop that still does this is not disturbed
+        release = training.step()
+        assert torch.equal(net.weight.grad, release.value["weight"])
+        assert release.loss == training.run.loss
+        sizes.append(len(x))
+    training.close()
+    assert len(sizes) == 60
+    assert len(set(sizes)) > 10
+    assert float((net(X).argmax(dim=1) == Y).float().mean()) > 0.9
+    kinds = [entry.kind for entry in account.history()]
+    assert kinds == [Kind.CREATE, Kind.OPEN, Kind.SETTLE]
+
+
+def test_the_whole_run_is_charged_before_the_first_lot(account: Account) -> None:
+    expected = account.preview(small(n=2000, lot=200, steps=60, noise_multiplier=1.5).loss).after
+    run = private(account).run
+    assert account.spent() == expected
+    assert account.history()[-1].kind is Kind.OPEN
+    assert account.history()[-1].loss == run.loss
+
+
+def test_closing_settles_the_steps_not_taken(account: Account) -> None:
+    before = account.remaining().rho
+    with private(account) as training:
+        for _ in training.lots():
+            training.step()
+            if training.taken == 10:
+                break
+        whole = account.remaining().rho
+        run = training.run
+    after = account.remaining().rho
+    assert whole < after < before
+    assert account.history()[-1].loss == run.loss_of(10)
+    training.close()
+    assert len(account.history()) == 3
+
+
+def test_nothing_taken_gives_everything_back(account: Account) -> None:
+    before = account.remaining()
+    private(account).close()
+    assert account.remaining() == before
+
+
+def test_a_lot_is_used_once_and_none_is_left_out(account: Account) -> None:
+    training = private(account)
+    lots = training.lots()
+    with pytest.raises(InvalidQuery, match="each lot is used once"):
+        training.step()
+    next(lots)
+    training.step()
+    with pytest.raises(InvalidQuery, match="each lot is used once"):
+        training.step()
+    next(lots)
+    with pytest.raises(InvalidQuery, match="if some are left out, the others are no Poisson samples"):
+        next(lots)
+    assert training.taken == 1
+
+
+def test_no_step_beyond_the_last(account: Account) -> None:
+    training = private(account, steps=2)
+    for _ in training.lots():
+        training.step()
+    assert list(training.lots()) == []
+    with pytest.raises(InvalidQuery, match="All 2 steps of this run are taken"):
+        training.step()
+    training.close()
+    with pytest.raises(LedgerError, match="is closed"):
+        training.step()
+
+
+def test_a_run_that_does_not_fit_is_refused_with_nothing_run(account: Account) -> None:
+    net = linear()
+    before = [p.detach().clone() for p in net.parameters()]
+    with pytest.raises(BudgetExceeded):
+        private(account, net=net, noise_multiplier=0.3)
+    assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
+    assert len(account.history()) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "sentence"),
+    [
+        ({"data": (X, Y[:5])}, DataError, "one row for each example"),
+        ({"data": (X[:, :2], Y)}, InvalidParameter, "fails on generated rows"),
+        ({"n": None}, InvalidParameter, "Expected two of n, lot and rate"),
+        ({"net": nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3))}, InvalidParameter, "BatchNorm"),
+    ],
+)
+def test_what_is_wrong_raises_before_the_charge(
+    account: Account, given: dict[str, Any], error: type[Exception], sentence: str
+) -> None:
+    with pytest.raises(error, match=sentence):
+        private(account, **given)
+    assert len(account.history()) == 1
+
+
+def test_an_optimiser_of_another_model_is_refused(account: Account) -> None:
+    with pytest.raises(InvalidParameter, match="trainable parameters of this model and no others"):
+        make_private(
+            linear(), torch.optim.SGD(linear().parameters()), (X, Y), nn.CrossEntropyLoss(), account=account,
+            n=2000, lot=200, steps=2, noise_multiplier=2.0,
+        )  # fmt: skip
+
+
+def test_rows_of_a_data_set_and_empty_lots_come_too(account: Account) -> None:
+    training = private(
+        account, data=Listed([*GOOD, None, (X[0][:2], Y[0])]), n=100, lot=1, steps=30, noise_multiplier=2.0
+    )
+    sizes = [len(x) for x, _ in training.lots() if training.step()]
+    assert 0 in sizes
+
+
+def test_training_is_an_interactive() -> None:
+    training = Training(small(), Trainer.fresh)
+    assert isinstance(training, Interactive)
+    talk = training.open((X, Y), rng=SeededRandom(1))
+    with pytest.raises(InvalidQuery, match="Expected one of"):
+        talk.ask("everything")  # type: ignore[arg-type]
+    assert talk.ask(Ask.LOT) == 1
+    assert set(talk.ask(Ask.STEP)) == {"weight", "bias"}  # type: ignore[arg-type]
+    assert talk.used == small().loss_of(1)

@@ -1,0 +1,164 @@
+"""What only a row can show never raises and never moves another row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+from deniable.errors import DataError, InvalidParameter
+from deniable.learn.sgd.rows import DatasetRows, TensorRows, rows
+from deniable.randomness import SeededRandom
+from tests.learn.sgd.runs import FEATURES, linear, problem, small, trainer
+
+
+class Listed(Dataset[Any]):
+    """Rows as they come; a function in the list is called, and may fail."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> Any:
+        item = self.items[index]
+        return item() if callable(item) else item
+
+
+def broken() -> Any:
+    raise RuntimeError("This row cannot be read.")
+
+
+def all_of(data: Any, run: Any = None) -> Any:
+    found = rows(data)
+    return found.take(np.arange(len(found)), torch.float32)
+
+
+def sums(data: Any, **given: Any) -> Tensor:
+    """The sum of all rows' clipped gradients."""
+    return trainer(small(**given)).clipped(all_of(data)).total["all"]
+
+
+X, Y = problem(30)
+GOOD = [(X[i], Y[i]) for i in range(30)]
+BAD = [
+    (torch.full((FEATURES,), float("nan")), Y[0]),
+    (torch.full((FEATURES,), float("inf")), Y[0]),
+    (torch.full((FEATURES,), 3e38), Y[0]),
+    (X[0], torch.tensor(3)),
+    (X[0], torch.tensor(-1)),
+    (X[0], torch.tensor(10**12)),
+    (X[0], torch.tensor(0.5)),
+    (X[0][:2], Y[0]),
+    (X[0].reshape(1, -1).repeat(4, 1), Y[0]),
+    (X[0].to(torch.int64), Y[0]),
+    (X[0], X[0]),
+    X[0],
+    (X[0], Y[0], Y[0]),
+    None,
+    "text",
+    broken,
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
+@pytest.mark.parametrize("place", [0, 13, 30])
+def test_a_bad_row_contributes_exactly_nothing(bad: Any, place: int) -> None:
+    """In double precision: halves of a lot that failed together are added in another order."""
+    mixed = [*GOOD[:place], bad, *GOOD[place:]]
+    model = linear().double()
+    found = trainer(small(model)).clipped(rows(Listed(mixed)).take(np.arange(31), torch.float64)).total["all"]
+    expected = trainer(small(model)).clipped(rows((X, Y)).take(np.arange(30), torch.float64)).total["all"]
+    assert torch.allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_a_bad_row_in_tensors_contributes_exactly_nothing() -> None:
+    x, y = torch.cat([X, X[:4]]), torch.cat([Y, torch.tensor([3, -7, 0, 1])])
+    x[32, 2], x[33, 0] = float("nan"), float("-inf")
+    assert torch.allclose(sums((x, y)), sums((X, Y)), rtol=0, atol=1e-5)
+
+
+def test_a_lot_of_bad_rows_only_is_noise() -> None:
+    run = small(noise_multiplier=1.0)
+    release = run((torch.full((50, FEATURES), float("nan")), torch.zeros(50, dtype=torch.int64)), rng=SeededRandom(1))
+    assert release.steps == 5
+    assert all(torch.isfinite(p).all() for p in release.model.parameters())
+
+
+def test_a_whole_run_survives_any_row() -> None:
+    small(rate=1, lot=60, n=None)(Listed(GOOD + BAD), rng=SeededRandom(1))
+
+
+def test_nobody_at_all_is_data_too() -> None:
+    trained = small()((X[:0], Y[:0]), rng=SeededRandom(1))
+    assert trained.steps == 5
+    small()(Listed([]), rng=SeededRandom(1))
+
+
+def test_a_failing_augmentation_leaves_only_its_row_out() -> None:
+    def fails_on_large(x: Tensor) -> Tensor:
+        if float(x.max()) > 100:
+            raise RuntimeError("too large")
+        return x
+
+    x, y = torch.cat([X, 1000 * X[:1].abs()]), torch.cat([Y, Y[:1]])
+    assert torch.allclose(sums((x, y), augment=fails_on_large), sums((X, Y)), rtol=0, atol=1e-5)
+
+
+def test_an_unknown_word_is_left_out() -> None:
+    model = nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(8, 3))
+    words = torch.tensor([[0, 1], [2, 4], [3, 3], [5, 0], [-1, 2]])
+    target = torch.tensor([0, 1, 2, 0, 1])
+    found = trainer(small(model)).clipped(all_of((words, target))).total["all"]
+    expected = trainer(small(model)).clipped(all_of((words[:3], target[:3]))).total["all"]
+    assert torch.allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_containers_are_read_alike() -> None:
+    expected = sums((X, Y))
+    for data in (
+        (X.numpy(), Y.numpy()),
+        [X, Y],
+        TensorDataset(X, Y),
+        DataLoader(TensorDataset(X, Y), batch_size=7),
+        Listed(GOOD),
+        Listed([(x.numpy(), int(y)) for x, y in GOOD]),
+        (X.double(), Y.to(torch.int32)),
+    ):
+        assert torch.allclose(sums(data), expected, rtol=0, atol=1e-5)
+    assert isinstance(rows(TensorDataset(X, Y)), TensorRows)
+    assert isinstance(rows(Listed(GOOD)), DatasetRows)
+
+
+class Endless(IterableDataset[Any]):
+    def __iter__(self) -> Any:
+        return iter(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ((X, Y[:-1]), r"one row for each example, got shapes \(30, 6\) and \(29,\)"),
+        ((torch.tensor(1.0), Y), "one row for each example"),
+        (Endless(), "with positions and a length"),
+        (X, "got Tensor"),
+        (None, "got NoneType"),
+        (([{}], Y), "cannot be made one"),
+    ],
+)
+def test_a_wrong_container_is_the_owners_error(data: Any, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        small().check(data)
+
+
+def test_a_model_that_does_not_fit_the_rows_is_told_before_the_charge() -> None:
+    for data in ((X[:, :4], Y), Listed([(x[:4], y) for x, y in GOOD])):
+        with pytest.raises(InvalidParameter, match="fails on generated rows of the shapes"):
+            small().check(data)
+    small().check((X, Y))
+    small().check(Listed([]))
