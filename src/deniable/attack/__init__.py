@@ -13,6 +13,8 @@ the same made-up data and gives a `Learnt` for each:
     tables        people from published counts, medians and means
     attribute     a sensitive column from a model's confidence
     points        models that are training points: support vectors, medians
+    membership    who was in the training data (`shadow`: the stacked shadow models)
+    memorize      secrets that a text model remembers (`characters`: a small one to try it on)
 
 `asking` holds the ways to ask a curator: in memory, through an account, through SQL.
 """

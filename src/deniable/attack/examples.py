@@ -1,0 +1,67 @@
+"""Public example data as rows of small numbers with labels, for attacks on models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+
+from deniable.datasets.real import load
+from deniable.errors import InvalidParameter
+
+Rows: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int64]]
+
+NAMES = ("digits", "location30", "adult", "mnist")
+
+
+def rows(name: str, size: int | None = None, *, seed: int = 0) -> Rows:
+    """`size` rows of a data set, drawn at random: features of size about 1, labels from 0."""
+    readers: dict[str, Callable[[], Rows]] = {
+        "digits": _digits,
+        "location30": _location,
+        "adult": _adult,
+        "mnist": _mnist,
+    }
+    if name not in readers:
+        raise InvalidParameter(f"Expected data={name!r} to be one of {', '.join(NAMES)}.")
+    x, y = readers[name]()
+    if size is not None and not 100 <= size <= len(y):
+        raise InvalidParameter(f"Expected rows={size} between 100 and {len(y)}, the size of {name}.")
+    kept = np.random.default_rng(seed).permutation(len(y))[: size or len(y)]
+    return np.ascontiguousarray(x[kept], np.float32), y[kept].astype(np.int64)
+
+
+def _digits() -> Rows:
+    x, y = load_digits(return_X_y=True)
+    return (x / 16).astype(np.float32), y
+
+
+def _location() -> Rows:
+    found = load("location30")
+    return found.features.astype(np.float32), found.labels
+
+
+def _mnist() -> Rows:
+    found = load("mnist")
+    return (found.images.reshape(len(found.images), -1) / 255).astype(np.float32), found.labels
+
+
+def _adult() -> Rows:
+    """Numbers scaled to their largest value, words as one column each; income above 50,000 is the label."""
+    found = load("adult")
+    columns = [name for name in found.table.column_names if name != found.target]
+    x = np.hstack([_encoded(found.table[name]) for name in columns])
+    return x.astype(np.float32), np.array([">50K" in str(v) for v in found.table[found.target].to_pylist()], np.int64)
+
+
+def _encoded(column: pa.ChunkedArray) -> NDArray[np.float32]:
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        values = column.to_numpy().astype(np.float64)
+        return np.asarray(values / max(np.abs(values).max(), 1.0), np.float32)[:, None]
+    codes = pc.dictionary_encode(column).combine_chunks().indices.to_numpy()
+    return np.asarray(np.eye(int(codes.max()) + 1, dtype=np.float32)[codes])

@@ -1,0 +1,167 @@
+"""`deniable attack membership`: attacks on what a model remembers of the rows it was trained on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from deniable.attack.learnt import percent
+from deniable.cli import show
+from deniable.cli.door import door
+from deniable.cli.options import Json, Plot
+from deniable.errors import InvalidParameter, MissingExtra
+from deniable.plots import membership as picture
+from deniable.plots import memory
+
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the sampling, of training, and of the experiment's noise.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to `deniable attack`."""
+    app.command("membership")(membership)
+    app.command("memorize")(memorize)
+
+
+@door
+def membership(
+    data: Annotated[str, typer.Option("--data", help="One of digits, location30, adult, mnist.")] = "digits",
+    rows: Annotated[
+        int | None,
+        typer.Option("--rows", help="How many rows of it.", show_default="600 of digits, else all up to 5,000"),
+    ] = None,
+    models: Annotated[int, typer.Option("--models", help="Models trained at once; each row is in half of them.")] = 32,
+    targets: Annotated[int, typer.Option("--targets", help="Of these, how many are attacked in turn.")] = 4,
+    epochs: Annotated[int, typer.Option("--epochs", help="Of the unprotected models.")] = 80,
+    steps: Annotated[int, typer.Option("--steps", help="Of the private models.")] = 60,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", help="The guarantee of the private models, at δ = 1e-5.")
+    ] = 2.0,
+    seed: Seed = 0,
+    json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """Who was in the training data? Five attacks on models with and without protection.
+
+    [bold]deniable attack membership --data location30 --models 64 --plot roc.png[/]
+    """
+    _need_learn("Membership inference")
+    from deniable.attack import examples
+    from deniable.attack import membership as inference
+    from deniable.attack.shadow import Plain, Private
+
+    if not 1 <= targets < models:
+        raise InvalidParameter(f"Expected targets={targets} between 1 and {models - 1}, fewer than the models.")
+    x, y = examples.rows(data, rows or {"digits": 600, "location30": None}.get(data, 5000), seed=seed)
+    found = [
+        inference.measure(recipe, x, y, name=name, models=models, targets=targets, seed=seed, watch=_watch)
+        for recipe, name in (
+            (Plain(epochs=epochs), "plain"),
+            (Private(epsilon, steps=steps), f"private, ε = {epsilon:g}"),
+        )
+    ]
+    plain, private = found
+    if plot is not None:
+        plain_lines, private_lines = (
+            {k: (c.false_rates.tolist(), c.true_rates.tolist()) for k, c in one.curves.items()} for one in found
+        )
+        title = f"Members of {data} found in {targets} models"
+        picture.curves(plain_lines, private_lines, private.ceiling, title=title, path=plot)
+    if json:
+        show.as_json(
+            {"data": data, "rows": len(y), "models": models, "releases": [m.learnt().to_dict() for m in found]}
+        )
+        return
+    show.heading(f"{len(y):,} rows of {data}, {models} models, {targets} of them attacked")
+    table = [
+        (one.name, name, f"{c.area:.3f}", percent(c.at(0.01)), percent(c.at(0.001)), f"{c.advantage:.3f}")
+        for one in found
+        for name, c in one.curves.items()
+    ]
+    show.table(("model", "attack", "AUC", "TPR at FPR 1 %", "at .1 %", "advantage"), table, right=(2, 3, 4, 5))
+    show.say("", plain.learnt().reading, private.learnt().reading)
+
+
+@door
+def memorize(
+    data: Annotated[
+        str, typer.Option("--data", help="tiny-shakespeare, or made-up for sentences that need no download.")
+    ] = "made-up",
+    lines: Annotated[int, typer.Option("--lines", help="Lines of the text to train on.")] = 2000,
+    copies: Annotated[
+        str, typer.Option("--copies", help="How often each secret number stands in the text.")
+    ] = "0,1,4,16",
+    digits: Annotated[int, typer.Option("--digits", help="Digits of a secret number, at most 6.")] = 6,
+    epochs: Annotated[int, typer.Option("--epochs", help="Of training, with and without protection.")] = 8,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Of the protected model, for a line of text.")] = 2.0,
+    seed: Seed = 0,
+    json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """Secret numbers put into a text: does the model that learnt it know them? (Carlini et al. 2019)
+
+    [bold]deniable attack memorize --data tiny-shakespeare --lines 3000 --copies 0,1,4,16[/]
+    """
+    _need_learn("Memorisation")
+    from deniable.attack import characters, sentences
+
+    if not 1 <= digits <= 6:
+        raise InvalidParameter(f"Expected digits={digits} between 1 and 6, so that every filling can be ranked.")
+    found = characters.compare(
+        sentences.lines(data, lines, seed=seed),
+        copies=_counts(copies),
+        digits=digits,
+        epochs=epochs,
+        epsilon=epsilon,
+        seed=seed,
+        watch=_watch,
+    )
+    told = {name: characters.learnt(name, exposed) for name, exposed in found.items()}
+    if plot is not None:
+        bars = {name: [one.exposure for one in exposed] for name, exposed in found.items()}
+        memory.exposures(
+            _counts(copies), bars, most=digits * math.log2(10), title="Secrets in a character model", path=plot
+        )
+    if json:
+        show.as_json({"data": data, "lines": lines, "releases": [one.to_dict() for one in told.values()]})
+        return
+    show.heading(f"{lines:,} lines of {data}, secret numbers of {digits} digits among them")
+    rows = [
+        (
+            name,
+            str(one.canary.copies),
+            f"{one.rank:,}",
+            f"{one.exposure:.1f}",
+            f"{one.sampled:.1f}",
+            f"{one.extrapolated:.1f}",
+            "yes" if one.extracted else "",
+        )
+        for name, exposed in found.items()
+        for one in exposed
+    ]
+    head = ("model", "copies", "rank", "exposure", "sampled", "fitted", "told")
+    show.table(head, rows, right=(1, 2, 3, 4, 5))
+    show.say("", *(one.reading for one in told.values()))
+    show.say(
+        "A number the model never saw has an exposure of b bits or more with probability 2^-b: that is the chance level."
+    )
+
+
+def _counts(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidParameter(f"Expected copies={text!r} to be numbers with commas, like 0,1,4,16.") from None
+
+
+def _watch(steps: Iterable[int], words: str) -> Iterable[int]:
+    return show.progress(list(steps), words)
+
+
+def _need_learn(what: str) -> None:
+    missing = [name for name in ("torch", "sklearn") if find_spec(name) is None]
+    if missing:
+        raise MissingExtra(f"{what} needs {' and '.join(missing)}: pip install 'deniable[learn]'.")
