@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
-import pyarrow as pa
-
+from deniable.errors import InvalidParameter
 from deniable.sql.dialects import Dialect
+from deniable.sql.engines.engine import ONE, WEIGHT, Engine, Statement
+from deniable.sql.engines.sources import PostgresTable, SparkFrame, SparkTable, recognised
+from deniable.sql.schema import Schema
+
+__all__ = ["ONE", "WEIGHT", "Engine", "Statement", "open_engine"]
 
 
-@dataclass(frozen=True)
-class Statement:
-    """`WITH name AS (text), … select`. Declared tables are named in quotes, with their declared columns in canonical types."""
+def open_engine(
+    sources: Any, schema: Schema, *, memory: str | None = None, seconds: float | None = None, threads: int | None = None
+) -> Engine:
+    """Open every declared table where it lies, check that it has its columns, and lock the connection down.
 
-    ctes: tuple[tuple[str, str], ...]
-    select: str
+    `sources` is {table: source}, or one source that holds all tables (see `sources`). `seconds` limits each statement,
+    `memory` ("4GB") and `threads` embedded DuckDB. What is wrong with the data is told to the owner here, as a DataError.
+    """
+    found = recognised(sources, tuple(table.name for table in schema.tables))
+    if seconds is not None and not seconds > 0:
+        raise InvalidParameter(f"Expected seconds={seconds!r} to be above 0.")
+    kinds = {_home(source) for source in found.values()}
+    if len(kinds) != 1:
+        raise InvalidParameter(
+            f"Expected all tables of a data set in one engine, got {' and '.join(sorted(kinds)) or 'no table'}. "
+            "Nothing was opened."
+        )
+    # Each engine's package is loaded only where it is used: pyspark and ADBC are extras.
+    match kinds.pop():
+        case Dialect.POSTGRES:
+            from deniable.sql.engines.postgres import PostgresEngine
+
+            return PostgresEngine(found, schema, seconds=seconds)
+        case Dialect.SPARK:
+            from deniable.sql.engines.spark import SparkEngine
+
+            return SparkEngine(found, schema, seconds=seconds)
+        case _:
+            from deniable.sql.engines.duckdb import DuckDBEngine
+
+            return DuckDBEngine(found, schema, memory=memory, seconds=seconds, threads=threads)
 
 
-class Engine(Protocol):
-    """One open, locked-down connection to private data."""
-
-    @property
-    def dialect(self) -> Dialect: ...
-
-    def run(self, statement: Statement) -> pa.Table: ...
-
-    def close(self) -> None: ...
+def _home(source: object) -> Dialect:
+    if isinstance(source, PostgresTable):
+        return Dialect.POSTGRES
+    return Dialect.SPARK if isinstance(source, SparkTable | SparkFrame) else Dialect.DUCKDB

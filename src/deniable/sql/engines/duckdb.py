@@ -1,0 +1,193 @@
+"""Embedded DuckDB over files and frames, with every door but the declared tables closed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deniable.errors import DataError, InvalidParameter
+from deniable.sql.canonical import quoted
+from deniable.sql.dialects import Dialect
+from deniable.sql.engines.engine import ONE, WEIGHT, Statement
+from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
+from deniable.sql.engines.views import guarded, limited, text, view, within
+from deniable.sql.schema import Schema, TableInfo
+from deniable.units import Kind, Unit
+
+VERSIONS = ((1, 3), (3,))
+MEMORY = re.compile(r"[0-9]+([.][0-9]+)? ?[KMGT]i?B")
+CLOSED = {
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+}
+
+
+class DuckDBEngine:
+    """A connection to declared tables only: no file, extension, setting or other database can be reached through it.
+
+    Parquet is read in place, as much as a statement needs. CSV is read once, here, so that a malformed line is told to the
+    owner now and no query can meet it.
+    """
+
+    dialect = Dialect.DUCKDB
+
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        schema: Schema,
+        *,
+        memory: str | None = None,
+        seconds: float | None = None,
+        threads: int | None = None,
+    ) -> None:
+        within(tuple(int(part) for part in duckdb.__version__.split(".")[:2]), *VERSIONS, "DuckDB")
+        self.prepared: dict[str, int] = {}
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._folder = tempfile.mkdtemp(prefix="deniable")
+        settings = CLOSED | _settings(memory, threads) | {"temp_directory": self._folder}
+        self._connection = duckdb.connect(":memory:", config={**settings})
+        try:
+            self._open(sources, schema)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, sources: Mapping[str, Source], schema: Schema) -> None:
+        self._connection.execute("SET TimeZone = 'UTC'")
+        for index, table in enumerate(schema.tables):
+            self._show(index, table, sources[table.name])
+        files = [file for source in sources.values() if isinstance(source, Parquet) for file in source.files]
+        self._connection.execute(f"SET allowed_paths = [{', '.join(map(_literal, files))}]")
+        self._connection.execute("SET enable_external_access = false")
+        self._connection.execute("SET lock_configuration = true")
+
+    def _show(self, index: int, table: TableInfo, source: Source) -> None:
+        """Create the declared table as a view over its source."""
+        try:
+            names = tuple(column.name for column in table.columns)
+            stored = origin(self._connection, f"_source_{index}", source, names)
+            body = view(table, columns(self._connection, stored), stored, Dialect.DUCKDB)
+            name = quoted(table.name, Dialect.DUCKDB)
+            if isinstance(source, CSV):
+                self._connection.execute(f"CREATE TABLE _table_{index} AS {body}")
+                body = f"SELECT * FROM _table_{index}"
+            self._connection.execute(f"CREATE VIEW {name} AS {body}")
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise DataError(f'The table "{table.name}" cannot be read: {error}') from error
+
+    def run(self, statement: Statement) -> pa.Table:
+        with guarded(), self._lock, limited(self._seconds, self._connection.interrupt):
+            return self._select(text(statement, Dialect.DUCKDB))
+
+    def _select(self, sql: str) -> pa.Table:
+        (only,) = self._connection.extract_statements(sql)
+        if only.type != duckdb.StatementType.SELECT:
+            raise DataError("Expected a SELECT.")
+        # A relation, not a cursor: a cursor would hold the rows twice on their way to Arrow.
+        return self._connection.sql(sql).to_arrow_table()
+
+    def prepare(self, schema: Schema, unit: Unit) -> None:
+        """Store every table that holds the unit once, in canonical types and with what each row counts, for the queries to come.
+
+        `_weight` is min(ONE, ⌊ONE·m/n⌋) for a unit of n rows of which m count: a function of that unit's own rows, so that the
+        weights of one unit sum to at most m·ONE, and no filter can make that more.
+        """
+        if unit.kind is not Kind.COLUMN or unit.max_rows is None or unit.column_name is None:
+            raise InvalidParameter(
+                "Expected Unit.column(…, max_rows=…): weights are stored for a known number of rows of a unit. "
+                "Nothing was prepared."
+            )
+        for index, table in enumerate(schema.tables):
+            if not table.public and table.unit is not None and not table.path:
+                self._store(index, table, table.unit, unit.max_rows)
+
+    def _store(self, index: int, table: TableInfo, unit: str, rows: int) -> None:
+        name, who = quoted(table.name, Dialect.DUCKDB), quoted(unit, Dialect.DUCKDB)
+        weight = f"CAST(least({ONE}, ({ONE} * CAST({rows} AS HUGEINT)) // count(*)) AS BIGINT) AS {WEIGHT}"
+        # Named anew: a table that was prepared before for another number of rows is read as it was.
+        stored = f"_prepared_{index}_{rows}"
+        columns = ", ".join(f"t.{quoted(column.name, Dialect.DUCKDB)}" for column in table.columns)
+        with guarded(), self._lock:
+            self._connection.execute(
+                f"CREATE OR REPLACE TABLE {stored} AS "
+                f"WITH person AS (SELECT {who}, {weight} FROM {name} WHERE {who} IS NOT NULL GROUP BY {who}) "
+                f"SELECT {columns}, person.{WEIGHT} FROM {name} AS t JOIN person ON t.{who} = person.{who}"
+            )
+            self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {stored}")
+        self.prepared[table.name] = rows
+
+    def close(self) -> None:
+        self._connection.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def columns(connection: Any, origin: str) -> dict[str, str]:
+    """The stored columns and DuckDB's names of their types, from metadata."""
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {origin}").fetchall()
+    return {row[0]: row[1] for row in rows}
+
+
+def origin(connection: Any, name: str, source: Source, declared: tuple[str, ...]) -> str:
+    """SQL that stands for the rows as they are stored, reached under `name` where they need a name."""
+    match source:
+        case Parquet():
+            return parquet(source)
+        case CSV():
+            return csv(source, declared)
+        case DuckDBTable():
+            connection.execute(f"ATTACH {_literal(str(source.path))} AS {name} (READ_ONLY)")
+            return ".".join(quoted(part, Dialect.DUCKDB) for part in (name, source.schema, source.table))
+        case Frame():
+            connection.register(name, source.table)
+            return name
+        case _:
+            raise InvalidParameter("Expected a file or a frame for embedded DuckDB.")
+
+
+def parquet(source: Parquet) -> str:
+    """Files with one layout, told by their footers: a file that differs would fail in the middle of a query."""
+    first, *others = [pq.read_schema(file) for file in source.files]
+    for file, other in zip(source.files[1:], others, strict=True):
+        if not other.equals(first, check_metadata=False):
+            raise DataError(
+                f"The columns of {file} differ from those of {source.files[0]}. Nothing was opened; write one layout."
+            )
+    files = ", ".join(map(_literal, source.files))
+    hive = "true, hive_types_autocast = false" if source.hive else "false"
+    return f"read_parquet([{files}], hive_partitioning = {hive})"
+
+
+def csv(source: CSV, declared: tuple[str, ...]) -> str:
+    """All columns as text; a line of another length or a broken quote is an error here and now."""
+    names = source.names() or declared
+    layout = ", ".join(f"{_literal(name)}: 'VARCHAR'" for name in names)
+    files = ", ".join(map(_literal, source.files))
+    return (
+        f"read_csv([{files}], auto_detect = false, columns = {{{layout}}}, header = {str(source.header).lower()}, "
+        f"delim = {_literal(source.delimiter)}, quote = {_literal(source.quote)}, escape = {_literal(source.quote)}, "
+        "nullstr = '', strict_mode = true)"
+    )
+
+
+def _literal(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _settings(memory: str | None, threads: int | None) -> dict[str, str]:
+    if memory is not None and not MEMORY.fullmatch(memory):
+        raise InvalidParameter(f'Expected memory={memory!r} like "4GB" or "500MB".')
+    if threads is not None and (isinstance(threads, bool) or threads < 1):
+        raise InvalidParameter(f"Expected threads={threads!r} to be a whole number of at least 1.")
+    given = {"memory_limit": memory, "threads": None if threads is None else str(threads)}
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,131 @@
+"""A PostgreSQL server through ADBC: statements run there, in transactions that can only read, and small tables come back."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from deniable.errors import DataError, InvalidParameter, MissingExtra
+from deniable.sql.canonical import quoted
+from deniable.sql.dialects import Dialect
+from deniable.sql.engines.engine import Statement
+from deniable.sql.engines.sources import PostgresTable, Source
+from deniable.sql.engines.views import guarded, text, view, within
+from deniable.sql.schema import Schema, TableInfo
+from deniable.units import Unit
+
+VERSIONS = ((12,), (19,))
+READ_ONLY = (
+    "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    "SET LOCAL search_path = pg_catalog",
+    "SET LOCAL TimeZone = 'UTC'",
+    "SET LOCAL DateStyle = 'ISO, YMD'",
+    "SET LOCAL standard_conforming_strings = on",
+)
+"""The first words of every transaction. A function or operator that somebody put beside the data is never found by its name."""
+VERSION = "SELECT CAST(current_setting('server_version_num') AS integer) / 10000 AS major"
+COLUMNS = """
+    SELECT CAST(a.attname AS text) AS name,
+           CASE WHEN t.typtype = 'e' THEN 'text' ELSE format_type(a.atttypid, a.atttypmod) END AS type
+    FROM pg_attribute AS a
+    JOIN pg_class AS c ON c.oid = a.attrelid
+    JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    JOIN pg_type AS t ON t.oid = a.atttypid
+    WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
+
+
+class PostgresEngine:
+    """One connection; each statement in a read-only transaction of its own, cancelled by the server after `seconds`.
+
+    The declared tables stand in front of the statement as queries that PostgreSQL folds into it, so nothing is created there.
+    Give it a role that may only SELECT from these tables.
+    """
+
+    dialect = Dialect.POSTGRES
+
+    def __init__(self, sources: Mapping[str, Source], schema: Schema, *, seconds: float | None = None) -> None:
+        tables = {name: source for name, source in sources.items() if isinstance(source, PostgresTable)}
+        addresses = {source.url for source in tables.values()}
+        if len(tables) < len(sources) or len(addresses) != 1:
+            raise InvalidParameter("Expected all tables of a data set on one PostgreSQL server, by one address.")
+        self.prepared: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._timeout = 0 if seconds is None else max(1, round(seconds * 1000))
+        self._connection = connect(addresses.pop())
+        try:
+            within((ask(self._connection, VERSION).column("major")[0].as_py(),), *VERSIONS, "PostgreSQL")
+            self._tables = tuple((table.name, self._view(table, tables[table.name])) for table in schema.tables)
+            self._look(schema)
+        except BaseException:
+            self.close()
+            raise
+
+    def _view(self, table: TableInfo, source: PostgresTable) -> str:
+        stored = _columns(self._connection, source)
+        if not stored:
+            raise DataError(
+                f'There is no table "{source.schema}"."{source.table}" on the server, or its role may not see it. '
+                "Nothing was opened."
+            )
+        origin = ".".join(quoted(part, Dialect.POSTGRES) for part in (source.schema, source.table))
+        return view(table, stored, origin, Dialect.POSTGRES)
+
+    def _look(self, schema: Schema) -> None:
+        """Ask each table for no row, so that a missing right is told to the owner at the opening."""
+        looks = [f"EXISTS (SELECT * FROM {quoted(table.name, Dialect.POSTGRES)} LIMIT 0)" for table in schema.tables]
+        try:
+            self.run(Statement((), f"SELECT {', '.join(looks)}"))
+        except DataError as error:
+            raise DataError("The role of this address may not SELECT from every declared table.") from error.__cause__
+
+    def run(self, statement: Statement) -> pa.Table:
+        with guarded(), self._lock:
+            sql = text(statement, Dialect.POSTGRES, self._tables, "NOT MATERIALIZED ")
+            return ask(self._connection, sql, timeout=self._timeout)
+
+    def prepare(self, schema: Schema, unit: Unit) -> None:
+        raise InvalidParameter(
+            "Expected files or frames: PostgreSQL is only read, so weights cannot be stored on the server. Nothing was prepared."
+        )
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def connect(url: str) -> Any:
+    """An ADBC connection. What the driver says may hold the address and its password, so it is not passed on."""
+    try:
+        driver = importlib.import_module("adbc_driver_postgresql.dbapi")
+    except ImportError:
+        raise MissingExtra("PostgreSQL needs ADBC: pip install 'deniable[postgres]'.") from None
+    try:
+        return driver.connect(url)
+    except driver.Error:
+        raise DataError("The PostgreSQL server cannot be reached at the address given. Nothing was opened.") from None
+
+
+def ask(connection: Any, sql: str, values: tuple[str, ...] = (), timeout: int = 0) -> pa.Table:
+    """The answer of one SELECT, in a transaction that can only read. The protocol takes one command at a time: `sql` is one."""
+    try:
+        with connection.cursor() as cursor:
+            for setting in (*READ_ONLY, f"SET LOCAL statement_timeout = {timeout}"):
+                cursor.execute(setting)
+            cursor.execute(sql, values or None)
+            return cursor.fetch_arrow_table()
+    finally:
+        connection.rollback()
+
+
+def _columns(connection: Any, source: PostgresTable) -> dict[str, str]:
+    found = ask(connection, COLUMNS, (source.schema, source.table))
+    return dict(zip(found.column("name").to_pylist(), found.column("type").to_pylist(), strict=True))
+
+
+def stored_columns(source: PostgresTable) -> dict[str, str]:
+    """The columns of a table on a server, and PostgreSQL's names of their types, from its catalogue."""
+    with connect(source.url) as connection:
+        return _columns(connection, source)

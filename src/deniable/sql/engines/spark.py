@@ -1,0 +1,142 @@
+"""Spark: the statement is planned and run by the owner's session, in ANSI mode and UTC, and a small table comes back."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from deniable.errors import DataError, InvalidParameter
+from deniable.sql.canonical import quoted
+from deniable.sql.dialects import Dialect
+from deniable.sql.engines.engine import Statement
+from deniable.sql.engines.sources import Source, SparkFrame, SparkTable
+from deniable.sql.engines.views import guarded, limited, text, view, within
+from deniable.sql.schema import Schema, TableInfo
+from deniable.units import Unit
+
+VERSIONS = ((4,), (5,))
+SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+}
+"""What the meaning of a statement depends on. Set for its time and put back, since the session is the owner's."""
+
+
+class SparkEngine:
+    """One Spark session. Each statement is a job group of its own, cancelled after `seconds`.
+
+    The declared tables stand in front of the statement as queries that Spark folds into it. Of a DataFrame the session keeps a
+    temporary view with a random name until `close`.
+    """
+
+    dialect = Dialect.SPARK
+
+    def __init__(self, sources: Mapping[str, Source], schema: Schema, *, seconds: float | None = None) -> None:
+        self.prepared: dict[str, int] = {}
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._session = _session(sources)
+        self._made: list[str] = []
+        within(tuple(int(part) for part in self._session.version.split(".")[:2]), *VERSIONS, "Spark")
+        try:
+            self._tables = tuple((table.name, self._view(table, sources[table.name])) for table in schema.tables)
+        except BaseException:
+            self.close()
+            raise
+
+    def _view(self, table: TableInfo, source: Source) -> str:
+        frame, origin = self._frame(source)
+        return view(table, stored(frame, table.name), origin, Dialect.SPARK)
+
+    def _frame(self, source: Source) -> tuple[Any, str]:
+        """The stored table as a DataFrame, and SQL that stands for it."""
+        if isinstance(source, SparkTable):
+            return found(source), ".".join(quoted(part, Dialect.SPARK) for part in source.name.split("."))
+        assert isinstance(source, SparkFrame)
+        name = f"_deniable_{uuid.uuid4().hex}"
+        source.frame.createOrReplaceTempView(name)
+        self._made.append(name)
+        return source.frame, quoted(name, Dialect.SPARK)
+
+    def run(self, statement: Statement) -> pa.Table:
+        sql = text(statement, Dialect.SPARK, self._tables)
+        context, group = self._session.sparkContext, f"deniable-{uuid.uuid4().hex}"
+        watch = limited(self._seconds, lambda: context.cancelJobGroup(group))
+        with guarded(), self._lock, _settings(self._session), _job_group(context, group), watch:
+            return self._session.sql(sql).toArrow()
+
+    def prepare(self, schema: Schema, unit: Unit) -> None:
+        raise InvalidParameter(
+            "Expected files or frames in this process: weights are stored in embedded DuckDB only. Nothing was prepared."
+        )
+
+    def close(self) -> None:
+        for name in self._made:
+            self._session.catalog.dropTempView(name)
+        self._made.clear()
+
+
+def found(source: SparkTable) -> Any:
+    try:
+        return source.session.table(source.name)
+    except Exception as error:
+        raise DataError(
+            f'The Spark session has no table "{source.name}", or cannot read it. Nothing was opened.'
+        ) from error
+
+
+def stored(frame: Any, name: str) -> dict[str, str]:
+    """The columns and Spark's names of their types; two that differ in upper and lower case only are one to Spark."""
+    columns = dict(frame.dtypes)
+    if len({column.casefold() for column in columns}) < len(frame.dtypes):
+        raise DataError(f'The table "{name}" has two columns of one name. Nothing was opened; rename one.')
+    return columns
+
+
+def _session(sources: Mapping[str, Source]) -> Any:
+    sessions = {
+        id(session): session
+        for source in sources.values()
+        for session in [
+            source.frame.sparkSession if isinstance(source, SparkFrame) else getattr(source, "session", None)
+        ]
+    }
+    (session,) = sessions.values() if len(sessions) == 1 else (None,)
+    if not hasattr(session, "_jsparkSession"):
+        raise InvalidParameter(
+            "Expected all tables in one session of Spark itself: Spark Connect gives no way to limit a statement's time. "
+            "Nothing was opened."
+        )
+    return session
+
+
+@contextmanager
+def _settings(session: Any) -> Iterator[None]:
+    before = {name: session.conf.get(name) for name in SETTINGS}
+    try:
+        for name, value in SETTINGS.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            session.conf.set(name, value)
+
+
+@contextmanager
+def _job_group(context: Any, group: str) -> Iterator[None]:
+    context.setJobGroup(group, "a statement of Deniable", interruptOnCancel=True)
+    try:
+        yield
+    finally:
+        for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+            context.setLocalProperty(name, None)

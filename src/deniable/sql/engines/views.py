@@ -1,0 +1,88 @@
+"""What the engines share: a declared table as a SELECT over the stored one, the text of a statement, and the one failure."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from deniable.errors import DataError, InvalidParameter
+from deniable.sql.canonical import MAX_SCALE, Physical, canonical, physical, quoted
+from deniable.sql.dialects import Dialect
+from deniable.sql.engines.engine import Statement
+from deniable.sql.schema import ColumnInfo, TableInfo
+
+FAILED = "The engine did not finish this statement. Nothing was released; the reason is kept for the owner."
+
+
+def view(table: TableInfo, stored: Mapping[str, str], origin: str, dialect: Dialect) -> str:
+    """SELECT the declared columns, in canonical types, from `origin`, whose columns are stored as `stored` says."""
+    columns = [f"{_read(table, column, stored, dialect)} AS {quoted(column.name, dialect)}" for column in table.columns]
+    return f"SELECT {', '.join(columns)} FROM {origin}"
+
+
+def _read(table: TableInfo, column: ColumnInfo, stored: Mapping[str, str], dialect: Dialect) -> str:
+    name = _named(table, column.name, stored)
+    if not 0 <= column.type.scale <= MAX_SCALE or column.type.length < 1:
+        raise InvalidParameter(
+            f'Expected the column "{column.name}" with a scale in [0, {MAX_SCALE}] and a length of at least 1.'
+        )
+    kind = physical(stored[name], dialect)
+    read = canonical(quoted(name, dialect), kind, column.type, dialect)
+    if read is None:
+        what = stored[name] if kind is Physical.OTHER else kind.value
+        raise DataError(
+            f'The column "{column.name}" of "{table.name}" is stored as {what}, which cannot be read as '
+            f"{column.type.kind.value}. Nothing was opened; declare another type, or leave the column out."
+        )
+    return read
+
+
+def _named(table: TableInfo, name: str, stored: Mapping[str, str]) -> str:
+    """The stored column that is meant: of that name, or else the only one that differs in upper and lower case."""
+    alike = [other for other in stored if other.casefold() == name.casefold()]
+    if name in stored:
+        return name
+    if len(alike) != 1:
+        raise DataError(
+            f'The table "{table.name}" has no column "{name}" where it is stored. Nothing was opened; correct the schema.'
+        )
+    return alike[0]
+
+
+def text(statement: Statement, dialect: Dialect, before: tuple[tuple[str, str], ...] = (), hint: str = "") -> str:
+    """The whole statement, the tables `before` put in front of it; `hint` is said of those, not of the statement's own."""
+    given = [f"{quoted(name, dialect)} AS {hint}({body})" for name, body in before]
+    own = [f"{quoted(name, dialect)} AS ({body})" for name, body in statement.ctes]
+    return f"WITH {', '.join([*given, *own])} {statement.select}" if given or own else statement.select
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Whatever an engine says becomes one sentence; what it said stays behind it for the owner."""
+    try:
+        yield
+    except Exception as error:
+        raise DataError(FAILED) from error
+
+
+@contextmanager
+def limited(seconds: float | None, stop: Callable[[], object]) -> Iterator[None]:
+    """Call `stop` from another thread if the block takes longer than `seconds`."""
+    if seconds is None:
+        yield
+        return
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def within(version: tuple[int, ...], low: tuple[int, ...], end: tuple[int, ...], what: str) -> None:
+    """Refuse an engine that we were not tried on."""
+    if not low <= version < end:
+        say = [".".join(map(str, v)) for v in (version, low, end)]
+        raise DataError(f"Expected {what} from {say[1]} and below {say[2]}, found {say[0]}. Nothing was opened.")

@@ -1,0 +1,168 @@
+"""The allow-list: every operator, function and aggregate that a query may use, and what to say about the others.
+
+Each scalar function is total on every engine (NULL where it is not defined), deterministic, and its cost is bounded by the length
+of its input. What is not listed here is refused by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deniable.sql.tree import Statistic
+
+
+@dataclass(frozen=True)
+class Function:
+    """`op` is its name in the tree; `form` how an analyst writes it; `meaning` what it gives, NULL and edges included."""
+
+    op: str
+    form: str
+    meaning: str
+
+
+SCALARS: tuple[Function, ...] = (
+    Function("add", "a + b", "sum; NULL where 64 bits or a float's range do not hold it; DATE + whole days"),
+    Function("subtract", "a - b", "difference; NULL as for +; DATE - DATE is a number of days"),
+    Function("multiply", "a * b", "product; the decimal places of decimals add up; NULL as for +"),
+    Function("divide", "a / b", "quotient as a float; NULL where b = 0"),
+    Function("int_divide", "a // b", "quotient rounded towards zero; NULL where b = 0; not for floats"),
+    Function("modulo", "a % b, mod(a, b)", "remainder with the sign of a; NULL where b = 0; not for floats"),
+    Function("negate", "-a", "the number with the other sign"),
+    Function("abs", "abs(a), @a", "the size of a number"),
+    Function("sign", "sign(a)", "-1, 0 or 1"),
+    Function("round", "round(a [, digits])", "rounded, halves away from zero; digits is a literal from 0 to 15"),
+    Function("floor", "floor(a)", "the whole number below"),
+    Function("ceil", "ceil(a), ceiling(a)", "the whole number above"),
+    Function("sqrt", "sqrt(a)", "square root; NULL where a < 0"),
+    Function("ln", "ln(a)", "natural logarithm; NULL where a <= 0"),
+    Function("log10", "log10(a), log(a)", "decimal logarithm; NULL where a <= 0"),
+    Function("exp", "exp(a)", "e to the power a; NULL above 709; below -700 as at -700"),
+    Function("power", "power(a, b), pow(a, b), a ** b", "a to the power b; NULL where it is not a finite real number"),
+    Function("greatest", "greatest(a, b, …)", "the largest; NULL if any is NULL (DuckDB would leave NULLs out)"),
+    Function("least", "least(a, b, …)", "the smallest; NULL if any is NULL (DuckDB would leave NULLs out)"),
+    Function("least", "clamp(a, low, high)", "least(greatest(a, low), high)"),
+    Function("coalesce", "coalesce(a, b, …), ifnull(a, b)", "the first that is not NULL"),
+    Function("nullif", "nullif(a, b)", "NULL where a = b, else a"),
+    Function("case", "CASE … END, if(c, a, b)", "the value of the first condition that holds"),
+    Function("eq", "a = b", "equal"),
+    Function("ne", "a <> b", "not equal"),
+    Function("lt", "a < b", "less; texts by their bytes"),
+    Function("le", "a <= b, a BETWEEN b AND c", "less or equal"),
+    Function("gt", "a > b", "greater"),
+    Function("ge", "a >= b", "greater or equal"),
+    Function("and", "a AND b", "both"),
+    Function("or", "a OR b", "one of them"),
+    Function("not", "NOT a", "not"),
+    Function("is_null", "a IS NULL, a IS TRUE, a IS FALSE", "never NULL itself"),
+    Function("in", "a IN (1, 2, …)", "one of the literals"),
+    Function(
+        "like", "a LIKE 'p%', a ILIKE 'p%'", "a literal pattern with at most 3 runs of %; ILIKE folds ASCII letters"
+    ),
+    Function("lower", "lower(a)", "ASCII letters made small"),
+    Function("upper", "upper(a)", "ASCII letters made large"),
+    Function("length", "length(a), len(a)", "number of characters (code points)"),
+    Function("substring", "substring(a, from [, count]), left(a, n)", "literal positions from 1"),
+    Function("right", "right(a, n)", "the last n characters; n a literal"),
+    Function("trim", "trim(a), ltrim(a), rtrim(a)", "spaces removed at the ends"),
+    Function("concat", "a || b, concat(a, b, …)", "joined and cut to 1,024 characters; concat takes NULL as ''"),
+    Function("replace", "replace(a, 'x', 'y')", "literals replaced, then cut to 1,024 characters"),
+    Function("starts_with", "starts_with(a, b)", "whether a begins with b"),
+    Function("ends_with", "ends_with(a, b)", "whether a ends with b"),
+    Function("contains", "contains(a, b)", "whether b is in a"),
+    Function(
+        "date_trunc", "date_trunc('month', a)", "start of the year, quarter, month, week, day, hour, minute, second"
+    ),
+    Function(
+        "date_part",
+        "extract(year FROM a), date_part('year', a), year(a)",
+        "year, quarter, month, week (ISO), day, dow (Sunday 0), isodow (Monday 1), doy, hour, minute, second",
+    ),
+    Function("date_diff", "date_diff('day', a, b)", "boundaries of year, quarter, month, week or day between a and b"),
+    Function("cast", "CAST(a AS type), a::type, TRY_CAST(a AS type)", "NULL where the value is not one of the type"),
+    Function("bucket", "bucket(a, [0, 10, 20])", "the lower edge of [0, 10) or [10, 20]; NULL outside"),
+)
+
+OPS: frozenset[str] = frozenset(f.op for f in SCALARS) | {"add_days"}
+
+# What may be computed from released numbers: `sql.post` evaluates these, and nothing else.
+# fmt: off
+POST: frozenset[str] = frozenset({
+    "add", "subtract", "multiply", "divide", "int_divide", "modulo", "negate", "abs", "sign", "round",
+    "floor", "ceil", "sqrt", "ln", "log10", "exp", "power", "greatest", "least", "coalesce", "nullif", "case",
+    "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null", "in", "cast",
+})
+# fmt: on
+
+AGGREGATES: dict[str, str] = {
+    Statistic.COUNT: "COUNT(*), COUNT(x), COUNT_IF(c)",
+    Statistic.COUNT_DISTINCT: "COUNT(DISTINCT x)",
+    Statistic.COUNT_UNITS: "COUNT(DISTINCT unit)",
+    Statistic.SUM: "SUM(x)",
+    Statistic.AVG: "AVG(x), MEAN(x)",
+    Statistic.VARIANCE: "VARIANCE(x), VAR_SAMP(x)",
+    Statistic.VARIANCE_POP: "VAR_POP(x)",
+    Statistic.STDDEV: "STDDEV(x), STDDEV_SAMP(x)",
+    Statistic.STDDEV_POP: "STDDEV_POP(x)",
+    Statistic.MIN: "MIN(x)",
+    Statistic.MAX: "MAX(x)",
+    Statistic.QUANTILE: "MEDIAN(x), QUANTILE_CONT(x, 0.9), QUANTILE_DISC(x, 0.9), PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)",
+}
+
+_TIME = "Answers depend on the query and the data alone; write the date as a literal, such as DATE '2026-01-31'."
+_CHANCE = "Answers depend on the query and the data alone; leave chance to the noise."
+_PATTERN = "Use LIKE or ILIKE with a literal pattern, starts_with, ends_with or contains."
+_LIST = "Use plain columns; for groups of numbers use bucket(x, [0, 10, 20])."
+_FILE = "Ask the owner to declare the table in the schema, and use its name."
+_SIZE = "Its result is not bounded by the length of its input; use concat, replace, left or right."
+_BITS = "Use arithmetic: //, % and *."
+_WINDOW = "Use GROUP BY, or a subquery that groups by the unit."
+_HASH = "Use the column itself."
+_ONE = "It would release one person's value; use MIN, MAX, MEDIAN or QUANTILE_CONT."
+_JSON = "Ask the owner to declare its fields as columns."
+_CAST = "Use CAST(x AS DATE) with texts such as '2026-01-31': what cannot be read is NULL."
+_MIX = "Release COUNT, SUM and AVG of the products, and combine those."
+
+# Refused by name: what to do instead. A name that is neither here nor allowed gets `UNKNOWN`.
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(
+        ("now", "current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "today"), _TIME
+    ),
+    **dict.fromkeys(
+        ("random", "rand", "uuid", "gen_random_uuid", "setseed", "nextval", "hash", "md5", "sha256"), _CHANCE
+    ),
+    **dict.fromkeys(
+        ("regexp_matches", "regexp_full_match", "regexp_extract", "regexp_replace", "regexp_like", "regexp_i_like"),
+        _PATTERN,
+    ),
+    **dict.fromkeys(("similar to", "glob", "regexp_split", "string_split", "split", "instr", "strpos"), _PATTERN),
+    **dict.fromkeys(
+        ("unnest", "range", "generate_series", "list", "list_sum", "list_transform", "array", "struct", "map"), _LIST
+    ),
+    **dict.fromkeys(("lambda", "comprehension", "bracket", "array_agg", "struct_pack", "list_value"), _LIST),
+    **dict.fromkeys(
+        ("read_csv", "read_csv_auto", "read_parquet", "read_text", "read_blob", "read_json", "glob", "parquet_scan"),
+        _FILE,
+    ),
+    **dict.fromkeys(
+        ("repeat", "lpad", "rpad", "printf", "format", "chr", "string_agg", "group_concat", "space"), _SIZE
+    ),
+    **dict.fromkeys(("<<", ">>", "&", "|", "~", "xor"), _BITS),
+    **dict.fromkeys(("factorial", "gamma", "lgamma"), "Use power or exp."),
+    **dict.fromkeys(("row_number", "rank", "dense_rank", "lag", "lead", "first_value", "last_value", "ntile"), _WINDOW),
+    **dict.fromkeys(("any_value", "first", "last", "arg_max", "arg_min", "max_by", "min_by", "mode"), _ONE),
+    **dict.fromkeys(("json_extract", "jsonextract", "json_extract_string", "json", "parse_json", "to_json"), _JSON),
+    **dict.fromkeys(("strptime", "try_strptime", "strftime", "make_date", "to_timestamp"), _CAST),
+    **dict.fromkeys(("corr", "covar_pop", "covar_samp", "regr_slope", "skewness", "kurtosis", "product"), _MIX),
+    **dict.fromkeys(("approx_count_distinct", "approx_distinct"), "Use COUNT(DISTINCT x)."),
+    **dict.fromkeys(("approx_quantile", "reservoir_quantile", "quantile"), "Use QUANTILE_CONT(x, 0.9)."),
+    "histogram": "Write SELECT bucket(x, [0, 10, 20]), COUNT(*) … GROUP BY 1.",
+    "error": "An error would tell of the data; every expression must have a value.",
+    "bool_and": "Use COUNT(*) FILTER (WHERE …) and compare.",
+    "bool_or": "Use COUNT(*) FILTER (WHERE …) and compare.",
+    "interval": "Add whole days to a DATE (d + 7), or use date_diff.",
+    "date_add": "Add whole days to a DATE: d + 7.",
+    "date_sub": "Use date_diff, or subtract whole days from a DATE: d - 7.",
+    "collate": "Texts compare by their bytes; use lower(x) to fold case.",
+    "grouping": "A total has NULL in the columns that it sums over.",
+}
+UNKNOWN = "See the list of functions in the reference for SQL."

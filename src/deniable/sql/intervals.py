@@ -1,0 +1,263 @@
+"""Where the values of an expression lie: exact interval arithmetic over Fractions; None is "no bound on this side".
+
+Two questions are asked of it. With the bounds that the owner declared for columns it gives the bounds that an aggregate clamps to
+(a value outside is clamped, so nothing rests on the data keeping to them). With `physical`, the ranges that the types
+themselves enforce, it proves that an operation cannot overflow, and `sql.render` then leaves the guard out.
+
+Assumes:   every expression is NULL or a number of its interval; NULLs are not counted.
+Reference: Moore, Kearfott, Cloud 2009, Introduction to Interval Analysis, ch. 2.
+
+>>> x = Column("x", Type(Kind.INTEGER))
+>>> str(interval(Call("multiply", (x, Literal(-2, Type(Kind.INTEGER))), x.type), lambda column: Interval.of(0, 10)))
+'[-20, 0]'
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from deniable.sql.tree import AggregateRef, Call, Column, Expr, KeyRef, Kind, Literal, Type
+from deniable.sql.types import HIGHEST, LOWEST
+
+Number = int | float | Decimal | Fraction
+LARGEST_FLOAT = Fraction(2**1024 - 2**970)
+DAYS = 3_652_058  # from 0001-01-01 to 9999-12-31
+
+
+@dataclass(frozen=True)
+class Interval:
+    lower: Fraction | None = None
+    upper: Fraction | None = None
+
+    @classmethod
+    def of(cls, lower: Number | None, upper: Number | None) -> Interval:
+        return cls(None if lower is None else Fraction(lower), None if upper is None else Fraction(upper))
+
+    @property
+    def bounds(self) -> tuple[Fraction, Fraction] | None:
+        return None if self.lower is None or self.upper is None else (self.lower, self.upper)
+
+    def within(self, lower: Number, upper: Number) -> bool:
+        return self.bounds is not None and self.bounds[0] >= lower and self.bounds[1] <= upper
+
+    def without_zero(self) -> bool:
+        return (self.lower is not None and self.lower > 0) or (self.upper is not None and self.upper < 0)
+
+    def __str__(self) -> str:
+        return f"[{'−∞' if self.lower is None else self.lower}, {'∞' if self.upper is None else self.upper}]"
+
+
+EVERYTHING = Interval()
+Bounds = Callable[[Column], Interval]
+
+
+def physical(of: Type) -> Interval:
+    """What the type alone enforces, as `canonical` values: 64-bit integers, scaled integers, finite doubles."""
+    match of.kind:
+        case Kind.INTEGER | Kind.DECIMAL:
+            unit = Fraction(1, 10**of.scale)
+            return Interval(LOWEST * unit, HIGHEST * unit)
+        case Kind.FLOAT:
+            return Interval(-LARGEST_FLOAT, LARGEST_FLOAT)
+        case _:
+            return EVERYTHING
+
+
+def interval(expr: Expr, bounds: Bounds) -> Interval:
+    match expr:
+        case Literal(value=value):
+            number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+            return Interval.of(value, value) if number else EVERYTHING  # type: ignore[arg-type]
+        case Column():
+            return bounds(expr)
+        case KeyRef() | AggregateRef():
+            return EVERYTHING
+        case Call(op="case", args=args):
+            return _hull([interval(arg, bounds) for arg in _values(args)])
+        case Call(op="bucket", args=args):
+            return _hull([interval(arg, bounds) for arg in args[1:-1]])
+        case Call(op="date_part", args=(Literal(value=part), _)):
+            return Interval.of(*PARTS[str(part)])
+        case Call(op=op, args=args) if op in _RULES:
+            return _RULES[op]([interval(arg, bounds) for arg in args], expr)
+    return EVERYTHING
+
+
+PARTS: dict[str, tuple[int, int]] = {
+    "year": (1, 9999),
+    "quarter": (1, 4),
+    "month": (1, 12),
+    "week": (1, 53),
+    "day": (1, 31),
+    "dow": (0, 6),
+    "isodow": (1, 7),
+    "doy": (1, 366),
+    "hour": (0, 23),
+    "minute": (0, 59),
+    "second": (0, 59),
+}
+
+
+def _values(args: tuple[Expr, ...]) -> list[Expr]:
+    """Of a CASE (c1, v1, c2, v2, …, else): what it may be, NULLs left out."""
+    return [arg for arg in (*args[1:-1:2], args[-1]) if not (isinstance(arg, Literal) and arg.value is None)]
+
+
+def _hull(parts: Sequence[Interval]) -> Interval:
+    if not parts:
+        return EVERYTHING
+    lowers, uppers = [p.lower for p in parts], [p.upper for p in parts]
+    return Interval(_all(min, lowers), _all(max, uppers))
+
+
+def _all(pick: Callable[[list[Fraction]], Fraction], ends: Sequence[Fraction | None]) -> Fraction | None:
+    known = [end for end in ends if end is not None]
+    return pick(known) if len(known) == len(ends) else None
+
+
+def _any(pick: Callable[[list[Fraction]], Fraction], ends: Sequence[Fraction | None]) -> Fraction | None:
+    known = [end for end in ends if end is not None]
+    return pick(known) if known else None
+
+
+def _plus(a: Fraction | None, b: Fraction | None) -> Fraction | None:
+    return None if a is None or b is None else a + b
+
+
+def _minus(x: Interval) -> Interval:
+    return Interval(None if x.upper is None else -x.upper, None if x.lower is None else -x.lower)
+
+
+def _add(args: list[Interval], call: Call) -> Interval:
+    return Interval(_plus(args[0].lower, args[1].lower), _plus(args[0].upper, args[1].upper))
+
+
+def _subtract(args: list[Interval], call: Call) -> Interval:
+    return _add([args[0], _minus(args[1])], call)
+
+
+def _multiply(args: list[Interval], call: Call) -> Interval:
+    a, b = args
+    if a.bounds is None or b.bounds is None:
+        positive = all(x.lower is not None and x.lower >= 0 for x in args)
+        return Interval(Fraction(0), None) if positive else EVERYTHING
+    ends = [x * y for x in a.bounds for y in b.bounds]
+    return Interval(min(ends), max(ends))
+
+
+def _divide(args: list[Interval], call: Call) -> Interval:
+    a, b = args
+    if a.bounds is None or b.bounds is None or not b.without_zero():
+        return EVERYTHING
+    ends = [x / y for x in a.bounds for y in b.bounds]
+    return Interval(min(ends), max(ends))
+
+
+def _int_divide(args: list[Interval], call: Call) -> Interval:
+    """Rounded towards zero, so never further from it than the quotient; a divisor is at least one unit of its scale in size."""
+    if args[1].without_zero():
+        return _outward(_divide(args, call), Fraction(1))
+    size = _abs(args[:1], call).upper
+    return _symmetric(None if size is None else size * 10 ** call.args[1].type.scale)
+
+
+def _modulo(args: list[Interval], call: Call) -> Interval:
+    size = _abs(args[1:], call).upper
+    low, high = args[0].lower, args[0].upper
+    both = _symmetric(size)
+    lower = Fraction(0) if low is not None and low >= 0 else both.lower
+    return Interval(lower, Fraction(0) if high is not None and high <= 0 else both.upper)
+
+
+def _symmetric(size: Fraction | None) -> Interval:
+    return EVERYTHING if size is None else Interval(-size, size)
+
+
+def _abs(args: list[Interval], call: Call) -> Interval:
+    low, high = args[0].lower, args[0].upper
+    if low is not None and low >= 0:
+        return args[0]
+    if high is not None and high <= 0:
+        return _minus(args[0])
+    return Interval(Fraction(0), None if low is None or high is None else max(-low, high))
+
+
+def _outward(x: Interval, by: Fraction) -> Interval:
+    return Interval(None if x.lower is None else x.lower - by, None if x.upper is None else x.upper + by)
+
+
+def _round(args: list[Interval], call: Call) -> Interval:
+    digits = call.args[1]
+    places = int(digits.value) if isinstance(digits, Literal) and isinstance(digits.value, int) else 0
+    return _cells(args[0], Fraction(1, 10**places))
+
+
+def _cells(x: Interval, cell: Fraction) -> Interval:
+    """The multiples of `cell` that numbers of `x` may be rounded to, whichever way halves go."""
+    lower = None if x.lower is None else math.ceil(x.lower / cell - Fraction(1, 2)) * cell
+    return Interval(lower, None if x.upper is None else math.floor(x.upper / cell + Fraction(1, 2)) * cell)
+
+
+def _floor(args: list[Interval], call: Call) -> Interval:
+    low, high = args[0].lower, args[0].upper
+    return Interval.of(None if low is None else math.floor(low), None if high is None else math.floor(high))
+
+
+def _ceil(args: list[Interval], call: Call) -> Interval:
+    low, high = args[0].lower, args[0].upper
+    return Interval.of(None if low is None else math.ceil(low), None if high is None else math.ceil(high))
+
+
+def _sqrt(args: list[Interval], call: Call) -> Interval:
+    high = args[0].upper
+    return Interval(Fraction(0), None if high is None else Fraction(math.isqrt(max(0, math.ceil(high))) + 1))
+
+
+def _greatest(args: list[Interval], call: Call) -> Interval:
+    return Interval(_any(max, [x.lower for x in args]), _all(max, [x.upper for x in args]))
+
+
+def _least(args: list[Interval], call: Call) -> Interval:
+    return Interval(_all(min, [x.lower for x in args]), _any(min, [x.upper for x in args]))
+
+
+def _cast(args: list[Interval], call: Call) -> Interval:
+    source, to = call.args[0].type, call.type
+    if source.kind is Kind.BOOLEAN:
+        return Interval.of(0, 1)
+    if source.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT) and to.kind in (Kind.INTEGER, Kind.DECIMAL):
+        return _cells(args[0], Fraction(1, 10**to.scale))
+    return args[0] if to.kind is Kind.FLOAT and source.kind is not Kind.TEXT else EVERYTHING
+
+
+def _length(args: list[Interval], call: Call) -> Interval:
+    return Interval.of(0, call.args[0].type.length)
+
+
+_RULES: dict[str, Callable[[list[Interval], Call], Interval]] = {
+    "add": _add,
+    "subtract": _subtract,
+    "multiply": _multiply,
+    "divide": _divide,
+    "int_divide": _int_divide,
+    "modulo": _modulo,
+    "negate": lambda args, call: _minus(args[0]),
+    "abs": _abs,
+    "sign": lambda args, call: Interval.of(-1, 1),
+    "round": _round,
+    "floor": _floor,
+    "ceil": _ceil,
+    "sqrt": _sqrt,
+    "exp": lambda args, call: Interval(Fraction(0), None),
+    "greatest": _greatest,
+    "least": _least,
+    "coalesce": lambda args, call: _hull(args),
+    "nullif": lambda args, call: args[0],
+    "cast": _cast,
+    "length": _length,
+    "date_diff": lambda args, call: Interval.of(-DAYS, DAYS),
+}

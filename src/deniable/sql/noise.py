@@ -1,0 +1,126 @@
+"""Exact integer noise of a measured statistic: how much, what it costs, how far it reaches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import lru_cache
+
+from deniable.accounting import calibrate
+from deniable.errors import InvalidQuery
+from deniable.guarantee import Budget
+from deniable.loss import DiscreteGaussianNoise, DiscreteLaplaceNoise, Loss, Number, Zcdp, exact
+from deniable.mechanism import Random
+from deniable.mechanisms import checks, tails
+from deniable.mechanisms.grid import root_up
+
+LARGEST_BITS = 58
+"""Noise scales stay below 2^58 grid units: the samplers are exact to 2^60."""
+
+
+class Family(StrEnum):
+    """Which noise. "auto" takes the one with the smaller ± at the query's confidence."""
+
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How far one unit moves a vector of integers: in L1, and the square of how far in L2 (a whole number, so exact)."""
+
+    l1: int
+    l2_squared: int
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Integer noise on a vector of integers, one coordinate per group.
+
+    Guarantee: (l1/scale)-DP for Laplace noise, (l2²/2·scale²)-zCDP for Gaussian noise (Canonne, Kamath, Steinke 2020).
+    Assumes:   one unit moves the vector by at most `sensitivity`.
+    Error:     the exact tail of one coordinate, see `mechanisms.tails`.
+    """
+
+    family: Family
+    scale: Number
+    sensitivity: Sensitivity
+
+    @property
+    def loss(self) -> Loss:
+        if self.family is Family.LAPLACE:
+            return DiscreteLaplaceNoise(self.scale, self.sensitivity.l1)
+        return DiscreteGaussianNoise(self.scale, root_up(Fraction(self.sensitivity.l2_squared)))
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The pure ε of Laplace noise."""
+        return self.sensitivity.l1 / exact(self.scale)
+
+    @property
+    def rho(self) -> Fraction:
+        """The ρ of Gaussian noise."""
+        return self.sensitivity.l2_squared / (2 * exact(self.scale) ** 2)
+
+    def within(self, beta: float) -> int:
+        """The least t with P(|noise| > t) ≤ beta, in grid units."""
+        return _reach(self.family, exact(self.scale), beta)
+
+    def draw(self, count: int, rng: Random) -> list[int]:
+        draw = rng.discrete_laplace if self.family is Family.LAPLACE else rng.discrete_gaussian
+        return [int(x) for x in draw(self.scale, count)] if count else []
+
+
+@lru_cache(maxsize=1024)
+def _reach(family: Family, scale: Fraction, beta: float) -> int:
+    tail = _TAILS[family]
+    return tails.quantile(lambda n: tail(scale, n), beta * (1 - 1e-12), float(scale))
+
+
+_TAILS = {Family.LAPLACE: tails.laplace_tail, Family.GAUSSIAN: tails.gaussian_tail}
+
+
+def laplace(sensitivity: Sensitivity, epsilon: Fraction) -> Noise:
+    """The least Laplace noise that is `epsilon`-DP; beyond 2^20 grid units a whole scale, rounded up."""
+    scale = Fraction(sensitivity.l1) / epsilon
+    return Noise(
+        Family.LAPLACE, _stated(checks.plain(scale if scale < 2**20 else Fraction(math.ceil(scale)))), sensitivity
+    )
+
+
+def gaussian(sensitivity: Sensitivity, rho: Fraction) -> Noise:
+    """The least Gaussian noise that is `rho`-zCDP, σ = √(l2²/2ρ), rounded up."""
+    square = Fraction(sensitivity.l2_squared) / (2 * rho)
+    return Noise(
+        Family.GAUSSIAN, _stated(math.isqrt(math.ceil(square)) + 1 if square > 2**40 else root_up(square)), sensitivity
+    )
+
+
+def _stated(scale: Number) -> Number:
+    if scale > 2**LARGEST_BITS:
+        raise InvalidQuery(
+            "The noise that this query needs has more than 58 binary digits. Nothing was run and nothing was charged. "
+            "Ask with a larger epsilon, or bound the unit to fewer rows with max_rows=."
+        )
+    return scale
+
+
+def concentrated(epsilon: Fraction, delta: Number) -> Fraction:
+    """The largest ρ such that ρ-zCDP is (ε, δ)-DP, as the ledger will charge it: δ a float step below, ε a step above."""
+    top = math.nextafter(math.nextafter(float(epsilon), 0.0), 0.0)
+    budget = Budget(top, math.nextafter(float(delta), 0.0))
+    start = _classical(float(epsilon), float(delta))
+    return exact(calibrate(Zcdp, budget, increasing=True, start=start))
+
+
+def optimistic(epsilon: Fraction, delta: Number) -> float:
+    """More than `concentrated` gives, without solving: enough to see that Laplace noise is better."""
+    return 4 * _classical(float(epsilon), float(delta)) * (1 + 100 * float(delta / epsilon)) if delta else 0.0
+
+
+def _classical(epsilon: float, delta: float) -> float:
+    """ρ with ρ + 2√(ρ·ln 1/δ) = ε (Bun, Steinke 2016)."""
+    log = math.log(1 / delta)
+    return (epsilon / (math.sqrt(log + epsilon) + math.sqrt(log))) ** 2

@@ -1,0 +1,40 @@
+"""One text for all ways to write the same query: the key under which a release is stored and found again.
+
+The tree has forgotten white space, comments, case, table aliases and brackets already; here the order of AND, OR and IN goes too.
+Names of the answer's columns stay, since the stored answer has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from enum import Enum
+
+from deniable.sql.tree import Call, Query
+
+_UNORDERED = {"and", "or", "add", "multiply", "eq", "ne"}
+
+
+def normal(query: Query) -> str:
+    """
+    >>> from deniable.sql.tree import Scan
+    >>> normal(Query(Scan("t", ()), (), (), (), ((),)))
+    "Query(Scan('t',(),None,()),(),(),(),((),),None,(),None,0)"
+    """
+    return _text(query)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, Call):
+        args = [_text(arg) for arg in value.args]
+        if value.op in _UNORDERED:
+            args.sort()
+        elif value.op == "in":
+            args[1:] = sorted(set(args[1:]))
+        return f"{value.op}[{','.join(args)}]:{_text(value.type)}"
+    if is_dataclass(value):
+        return f"{type(value).__name__}({','.join(_text(getattr(value, f.name)) for f in fields(value))})"
+    if isinstance(value, tuple):
+        return f"({','.join(map(_text, value))}{',' if len(value) == 1 else ''})"
+    return repr(value)

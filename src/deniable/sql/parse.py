@@ -1,0 +1,315 @@
+"""From text to a syntax tree of known nodes only: one statement, of bounded length and depth.
+
+Everything is decided by the text. What is not on the list of nodes and of their parts is refused by name, so that a later version
+of the parser cannot let a new construct through.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import sqlglot
+from sqlglot import expressions as exp
+from sqlglot.errors import ParseError, TokenError
+
+from deniable.errors import InvalidQuery
+from deniable.sql import functions
+
+MAX_BYTES = 64 * 1024
+MAX_TOKENS = 8_000
+MAX_NESTING = 40
+MAX_DEPTH = 120
+
+_OPEN, _CLOSE = {"(", "[", "{"}, {")", "]", "}"}
+_PREFIX = {"NOT", "-", "+", "~", "@"}
+_QUIET = "No data was read and nothing was charged."
+
+
+def refuse(what: str, way_out: str = "") -> NoReturn:
+    """One shape for all refusals: what is not answered, the way out, and that nothing happened."""
+    raise InvalidQuery(" ".join(part for part in (what, way_out, _QUIET) if part))
+
+
+def shown(name: str) -> str:
+    """A name in quotes; letters that look like others are named by their code.
+
+    >>> print(shown("d\u0430ys"))
+    "dаys" (with U+0430)
+    """
+    odd = sorted({f"U+{ord(c):04X}" for c in name if not (c.isascii() and c.isprintable())})
+    cut = name if len(name) <= 60 else name[:60] + "…"
+    return f'"{cut}"' + (f" (with {', '.join(odd[:3])})" if odd else "")
+
+
+def parse(text: str) -> exp.Query:
+    """The syntax tree of one SELECT (or UNION ALL of them), every node and part of it known.
+
+    >>> parse("SELECT COUNT(*) FROM visits; DROP TABLE visits")
+    Traceback (most recent call last):
+    deniable.errors.InvalidQuery: Expected one statement, got more than one. Ask them one by one. No data was read ...
+    """
+    _check_text(text)
+    tree = _read(text)
+    _check_depth(tree)
+    for node in tree.walk():
+        _check_node(node)
+    if not isinstance(tree, (exp.Select, exp.Union, exp.Subquery)):
+        refuse(f"{_name(tree)} is not answered.", "Write a SELECT.")
+    return tree
+
+
+def _check_text(text: str) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        refuse("Expected a text in Unicode, got half a surrogate pair.")
+    if size > MAX_BYTES:
+        refuse(f"Expected a query of at most {MAX_BYTES:,} bytes, got {size:,}.", "Make it shorter.")
+    if "\0" in text:
+        refuse("Expected a query without the character U+0000.")
+    try:
+        tokens = [token.text.upper() for token in sqlglot.tokenize(text, read="duckdb")]
+    except TokenError:
+        refuse("The query could not be read: a quote or comment is not closed, or a character means nothing.")
+    _check_tokens(tokens)
+
+
+def _check_tokens(tokens: list[str]) -> None:
+    while tokens and tokens[-1] == ";":
+        tokens.pop()
+    if not tokens:
+        refuse("Expected a query, got none.", "Write a SELECT.")
+    if len(tokens) > MAX_TOKENS:
+        refuse(f"Expected a query of at most {MAX_TOKENS:,} words, got {len(tokens):,}.", "Make it shorter.")
+    if ";" in tokens:
+        refuse("Expected one statement, got more than one.", "Ask them one by one.")
+    if tokens[0] not in ("SELECT", "WITH", "("):
+        refuse(f"{shown(tokens[0])} is not answered: only a query that begins with SELECT or WITH is.")
+    if _nesting(tokens) > MAX_NESTING:
+        refuse(f"Expected a query nested at most {MAX_NESTING} deep.", "Use WITH to name its parts.")
+
+
+def _nesting(tokens: list[str]) -> int:
+    """An upper bound on how deep a recursive parser goes: by brackets, by CASE, by runs of prefixes."""
+    depth = deepest = run = 0
+    for token in tokens:
+        run = run + 1 if token in _PREFIX else 0
+        depth += (token in _OPEN or token == "CASE") - (token in _CLOSE or token == "END")
+        deepest = max(deepest, depth + run)
+    return deepest
+
+
+def _read(text: str) -> exp.Expr:
+    try:
+        found = sqlglot.parse(text, read="duckdb")
+    except ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        where = f" near line {first.get('line')}, column {first.get('col')}" if first.get("line") else ""
+        refuse(f"The query could not be read{where}.", "Write it in DuckDB's SQL.")
+    except RecursionError:
+        refuse("The query is nested too deep to be read.", "Use WITH to name its parts.")
+    trees = [tree for tree in found if tree is not None and not isinstance(tree, exp.Semicolon)]
+    if len(trees) != 1:
+        refuse("Expected one statement, got more than one.", "Ask them one by one.")
+    return trees[0]
+
+
+def _check_depth(tree: exp.Expr) -> None:
+    """Without recursion. A chain of AND or OR counts once: `check` flattens it."""
+    waiting = [(tree, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > MAX_DEPTH:
+            refuse(f"Expected expressions nested at most {MAX_DEPTH} deep.", "Use WITH to name their parts.")
+        for child in node.iter_expressions():
+            same = type(child) is type(node) and isinstance(node, (exp.And, exp.Or))
+            waiting.append((child, depth + (not same)))
+
+
+def _check_node(node: exp.Expr) -> None:
+    allowed = ALLOWED.get(type(node))
+    if allowed is None:
+        refuse_node(node)
+    for part, value in node.args.items():
+        if value and part not in allowed:
+            what, way_out = PARTS.get(part, (f"{part.upper().strip('_')} of {_name(node)}", functions.UNKNOWN))
+            refuse(f"{what} is not answered.", way_out)
+
+
+def refuse_node(node: exp.Expr) -> NoReturn:
+    name = _name(node)
+    for kind, way_out in NODES.items():
+        if isinstance(node, kind):
+            refuse(f"{name} is not answered.", way_out)
+    refuse(f"{name} is not answered.", functions.REFUSED.get(name.lower(), functions.UNKNOWN))
+
+
+def _name(node: exp.Expr) -> str:
+    if isinstance(node, exp.Anonymous):
+        return shown(str(node.this).upper())[1:-1] if str(node.this).isascii() else shown(str(node.this))
+    if isinstance(node, exp.IgnoreNulls):
+        return _name(node.this)
+    name = node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()
+    return SAID.get(name, name)
+
+
+_BINARY = {"this", "expression"}
+_FLAGS = {"safe", "typed", "coalesce", "big_int", "ignore_nulls", "value_constructor", "date_part_boundary", "negate"}
+_UNARY = {"this"}
+
+# Every node that may occur, with the parts of it that may be set.
+ALLOWED: dict[type[exp.Expr], set[str]] = {
+    exp.Select: {
+        "with_",
+        "expressions",
+        "distinct",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "order",
+        "limit",
+        "offset",
+    },
+    exp.Union: {"with_", "this", "expression", "order", "limit", "offset"},
+    exp.Subquery: {"this", "alias", "with_"},
+    exp.With: {"expressions"},
+    exp.CTE: {"this", "alias"},
+    exp.TableAlias: {"this", "columns"},
+    exp.From: _UNARY,
+    exp.Table: {"this", "alias"},
+    exp.Join: {"this", "side", "kind", "on", "using"},
+    exp.Where: _UNARY,
+    exp.Group: {"expressions", "all", "grouping_sets", "cube", "rollup"},
+    exp.Rollup: {"expressions"},
+    exp.Cube: {"expressions"},
+    exp.GroupingSets: {"expressions"},
+    exp.Having: _UNARY,
+    exp.Order: {"expressions"},
+    exp.Ordered: {"this", "desc", "nulls_first"},
+    exp.Limit: {"expression"},
+    exp.Offset: {"expression"},
+    exp.Distinct: {"expressions"},
+    exp.Alias: {"this", "alias"},
+    exp.Column: {"this", "table"},
+    exp.Identifier: {"this", "quoted"},
+    exp.Literal: {"this", "is_string"},
+    exp.Boolean: _UNARY,
+    exp.Null: set(),
+    exp.Star: set(),
+    exp.Var: _UNARY,
+    exp.Paren: _UNARY,
+    exp.Tuple: {"expressions"},
+    exp.Array: {"expressions"},
+    exp.DataType: {"this", "expressions", "nested"},
+    exp.DataTypeParam: _UNARY,
+    exp.Anonymous: {"this", "expressions"},
+    exp.Filter: _BINARY,
+    exp.WithinGroup: _BINARY,
+    exp.PercentileCont: _BINARY,
+    exp.PercentileDisc: _BINARY,
+    exp.Case: {"this", "ifs", "default"},
+    exp.If: {"this", "true", "false"},
+    exp.Between: {"this", "low", "high"},
+    exp.In: {"this", "expressions"},
+    exp.Cast: {"this", "to"},
+    exp.TryCast: {"this", "to", "safe"},
+    exp.Coalesce: {"this", "expressions"},
+    exp.Greatest: {"this", "expressions"},
+    exp.Least: {"this", "expressions"},
+    exp.Concat: {"expressions"},
+    exp.Round: {"this", "decimals"},
+    exp.Substring: {"this", "start", "length"},
+    exp.Replace: {"this", "expression", "replacement"},
+    exp.Trim: {"this", "position"},
+    exp.TimestampTrunc: {"this", "unit"},
+    exp.DateTrunc: {"this", "unit"},
+    exp.DateDiff: {"this", "expression", "unit"},
+    exp.Count: _UNARY,
+}
+# fmt: off
+_BINARIES: tuple[type[exp.Expr], ...] = (
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT,
+    exp.GTE, exp.And, exp.Or, exp.Is, exp.Like, exp.ILike, exp.Escape, exp.DPipe, exp.Pow, exp.Log,
+    exp.Nullif, exp.StartsWith, exp.EndsWith, exp.Contains, exp.Left, exp.Right, exp.Extract,
+)
+_UNARIES: tuple[type[exp.Expr], ...] = (
+    exp.Neg, exp.Not, exp.Abs, exp.Sign, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp, exp.Lower, exp.Upper,
+    exp.Length, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Variance, exp.VariancePop, exp.Stddev,
+    exp.StddevSamp, exp.StddevPop, exp.CountIf, exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear,
+    exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.Hour, exp.Minute, exp.Second,
+)
+# fmt: on
+ALLOWED |= dict.fromkeys(_BINARIES, _BINARY) | dict.fromkeys(_UNARIES, _UNARY)
+ALLOWED = {kind: parts | _FLAGS for kind, parts in ALLOWED.items()}
+
+# Kinds of nodes with a way out of their own; the first that fits.
+NODES: dict[type[exp.Expr], str] = {
+    exp.Window: "Window functions look at other people's rows. " + functions._WINDOW,
+    exp.IgnoreNulls: functions._ONE,
+    exp.Except: "Use WHERE NOT, or a LEFT JOIN with IS NULL.",
+    exp.Intersect: "Use WHERE, or JOIN on the unit.",
+    exp.Exists: "Join the table instead of asking for EXISTS.",
+    exp.Lateral: "Use a subquery that groups by the unit.",
+    exp.Values: functions._FILE,
+    exp.Placeholder: "Write the value as a literal.",
+    exp.Parameter: "Write the value as a literal.",
+    exp.Columns: "Name the columns.",
+    exp.Fetch: "Write LIMIT with a whole number.",
+    exp.NullSafeEQ: "Use = together with IS NULL.",
+    exp.NullSafeNEQ: "Use <> together with IS NULL.",
+}
+
+# What the parser calls otherwise than an analyst does.
+SAID = {
+    "STR_TO_TIME": "STRPTIME",
+    "TIME_TO_STR": "STRFTIME",
+    "GENERATE_SERIES": "RANGE",
+    "GROUP_CONCAT": "STRING_AGG",
+    "ARRAY_AGG": "LIST",
+    "PAD": "LPAD",
+    "SIMILARTO": "SIMILAR TO",
+    "BITWISELEFTSHIFT": "<<",
+    "BITWISERIGHTSHIFT": ">>",
+    "BITWISEAND": "&",
+    "BITWISEOR": "|",
+    "BITWISENOT": "~",
+    "RAND": "RANDOM",
+    "DATE_FROM_PARTS": "MAKE_DATE",
+}
+
+# Parts of allowed nodes that are refused by name.
+PARTS: dict[str, tuple[str, str]] = {
+    "limit": ("LIMIT inside a subquery", "Put it at the end."),
+    "offset": ("OFFSET inside a subquery", "Put it at the end."),
+    "order": ("ORDER BY inside a subquery", "Put it at the end."),
+    "recursive": ("A recursive WITH", "Write the steps out."),
+    "qualify": ("QUALIFY", functions._WINDOW),
+    "windows": ("WINDOW", functions._WINDOW),
+    "laterals": ("LATERAL", "Use a subquery that groups by the unit."),
+    "sample": ("SAMPLE", "Sampling spends privacy's benefit on nothing here; ask about all rows."),
+    "pivots": ("PIVOT", "Use COUNT(*) FILTER (WHERE …) for each column."),
+    "into": ("INTO", "Answers come back; nothing is written."),
+    "locks": ("FOR UPDATE", "Nothing is locked."),
+    "on": ("DISTINCT ON", "Use GROUP BY, or a subquery that groups by the unit."),
+    "db": ("A name in another schema or catalog", functions._FILE),
+    "catalog": ("A name in another schema or catalog", functions._FILE),
+    "query": ("A subquery in an expression", "Declare the table public and join it."),
+    "unnest": ("UNNEST", functions._LIST),
+    "method": ("A NATURAL or ASOF join", "Write JOIN … USING (…) or ON a.x = b.x."),
+    "by_name": ("UNION BY NAME", "Write the columns in the same order and use UNION ALL."),
+    "distinct": ("UNION without ALL", "Use UNION ALL."),
+    "limit_options": ("LIMIT with a percentage or ties", "Write LIMIT with a whole number."),
+    "except_": ("SELECT *", "Name the columns."),
+    "replace": ("SELECT *", "Name the columns."),
+    "rename": ("SELECT *", "Name the columns."),
+    "kind": ("SELECT AS", "Name the columns."),
+    "hint": ("A hint", "Leave it out."),
+    "db_": ("A name in another schema or catalog", functions._FILE),
+    "trim_chars": ("TRIM of other characters than spaces", "Use replace."),
+    "format": ("CAST with FORMAT", "Use CAST(x AS DATE)."),
+    "parameters": ("A function with two lists of arguments", functions.UNKNOWN),
+    "materialized": ("MATERIALIZED", "Leave it out."),
+    "expression": ("This form of the function", functions.UNKNOWN),
+}

@@ -1,0 +1,385 @@
+"""From a checked query to a Mechanism: its loss and error are known before any data is opened."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from deniable.errors import InvalidQuery
+from deniable.loss import Approximate, Composed, Loss, Number, Zcdp, exact
+from deniable.mechanism import Error, Random
+from deniable.mechanisms import checks
+from deniable.sql import statistics, stored
+from deniable.sql.dialects import Dialect
+from deniable.sql.discover import MOST_ROWS, SHARE, RowBound, ValueBounds
+from deniable.sql.engines import Engine, Statement
+from deniable.sql.keys import Selection, combinations
+from deniable.sql.limit import ONE, Limit
+from deniable.sql.noise import LARGEST_BITS, Family, Noise, Sensitivity, gaussian, laplace
+from deniable.sql.quantiles import CELL_BITS, CELLS, Rank
+from deniable.sql.run import Run, expectations
+from deniable.sql.split import Allotment, Item, allot
+from deniable.sql.statistics import Grid, Measure, Part
+from deniable.sql.terms import DEFAULT_GROUPS, Expected, Terms
+from deniable.sql.tree import Filter, Join, PerUnit, Project, Query, Relation, Result, Scan, Union
+from deniable.units import Kind as UnitKind
+from deniable.units import Unit
+
+TOTAL = 1 << 24
+"""What a unit's rows weigh together where their number is bounded privately: the loss must not depend on the choice."""
+_SPARED = 1 - Fraction(1, 10**9)
+"""The part of δ that is used: a charge at a δ rounds it down by a step of floats."""
+_FINEST_BITS = 31
+_COARSEST_BITS = 12
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A query as a Mechanism: called with an engine it runs its statements, adds exact integer noise, and releases a `Result`.
+
+    Guarantee: `loss`, at most (`epsilon`, `delta`), for `unit`: every part is an integer vector that one unit moves by at most
+               its sensitivity; private keys, private bounds and quantiles are mechanisms of their own; all are composed.
+    Assumes:   the engine computes the statements exactly; the relation's rows of a unit depend on that unit's rows and public
+               tables only (`sql.check`); fewer than 2^40 rows.
+    Error:     `expected` for each column. It leaves out the bias of clamping and of bounding contributions.
+    Reference: docs/theory/curator.md.
+    """
+
+    query: Query
+    unit: Unit
+    terms: Terms
+    epsilon: Number
+    delta: Number
+    limit: Limit
+    parts: tuple[Part, ...]
+    stands: tuple[tuple[int, ...], ...]
+    grids: tuple[Grid | None, ...]
+    measures: tuple[tuple[Noise | Rank, ...], ...]
+    selections: tuple[Selection | None, ...]
+    allotment: Allotment
+    bits: int
+    row_bound: RowBound | None = None
+    value_bounds: tuple[ValueBounds, ...] = ()
+
+    @property
+    def loss(self) -> Loss:
+        """Laplace noise, choices and selections add up. Gaussian noise and the choices beside it are one ρ of zCDP (a choice of
+        range ε is ε²/8: Cesar, Rogers 2021), stated as (ε, δ) where something else is composed with it."""
+        measures = [measure for each in self.measures for measure in each]
+        others: list[Loss] = [selection.loss for selection in self.selections if selection is not None]
+        others += [self.row_bound.loss] if self.row_bound is not None else []
+        others += [bounds.loss for bounds in self.value_bounds]
+        if self.allotment.family is Family.LAPLACE:
+            return _composed([measure.loss for measure in measures] + others)
+        if not others:
+            return Zcdp(checks.plain(sum((_rho(measure) for measure in measures), Fraction(0))))
+        allotted = checks.plain(self.allotment.noise_epsilon), checks.plain(self.allotment.noise_delta)
+        return _composed([Approximate(*allotted), *others])
+
+    def error(self, confidence: float = 0.95) -> Error | None:
+        """Of a query with one number per group whose ± is known before the release."""
+        shown = self.expected(confidence)
+        if len(shown) != 1 or shown[0].within is None or shown[0].rows is not None:
+            return None
+        return Error(shown[0].within, float(confidence))
+
+    def expected(self, confidence: float | None = None) -> tuple[Expected, ...]:
+        """The ± of each column made from aggregates, before the release."""
+        return expectations(self, self.terms.confidence if confidence is None else confidence)
+
+    def statements(self, dialect: Dialect) -> tuple[Statement, ...]:
+        """What the engine is asked, to be read: with the salt 0, and private bounds at their starting values."""
+        return Run(self, dialect, self.limit, self.known_grids, "0").statements()
+
+    @property
+    def known_grids(self) -> dict[Part, Grid]:
+        start = (Fraction(-1), Fraction(1))
+        return {
+            part: grid if grid is not None else self.grid(part, start)
+            for part, grid in zip(self.parts, self.grids, strict=True)
+            if _has_grid(part)
+        }
+
+    def grid(self, part: Part, bounds: tuple[Fraction, Fraction]) -> Grid:
+        return _grid(part, bounds, self.bits)
+
+    def bounded(self, rows: int) -> Limit:
+        """The limit for a private contribution bound."""
+        return replace(self.limit, rows=rows, one=TOTAL // rows)
+
+    def __call__(self, data: Engine, *, rng: Random) -> Result:
+        salt = format(rng.uniform_integers(1 << 62), "x")
+        ready = self.prepared(getattr(data, "prepared", {}))
+        return Run(ready, data.dialect, ready.limit, self.known_grids, salt).release(data, rng)
+
+    def prepared(self, tables: Mapping[str, int]) -> Plan:
+        """The same plan on stored weights, where the one table it reads was prepared with the unit's own max_rows.
+
+        A unit's stored weights sum to at most max_rows·W over all its rows, so to no more over those that pass a filter: the
+        sensitivities stay, and nothing needs counting. Only who shares a weight changes.
+        """
+        found = stored.table(self.query.relation)
+        usable = self.limit.by_unit and self.limit.bounded and self.unit.max_rows is not None
+        if not usable or found is None or tables.get(found) != self.unit.max_rows:
+            return self
+        query = replace(self.query, relation=stored.carrying(self.query.relation))
+        return replace(self, query=query, limit=replace(self.limit, stored=True))
+
+
+def plan(query: Query, unit: Unit, terms: Terms, *, bounding: bool = True) -> Plan:
+    """The mechanism that answers `query` on `terms`. Nothing but metadata is used. (`bounding=False` switches the protection
+    of units with many rows off, for audits that must find that.)"""
+    _check(query, unit, terms)
+    if terms.epsilon is not None:
+        return _planned(query, unit, terms, exact(terms.epsilon), bounding)
+    return _for_accuracy(query, unit, terms, bounding)
+
+
+def _planned(query: Query, unit: Unit, terms: Terms, epsilon: Fraction, bounding: bool) -> Plan:
+    parts, stands, uses = statistics.parts_of(query)
+    limit = _limit(query, unit, terms, bounding)
+    weighed = any(part.measure is not Measure.UNITS for part in parts)
+    chooses = unit.kind is UnitKind.COLUMN and unit.max_rows is None and weighed
+    missing = _missing(parts, terms)
+    left = epsilon * (1 - SHARE * (chooses + len(missing)))
+    singles = [_single(query, group) for group in query.sets]
+    private = [_is_private(query, group) for group in query.sets]
+
+    def sensitivities(bits: int) -> list[list[Sensitivity | None]]:
+        return [[_moved(part, limit, unit, single, chooses, bits) for part in parts] for single in singles]
+
+    rough = [sensitivity for each in sensitivities(_FINEST_BITS) for sensitivity in each]
+    items = [Item(use, _ratio(moved)) for use, moved in zip(uses * len(singles), rough, strict=True)]
+    shares = allot(items, sum(private), left, exact(terms.delta) * _SPARED, terms.family, float(terms.beta))
+    bits = _bits(shares, limit, unit)
+    exactly = [sensitivity for each in sensitivities(bits) for sensitivity in each]
+    measures = [
+        _measure(part, amount, moved, limit, unit, shares.family, bits)
+        for part, amount, moved in zip(parts * len(singles), shares.amounts, exactly, strict=True)
+    ]
+    rows = [tuple(measures[i : i + len(parts)]) for i in range(0, len(measures), len(parts) or 1)]
+    small = statistics.counted(limit.total, replace=unit.replace, single=False)
+    return Plan(
+        query,
+        unit,
+        terms,
+        checks.plain(epsilon),
+        terms.delta if any(private) or shares.family is Family.GAUSSIAN else 0,
+        limit,
+        parts,
+        stands,
+        tuple(_grid(part, part.bounds, bits) if _has_grid(part) and part.bounds else None for part in parts),
+        tuple(rows) if parts else tuple(() for _ in singles),
+        tuple(_selection(shares, limit, unit) if hidden else None for hidden in private),
+        shares,
+        bits,
+        RowBound(epsilon * SHARE, unit.replace) if chooses else None,
+        tuple(ValueBounds(part, laplace(small, epsilon * SHARE)) for part in missing),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ what may be asked
+
+
+def _check(query: Query, unit: Unit, terms: Terms) -> None:
+    if unit.kind not in (UnitKind.ROW, UnitKind.COLUMN):
+        raise InvalidQuery(
+            f"A query protects a row or a column's value, not {unit}. Open the data with Unit.row() or Unit.column()."
+        )
+    if unit.kind is UnitKind.ROW and any(part.measure is Measure.UNITS for part in statistics.parts_of(query)[0]):
+        raise InvalidQuery("Where each row is a unit there is no column of units to count. Use COUNT(*).")
+    for group in query.sets:
+        if _is_private(query, group):
+            if not terms.delta:
+                names = ", ".join(query.keys[i].name for i in group if query.keys[i].domain is None)
+                raise InvalidQuery(
+                    f"The values of {names} are not public, so their release needs a delta above 0. Nothing was run and "
+                    "nothing was charged. Give a delta, or let the owner declare the keys."
+                )
+        else:
+            combinations([query.keys[i] for i in group])
+
+
+def _missing(parts: Sequence[Part], terms: Terms) -> list[Part]:
+    """One part for each expression without bounds."""
+    found: dict[object, Part] = {}
+    for part in parts:
+        if _has_grid(part) and part.bounds is None:
+            found.setdefault((part.of, part.where), part)
+    if found and not terms.discover:
+        raise InvalidQuery(
+            "A value that is summed, averaged or ranked has no bounds. Nothing was run and nothing was charged. Let the owner "
+            "declare them (bounds=), clamp in the query, like SUM(CLAMP(x, 0, 100)), or find them privately with discover=True."
+        )
+    if len(found) > 4:
+        raise InvalidQuery(
+            f"Bounds of {len(found)} values would have to be found privately; at most 4 can be in one query."
+        )
+    return list(found.values())
+
+
+def _is_private(query: Query, group: Sequence[int]) -> bool:
+    return any(query.keys[i].domain is None for i in group)
+
+
+def _single(query: Query, group: Sequence[int]) -> bool:
+    """Whether there is exactly one group, whatever the data."""
+    return not _is_private(query, group) and len(combinations([query.keys[i] for i in group])) == 1
+
+
+# ------------------------------------------------------------------------------------------------ contributions
+
+
+def _limit(query: Query, unit: Unit, terms: Terms, bounding: bool) -> Limit:
+    if unit.kind is UnitKind.ROW:
+        times = multiplicity(query.relation)
+        return Limit(False, times, times, 1)
+    if unit.max_rows is None:
+        # Rows and weight of one are replaced by the private choice; their product, which the loss rests on, is not.
+        return Limit(True, 1, terms.max_groups or DEFAULT_GROUPS, TOTAL, bounded=bounding)
+    return Limit(True, unit.max_rows, terms.max_groups or unit.max_rows, ONE, bounded=bounding)
+
+
+def multiplicity(relation: Relation) -> int:
+    """How often a row of one table may reach the aggregate: once for each time that the table is read and put together.
+
+    A join, which has at most one private side, meets the other side's rows on unique columns, so it multiplies nothing.
+    """
+    return max(_readings(relation).values(), default=1)
+
+
+def _readings(relation: Relation) -> dict[str, int]:
+    match relation:
+        case Scan(table, _, _, _):
+            return {table: 1}
+        case Project(of, _) | Filter(of, _) | PerUnit(of, _, _):
+            return _readings(of)
+        case Join(left, right, _, _, _):
+            return _added([_readings(left), _readings(right)])
+        case Union(parts):
+            return _added([_readings(part) for part in parts])
+
+
+def _added(many: Sequence[dict[str, int]]) -> dict[str, int]:
+    return {table: sum(each.get(table, 0) for each in many) for table in {name for each in many for name in each}}
+
+
+# ------------------------------------------------------------------------------------------------ noise of a part
+
+
+def _has_grid(part: Part) -> bool:
+    return part.measure in (Measure.SUM, Measure.SQUARE, Measure.RANKS)
+
+
+def _grid(part: Part, bounds: tuple[Fraction, Fraction], bits: int) -> Grid:
+    if part.of is None:
+        raise InvalidQuery("A sum needs a value to sum.")
+    if part.measure is Measure.RANKS:
+        return statistics.grid(part.of, bounds, None, CELL_BITS)
+    return statistics.grid(part.of, bounds, part.centred, bits)
+
+
+def _moved(part: Part, limit: Limit, unit: Unit, single: bool, chooses: bool, bits: int) -> Sensitivity | None:
+    """The sensitivity of a part over all groups of one grouping set; None for ranks, whose choice has its own."""
+    many = {"replace": unit.replace, "single": single}
+    match part.measure:
+        case Measure.COUNT:
+            return statistics.counted(limit.total, **many)
+        case Measure.UNITS:
+            return statistics.present(limit.groups, ONE, **many)
+        case Measure.DISTINCT:
+            return statistics.counted(MOST_ROWS if chooses else limit.rows, **many)
+        case Measure.RANKS:
+            _grid(part, part.bounds or (Fraction(0), Fraction(1)), bits)
+            return None
+        case _:
+            return statistics.summed(limit.total, *_range(part, bits), **many)
+
+
+def _range(part: Part, bits: int) -> tuple[int, int]:
+    """The least and largest integer that a value becomes; where bounds are found later, what any grid of `bits` may hold."""
+    if part.bounds is None:
+        return -(1 << (bits - 1)), 1 << (bits - 1)
+    grid = _grid(part, part.bounds, bits)
+    return grid.squares if part.measure is Measure.SQUARE else (grid.low, grid.high)
+
+
+def _ratio(moved: Sensitivity | None) -> float | None:
+    return None if moved is None else math.sqrt(moved.l2_squared) / moved.l1
+
+
+def _bits(shares: Allotment, limit: Limit, unit: Unit) -> int:
+    """How fine values may be, so that no noise passes the samplers' range: at most 2 · total · 2^(bits − 1) / ε."""
+    least = min(
+        (float(a) if shares.family is Family.LAPLACE else math.sqrt(2 * a) for a in shares.amounts), default=1.0
+    )
+    room = LARGEST_BITS - math.ceil(math.log2(2 * limit.total / least)) - 1
+    return max(_COARSEST_BITS, min(_FINEST_BITS, room))
+
+
+def _measure(
+    part: Part, amount: Fraction, moved: Sensitivity | None, limit: Limit, unit: Unit, family: Family, bits: int
+) -> Noise | Rank:
+    if moved is not None:
+        return laplace(moved, amount) if family is Family.LAPLACE else gaussian(moved, amount)
+    grid = _grid(part, part.bounds, bits) if part.bounds else None
+    cells = CELLS if grid is None else grid.high + 1
+    # A choice of range ε is ε²/8-zCDP; the root is rounded down.
+    epsilon = amount if family is Family.LAPLACE else Fraction(math.isqrt(math.floor(8 * amount * 10**24)), 10**12)
+    return Rank(part.level or Fraction(0), epsilon, limit.total, cells, unit.replace)
+
+
+def _rho(measure: Noise | Rank) -> Fraction:
+    return measure.rho if isinstance(measure, Noise) else measure.epsilon**2 / 8
+
+
+def _selection(shares: Allotment, limit: Limit, unit: Unit) -> Selection:
+    touched = limit.groups * (2 if unit.replace else 1)
+    epsilon, delta = shares.selection
+    return Selection(epsilon / touched, delta / touched, limit.groups, unit.replace)
+
+
+def _composed(parts: list[Loss]) -> Loss:
+    return parts[0] if len(parts) == 1 else Composed(tuple(parts))
+
+
+# ------------------------------------------------------------------------------------------------ accuracy asked for
+
+
+def _for_accuracy(query: Query, unit: Unit, terms: Terms, bounding: bool) -> Plan:
+    """The least ε, to four digits, at which every number's ± is at most `within`; ± falls with ε."""
+    wanted = float(terms.within or 0)
+
+    def far(epsilon: Fraction) -> bool:
+        return _worst(_planned(query, unit, terms, epsilon, bounding), terms) > wanted
+
+    exponent = 0
+    while far(Fraction(2) ** exponent) and exponent < 12:
+        exponent += 1
+    while not far(Fraction(2) ** exponent) and exponent > -12:
+        exponent -= 1
+    if exponent == 12:
+        raise InvalidQuery(
+            f"No ε up to 4096 brings the error within {terms.within} at confidence {terms.confidence:g}. Nothing was run and "
+            "nothing was charged. Ask for less accuracy, or bound values and contributions more tightly."
+        )
+    low, high = Fraction(2) ** exponent, Fraction(2) ** (exponent + 1)
+    while high / low > 1 + Fraction(1, 5000):
+        middle = exact(float(f"{math.sqrt(float(low) * float(high)):.6g}"))
+        low, high = (middle, high) if far(middle) else (low, middle)
+    return _planned(query, unit, terms, high, bounding)
+
+
+def _worst(plan: Plan, terms: Terms) -> float:
+    worst = 0.0
+    for shown in plan.expected():
+        if shown.within is None or (shown.rows is not None and terms.at_least is None):
+            raise InvalidQuery(
+                f'How accurate "{shown.name}" will be depends on the data. Nothing was run and nothing was charged. Ask with '
+                "epsilon= instead; for averages and variances give at_least=, a public size of every group; for any query "
+                "declare bounds and max_rows."
+            )
+        worst = max(worst, shown.within)
+    return worst

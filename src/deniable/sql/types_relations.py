@@ -1,0 +1,98 @@
+"""What a relation's columns are, whether it carries the unit of privacy, and the columns that an expression reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from deniable.sql import types
+from deniable.sql.tree import (
+    Aggregate,
+    Call,
+    Column,
+    Expr,
+    Filter,
+    Join,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    Statistic,
+    Type,
+    Union,
+)
+
+
+def columns(relation: Relation) -> tuple[Column, ...]:
+    match relation:
+        case Scan():
+            return relation.columns
+        case Project():
+            return tuple(Column(name, expr.type) for name, expr in relation.columns)
+        case Filter():
+            return columns(relation.of)
+        case Join():
+            return columns(relation.left) + columns(relation.right)
+        case Union():
+            return columns(relation.parts[0])
+        case PerUnit():
+            keys = tuple(Column(name, expr.type) for name, expr in relation.keys)
+            return keys + tuple(Column(name, aggregate_type(a)) for name, a in relation.aggregates)
+
+
+def has_unit(relation: Relation) -> bool:
+    """Whether `_unit` stands beside its columns: not where the unit is a row, and not in public relations."""
+    match relation:
+        case Scan():
+            return relation.unit is not None
+        case Project() | Filter():
+            return has_unit(relation.of)
+        case Join():
+            return has_unit(relation.left) or has_unit(relation.right)
+        case Union():
+            return all(has_unit(part) for part in relation.parts)
+        case PerUnit():
+            return True
+
+
+def aggregate_type(aggregate: Aggregate) -> Type:
+    match aggregate.statistic:
+        case Statistic.COUNT | Statistic.COUNT_DISTINCT | Statistic.COUNT_UNITS:
+            return types.INTEGER
+        case Statistic.SUM | Statistic.MIN | Statistic.MAX | Statistic.QUANTILE if aggregate.of is not None:
+            return aggregate.of.type
+    return types.FLOAT
+
+
+def read(expr: Expr | None) -> Iterator[str]:
+    """The names of the columns that an expression reads."""
+    if isinstance(expr, Column):
+        yield expr.name
+    elif isinstance(expr, Call):
+        for arg in expr.args:
+            yield from read(arg)
+
+
+def prune(relation: Relation, needed: frozenset[str]) -> Relation:
+    """The same relation with only the columns that are needed; what decides about rows stays."""
+    match relation:
+        case Scan():
+            return replace(relation, columns=tuple(c for c in relation.columns if c.name in needed))
+        case Project():
+            kept = tuple((name, expr) for name, expr in relation.columns if name in needed)
+            return Project(prune(relation.of, _reads(expr for _, expr in kept)), kept)
+        case Filter():
+            return Filter(prune(relation.of, needed | _reads([relation.where])), relation.where)
+        case Join():
+            on = {name for pair in relation.on for name in pair}
+            return replace(relation, left=prune(relation.left, needed | on), right=prune(relation.right, needed | on))
+        case Union():
+            return Union(tuple(prune(part, needed) for part in relation.parts))
+        case PerUnit():
+            aggregates = tuple((name, a) for name, a in relation.aggregates if name in needed)
+            inner = _reads([e for _, e in relation.keys] + [x for _, a in aggregates for x in (a.of, a.where)])
+            return PerUnit(prune(relation.of, inner), relation.keys, aggregates)
+
+
+def _reads(exprs: Iterable[Expr | None]) -> frozenset[str]:
+    return frozenset(name for expr in exprs for name in read(expr))

@@ -1,0 +1,68 @@
+"""The allow-list, the operators that are rendered and computed, and the page that tells of them are one list."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from deniable.errors import InvalidQuery
+from deniable.sql import check_expressions, functions, render, render_numbers, render_texts
+from deniable.sql.dialects import Dialect
+from deniable.sql.parse import ALLOWED
+from deniable.sql.tree import AggregateRef, Call, Statistic
+from deniable.sql.types import INTEGER
+from tests.sql.hospital import checked
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sql.md").read_text()
+
+
+def test_the_page_has_every_function_with_its_meaning() -> None:
+    missing = [f.form for f in functions.SCALARS if f"| `{f.form.replace('|', '&#124;')}` | {f.meaning} |" not in PAGE]
+    assert missing == []
+
+
+def test_the_page_has_every_aggregate() -> None:
+    forms = [part for form in functions.AGGREGATES.values() for part in re.split(r", (?=[A-Z])", form)]
+    assert [form for form in forms if f"`{form}`" not in PAGE] == []
+    assert set(functions.AGGREGATES) == set(Statistic)
+
+
+def test_the_page_has_every_refusal_with_its_way_out() -> None:
+    lines = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    for name, way_out in functions.REFUSED.items():
+        shown = f"`{name.replace('|', '&#124;')}`"
+        assert any(shown in line and way_out.replace("|", "&#124;") in line for line in lines), name
+
+
+def test_the_page_has_every_operator_on_results() -> None:
+    (line,) = [line for line in PAGE.splitlines() if line.startswith("On released results")]
+    assert set(re.findall(r"`(\w+)`", line)) == functions.POST
+
+
+def test_operators_on_results_are_operators() -> None:
+    assert functions.POST <= functions.OPS
+
+
+def test_every_rule_is_for_a_node_that_may_be_read() -> None:
+    assert set(check_expressions.RULES) <= set(ALLOWED)
+
+
+def test_every_operator_has_one_rendering() -> None:
+    assert not render_numbers.RULES.keys() & render_texts.RULES.keys()
+    plain = {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null", "in", "coalesce", "nullif", "case"}
+    assert plain | render_numbers.RULES.keys() | render_texts.RULES.keys() == functions.OPS
+
+
+def test_what_is_not_on_the_list_is_not_rendered() -> None:
+    with pytest.raises(TypeError, match="not on the list"):
+        render.expression(Call("sleep", (), INTEGER), Dialect.DUCKDB)
+    with pytest.raises(TypeError, match="released result"):
+        render.expression(AggregateRef(0, INTEGER), Dialect.DUCKDB)
+
+
+@pytest.mark.parametrize("name", [n for n in functions.REFUSED if re.fullmatch(r"\w+", n)])
+def test_every_refused_name_is_refused(name: str) -> None:
+    with pytest.raises(InvalidQuery, match="No data was read and nothing was charged"):
+        checked(f"SELECT SUM({name}(days)) FROM visits")

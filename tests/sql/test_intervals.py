@@ -1,0 +1,106 @@
+"""Intervals hold every value: against a real engine, over hostile and everyday values."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deniable.sql import render
+from deniable.sql.dialects import Dialect
+from deniable.sql.intervals import EVERYTHING, Interval, interval, physical
+from deniable.sql.tree import Call, Column, Expr, Literal
+from deniable.sql.types import INTEGER, NUMBERS
+from tests.sql.conftest import Run
+from tests.sql.test_render_engines import TOTAL
+from tests.sql.values import COLUMNS, ROWS, expression
+
+NUMERIC = [text for text in TOTAL if expression(text).type.kind in NUMBERS]
+EVERYDAY = 500  # the first of the rows with small numbers
+
+
+def exact(value: Any, expr: Expr) -> Fraction:
+    return Fraction(value) / 10**expr.type.scale
+
+
+def seen(name: str) -> Interval:
+    """The bounds that an owner would declare for a column, by the everyday rows."""
+    at, unit = list(COLUMNS).index(name), 10 ** COLUMNS[name].scale
+    values = [Fraction(row[at]) / unit for row in ROWS[EVERYDAY:]] if COLUMNS[name].kind in NUMBERS else []
+    return Interval(min(values), max(values)) if values else EVERYTHING
+
+
+def outside(found: list[Any], expr: Expr, within: Interval) -> list[Any]:
+    """A relative 1e-12 is left for the rounding of floats."""
+    slack = Fraction(1, 10**12)
+    odd = []
+    for value in (exact(x, expr) for x in found if x is not None):
+        room = slack * max(1, abs(value)) if expr.type.kind == "float" else 0
+        low, high = within.lower, within.upper
+        odd += [value] if (low is not None and value < low - room) or (high is not None and value > high + room) else []
+    return odd
+
+
+@pytest.mark.parametrize("text", NUMERIC)
+def test_every_value_lies_in_the_interval_of_its_expression(on_duckdb: Run, text: str) -> None:
+    expr = expression(text)
+    sql = render.expression(expr, Dialect.DUCKDB)
+    found = [row[0] for row in on_duckdb(f'SELECT {sql} FROM t ORDER BY "row"')]
+    assert outside(found, expr, interval(expr, lambda column: physical(column.type))) == []
+    assert outside(found[EVERYDAY:], expr, interval(expr, lambda column: seen(column.name))) == []
+
+
+whole = st.integers(-20, 20)
+
+
+@given(
+    st.sampled_from(["add", "subtract", "multiply", "int_divide", "modulo", "greatest", "least"]),
+    whole,
+    whole,
+    whole,
+    whole,
+)
+def test_intervals_of_two_numbers_hold_and_their_ends_are_reached(op: str, a: int, b: int, c: int, d: int) -> None:
+    x, y = Column("x", INTEGER), Column("y", INTEGER)
+    ranges = {"x": (min(a, b), max(a, b)), "y": (min(c, d), max(c, d))}
+    found = interval(Call(op, (x, y), INTEGER), lambda column: Interval.of(*ranges[column.name]))
+    true = [_apply(op, i, j) for i in _range(ranges["x"]) for j in _range(ranges["y"])]
+    values = [value for value in true if value is not None]
+    assert all(found.within(-(10**9), 10**9) and found.lower <= v <= found.upper for v in values)  # type: ignore[operator]
+    if op not in ("int_divide", "modulo"):
+        assert (found.lower, found.upper) == (min(values), max(values))
+
+
+def _range(ends: tuple[int, int]) -> range:
+    return range(ends[0], ends[1] + 1)
+
+
+def _apply(op: str, a: int, b: int) -> int | None:
+    if op in ("int_divide", "modulo") and b == 0:
+        return None
+    towards_zero = int(Fraction(a, b)) if b else 0
+    return {
+        "add": a + b,
+        "subtract": a - b,
+        "multiply": a * b,
+        "int_divide": towards_zero,
+        "modulo": a - towards_zero * b,
+        "greatest": max(a, b),
+        "least": min(a, b),
+    }[op]
+
+
+def test_a_clamp_bounds_what_has_no_bounds() -> None:
+    assert interval(expression("least(greatest(f, 0), 100)"), lambda column: EVERYTHING) == Interval.of(0, 100)
+    assert interval(expression("greatest(f, 0)"), lambda column: EVERYTHING) == Interval(Fraction(0), None)
+
+
+def test_literals_are_points() -> None:
+    literal = expression("1.25")
+    assert isinstance(literal, Literal)
+    assert interval(literal, lambda column: EVERYTHING).bounds == (Fraction(5, 4), Fraction(5, 4))
+    assert literal.value == Decimal("1.25")
