@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from deniable._version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from deniable import accounting, attack, audit, datasets, ledger, local, mechanisms, randomness
+    from deniable import accounting, attack, audit, curator, datasets, learn, ledger, local, mechanisms, randomness
     from deniable.accounting import calibrate, certify, compare, delta, epsilon, tradeoff, verify
+    from deniable.curator import Answer, Curator
     from deniable.errors import (
         AccountFrozen,
         BudgetExceeded,
@@ -71,6 +72,7 @@ __all__ = [
     "WITHOUT_REPLACEMENT",
     "Account",
     "AccountFrozen",
+    "Answer",
     "Approximate",
     "Bound",
     "BoundedRange",
@@ -78,6 +80,7 @@ __all__ = [
     "BudgetExceeded",
     "Certificate",
     "Composed",
+    "Curator",
     "DataError",
     "DeniableError",
     "DiscreteGaussianNoise",
@@ -123,9 +126,11 @@ __all__ = [
     "calibrate",
     "certify",
     "compare",
+    "curator",
     "datasets",
     "delta",
     "epsilon",
+    "learn",
     "ledger",
     "local",
     "mechanisms",
@@ -134,9 +139,21 @@ __all__ = [
     "verify",
 ]
 
-_PARTS = ("accounting", "attack", "audit", "datasets", "ledger", "local", "mechanisms", "randomness")
+_PARTS = (
+    "accounting",
+    "attack",
+    "audit",
+    "curator",
+    "datasets",
+    "learn",
+    "ledger",
+    "local",
+    "mechanisms",
+    "randomness",
+)
 _HOMES = {
     "accounting": "calibrate certify compare delta epsilon tradeoff verify",
+    "curator": "Answer Curator",
     "errors": "AccountFrozen BudgetExceeded DataError DeniableError InvalidBudget InvalidCertificate InvalidLoss "
     "InvalidParameter InvalidQuery LedgerError MissingExtra TamperedLedger Unaccountable UnitMismatch",
     "guarantee": "Bound Budget Certificate",

@@ -19,7 +19,7 @@ LAYERS = (
     ("__main__",),
 )
 LAYER = {part: layer for layer, parts in enumerate(LAYERS) for part in parts}
-BESIDE = {("federated", "learn"), ("plots", "audit"), ("plots", "attack")}
+BESIDE = {("federated", "learn"), ("plots", "audit"), ("plots", "attack"), ("curator", "plots")}
 """Imports within one layer that are meant: a picture reads the finding that it draws, never the other way.
 Layer 0 is a chain: each part may use those before it."""
 HEAVY = {

@@ -7,14 +7,16 @@ from typing import Annotated
 import typer
 
 from deniable._version import VERSION
-from deniable.cli import attack, ledger, local
+from deniable.cli import attack, ledger, local, schema
 from deniable.cli.audit import audit
 from deniable.cli.calibrate import calibrate
 from deniable.cli.certificate import certify, verify
 from deniable.cli.cost import cost
 from deniable.cli.demo import demo
 from deniable.cli.explain import explain
+from deniable.cli.query import query
 from deniable.cli.reproduce import reproduce
+from deniable.cli.train import train
 
 app = typer.Typer(
     name="deniable",
@@ -45,8 +47,9 @@ def root(
     """
 
 
-for command in (cost, calibrate, explain, certify, verify, audit, reproduce, demo):
+for command in (query, train, cost, calibrate, explain, certify, verify, audit, reproduce, demo):
     app.command(command.__name__)(command)
+app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(local.app, name="local")
 app.add_typer(attack.app, name="attack")

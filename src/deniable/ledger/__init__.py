@@ -15,6 +15,7 @@ from deniable.ledger.books import Entry, Kind, Status
 from deniable.ledger.bounded import Bounded
 from deniable.ledger.chain import Head
 from deniable.ledger.ledger import Ledger
+from deniable.ledger.releases import Kept
 from deniable.ledger.session import Session
 from deniable.ledger.verify import Verification
 
@@ -25,6 +26,7 @@ __all__ = [
     "Entry",
     "Filter",
     "Head",
+    "Kept",
     "Kind",
     "Ledger",
     "Left",

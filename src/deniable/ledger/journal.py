@@ -86,10 +86,16 @@ class Journal:
 
     # -------------------------------------------------------------------------------------------- writing
 
-    def append(self, names: Sequence[str], decide: Callable[[Standings], Draft]) -> Entry:
+    def append(
+        self,
+        names: Sequence[str],
+        decide: Callable[[Standings], Draft],
+        also: Callable[[Transaction], None] | None = None,
+    ) -> Entry:
         """Add the entry that `decide` makes of the accounts `names`, and what follows from it. Durable on return.
 
-        `decide` runs inside the transaction, alone among writers; if it raises, nothing was written.
+        `decide` runs inside the transaction, alone among writers; if it raises, nothing was written. What `also` writes stands
+        or falls with the entry.
         """
         key = self._writer()
         for name in names:
@@ -101,6 +107,8 @@ class Journal:
             transaction.run(schema.APPEND, **dict(zip(COLUMNS, entry, strict=True)))
             for name, standing in apply(entry, before).items():
                 self._put(transaction, standing, key, new=name not in before)
+            if also is not None:
+                also(transaction)
         return entry
 
     def _sealed(self, draft: Draft, last: Row, key: bytes) -> Entry:

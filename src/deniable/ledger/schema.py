@@ -1,8 +1,8 @@
-"""Three tables, and every statement that the ledger runs on them.
+"""Five tables, and every statement that the ledger runs on them.
 
 `journal` is the truth and only grows. `accounts` is what the journal comes to, kept so that a charge costs the same however
 long the history is; `verify` computes it again. `ledger` is one row: the name of this ledger and the lock that PostgreSQL writers
-queue on.
+queue on. `releases` are answers kept for whoever asks the same again, `readers` the accounts that have paid for each.
 """
 
 from __future__ import annotations
@@ -47,6 +47,26 @@ accounts = Table(
     Column("mac", Text, nullable=False),
 )
 
+releases = Table(
+    "releases",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("entry", Text, nullable=False),
+    Column("loss", Text, nullable=False),
+    Column("delta", Text),
+    Column("private", Integer, nullable=False),
+    Column("content", Text, nullable=False),
+    Column("mac", Text, nullable=False),
+)
+
+readers = Table(
+    "readers",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("account", Text, primary_key=True),
+    Column("mac", Text, nullable=False),
+)
+
 IDENTITY = select(ledger.c.id, ledger.c.key_check)
 LOCK = IDENTITY.with_for_update()
 BEGIN = ledger.insert()
@@ -63,5 +83,10 @@ UPDATE_ACCOUNT = (
     .where(accounts.c.name == bindparam("this"))
     .values({c: bindparam(f"new_{c}") for c in ("filter", "spent", "status", "seq", "mac")})
 )
+RELEASE = select(releases).where(releases.c.key == bindparam("this"))
+RELEASES = select(releases).order_by(releases.c.key)
+READERS = select(readers).where(readers.c.key == bindparam("this")).order_by(readers.c.account)
+KEEP = releases.insert()
+ADMIT = readers.insert()
 CHECK = text("PRAGMA integrity_check")
 """Only of SQLite."""

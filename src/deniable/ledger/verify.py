@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from deniable.errors import DeniableError
-from deniable.ledger import chain
+from deniable.ledger import chain, releases
 from deniable.ledger.books import Entry, Kind, Standing, apply
 from deniable.ledger.chain import Head
 from deniable.ledger.journal import Journal
@@ -71,6 +71,8 @@ class _Reading:
             return
         yield from self._kept_head()
         yield from self._standings()
+        if self._journal.key is not None:
+            yield from releases.problems(self._journal, self._transaction)
 
     def _entry(self, entry: Entry) -> Iterator[str]:
         if entry.seq != self.count + 1:

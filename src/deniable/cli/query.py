@@ -1,0 +1,279 @@
+"""`deniable query`: ordinary SQL about a private file, within a limit that a ledger keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deniable.cli import show
+from deniable.cli.door import door
+from deniable.cli.options import Json, Plot, Replace
+from deniable.curator import Answer, Curator, Preview
+from deniable.errors import InvalidParameter
+from deniable.guarantee import Budget
+from deniable.units import Unit
+
+
+class Noise(StrEnum):
+    """What hides a person."""
+
+    AUTO = "auto"
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How a data set is opened, as the options say it."""
+
+    source: str
+    unit: str | None
+    max_rows: int | None
+    replace: bool
+    limit: str | None
+    ledger: str | None
+    schema: Path | None
+    bounds: list[str]
+    keys: list[str]
+    name: str | None
+    data_version: str | None
+    analyst: str | None
+
+    @contextmanager
+    def opened(self) -> Iterator[Curator]:
+        with Curator.open(
+            self.source,
+            unit=None if self.unit is None else parse_unit(self.unit, self.max_rows, replace=self.replace),
+            limit=None if self.limit is None else parse_limit(self.limit),
+            name=self.name,
+            ledger=self.ledger,
+            schema=self.schema,
+            bounds=dict(map(parse_bounds, self.bounds)),
+            keys=dict(map(parse_keys, self.keys)),
+            version=self.data_version,
+            analyst=self.analyst,
+        ) as curator:
+            yield curator
+
+
+@door
+def query(
+    source: Annotated[str, typer.Argument(help="A parquet, CSV or DuckDB file, or postgresql://…", metavar="SOURCE")],
+    text: Annotated[str, typer.Argument(help="The query, in quotes.", metavar="SQL")],
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="What the query may cost in total.")] = None,
+    within: Annotated[
+        float | None, typer.Option("--within", help="Instead of ε: how close every number must be; costs the least ε.")
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option("--unit", help="Who is protected: the column that names the person, or row. Needed once."),
+    ] = None,
+    max_rows: Annotated[
+        int | None, typer.Option("--max-rows", help="How many rows of one person count in an answer.", min=1)
+    ] = None,
+    replace: Replace = False,
+    limit: Annotated[
+        str | None,
+        typer.Option("--limit", metavar="EPSILON[:DELTA]", help="The limit of all queries together. Needed once."),
+    ] = None,
+    preview: Annotated[bool, typer.Option("--preview", help="Only tell cost and expected error; run nothing.")] = False,
+    bounds: Annotated[
+        list[str] | None, typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Bounds of a column; repeat.")
+    ] = None,
+    keys: Annotated[
+        list[str] | None, typer.Option("--keys", metavar="COLUMN=A,B,…", help="Public group keys; repeat.")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", metavar="FILE", help="Types, bounds, keys (deniable schema init).")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The table's name, if not that of the file.")] = None,
+    data_version: Annotated[
+        str | None, typer.Option("--data-version", help="The state of the data; answers are kept for each.")
+    ] = None,
+    analyst: Annotated[str | None, typer.Option("--analyst", help="Who asks; you, by default.")] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option("--ledger", envvar="DENIABLE_LEDGER", metavar="URL", help="The ledger, if not beside the data."),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="The query's δ; a hundredth of the limit's by default.")
+    ] = None,
+    confidence: Annotated[float, typer.Option("--confidence", help="How often an interval holds.")] = 0.95,
+    at_least: Annotated[
+        int | None, typer.Option("--at-least", help="A public group size: lets --within promise averages.", min=1)
+    ] = None,
+    max_groups: Annotated[
+        int | None, typer.Option("--max-groups", help="How many private group keys one person may add to.", min=1)
+    ] = None,
+    noise: Annotated[Noise, typer.Option("--noise", help="auto takes what gives the smaller error.")] = Noise.AUTO,
+    discover: Annotated[bool, typer.Option("--discover", help="Find missing bounds from a part of ε.")] = False,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the answer as CSV.")] = None,
+    parquet: Annotated[Path | None, typer.Option("--parquet", metavar="FILE", help="Write it as parquet.")] = None,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Ask a private table in SQL: a table with a ± for every number, charged to a limit that is kept beside the data.
+
+    The first use says who is protected and how much may leave in all:
+
+    [bold]deniable query visits.parquet "SELECT COUNT(*) FROM visits" --unit patient_id --limit 3:1e-6 --epsilon .1[/]
+
+    Then only ask. Sums and averages need bounds that are public knowledge:
+
+    [bold]deniable query visits.parquet "SELECT AVG(days) FROM visits" --bounds days=0:60 --epsilon .5 --preview[/]
+
+    [bold]deniable query visits.parquet "SELECT COUNT(*) FROM visits WHERE days > 7" --within 50[/]
+    """
+    opening = Opening(
+        source, unit, max_rows, replace, limit, ledger, schema, bounds or [], keys or [], name, data_version, analyst
+    )
+    terms: dict[str, Any] = {
+        "epsilon": _exactly(epsilon),
+        "within": _exactly(within),
+        "delta": delta,
+        "confidence": confidence,
+        "at_least": at_least,
+        "max_groups": max_groups,
+        "noise": str(noise),
+        "discover": discover,
+    }
+    with opening.opened() as curator:
+        if preview:
+            _foretell(curator.preview(text, **terms), json)
+            return
+        answer = curator.sql(text, **terms)
+        _write(answer, csv, parquet, plot)
+        _tell(answer, curator, json)
+
+
+# ------------------------------------------------------------------------------------------------ what options mean
+
+
+def parse_unit(text: str, max_rows: int | None, *, replace: bool) -> Unit:
+    """The name of a column, or `row`.
+
+    >>> print(parse_unit("patient_id", 4, replace=False))
+    all rows of one patient_id (at most 4 count), added or removed
+    """
+    if text == "row":
+        if max_rows is not None:
+            raise InvalidParameter("Expected --max-rows only with a column as the unit: one row is one row.")
+        return Unit.row(replace=replace)
+    return Unit.column(text.removeprefix("column:"), max_rows=max_rows, replace=replace)
+
+
+def parse_limit(text: str) -> Budget:
+    """ε, or ε and δ.
+
+    >>> print(parse_limit("3:1e-6"))
+    ε = 3 at δ = 1e-06
+    """
+    epsilon, _, delta = text.partition(":")
+    try:
+        return Budget(_exactly(float(epsilon)) or 0, _exactly(float(delta or 0)) or 0)
+    except ValueError:
+        raise InvalidParameter(f"Expected --limit {text} to be an ε, or an ε and a δ like 3:1e-6.") from None
+
+
+def parse_bounds(text: str) -> tuple[str, tuple[Fraction, Fraction]]:
+    """A column and the numbers that its values are clamped to.
+
+    >>> parse_bounds("days=0:60")
+    ('days', (Fraction(0, 1), Fraction(60, 1)))
+    """
+    column, _, pair = text.partition("=")
+    low, _, high = pair.partition(":")
+    try:
+        return column, (Fraction(low), Fraction(high))
+    except (ValueError, ZeroDivisionError):
+        raise InvalidParameter(f"Expected --bounds {text} to look like days=0:60.") from None
+
+
+def parse_keys(text: str) -> tuple[str, list[str]]:
+    """A column and its public values.
+
+    >>> parse_keys("diagnosis=flu,asthma")
+    ('diagnosis', ['flu', 'asthma'])
+    """
+    column, _, values = text.partition("=")
+    if not column or not values:
+        raise InvalidParameter(f"Expected --keys {text} to look like diagnosis=flu,asthma.")
+    return column, values.split(",")
+
+
+def _exactly(x: float | None) -> int | float | None:
+    return int(x) if x is not None and math.isfinite(x) and x.is_integer() else x
+
+
+# ------------------------------------------------------------------------------------------------ how it is said
+
+
+def _foretell(preview: Preview, json: bool) -> None:
+    if not json:
+        show.say(*preview.lines())
+        return
+    show.as_json(
+        {
+            "epsilon": preview.epsilon,
+            "delta": preview.delta,
+            "expected": dict(preview.expected),
+            "confidence": preview.confidence,
+            "fits": preview.fits,
+            "free": preview.free,
+            "left": {"epsilon": preview.left.epsilon, "rho": preview.left.rho, "delta": preview.left.delta},
+            "refusal": preview.refusal,
+        }
+    )
+
+
+def _write(answer: Answer, csv: Path | None, parquet: Path | None, plot: Path | None) -> None:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    if csv is not None:
+        pyarrow.csv.write_csv(answer.table, csv)
+    if parquet is not None:
+        pyarrow.parquet.write_table(answer.table, parquet)
+    if plot is not None:
+        answer.plot(path=plot)
+
+
+def _tell(answer: Answer, curator: Curator, json: bool) -> None:
+    spent, limit = curator.account.spent(), curator.account.limit
+    if json:
+        show.as_json(
+            {
+                "rows": [{name: _plain(value) for name, value in row.items()} for row in answer.table.to_pylist()],
+                "confidence": answer.confidence,
+                "epsilon": answer.epsilon,
+                "delta": answer.delta,
+                "entry": answer.entry,
+                "again": answer.again,
+                "notes": answer.notes,
+                "spent": {"epsilon": spent.epsilon, "delta": spent.delta, "share": spent.share},
+            }
+        )
+        return
+    columns = answer.value.column_names
+    show.table(columns, answer.rows(), right=[i for i, name in enumerate(columns) if name in answer.numbers])
+    show.say("", f"Cost: {answer.cost}. Spent: ε = {show.up(spent.epsilon)} of {limit}.", *answer.notes)
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Decimal():
+            return float(value)
+        case date() | datetime():
+            return value.isoformat()
+        case _:
+            return value

@@ -1,0 +1,237 @@
+"""An answer: a released table with an interval for every number, what it cost, and what the intervals leave out."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deniable.curator import words
+from deniable.errors import InvalidParameter, MissingExtra
+from deniable.mechanism import Release
+from deniable.sql.tree import Result
+from deniable.units import Unit
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+    from deniable.ledger.releases import Kept
+
+FORMAT = 1
+NOTHING = pa.table({})
+
+LEFT_OUT = (
+    "It counts noise and rounding; it leaves out what clamping to bounds and the bound on rows per person took away."
+)
+
+
+@dataclass(frozen=True)
+class Answer(Release[pa.Table]):
+    """A release whose `value` is the table that was asked for. `low` and `high` hold, for each column of numbers, an interval
+    around every cell: the answer without noise lies in it with probability `confidence`, each cell by itself.
+
+    `epsilon` at `delta` is what the query cost. `bounds` were discovered privately, and paid for. `again` says that this is an
+    answer given before.
+    """
+
+    low: pa.Table = field(default_factory=lambda: NOTHING)
+    high: pa.Table = field(default_factory=lambda: NOTHING)
+    confidence: float = 0.95
+    epsilon: float = 0.0
+    delta: float = 0.0
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    again: bool = False
+
+    @classmethod
+    def of(cls, release: Release[Result], *, epsilon: float, delta: float) -> Answer:
+        """The answer in what a plan released."""
+        result = release.value
+        given = {f.name: getattr(release, f.name) for f in fields(Release)} | {"value": result.table}
+        low, high = (_limits(side) for side in (result.low, result.high))
+        return cls(
+            **given,
+            low=low,
+            high=high,
+            confidence=result.confidence,
+            epsilon=epsilon,
+            delta=delta,
+            bounds=dict(result.bounds),
+        )
+
+    # -------------------------------------------------------------------------------------------- as a table
+
+    @property
+    def table(self) -> pa.Table:
+        """The answer with two more columns beside each column of numbers: `x_low` and `x_high`."""
+        made: dict[str, Any] = {}
+        for name, column in zip(self.value.column_names, self.value.columns, strict=True):
+            made[name] = column
+            if name in self.low.column_names:
+                for side, limits in (("low", self.low), ("high", self.high)):
+                    free = _free(f"{name}_{side}", {*self.value.column_names, *made})
+                    made[free] = limits.column(name)
+        return pa.table(made)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """`table` as a data frame of pandas, if that is installed."""
+        _found("pandas")
+        return self.table.to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """`table` as a data frame of polars, if that is installed."""
+        made: pl.DataFrame = _found("polars").DataFrame(self.table)
+        return made
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Every row as it is printed: "1,234 ± 12"."""
+        for i in range(self.value.num_rows):
+            yield tuple(self._cell(name, i) for name in self.value.column_names)
+
+    def _cell(self, name: str, i: int) -> str:
+        value = self.value.column(name)[i].as_py()
+        if name not in self.low.column_names:
+            return words.plain(value)
+        return words.number(value, self.low.column(name)[i].as_py(), self.high.column(name)[i].as_py())
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that are right-aligned: those with an interval."""
+        return tuple(name for name in self.value.column_names if name in self.low.column_names)
+
+    # -------------------------------------------------------------------------------------------- in words
+
+    @property
+    def cost(self) -> str:
+        """What the query cost, and the entry of the ledger that paid."""
+        at = f" at δ = {self.delta:.4g}" if self.delta else ""
+        seq = (self.entry or "").partition(":")[0]
+        return f"ε = {words.up(self.epsilon)}{at}, paid by entry {seq} of the ledger"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before quoting a number."""
+        notes = []
+        if self.low.column_names:
+            notes.append(f"± holds with probability {self.confidence:.6g} for each number by itself. {LEFT_OUT}")
+        for name, (lower, upper) in self.bounds.items():
+            notes.append(f"The bounds of {name} were discovered privately, and paid for: {lower:.6g} to {upper:.6g}.")
+        if self.again:
+            notes.append(
+                "This is the answer that was given before; it tells nothing new, so the data set was not charged."
+            )
+        if not self.private:
+            notes.append("The noise was drawn from a seed: this answer protects nobody.")
+        return tuple(notes)
+
+    def __str__(self) -> str:
+        body = words.text_table(self.value.column_names, list(self.rows()), set(self.numbers))
+        return "\n".join([body, "", f"Cost: {self.cost}.", *self.notes])
+
+    def __rich__(self) -> Table:
+        return words.rich_table(self.value.column_names, list(self.rows()), set(self.numbers), f"Cost: {self.cost}.")
+
+    def _repr_html_(self) -> str:
+        told = (f"Cost: {self.cost}.", *self.notes)
+        return words.html_table(self.value.column_names, list(self.rows()), set(self.numbers), told)
+
+    def plot(self, column: str | None = None, *, path: str | Path | None = None) -> Figure:
+        """Bars with error bars: one for each row, of the first column of numbers or of `column`. Needs `deniable[plot]`."""
+        from deniable.plots import answers
+
+        name = self._drawn(column)
+        labels = [c for c in self.value.column_names if c not in self.low.column_names]
+        rows = [
+            " · ".join(words.plain(self.value.column(c)[i].as_py()) for c in labels) for i in range(len(self.value))
+        ]
+        value, low, high = (side.column(name).to_pylist() for side in (self.value, self.low, self.high))
+        title = f"{name}, {self.confidence:.6g} intervals, ε = {words.up(self.epsilon)}"
+        return answers.bars(rows, value, low, high, title=title, x=", ".join(labels), y=name, path=path)
+
+    def _drawn(self, column: str | None) -> str:
+        if column is None and self.numbers:
+            return self.numbers[0]
+        if column is None or column not in self.numbers:
+            known = ", ".join(self.numbers) or "none"
+            raise InvalidParameter(f"Expected a column of numbers to draw, got {column!r}. There are: {known}.")
+        return column
+
+    # -------------------------------------------------------------------------------------------- kept
+
+    def to_text(self) -> str:
+        """All that the ledger does not hold of this answer, as one text."""
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "unit": self.unit.to_dict(),
+                "value": _packed(self.value),
+                "low": _packed(self.low),
+                "high": _packed(self.high),
+                "confidence": self.confidence,
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "bounds": {name: list(pair) for name, pair in self.bounds.items()},
+            }
+        )
+
+    @classmethod
+    def from_kept(cls, kept: Kept) -> Answer:
+        """The answer that a ledger kept; its seal has been checked."""
+        said = json.loads(kept.content)
+        return cls(
+            value=_unpacked(said["value"]),
+            loss=kept.loss,
+            unit=Unit.from_dict(said["unit"]),
+            entry=kept.entry,
+            private=kept.private,
+            low=_unpacked(said["low"]),
+            high=_unpacked(said["high"]),
+            confidence=said["confidence"],
+            epsilon=said["epsilon"],
+            delta=said["delta"],
+            bounds={name: (pair[0], pair[1]) for name, pair in said["bounds"].items()},
+            again=True,
+        )
+
+
+def _found(package: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError:
+        raise MissingExtra(
+            f"A data frame of {package} needs it installed: pip install {package}. The answer is in .table as an Arrow table."
+        ) from None
+
+
+def _limits(side: Mapping[str, Any]) -> pa.Table:
+    return pa.table({name: pa.array(_floats(cells), pa.float64()) for name, cells in side.items()})
+
+
+def _floats(cells: Any) -> list[float | None]:
+    listed = cells.to_pylist() if hasattr(cells, "to_pylist") else list(cells)
+    return [None if cell is None else float(cell) for cell in listed]
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that no other column has."""
+    return name if name not in taken else _free(f"{name}_", taken)
+
+
+def _packed(table: pa.Table) -> str:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return base64.b64encode(sink.getvalue().to_pybytes()).decode()
+
+
+def _unpacked(text: str) -> pa.Table:
+    with pa.ipc.open_stream(base64.b64decode(text)) as reader:
+        return reader.read_all()

@@ -1,0 +1,312 @@
+"""The curator: data, a ledger and SQL in one object that an analyst can hold."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from deniable.accounting.charges import charge
+from deniable.accounting.filters import above
+from deniable.curator import house
+from deniable.curator.answer import Answer
+from deniable.curator.declare import Bounds, Keys, declared
+from deniable.curator.pace import checked, paced
+from deniable.curator.preview import Preview
+from deniable.errors import DeniableError, LedgerError, Unaccountable
+from deniable.guarantee import Budget
+from deniable.ledger import Account, Ledger
+from deniable.loss import Number
+from deniable.mechanism import Random
+from deniable.sql.check import check
+from deniable.sql.draft import describe
+from deniable.sql.engines import Engine, open_engine
+from deniable.sql.normal import normal
+from deniable.sql.plan import Plan, plan
+from deniable.sql.schema import Schema
+from deniable.sql.schema_file import load
+from deniable.sql.terms import Terms
+from deniable.sql.tree import Query
+from deniable.units import Unit
+
+DESCRIBED = 2_000
+"""Characters of a query that the journal keeps."""
+
+SHARE = 100
+"""A query's δ is this part of the data set's where none is named."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query as it was checked and planned, and how it is charged: `at` is the δ of the charge, None if it has none to name."""
+
+    query: Query
+    plan: Plan
+    terms: Terms
+    key: str
+    at: Number | None
+    epsilon: float
+    delta: float
+
+
+class Curator:
+    """Answers SQL about private data, within a limit that a ledger keeps. Made by `Curator.open`.
+
+    Guarantee: all answers together are (ε, δ)-DP for the unit, ε and δ the account's limit, whatever is asked, in whatever
+               order. Everything an analyst sees beside the answers (refusals, messages, column names and types, the order of
+               rows) depends on the text of her queries and the declared schema alone.
+    Assumes:   the unit, and what the schema says is public, are as the owner says; data is opened through one ledger only.
+    Error:     told with every answer, and before it by `preview`.
+    Reference: docs/theory/curator.md.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        schema: Schema,
+        account: Account,
+        ledger: Ledger,
+        *,
+        floor: float = 0.0,
+        rng: Random | None = None,
+    ) -> None:
+        self._engine = engine
+        self._floor = checked(floor)
+        self._rng = rng
+        self._turn = threading.Lock()
+        self._owned: list[Any] = []
+        self.schema = schema
+        self.account = account
+        self.ledger = ledger
+
+    @classmethod
+    def open(
+        cls,
+        source: Any,
+        *,
+        unit: Unit | None = None,
+        limit: Budget | None = None,
+        name: str | None = None,
+        ledger: str | Ledger | None = None,
+        schema: str | Path | Schema | None = None,
+        bounds: Bounds | None = None,
+        keys: Keys | None = None,
+        version: str | None = None,
+        account: str | None = None,
+        analyst: str | None = None,
+        floor: float = 0.0,
+        memory: str | None = None,
+        seconds: float | None = None,
+        threads: int | None = None,
+        rng: Random | None = None,
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> Curator:
+        """Open a data set: a file, a table in memory, a database, or several of them by the names of their tables.
+
+        `unit` and `limit` are set at the first use and remembered by the ledger, which lies beside the data unless `ledger` says
+        where. `schema` is a file or a `Schema`; without one, names and types of columns are those of the source. `bounds` clamp
+        columns, `keys` list the public values of group keys; both are public knowledge, never taken from the data. `version`
+        names the state of the data: answers are kept and given again for one version. `account` names the data set in the ledger,
+        after its private tables by default: two data sets in one ledger need two names. `analyst` says who asks; her own part of
+        the account is used if there is one. `floor` rounds response times up to whole steps of so many seconds. `memory`,
+        `seconds` and `threads` limit the engine. `on_failure` tells the owner, and nobody else, why an engine failed.
+        """
+        given = _schema(schema)
+        sources = house.named(source, name, given)
+        stated = given or Schema(tuple(describe(table, where) for table, where in sources.items()))
+        data = account or house.data_name(stated)
+        owned: list[Any] = []
+        try:
+            if isinstance(ledger, Ledger):
+                books = ledger
+            else:
+                books = house.open_ledger(ledger or house.address(sources), data, limit, analyst, on_failure)
+                owned.append(books)
+            known = declared(stated, house.protects(books, data, unit, limit), bounds or {}, keys or {}, version)
+            engine = open_engine(sources, known, memory=memory, seconds=seconds, threads=threads)
+            owned.append(engine)
+            paying = house.open_account(books, data, unit, limit, analyst)
+            for path in house.files(sources):
+                books.bind(path)
+            made = cls(engine, known, paying, books, floor=floor, rng=rng)
+        except BaseException:
+            _close(owned)
+            raise
+        made._owned = owned
+        return made
+
+    # -------------------------------------------------------------------------------------------- asking
+
+    def sql(
+        self,
+        text: str,
+        *,
+        epsilon: Number | None = None,
+        within: Number | None = None,
+        delta: Number | None = None,
+        confidence: float = 0.95,
+        at_least: int | None = None,
+        max_groups: int | None = None,
+        noise: str = "auto",
+        discover: bool = False,
+    ) -> Answer:
+        """Answer a query for `epsilon` in total, or for the smallest ε that puts every number within `within`.
+
+        `delta` is the query's δ, a hundredth of the data set's by default; it is used only by private group keys and Gaussian
+        noise. `at_least` is a group size that is public knowledge: with it `within` works for averages too. `max_groups` is how
+        many private group keys one unit may add to. With `discover`, bounds that are not declared are found from part of ε.
+        The same query on the same version of the data is answered once and then given again.
+        """
+        terms = self._terms(epsilon, within, delta, confidence, at_least, max_groups, noise, discover)
+        with paced(self._floor):
+            asked = self._ask(text, terms)
+            words = _cut(text)
+            kept = self.account.recall(asked.key, description=f"Read again: {words}")
+            if kept is not None:
+                return Answer.from_kept(kept)
+            with self._turn:
+                release = self.account.run(asked.plan, self._engine, rng=self._rng, delta=asked.at, description=words)
+            answer = Answer.of(release, epsilon=asked.epsilon, delta=asked.delta)
+            self._keep(asked, answer)
+            return answer
+
+    def preview(
+        self,
+        text: str,
+        *,
+        epsilon: Number | None = None,
+        within: Number | None = None,
+        delta: Number | None = None,
+        confidence: float = 0.95,
+        at_least: int | None = None,
+        max_groups: int | None = None,
+        noise: str = "auto",
+        discover: bool = False,
+    ) -> Preview:
+        """What `sql` would cost, how far its answer may be off, and what would be left. No data is opened, nothing is charged."""
+        asked = self._ask(text, self._terms(epsilon, within, delta, confidence, at_least, max_groups, noise, discover))
+        would = self.account.preview(asked.plan.loss, delta=asked.at)
+        free = self.account.holds(asked.key)
+        left = self.account.remaining() if free else would.left
+        told = {each.name: str(each).removeprefix(f"{each.name}: ") for each in asked.plan.expected(confidence)}
+        return Preview(asked.epsilon, asked.delta, told, confidence, would.fits or free, free, left, would.refusal)
+
+    def share(self, analyst: str, limit: Budget) -> Curator:
+        """The same data for `analyst`, under a limit of her own inside the data set's. What others have paid for costs the data
+        set nothing when she asks it again; her own limit it does cost."""
+        root = self.account.root
+        self.ledger.create(f"{root}/{analyst}", limit=limit, parent=root)
+        own = self.ledger.account(f"{root}/{analyst}", analyst=analyst)
+        shared = Curator(self._engine, self.schema, own, self.ledger, floor=self._floor, rng=self._rng)
+        shared._turn = self._turn
+        return shared
+
+    def prepare(self) -> None:
+        """Bound every unit's rows once and keep the bounded table beside the engine, so that later queries run at the speed of
+        plain SQL. For the owner: it reads all data, and a failure here tells about it. DuckDB only."""
+        with self._turn:
+            self._engine.prepare(self.schema, self.account.unit)
+
+    # -------------------------------------------------------------------------------------------- how
+
+    def _terms(
+        self,
+        epsilon: Number | None,
+        within: Number | None,
+        delta: Number | None,
+        confidence: float,
+        at_least: int | None,
+        max_groups: int | None,
+        noise: str,
+        discover: bool,
+    ) -> Terms:
+        share = self.ledger.account(self.account.root).limit.delta / SHARE if delta is None else delta
+        return Terms(
+            epsilon=epsilon,
+            delta=share,
+            confidence=confidence,
+            noise=noise,
+            max_groups=max_groups,
+            within=within,
+            at_least=at_least,
+            discover=discover,
+        )
+
+    def _ask(self, text: str, terms: Terms) -> Asked:
+        """From metadata alone: whatever is refused here is refused whatever the data."""
+        query = check(text, self.schema, self.account.unit)
+        made = plan(query, self.account.unit, terms)
+        own = _has_epsilon(made)
+        price = charge(made.loss, delta=None if own else terms.delta)
+        key = _key(self.account.root, query, self.schema, self.account.unit, terms)
+        at = None if own or self._by_curve(made, terms) else terms.delta
+        return Asked(query, made, terms, key, at, above(price.epsilon), above(price.delta))
+
+    def _by_curve(self, made: Plan, terms: Terms) -> bool:
+        """Gaussian noise that was asked for by name is charged by its Rényi curve, where the account keeps one: many such
+        queries cost much less than the sum of their ε's. Noise that was chosen for the analyst costs the ε she named."""
+        if terms.noise != "gaussian":
+            return False
+        try:
+            self.account.preview(made.loss)
+        except Unaccountable:
+            return False
+        return True
+
+    def _keep(self, asked: Asked, answer: Answer) -> None:
+        try:
+            self.account.keep(asked.key, answer, answer.to_text(), delta=asked.at)
+        except LedgerError:
+            return  # the answer is paid for and stands; asked again, it only costs again
+
+    # -------------------------------------------------------------------------------------------- the end
+
+    def close(self) -> None:
+        """Let go of the data and the ledger."""
+        _close(self._owned)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _schema(schema: str | Path | Schema | None) -> Schema | None:
+    return schema if schema is None or isinstance(schema, Schema) else load(Path(schema))
+
+
+def _has_epsilon(made: Plan) -> bool:
+    """Whether the loss adds up by itself, as (ε, δ) without a δ that would have to be named."""
+    try:
+        charge(made.loss)
+    except Unaccountable:
+        return False
+    return True
+
+
+def _key(data: str, query: Query, schema: Schema, unit: Unit, terms: Terms) -> str:
+    """What makes two questions the same: never the data itself, only what its owner says its version is."""
+    parts = ("deniable answer 1", data, normal(query), repr(schema), unit.to_json(), repr(terms))
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()
+
+
+def _cut(text: str) -> str:
+    """As much of a query as the journal keeps, of characters that every database can hold."""
+    clean = "".join(c if c.isprintable() else " " for c in text)
+    return clean if len(clean) <= DESCRIBED else clean[: DESCRIBED - 1] + "…"
+
+
+def _close(things: list[Any]) -> None:
+    while things:
+        thing = things.pop()
+        try:
+            thing.close()
+        except DeniableError:
+            continue

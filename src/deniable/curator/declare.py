@@ -1,0 +1,145 @@
+"""What the owner says when she opens a data set, put into its schema: the unit, bounds, public keys, the version of the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any
+
+from deniable.errors import InvalidParameter
+from deniable.loss import exact
+from deniable.sql.schema import ColumnInfo, Schema, TableInfo
+from deniable.sql.tree import Kind, Type, Value
+from deniable.units import Kind as UnitKind
+from deniable.units import Unit
+
+Bounds = Mapping[str, tuple[Any, Any]]
+Keys = Mapping[str, Sequence[Any]]
+
+
+def declared(schema: Schema, unit: Unit, bounds: Bounds, keys: Keys, version: str | None) -> Schema:
+    """The schema with what was said beside it. A column is named "days", or "visits.days" where several tables have one."""
+    for name, (lower, upper) in bounds.items():
+        schema = _changed(schema, name, lambda column, lower=lower, upper=upper: _bounded(column, lower, upper))
+    for name, values in keys.items():
+        schema = _changed(schema, name, lambda column, values=values: _keyed(column, values))
+    tables = tuple(_protected(table, unit) for table in schema.tables)
+    return Schema(tables, schema.version if version is None else str(version))
+
+
+# ------------------------------------------------------------------------------------------------ the unit
+
+
+def _protected(table: TableInfo, unit: Unit) -> TableInfo:
+    """The table with its way to the unit, which must be there for every table that is not public."""
+    if unit.kind not in (UnitKind.ROW, UnitKind.COLUMN):
+        raise InvalidParameter(f"Expected the unit of a table to be a row or a column, got {unit}. Nothing was opened.")
+    if table.public:
+        return table
+    if unit.kind is UnitKind.ROW:
+        return replace(table, unit=None, path=())
+    if table.unit is not None or table.path:
+        return table
+    if table.column(str(unit.column_name)) is None:
+        raise InvalidParameter(
+            f'The table "{table.name}" has no column "{unit.column_name}", so nobody in it could be protected. Nothing was '
+            "opened. Declare in a schema file that it is public, or the path from it to the unit."
+        )
+    return replace(table, unit=unit.column_name)
+
+
+# ------------------------------------------------------------------------------------------------ columns
+
+
+def _changed(schema: Schema, name: str, change: Any) -> Schema:
+    owner, column = _find(schema, name)
+    columns = tuple(change(c) if c is column else c for c in owner.columns)
+    tables = tuple(replace(t, columns=columns) if t is owner else t for t in schema.tables)
+    return replace(schema, tables=tables)
+
+
+def _find(schema: Schema, name: str) -> tuple[TableInfo, ColumnInfo]:
+    found = list(_named(schema, name))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ways = ", ".join(f'"{table.name}.{column.name}"' for table, column in found)
+        raise InvalidParameter(f'There are several columns "{name}". Nothing was opened; say which: {ways}.')
+    known = ", ".join(f'"{column.name}"' for table in schema.tables for column in table.columns)
+    raise InvalidParameter(f'There is no column "{name}". Nothing was opened; there are: {known}.')
+
+
+def _named(schema: Schema, name: str) -> Iterator[tuple[TableInfo, ColumnInfo]]:
+    wanted = name.lower()
+    for table in schema.tables:
+        for column in table.columns:
+            if wanted in (column.name.lower(), f"{table.name}.{column.name}".lower()):
+                yield table, column
+
+
+def _bounded(column: ColumnInfo, lower: Any, upper: Any) -> ColumnInfo:
+    low, high = (_number(column.name, x) for x in (lower, upper))
+    if low > high:
+        raise InvalidParameter(f"Expected bounds of {column.name} with lower ≤ upper, got ({lower}, {upper}).")
+    return replace(column, lower=low, upper=high)
+
+
+def _number(name: str, x: Any) -> Fraction:
+    good = isinstance(x, int | float | Decimal | Fraction) and not isinstance(x, bool) and math.isfinite(x)
+    if not good:
+        raise InvalidParameter(f"Expected a finite number as a bound of {name}, got {x!r}.")
+    return Fraction(x) if isinstance(x, Decimal) else exact(x)
+
+
+def _keyed(column: ColumnInfo, values: Sequence[Any]) -> ColumnInfo:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise InvalidParameter(f"Expected a list of keys of {column.name}, got {values!r}.")
+    keys = tuple(key(column.name, column.type, value) for value in values)
+    if not keys or len(set(keys)) != len(keys):
+        raise InvalidParameter(
+            f"Expected at least one key of {column.name} and none of them twice, got {list(values)}."
+        )
+    return replace(column, keys=keys)
+
+
+def key(name: str, type: Type, value: Any) -> Value:
+    """A public key as a value of its column's type; the text of a value is taken too.
+
+    >>> key("day", Type(Kind.DATE), "2024-03-01"), key("zip", Type(Kind.INTEGER), "10001")
+    (datetime.date(2024, 3, 1), 10001)
+    """
+    if value is None:
+        return None
+    try:
+        made = _read(type.kind, value)
+    except (TypeError, ValueError, InvalidOperation):
+        made = None
+    if made is None:
+        raise InvalidParameter(f"Expected keys of {name} of the type {type.kind}, got {value!r}. Nothing was opened.")
+    return made
+
+
+def _read(kind: Kind, value: Any) -> Value:
+    said = value.item() if hasattr(value, "item") else value
+    match kind, said:
+        case (Kind.TEXT, str()):
+            return str(said)
+        case (Kind.BOOLEAN, bool()):
+            return bool(said)
+        case (Kind.BOOLEAN, "true" | "false"):
+            return bool(said == "true")
+        case (Kind.INTEGER, int() | str()) if not isinstance(said, bool):
+            return int(said)
+        case (Kind.DECIMAL, int() | str() | Decimal()) if not isinstance(said, bool):
+            return Decimal(said)
+        case (Kind.FLOAT, int() | float() | str()) if not isinstance(said, bool):
+            return float(said)
+        case (Kind.TIMESTAMP, str() | datetime()):
+            return datetime.fromisoformat(str(said))
+        case (Kind.DATE, str() | date()) if not isinstance(said, datetime):
+            return date.fromisoformat(str(said))
+    return None

@@ -1,0 +1,41 @@
+"""What a query would cost and how far its answer may be off, before anything is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deniable.curator import words
+from deniable.ledger import Left
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A query that was checked and planned, and not run: nothing was charged and no data was opened.
+
+    `epsilon` at `delta` is what it would cost; `free` says that the answer was given before and is paid for. `expected` tells for
+    each number how far noise may move it, with probability `confidence`. `left` is the largest charge that would still fit
+    afterwards; `refusal` the sentence with which the ledger would refuse.
+    """
+
+    epsilon: float
+    delta: float
+    expected: Mapping[str, str]
+    confidence: float
+    fits: bool
+    free: bool
+    left: Left
+    refusal: str | None = None
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        at = f" at δ = {self.delta:.4g}" if self.delta else ""
+        cost = f"Cost: ε = {words.up(self.epsilon)}{at}."
+        told = [f"{name}: {error}" for name, error in self.expected.items()]
+        head = f"Expected, with probability {self.confidence:.6g}:" if told else ""
+        free = "This was asked before and is paid for: the answer is kept, and costs nothing."
+        after = f"Left afterwards for one charge: ε ≤ {words.down(self.left.epsilon)}."
+        fate = free if self.free else after if self.fits else str(self.refusal)
+        return [line for line in (cost, head, *(f"  {line}" for line in told), fate) if line]

@@ -1,0 +1,157 @@
+"""How answers are written: numbers with their ±, tables for a terminal and for a notebook."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Rows = Sequence[Sequence[str]]
+
+ALIKE = 0.1
+"""Sides of an interval that differ by less than this share of the larger one are written as one ±."""
+
+
+def plain(value: Any) -> str:
+    """A value without an interval.
+
+    >>> plain(None), plain("flu"), plain(12345), plain(0.1 + 0.2)
+    ('NULL', 'flu', '12345', '0.3')
+    """
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return f"{value:.6g}"
+        case datetime():
+            return value.isoformat(sep=" ")
+        case _:
+            return str(value)
+
+
+def number(value: Any, low: float | None, high: float | None) -> str:
+    """A number with what noise may have done to it: the ± to two digits or to whole numbers, rounded up.
+
+    >>> number(1234, 1222.0, 1246.0), number(3.14159, 3.1, 3.18), number(12, -math.inf, math.inf)
+    ('1,234 ± 12', '3.142 ± 0.042', '12 (unbounded)')
+    >>> number(0.2, 0.1, 0.9), number(None, None, None)
+    ('0.20 (0.10 … 0.90)', 'NULL')
+    """
+    if value is None:
+        return "NULL"
+    if low is None or high is None:
+        return plain(value)
+    x = float(value)
+    # A count is released as a whole number; its interval lies around the number that was rounded.
+    middle = (low + high) / 2 if isinstance(value, int) and abs(x - (low + high) / 2) <= 0.5 else x
+    below, above = middle - low, high - middle
+    half = max(below, above)
+    if not math.isfinite(half):
+        return f"{_grouped(x, 0 if float(x).is_integer() else 4)} (unbounded)"
+    places = _places(half)
+    shown = round(x, places)
+    if min(below, above) >= (1 - ALIKE) * half:
+        return f"{_grouped(shown, places)} ± {_grouped(_ceil(half, places), places)}"
+    ends = (_grouped(-_ceil(-low, places), places), _grouped(_ceil(high, places), places))
+    return f"{_grouped(shown, places)} ({ends[0]} … {ends[1]})"
+
+
+def _places(half: float) -> int:
+    """Decimal places that show two digits of `half`; whole numbers keep all of theirs."""
+    return 0 if half <= 0 else min(max(0, 1 - math.floor(math.log10(half))), 12)
+
+
+def _ceil(x: float, places: int) -> float:
+    """Rounded up, but for the last bits of a float."""
+    step: float = 10.0**places
+    return math.ceil(x * step - 1e-6) / step
+
+
+def _grouped(x: float, places: int) -> str:
+    return f"{x + 0.0:,.{places}f}"
+
+
+def up(x: float, digits: int = 4) -> str:
+    """A cost, rounded up.
+
+    >>> up(0.5), up(0.333333)
+    ('0.5', '0.3334')
+    """
+    return _rounded(x, digits, ROUND_CEILING)
+
+
+def down(x: float, digits: int = 4) -> str:
+    """What is left, rounded down."""
+    return _rounded(x, digits, ROUND_FLOOR)
+
+
+def _rounded(x: float, digits: int, mode: str) -> str:
+    if not math.isfinite(x):
+        return "∞"
+    return f"{float(Context(prec=digits, rounding=mode).create_decimal(Decimal(repr(float(x))))):g}"
+
+
+# ------------------------------------------------------------------------------------------------ tables
+
+
+def text_table(columns: Sequence[str], rows: Rows, right: Collection[str]) -> str:
+    """Columns aligned by spaces.
+
+    >>> print(text_table(["who", "n"], [["flu", "12 ± 3"], ["asthma", "9 ± 3"]], {"n"}))
+    who          n
+    ──────────────
+    flu     12 ± 3
+    asthma   9 ± 3
+    """
+    widths = [max(len(name), *(len(row[i]) for row in rows), 1) for i, name in enumerate(columns)]
+    lines = [_line(columns, columns, widths, right), "─" * (sum(widths) + 2 * (len(widths) - 1))]
+    return "\n".join([*lines, *(_line(row, columns, widths, right) for row in rows)])
+
+
+def _line(cells: Sequence[str], columns: Sequence[str], widths: Sequence[int], right: Collection[str]) -> str:
+    put = (
+        _clean(cell).rjust(width) if name in right else _clean(cell).ljust(width)
+        for cell, name, width in zip(cells, columns, widths, strict=True)
+    )
+    return "  ".join(put).rstrip()
+
+
+def _clean(cell: str) -> str:
+    """Without line breaks and other characters that move a cursor: a released key is text that somebody once wrote."""
+    return "".join(c if c.isprintable() else "�" for c in cell)
+
+
+def rich_table(columns: Sequence[str], rows: Rows, right: Collection[str], caption: str) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", caption=Text(caption), caption_justify="left"
+    )
+    for name in columns:
+        grid.add_column(Text(_clean(name)), justify="right" if name in right else "left")
+    for row in rows:
+        grid.add_row(*(Text(_clean(cell)) for cell in row))
+    return grid
+
+
+def html_table(columns: Sequence[str], rows: Rows, right: Collection[str], notes: Sequence[str]) -> str:
+    """For notebooks; everything that stands in it is escaped."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{_cells(columns, row, right)}</tr>" for row in rows)
+    told = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in notes)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{told}"
+
+
+def _cells(columns: Sequence[str], row: Sequence[str], right: Collection[str]) -> str:
+    side = {name: ' style="text-align:right"' if name in right else "" for name in columns}
+    return "".join(f"<td{side[name]}>{html.escape(cell)}</td>" for name, cell in zip(columns, row, strict=True))
