@@ -52,7 +52,10 @@ class Scope:
 
     def find(self, node: exp.Column) -> Field:
         if isinstance(node.this, exp.Star):
-            refuse("SELECT * is not answered.", "Name the columns.")
+            refuse(
+                "SELECT * is not answered.",
+                "Rows never leave: aggregate them, such as COUNT(*) or AVG(x); in a subquery name the columns.",
+            )
         name, table = str(node.name), str(node.table)
         found = [f for f in self.fields if fold(f.name) == fold(name)]
         found = [f for f in found if (fold(f.table) == fold(table) if table else not f.hidden)]
@@ -89,7 +92,10 @@ class Scope:
         if isinstance(node, (exp.Query, exp.Subquery)):
             refuse("A subquery in an expression is not answered.", "Declare the table public and join it.")
         if isinstance(node, exp.Star):
-            refuse("SELECT * is not answered.", "Name the columns.")
+            refuse(
+                "SELECT * is not answered.",
+                "Rows never leave: aggregate them, such as COUNT(*) or AVG(x); in a subquery name the columns.",
+            )
         return None
 
     def _column(self, node: exp.Column) -> Expr:

@@ -32,6 +32,10 @@ CLOSED = {
 }
 
 
+PREPARED = "_prepared"
+"""The database in memory where prepared tables are stored."""
+
+
 class DuckDBEngine:
     """A connection to declared tables only: no file, extension, setting or other database can be reached through it.
 
@@ -65,6 +69,8 @@ class DuckDBEngine:
 
     def _open(self, sources: Mapping[str, Source], schema: Schema) -> None:
         self._connection.execute("SET TimeZone = 'UTC'")
+        # What `prepare` stores is compressed, so that texts keep their dictionary: grouping by one is five times as fast.
+        self._connection.execute(f"ATTACH ':memory:' AS {PREPARED} (COMPRESS)")
         for index, table in enumerate(schema.tables):
             self._show(index, table, sources[table.name])
         files = [file for source in sources.values() if isinstance(source, Parquet) for file in source.files]
@@ -116,7 +122,7 @@ class DuckDBEngine:
         name, who = quoted(table.name, Dialect.DUCKDB), quoted(unit, Dialect.DUCKDB)
         weight = f"CAST(least({ONE}, ({ONE} * CAST({rows} AS HUGEINT)) // count(*)) AS BIGINT) AS {WEIGHT}"
         # Named anew: a table that was prepared before for another number of rows is read as it was.
-        stored = f"_prepared_{index}_{rows}"
+        stored = f"{PREPARED}.main._{index}_{rows}"
         columns = ", ".join(f"t.{quoted(column.name, Dialect.DUCKDB)}" for column in table.columns)
         with guarded(), self._lock:
             self._connection.execute(
@@ -124,6 +130,7 @@ class DuckDBEngine:
                 f"WITH person AS (SELECT {who}, {weight} FROM {name} WHERE {who} IS NOT NULL GROUP BY {who}) "
                 f"SELECT {columns}, person.{WEIGHT} FROM {name} AS t JOIN person ON t.{who} = person.{who}"
             )
+            self._connection.execute(f"CHECKPOINT {PREPARED}")
             self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {stored}")
         self.prepared[table.name] = rows
 
