@@ -1,0 +1,36 @@
+"""CIFAR-10 pictures at a given ε, without public data: the recipe with its hyper-parameters filled in."""
+
+from __future__ import annotations
+
+import math
+
+from deniable.learn.recipes.classifier import OnStep, Recipe
+from deniable.learn.recipes.linear import Descent
+from deniable.learn.recipes.maps import Map, pictures
+
+SETTINGS = {
+    3.0: Descent(steps=100, learning_rate=60, clip=0.5),
+    8.0: Descent(steps=150, learning_rate=60, clip=0.5),
+}
+"""Taken over from an earlier trial. At ε = 3, on 10,000 held-out training pictures, 68.1 % against 67.0 % with fewer, larger and
+falling steps; those of ε = 8 were not compared with any. The choice itself is not in the loss."""
+SHARE = 0.1
+
+
+def cifar10(
+    epsilon: float,
+    delta: float = 1e-5,
+    *,
+    n: int = 50_000,
+    maps: Map = pictures,
+    on_step: OnStep | None = None,
+) -> Recipe:
+    """A mechanism for (pictures [n, 3, 32, 32], labels) that is (ε, δ)-DP, with the settings of the nearest ε that was tuned.
+
+    `maps` is there for features that were computed before: `maps.ready`.
+
+    >>> cifar10(3).descent.steps
+    100
+    """
+    near = min(SETTINGS, key=lambda tuned: abs(math.log(tuned / epsilon)))
+    return Recipe.for_budget(epsilon, delta, n=n, maps=maps, descent=SETTINGS[near], share=SHARE, on_step=on_step)

@@ -1,0 +1,83 @@
+"""Fixed maps from an image to its features. Each image is mapped by itself and nothing is learnt: no privacy is spent here."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from deniable.learn.scattering import ANGLES, CHANNELS, Scattering, mirrored
+
+Map = Callable[[Tensor], Tensor]
+"""Images [n, …] to features [n, channels, places], each image by itself."""
+
+GROUPS = 27
+"""Groups of three channels whose mean and deviation are taken out of a digit's features."""
+ORDERS = (1.0, 5.0, 20.0)
+"""Factors of the three orders of a picture's scattering, so that none dominates its length."""
+GREY = 0.45
+"""Taken from the local means of a picture: the middle of what photographs show."""
+
+
+def ready(features: Tensor) -> Tensor:
+    """Features that were computed before."""
+    return features.float()
+
+
+def frozen(module: nn.Module) -> Map:
+    """The features of a network trained on public data: a copy that learns nothing more and treats each image alone.
+
+    The copy is in evaluation mode, where batch norm and dropout are fixed. That `module` saw no private data is for the caller to
+    know. Features [n, channels] become [n, channels, 1].
+
+    >>> frozen(nn.Sequential(nn.Flatten(), nn.Linear(4, 3)))(torch.zeros(5, 2, 2)).shape
+    torch.Size([5, 3, 1])
+    """
+    copied = copy.deepcopy(module).eval().requires_grad_(False)
+
+    def maps(images: Tensor) -> Tensor:
+        with torch.no_grad():
+            found: Tensor = copied(images.float())
+        return found.reshape(len(images), found.shape[1], -1)
+
+    return maps
+
+
+def digits(images: Tensor) -> Tensor:
+    """Bytes [n, 28, 28] to [n, 81, 49]: deskewed, scattered, group norm."""
+    raw = Scattering(28)(deskew(images.float() / 255))
+    return torch.nn.functional.group_norm(raw, GROUPS).flatten(2)
+
+
+def pictures(images: Tensor) -> Tensor:
+    """Bytes [n, 3, 32, 32] to [n, 243, 64]: scattered, orders balanced, summed with the mirror image's features."""
+    raw = Scattering(32)(images.float() / 255)
+    grey, balance = _balance()
+    balanced = (raw - grey) * balance
+    return (balanced + mirrored(balanced)).flatten(2)
+
+
+def _balance() -> tuple[Tensor, Tensor]:
+    first, second, third = ORDERS
+    balance = torch.tensor([first, *[second] * (2 * ANGLES), *[third] * ANGLES**2]).repeat(3)
+    grey = torch.zeros(3 * CHANNELS)
+    grey[::CHANNELS] = GREY
+    return grey[:, None, None], balance[:, None, None]
+
+
+def deskew(images: Tensor) -> Tensor:
+    """Centre each image on its mass and shear it upright, by its own moments (LeCun et al. 1998 deslant the same way)."""
+    size = images.shape[-1]
+    at = torch.arange(size, dtype=torch.float32) - (size - 1) / 2
+    mass = images.sum((1, 2)).clamp_min(1e-3)
+    y, x = (images.sum(2) * at).sum(1) / mass, (images.sum(1) * at).sum(1) / mass
+    down, right = at - y[:, None], at - x[:, None]
+    upright = (images.sum(2) * down**2).sum(1) / mass
+    both = ((images * right[:, None, :]).sum(2) * down).sum(1) / mass
+    shear = (both / upright.clamp_min(1e-3)).clamp(-1, 1)
+    rows = (y[:, None, None] + at[:, None]).expand(-1, -1, size)
+    columns = x[:, None, None] + at + shear[:, None, None] * at[:, None]
+    grid = torch.stack([columns, rows], -1) * (2 / (size - 1))
+    return torch.nn.functional.grid_sample(images[:, None], grid, align_corners=True)[:, 0]

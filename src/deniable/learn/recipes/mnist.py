@@ -1,0 +1,38 @@
+"""MNIST digits at a given ε: the recipe with its hyper-parameters filled in."""
+
+from __future__ import annotations
+
+import math
+
+from deniable.learn.recipes.classifier import OnStep, Recipe
+from deniable.learn.recipes.linear import Descent
+from deniable.learn.recipes.maps import Map, digits
+
+SETTINGS = {
+    0.5: Descent(steps=150, learning_rate=80, clip=0.1),
+    1.0: Descent(steps=150, learning_rate=160, clip=0.1),
+    2.0: Descent(steps=200, learning_rate=240, clip=0.1),
+    3.0: Descent(steps=250, learning_rate=240, clip=0.1),
+}
+"""Taken over from an earlier trial. At ε = 1, on 10,000 held-out training images, fewer and larger or falling steps did worse
+(98.1 and 98.0 against 98.4 %); at the other ε nothing was compared. The choice itself is not in the loss."""
+RIDGE = {0.5: 2e-3, 1.0: 1e-3, 2.0: 1e-3, 3.0: 1e-3}
+
+
+def mnist(
+    epsilon: float,
+    delta: float = 1e-5,
+    *,
+    n: int = 60_000,
+    maps: Map = digits,
+    on_step: OnStep | None = None,
+) -> Recipe:
+    """A mechanism for (images [n, 28, 28], labels) that is (ε, δ)-DP, with the settings of the nearest ε that was tuned.
+
+    `maps` is there for features that were computed before: `maps.ready`.
+
+    >>> mnist(1).descent.steps
+    150
+    """
+    near = min(SETTINGS, key=lambda tuned: abs(math.log(tuned / epsilon)))
+    return Recipe.for_budget(epsilon, delta, n=n, maps=maps, descent=SETTINGS[near], ridge=RIDGE[near], on_step=on_step)

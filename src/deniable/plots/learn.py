@@ -1,0 +1,72 @@
+"""Pictures of private learning: accuracy by ε beside the papers', accuracy by epoch, and panels of one parameter each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from deniable.plots import COLOURS, axes, save
+
+MARKERS = "os^Dv"
+
+
+def by_epsilon(
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    printed: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    title: str,
+    path: Path,
+) -> Path:
+    """Accuracy in per cent by ε: ours as lines with marks, what papers print as open marks."""
+    picture, plane = axes(title=title, x="ε", y="accuracy on the test set (%)")
+    for i, (name, points) in enumerate(curves.items()):
+        plane.plot(*zip(*sorted(points), strict=True), f"-{MARKERS[i % 5]}", color=COLOURS[i % 8], label=name)
+    for i, (name, points) in enumerate(printed.items()):
+        mark = MARKERS[-1 - i % 5]
+        plane.plot(*zip(*points, strict=True), mark, color="black", markerfacecolor="none", markersize=8, label=name)
+    plane.set_xscale("log")
+    marks = sorted({x for points in (*curves.values(), *printed.values()) for x, _ in points})
+    plane.set_xticks(marks, [f"{mark:g}" for mark in marks])
+    plane.set_xticks([], minor=True)
+    plane.legend(frameon=False, fontsize=9)
+    return save(picture, path)
+
+
+def by_epoch(
+    curves: Mapping[str, Sequence[float]],
+    *,
+    title: str,
+    path: Path,
+    every: float = 1,
+    x: str = "epoch",
+    levels: Mapping[str, float] | None = None,
+) -> Path:
+    """Accuracy in per cent after each epoch (or `every` so many steps); `levels` are dashed lines, the numbers of a paper."""
+    picture, plane = axes(title=title, x=x, y="accuracy on the test set (%)")
+    for i, (name, values) in enumerate(curves.items()):
+        at = [every * (k + 1) for k in range(len(values))]
+        plane.plot(at, values, color=COLOURS[i % 8], label=name, linewidth=1.8)
+    for i, (name, level) in enumerate((levels or {}).items()):
+        plane.axhline(level, linestyle="--", color=COLOURS[i % 8], linewidth=1, label=name)
+    plane.legend(frameon=False, fontsize=9, loc="lower right")
+    return save(picture, path)
+
+
+def panels(
+    found: Mapping[str, Sequence[tuple[float, float]]], *, title: str, path: Path, logarithmic: Sequence[str] = ()
+) -> Path:
+    """A small plane for each parameter: accuracy in per cent by its value."""
+    picture, plane = axes(title="", x="", y="", width=9.0, height=5.6)
+    plane.remove()
+    picture.suptitle(title, x=0.01, ha="left", fontsize=11)
+    rows = -(-len(found) // 3)
+    for i, (name, points) in enumerate(found.items()):
+        each = picture.add_subplot(rows, 3, i + 1)
+        each.plot(*zip(*sorted(points), strict=True), "-o", color=COLOURS[i % 8], markersize=4)
+        each.set_xlabel(name)
+        if name in logarithmic:
+            each.set_xscale("log")
+        each.grid(visible=True, color="#dddddd", linewidth=0.6)
+        if i % 3 == 0:
+            each.set_ylabel("accuracy (%)")
+    return save(picture, path)

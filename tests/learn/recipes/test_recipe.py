@@ -1,0 +1,251 @@
+"""The recipes: exact contributions, a loss that is the budget, and models that learn, by an account."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from deniable import Budget, Ledger, Unit
+from deniable.accounting import epsilon
+from deniable.errors import InvalidParameter
+from deniable.learn.recipes import linear, maps, whitening
+from deniable.learn.recipes.cifar10 import cifar10
+from deniable.learn.recipes.classifier import Recipe, mapped, one_hot, whitened
+from deniable.learn.recipes.linear import Descent, Linear
+from deniable.learn.recipes.mnist import SETTINGS, mnist
+from deniable.ledger import Filter
+from deniable.randomness import SeededRandom
+
+
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    data = load_digits()
+    return data.images, data.target
+
+
+def whole_pixels(images: torch.Tensor) -> torch.Tensor:
+    return images.float().reshape(len(images), 8, 8) - 5
+
+
+def recipe(**changes: object) -> Recipe:
+    made = Recipe.for_budget(
+        8, 1e-5, n=1797, maps=whole_pixels, descent=Descent(steps=30, learning_rate=8, clip=0.5), share=0.2
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", [0.5, 1.0, 2.0, 3.0, 1.4, 20.0])
+def test_the_loss_of_a_recipe_is_the_budget(target: float) -> None:
+    for made in (mnist(target), cifar10(target)):
+        spent = epsilon(made.loss, 1e-5)
+        assert target * (1 - 1e-6) < spent.upper <= target
+
+
+def test_the_loss_counts_every_release() -> None:
+    made = mnist(1.0)
+    mu = 3 / made.statistics_noise**2 + made.descent.steps / made.step_noise**2
+    # Balle, Wang 2018, Theorem 8, written out.
+    root = math.sqrt(mu)
+
+    def phi(x: float) -> float:
+        return math.erfc(-x / math.sqrt(2)) / 2
+
+    delta = phi(-1 / root + root / 2) - math.e * phi(-1 / root - root / 2)
+    assert delta == pytest.approx(1e-5, rel=1e-5)
+    assert delta <= 1e-5
+
+
+def test_noise_is_asked_of_the_generator_for_every_release() -> None:
+    """Three statistics and every step: as many draws, each of the deviation that its node states."""
+    asked: list[tuple[float, int]] = []
+
+    class Watched(SeededRandom):
+        def discrete_gaussian(self, sigma, size=None):  # type: ignore[no-untyped-def, override]
+            asked.append((float(sigma), size))
+            return super().discrete_gaussian(sigma, size)
+
+    made = recipe()
+    made(digits(), rng=Watched(1))
+    statistics, steps = asked[:5], asked[5:]
+    assert [size for _, size in statistics] == [64, 8, 28, 8, 28]
+    for (sigma, _), unit in zip(statistics, (1, 1, 2**-0.5, 1, 2**-0.5), strict=True):
+        scale = whitening.NORM if sigma < whitening.NORM**1.5 else whitening.NORM**2
+        assert sigma >= made.statistics_noise * scale * unit
+    assert len(steps) == made.descent.steps
+    assert all(sigma >= made.step_noise * linear.SENSITIVITY and size == 650 for sigma, size in steps)
+
+
+def random_model(classes: int, features: int) -> Linear:
+    generator = torch.Generator().manual_seed(1)
+    return Linear(torch.randn(classes, features, generator=generator), torch.randn(classes, generator=generator))
+
+
+def test_gradient_sums_are_exact_and_one_example_moves_them_within_the_sensitivity() -> None:
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randint(-127, 128, (700, 40), generator=generator).to(torch.int8)
+    targets = one_hot(np.arange(700) % 10, 10)
+    descent, model = Descent(1, 1.0, 0.3), random_model(10, 40)
+    whole = descent.sums(model, features, targets)
+    slow = torch.zeros(10, 41, dtype=torch.int64)
+    for z, y in zip(features, targets, strict=True):
+        residual = descent.residuals(model(z[None]), y[None].float())[0].to(torch.int64)
+        slow += residual[:, None] * torch.cat([z.to(torch.int64), torch.tensor([linear.NORM])])
+        assert int(residual.square().sum()) <= linear.RESIDUAL**2
+    # The scores of one row differ in the last bit from those of a batch, and a residual may be cut one unit lower.
+    assert (whole - slow).abs().max() <= 127 * 700 * 0.01
+    assert torch.equal(whole, whole.round())
+    less = descent.sums(model, features[:-1], targets[:-1])
+    both = torch.cat([less, descent.sums(model, features[-1:], targets[-1:])])
+    assert torch.equal(both[:10] + both[10:], descent.sums(model, features, targets)) or (
+        (both[:10] + both[10:] - whole).norm() <= linear.SENSITIVITY
+    )
+
+
+def test_partial_sums_stay_where_32_bit_floats_hold_every_integer() -> None:
+    assert linear.CHUNK * linear.MOST * linear.RESIDUAL < 2**24
+    worst = torch.full((linear.CHUNK, 3), linear.MOST, dtype=torch.int8)
+    targets = one_hot(np.zeros(linear.CHUNK, int), 2)
+    sums = Descent(1, 1.0, 1e-9).sums(Linear(torch.zeros(2, 3), torch.zeros(2)), worst, targets)
+    cut = int(linear.RESIDUAL / math.sqrt(2))
+    assert sums[:, :3].abs().unique().tolist() == [linear.CHUNK * linear.MOST * cut]
+
+
+@pytest.mark.parametrize("clip", [1e-6, 0.1, 100.0])
+def test_residuals_are_clipped_whatever_the_scores(clip: float) -> None:
+    scores = torch.tensor([[0.0, 0.0], [1e30, -1e30], [math.nan, 0.0], [math.inf, math.inf], [-5.0, 5.0]])
+    residuals = Descent(1, 1.0, clip).residuals(scores, torch.eye(2)[[0, 1, 0, 1, 0]])
+    assert torch.isfinite(residuals).all()
+    assert float(residuals.square().sum(1).max()) <= linear.RESIDUAL**2
+    assert torch.equal(residuals, residuals.trunc())
+    free = Descent(1, 1.0, 100.0).residuals(torch.zeros(1, 2), torch.eye(2)[:1])
+    assert free[0].tolist() == [-3, 3]  # 512·½/(100/√2) = 3.6: unclipped residuals are scaled by the clip alone
+
+
+def test_what_is_no_example_adds_nothing() -> None:
+    images, labels = digits()
+    clean = mapped(images[:100], whole_pixels)
+    spoilt = np.vstack([images[:100], np.full((2, 8, 8), math.nan)])
+    wrong = np.concatenate([labels[:100], [3, 4]])
+    maps_ = mapped(spoilt, whole_pixels)
+    assert not maps_[100:].any()
+    assert torch.equal(whitening._sum(maps_), whitening._sum(clean))
+    mean = torch.zeros(8, 8)
+    for one, other in zip(
+        whitening._second_moments(maps_, mean + 0.01), whitening._second_moments(clean, mean + 0.01), strict=True
+    ):
+        assert torch.equal(one, other)
+    assert not one_hot(np.array([-1, 10, 7]), 10)[:2].any()
+    first = recipe()((images[:100], labels[:100]), rng=SeededRandom(3)).linear
+    second = recipe()((spoilt, wrong), rng=SeededRandom(3)).linear
+    assert torch.allclose(first.weights, second.weights, atol=1e-5)
+
+
+def test_second_moments_move_within_their_sensitivity() -> None:
+    images, _ = digits()
+    maps_, mean = mapped(images[:50], whole_pixels), torch.full((8, 8), 0.05)
+    for whole, less in zip(
+        whitening._second_moments(maps_, mean), whitening._second_moments(maps_[:-1], mean), strict=True
+    ):
+        assert torch.equal(whole, whole.round())
+        assert float((whole - less).norm()) <= whitening.NORM**2
+        assert float((whole - less).norm()) > 0
+
+
+def test_half_whitening_flattens_the_spectrum() -> None:
+    images, _ = digits()
+    maps_ = mapped(images, whole_pixels)
+    fitted = whitening.fit(maps_, len(maps_), 0.1, 0.25, 1e-4, SeededRandom(1))
+
+    def condition(z: torch.Tensor) -> float:
+        values = torch.linalg.eigvalsh(torch.cov(z.flatten(1).T)).clamp_min(0)
+        return float(values[-1] / values.median())
+
+    assert condition(fitted(maps_)) < 0.5 * condition(maps_.float())
+
+
+def test_features_are_kept_in_eight_bits_and_bounded() -> None:
+    images, _ = digits()
+    maps_ = mapped(images[:200], whole_pixels)
+    features = whitened(maps_, whitening.fit(maps_, 200, 1.0, 0.25, 1e-3, SeededRandom(1)))
+    assert features.dtype == torch.int8
+    assert int(features.long().square().sum(1).max()) <= linear.NORM**2
+
+
+def test_an_account_runs_it_and_the_model_has_learnt() -> None:
+    images, labels = digits()
+    made = recipe()
+    with Ledger.open("sqlite://") as ledger:
+        account = ledger.create("digits", Unit.row(), limit=Budget(8.01, 1e-5), filter=Filter.basic)
+        release = account.run(made, (images[:1500], labels[:1500]), delta=1e-5)
+    assert release.private
+    assert release.loss == made.loss
+    assert release.value.accuracy(images[1500:], labels[1500:]) > 0.75
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_no_data_at_all_is_no_failure(size: int) -> None:
+    """Else whether it failed would tell whether the only row is there."""
+    images, labels = digits()
+    made = recipe()((images[:size], labels[:size]), rng=SeededRandom(1))
+    assert made.predict(images[:20]).shape == (20,)
+    assert made.predict(images[:0]).shape == (0,)
+
+
+def test_more_noise_than_signal_learns_nothing() -> None:
+    images, labels = digits()
+    made = recipe(statistics_noise=1e5, step_noise=1e5)
+    assert made((images[:1500], labels[:1500]), rng=SeededRandom(1)).accuracy(images[1500:], labels[1500:]) < 0.4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"n": 0}, "n=0"), ({"ridge": 0}, "ridge=0"), ({"step_noise": 0.01}, "1/30"), ({"classes": 1}, "classes=1")],
+)
+def test_parameters_without_meaning_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        recipe(**changes)
+
+
+def test_a_share_that_leaves_nothing_for_the_steps_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match=r"share=0.6 in \(0, 0.577\)"):
+        Recipe.for_budget(1, 1e-5, n=10, maps=whole_pixels, descent=Descent(1, 1, 1), share=0.6)
+
+
+def test_settings_are_those_of_the_nearest_epsilon() -> None:
+    assert mnist(0.1).descent is SETTINGS[0.5]
+    assert mnist(1.3).descent is SETTINGS[1.0]
+    assert mnist(1000.0).descent is SETTINGS[3.0]
+
+
+def test_deskewing_undoes_a_shear_and_a_shift() -> None:
+    image = torch.zeros(1, 28, 28)
+    image[0, 6:22, 13:15] = 1
+    sheared = torch.zeros(1, 28, 28)
+    for row in range(6, 22):
+        shift = round((row - 13.5) / 4) + 3
+        sheared[0, row + 2, 13 + shift : 15 + shift] = 1
+    upright, straight = (maps.deskew(x)[0] for x in (sheared, image))
+    assert float((upright - straight).abs().mean()) < 0.2 * float((sheared - image).abs().mean())
+    assert torch.isfinite(maps.deskew(torch.zeros(1, 28, 28))).all()
+
+
+def test_mirrored_pictures_have_the_same_features() -> None:
+    images = torch.randint(0, 256, (2, 3, 32, 32), generator=torch.Generator().manual_seed(0))
+    features, other = maps.pictures(images), maps.pictures(images.flip(3))
+    turned = maps.mirrored(other.reshape(2, 243, 8, 8)).flatten(2)
+    assert torch.allclose(features, turned, atol=1e-4)
+    assert features.shape == (2, 243, 64)
+
+
+def test_frozen_features_do_not_learn_and_treat_images_alone() -> None:
+    module = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), torch.nn.Dropout(0.5))
+    images = torch.rand(4, 1, 8, 8)
+    found = maps.frozen(module)
+    assert torch.allclose(found(images)[:1], found(images[:1]), atol=1e-6)
+    assert found(images).shape == (4, 2, 36)
+    assert not found(images).requires_grad
+    assert module.training
