@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -177,10 +177,16 @@ def peak(model: Model, method: str) -> float:
 
 def own_peak(model: Model, method: str) -> float:
     step = METHODS[method](*model.make())
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = _highest()
     step()
     step()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return (_highest() - before) / 1024
+
+
+def _highest() -> int:
+    """Kilobytes that this process held at most. `ru_maxrss` will not do: a child inherits its parent's."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
 
 
 def measure(model: Model, quick: bool) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ the same made-up data and gives a `Learnt` for each:
     attribute     a sensitive column from a model's confidence
     points        models that are training points: support vectors, medians
     membership    who was in the training data (`shadow`: the stacked shadow models)
+    invert        what a model that recognises people shows of them (`stationary`: training images from weights)
     memorize      secrets that a text model remembers (`characters`: a small one to try it on)
 
 `asking` holds the ways to ask a curator: in memory, through an account, through SQL.

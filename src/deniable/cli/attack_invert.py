@@ -1,0 +1,87 @@
+"""`deniable attack invert`: what a model that recognises people shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from deniable.attack.learnt import percent
+from deniable.cli import show
+from deniable.cli.door import door
+from deniable.cli.options import Json, Plot
+from deniable.errors import MissingExtra
+from deniable.plots import faces
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `deniable attack`."""
+    app.command("invert")(invert)
+
+
+@door
+def invert(
+    data: Annotated[
+        str, typer.Option("--data", help="faces (ORL), or digits for images that need no download.")
+    ] = "digits",
+    people: Annotated[
+        int | None,
+        typer.Option("--people", help="Private people; the others teach the generator.", show_default="half of them"),
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", help="The guarantee of the private model for an image, at δ = 1e-5.")
+    ] = 2.0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the split, and of the models' first weights.")] = 0,
+    json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """What do the people look like? Images that a model takes for them, found by its confidence and by a generator.
+
+    [bold]deniable attack invert --data faces --plot faces.png[/]
+    """
+    missing = [name for name in ("torch", "sklearn") if find_spec(name) is None]
+    if missing:
+        raise MissingExtra(f"Model inversion needs {' and '.join(missing)}: pip install 'deniable[learn]'.")
+    from deniable.attack import invert as inversion
+    from deniable.attack import stationary
+
+    album = inversion.album(data, people, seed=seed)
+    found = inversion.compare(album, epsilon=epsilon, seed=seed, watch=_watch)
+    solved = stationary.compare(album, epsilon=epsilon, seed=seed, watch=_watch)
+    if plot is not None:
+        rows = {"trained on": album.first, "mean": album.means}
+        rows |= {f"{one.model},\nby {one.attack}": one.images for one in found}
+        rows |= {f"{one.model},\nby stationarity": one.nearest[: album.people] for one in solved}
+        faces.beside(rows, album.shape, title=f"What models show of {album.people} of the {data}", path=plot)
+    told = [*(one.learnt() for one in found), *(one.learnt() for one in solved)]
+    if json:
+        show.as_json({"data": data, "people": album.people, "releases": [one.to_dict() for one in told]})
+        return
+    show.heading(
+        f"{len(album.seen):,} private images of {album.people} people ({data}), {len(album.public):,} public ones"
+    )
+    table = [
+        (
+            one.model,
+            one.attack,
+            percent(one.accuracy),
+            f"{one.recognised.sum()} of {album.people}",
+            f"{one.nearest_own.mean():.2f}",
+            f"{one.nearest_other.mean():.2f}",
+            f"{one.to_mean.mean():.2f}",
+        )
+        for one in found
+    ]
+    show.table(("model", "attack", "accuracy", "named", "to own", "to others", "to mean"), table, right=(2, 3, 4, 5, 6))
+    show.say("", *(one.reading for one in told))
+    show.say(
+        "Confidence and generator find the class. DP for an image hides whether that image was there, not what all images of a "
+        "class have in common: a private model that works can be inverted all the same. Stationarity finds the images "
+        "themselves, and that is what DP bounds."
+    )
+
+
+def _watch(steps: Iterable[int], words: str) -> Iterable[int]:
+    return show.progress(list(steps), words)
