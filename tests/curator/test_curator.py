@@ -400,3 +400,19 @@ def test_the_journal_keeps_the_question_and_a_long_one_in_part(hospital: Open) -
     entry = curator.account.history()[-1]
     assert "COUNT" in entry.description.upper()
     assert len(entry.description) == 2000
+
+
+def test_two_files_of_one_name_never_share_an_answer(parquet: Path, table: pa.Table, tmp_path: Path) -> None:
+    """They share an account, which costs more and never less; but an answer about one is not one about the other."""
+    other = tmp_path / "other" / "visits.parquet"
+    other.parent.mkdir()
+    pq.write_table(table.slice(0, 10), other)
+    with Ledger.open(f"sqlite:///{tmp_path / 'both.db'}") as ledger:
+        with Curator.open(parquet, unit=PATIENT, limit=LIMIT, ledger=ledger) as one:
+            first = one.sql(COUNT, epsilon=0.5)
+            assert one.sql(COUNT, epsilon=0.5).again
+        with Curator.open(other, ledger=ledger) as two:
+            second = two.sql(COUNT, epsilon=0.5)
+            assert not second.again
+            assert second.entry != first.entry
+            assert two.account.spent().epsilon == pytest.approx(1.0)

@@ -73,8 +73,10 @@ class Curator:
         *,
         floor: float = 0.0,
         rng: Random | None = None,
+        places: tuple[str, ...] = (),
     ) -> None:
         self._engine = engine
+        self._places = places
         self._floor = checked(floor)
         self._rng = rng
         self._turn = threading.Lock()
@@ -130,9 +132,11 @@ class Curator:
             engine = open_engine(sources, known, memory=memory, seconds=seconds, threads=threads)
             owned.append(engine)
             paying = house.open_account(books, data, unit, limit, analyst)
-            for path in house.files(sources):
+            paths = house.files(sources)
+            for path in paths:
                 books.bind(path)
-            made = cls(engine, known, paying, books, floor=floor, rng=rng)
+            places = tuple(str(path.resolve()) for path in paths)
+            made = cls(engine, known, paying, books, floor=floor, rng=rng, places=places)
         except BaseException:
             _close(owned)
             raise
@@ -201,7 +205,9 @@ class Curator:
         root = self.account.root
         self.ledger.create(f"{root}/{analyst}", limit=limit, parent=root)
         own = self.ledger.account(f"{root}/{analyst}", analyst=analyst)
-        shared = Curator(self._engine, self.schema, own, self.ledger, floor=self._floor, rng=self._rng)
+        shared = Curator(
+            self._engine, self.schema, own, self.ledger, floor=self._floor, rng=self._rng, places=self._places
+        )
         shared._turn = self._turn
         return shared
 
@@ -242,7 +248,7 @@ class Curator:
         made = plan(query, self.account.unit, terms)
         own = _has_epsilon(made)
         price = charge(made.loss, delta=None if own else terms.delta)
-        key = _key(self.account.root, query, self.schema, self.account.unit, terms)
+        key = _key(self.account.root, self._places, query, self.schema, self.account.unit, terms)
         at = None if own or self._by_curve(made, terms) else terms.delta
         return Asked(query, made, terms, key, at, above(price.epsilon), above(price.delta))
 
@@ -291,9 +297,9 @@ def _has_epsilon(made: Plan) -> bool:
     return True
 
 
-def _key(data: str, query: Query, schema: Schema, unit: Unit, terms: Terms) -> str:
-    """What makes two questions the same: never the data itself, only what its owner says its version is."""
-    parts = ("deniable answer 1", data, normal(query), repr(schema), unit.to_json(), repr(terms))
+def _key(data: str, places: tuple[str, ...], query: Query, schema: Schema, unit: Unit, terms: Terms) -> str:
+    """What makes two questions the same: never the data itself, only where it lies and what its owner says its version is."""
+    parts = ("deniable answer 1", data, repr(places), normal(query), repr(schema), unit.to_json(), repr(terms))
     return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()
 
 
