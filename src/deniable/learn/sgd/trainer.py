@@ -114,13 +114,13 @@ class Trainer:
             yield x, y
 
     def _add(self, sums: Sums, x: Tensor, y: Tensor) -> None:
-        """Add these examples; where they cannot be augmented together, each half by itself, and what fails alone is left out.
+        """Add these examples; where they cannot be computed together, each half by itself, and what fails alone is left out.
 
-        The clipper leaves out a row on which the model fails; it refuses only shapes and types that the model cannot be clipped
-        exactly on, and then all rows of this group are left out.
+        So a row bears on whether it counts itself, and on no other row: were all rows left out with one that fails, that one
+        would move the sum by all of theirs.
         """
         try:
-            views, targets = self._views(x, y)
+            found = self._clipper(*self._views(x, y), dict(self.bounds))
         except Exception:  # steered by a row: it must not show
             if len(x) > 1:
                 half = len(x) // 2
@@ -128,11 +128,6 @@ class Trainer:
                 self._add(sums, x[half:], y[half:])
             else:
                 sums.leave_out(1)
-            return
-        try:
-            found = self._clipper(views, targets, dict(self.bounds))
-        except Exception:
-            sums.leave_out(len(x))
             return
         for group, names in self._groups.items():
             grid = self.run.grids.get(group)

@@ -1,0 +1,46 @@
+"""What a step adds up: each row for itself, whatever the others hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deniable.errors import InvalidParameter
+from deniable.learn.clip import Clipped, PerExample
+from deniable.learn.sgd import DPSGD
+from deniable.learn.sgd.trainer import Trainer
+from deniable.randomness import SeededRandom
+
+
+class Picky(PerExample):
+    """A clipper that refuses a batch for what one row in it holds."""
+
+    def __call__(self, x: Tensor, y: Tensor, clip: Any) -> Clipped:
+        if bool((x == 7).any()):
+            raise InvalidParameter("Expected no 7.")
+        return super().__call__(x, y, clip)
+
+
+def test_a_row_that_is_refused_takes_no_other_row_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deniable.learn.sgd.trainer.PerExample", Picky)
+    run = DPSGD(
+        nn.Linear(2, 2),
+        nn.CrossEntropyLoss(),
+        n=100,
+        lot=10,
+        steps=1,
+        clip=1.0,
+        learning_rate=0.1,
+        noise_multiplier=1.0,
+    )
+    trainer = Trainer.fresh(run, SeededRandom(0))
+    x, y = torch.randn(9, 2), torch.zeros(9, dtype=torch.int64)
+    alone = trainer.clipped([(x[1:], y[1:])]).total["all"]
+    x[0] = 7
+    with_it = trainer.clipped([(x, y)])
+    assert torch.allclose(with_it.total["all"], alone, atol=1e-6)
+    assert float(alone.norm()) > 0.1
+    assert with_it.shown[2] == 1
