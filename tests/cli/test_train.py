@@ -50,13 +50,16 @@ def table(tmp_path: Path) -> Path:
 
 DECLARED = ("--target", "ward", "--classes", "surgery,maternity", "--feature", "age:0:100", "--feature", "stay:0:60")
 USUAL = (*DECLARED, "--n", N, "--epsilon", 2)
+FIRST = ("--limit", "3:4e-5")
 
 
 @pytest.mark.parametrize("model", ["linear", "mlp"])
 def test_a_table_becomes_a_model_with_a_certificate(table: Path, tmp_path: Path, model: str) -> None:
     pyarrow.parquet.write_table(visits(seed=1), tmp_path / "public.parquet")
     out = tmp_path / "out"
-    said = run(table, *USUAL, "--model", model, "--out", out, "--public", tmp_path / "public.parquet", "--json").stdout
+    said = run(
+        table, *USUAL, *FIRST, "--model", model, "--out", out, "--public", tmp_path / "public.parquet", "--json"
+    ).stdout
     facts = json.loads(said)
     assert facts["accuracy_on_public_rows"] > 0.85
     assert 1.9 < facts["epsilon"] <= 2
@@ -69,7 +72,7 @@ def test_a_table_becomes_a_model_with_a_certificate(table: Path, tmp_path: Path,
 
 
 def test_words_say_what_it_cost_and_where_it_is(table: Path, tmp_path: Path) -> None:
-    said = run(table, *USUAL, "--out", tmp_path / "out", "--epochs", 2).stdout
+    said = run(table, *USUAL, *FIRST, "--out", tmp_path / "out", "--epochs", 2).stdout
     assert "at δ = 1e-05, one row, added or removed" in said
     assert "40 steps on lots of 100 rows" in said
     assert "certificate.json" in said
@@ -90,11 +93,27 @@ def test_a_ledger_pays_and_refuses(table: Path, tmp_path: Path, monkeypatch: pyt
     assert "over its limit" in run(table, *USUAL, *paid, code=2).stderr
 
 
+def test_the_ledger_beside_the_data_remembers_every_run(table: Path, tmp_path: Path) -> None:
+    """A run that pays from a limit which is forgotten would be free the next time."""
+    paid = (*USUAL, "--epochs", 1, "--out", tmp_path / "out")
+    run(table, *paid, *FIRST)
+    with Ledger.open(f"sqlite:///{tmp_path / 'privacy.db'}", create=False) as ledger:
+        assert 1.9 < ledger.account("visits").spent().epsilon <= 2 + 1e-9
+    assert "over its limit" in run(table, *paid, code=2).stderr
+
+
+def test_a_table_whose_people_have_many_rows_is_refused(table: Path, tmp_path: Path) -> None:
+    with Ledger.open(f"sqlite:///{tmp_path / 'privacy.db'}") as ledger:
+        ledger.create("visits", Unit.column("name", max_rows=2), limit=Budget(3, 4e-5))
+    assert "protects all rows of one name" in run(table, *USUAL, "--out", tmp_path / "out", code=2).stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_schema_file_stands_for_options(table: Path, tmp_path: Path) -> None:
     schema = tmp_path / "schema.yaml"
     schema.write_text("n: 2000\nclasses: [surgery, maternity]\nfeatures:\n  age: [0, 100]\n  stay: [0, 60]\n")
     out = tmp_path / "out"
-    run(table, "--target", "ward", "--epsilon", 2, "--schema", schema, "--epochs", 1, "--out", out)
+    run(table, "--target", "ward", "--epsilon", 2, "--schema", schema, "--epochs", 1, "--out", out, *FIRST)
     assert load(out)[0].features == (Feature("age", 0, 100), Feature("stay", 0, 60))
     schema.write_text("features: [1, 2]")
     said = run(table, "--target", "ward", "--epsilon", 2, "--schema", schema, code=2).stderr
@@ -121,7 +140,7 @@ def test_what_private_data_cannot_tell_must_be_said(table: Path, left_out: str, 
         (("--feature", "age:5:5"), "Expected the bounds 5 < 5"),
         (("--feature", "weight:0:9"), "has no column 'weight'"),
         (("--classes", "one"), "Expected at least 2 in classes"),
-        (("--account", "visits"), "Expected --ledger beside --account"),
+        ((), 'The data set "visits" has no limit yet'),
         (("--lot", 1e9), r"Expected rate=500000 in (0, 1]"),
     ],
 )  # fmt: skip

@@ -15,9 +15,12 @@ from deniable import accounting
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json
+from deniable.cli.query import parse_limit
+from deniable.curator import house
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.guarantee import Budget, Certificate
-from deniable.ledger import Account, Filter, Ledger
+from deniable.ledger import Account
+from deniable.ledger.beside import ledger_of
 from deniable.units import Unit
 
 if TYPE_CHECKING:
@@ -68,11 +71,23 @@ def train(
     out: Annotated[
         Path, typer.Option("--out", help="Where model and certificate go.", metavar="FOLDER", file_okay=False)
     ] = Path("model"),
+    limit: Annotated[
+        str | None,
+        typer.Option(
+            "--limit", metavar="EPSILON[:DELTA]", help="The limit of all that leaves this table. Needed once."
+        ),
+    ] = None,
     account: Annotated[
-        str | None, typer.Option("--account", help="The account of --ledger that pays.", metavar="ACCOUNT")
+        str | None,
+        typer.Option(
+            "--account", help="The account that pays.", metavar="ACCOUNT", show_default="named after the file"
+        ),
     ] = None,
     ledger: Annotated[
-        str | None, typer.Option("--ledger", envvar="DENIABLE_LEDGER", help="The ledger of --account.", metavar="URL")
+        str | None,
+        typer.Option(
+            "--ledger", envvar="DENIABLE_LEDGER", metavar="URL", help="The ledger.", show_default="beside the data"
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -81,15 +96,15 @@ def train(
     Bounds, classes and the number of rows are what you state, never what the table shows: what lies beyond them is clamped or
     left out.
 
-    [bold]deniable train visits.parquet --target ward --classes a,b --feature age:0:100 --n 2000 --epsilon 2[/]
+    [bold]deniable train visits.parquet --target ward --classes a,b --feature age:0:100 --n 2000 --epsilon 2 --limit 3:1e-4[/]
     """
     declared = Declared.of(schema, n, classes, feature)
     table = declared.table(target, model, hidden)
     run = _planned(table, declared.n, epochs, lot, clip, learning_rate, Budget(epsilon, delta))
     table.read(data)  # what the file as a whole shows is told before anything is charged
-    with _paying(ledger, account, Budget(epsilon, delta)) as paying:
+    with _paying(data, ledger, account or data.stem, None if limit is None else parse_limit(limit)) as paying:
         release = paying.run(run, lambda: table.read(data), delta=delta, description="deniable train")
-        head = paying.certificate(release, delta=delta).head if account else None
+        head = paying.certificate(release, delta=delta).head
     certificate = accounting.certify(run.loss, run.unit, delta, head=head)
     out.mkdir(parents=True, exist_ok=True)
     table.save(release.value.model, out)
@@ -177,16 +192,12 @@ def _learn() -> _Learn:
 
 
 @contextmanager
-def _paying(url: str | None, name: str | None, limit: Budget) -> Iterator[Account]:
-    """The account named, or one in memory whose limit is this one run."""
-    if name is None:
-        with Ledger.open("sqlite://") as ledger:
-            yield ledger.create("train", Unit.row(), limit=limit, filter=Filter.basic)
-        return
-    if url is None:
-        raise InvalidParameter(f"Expected --ledger beside --account {name}: where is it kept? Nothing was charged.")
-    with Ledger.open(url) as ledger:
-        yield ledger.account(name)
+def _paying(data: Path, url: str | None, name: str, limit: Budget | None) -> Iterator[Account]:
+    """The account of this table, in the ledger that its queries are charged to unless another is named."""
+    with house.open_ledger(url or ledger_of(data), name, limit, None, None) as ledger:
+        paying = house.open_account(ledger, name, Unit.row(), limit, None)
+        ledger.bind(data)
+        yield paying
 
 
 def _tell(run: DPSGD, certificate: Certificate, out: Path, right: float | None, json: bool) -> None:
