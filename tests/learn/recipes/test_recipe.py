@@ -249,3 +249,27 @@ def test_frozen_features_do_not_learn_and_treat_images_alone() -> None:
     assert found(images).shape == (4, 2, 36)
     assert not found(images).requires_grad
     assert module.training
+
+
+@pytest.mark.parametrize("features", [64, 784])
+def test_a_row_that_goes_takes_exactly_its_own_contribution(features: int) -> None:
+    """Rows move to other places of their batches; were a bit of their arithmetic to change, the sum would move by more."""
+    g = torch.Generator().manual_seed(features)
+    rows = linear.exact.units(torch.randn(601, features, generator=g), linear.NORM, linear.MOST).to(torch.int8)
+    targets = one_hot(np.arange(601) % 10, 10)
+    model = Linear(torch.randn(10, features, generator=g) * 3, torch.randn(10, generator=g))
+    descent = Descent(steps=1, learning_rate=1, clip=0.1)
+    whole = descent.sums(model, rows, targets)
+    for i in (0, 255, 256, 600):
+        kept = torch.arange(601) != i
+        own = descent.sums(model, rows[i : i + 1], targets[i : i + 1])
+        assert torch.equal(whole - descent.sums(model, rows[kept], targets[kept]), own)
+
+
+def test_features_of_an_image_do_not_depend_on_its_neighbours() -> None:
+    g = torch.Generator().manual_seed(0)
+    images = torch.rand(1003, 8, 8, generator=g)
+    maps_ = mapped(images, whole_pixels)
+    by = whitening.Whitening(torch.zeros(8, 8), torch.randn(8, 8, generator=g), torch.randn(8, 8, generator=g))
+    assert torch.equal(mapped(images[1:], whole_pixels), maps_[1:])
+    assert torch.equal(whitened(maps_[1:], by), whitened(maps_, by)[1:])

@@ -59,7 +59,8 @@ class Recipe:
     Guarantee: `loss` for one image added or removed: three Gaussian releases of `statistics_noise` and one of `step_noise`
                for each step. They compose to one Gaussian, so that ε is exact.
     Assumes:   `n`, the number of examples, is public; it scales the steps and nothing else. `maps` maps each image by itself
-               and was chosen without these data; the hyper-parameters too (tuning on the data is not in the loss).
+               and was chosen without these data; the hyper-parameters too (tuning on the data is not in the loss). The
+               arithmetic of one image has the same bits whatever others are in its batch (tested, see `exact`).
     Data:      a label outside 0 … classes − 1, or an image whose features are not finite, is left out; images without a
                label too.
     Error:     not known before data is seen.

@@ -3,6 +3,8 @@
 Floating-point sums break sensitivity: one example more moves every later rounding. Here each example's contribution is a vector
 of whole numbers whose norm is checked in integers; their sum is exact (all partial sums stay below 2^24 in 32-bit and below 2^53
 in 64-bit floats, where integers are exact, in any order and with or without fused operations); and the noise is integer noise.
+One thing is assumed and tested, not proved for every BLAS: before it is cut to integers a row's own arithmetic has the same
+bits whatever other rows are in its batch.
 
 **Why the loss may say `GaussianNoise`.** Integer noise of deviation σ has a slightly larger profile than continuous noise of the
 same deviation, and never takes its node. It may take the node of *narrower* continuous noise, of which it is post-processing up
