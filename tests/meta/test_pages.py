@@ -40,6 +40,13 @@ def test_a_planted_falsehood_is_found(tmp_path: Path, block: str, told: str) -> 
     assert told in said
 
 
+@pytest.mark.parametrize(("shown", "right"), [("flu  8,310 ± 89", True), ("flu  ± 89", False), ("flu", False)])
+def test_noise_may_differ_and_nothing_else(tmp_path: Path, shown: str, right: bool) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"```python\n>>> print('flu  -7.25 ± 91')\n{shown}\n```\n", encoding="utf-8")
+    assert (failures(page) == []) is right
+
+
 def test_names_live_on_from_block_to_block(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("```python\nx = 20\n```\n\n```python\n>>> x + 1\n21\n```\n", encoding="utf-8")

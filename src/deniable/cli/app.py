@@ -1,25 +1,64 @@
-"""The commands of `deniable`, put together."""
+"""The commands of `deniable`, put together. The module of a command is loaded when the command is called."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import importlib
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from deniable._version import VERSION
-from deniable.cli import attack, ledger, local, schema
-from deniable.cli.audit import audit
-from deniable.cli.calibrate import calibrate
-from deniable.cli.certificate import certify, verify
-from deniable.cli.cost import cost
-from deniable.cli.demo import demo
-from deniable.cli.explain import explain
-from deniable.cli.query import query
-from deniable.cli.reproduce import reproduce
-from deniable.cli.train import train
+
+COMMANDS = {
+    "query": "Ask a private table in SQL: a table with a ± for every number, charged to a limit that is kept beside the data.",
+    "train": "Train a classifier on a table by DP-SGD; save the model and a certificate of what it costs.",
+    "cost": "What a run costs: ε by every known method side by side, and the bracket that holds the truth.",
+    "calibrate": "Solve for what is left out: the noise, or with --noise given the steps or the rate.",
+    "explain": "What a guarantee means: how far a belief can move, what the best attacker can do, what a group can expect.",
+    "certify": "Write a certificate: the loss, who is protected, the bracket on ε, and every assumption it rests on.",
+    "verify": "Compute the claim of a certificate again, here and now, and say what it rests on.",
+    "audit": "Attack a mechanism from the outside and certify what was found.",
+    "reproduce": "Compute a published result again: a table on the screen, the same as CSV, and a figure.",
+    "demo": "A tour of Deniable: SQL under a budget, what ε means, training, claims, ledgers, attacks, audits, phones.",
+    "schema": "What an analyst may know about private tables: draft it from metadata, review it, check it.",
+    "ledger": "Budgets that cannot be overspent: create them, look at them, verify them.",
+    "local": "Reports that are private before they leave the phone.",
+    "attack": "What releases give away: attacks with and without protection.",
+}
+"""The line that the help shows for each; a test holds it to the command's own."""
+MODULES = {"certify": "certificate", "verify": "certificate"}
+"""Where a command lives that does not live in the module of its name."""
+
+
+class Commands(TyperGroup):
+    """Shows a line for each command, and loads the one that is called: a question about cost waits for no database."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found and load(str(name)), rest
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+
+
+def load(name: str) -> Any:
+    """The command itself: a function of its module, or the module's own group."""
+    module = importlib.import_module(f"deniable.cli.{MODULES.get(name, name)}")
+    holder = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
+    if command := getattr(module, name, None):
+        holder.command(name)(command)
+    else:
+        holder.add_typer(module.app, name=name)
+    return typer.main.get_group(holder).commands[name]
+
 
 app = typer.Typer(
     name="deniable",
+    cls=Commands,
     rich_markup_mode="rich",
     no_args_is_help=True,
     add_completion=False,
@@ -45,11 +84,3 @@ def root(
     Start with [bold]deniable demo[/], or ask what a training run costs:
     [bold]deniable cost --rate .01 --noise 4 --steps 10000 --delta 1e-5[/]
     """
-
-
-for command in (query, train, cost, calibrate, explain, certify, verify, audit, reproduce, demo):
-    app.command(command.__name__)(command)
-app.add_typer(schema.app, name="schema")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(local.app, name="local")
-app.add_typer(attack.app, name="attack")

@@ -19,7 +19,7 @@ ACTS: tuple[tuple[str, Callable[[], None]], ...] = tuple(
 
 @door
 def demo() -> None:
-    """A tour of Deniable: SQL under a budget, what ε means, training, claims, ledgers, attacks, audits, reports of phones."""
+    """A tour of Deniable: SQL under a budget, what ε means, training, claims, ledgers, attacks, audits, phones."""
     for i, (title, play) in enumerate(ACTS, 1):
         show.say("" if i == 1 else "\n")
         show.heading(f"{i}. {title}")
