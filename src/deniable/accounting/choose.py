@@ -72,9 +72,14 @@ def epsilon(loss: Loss, delta: float, *, method: str | None = None) -> Bound:
         if math.isinf(upper):
             raise
         return _bracket(numerical.lower(loss, delta), upper, name)
-    if bound.gap <= TIGHT * bound.upper:
+    if bound.gap <= TIGHT * bound.upper and not _told(loss):
         return bound
     return _bracket(bound.lower, *min((bound.upper, bound.method), _best(loss, delta)))
+
+
+def _told(loss: Loss) -> bool:
+    """Whether a part is known by its ε and δ alone: what others add to them may be known to more digits than cells are wide."""
+    return any(isinstance(part, Approximate) for part in _flatten(loss))
 
 
 def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:

@@ -137,9 +137,17 @@ def _log_normal(t: float, above: bool) -> float:
 
 @dataclass(frozen=True)
 class Gaussian(Shape):
-    """P = N(1, σ²), Q = N(0, σ²): loss (x − 1/2)/σ². Rotation makes every L2 shift of norm ≤ 1 a post-processing of it."""
+    """P = N(1, σ²), Q = N(0, σ²): loss (x − 1/2)/σ². Rotation makes every L2 shift of norm ≤ 1 a post-processing of it.
+
+    `left` is the slack of a pair that stands for noise that is not quite continuous (`smooth`).
+    """
 
     sigma: float
+    left: float = 0.0
+
+    @property
+    def slack(self) -> float:
+        return self.left
 
     def cells(self, losses: Array) -> Masses:
         x = 0.5 + self.sigma**2 * losses

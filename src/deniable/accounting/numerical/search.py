@@ -50,16 +50,16 @@ class Side:
 
 
 def merge(terms: Sequence[Term]) -> tuple[Term, ...]:
-    """Gaussians compose to a Gaussian: σ⁻² adds up. One pair met twice is counted together; loss 0 is no loss."""
-    squares, rest = 0.0, dict[int, tuple[Pair, int]]()
+    """Gaussians compose to a Gaussian: σ⁻² and slack add up. One pair met twice is counted together; loss 0 is no loss."""
+    squares, left, rest = 0.0, 0.0, dict[int, tuple[Pair, int]]()
     for pair, times in terms:
         if isinstance(pair, Finite) and not pair.losses.any():
             continue
         if isinstance(pair, Gaussian):
-            squares += times / pair.sigma**2
+            squares, left = squares + times / pair.sigma**2, left + times * pair.left
         else:
             rest[id(pair)] = (pair, rest.get(id(pair), (pair, 0))[1] + times)
-    merged = (Gaussian(1 / math.sqrt(squares)), 1) if squares else None
+    merged = (Gaussian(1 / math.sqrt(squares), left), 1) if squares else None
     return tuple(rest.values()) + ((merged,) if merged else ())
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 
-from deniable.accounting.numerical import finite
+from deniable.accounting.numerical import finite, smooth
 from deniable.accounting.numerical.finite import Finite
 from deniable.accounting.numerical.pairs import Gaussian, Laplace, Mixed, Pair, Range, Symmetrised, swap
 from deniable.accounting.numerical.search import Case
@@ -196,16 +196,18 @@ def _integer_laplace(node: DiscreteLaplaceNoise) -> Known:
 
 
 def _integer_gaussian(node: DiscreteGaussianNoise) -> Known:
-    sigma, sensitivity = float(node.sigma), exact(node.sensitivity)
+    sigma, sensitivity = exact(node.sigma), exact(node.sensitivity)
     shift = math.floor(sensitivity)
     if shift == 0:
         return attained(finite.response(0.0))
-    if sigma > finite.LARGEST_SIGMA:
-        return Known(None, (), _refusal(node, f"sigma={sigma:g} is over {finite.LARGEST_SIGMA:g}, too many outcomes"))
-    pair = finite.integer_gaussian(sigma, shift)
-    if node.dimension == 1 or sensitivity**2 < 2:
-        return attained(pair)
-    return Known(None, (pair,), _refusal(node, "its worst integer shift is known for one coordinate only"))
+    single, few = node.dimension == 1 or sensitivity**2 < 2, sigma <= finite.LARGEST_SIGMA
+    lower: Pair = finite.integer_gaussian(float(sigma), shift) if few else smooth.wider(sigma, shift)
+    if single and few:
+        return attained(lower)
+    upper = smooth.narrower(sigma, Fraction(shift) if single else sensitivity)
+    return Known(
+        upper, (lower,), _refusal(node, "its worst integer shift is known for one coordinate, or for larger sigma")
+    )
 
 
 # ------------------------------------------------------------------------------------------------ sampling
@@ -247,13 +249,18 @@ def _shared(node: Sampled) -> Known:
         return known[0]
     pairs = [one.upper for one in known]
     if all(isinstance(pair, Gaussian) for pair in pairs):
-        squares = sum(
-            Fraction(times) / exact(one.multiplier) ** 2 for one, times in inner if isinstance(one, GaussianNoise)
-        )
-        return attained(Gaussian(1 / math.sqrt(squares)))
+        return _merged([(pair, times) for pair, (_, times) in zip(pairs, inner, strict=True)])
     if all(isinstance(pair, Finite) for pair in pairs) and all(one.lowers == (one.upper,) for one in known):
         return _multiplied(node, [(pair, times) for pair, (_, times) in zip(pairs, inner, strict=True)])
     return Known(None, (), _refusal(node, "its releases share one sample and their product has no closed form"))
+
+
+def _merged(factors: Sequence[tuple[Pair | None, int]]) -> Known:
+    """Gaussians seen together are one Gaussian; what they leave out adds up."""
+    parts = [(pair, times) for pair, times in factors if isinstance(pair, Gaussian)]
+    squares = sum(Fraction(times) / Fraction(pair.sigma) ** 2 for pair, times in parts)
+    whole = Gaussian(1 / math.sqrt(squares), sum(times * pair.left for pair, times in parts))
+    return Known(whole, ()) if whole.left else attained(whole)
 
 
 def _plain(inner: Loss, outer: Sampled) -> bool:
@@ -275,7 +282,7 @@ def _multiplied(node: Loss, factors: Sequence[tuple[Pair | None, int]]) -> Known
 def _poisson_replace(node: Sampled, rate: float) -> Known:
     """One record replaced: its coin stays, so the noise is seen at shift 0, +1 or −1."""
     match _shared(node).upper:
-        case Gaussian(sigma):
+        case Gaussian(sigma, 0.0):
             return attained(GaussianReplace(sigma, rate))
         case Laplace(b):
             return attained(LaplaceReplace(b, rate))
@@ -288,7 +295,7 @@ def _group(node: Grouped) -> Known:
     """A group that is there as a whole or not at all: the sample catches a binomial number of its records."""
     if isinstance(node.of, Sampled) and node.of.scheme is Scheme.POISSON and not node.of.replace:
         inside = _shared(node.of).upper
-        if isinstance(inside, Gaussian) and node.size <= MOST_GROUPED:
+        if isinstance(inside, Gaussian) and not inside.left and node.size <= MOST_GROUPED:
             return attained(_gaussian_group(inside.sigma, float(node.of.rate), node.size))
         return Known(
             None, (), _refusal(node, f"under sampling, groups are known up to {MOST_GROUPED} with Gaussian noise")
