@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import threading
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from typing import Any
 
 from deniable.errors import BudgetExceeded
@@ -18,6 +19,13 @@ PROCESSES, EACH = 8, 250
 Process = Callable[..., Any]
 
 
+def heard(receiver: Connection) -> tuple[list[str], int, list[str]]:
+    try:
+        return receiver.recv() if receiver.poll(240) else ([], 0, ["no answer: a deadlock"])
+    except EOFError:
+        return [], 0, ["the process died"]
+
+
 def race(crowd: Process, url: str, names: list[str], epsilon: float) -> tuple[list[str], int, list[str]]:
     """Every entry granted, the number of refusals, and whatever else was raised, over all processes."""
     pipes = [multiprocessing.Pipe(duplex=False) for _ in range(PROCESSES)]
@@ -27,7 +35,9 @@ def race(crowd: Process, url: str, names: list[str], epsilon: float) -> tuple[li
     ]
     for runner in runners:
         runner.start()
-    results = [receiver.recv() if receiver.poll(240) else ([], 0, ["no answer: a deadlock"]) for receiver, _ in pipes]
+    for _, sender in pipes:
+        sender.close()  # so that a process that dies is heard at once
+    results = [heard(receiver) for receiver, _ in pipes]
     for runner in runners:
         runner.join(60)
     return [e for r in results for e in r[0]], sum(r[1] for r in results), [e for r in results for e in r[2]]
