@@ -39,6 +39,17 @@ def test_no_attack_finds_members_where_nothing_leaks(attack: str) -> None:
     assert abs(float(np.mean(areas)) - 0.5) < 0.05
 
 
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_that_a_row_is_in_half_of_all_models_does_not_tell_which(attack: str) -> None:
+    """Shadows that leak, and a target that leaks nothing: who is in it cannot be known, but could be counted."""
+    g = np.random.default_rng(0)
+    members, labels = halves(8, 4000, 0), g.integers(0, 3, 4000)
+    logits = 0.1 * g.normal(size=(8, 4000, 3))
+    logits[1:, np.arange(4000), labels] += 2.0 * members[1:]
+    seen = Evidence(logits[0].astype(np.float32), logits[1:].astype(np.float32), members[1:], labels)
+    assert Curve.of(ATTACKS[attack](seen), members[0]).area < 0.5 + 6.2 * 0.0092
+
+
 def test_knowing_each_row_beats_one_threshold_for_all() -> None:
     seen, members = evidence(1, 1.0)
     by = {name: Curve.of(score(seen), members) for name, score in ATTACKS.items()}
@@ -132,6 +143,8 @@ def test_the_overfitted_model_leaks_and_the_private_one_stays_under_its_bound() 
         assert curve.advantage <= advantage(2.0, 1e-5)
     assert private.curves[private.best].at(0.01) < leak.at(0.01)
     assert "names" in plain.learnt().reading
+    assert f"an advantage of {advantage(2.0, 1e-5):.3f}" in private.learnt().reading
+    assert private.learnt().facts["advantage_bound"] == advantage(2.0, 1e-5)
     assert private.learnt().ceiling == private.ceiling(0.01) < plain.ceiling(0.01)
 
 

@@ -53,7 +53,7 @@ USUAL = (*DECLARED, "--n", N, "--epsilon", 2)
 FIRST = ("--limit", "3:4e-5")
 
 
-@pytest.mark.parametrize("model", ["linear", "mlp"])
+@pytest.mark.parametrize("model", ["linear", "mlp", "logistic"])
 def test_a_table_becomes_a_model_with_a_certificate(table: Path, tmp_path: Path, model: str) -> None:
     pyarrow.parquet.write_table(visits(seed=1), tmp_path / "public.parquet")
     out = tmp_path / "out"
@@ -76,6 +76,17 @@ def test_words_say_what_it_cost_and_where_it_is(table: Path, tmp_path: Path) -> 
     assert "at δ = 1e-05, one row, added or removed" in said
     assert "40 steps on lots of 100 rows" in said
     assert "certificate.json" in said
+
+
+def test_logistic_takes_its_own_defaults_and_what_is_said(table: Path, tmp_path: Path) -> None:
+    out = ("--model", "logistic", "--out", tmp_path / "out", "--json")
+    facts = json.loads(run(table, *USUAL, "--limit", "9:1e-3", *out).stdout)
+    assert (facts["steps"], facts["rate"]) == (200, 1)
+    facts = json.loads(run(table, *USUAL, *out, "--lot", 100, "--epochs", 2, "--clip", 0.4).stdout)
+    assert (facts["steps"], facts["rate"]) == (40, 0.05)
+    assert facts["epsilon"] <= 2
+    said = run(table, *USUAL, *out, "--lot", 5000, code=2).stderr
+    assert "Expected lot=5000 of at most n=2000" in said
 
 
 def test_a_ledger_pays_and_refuses(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from scipy.special import log_softmax, logsumexp, ndtr
 from scipy.stats import beta, norm, rankdata
 from sklearn.linear_model import LogisticRegression
 
-from deniable.accounting.meaning import attacker_power
+from deniable.accounting.meaning import advantage, attacker_power
 from deniable.attack.learnt import Learnt, percent, percent_up
 from deniable.attack.shadow import Booleans, Floats, Plain, Private, Watch, halves, unwatched
 
@@ -76,9 +76,14 @@ def lira_offline(seen: Evidence) -> Floats:
 
 
 def rmia(seen: Evidence) -> Floats:
-    """The share of the other rows z with (p(x)/E p(x)) ≥ (p(z)/E p(z)), p the target's confidence and E over the shadows."""
+    """The share of the other rows z with (p(x)/E p(x)) ≥ (p(z)/E p(z)), p the target's confidence and E over the shadows.
+
+    Models with the row and without it weigh half each. A mean over all shadows would tell by itself: every row is in half of all
+    models, so it is in fewer of the others if it is in the target.
+    """
     mine = _log_confidence(seen.target[None], seen.labels)[0]
-    usual = logsumexp(_log_confidence(seen.shadows, seen.labels), axis=0) - math.log(len(seen.shadows))
+    others = _log_confidence(seen.shadows, seen.labels)
+    usual = np.logaddexp(*(_log_mean(others, kept) for kept in (seen.members, ~seen.members)))
     return np.asarray(rankdata(mine - usual) / len(mine), np.float64)
 
 
@@ -94,6 +99,11 @@ ATTACKS: Mapping[str, Callable[[Evidence], Floats]] = {
 def _log_confidence(logits: Logits, labels: Labels) -> Floats:
     logs = log_softmax(logits.astype(np.float64), axis=2)
     return np.asarray(logs[:, np.arange(len(labels)), labels])
+
+
+def _log_mean(logs: Floats, kept: Booleans) -> Floats:
+    """ln of the mean of what is kept in each column."""
+    return np.asarray(logsumexp(np.where(kept, logs, -np.inf), axis=0) - np.log(np.maximum(kept.sum(axis=0), 1)))
 
 
 def _scaled(logits: Logits, labels: Labels) -> Floats:
@@ -157,6 +167,11 @@ class Curve:
         return low, float(beta.ppf(0.975, k + 1, n - k)) if k < n else 1.0
 
     @property
+    def area_reach(self) -> float:
+        """Half of the interval of the area, to its farther end."""
+        return max(self.area - self.area_interval[0], self.area_interval[1] - self.area)
+
+    @property
     def advantage(self) -> float:
         """The largest difference of the two rates."""
         return float((self.true_rates - self.false_rates).max())
@@ -190,14 +205,26 @@ class Measured:
         """What the guarantee allows to any attack at this false-positive rate: everything, where there is none."""
         return 1.0 if self.epsilon is None else attacker_power(rate, self.epsilon, self.delta)
 
+    @property
+    def most_advantage(self) -> float:
+        """What the guarantee allows to any attack as a difference of the two rates."""
+        return 1.0 if self.epsilon is None else advantage(self.epsilon, self.delta)
+
     def learnt(self) -> Learnt:
         curve, rate = self.curves[self.best], 0.01
         ceiling = None if self.epsilon is None else self.ceiling(rate)
-        bound = "" if ceiling is None else f"; its guarantee allows {percent_up(ceiling)} to any attack"
+        low, high = (percent(end) for end in curve.interval(rate))
+        most = max(one.advantage for one in self.curves.values())
+        bound = (
+            ""
+            if ceiling is None
+            else f" Its guarantee allows {percent_up(ceiling)} to any attack, and an advantage of {self.most_advantage:.3f}; the "
+            f"largest one found is {most:.3f}."
+        )
         reading = (
             f"{self.name}: right for {percent(self.seen)} of the rows it was trained on and {percent(self.unseen)} of others. "
-            f"The best attack ({self.best}) names {percent(curve.at(rate))} of the members while it accuses 1 % of the others, "
-            f"AUC {curve.area:.3f}{bound}."
+            f"The best attack ({self.best}) names {percent(curve.at(rate))} of the members (95 %: {low} to {high}) and accuses "
+            f"1 % of the others, AUC {curve.area:.3f}.{bound}"
         )
         facts = {
             name: {
@@ -210,7 +237,13 @@ class Measured:
             for name, c in self.curves.items()
         }
         right = round(curve.at(rate) * curve.members)
-        details = {"attacks": facts, "accuracy_seen": self.seen, "accuracy_unseen": self.unseen}
+        details = {
+            "attacks": facts,
+            "accuracy_seen": self.seen,
+            "accuracy_unseen": self.unseen,
+            "advantage_bound": self.most_advantage,
+            **{f"tpr_bound_at_{r:g}": self.ceiling(r) for r in RATES},
+        }
         return Learnt(ATTACK, self.name, right, curve.members, rate, reading, ceiling, details)
 
 

@@ -77,7 +77,14 @@ def membership(
         return
     show.heading(f"{len(y):,} rows of {data}, {models} models, {targets} of them attacked")
     table = [
-        (one.name, name, f"{c.area:.3f}", percent(c.at(0.01)), percent(c.at(0.001)), f"{c.advantage:.3f}")
+        (
+            one.name,
+            name,
+            f"{c.area:.3f} ± {c.area_reach:.3f}",
+            percent(c.at(0.01)),
+            percent(c.at(0.001)),
+            f"{c.advantage:.3f}",
+        )
         for one in found
         for name, c in one.curves.items()
     ]

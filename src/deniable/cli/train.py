@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,16 +27,16 @@ from deniable.units import Unit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from deniable.learn.sgd.dpsgd import DPSGD
     from deniable.learn.sgd.tables import Table
 
 SCHEMA = "A YAML file with n, classes and features (name: [low, high]) instead of the options."
 
 
 class Model(StrEnum):
-    """What is trained."""
+    """What is trained: a linear model or a network by DP-SGD in floating point, or logistic regression in whole numbers."""
 
     LINEAR = "linear"
+    LOGISTIC = "logistic"
     MLP = "mlp"
 
 
@@ -56,14 +57,25 @@ def train(
         typer.Option("--feature", help="A column with its bounds; repeat it.", metavar="NAME:LOW:HIGH"),
     ] = None,
     schema: Annotated[Path | None, typer.Option("--schema", help=SCHEMA, metavar="FILE", dir_okay=False)] = None,
-    model: Annotated[Model, typer.Option("--model", metavar="MODEL", help="linear or mlp.")] = Model.LINEAR,
+    model: Annotated[
+        Model, typer.Option("--model", metavar="MODEL", help="linear, mlp, or logistic: linear in exact whole numbers.")
+    ] = Model.LINEAR,
     hidden: Annotated[int, typer.Option("--hidden", help="Width of the mlp.")] = 64,
-    epochs: Annotated[float, typer.Option("--epochs", help="Passes over the data.")] = 20.0,
-    lot: Annotated[
-        float | None, typer.Option("--lot", help="Rows per step, on average.", show_default="a twentieth of n")
+    epochs: Annotated[
+        float | None, typer.Option("--epochs", help="Passes over the data.", show_default="20, logistic 200")
     ] = None,
-    clip: Annotated[float, typer.Option("--clip", help="The largest norm of one row's gradient.")] = 1.0,
-    learning_rate: Annotated[float, typer.Option("--learning-rate", help="Of plain gradient steps.")] = 1.0,
+    lot: Annotated[
+        float | None,
+        typer.Option("--lot", help="Rows per step, on average.", show_default="a twentieth of n, logistic all"),
+    ] = None,
+    clip: Annotated[
+        float | None,
+        typer.Option("--clip", help="The largest norm of one row's gradient.", show_default="1, logistic 0.5"),
+    ] = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option("--learning-rate", help="Of gradient steps.", show_default="1, logistic by the noise"),
+    ] = None,
     public: Annotated[
         Path | None,
         typer.Option("--public", help="Public rows to measure accuracy on.", metavar="FILE", dir_okay=False),
@@ -93,6 +105,8 @@ def train(
 ) -> None:
     """Train a classifier on a table by DP-SGD; save the model and a certificate of what it costs.
 
+    Models linear and mlp take float gradients and float noise; logistic is linear too, with sums and noise that are exact.
+
     Bounds, classes and the number of rows are what you state, never what the table shows: what lies beyond them is clamped or
     left out.
 
@@ -100,16 +114,18 @@ def train(
     """
     declared = Declared.of(schema, n, classes, feature)
     table = declared.table(target, model, hidden)
-    run = _planned(table, declared.n, epochs, lot, clip, learning_rate, Budget(epsilon, delta))
+    planned = _logistic if model is Model.LOGISTIC else _sgd
+    run = planned(table, declared.n, Wanted(epochs, lot, clip, learning_rate), Budget(epsilon, delta))
     table.read(data)  # what the file as a whole shows is told before anything is charged
     with _paying(data, ledger, account or data.stem, None if limit is None else parse_limit(limit)) as paying:
-        release = paying.run(run, lambda: table.read(data), delta=delta, description="deniable train")
+        release = paying.run(run.mechanism, lambda: run.rows(data), delta=delta, description="deniable train")
         head = paying.certificate(release, delta=delta).head
-    certificate = accounting.certify(run.loss, run.unit, delta, head=head)
+    certificate = accounting.certify(run.mechanism.loss, run.mechanism.unit, delta, head=head)
     out.mkdir(parents=True, exist_ok=True)
-    table.save(release.value.model, out)
+    trained = run.model(release.value)
+    table.save(trained, out)
     (out / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
-    right = None if public is None else table.accuracy(release.value.model, public)
+    right = None if public is None else table.accuracy(trained, public)
     _tell(run, certificate, out, right, json)
 
 
@@ -140,7 +156,8 @@ class Declared:
     def table(self, target: str, model: Model, hidden: int) -> Table:
         tables = _learn().tables
         features = tuple(tables.Feature(*feature) for feature in self.features)
-        table: Table = tables.Table(features, target, self.classes, tables.Shape(model.value), hidden)
+        shape = tables.Shape.MLP if model is Model.MLP else tables.Shape.LINEAR
+        table: Table = tables.Table(features, target, self.classes, shape, hidden)
         return table
 
 
@@ -160,15 +177,57 @@ def _bounds(text: str) -> tuple[str, float, float]:
     return feature.name, feature.low, feature.high
 
 
-def _planned(
-    table: Table, n: int, epochs: float, lot: float | None, clip: float, learning_rate: float, budget: Budget
-) -> DPSGD:
+@dataclass(frozen=True)
+class Wanted:
+    """What the caller says about the steps."""
+
+    epochs: float | None
+    lot: float | None
+    clip: float | None
+    learning_rate: float | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A mechanism with its plan, how a file becomes its rows, and how what it releases becomes a model."""
+
+    mechanism: Any
+    steps: int
+    rate: float
+    lot: float
+    rows: Callable[[Path], Any]
+    model: Callable[[Any], Any]
+
+
+def _sgd(table: Table, n: int, wanted: Wanted, budget: Budget) -> Run:
     learn = _learn()
-    run: DPSGD = learn.DPSGD(
-        table.model(), learn.cross_entropy, n=n, lot=max(1.0, n / 20) if lot is None else lot, epochs=epochs, clip=clip,
-        learning_rate=learning_rate, epsilon=budget.epsilon, delta=budget.delta,
+    run = learn.DPSGD(
+        table.model(), learn.tables.cross_entropy, n=n,
+        lot=max(1.0, n / 20) if wanted.lot is None else wanted.lot,
+        epochs=20.0 if wanted.epochs is None else wanted.epochs,
+        clip=1.0 if wanted.clip is None else wanted.clip,
+        learning_rate=1.0 if wanted.learning_rate is None else wanted.learning_rate,
+        epsilon=budget.epsilon, delta=budget.delta,
     )  # fmt: skip
-    return run
+    return Run(run, run.plan.steps, float(run.plan.rate), run.plan.lot, table.read, lambda trained: trained.model)
+
+
+def _logistic(table: Table, n: int, wanted: Wanted, budget: Budget) -> Run:
+    learn = _learn()
+    plan = learn.Descent(lot=wanted.lot, clip=wanted.clip, learning_rate=wanted.learning_rate)
+    linear = learn.Linear(table)
+    run = linear.run(n, budget.epsilon, budget.delta, plan)
+    if wanted.epochs is not None:
+        steps = learn.plan(n, run.lot, None, wanted.epochs, None).steps
+        run = linear.run(n, budget.epsilon, budget.delta, replace(plan, steps=steps))
+    return Run(
+        run,
+        run.descent.steps,
+        float(run.rate),
+        float(run.lot),
+        lambda path: linear.rows(*table.read(path)),
+        linear.model,
+    )
 
 
 @dataclass(frozen=True)
@@ -177,18 +236,25 @@ class _Learn:
 
     tables: Any
     DPSGD: Any
-    cross_entropy: Any
+    plan: Any
+    Descent: Any
+    Linear: Any
 
 
 def _learn() -> _Learn:
     try:
+        from deniable.learn.convex.descent import Descent
+        from deniable.learn.convex.tables import Linear
         from deniable.learn.sgd import tables
         from deniable.learn.sgd.dpsgd import DPSGD
+        from deniable.learn.sgd.lots import plan
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if error.name not in ("torch", "sklearn"):
             raise
-        raise MissingExtra('Training needs PyTorch, which is not installed: pip install "deniable[learn]".') from None
-    return _Learn(tables, DPSGD, tables.cross_entropy)
+        raise MissingExtra(
+            f'Training needs {error.name}, which is not installed: pip install "deniable[learn]".'
+        ) from None
+    return _Learn(tables, DPSGD, plan, Descent, Linear)
 
 
 @contextmanager
@@ -200,13 +266,13 @@ def _paying(data: Path, url: str | None, name: str, limit: Budget | None) -> Ite
         yield paying
 
 
-def _tell(run: DPSGD, certificate: Certificate, out: Path, right: float | None, json: bool) -> None:
+def _tell(run: Run, certificate: Certificate, out: Path, right: float | None, json: bool) -> None:
     facts = {
         "epsilon": certificate.bound.upper,
         "delta": certificate.delta,
-        "noise_multiplier": run.noise_multiplier,
-        "steps": run.plan.steps,
-        "rate": float(run.plan.rate),
+        "noise_multiplier": run.mechanism.noise_multiplier,
+        "steps": run.steps,
+        "rate": run.rate,
         "out": out,
         "accuracy_on_public_rows": right,
     }
@@ -215,7 +281,7 @@ def _tell(run: DPSGD, certificate: Certificate, out: Path, right: float | None, 
         return
     show.heading(f"Trained: ε ≤ {show.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}")
     show.say(
-        f"{run.plan.steps:,} steps on lots of {run.plan.lot:g} rows, noise multiplier {float(run.noise_multiplier or 0):.4g}.",
+        f"{run.steps:,} steps on lots of {run.lot:g} rows, noise multiplier {float(run.mechanism.noise_multiplier):.4g}.",
         f"Model: {out / 'model.pt'} (described in model.json). Certificate: {out / 'certificate.json'}.",
     )
     if right is not None:

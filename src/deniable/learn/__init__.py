@@ -21,7 +21,7 @@ from deniable.errors import MissingExtra
 _PARTS = ("clip", "convex", "counts", "pate", "pca", "recipes", "scattering", "select", "sgd", "standardize")
 _HOMES = {
     "clip": "Clipped PerExample",
-    "convex": "HuberHinge HuberResidual Logistic ObjectivePerturbation OutputPerturbation",
+    "convex": "Descent GradientPerturbation HuberHinge HuberResidual Logistic ObjectivePerturbation OutputPerturbation",
     "convex.estimators": "PrivateLinearRegression PrivateLinearSVM PrivateLogisticRegression",
     "counts": "PrivateDecisionTree PrivateNaiveBayes",
     "pca": "PrivatePCA Projection",

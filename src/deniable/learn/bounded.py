@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,6 +71,54 @@ class Box:
         """Which of `bins` equal parts of its range each value lies in."""
         share = (self.clamped(x) - self.lower) / (self.upper - self.lower)
         return np.clip((share * bins).astype(np.int64), 0, bins - 1)
+
+
+def readable(data: Any, columns: int) -> NDArray[Any]:
+    """Rows of `columns` numbers, whatever the data are: a cell that is no number is NaN, and so is a row of another length.
+
+    Each cell is read for itself. Were a table refused for one cell, that cell would decide whether there is a release.
+
+    >>> readable([[1, 2], [3, "Ann"], [4]], 2).tolist()
+    [[1.0, 2.0], [3.0, nan], [nan, nan]]
+    """
+    try:
+        table = np.asarray(data)
+        if table.dtype.kind in "biuf" and table.ndim and math.prod(table.shape[1:]) == columns:
+            return table.reshape(len(table), columns)
+    except Exception:  # rows of several lengths
+        pass
+    try:
+        found = data if isinstance(data, list | tuple) else np.asarray(data, object)
+        return np.array([_cells(row, columns) for row in found], np.float64).reshape(-1, columns)
+    except Exception:  # no rows at all
+        return np.empty((0, columns))
+
+
+def _cells(row: Any, columns: int) -> list[float]:
+    try:
+        cells = np.ravel(np.asarray(row, object)).tolist()
+    except Exception:
+        cells = []
+    return [_cell(value) for value in cells] if len(cells) == columns else [math.nan] * columns
+
+
+def _cell(value: Any) -> float:
+    try:
+        return float(value)
+    except Exception:
+        return math.nan
+
+
+def lengths(x: Floats) -> Floats:
+    """The norm of each row, added up column by column: its bits do not depend on what rows are around it.
+
+    >>> lengths(np.array([[3.0, 4.0], [0.0, 2.0]])).tolist()
+    [5.0, 2.0]
+    """
+    total = np.zeros(len(x))
+    for column in x.T:
+        total += column * column
+    return np.sqrt(total)
 
 
 def labels(classes: Sequence[Any] | None) -> NDArray[Any]:

@@ -9,11 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from deniable.learn.bounded import Box, labels, one_row, positions
-from deniable.learn.estimator import PrivateEstimator
+from deniable.learn.bounded import Box, labels, one_row
+from deniable.learn.estimator import PrivateClassifier, PrivateEstimator
 from deniable.ledger import Account
 from deniable.loss import Loss, Number, exact
 from deniable.mechanism import Random
@@ -155,7 +154,7 @@ def _best(counts: Counts) -> tuple[int, int, float]:
     return int(feature), int(at) + 1, float(gains.max())
 
 
-class _Counting(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+class _Counting(PrivateClassifier, PrivateEstimator):
     """Features in equal cells of their public range, classes from a public list."""
 
     bounds: Any
@@ -166,7 +165,7 @@ class _Counting(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         x, target = self._rows(X, y)
         self.classes_ = labels(self.classes)
         self.box_ = Box.of(self.bounds, x.shape[1])
-        return self.box_.cells(x, self.bins), positions(self.classes_, target)
+        return self.box_.cells(x, self.bins), self._positions(self.classes_, target)
 
     def _cells(self, X: Any) -> Whole:
         check_is_fitted(self)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.validation import check_array, validate_data
 
 from deniable.errors import InvalidParameter
+from deniable.learn.bounded import positions
 from deniable.ledger import Account
 from deniable.loss import Loss
 from deniable.mechanism import Mechanism
@@ -18,6 +22,51 @@ from deniable.units import Unit
 
 Value = TypeVar("Value")
 Floats = NDArray[np.float64]
+
+_TABLE = (
+    "Expected X as a table of numbers: something in it is none, or its rows differ in length. (Complex data not supported.) "
+    "Nothing was charged, and what it is stays untold; write words as numbers first, one column for each word."
+)
+_TARGET = "Expected y as one target for each row, all of one kind. Nothing was charged, and what it holds stays untold."
+
+_SCORE = "Expected y as one target for each row of X, of the kind that the model predicts. What it holds stays untold."
+
+
+def quietly(act: Callable[[], Value], sentence: str) -> Value:
+    """What `act` gives, or else `sentence` and nothing more: libraries quote the value that they could not read.
+
+    >>> quietly(lambda: float("Ann, 34"), "Expected a number.")
+    Traceback (most recent call last):
+        ...
+    deniable.errors.InvalidParameter: Expected a number.
+    """
+    try:
+        return act()
+    except Exception:  # whatever it says
+        pass
+    # Outside the handler, so that this error does not carry the other one as its context.
+    raise InvalidParameter(sentence)
+
+
+def numbers(X: Any) -> Floats:
+    """A table as floats. NaN and infinities are let pass: to refuse one would tell of a row."""
+    if issparse(X):
+        raise InvalidParameter("Expected a dense X, got a sparse one. Nothing was charged; use X.toarray().")
+    dimensions = quietly(lambda: int(X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim), _TABLE)
+    if dimensions != 2:
+        raise InvalidParameter(
+            f"Expected X with rows and columns, got {dimensions} dimensions. Nothing was charged. Reshape your data: one row is "
+            "X.reshape(1, -1), one column X.reshape(-1, 1)."
+        )
+    return quietly(
+        lambda: np.asarray(check_array(X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0), np.float64),
+        _TABLE,
+    )
+
+
+def target_numbers(y: Any) -> Floats:
+    """Targets of a regression as floats."""
+    return quietly(lambda: np.asarray(y, np.float64).reshape(-1), _TARGET)
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -47,15 +96,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return release.value
 
     def _features(self, X: Any, *, reset: bool = False) -> Floats:
-        """X as floats. What is no number is let pass: to refuse it would tell of a row."""
-        checked = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
-        return np.asarray(checked, np.float64)
+        """X as floats, of the columns that the model knows: how many, and by name if they have names."""
+        x = numbers(X)
+        validate_data(self, X if hasattr(X, "columns") else x, reset=reset, skip_check_array=True)
+        return x
 
     def _rows(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
-        x, target = self._features(X, reset=True), np.asarray(y).reshape(-1)
+        x, target = self._features(X, reset=True), quietly(lambda: np.asarray(y).reshape(-1), _TARGET)
         if len(x) != len(target):
             raise InvalidParameter("Expected one target for each row of X. Nothing was charged.")
         return x, target
+
+    def _positions(self, classes: NDArray[Any], target: NDArray[Any]) -> NDArray[np.int64]:
+        return quietly(lambda: positions(classes, target), _TARGET)
 
     def _said(self, name: str, why: str) -> Any:
         """A parameter that has no default, because a default would be read from data."""
@@ -67,3 +120,25 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         """A stored model does not carry the account that paid for it."""
         return {**super().__getstate__(), "account": None}
+
+
+class PrivateClassifier(ClassifierMixin):  # type: ignore[misc]
+    """`score` as scikit-learn has it, but that no error of it quotes a label."""
+
+    predict: Callable[[Any], Any]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows that are named rightly. Not private: for rows that are public, or for the owner."""
+        found = self.predict(X)
+        return quietly(lambda: float(accuracy_score(y, found, sample_weight=sample_weight)), _SCORE)
+
+
+class PrivateRegressor(RegressorMixin):  # type: ignore[misc]
+    """`score` as scikit-learn has it, but that no error of it quotes a target."""
+
+    predict: Callable[[Any], Any]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R². Not private: for rows that are public, or for the owner."""
+        found = self.predict(X)
+        return quietly(lambda: float(r2_score(y, found, sample_weight=sample_weight)), _SCORE)

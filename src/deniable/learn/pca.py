@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from deniable.errors import InvalidParameter
+from deniable.learn.bounded import readable
 from deniable.learn.recipes import exact
 from deniable.loss import DiscreteLaplaceNoise, GaussianNoise, Number
 from deniable.loss import exact as fraction
@@ -42,7 +43,7 @@ class Projection:
         Each direction is divided by its strength, relative to the first, to `power`: ½ whitens, ¼ goes half the way. The
         strengths are released already, so this costs nothing.
         """
-        x = np.nan_to_num(np.asarray(rows, np.float64).reshape(-1, self.components.shape[1]))
+        x = np.nan_to_num(readable(rows, self.components.shape[1]).astype(np.float64))
         length = np.linalg.norm(x, axis=1, keepdims=True)
         relative = np.maximum(self.strengths / max(self.strengths[0], 1.0), LEAST) ** power
         return np.asarray((x / np.where(length > 0, length, 1)) @ self.components.T / relative)
@@ -55,8 +56,8 @@ class PrivatePCA:
     Guarantee: `GaussianNoise(noise_multiplier)` for one row added or removed, or ε-DP with `epsilon` in its place: xxᵀ of a
                row has Frobenius norm |x|² ≤ 1, and what lies on and above its diagonal has L1 norm
                (|x|₁² + |x|²)/2 ≤ (features + 1)/2.
-    Assumes:   nothing of the data: a row that is not finite, or 0, is left out. Sums are exact and noise is integer noise
-               (`recipes.exact`). The number of rows is not used.
+    Assumes:   nothing of the data: a row that is not finite, no numbers, or 0, is left out. Sums are exact and noise is
+               integer noise (`recipes.exact`). The number of rows is not used.
     Error:     not known before data is seen: it depends on the gaps between the eigenvalues.
     Reference: Dwork, Talwar, Thakurta, Zhang 2014 (Analyze Gauss); the preprocessing of Abadi et al. 2016, Section 4.
 
@@ -108,10 +109,11 @@ class PrivatePCA:
 
     def moments(self, data: Any) -> torch.Tensor:
         """Σ xxᵀ in grid units: integers, exact below 2^29 rows."""
-        rows = np.asarray(data)
+        rows = readable(data, self.features)
         total = torch.zeros(self.features, self.features, dtype=torch.float64)
         for start in range(0, len(rows), CHUNK):
-            part = np.array(rows[start : start + CHUNK], np.float32).reshape(-1, self.features)
+            with np.errstate(over="ignore"):  # what is too large is infinite, and its row is left out
+                part = rows[start : start + CHUNK].astype(np.float32)
             whole = exact.units(torch.from_numpy(part), NORM, NORM).double()
             total += whole.T @ whole
         return total

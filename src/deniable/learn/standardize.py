@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from deniable.errors import InvalidParameter
+from deniable.learn.bounded import readable
 from deniable.learn.recipes import exact
 from deniable.loss import DiscreteLaplaceNoise, GaussianNoise, Number
 from deniable.loss import exact as fraction
@@ -38,7 +39,7 @@ class Standardizer:
 
     def transform(self, rows: Any) -> Floats:
         """What is no number becomes its column's mean, that is 0."""
-        x = np.asarray(rows, np.float64)
+        x = readable(rows, len(self.mean)).astype(np.float64)
         clamped = np.clip(np.where(np.isnan(x), self.mean, x), self.lower, self.upper)
         return np.asarray((clamped - self.mean) / self.deviation)
 
@@ -51,8 +52,8 @@ class PrivateStandardizer:
     |u| + |u² − ½| ≤ 3/2.
 
     Guarantee: `GaussianNoise(noise_multiplier)` for one row added or removed, or ε-DP with `epsilon` in its place.
-    Assumes:   `lower` and `upper` (one pair for each column) and the number of rows `n` are public. A NaN counts as the
-               middle of its bounds. Sums are exact and noise is integer noise (`recipes.exact`).
+    Assumes:   `lower` and `upper` (one pair for each column) and the number of rows `n` are public. A NaN, or what is no
+               number, counts as the middle of its bounds. Sums are exact and noise is integer noise (`recipes.exact`).
     Error:     not known before data is seen.
     Reference: Gaussian mechanism on bounded sums; shifting u² by ½ shortens a row's contribution from √2 to √(5/4) per column.
 
@@ -109,7 +110,7 @@ class PrivateStandardizer:
     def sums(self, data: Any) -> torch.Tensor:
         """[2, columns] sums of (u, u² − ½) in grid units: integers, exact below 2^33 rows."""
         lower, upper = np.array(self.lower), np.array(self.upper)
-        x = np.asarray(data, np.float64).reshape(-1, len(lower))
+        x = readable(data, len(lower)).astype(np.float64)
         x = np.clip(np.where(np.isnan(x), (lower + upper) / 2, x), lower, upper)
         u = np.clip((x - (lower + upper) / 2) / ((upper - lower) / 2), -1, 1)
         both = np.stack([np.rint(u * NORM), np.rint((u * u - 0.5) * NORM)])

@@ -10,20 +10,22 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from deniable.errors import InvalidParameter
-from deniable.learn.bounded import Box, labels, positions
+from deniable.learn.bounded import Box, labels, lengths
+from deniable.learn.convex.descent import Descent, GradientPerturbation
 from deniable.learn.convex.fit import ObjectivePerturbation, OutputPerturbation
 from deniable.learn.convex.losses import Floats, HuberHinge, HuberResidual, Logistic, MarginLoss
-from deniable.learn.estimator import PrivateEstimator
+from deniable.learn.estimator import PrivateClassifier, PrivateEstimator, PrivateRegressor, target_numbers
 from deniable.ledger import Account
 
 METHODS: dict[str, type[OutputPerturbation] | type[ObjectivePerturbation]] = {
     "objective": ObjectivePerturbation,
     "output": OutputPerturbation,
 }
+RIDGE = 1e-3
+"""The `alpha` of these two, unless another is given; DP-SGD, which stops early, needs none."""
 
 
 class _Linear(PrivateEstimator):
@@ -37,8 +39,8 @@ class _Linear(PrivateEstimator):
         n: int | None = None,
         bounds: Any = None,
         norm: float | None = None,
-        alpha: float = 1e-3,
-        method: str = "objective",
+        alpha: float | None = None,
+        method: str | Descent = "objective",
         fit_intercept: bool = True,
         account: Account | None = None,
         random_state: int | None = None,
@@ -56,27 +58,31 @@ class _Linear(PrivateEstimator):
 
     def _solve(self, x: Floats, targets: Floats, loss: MarginLoss) -> tuple[Floats, Floats]:
         """Coefficients and intercepts, in the units of x, one row for each column of the targets."""
-        if self.method not in METHODS:
-            raise InvalidParameter(f"Expected method={self.method!r} to be one of {', '.join(METHODS)}.")
         box = Box.of(self.bounds, x.shape[1], self.norm)
-        mechanism: OutputPerturbation | ObjectivePerturbation = METHODS[self.method](
-            loss,
-            x.shape[1] + bool(self.fit_intercept),
-            self._said("n", "the public size of the data, which is never counted"),
-            self.alpha,
-            self.epsilon,
-            self.delta,
-            self._unit,
-            targets.shape[1],
-        )
+        mechanism = self._mechanism(loss, x.shape[1] + bool(self.fit_intercept), targets.shape[1])
         return self._unscaled(self._run(mechanism, (self._scaled(box, x), targets)), box)
+
+    def _mechanism(
+        self, loss: MarginLoss, features: int, outputs: int
+    ) -> OutputPerturbation | ObjectivePerturbation | GradientPerturbation:
+        n = self._said("n", "the public size of the data, which is never counted")
+        unit, method = self._unit, Descent() if self.method == "sgd" else self.method
+        if isinstance(method, Descent):
+            alpha = 0.0 if self.alpha is None else self.alpha
+            return GradientPerturbation(loss, features, n, alpha, self.epsilon, self.delta, unit, outputs, method)
+        if method not in METHODS:
+            raise InvalidParameter(
+                f"Expected method={method!r} to be one of {', '.join(METHODS)}, sgd, or a Descent. Nothing was charged."
+            )
+        alpha = RIDGE if self.alpha is None else self.alpha
+        return METHODS[method](loss, features, n, alpha, self.epsilon, self.delta, unit, outputs)
 
     def _scaled(self, box: Box, x: Floats) -> Floats:
         """Rows of norm at most 1; with an intercept, which counts in it, (x, 1)/√2."""
         inside = box.centred(x)
         if not self.fit_intercept:
             return inside
-        long = np.maximum(np.linalg.norm(inside, axis=1, keepdims=True), 1.0)
+        long = np.maximum(lengths(inside), 1.0)[:, None]
         return np.hstack([inside / long, np.ones((len(inside), 1))]) / (math.sqrt(2) * (1 + 1e-12))
 
     def _unscaled(self, w: Floats, box: Box) -> tuple[Floats, Floats]:
@@ -91,7 +97,7 @@ class _Linear(PrivateEstimator):
         return np.asarray(self._features(X) @ self.coef_.T + self.intercept_)
 
 
-class _LinearClassifier(ClassifierMixin, _Linear):  # type: ignore[misc]
+class _LinearClassifier(PrivateClassifier, _Linear):
     """One problem for two classes, one against the rest for more."""
 
     def __init__(
@@ -103,8 +109,8 @@ class _LinearClassifier(ClassifierMixin, _Linear):  # type: ignore[misc]
         bounds: Any = None,
         norm: float | None = None,
         classes: Any = None,
-        alpha: float = 1e-3,
-        method: str = "objective",
+        alpha: float | None = None,
+        method: str | Descent = "objective",
         fit_intercept: bool = True,
         account: Account | None = None,
         random_state: int | None = None,
@@ -130,7 +136,7 @@ class _LinearClassifier(ClassifierMixin, _Linear):  # type: ignore[misc]
         """Charge, then learn. Labels that are not among `classes` are left out."""
         x, y = self._rows(X, y)
         self.classes_ = labels(self.classes)
-        at = positions(self.classes_, y)
+        at = self._positions(self.classes_, y)
         shown = range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_))
         targets = np.column_stack([np.where(at < 0, np.nan, np.where(at == k, 1.0, -1.0)) for k in shown])
         self.coef_, self.intercept_ = self._solve(x, targets, self._margin_loss())
@@ -147,12 +153,12 @@ class _LinearClassifier(ClassifierMixin, _Linear):  # type: ignore[misc]
 
 
 class PrivateLogisticRegression(_LinearClassifier):
-    """Logistic regression by objective or output perturbation.
+    """Logistic regression by objective perturbation, output perturbation or DP-SGD (`method="sgd"`, or a `Descent`).
 
     Guarantee: (ε, δ)-DP for the account's unit, a row (added or removed; by `method="output"` also replaced).
     Assumes:   bounds, n and classes are public; rows outside the bounds are clamped, labels outside the classes dropped.
     Error:     not known before data is seen.
-    Reference: Chaudhuri, Monteleoni, Sarwate 2011; `deniable.learn.convex.fit`.
+    Reference: Chaudhuri, Monteleoni, Sarwate 2011; Abadi et al. 2016; `deniable.learn.convex.fit` and `.descent`.
     """
 
     def predict_proba(self, X: Any) -> Floats:
@@ -170,7 +176,7 @@ class PrivateLinearSVM(_LinearClassifier):
         return HuberHinge()
 
 
-class PrivateLinearRegression(RegressorMixin, _Linear):  # type: ignore[misc]
+class PrivateLinearRegression(PrivateRegressor, _Linear):
     """Linear regression by Huber's loss, for a target inside `target=(low, high)`.
 
     Guarantee, Assumes, Reference: as `PrivateLogisticRegression`; targets outside the range are clamped.
@@ -185,8 +191,8 @@ class PrivateLinearRegression(RegressorMixin, _Linear):  # type: ignore[misc]
         bounds: Any = None,
         norm: float | None = None,
         target: tuple[float, float] | None = None,
-        alpha: float = 1e-3,
-        method: str = "objective",
+        alpha: float | None = None,
+        method: str | Descent = "objective",
         fit_intercept: bool = True,
         account: Account | None = None,
         random_state: int | None = None,
@@ -210,7 +216,7 @@ class PrivateLinearRegression(RegressorMixin, _Linear):  # type: ignore[misc]
         x, y = self._rows(X, y)
         low, high = self._said("target", "the public range of the target as (low, high)")
         box = Box.of((low, high), 1)
-        scaled = box.centred(y)
+        scaled = box.centred(target_numbers(y))
         coef, intercept = self._solve(x, scaled, HuberResidual())
         self.coef_ = coef[0] * box.units[0]
         self.intercept_ = float(intercept[0] * box.units[0] + box.middle[0])

@@ -30,7 +30,7 @@ import numpy as np
 
 from deniable.accounting.gaussian import hockey_stick
 from deniable.errors import InvalidParameter
-from deniable.learn.bounded import one_row
+from deniable.learn.bounded import lengths, one_row, readable
 from deniable.learn.convex.losses import Floats, MarginLoss
 from deniable.learn.convex.solve import Objective, minimise
 from deniable.loss import Approximate, Composed, Loss, Number, Pure
@@ -41,6 +41,8 @@ from deniable.units import Unit
 _ROW = Unit.row()
 _SHARE = 0.99
 """Of ε and δ that objective perturbation spends on the objective; the rest hides where the solver stopped."""
+_ROOM = 0.8
+"""Of that rest which is spent, so that the digits of the accountant do not carry the whole over what was asked for."""
 _FINE = 2**40
 
 
@@ -79,7 +81,7 @@ class OutputPerturbation:
         return None
 
     def __call__(self, data: Any, *, rng: Random) -> Floats:
-        x, targets = rows(data, self.features, self.outputs)
+        x, targets = rows(data, self.features, self.outputs, residual=self.loss_function.residual)
         zero = np.zeros(self.features)
         found = [minimise(Objective(self.loss_function, x, y, self.ridge, zero), self._tolerance) for y in targets]
         return np.asarray(self.noise(np.concatenate(found), rng=rng)).reshape(self.outputs, self.features)
@@ -121,7 +123,7 @@ class ObjectivePerturbation:
                 "Objective perturbation is proved here for a row added or removed, not replaced. Nothing was run; use "
                 "method='output', or an account of Unit.row()."
             )
-        rest = (1 - _SHARE) / self.outputs
+        rest = _ROOM * (1 - _SHARE) / self.outputs
         noise = _noise(
             rest * float(self.epsilon),
             rest * float(self.delta),
@@ -141,7 +143,7 @@ class ObjectivePerturbation:
         return None
 
     def __call__(self, data: Any, *, rng: Random) -> Floats:
-        x, targets = rows(data, self.features, self.outputs)
+        x, targets = rows(data, self.features, self.outputs, residual=self.loss_function.residual)
         return np.stack([self._one(x, y, rng) for y in targets])
 
     def _one(self, x: Floats, y: Floats, rng: Random) -> Floats:
@@ -193,18 +195,19 @@ def largest_mu(epsilon: float, delta: float) -> float:
     return low
 
 
-def rows(data: Any, features: int, outputs: int = 1) -> tuple[Floats, Floats]:
+def rows(data: Any, features: int, outputs: int = 1, *, residual: bool = False) -> tuple[Floats, Floats]:
     """Rows of norm at most 1, and the finite targets of each problem. Never fails: what is no number is 0; a row without a
-    target is left out."""
+    target is left out. Targets are classes, of which the sign counts, unless the loss is of a `residual`: a class of 5 would
+    make a slope five times as long as the loss says."""
     x, y = data
-    x = np.nan_to_num(np.asarray(x, np.float64).reshape(-1, features), nan=0.0, posinf=0.0, neginf=0.0)
-    y = np.asarray(y, np.float64).reshape(-1, outputs)
+    x = np.nan_to_num(readable(x, features).astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    y = readable(y, outputs).astype(np.float64)
     kept = np.isfinite(y).all(axis=1)
-    x, y = x[kept], y[kept]
+    x, y = x[kept], y[kept] if residual else np.sign(y[kept])
     large = np.maximum(np.abs(x).max(axis=1, initial=0.0), 1.0)  # divided out first, so that no square overflows
     small = x / large[:, None]
     with np.errstate(divide="ignore"):
-        room = 1 / (np.linalg.norm(small, axis=1) * (1 + 1e-12))
+        room = 1 / (lengths(small) * (1 + 1e-12))
     return small * np.minimum(large, room)[:, None], y.T
 
 

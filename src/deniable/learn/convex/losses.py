@@ -18,13 +18,19 @@ Floats = NDArray[np.float64]
 
 
 class MarginLoss(Protocol):
-    """f(s; y), convex in s, with |f′| ≤ lipschitz and 0 ≤ f″ ≤ smoothness almost everywhere."""
+    """f(s; y), convex in s, with |f′| ≤ lipschitz and 0 ≤ f″ ≤ smoothness almost everywhere.
+
+    It depends on one number: ys for y = ±1, or s − y where `residual`.
+    """
 
     @property
     def lipschitz(self) -> float: ...
 
     @property
     def smoothness(self) -> float: ...
+
+    @property
+    def residual(self) -> bool: ...
 
     def value(self, score: Floats, target: Floats) -> Floats: ...
 
@@ -43,6 +49,7 @@ class Logistic:
 
     lipschitz: float = 1.0
     smoothness: float = 0.25
+    residual: bool = False
 
     def value(self, score: Floats, target: Floats) -> Floats:
         return np.logaddexp(0.0, -target * score)
@@ -75,6 +82,10 @@ class HuberHinge:
     def smoothness(self) -> float:
         return 1 / (2 * self.h)
 
+    @property
+    def residual(self) -> bool:
+        return False
+
     def value(self, score: Floats, target: Floats) -> Floats:
         z = target * score
         return np.where(z < 1 - self.h, 1 - z, np.clip(1 + self.h - z, 0, None) ** 2 / (4 * self.h))
@@ -103,6 +114,10 @@ class HuberResidual:
     @property
     def smoothness(self) -> float:
         return 1.0
+
+    @property
+    def residual(self) -> bool:
+        return True
 
     def value(self, score: Floats, target: Floats) -> Floats:
         r = np.abs(score - target)

@@ -1,0 +1,224 @@
+"""Linear models by DP-SGD: noisy gradient steps on Poisson lots, or on all rows, in whole numbers.
+
+With ‖x‖ ≤ 1 the gradient of one row is s ⊗ x, s the slope of the loss for each output: Algorithm 1 of Abadi et al. 2016 needs
+no per-example gradients here, and clipping ‖s ⊗ x‖ is clipping ‖s‖. All that is private is integer arithmetic:
+
+- a row is cut to whole multiples of 2⁻²⁰, so that ‖x‖ ≤ 2²⁰ is a fact about integers (checked; a longer row counts as 0);
+- the weights, released already, are whole multiples of 2⁻¹⁶ with ‖w‖ ≤ 2¹⁶, so a score is a sum of integers below 2⁵³, exact in
+  doubles in any order;
+- a slope is looked up in a public table by its score, rounded to 2⁻¹², and cut to whole multiples of 2⁻¹⁵ of the clip; the slopes
+  of several outputs are shortened together, by operations that IEEE 754 rounds correctly wherever they stand;
+- sums of s ⊗ x are integers below 2⁵³ in a block of rows, and 64-bit integers beyond.
+
+So a row's contribution is a function of that row and of what was released before, whatever rows are around it, and one row more
+or less moves the sum by at most 2¹⁵·2²⁰ in L2. The noise is integer noise of the deviation at which `recipes.exact` proves it at
+least as private as `GaussianNoise(noise_multiplier)`. On Poisson lots that proof gives: the whole run's law lies within e^(±t) of
+that of a run with this node, t < 1e-105 for up to 1e30 coordinates, so its δ(ε) is at most the stated one plus 1e-100.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.accounting import calibrate_noise
+from deniable.errors import InvalidParameter
+from deniable.learn.bounded import one_row
+from deniable.learn.convex.fit import rows
+from deniable.learn.convex.losses import Floats, MarginLoss
+from deniable.learn.recipes.exact import MOST_MU, deviation
+from deniable.loss import GaussianNoise, Loss, Number, exact
+from deniable.mechanism import Random
+from deniable.mechanisms import checks
+from deniable.units import Unit
+
+Whole: TypeAlias = NDArray[np.float64]
+"""Integers, held in doubles."""
+
+ROW, WEIGHT, SLOPE, SCORE = 2.0**20, 2.0**16, 2.0**15, 2.0**12
+"""Grid units in a row of length 1, in a weight of 1, in a slope at the clip, in a score of 1."""
+LONGEST = 2.0**16
+"""Of the weights."""
+FARTHEST = 32
+"""Scores of the table; the slopes beyond are those at its ends."""
+STEEPEST = 2.0**20
+"""Of slopes before they are shortened, in grid units: the squares of some thousand add up exactly."""
+BLOCK = 1 << 14
+"""Rows that are summed in doubles: BLOCK·ROW·SLOPE < 2⁵³."""
+LARGEST_LOT = 1 << 16
+TOO_MUCH = 1e12
+"""Of any parameter: below it no step overflows."""
+MOST_NOISE = 2.0**20
+"""The largest noise multiplier: noise and sums stay within 64 bits."""
+MOMENTUM = 0.9
+REACH = 32.0
+"""What noise alone may add to the weights of one output if nothing pulls them back: the default learning rate keeps to it."""
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How `method="sgd"` descends. What is not given follows from public numbers: n, the features, the loss, ε and δ.
+
+    `lot` rows a step on average, by default all up to 65,536; `clip` bounds the gradient of one row, by default half of the
+    largest that its loss has, so that only rows on the wrong side are clipped; `learning_rate` is by default two over the loss's
+    smoothness, or less where noise would carry the weights too far.
+    """
+
+    steps: int = 200
+    lot: Number | None = None
+    clip: float | None = None
+    learning_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.whole("steps", self.steps, at_least=1)
+        for name in ("lot", "clip", "learning_rate"):
+            if getattr(self, name) is not None:
+                checks.number(name, getattr(self, name), above=0, below=TOO_MUCH)
+
+
+@dataclass(frozen=True)
+class GradientPerturbation:
+    """Gradient descent on F/n with momentum, Gaussian noise in each of its steps, and the mean of the later half of its points.
+
+    Guarantee: the loss of `descent.steps` Gaussian releases of `noise_multiplier`, each on a Poisson lot, or on all rows where
+               the lot is n: (ε, δ)-DP for one row added or removed.
+    Assumes:   nothing of the data: rows longer than 1 are shortened, entries that are no number are 0. Sums are exact and
+               noise is integer noise: module docstring.
+    Error:     not known before data is seen.
+    Reference: Abadi et al. 2016, Algorithm 1; Bassily, Smith, Thakurta 2014 (convex losses); averaging: Polyak, Juditsky 1992.
+    """
+
+    loss_function: MarginLoss
+    features: int
+    n: int
+    alpha: float
+    epsilon: Number
+    delta: Number
+    unit: Unit = checks.ROW
+    outputs: int = 1
+    descent: Descent = Descent()
+    noise_multiplier: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("features", "outputs", "n"):
+            checks.whole(name, getattr(self, name), at_least=1)
+        checks.number("alpha", self.alpha, at_least=0, below=TOO_MUCH)
+        epsilon = float(checks.number("epsilon", self.epsilon, above=0))
+        if not checks.number("delta", self.delta, at_least=0, below=1):
+            raise InvalidParameter(
+                "Expected delta=0 in (0, 1) with method='sgd': its noise is Gaussian. Nothing was charged; state a δ, or use "
+                "method='objective' or 'output'."
+            )
+        if one_row(self.unit).replace:
+            raise InvalidParameter(
+                "DP-SGD on Poisson lots is stated here for a row added or removed, not replaced. Nothing was run; use "
+                "method='output', or an account of Unit.row()."
+            )
+        if not self.rate <= 1:
+            raise InvalidParameter(
+                f"Expected lot={float(self.lot):g} of at most n={self.n}, the stated size. Nothing was charged."
+            )
+        found = calibrate_noise(epsilon, float(self.delta), rate=self.rate, steps=self.descent.steps)
+        if found > MOST_NOISE:
+            raise InvalidParameter(
+                f"ε = {epsilon:g} is too small for {self.descent.steps:,} steps: it needs a noise multiplier of {found:.4g}, "
+                f"beyond {MOST_NOISE:g}. Nothing was charged. Take fewer steps or a larger ε."
+            )
+        object.__setattr__(self, "noise_multiplier", max(found, 1 / MOST_MU))
+
+    # -------------------------------------------------------------------------------------------- what is known before data
+
+    @property
+    def loss(self) -> Loss:
+        step = GaussianNoise(self.noise_multiplier)
+        return (step if self.rate == 1 else step.sampled(self.rate)) * self.descent.steps
+
+    @property
+    def lot(self) -> Number:
+        return min(self.n, LARGEST_LOT) if self.descent.lot is None else self.descent.lot
+
+    @property
+    def rate(self) -> Number:
+        return checks.plain(exact(self.lot) / self.n)
+
+    @property
+    def clip(self) -> float:
+        return self.loss_function.lipschitz / 2 if self.descent.clip is None else float(self.descent.clip)
+
+    @property
+    def learning_rate(self) -> float:
+        """Noise of v per coordinate and step adds up to at most rate/(1 − MOMENTUM)·v·√(steps·features), kept to REACH."""
+        if self.descent.learning_rate is not None:
+            return float(self.descent.learning_rate)
+        drawn = self.noise_multiplier * self.clip / float(self.lot) * math.sqrt(self.descent.steps * self.features)
+        return min(2 / (self.loss_function.smoothness + self.alpha), (1 - MOMENTUM) * REACH / drawn)
+
+    def error(self, confidence: float = 0.95) -> None:
+        return None
+
+    # -------------------------------------------------------------------------------------------- running
+
+    def __call__(self, data: Any, *, rng: Random) -> Floats:
+        x, targets = rows(data, self.features, self.outputs, residual=self.loss_function.residual)
+        x, y = _whole_rows(x), np.ascontiguousarray(targets.T)
+        w, speed, mean = np.zeros((3, self.outputs, self.features))
+        later = self.descent.steps // 2
+        for step in range(self.descent.steps):
+            kept = slice(None) if self.rate == 1 else rng.poisson_sample(len(y), self.rate)
+            gradient = self.noisy(self.sums(w, x[kept], y[kept]), rng) + self.alpha * w
+            speed = MOMENTUM * speed + gradient
+            w = _on_grid(w - self.learning_rate * speed)
+            mean += w * (step >= later) / (self.descent.steps - later)
+        return np.asarray(mean)
+
+    def noisy(self, sums: NDArray[np.int64], rng: Random) -> Floats:
+        """The step's release: the mean gradient over rate·n rows, never over the number drawn."""
+        noise = rng.discrete_gaussian(deviation(self.noise_multiplier, ROW * SLOPE), sums.size)
+        return np.asarray((sums + noise.reshape(sums.shape)) * (self.clip / (ROW * SLOPE * float(self.lot))))
+
+    def sums(self, w: Floats, x: Whole, y: Floats) -> NDArray[np.int64]:
+        """Σ s ⊗ x over rows in grid units [outputs, features]; each row's s ⊗ x is at most ROW·SLOPE long."""
+        total = np.zeros(w.shape, np.int64)
+        for start in range(0, len(y), BLOCK):
+            part = x[start : start + BLOCK]
+            total += (self.slopes(_scores(w, part), y[start : start + BLOCK]).T @ part).astype(np.int64)
+        return total
+
+    def slopes(self, scores: Floats, y: Floats) -> Whole:
+        """The slopes of each row's losses in grid units, together at most SLOPE long."""
+        residual = self.loss_function.residual
+        margins = np.clip(scores - y if residual else y * scores, -FARTHEST, FARTHEST)
+        at = np.rint(margins * SCORE)
+        found = self._table[(at + FARTHEST * SCORE).astype(np.int64)] * (1.0 if residual else y)
+        length = np.sqrt((found * found).sum(axis=1, keepdims=True))  # of integers, so the sum is exact in any order
+        cut = np.trunc(found * np.where(length > SLOPE, SLOPE * (1 - 2.0**-50) / np.maximum(length, 1.0), 1.0))
+        return np.where((cut * cut).sum(axis=1, keepdims=True) <= SLOPE**2, cut, 0.0)
+
+    @cached_property
+    def _table(self) -> Whole:
+        """The slope at each score of the grid, for a target of 1, or of 0 for residuals; in grid units."""
+        at = np.arange(-FARTHEST * SCORE, FARTHEST * SCORE + 1) / SCORE
+        target = np.full_like(at, 0.0 if self.loss_function.residual else 1.0)
+        return np.clip(np.rint(self.loss_function.slope(at, target) * (SLOPE / self.clip)), -STEEPEST, STEEPEST)
+
+
+def _whole_rows(x: Floats) -> Whole:
+    """Rows of norm at most 1 in grid units, cut towards 0, entry by entry."""
+    whole = np.trunc(x * ROW)
+    return np.where((whole * whole).sum(axis=1, keepdims=True) <= ROW**2, whole, 0.0)
+
+
+def _scores(w: Floats, x: Whole) -> Floats:
+    """Of rows in grid units, exact: every partial sum is an integer of at most ROW·WEIGHT·LONGEST = 2⁵²."""
+    return np.asarray((x @ np.rint(w * WEIGHT).T) / (ROW * WEIGHT))
+
+
+def _on_grid(w: Floats) -> Floats:
+    """Released weights where scores are exact: on the grid, and not too long."""
+    short = w * min(1.0, LONGEST / max(float(np.linalg.norm(w)), 1.0) * (1 - 2.0**-20))
+    return np.asarray(np.rint(short * WEIGHT) / WEIGHT)
