@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from deniable.cli.ledger import bar
+from deniable.errors import AccountFrozen
 from deniable.guarantee import Budget
 from deniable.ledger import Ledger
 from deniable.loss import GaussianNoise, Pure
@@ -84,6 +85,16 @@ def test_history_shows_who_charged_what(url: str) -> None:
     assert "ada" in said
     assert len(run_json("ledger", "history", "--last", "0")["entries"]) == 6
     assert [e["seq"] for e in run_json("ledger", "history", "visits/ada")["entries"]] == [2, 3, 4, 5]
+
+
+def test_the_owner_freezes_and_unfreezes_and_nobody_else(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "visits (frozen)" in run("ledger", "freeze", "visits", "--note", "A file may be damaged.").stdout
+    assert "Only owner" in sentence("ledger", "unfreeze", "visits")
+    with Ledger.open(url, analyst="ada") as ledger, pytest.raises(AccountFrozen):
+        ledger.account("visits/ada").run(Noisy(Pure(0.1), ledger.account("visits").unit), 5)
+    monkeypatch.setattr("deniable.ledger.ledger._user", lambda: "owner")
+    assert "visits (open)" in run("ledger", "unfreeze", "visits", "--note", "Restored it.").stdout
+    assert "Restored it." in run("ledger", "history", "visits").stdout
 
 
 def test_a_head_kept_elsewhere_is_verified(url: str) -> None:

@@ -39,6 +39,7 @@ KeyFile: TypeAlias = Annotated[
     ),
 ]
 Name: TypeAlias = Annotated[str, typer.Argument(help="The account's name.", metavar="ACCOUNT")]
+Note: TypeAlias = Annotated[str, typer.Option("--note", help="What to write into the journal.")]
 DEFAULT = "sqlite:///privacy.db"
 
 
@@ -145,6 +146,38 @@ def history(
         show.table(
             ("entry", "time", "what", "account", "analyst", "description"), [_row(e) for e in shown], right=(0, 1)
         )
+
+
+@app.command()
+@door
+def freeze(
+    account: Name, note: Note = "Frozen by hand.", ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False
+) -> None:
+    """Refuse every charge to an account and its parts until its owner has looked.
+
+    [bold]deniable ledger freeze visits --note "A file may be damaged."[/]
+    """
+    with _opened(ledger, key) as opened:
+        found = opened.account(account)
+        found.freeze(note)
+        _tell(found, json)
+
+
+@app.command()
+@door
+def unfreeze(
+    account: Name, note: Note = "Looked at.", ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False
+) -> None:
+    """The owner has looked: let the account run again. What was charged stays charged.
+
+    A query that fails on the way freezes its account: the reason may depend on data, so the analyst is not told it.
+
+    [bold]deniable ledger unfreeze visits --note "Restored the file from the backup."[/]
+    """
+    with _opened(ledger, key) as opened:
+        found = opened.account(account)
+        found.unfreeze(note)
+        _tell(found, json)
 
 
 @app.command()
