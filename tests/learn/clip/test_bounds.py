@@ -193,6 +193,16 @@ def test_a_loss_that_is_not_finite_adds_nothing_though_its_gradient_is() -> None
     assert all(int(total.count_nonzero()) == 0 for total in got.sums.values())
 
 
+def test_finite_losses_whose_sum_is_not_are_all_kept() -> None:
+    def high(output: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(output, target, reduction="none") + 3e38
+
+    got = PerExample(nn.Linear(5, 3), high)(torch.randn(3, 5), torch.tensor([0, 1, 2]), 1.0)
+    assert got.losses.sum().isinf()
+    assert got.norms["all"].isfinite().all()
+    assert float(got.vectors["all"].norm()) > 0
+
+
 def test_an_empty_lot_gives_zeros() -> None:
     got = PerExample(nn.Linear(5, 3), nn.CrossEntropyLoss())(torch.zeros(0, 5), torch.zeros(0, dtype=torch.long), 1.0)
     assert {name: total.shape for name, total in got.sums.items()} == {"weight": (3, 5), "bias": (3,)}

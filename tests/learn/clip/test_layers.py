@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from deniable.learn.clip import PerExample
+from deniable.learn.clip import PerExample, per_example, taps
 from tests.learn.clip import models
 from tests.learn.clip.naive import assert_exact, clipped, gradients
 
@@ -232,6 +232,81 @@ def test_microbatches_change_nothing_but_rounding() -> None:
         apart = PerExample(model, nn.CrossEntropyLoss(), microbatch=size)(x, y, 0.5)
         for name in whole.sums:
             torch.testing.assert_close(apart.sums[name], whole.sums[name], rtol=0, atol=1e-6)
+
+
+def test_microbatches_are_alike_in_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short one at the end costs a whole pass."""
+    sizes = []
+
+    class Counted(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            sizes.append(len(x))
+            return super().forward(x)
+
+    monkeypatch.setattr(per_example, "HELD", 4 * 3)
+    monkeypatch.setattr(per_example, "LEAST", 1)
+    clipper, (x, y) = PerExample(Counted(5, 3), nn.CrossEntropyLoss()), data(5)
+    clipper.check(x, y)
+    sizes.clear()
+    clipper(x, y, 0.5)
+    assert sizes == [3, 3, 3]
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_what_a_convolution_saw_is_copied_out_in_pieces(monkeypatch: pytest.MonkeyPatch, k: int) -> None:
+    """Pieces of one example, of a few and of all give the same gradients."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(2, 3, 3, padding=1), nn.Tanh(), nn.Conv2d(3, 4, 2, 2), nn.Flatten(), nn.Linear(36, 3)
+    )
+    found = []
+    for cached in (1, 2 * k * 36 * 18, 2**30):
+        monkeypatch.setattr(taps, "CACHED", cached)
+        found.append(assert_exact(model, *data(2, 6, 6, rows=10), k=k).sums["0.weight"])
+    assert torch.allclose(found[0], found[1], rtol=0, atol=1e-6)
+    assert torch.allclose(found[0], found[2], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 4, 5), (2, 3, 4, 5), (2, 1, 2, 3, 4), (1, 1, 1, 5)])
+def test_channels_are_last_in_memory_also_where_there_is_one(shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape)
+    last = taps.channels_last(x)
+    assert torch.equal(last, x)
+    assert last.stride(1) == 1
+
+
+def test_vectors_are_the_sums_of_a_group_end_to_end() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(27, 3))
+    groups = {"late": ("3.bias", "0.bias"), "early": ("3.weight", "0.weight")}
+    got = PerExample(model, nn.CrossEntropyLoss(), groups=groups)(*data(1, 5, 5), {"late": 0.1, "early": 0.2})
+    assert list(got.sums) == ["0.weight", "0.bias", "3.weight", "3.bias"]
+    for group, names in groups.items():
+        assert torch.equal(got.vectors[group], torch.cat([got.sums[name].flatten() for name in names]))
+        assert got.vectors[group].data_ptr() == got.sums[names[0]].data_ptr()
+        assert float(got.vectors[group].norm()) > 0
+
+
+def test_a_lot_that_is_covered_in_part_adds_up() -> None:
+    """Rows with a positive first number go one way, others another; sums of both ways are in different layouts."""
+
+    class Branching(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kernel = nn.Parameter(torch.randn(3, 2, 2, 2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            kernel = self.kernel if bool(x[0, 0, 0, 0] > 0) else self.kernel * torch.ones(())
+            return F.conv2d(x, kernel).flatten(2).sum(2)
+
+    torch.manual_seed(0)
+    model, (x, y) = Branching(), data(2, 4, 4)
+    assert 0 < int((x[:, 0, 0, 0] > 0).sum()) < N
+    clipper = PerExample(model, nn.CrossEntropyLoss(), microbatch=1)
+    assert clipper.method(x, y) == "closed form"
+    found = gradients(model, nn.CrossEntropyLoss(reduction="none"), x, y)
+    right = clipped(found, {"all": ["kernel"]}, {"all": 2.0})
+    torch.testing.assert_close(clipper(x, y, 2.0).sums["kernel"].double(), right["kernel"], rtol=0, atol=1e-5)
 
 
 def test_losses_of_sequences_are_averaged_over_their_positions() -> None:

@@ -42,8 +42,8 @@ def test_honest_steps_hold_and_are_seen_nearly_in_full() -> None:
 
 
 def test_halved_noise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = trainers.gaussians
-    monkeypatch.setattr(trainers, "gaussians", lambda rng, size: honest(rng, size) / 2)
+    honest = trainers.noisy_mean
+    monkeypatch.setattr(trainers, "noisy_mean", lambda total, z, lot, rng: honest(total, z / 2, lot, rng))
     assert audited(2).verdict is Verdict.VIOLATION
 
 

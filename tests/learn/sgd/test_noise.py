@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from mpmath import mp
 from scipy import stats
 
-from deniable.learn.sgd.noise import Grid, gaussians
+from deniable.learn.sgd.noise import Grid, gaussians, noisy_mean
 from deniable.randomness import SecureRandom, SeededRandom
 from tests.learn.sgd.runs import Identity, output, problem, small, trainer
 
@@ -41,18 +42,90 @@ def test_both_numbers_of_a_pair_and_neighbouring_chunks_are_independent() -> Non
         assert abs(squares) < 6.2 / math.sqrt(len(drawn) - lag)
 
 
-def test_the_tail_reaches_as_far_as_53_bits_do() -> None:
-    class Least(SeededRandom):
-        """All bits zero: the least radius word and the angle 0."""
+class Words(SeededRandom):
+    """A source that gives these radius words and these angle words."""
 
-        def raw(self, n: int) -> Any:
-            return np.zeros(n, np.uint8)
+    def __init__(self, radius: list[int], angle: list[int]) -> None:
+        super().__init__(0)
+        self.words = np.array([*radius, *angle], np.int64)
 
-    assert float(gaussians(Least(0), 2)[0]) == pytest.approx(math.sqrt(2 * 53 * math.log(2)))
-    assert torch.isfinite(gaussians(Least(0), 2)).all()
+    def raw(self, n: int) -> Any:
+        assert n == self.words.nbytes
+        return self.words.copy().view(np.uint8)
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 65535, 65537])
+def test_the_tail_reaches_as_far_as_64_bits_do() -> None:
+    drawn = gaussians(Words([0, 1], [0, 0]), 4)
+    assert torch.isfinite(drawn).all()
+    assert float(drawn[0]) == pytest.approx(math.sqrt(2 * 65 * math.log(2)), rel=1e-12)
+    assert float(drawn[1]) == pytest.approx(math.sqrt(2 * (63 * math.log(2) - math.log(1.25))), rel=1e-12)
+
+
+def test_each_pair_is_what_its_words_say() -> None:
+    """Against 60 digits: extreme words, words of every size, and any words."""
+    source = np.random.default_rng(0)
+    sizes = [s * (1 << i) + int(source.integers(0, 1 << i)) for i in range(2, 62) for s in (1, -1)]
+    radius = [0, 1, -1, 2**63 - 1, -(2**63), 2**62, *sizes, *source.integers(-(2**63), 2**63, 300).tolist()]
+    angle = [*reversed(radius)]
+    drawn = gaussians(Words(radius, angle), 2 * len(radius)).tolist()
+    with mp.workdps(60):
+        for i, (k, a) in enumerate(zip(radius, angle, strict=True)):
+            r = mp.sqrt(-2 * mp.log(min((mp.mpf(abs(k)) + 0.25) / 2**63, 1)))
+            near = 2.0**-49 * (1 + float(r) + 1 / max(float(r), 2.0**-26))
+            assert abs(drawn[i] - r * mp.cospi(mp.mpf(a) / 2**63)) < near
+            assert abs(drawn[len(radius) + i] - r * mp.sinpi(mp.mpf(a) / 2**63)) < near
+
+
+def test_beyond_four_deviations_lie_as_many_as_should() -> None:
+    """Two million numbers: 127 are expected there, and a tail that ends early or is heavier shows."""
+    drawn = gaussians(SeededRandom(6), 2_000_000).abs()
+    for bound in (3.0, 4.0, 4.5):
+        count, share = int((drawn > bound).sum()), 2 * stats.norm.sf(bound)
+        assert stats.binomtest(count, len(drawn), share).pvalue > 1e-9
+
+
+def test_noise_and_sum_are_added_in_double_precision_and_rounded_once() -> None:
+    total = torch.randn(70_001, generator=torch.Generator().manual_seed(0))
+    drawn = gaussians(SeededRandom(8), len(total))
+    assert int((drawn.float().double() == drawn).sum()) == 0
+    found = noisy_mean(total.clone(), 1.0, 8.0, SeededRandom(8))
+    assert torch.equal(found, (total.double() + drawn).float() / 8)
+    assert not torch.equal(found, (total + drawn.float()) / 8)
+
+
+def excluded(released: torch.Tensor, guess: torch.Tensor) -> int:
+    """At how many numbers no noise in single precision, added to this guess of the sum, rounds to what was released."""
+    noise = released.double() - guess.double()
+    width = torch.from_numpy(np.spacing(released.abs().numpy())).double()
+    return int(((noise.float().double() - noise).abs() > width / 2).sum())
+
+
+def test_low_bits_do_not_tell_a_sum_from_its_neighbour() -> None:
+    """Mironov's attack: where sum and noise cancel, single precision shows which sum it was; its broken twin is found."""
+    source = torch.Generator().manual_seed(0)
+    total = torch.randn(20_000, generator=source)
+    neighbour = total + 1e-3 * torch.randn(20_000, generator=source)
+    broken = (total.double() + gaussians(SeededRandom(2), len(total)).float().double()).float()
+    assert excluded(broken, total) == 0
+    assert excluded(broken, neighbour) > 300
+    honest = noisy_mean(total.clone(), 1.0, 1.0, SeededRandom(2))
+    right, wrong = excluded(honest, total), excluded(honest, neighbour)
+    assert min(right, wrong) > 300
+    assert abs(right - wrong) < 6.2 * math.sqrt(right + wrong)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_mean_has_noise_of_the_deviation_asked_for_over_the_lot(dtype: torch.dtype) -> None:
+    total = torch.full((N,), 3.0, dtype=dtype)
+    found = noisy_mean(total, 5.0, 7.0, SeededRandom(9))
+    assert found is total
+    noise = (found.double() * 7 - 3).numpy()
+    assert accepts(noise, 5.0)
+    assert not accepts(noise, 0.7 * 5)
+    assert not accepts(noise, 1.3 * 5)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 65535, 65537, 65539])
 def test_any_number_of_them_is_drawn(size: int) -> None:
     drawn = gaussians(SecureRandom(), size)
     assert drawn.shape == (size,)

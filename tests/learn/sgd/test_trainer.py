@@ -24,9 +24,8 @@ class Picky(PerExample):
         return super().__call__(x, y, clip)
 
 
-def test_a_row_that_is_refused_takes_no_other_row_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deniable.learn.sgd.trainer.PerExample", Picky)
-    run = DPSGD(
+def _run() -> DPSGD:
+    return DPSGD(
         nn.Linear(2, 2),
         nn.CrossEntropyLoss(),
         n=100,
@@ -36,7 +35,11 @@ def test_a_row_that_is_refused_takes_no_other_row_with_it(monkeypatch: pytest.Mo
         learning_rate=0.1,
         noise_multiplier=1.0,
     )
-    trainer = Trainer.fresh(run, SeededRandom(0))
+
+
+def test_a_row_that_is_refused_takes_no_other_row_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deniable.learn.sgd.trainer.PerExample", Picky)
+    trainer = Trainer.fresh(_run(), SeededRandom(0))
     x, y = torch.randn(9, 2), torch.zeros(9, dtype=torch.int64)
     alone = trainer.clipped([(x[1:], y[1:])]).total["all"]
     x[0] = 7
@@ -44,3 +47,27 @@ def test_a_row_that_is_refused_takes_no_other_row_with_it(monkeypatch: pytest.Mo
     assert torch.allclose(with_it.total["all"], alone, atol=1e-6)
     assert float(alone.norm()) > 0.1
     assert with_it.shown[2] == 1
+
+
+def test_what_was_released_stays_what_it_was() -> None:
+    """Noise is added in the memory of the sum; the next sum, which is private, must not be written there."""
+    trainer = Trainer.fresh(_run(), SeededRandom(0))
+    lot = [(torch.randn(9, 2), torch.zeros(9, dtype=torch.int64))]
+    released = trainer.step(lot)
+    before = {name: part.clone() for name, part in released.items()}
+    sums = trainer.clipped(lot)
+    held = sums.total["all"]
+    again = trainer.release(sums)
+    assert all(torch.equal(released[name], before[name]) for name in before)
+    assert torch.equal(held, torch.cat([part.flatten() for part in again.values()]))
+
+
+def test_sums_have_one_type_whatever_the_lot_was() -> None:
+    """Ranks add theirs up, and each may have drawn no row, or rows of two shapes."""
+    trainer = Trainer.fresh(_run(), SeededRandom(0))
+    part = (torch.randn(9, 2), torch.zeros(9, dtype=torch.int64))
+    lots = [[], [part], [part, part]]
+    found = [trainer.clipped(lot).total["all"] for lot in lots]
+    assert {total.dtype for total in found} == {torch.float32}
+    assert not found[0].any()
+    assert torch.allclose(2 * found[1], found[2], rtol=1e-6)

@@ -77,12 +77,12 @@ def _numbers(model: Any) -> Any:
 
 
 def _silent(number: int, shard: Any) -> Any:
-    honest = trainers.gaussians
-    trainers.gaussians = lambda rng, size: torch.zeros(size, dtype=torch.float64)
+    honest = trainers.noisy_mean
+    trainers.noisy_mean = lambda total, deviation, lot, rng: total.div_(lot)
     try:
         return _run(shared(), number, shard)
     finally:
-        trainers.gaussians = honest
+        trainers.noisy_mean = honest
 
 
 def _empty(number: int, shard: Any) -> Any:

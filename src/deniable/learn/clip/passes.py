@@ -47,7 +47,7 @@ def closed(task: Task, x: Tensor, y: Tensor) -> Passed:
     tape = Tape(task.parameters, len(x) // task.multiplicity, task.multiplicity)
     try:
         losses = _written(task, x, y, tape)
-        return tape.terms(), task.split(losses).mean(1)
+        return tape.terms(), losses if task.multiplicity == 1 else task.split(losses).mean(1)
     finally:
         # Terms hold tensors of the graph, whose nodes hold the tape: a circle that no collector sees.
         tape.uses.clear()
@@ -58,12 +58,12 @@ def _written(task: Task, x: Tensor, y: Tensor, tape: Tape) -> Tensor:
     mode = cover.Cover(tape, COVERED)
     with torch.enable_grad(), mode:
         losses = task.losses(x, y)
-        if losses.requires_grad:
-            wanted = [mode.anchor, *task.parameters.values()]
-            found = torch.autograd.grad(losses.sum() / task.multiplicity, wanted, allow_unused=True)
-            for name, gradient in zip(task.parameters, found[1:], strict=True):
-                if gradient is not None:
-                    raise Uncovered(f"{name} is used outside of the covered functions")
+    if losses.requires_grad:
+        each = torch.full_like(losses, 1 / task.multiplicity)
+        found = torch.autograd.grad(losses, [mode.anchor, *task.parameters.values()], each, allow_unused=True)
+        for name, gradient in zip(task.parameters, found[1:], strict=True):
+            if gradient is not None:
+                raise Uncovered(f"{name} is used outside of the covered functions")
     return losses.detach()
 
 
@@ -82,16 +82,15 @@ def vectorized(task: Task, x: Tensor, y: Tensor) -> Passed:
 def alone(task: Task, x: Tensor, y: Tensor) -> Passed:
     """Each example in a batch of its own."""
     parameters = list(task.parameters.values())
-    found, losses = [], []
-    for own, target in zip(task.split(x), task.split(y), strict=True):
+    pairs = list(zip(task.split(x), task.split(y), strict=True))
+    rows = [p.detach().new_zeros(len(pairs), p.numel()) for p in parameters]
+    losses = []
+    for i, (own, target) in enumerate(pairs):
         with torch.enable_grad():
             loss = task.losses(own, target).mean()
-            gradients = (
-                torch.autograd.grad(loss, parameters, allow_unused=True)
-                if loss.requires_grad
-                else [None] * len(parameters)
-            )
-        found.append([torch.zeros_like(p) if g is None else g for g, p in zip(gradients, parameters, strict=True)])
+        if loss.requires_grad:
+            for row, g in zip(rows, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
+                if g is not None:
+                    row[i] = g.reshape(-1)
         losses.append(loss.detach())
-    rows = [torch.stack(column).reshape(len(found), -1) for column in zip(*found, strict=True)]
     return {Key(name): Rows(g) for name, g in zip(task.parameters, rows, strict=True)}, torch.stack(losses)

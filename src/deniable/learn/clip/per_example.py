@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from deniable.learn.clip.tape import Key, Uncovered
 from deniable.learn.clip.terms import Term
 
 METHODS = {"closed": "closed form", "vectorized": "vmap", "alone": "one by one"}
-HELD = 2**20
+HELD = 2**21
 """Numbers that the terms of one microbatch hold, about: more would leave the processor's cache."""
 LEAST = 32
 
@@ -26,12 +27,13 @@ LEAST = 32
 class Clipped:
     """Sums of clipped gradients by parameter, and what they were made of.
 
-    `sums`: Σᵢ min(1, C/‖gᵢ‖)·gᵢ for each parameter, the norm taken over the parameter's group. `norms`: for each group
-    the examples' norms, rounded up, in float64; inf for an example that contributes nothing. `losses`: one per example, for
-    the owner's eyes only.
+    `sums`: Σᵢ min(1, C/‖gᵢ‖)·gᵢ for each parameter, the norm taken over the parameter's group. `vectors`: the same memory as one
+    flat vector for each group, in the order of its names. `norms`: for each group the examples' norms, rounded up, in float64;
+    inf for an example that contributes nothing. `losses`: one per example, for the owner's eyes only.
     """
 
     sums: dict[str, Tensor]
+    vectors: dict[str, Tensor]
     norms: dict[str, Tensor]
     losses: Tensor
 
@@ -101,7 +103,7 @@ class PerExample:
         sums = _Sums(self._task, self.groups, bounds)
         if len(x):
             found = self._ways(x, y)
-            size = self._size(found) * k
+            size = self._size(found, len(x) // k) * k
             for start in range(0, len(x), size):
                 self._add(sums, found, x[start : start + size], y[start : start + size])
         return sums.clipped()
@@ -128,10 +130,13 @@ class PerExample:
                 'torch.set_float32_matmul_precision("highest").'
             )
 
-    def _size(self, found: Found) -> int:
-        """Examples per microbatch. Where all gradients are held, memory decides; else the cost of a pass keeps it up."""
+    def _size(self, found: Found, examples: int) -> int:
+        """Examples per microbatch, all alike. Memory decides where all gradients are held; else few passes are the aim."""
+        if self._microbatch:
+            return self._microbatch
         least, numbers = (LEAST, HELD) if found.run is closed else (1, 16 * HELD)
-        return self._microbatch or max(least, numbers // max(found.held, 1))
+        most = max(least, numbers // max(found.held, 1))
+        return -(-examples // -(-examples // most))
 
     def _add(self, sums: _Sums, found: Found, x: Tensor, y: Tensor) -> None:
         """Add a microbatch. If it raises, one row did it: halves are tried down to that row, which adds nothing."""
@@ -160,64 +165,85 @@ class PerExample:
 
 
 class _Sums:
-    """What has been added so far."""
+    """What has been added so far. `vectors` are written where a whole parameter is added, else at the end."""
 
     def __init__(self, task: Task, groups: Mapping[str, Sequence[str]], bounds: Mapping[str, float]) -> None:
-        self.task, self.bounds = task, bounds
-        self.dtype = next(iter(task.parameters.values())).dtype
+        self.task, self.bounds, self.groups = task, bounds, groups
+        self.like = next(iter(task.parameters.values())).detach()
         self.group = {name: group for group, names in groups.items() for name in names}
+        self.vectors, self.sums = self._empty()
         self.totals: dict[Key, Tensor] = {}
         self.norms: dict[str, list[Tensor]] = {group: [] for group in groups}
         self.losses: list[Tensor] = []
 
+    def _empty(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Memory for each group, and each parameter's part of it, in the model's order."""
+        parameters = self.task.parameters
+        sizes = {group: [parameters[name].numel() for name in names] for group, names in self.groups.items()}
+        vectors = {group: self.like.new_empty(sum(size)) for group, size in sizes.items()}
+        parts = {
+            name: part
+            for group, names in self.groups.items()
+            for name, part in zip(names, torch.split(vectors[group], sizes[group]), strict=True)
+        }
+        return vectors, {name: parts[name].view(p.shape) for name, p in parameters.items()}
+
     @torch.no_grad()
     def add(self, terms: Mapping[Key, Term], losses: Tensor) -> None:
-        squares = {group: torch.zeros_like(losses, dtype=torch.float64) for group in self.norms}
+        squares: dict[str, Tensor] = {}
         for key, term in terms.items():
-            squares[self.group[key.name]] += term.squares()
+            group, own = self.group[key.name], term.squares()
+            squares[group] = squares[group] + own if group in squares else own
+        keep = self._kept(squares, losses)
+        for group, found in self.norms.items():
+            total = squares.get(group, torch.zeros_like(losses, dtype=torch.float64))
+            # A sum and a root in float64 err by less than this factor, whatever the number of parameters.
+            norms = total.sqrt().mul_(1 + 2.0**-30)
+            found.append(norms if keep is None else torch.where(keep, norms, torch.inf))
+        scales = {group: weights(self.norms[group][-1], clip, self.like.dtype) for group, clip in self.bounds.items()}
+        for key, term in terms.items():
+            self._total(key, term if keep is None else term.masked(keep), scales[self.group[key.name]])
+        self.losses.append(losses)
+
+    @staticmethod
+    def _kept(squares: Mapping[str, Tensor], losses: Tensor) -> Tensor | None:
+        """The examples whose loss is finite and whose norms are within LIMIT; None if that is all, which two numbers tell."""
+        sizes = [float(total.max()) for total in squares.values()]
+        if math.isfinite(float(losses.sum())) and all(size <= LIMIT**2 for size in sizes):
+            return None
         keep = torch.isfinite(losses)
         for total in squares.values():
             keep &= total <= LIMIT**2
-        whole = bool(keep.all())
-        for group, total in squares.items():
-            # A sum and a root in float64 err by less than this factor, whatever the number of parameters.
-            self.norms[group].append(torch.where(keep, total.sqrt() * (1 + 2.0**-30), torch.inf))
-        scales = {group: weights(self.norms[group][-1], clip, self.dtype) for group, clip in self.bounds.items()}
-        for key, term in terms.items():
-            self._total(key, term if whole else term.masked(keep), scales[self.group[key.name]])
-        self.losses.append(losses)
+        return keep
 
     def left_out(self) -> None:
         """One example on which the model raised."""
-        one = next(iter(self.task.parameters.values())).detach().new_full((1,), torch.inf, dtype=torch.float64)
+        one = self.like.new_full((1,), torch.inf, dtype=torch.float64)
         for found in self.norms.values():
             found.append(one)
         self.losses.append(one * torch.nan)
 
     def clipped(self) -> Clipped:
-        sums = {name: self._sum(name, p) for name, p in self.task.parameters.items()}
+        for name in self.sums:
+            self._place(name)
         empty = torch.zeros(0, dtype=torch.float64)
-        norms = {group: torch.cat(found) if found else empty for group, found in self.norms.items()}
-        losses = torch.cat(self.losses) if self.losses else next(iter(sums.values())).new_zeros(0)
-        return Clipped(sums, norms, losses)
+        norms = {group: torch.cat(found or [empty]) for group, found in self.norms.items()}
+        losses = torch.cat(self.losses or [self.like.new_zeros(0)])
+        return Clipped(self.sums, self.vectors, norms, losses)
 
-    def _sum(self, name: str, parameter: nn.Parameter) -> Tensor:
+    def _place(self, name: str) -> None:
+        """Zeros where nothing was added, and what was summed in another layout or by parts."""
         keys = [key for key in self.totals if key.name == name]
-        if keys == [Key(name)]:
-            return self.totals[keys[0]].view_as(parameter)
-        total = torch.zeros_like(parameter, requires_grad=False)
+        if Key(name) not in keys:
+            self.sums[name].zero_()
         for key in keys:
-            key.place(self.totals[key], total)
-        return total
+            if key != Key(name):
+                key.place(self.totals[key], self.sums[name])
 
     def _total(self, key: Key, term: Term, scale: Tensor) -> None:
-        """Add the weighted term; the first one of a key is written to fresh memory rather than added to zeros."""
-        if key in self.totals:
-            term.add(self.totals[key], scale)
-        else:
-            parameter = self._parameter(key).detach()
-            self.totals[key] = parameter.new_empty(key.shape(parameter))
-            term.add(self.totals[key], scale, beta=0)
-
-    def _parameter(self, key: Key) -> nn.Parameter:
-        return self.task.parameters[key.name]
+        """Add the weighted term; the first one of a key is written to its memory rather than added to zeros."""
+        begun = key in self.totals
+        if not begun:
+            shape = key.shape(self.task.parameters[key.name])
+            self.totals[key] = self.sums[key.name].view(shape) if key == Key(key.name) else self.like.new_empty(shape)
+        term.add(self.totals[key], scale, beta=int(begun))

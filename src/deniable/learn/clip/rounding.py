@@ -55,7 +55,7 @@ def bounded(squares: Tensor) -> Tensor:
 def weights(norms: Tensor, clip: float, dtype: torch.dtype) -> Tensor:
     """min(1, clip/norm) in `dtype`, never above its true value, and zero where the norm is infinite.
 
-    The quotient is taken in float64 and lowered by 4u before it is rounded to nearest, which raises it by at most u.
+    The quotient is taken in float64 and lowered by 4u before it is rounded to nearest, which raises it by at most u. A norm below
+    the clip by as much has the weight 1.
     """
-    quotient = (clip / norms) * (1 - 4 * ulp(dtype))
-    return torch.where(norms <= clip, 1.0, quotient).to(dtype)
+    return (clip * (1 - 4 * ulp(dtype)) / norms).clamp_max_(1).to(dtype)

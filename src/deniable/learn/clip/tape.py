@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -30,8 +31,8 @@ class Key:
 
     def shape(self, parameter: Tensor) -> tuple[int, int]:
         """The matrix p × d that the terms of this key sum into."""
-        rows = len(_axes(parameter)[self.start : self.stop])
-        return rows, _axes(parameter)[0].numel()
+        first, *rest = parameter.shape or (1,)
+        return len(range(first)[self.start : self.stop]), math.prod(rest)
 
     def place(self, total: Tensor, into: Tensor) -> None:
         """Add the summed matrix where it belongs in the parameter's own layout."""

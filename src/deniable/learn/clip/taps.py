@@ -7,6 +7,7 @@ model is visited by backward although its input needs none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,10 @@ from torch.nn import functional as F
 
 from deniable.learn.clip.rounding import row_squares
 from deniable.learn.clip.tape import Part, Tape
-from deniable.learn.clip.terms import Lookup, Outer, Rows, outer
+from deniable.learn.clip.terms import Lookup, Outer, Rows, is_product_cheaper, outer
+
+CACHED = 2**18
+"""Numbers that a convolution's inputs are copied out in at once."""
 
 
 class Linear(torch.autograd.Function):
@@ -77,13 +81,13 @@ class Convolution(torch.autograd.Function):
         groups: int,
     ) -> Tensor:
         last = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
-        x, kernel = x.contiguous(memory_format=last), weight.value.contiguous(memory_format=last)
+        x, kernel = channels_last(x), channels_last(weight.value)
         ctx.save_for_backward(x)
         ctx.tape, ctx.weight, ctx.bias, ctx.kernel = tape, weight, bias, kernel
         ctx.geometry = (stride, padding, dilation, groups)
         plain = (False, [0] * len(stride), groups)
         out = torch.convolution(x, kernel, None if bias is None else bias.value, stride, padding, dilation, *plain)
-        # With one channel the layout is anyone's guess; pooling is nine times slower on the wrong one.
+        # Pooling is nine times slower on the other layout.
         return out.contiguous(memory_format=last)
 
     @staticmethod
@@ -93,8 +97,8 @@ class Convolution(torch.autograd.Function):
         stride, padding, dilation, groups = ctx.geometry
         flat = g.movedim(1, -1).flatten(1, -2)
         if ctx.weight.trained:
-            cols = patches(x, ctx.kernel.shape[2:], g.shape[2:], stride, padding, dilation)
-            tape.write(ctx.weight, grouped(tape.fold(flat), cols, groups, tape.examples))
+            seen = windows(x, ctx.kernel.shape[2:], g.shape[2:], stride, padding, dilation)
+            tape.write(ctx.weight, convolved(tape.fold(flat), seen, groups))
         if ctx.bias is not None:
             tape.write(ctx.bias, Rows(summed(tape.fold(flat))))
         gx = None
@@ -166,7 +170,15 @@ def spread(g: Tensor, like: Tensor, examples: int) -> Tensor:
     return per_row.reshape(examples, -1, like.numel()).sum(1)
 
 
-def patches(
+def channels_last(x: Tensor) -> Tensor:
+    """x with its channels last in memory, also where one channel leaves it open which strides say so."""
+    x = x.contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.channels_last_3d)
+    if x.shape[1] > 1:
+        return x
+    return x.as_strided(x.shape, (x.stride(0), 1, *x.stride()[2:]))
+
+
+def windows(
     x: Tensor,
     kernel: Sequence[int],
     out: Sequence[int],
@@ -174,7 +186,7 @@ def patches(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Tensor:
-    """What each output position of a convolution saw: (rows, positions, kernel, channels), channels last."""
+    """What each output position of a convolution saw: a view (rows, *out, *kernel, channels) of the padded input."""
     moved = x.movedim(1, -1)
     if any(padding):
         moved = F.pad(moved, [0, 0, *(p for pad in reversed(padding) for p in (pad, pad))])
@@ -185,14 +197,33 @@ def patches(
         *(s * t for s, t in zip(steps, stride, strict=True)),
         *(s * t for s, t in zip(steps, dilation, strict=True)),
     )
-    view = moved.as_strided((len(x), *out, *kernel, x.shape[1]), (*strides, channel))
-    return view.reshape(len(x), int(torch.Size(out).numel()), int(torch.Size(kernel).numel()), x.shape[1])
+    return moved.as_strided((x.shape[0], *out, *kernel, x.shape[1]), (*strides, channel))
 
 
-def grouped(rows: Tensor, cols: Tensor, groups: int, examples: int) -> Rows | Outer:
-    """The term of a convolution's weight from its output gradient (n, T, p) and its patches."""
-    if groups == 1:
-        return outer(rows, cols.reshape(examples, -1, cols.shape[2] * cols.shape[3]))
-    split = cols.reshape(examples, -1, cols.shape[2], groups, cols.shape[3] // groups)
-    apart = split.movedim(3, 1).flatten(3)
-    return Rows((torch.unflatten(rows, 2, (groups, -1)).movedim(2, 1).mT @ apart).flatten(1))
+def convolved(rows: Tensor, seen: Tensor, groups: int) -> Rows | Outer:
+    """The term of a convolution's weight from its output gradient (n, T, p) and what it saw."""
+    axes = (seen.dim() - 2) // 2
+    positions, kernel, channels = (
+        math.prod(part) for part in (seen.shape[: axes + 1], seen.shape[axes + 1 : -1], seen.shape[-1:])
+    )
+    if groups > 1:
+        split = seen.reshape(rows.shape[0], -1, kernel, groups, channels // groups)
+        apart = split.movedim(3, 1).flatten(3)
+        return Rows((torch.unflatten(rows, 2, (groups, -1)).movedim(2, 1).mT @ apart).flatten(1))
+    shape = (rows.shape[0], positions // rows.shape[0], kernel * channels)
+    if is_product_cheaper(rows.shape, shape[2]):
+        return Rows(products(rows, seen, shape).flatten(1))
+    return outer(rows, seen.reshape(shape))
+
+
+def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int]) -> Tensor:
+    """Σ_t rows_t ⊗ seen_t for each example, a few at a time, so that what they saw is copied out within the cache."""
+    n, positions, width = shape
+    each, size = seen.shape[0] // n, max(1, CACHED // (positions * width))
+    found = rows.new_empty(n, rows.shape[2], width)
+    room = rows.new_empty(min(size, n) * each, *seen.shape[1:])
+    for start in range(0, n, size):
+        part = slice(start, min(start + size, n))
+        copied = room[: (part.stop - start) * each].copy_(seen[start * each : part.stop * each])
+        torch.bmm(rows[part].mT, copied.view(-1, positions, width), out=found[part])
+    return found

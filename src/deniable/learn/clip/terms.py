@@ -189,17 +189,21 @@ def combined(terms: Sequence[Rows | Outer | Lookup], like: Tensor) -> Term:
 
 
 def outer(rows: Tensor, cols: Tensor, known: Tensor | None = None) -> Rows | Outer:
-    """The cheaper of the two ways to measure Σ_t rows_t ⊗ cols_t: Gram matrices, or the product itself.
+    """The cheaper of the two ways to measure Σ_t rows_t ⊗ cols_t.
 
-    The product is then held, so what is measured is what is summed; the Gram form holds only its factors.
+    The product is held, so what is measured is what is summed; the Gram form holds only its factors.
     """
-    n, t, p = rows.shape
-    d = cols.shape[2]
-    product = t * p * d + 16 * p * d
-    gram = t * p * d / 2 + 4 * t * t * (p + d)
-    if t == 1 or gram < product or n * p * d > 4 * HELD:
-        return Outer(rows, cols, known)
-    return Rows(torch.bmm(rows.mT, cols).flatten(1))
+    if is_product_cheaper(rows.shape, cols.shape[2]):
+        return Rows(torch.bmm(rows.mT, cols).flatten(1))
+    return Outer(rows, cols, known)
+
+
+def is_product_cheaper(rows: Sequence[int], width: int) -> bool:
+    """Whether Σ_t rows_t ⊗ cols_t, from rows (n, T, p) and cols (n, T, width), costs less itself than by Gram matrices."""
+    n, t, p = rows
+    product = t * p * width + 16 * p * width
+    gram = t * p * width / 2 + 4 * t * t * (p + width)
+    return t > 1 and product <= gram and n * p * width <= 4 * HELD
 
 
 def _with_margin(squares: Tensor, lengths: Tensor, u: float, products: int) -> Tensor:

@@ -2,10 +2,17 @@
 
 **Floating point.** A theorem about Gaussian noise is about real numbers. Noise that is drawn in single precision and added in
 single precision leaves holes: some results are possible for one sum and impossible for its neighbour (Mironov 2012; Jin et al.
-2022, arXiv 2112.05307). Here the noise is drawn with 53 random bits for the radius and 53 for the angle, added in double
-precision, and the result is rounded to the parameters' precision once, which hides the low bits of the noise. What stays: the
-noise ends at 8.6 deviations, its law is that of Box and Muller to a relative 2⁻⁵⁰ or so, and the sum it is added to was itself
-rounded. None of that is covered by the stated ε, and a certificate says so.
+2022, arXiv 2112.05307). Here the noise is made of a radius and an angle with 64 random bits each, added in double precision,
+and the result is rounded to the parameters' precision once, which hides the low bits of the noise. What stays:
+
+- The radius is √(−2 ln u) with u within 2⁻⁶³ + 2⁻⁵²u of a real uniform number, so the noise ends at 9.5 deviations. A real pair
+  goes beyond with probability 2⁻⁶⁵, which is 10⁻⁹ for ten thousand steps of a million numbers.
+- Drawn with a real Gaussian, the noise misses it by at most 2⁻⁴⁰ deviations, but for an event of probability 2⁻²²: a radius below
+  2⁻¹¹ or above 5.8 (docs/theory/clipping.md).
+- The sum that it is added to was itself rounded.
+
+None of that is covered by the stated ε, and a certificate says so. Words of 32 bits and single precision would take half the
+time, and one release would show which of two neighbouring sums it was made of.
 
 **On a grid.** With `grid=True` every example's clipped gradient is rounded to integers and added exactly, and the noise is drawn
 exactly; nothing is left to floating point. `Grid` holds the argument.
@@ -26,38 +33,59 @@ from deniable.mechanism import Random
 from deniable.mechanisms.grid import exponent, root_up
 from deniable.randomness.generator import Generator
 
-_CHUNK = 1 << 15
-"""Pairs that are made at once: they stay in the processor's cache."""
-_STEP = 2.0**-53
+_BLOCK = 1 << 15
+"""Numbers that are made at once: they stay in the processor's cache."""
+_UNIT = 2.0**-63
+_LEAST = torch.tensor(2.0**-65, dtype=torch.float64)
+
+
+def noisy_mean(total: Tensor, deviation: float, lot: float, rng: Random) -> Tensor:
+    """(total + Gaussian noise)/lot for a flat `total`, in its memory.
+
+    Noise and sum are added in double precision and rounded once to that of `total`. The division comes after the release. The
+    deviation is raised by more than the roundings of the noise take away.
+    """
+    raised = deviation * (1 + 2.0**-49)
+    room = torch.empty(min(len(total), _BLOCK), dtype=torch.float64)
+    for block in torch.split(total, _BLOCK):
+        exact = room[: len(block)]
+        _add_pairs(rng, exact.copy_(block), raised)
+        block.copy_(exact).mul_(1 / lot)
+    return total
 
 
 def gaussians(rng: Random, size: int) -> Tensor:
-    """`size` standard normal numbers in double precision (Box, Muller 1958), from `rng`'s own bits.
+    """`size` standard normal numbers in double precision, from `rng`'s own bits.
 
     >>> from deniable.randomness import SeededRandom
     >>> gaussians(SeededRandom(1), 3).dtype
     torch.float64
     """
-    out = torch.empty(size + size % 2, dtype=torch.float64)
-    for start in range(0, len(out), 2 * _CHUNK):
-        part = out[start : start + 2 * _CHUNK]
-        half = len(part) // 2
-        units = _units(rng, 2 * half)
-        # (k + 1)·2⁻⁵³ lies in (0, 1], so the logarithm is finite; both numbers of a pair are used.
-        radius = units[:half].add_(_STEP).log_().mul_(-2).sqrt_()
-        angle = units[half:].mul_(2 * math.pi)
-        torch.cos(angle, out=part[:half]).mul_(radius)
-        torch.sin(angle, out=part[half:]).mul_(radius)
-    return out[:size]
+    return noisy_mean(torch.zeros(size, dtype=torch.float64), 1.0, 1.0, rng)
 
 
-def _units(rng: Random, size: int) -> Tensor:
-    """Uniform multiples of 2⁻⁵³ in [0, 1)."""
+def _add_pairs(rng: Random, into: Tensor, deviation: float) -> None:
+    """Add independent normal numbers to `into` (Box, Muller 1958).
+
+    A word k in [−2⁶³, 2⁶³) is a real uniform number on a circle, rounded; |k|·2⁻⁶³ is one in [0, 1], rounded to nearest. 2⁻⁶⁵
+    keeps the logarithm finite and is the middle of the cell of 0.
+    """
+    half, rest = (len(into) + 1) // 2, len(into) // 2
+    words = _words(rng, 2 * half)
+    radius, angle = words[:half], words[half:]
+    torch.add(_LEAST, radius.abs_(), alpha=_UNIT, out=radius).log_().mul_(-2).sqrt_()
+    into[:half].addcmul_(torch.cos(angle.mul_(math.pi * _UNIT)), radius, value=deviation)
+    into[half:].addcmul_(angle.sin_()[:rest], radius[:rest], value=deviation)
+
+
+def _words(rng: Random, size: int) -> Tensor:
+    """Uniform integers in [−2⁶³, 2⁶³) as double-precision numbers, in the memory that they were drawn into."""
     if isinstance(rng, Generator):
-        whole = (rng.bits(size) >> np.uint64(11)).astype(np.float64)
+        drawn = rng.bits(size).view(np.int64)
     else:
-        whole = np.asarray(rng.uniform_integers(1 << 53, size), np.float64)
-    return torch.from_numpy(whole * _STEP)
+        drawn = (np.asarray(rng.uniform_integers(1 << 63, size), np.int64) - (1 << 62)) << 1
+    words = torch.from_numpy(drawn)
+    return words.view(torch.float64).copy_(words)
 
 
 @dataclass(frozen=True)

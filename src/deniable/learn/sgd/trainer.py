@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 from deniable.learn.clip import PerExample
 from deniable.learn.sgd.clipping import ALL, Adaptive
-from deniable.learn.sgd.noise import Grid, gaussians
+from deniable.learn.sgd.noise import gaussians, noisy_mean
 from deniable.learn.sgd.rows import Lot, Rows
 from deniable.loss import Composed, Loss
 from deniable.mechanism import Random
@@ -32,13 +32,20 @@ if TYPE_CHECKING:
 class Sums:
     """What a lot adds up to, before any noise: private, and never released as it is.
 
-    `total` holds a vector for each group: the sum of clipped gradients in double precision, or in whole grid units. `inside` is
-    Σ(bᵢ − ½), bᵢ whether a norm was within the bound. `shown` is for the owner's terminal: Σ of losses, rows, rows left out.
+    `total` holds a vector for each group: the sum of clipped gradients in the parameters' precision, or in whole grid units.
+    `inside` is Σ(bᵢ − ½), bᵢ whether a norm was within the bound. `shown` is for the owner's terminal: Σ of losses, rows, rows
+    left out.
     """
 
     total: dict[str, Tensor]
     inside: float = 0.0
     shown: tuple[float, int, int] = (0.0, 0, 0)
+
+    def add(self, group: str, vector: Tensor) -> None:
+        """The first part of a lot is taken as it is; more parts are added in double precision, or as integers."""
+        before = self.total.get(group)
+        wide = vector.dtype if vector.dtype is torch.int64 else torch.float64
+        self.total[group] = vector if before is None else before.to(wide).add_(vector)
 
     def show(self, loss: float, rows: int, left_out: int) -> None:
         before = self.shown
@@ -99,11 +106,12 @@ class Trainer:
         Dropout and augmentation draw from torch's generator. It gets a fresh secret seed for every step: with a known one, what a
         later step draws would tell how many rows were drawn before.
         """
-        sums = Sums({group: self._zeros(names) for group, names in self._groups.items()})
+        sums = Sums({})
         with self._secret_torch():
             for x, y in lot:
                 for part in self._parts(x, y):
                     self._add(sums, *part)
+        sums.total = {group: self._rounded(sums.total.get(group), names) for group, names in self._groups.items()}
         return sums
 
     def _parts(self, x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -129,11 +137,9 @@ class Trainer:
             else:
                 sums.leave_out(1)
             return
-        for group, names in self._groups.items():
+        for group, vector in found.vectors.items():
             grid = self.run.grids.get(group)
-            for part, name in zip(self._split(sums.total[group], names), names, strict=True):
-                vector = found.sums[name].reshape(-1)
-                part += vector if grid is None else grid.rounded(vector)
+            sums.add(group, vector if grid is None else grid.rounded(vector))
         if isinstance(self.run.rule, Adaptive):
             sums.inside += float((found.norms[ALL] <= self.bounds[ALL]).sum()) - len(x) / 2
         kept = torch.isfinite(next(iter(found.norms.values())))
@@ -147,13 +153,12 @@ class Trainer:
             x, y = x.repeat_interleave(k, dim=0), y.repeat_interleave(k, dim=0)
         return (x if augment is None else augment(x)), y
 
-    def _split(self, vector: Tensor, names: tuple[str, ...]) -> tuple[Tensor, ...]:
-        """The parts of a group's vector that belong to its parameters."""
-        return torch.split(vector, [self._named[name].numel() for name in names])
-
-    def _zeros(self, names: tuple[str, ...]) -> Tensor:
-        size = sum(self._named[name].numel() for name in names)
-        return torch.zeros(size, dtype=torch.int64 if self.run.grid else torch.float64)
+    def _rounded(self, total: Tensor | None, names: tuple[str, ...]) -> Tensor:
+        """The sum in its final type, of which there is one whatever the lot was: ranks add theirs up."""
+        kind = torch.int64 if self.run.grid else self.run.dtype
+        if total is None:
+            return torch.zeros(sum(self._named[name].numel() for name in names), dtype=kind)
+        return total.to(kind)
 
     @contextmanager
     def _secret_torch(self) -> Iterator[None]:
@@ -174,21 +179,22 @@ class Trainer:
         multipliers = self.run.multipliers(self.taken - 1)
         gradient: dict[str, Tensor] = {}
         for group, names in self._groups.items():
-            noisy = self._noisy(sums.total[group], self.run.grids.get(group), multipliers[group], self.bounds[group])
-            for name, part in zip(names, self._split(noisy.div_(self.run.plan.lot), names), strict=True):
-                p = self._named[name]
-                gradient[name] = part.reshape(p.shape).to(p.dtype)
+            mean = self._noisy_mean(group, sums.total[group], multipliers[group])
+            parts = torch.split(mean, [self._named[name].numel() for name in names])
+            gradient |= {name: part.view(self._named[name].shape) for name, part in zip(names, parts, strict=True)}
         self.history.clip.append(dict(self.bounds))
         if isinstance(self.run.rule, Adaptive):
             self._adapt(self.run.rule, sums.inside)
         return gradient
 
-    def _noisy(self, total: Tensor, grid: Grid | None, multiplier: float, bound: float) -> Tensor:
+    def _noisy_mean(self, group: str, total: Tensor, multiplier: float) -> Tensor:
+        """In the memory of the sum, which is not needed any more."""
+        grid, lot = self.run.grids.get(group), self.run.plan.lot
         if grid is not None:
-            return grid.noisy(total, multiplier, self.rng)
+            return grid.noisy(total, multiplier, self.rng).div_(lot).to(self.run.dtype)
         # Two roundings up: of the product, and of the multiplier, which means the decimal that it prints.
-        deviation = math.nextafter(math.nextafter(multiplier, math.inf) * bound, math.inf)
-        return gaussians(self.rng, len(total)).mul_(deviation).add_(total)
+        deviation = math.nextafter(math.nextafter(multiplier, math.inf) * self.bounds[group], math.inf)
+        return noisy_mean(total, deviation, lot, self.rng)
 
     def _adapt(self, rule: Adaptive, inside: float) -> None:
         noisy = inside + math.nextafter(rule.count_noise, math.inf) * float(gaussians(self.rng, 1)[0])
@@ -219,6 +225,8 @@ class Trainer:
     def step(self, lot: Lot) -> dict[str, Tensor]:
         """One whole step on a lot that was drawn."""
         self.taken += 1
+        for parameter in self._named.values():
+            parameter.grad = None
         sums = self.clipped(lot)
         self.shown = sums.shown
         gradient = self.release(sums)
