@@ -7,7 +7,8 @@
 Every measurement is a process of its own, so that its peak memory is its own, best of three. Plain DuckDB and our engine read the
 same file, once a DuckDB file and once parquet: plain DuckDB is several times faster on its own format, so one of them alone
 would not tell. OpenDP reads the parquet, in the environment .venv-bench (or by the interpreter that DENIABLE_BENCH_PYTHON
-names), since its Polars is pinned.
+names), since its Polars is pinned. SmartNoise, which needs another OpenDP, is measured if DENIABLE_BENCH_SMARTNOISE names an
+interpreter that has it, on a million rows: at ten million it passes 4.8 GB.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ from deniable.units import Unit
 
 ROOT = Path(__file__).resolve().parent.parent
 REGIONS, TOP, BOUND, EPSILON, RUNS = 50, 200_000, 4, 1.0, 10
-QUERY = "SELECT region, COUNT(*) AS n, SUM(income) AS total, AVG(income) AS mean FROM visits GROUP BY region"
+SELECT = "SELECT region, COUNT(*) AS n, SUM(income) AS total, AVG(income) AS mean FROM visits"
+QUERY = f"{SELECT} GROUP BY region"
+FILTERED = f"{SELECT} WHERE income >= 1000 GROUP BY region"
 ROW, USER = Unit.row(), Unit.column("user_id", max_rows=BOUND)
 Measured = dict[str, Any]
 
@@ -50,10 +53,12 @@ def schema(unit: Unit) -> Schema:
     )
 
 
-def generate(folder: Path, rows: int, *, table: bool) -> None:
-    """Users and regions uniform, incomes skewed; the same rows in parquet and, if asked, in a DuckDB file."""
+def generate(folder: Path, rows: int, *, table: bool, spread: bool = False) -> None:
+    """Users and regions uniform, incomes skewed; the same rows in parquet and, if asked, in a DuckDB file. Users are numbered
+    from 0, or, `spread`, known by numbers of 63 bits."""
+    user = f"hash(range) % {rows // 10}"
     select = (
-        f"SELECT CAST(hash(range) % {rows // 10} AS BIGINT) AS user_id, "
+        f"SELECT CAST({f'hash({user}) >> 1' if spread else user} AS BIGINT) AS user_id, "
         f"format('region {{:02d}}', hash(range + {rows}) % {REGIONS}) AS region, "
         f"CAST({TOP} * pow((hash(range + {2 * rows}) % 1000000) / 1e6, 3) AS BIGINT) AS income FROM range({rows})"
     )
@@ -74,13 +79,13 @@ def timed(act: Callable[[], object], times: int = 3) -> Measured:
         started = time.process_time()
         act()
         spent.append(time.process_time() - started)
-    return {"cpu": min(spent), "memory": peak()}
+    return {"cpu": min(spent), "memory": memory("VmHWM"), "held": memory("VmRSS")}
 
 
-def peak() -> float:
+def memory(what: str) -> float:
     """Megabytes. Not getrusage: its maximum is inherited from the process that started this one."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+    return int(status.split(f"{what}:")[1].split()[0]) / 1024
 
 
 def plain(source: Path, sql: str) -> Measured:
@@ -93,10 +98,10 @@ def plain(source: Path, sql: str) -> Measured:
     return timed(lambda: connection.sql(sql).to_arrow_table())
 
 
-def ours(source: Path, unit: Unit, *, prepare: bool = False) -> Measured:
+def ours(source: Path, unit: Unit, *, prepare: bool = False, query: str = QUERY) -> Measured:
     declared = schema(unit)
     engine = open_engine(source, declared, threads=2)
-    mechanism = plan(check(QUERY, declared, unit), unit, Terms(epsilon=EPSILON))
+    mechanism = plan(check(query, declared, unit), unit, Terms(epsilon=EPSILON))
     once = timed(lambda: engine.prepare(declared, unit), 1)["cpu"] if prepare else 0.0
     return timed(lambda: mechanism(engine, rng=SecureRandom())) | {"once": once}
 
@@ -137,14 +142,15 @@ def compared(source: Path, answers: list[dict[str, tuple[float, float]]]) -> Mea
     }
 
 
-PLAIN = "SELECT region, count(*), sum(income), avg(income) FROM visits GROUP BY region"
 USERS = "SELECT count(*), max(n) FROM (SELECT user_id, count(*) AS n FROM visits GROUP BY user_id)"
 CASES: dict[str, Callable[[Path], Measured]] = {
-    "plain": lambda source: plain(source, PLAIN),
+    "plain": lambda source: plain(source, QUERY),
+    "plain filtered": lambda source: plain(source, FILTERED),
     "users": lambda source: plain(source, USERS),
     "row": lambda source: ours(source, ROW),
     "user": lambda source: ours(source, USER),
     "prepared": lambda source: ours(source, USER, prepare=True),
+    "prepared filtered": lambda source: ours(source, USER, prepare=True, query=FILTERED),
     "planning": planning,
     "errors": errors,
 }
@@ -162,6 +168,38 @@ def opendp(source: Path) -> Measured:
     found = _said([python, str(ROOT / "benchmarks" / "peers" / "opendp_sql.py"), str(source.with_suffix(".parquet"))])
     answers = [{region: tuple(pair) for region, pair in answer.items()} for answer in found["answers"]]
     return found | {"errors": compared(source, answers)}
+
+
+def smartnoise(folder: Path) -> list[str]:
+    """Beside SmartNoise on a million rows, if it is there."""
+    python = os.environ.get("DENIABLE_BENCH_SMARTNOISE")
+    if python is None:
+        return []
+    small = folder / "million"
+    small.mkdir()
+    generate(small, 1_000_000, table=True)
+    source = small / "visits.parquet"
+    peer = _said([python, str(ROOT / "benchmarks" / "peers" / "smartnoise_sql.py"), str(source)])
+    base, row, user = (measured(case, source) for case in ("plain", "row", "user"))
+    error, theirs = measured("errors", source), [{k: tuple(v) for k, v in each.items()} for each in peer["answers"]]
+    lines = [
+        "",
+        "SmartNoise 1.0.10 on a million rows of the same kind, from a pandas frame; the others from parquet:",
+        "",
+    ]
+    lines += ["| | CPU s | ÷ plain | peak MB | COUNT, of the bounded rows | AVG |", "|---|---:|---:|---:|---:|---:|"]
+    for name, case, off_by in (
+        ("plain DuckDB, by region", base, None),
+        ("Deniable, row level", row, None),
+        ("SmartNoise, row level", peer["row"], None),
+        (f"Deniable, user level ({BOUND} rows each)", user, error),
+        (f"SmartNoise, user level ({BOUND} rows each)", peer["user"], compared(source, theirs)),
+    ):
+        ends = f"{off_by['bounded']:.3%} | {off_by['mean']:.3%}" if off_by else "|"
+        lines.append(
+            f"| {name} | {case['cpu']:.3f} | {case['cpu'] / base['cpu']:.1f} | {case['memory']:,.0f} | {ends} |"
+        )
+    return lines
 
 
 def _said(command: list[str]) -> Measured:
@@ -210,7 +248,6 @@ def page(folder: Path, peer: bool) -> str:
     speeds = ("plain", "users", "row", "user", "prepared")
     on_native, on_parquet = ({case: measured(case, source) for case in speeds} for source in (native, parquet))
     other = opendp(native) if peer else None
-    took, once = measured("planning", native)["milliseconds"], on_native["prepared"]["once"]
     return "\n".join(
         [
             "## SQL",
@@ -224,13 +261,45 @@ def page(folder: Path, peer: bool) -> str:
             "",
             *table(on_parquet, other),
             "",
-            f"Preparing took {once:.2f} CPU s, once. From text to plan: {took:.1f} ms.",
+            prepared(on_native, native),
+            "",
+            spread(folder),
+            "",
+            f"From text to plan: {measured('planning', native)['milliseconds']:.1f} ms.",
             "",
             f"Mean relative error by region at user level, ε = {EPSILON:g}, {RUNS} runs. Users have 10 rows in the mean and "
             f"{BOUND} count, so a count misses most of the rows by design; the second column leaves that out:",
             "",
             *error_table(measured("errors", native), other),
+            *(smartnoise(folder) if peer else []),
         ]
+    )
+
+
+def prepared(found: dict[str, Measured], native: Path) -> str:
+    """What preparing costs, and a query that the stored sums do not hold."""
+    once, held = found["prepared"]["once"], found["prepared"]["held"] / found["users"]["held"]
+    base, ready = measured("plain filtered", native), measured("prepared filtered", native)
+    on_parquet = measured("plain filtered", native.with_suffix(".parquet"))
+    return (
+        f"Preparing took {once:.2f} CPU s, once, and afterwards the process holds {held:.2f} times the memory of one that has "
+        "run the bare GROUP BY user_id. It sums beforehand what the query above asks. With WHERE income >= 1000, which these "
+        f"sums do not answer, the stored weights are read: {ready['cpu']:.2f} CPU s, plain DuckDB {base['cpu']:.2f} on its own "
+        f"file ({ready['cpu'] / base['cpu']:.2f} times) and {on_parquet['cpu']:.2f} on parquet "
+        f"({ready['cpu'] / on_parquet['cpu']:.2f} times)."
+    )
+
+
+def spread(folder: Path) -> str:
+    """Users whose numbers cannot be positions in a table."""
+    wide = folder / "spread"
+    wide.mkdir()
+    generate(wide, 10_000_000, table=False, spread=True)
+    users, user = (measured(case, wide / "visits.parquet") for case in ("users", "user"))
+    return (
+        "Users are numbered 0 to 999,999 here, and whole numbers of up to 20 bits are grouped by position. Known by numbers of "
+        f"63 bits instead, on parquet: user level {user['cpu']:.2f} CPU s, bare GROUP BY user_id {users['cpu']:.2f} "
+        f"({user['cpu'] / users['cpu']:.2f} times)."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
@@ -15,10 +16,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from deniable.curator import Answer, words
+from deniable.curator.answer import NOT_FOUND
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.ledger.releases import Kept
 from deniable.loss import DiscreteLaplaceNoise
 from deniable.mechanism import Release
+from deniable.randomness import SeededRandom
+from deniable.sql.discover import ValueBounds
+from deniable.sql.noise import Family, Noise, Sensitivity
+from deniable.sql.statistics import Measure, Part
 from deniable.sql.tree import Result
 from deniable.units import Unit
 
@@ -70,6 +76,14 @@ def test_it_prints_numbers_with_their_error_and_says_what_is_left_out() -> None:
     assert "Cost: ε = 0.5 at δ = 1e-08, paid by entry 7 of the ledger." in said
     assert "leaves out what clamping to bounds and the bound on rows per person took away" in said
     assert "The bounds of days were discovered privately, and paid for: 0 to 60." in said
+    assert "stands out" not in said
+
+
+def test_bounds_that_were_not_found_are_said_to_be_no_bounds() -> None:
+    made = replace(answer(), bounds={"days": (-1.0, 1.0)})
+    assert "no value of days stands out of the noise: ask with more ε" in str(made)
+    result = ValueBounds(Part(Measure.SUM, None, None), Noise(Family.LAPLACE, 10, Sensitivity(1, 1)))
+    assert tuple(map(float, result({}, rng=SeededRandom(1)))) == NOT_FOUND
 
 
 def test_a_seeded_answer_says_that_it_protects_nobody() -> None:

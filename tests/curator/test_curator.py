@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from deniable.curator import Answer, Curator, pace
+from deniable.datasets.visits import visits
 from deniable.errors import (
     AccountFrozen,
     BudgetExceeded,
+    DataError,
     InvalidParameter,
     InvalidQuery,
     LedgerError,
@@ -358,6 +360,48 @@ def test_an_engine_that_fails_freezes_the_account_and_tells_only_the_owner(hospi
     assert curator.account.spent().epsilon == pytest.approx(0.5)
     with pytest.raises(AccountFrozen, match="frozen until its owner"):
         curator.sql("SELECT COUNT(*) AS m FROM visits WHERE days > 1", epsilon=0.5)
+
+
+def damaged(path: Path, how: str) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(
+        {
+            "in the middle": whole[:100] + bytes(len(whole) // 2) + whole[100 + len(whole) // 2 :],
+            "cut off": whole[: len(whole) // 2],
+            "empty": b"",
+            "something else": b"patient_id,days\n1,2\n" * 50,
+            "its end": whole[:-300] + bytes(292) + whole[-8:],
+        }[how]
+    )
+
+
+def test_a_file_damaged_in_the_middle_freezes_until_the_owner_mends_it(tmp_path: Path) -> None:
+    path, told = tmp_path / "visits.parquet", list[Exception]()
+    pq.write_table(visits(2000), path)
+    whole = path.read_bytes()
+    damaged(path, "in the middle")
+    with Curator.open(path, unit=Unit.row(), limit=Budget(1), on_failure=told.append) as curator:
+        asked = "SELECT COUNT(*) AS n FROM visits WHERE ward = 'surgery'"
+        with pytest.raises(AccountFrozen, match="The reason may depend on data"):
+            curator.sql(asked, epsilon=0.25)
+        assert told[0].__cause__ is not None
+        with pytest.raises(AccountFrozen, match="frozen until its owner"):
+            curator.sql(asked, epsilon=0.25)
+        path.write_bytes(whole)
+        curator.account.unfreeze("restored from the backup")
+        assert curator.sql(asked, epsilon=0.25).value.num_rows == 1
+        assert curator.account.spent().epsilon == pytest.approx(0.5)
+        assert any(entry.description == "restored from the backup" for entry in curator.account.history())
+
+
+@pytest.mark.parametrize("how", ["cut off", "empty", "something else", "its end"])
+def test_a_file_that_cannot_be_what_it_says_is_refused_when_it_is_opened(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "visits.parquet"
+    pq.write_table(visits(2000), path)
+    damaged(path, how)
+    with pytest.raises(DataError, match="cannot be read"):
+        Curator.open(path, unit=Unit.row(), limit=Budget(1))
+    assert not (tmp_path / "privacy.db").exists()
 
 
 def test_answers_and_refusals_alike_wait_for_the_next_whole_step(

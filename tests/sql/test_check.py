@@ -6,11 +6,14 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
+import duckdb
 import pytest
 import yaml
 
 from deniable.errors import InvalidQuery
+from deniable.sql import render
 from deniable.sql.check import check
+from deniable.sql.dialects import Dialect
 from deniable.sql.normal import normal
 from deniable.sql.schema import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import (
@@ -26,6 +29,7 @@ from deniable.sql.tree import (
     Union,
 )  # fmt: skip
 from deniable.sql.types import INTEGER
+from deniable.sql.types_relations import readings
 from deniable.units import Unit
 from tests.sql.hospital import PATIENT, ROW, SCHEMA, checked
 
@@ -270,3 +274,33 @@ def test_a_column_joined_by_using_needs_no_table_name() -> None:
 def test_bounds_of_a_units_own_aggregates_are_not_those_of_its_rows(inner: str, bounds: object) -> None:
     query = checked(f"SELECT AVG(x) FROM (SELECT patient_id, {inner} AS x FROM visits GROUP BY 1) v")
     assert query.aggregates[0].bounds == bounds
+
+
+# ------------------------------------------------------------------------------------------------ a table with itself
+
+
+def _joined_rows(kind: str, rows: dict[int, int]) -> int:
+    """How many rows a table with so many rows for each patient makes when it is joined with itself, in a real DuckDB."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE visits (patient_id BIGINT, days BIGINT, ward VARCHAR)")
+    for patient, many in rows.items():
+        connection.execute(f"INSERT INTO visits SELECT {patient}, range, 'a' FROM range({many})")
+    relation = checked(f"SELECT COUNT(*) FROM visits a {kind} visits b USING (patient_id)").relation
+    [(found,)] = connection.sql(f"SELECT COUNT(*) FROM ({render.relation(relation, Dialect.DUCKDB)}) AS t").fetchall()
+    return int(found)
+
+
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN"])
+def test_one_person_cannot_make_a_join_of_a_table_with_itself_long(kind: str) -> None:
+    assert _joined_rows(kind, {1: 3, 2: 256}) == 9 + 256**2
+    assert _joined_rows(kind, {1: 3, 2: 257}) == 9
+    assert _joined_rows(kind, {1: 3, 2: 200_000}) == 9
+
+
+def test_joins_that_multiply_nothing_are_left_alone() -> None:
+    for text in (
+        "SELECT COUNT(*) FROM visits a JOIN patients b ON a.patient_id = b.id",
+        "SELECT COUNT(*) FROM visits a JOIN (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY 1) b USING (patient_id)",
+        "SELECT COUNT(*) FROM (SELECT DISTINCT patient_id FROM visits) a JOIN visits b USING (patient_id)",
+    ):
+        assert readings(checked(text).relation) == 2, text

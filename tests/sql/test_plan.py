@@ -279,10 +279,36 @@ def test_an_average_needs_a_public_size() -> None:
     assert made.expected()[0].rows == 200
 
 
-@pytest.mark.parametrize("aggregate", [KINDS[6], KINDS[7]])
-def test_what_is_known_only_afterwards_cannot_be_asked_for(aggregate: Aggregate) -> None:
+def test_what_is_known_only_afterwards_cannot_be_asked_for() -> None:
     with pytest.raises(InvalidQuery, match="depends on the data"):
-        plan(query([aggregate]), PEOPLE, Terms(within=5, at_least=10, discover=True))
+        plan(query([KINDS[7]]), PEOPLE, Terms(within=5, at_least=10, discover=True))
+
+
+def test_a_quantile_is_as_near_in_rank_as_asked(engine: Duck) -> None:
+    asked, level = query([KINDS[6]], keys=PUBLIC), Fraction(1, 2)
+    made = plan(asked, PEOPLE, Terms(within=0.05, at_least=1500))
+    (shown,) = made.expected()
+    assert shown.ranks is not None
+    assert 0.95 * 0.05 * 1500 < shown.ranks <= 0.05 * 1500
+    ordered = sorted(row[2] for row in ROWS if row[1] == "a")
+    for seed in range(20):
+        said = made(engine, rng=SeededRandom(seed)).table.column("a0")[0].as_py()
+        step = 13 / 1024
+        below, upto = (sum(x <= said + side * step for x in ordered) / len(ordered) for side in (-1, 1))
+        assert below - 0.05 <= level <= upto + 0.05
+
+
+@pytest.mark.parametrize(
+    ("aggregates", "terms"),
+    [
+        ([KINDS[6]], {"within": 0.05}),
+        ([KINDS[6]], {"within": 5, "at_least": 1000}),
+        ([KINDS[6], COUNT], {"within": 0.05, "at_least": 1000}),
+    ],
+)
+def test_the_accuracy_of_a_quantile_is_a_share_of_rows(aggregates: list[Aggregate], terms: dict[str, Any]) -> None:
+    with pytest.raises(InvalidQuery, match="The accuracy of a quantile is a share of its group's rows"):
+        plan(query(aggregates), PEOPLE, Terms(**terms))
 
 
 def test_an_accuracy_beyond_reach_is_refused() -> None:
@@ -311,8 +337,11 @@ def test_private_keys_need_a_delta() -> None:
 
 
 def test_missing_bounds_are_refused_with_the_way_out() -> None:
-    with pytest.raises(InvalidQuery, match=r"has no bounds.*discover=True"):
+    with pytest.raises(InvalidQuery, match=r'The column "x" .*has no bounds.*bounds= or --bounds.*discover=True'):
         plan(query([Aggregate(S.SUM, X)]), PEOPLE, Terms(epsilon=1))
+    made = Call("multiply", (X, N), FLOAT)
+    with pytest.raises(InvalidQuery, match=r'An expression of "x" and "n" is summed'):
+        plan(query([Aggregate(S.SUM, made)]), PEOPLE, Terms(epsilon=1))
 
 
 def test_rows_have_no_units_to_count() -> None:

@@ -110,7 +110,8 @@ def query(
     ] = None,
     confidence: Annotated[float, typer.Option("--confidence", help="How often an interval holds.")] = 0.95,
     at_least: Annotated[
-        int | None, typer.Option("--at-least", help="A public group size: lets --within promise averages.", min=1)
+        int | None,
+        typer.Option("--at-least", help="A public group size: lets --within promise averages and quantiles.", min=1),
     ] = None,
     max_groups: Annotated[
         int | None, typer.Option("--max-groups", help="How many private group keys one person may add to.", min=1)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from deniable.ledger.releases import Kept
 
 FORMAT = 1
+NOT_FOUND = (-1.0, 1.0)
+"""What `sql.discover` says where it found no bounds."""
 NOTHING = pa.table({})
 
 LEFT_OUT = (
@@ -124,6 +126,10 @@ class Answer(Release[pa.Table]):
             notes.append(f"± holds with probability {self.confidence:.6g} for each number by itself. {LEFT_OUT}")
         for name, (lower, upper) in self.bounds.items():
             notes.append(f"The bounds of {name} were discovered privately, and paid for: {lower:.6g} to {upper:.6g}.")
+            if (lower, upper) == NOT_FOUND:
+                notes.append(
+                    f"That is what is taken where no value of {name} stands out of the noise: ask with more ε."
+                )
         if self.again:
             notes.append(
                 "This is the answer that was given before; it tells nothing new, so the data set was not charged."

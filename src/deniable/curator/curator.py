@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import pyarrow as pa
+
 from deniable.accounting.charges import charge
 from deniable.accounting.filters import above
 from deniable.curator import house
@@ -17,7 +19,7 @@ from deniable.curator.answer import Answer
 from deniable.curator.declare import Bounds, Keys, declared
 from deniable.curator.pace import checked, paced
 from deniable.curator.preview import Preview
-from deniable.errors import DeniableError, LedgerError, Unaccountable
+from deniable.errors import DataError, DeniableError, LedgerError, Unaccountable
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger
 from deniable.loss import Number
@@ -27,7 +29,7 @@ from deniable.sql.draft import describe
 from deniable.sql.engines import Engine, open_engine
 from deniable.sql.normal import normal
 from deniable.sql.plan import Plan, plan
-from deniable.sql.schema import Schema
+from deniable.sql.schema import Schema, TableInfo
 from deniable.sql.schema_file import load
 from deniable.sql.terms import Terms
 from deniable.sql.tree import Query
@@ -119,7 +121,7 @@ class Curator:
         """
         given = _schema(schema)
         sources = house.named(source, name, given)
-        stated = given or Schema(tuple(describe(table, where) for table, where in sources.items()))
+        stated = given or Schema(tuple(_described(table, where) for table, where in sources.items()))
         data = account or house.data_name(stated)
         owned: list[Any] = []
         try:
@@ -161,9 +163,10 @@ class Curator:
         """Answer a query for `epsilon` in total, or for the smallest ε that puts every number within `within`.
 
         `delta` is the query's δ, a hundredth of the data set's by default; it is used only by private group keys and Gaussian
-        noise. `at_least` is a group size that is public knowledge: with it `within` works for averages too. `max_groups` is how
-        many private group keys one unit may add to. With `discover`, bounds that are not declared are found from part of ε.
-        The same query on the same version of the data is answered once and then given again.
+        noise. `at_least` is a group size that is public knowledge: with it `within` works for averages too, and for quantiles,
+        whose accuracy is a share of the group's rows. `max_groups` is how many private group keys one unit may add to. With
+        `discover`, bounds that are not declared are found from part of ε. The same query on the same version of the data is
+        answered once and then given again.
         """
         terms = self._terms(epsilon, within, delta, confidence, at_least, max_groups, noise, discover)
         with paced(self._floor):
@@ -286,6 +289,14 @@ class Curator:
 
 def _schema(schema: str | Path | Schema | None) -> Schema | None:
     return schema if schema is None or isinstance(schema, Schema) else load(Path(schema))
+
+
+def _described(table: str, source: Any) -> TableInfo:
+    """The columns that a source says it has. What it cannot say is told to the owner, who is the one who opens it."""
+    try:
+        return describe(table, source)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f'The source of "{table}" cannot be read: {error} Nothing was opened.') from error
 
 
 def _has_epsilon(made: Plan) -> bool:

@@ -44,19 +44,22 @@ def number(value: Any, low: float | None, high: float | None) -> str:
     ('1,234 ± 12', '3.142 ± 0.042', '12 (unbounded)')
     >>> number(0.2, 0.1, 0.9), number(None, None, None)
     ('0.20 (0.10 … 0.90)', 'NULL')
+    >>> number(4, 3.0, 4.0), number(4, 3.0, 5.0), number(4, 3.2, 5.0)
+    ('4 (3 … 4)', '4 ± 1', '4.00 ± 0.90')
     """
     if value is None:
         return "NULL"
     if low is None or high is None:
         return plain(value)
     x = float(value)
+    whole = isinstance(value, int) and float(low).is_integer() and float(high).is_integer()
     # A count is released as a whole number; its interval lies around the number that was rounded.
-    middle = (low + high) / 2 if isinstance(value, int) and abs(x - (low + high) / 2) <= 0.5 else x
+    middle = (low + high) / 2 if isinstance(value, int) and not whole and abs(x - (low + high) / 2) <= 0.5 else x
     below, above = middle - low, high - middle
     half = max(below, above)
     if not math.isfinite(half):
         return f"{_grouped(x, 0 if float(x).is_integer() else 4)} (unbounded)"
-    places = _places(half)
+    places = 0 if whole else _places(half)
     shown = round(x, places)
     if min(below, above) >= (1 - ALIKE) * half:
         return f"{_grouped(shown, places)} ± {_grouped(_ceil(half, places), places)}"

@@ -6,7 +6,7 @@ literals and allowed operators, in which every row belongs to one unit of privac
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
 from sqlglot import expressions as exp
@@ -16,7 +16,7 @@ from deniable.sql.check_aggregates import aggregate
 from deniable.sql.check_expressions import Translator
 from deniable.sql.check_meet import condition
 from deniable.sql.check_relations import Sources, rows_of
-from deniable.sql.check_scope import Scope, domain, fold
+from deniable.sql.check_scope import NO_SUBQUERY, Scope, domain, fold, is_subquery
 from deniable.sql.check_units import aliases, has_aggregate, meant, plain
 from deniable.sql.parse import parse, refuse, shown
 from deniable.sql.schema import Schema
@@ -31,8 +31,9 @@ from deniable.sql.tree import (
     Order,
     Output,
     Query,
+    Relation,
 )
-from deniable.sql.types_relations import aggregate_type, prune, read
+from deniable.sql.types_relations import aggregate_type, hoisted, prune, read
 from deniable.units import Unit
 
 MAX_KEYS = 16
@@ -89,11 +90,19 @@ class _Answer:
         kept = condition(aliased, having.this, "HAVING") if having is not None else None
         order = tuple(self._order(aliased, outputs))
         limit, offset = (_number(self.select.args.get(part), part) for part in ("limit", "offset"))
+        relation, keys, aggregates = self._columns()
+        return Query(relation, keys, aggregates, tuple(outputs), sets, kept, order, limit, offset or 0)
+
+    def _columns(self) -> tuple[Relation, tuple[Key, ...], tuple[Aggregate, ...]]:
+        """The relation with the columns that are read and no others; subqueries in expressions are columns of it."""
         used = [key.of for key in self.keys] + [x for a in self.aggregates for x in (a.of, a.where)]
-        relation = prune(self.scope.relation, frozenset(name for expr in used for name in read(expr)))
-        return Query(
-            relation, tuple(self.keys), tuple(self.aggregates), tuple(outputs), sets, kept, order, limit, offset or 0
-        )
+        relation, exprs = hoisted(self.scope.relation, used)
+        many = len(self.keys)
+        keys = (replace(key, of=of) for key, of in zip(self.keys, exprs[:many], strict=True) if of is not None)
+        pairs = zip(exprs[many::2], exprs[many + 1 :: 2], strict=True)
+        ours = (replace(a, of=of, where=where) for a, (of, where) in zip(self.aggregates, pairs, strict=True))
+        needed = frozenset(name for expr in exprs for name in read(expr))
+        return prune(relation, needed), tuple(keys), tuple(ours)
 
     @property
     def items(self) -> list[exp.Expr]:
@@ -173,14 +182,16 @@ class _Answer:
             if found not in self.aggregates:
                 self.aggregates.append(found)
             return AggregateRef(self.aggregates.index(found), aggregate_type(found))
-        if isinstance(node, (exp.Star, exp.Query, exp.Subquery)):
+        if isinstance(node, exp.Star):
             return self.scope.rows(node)
-        if has_aggregate(node) or isinstance(node, (exp.Literal, exp.Null, exp.Boolean)):
+        if isinstance(node, (exp.Literal, exp.Null, exp.Boolean)) or (has_aggregate(node) and not is_subquery(node)):
             return None
         row = self.scope.attempt(node) if self.keys else None
         for index, key in enumerate(self.keys):
             if key.of == row:
                 return KeyRef(index, key.of.type)
+        if is_subquery(node):
+            refuse(NO_SUBQUERY, "Put it into WHERE or inside an aggregate, or join the table.")
         if isinstance(node, exp.Column):
             if self.scope.find(node).unit:
                 refuse(f"The unit of privacy {shown(str(node.name))} is never released.", "Use COUNT(DISTINCT …).")

@@ -9,31 +9,52 @@ theirs, and a private table occurs in at most one part of a UNION ALL.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import expressions as exp
 
 from deniable.sql import types
 from deniable.sql.check_expressions import Translator
+from deniable.sql.check_lookups import read_public
 from deniable.sql.check_meet import condition, convert, meet
 from deniable.sql.check_scope import Field, Scope, domain, fold
 from deniable.sql.check_units import has_aggregate, per_unit, plain
 from deniable.sql.intervals import Interval
 from deniable.sql.parse import refuse, refuse_node, shown
 from deniable.sql.schema import ColumnInfo, Schema, TableInfo
-from deniable.sql.tree import Column, Expr, Filter, Join, Project, Relation, Scan, Union
-from deniable.sql.types_relations import columns
+from deniable.sql.tree import (
+    Aggregate,
+    Call,
+    Column,
+    Expr,
+    Filter,
+    Join,
+    Literal,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    Statistic,
+    Union,
+)
+from deniable.sql.types_relations import columns, hoisted, readings, several
 from deniable.units import Kind, Unit
 
 MAX_TABLES = 32
+MOST_JOINED = 256
+"""Of units with more rows than this, none are joined with a table's own other rows."""
+MAX_READINGS = 256
+"""How often tables may be read in all: a WITH that is named twice, in one that is named twice, … grows fast."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The tables that may be named: the schema's and the CTEs before this point."""
+    """The tables that may be named: the schema's and the CTEs before this point. `inside` a subquery in an expression."""
 
     schema: Schema
     unit: Unit
     ctes: tuple[tuple[str, Scope], ...] = ()
+    inside: bool = False
 
     def with_ctes(self, query: exp.Expr) -> Sources:
         made, given = self, query.args.get("with_")
@@ -60,12 +81,19 @@ def rows_of(sources: Sources, select: exp.Select) -> Scope:
         refuse(f"Expected at most {MAX_TABLES} tables in one FROM.")
     for join in joins:
         scope = _join(sources, scope, join)
+    scope = replace(scope, lookup=partial(_lookup, sources), inside=sources.inside)
     where = select.args.get("where")
     return scope if where is None else _filter(scope, condition(scope.rows, where.this, "WHERE"))
 
 
+def _lookup(sources: Sources, node: exp.Expr, outer: Translator) -> Expr:
+    inner = replace(sources, inside=True)
+    return read_public(node, lambda select: rows_of(inner.with_ctes(select), select), outer)
+
+
 def _filter(scope: Scope, where: Expr) -> Scope:
-    return replace(scope, relation=Filter(scope.relation, where))
+    relation, [kept] = hoisted(scope.relation, [where])
+    return scope if kept is None else replace(scope, relation=Filter(relation, kept))
 
 
 def _source(sources: Sources, node: exp.Expr) -> Scope:
@@ -142,6 +170,8 @@ def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
         refuse("A join without an equality between its two sides is not answered.", "Use JOIN … ON a.x = b.x.")
     on_unit = any(a.unit and b.unit for a, b in pairs)
     _check_join(sources, left, right, pairs, on_unit, outer)
+    if on_unit and left.private & right.private and several(left.relation) and several(right.relation):
+        left, right = (_few(left), right) if outer else (left, _few(right))
     on = tuple(_equal(a, b) for a, b in pairs if not (a.unit and b.unit))
     scope = _joined(left, right, Join(left.relation, right.relation, on, on_unit, outer), node, outer)
     if rest and outer:
@@ -236,7 +266,22 @@ def _joined(left: Scope, right: Scope, join: Join, node: exp.Join, outer: bool) 
         values = f.domain if f.domain is None or not outer or None in f.domain else (*f.domain, None)
         # Beside rows without a match the right side's unit is NULL, so it is not the unit of the row.
         ours.append(replace(f, domain=values, hidden=f.hidden or fold(f.name) in merged, unit=f.unit and not outer))
-    return Scope(join, left.fields + tuple(ours), left.private | right.private)
+    return _bounded(Scope(join, left.fields + tuple(ours), left.private | right.private))
+
+
+def _few(scope: Scope) -> Scope:
+    """The rows of units that have at most MOST_JOINED of them: a function of each unit's own rows. A table that is joined with
+    itself on the unit would make n² rows of a unit's n; one unit could keep the engine busy, and a clock would tell."""
+    counted = PerUnit(scope.relation, (), (("_n", Aggregate(Statistic.COUNT)),))
+    few = Filter(counted, Call("le", (Column("_n", types.INTEGER), Literal(MOST_JOINED, types.INTEGER)), types.BOOLEAN))
+    kept = tuple((column.name, column) for column in columns(scope.relation))
+    return replace(scope, relation=Project(Join(scope.relation, few, (), True), kept))
+
+
+def _bounded(scope: Scope) -> Scope:
+    if readings(scope.relation) > MAX_READINGS:
+        refuse(f"Expected tables to be read at most {MAX_READINGS} times in one query.", "Ask for less at once.")
+    return scope
 
 
 # ------------------------------------------------------------------------------------------------ subqueries
@@ -267,7 +312,9 @@ def _project(scope: Scope, select: exp.Select) -> Scope:
     fields = [_item(scope, item, scope.rows, made, i) for i, item in enumerate(select.expressions)]
     kept = {e.name: name for name, e in made if isinstance(e, Column)}
     unique = frozenset(kept[u] for u in scope.unique) if scope.unique <= kept.keys() else frozenset()
-    return Scope(Project(scope.relation, tuple(made)), tuple(fields), scope.private, unique)
+    relation, exprs = hoisted(scope.relation, [expr for _, expr in made])
+    items = tuple((name, expr) for (name, _), expr in zip(made, exprs, strict=True) if expr is not None)
+    return Scope(Project(relation, items), tuple(fields), scope.private, unique)
 
 
 def _item(scope: Scope, item: exp.Expr, rows: Translator, made: list[tuple[str, Expr]], i: int) -> Field:
@@ -319,4 +366,4 @@ def _united(parts: list[Scope], private: frozenset[str]) -> Scope:
         high = None if None in highs else max(x for x in highs if x is not None)
         fields.append(Field(same[0].name, "", Column(f"c{i}", to), Interval(low, high), unit=unit))
     relations: list[Relation] = [Project(p.relation, tuple(m)) for p, m in zip(parts, made, strict=True)]
-    return Scope(Union(tuple(relations)), tuple(fields), private)
+    return _bounded(Scope(Union(tuple(relations)), tuple(fields), private))

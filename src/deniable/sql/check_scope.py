@@ -6,7 +6,8 @@ are folded, so a look-alike is an unknown name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from sqlglot import expressions as exp
@@ -19,11 +20,18 @@ from deniable.sql.parse import refuse, shown
 from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Relation, Value
 
 MAX_DOMAIN = 1_000
+NO_SUBQUERY = "A subquery is not answered in this place."
+Lookup = Callable[[exp.Expr, Translator], Expr]
 _FOLD = {ord(c): ord(c.lower()) for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
 def fold(name: str) -> str:
     return name.translate(_FOLD)
+
+
+def is_subquery(node: exp.Expr) -> bool:
+    """In an expression: (SELECT …), EXISTS (SELECT …), x IN (SELECT …)."""
+    return isinstance(node, (exp.Query, exp.Exists)) or node.args.get("query") is not None
 
 
 @dataclass(frozen=True)
@@ -43,12 +51,15 @@ class Field:
 @dataclass(frozen=True)
 class Scope:
     """A relation with the names of its columns. `private` are the private tables it reads; `unique` the columns of a public
-    relation that together identify a row of it."""
+    relation that together identify a row of it. `lookup` gives meaning to a subquery in an expression, and `inside` says that
+    this is one."""
 
     relation: Relation
     fields: tuple[Field, ...]
     private: frozenset[str] = frozenset()
     unique: frozenset[str] = frozenset()
+    lookup: Lookup | None = field(default=None, compare=False, repr=False)
+    inside: bool = False
 
     def find(self, node: exp.Column) -> Field:
         if isinstance(node.this, exp.Star):
@@ -61,7 +72,8 @@ class Scope:
         found = [f for f in found if (fold(f.table) == fold(table) if table else not f.hidden)]
         if not found:
             have = ", ".join(sorted({f.name for f in self.fields})[:30]) or "none"
-            refuse(f"There is no column {shown(name)} here.", f"The columns are: {have}.")
+            around = "A subquery in an expression does not see the columns around it. " if self.inside else ""
+            refuse(f"There is no column {shown(name)} here.", f"{around}The columns are: {have}.")
         if len(found) > 1 and not all(f.unit for f in found):
             refuse(f"The column {shown(name)} is ambiguous.", "Write the table's name before it.")
         return found[0]
@@ -89,8 +101,10 @@ class Scope:
             return self._column(node)
         if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup)):
             refuse("An aggregate stands here inside a condition or another aggregate.", "Use HAVING, or a subquery.")
-        if isinstance(node, (exp.Query, exp.Subquery)):
-            refuse("A subquery in an expression is not answered.", "Declare the table public and join it.")
+        if is_subquery(node):
+            if self.lookup is None:
+                refuse(NO_SUBQUERY, "Put it into WHERE, or join the table.")
+            return self.lookup(node, self.rows)
         if isinstance(node, exp.Star):
             refuse(
                 "SELECT * is not answered.",

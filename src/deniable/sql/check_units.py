@@ -14,11 +14,16 @@ from deniable.sql.check_scope import Field, Scope, fold
 from deniable.sql.intervals import Interval
 from deniable.sql.parse import refuse, shown
 from deniable.sql.tree import Aggregate, Column, Expr, Filter, PerUnit, Project, Relation, Statistic
-from deniable.sql.types_relations import aggregate_type, columns, has_unit
+from deniable.sql.types_relations import aggregate_type, columns, has_unit, hoisted
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    return any(isinstance(n, (exp.AggFunc, exp.WithinGroup)) for n in node.walk())
+    """Of its own: those of a subquery inside belong to that."""
+    return any(isinstance(n, (exp.AggFunc, exp.WithinGroup)) for n in node.walk(prune=_apart))
+
+
+def _apart(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Query)
 
 
 def plain(node: exp.Expr) -> exp.Expr:
@@ -123,13 +128,20 @@ def _grouped(scope: Scope, select: exp.Select, keys: list[Expr]) -> Scope:
         chosen.append((f"c{i}", expr))
         items.append(Field(name, "", Column(f"c{i}", expr.type)))
     where = condition(Translator(aliased), having.this, "HAVING") if having is not None else None
-    named_keys = tuple((f"k{i}", key) for i, key in enumerate(keys))
-    relation: Relation = PerUnit(scope.relation, named_keys, tuple((f"a{i}", a) for i, a in enumerate(made)))
+    relation: Relation = _per_unit(scope.relation, keys, made)
     relation = relation if where is None else Filter(relation, where)
     inner = Scope(relation, tuple(Field(c.name, "", c, bounds.get(c.name, Interval())) for c in columns(relation)))
     known = {name: inner.interval(expr) for name, expr in chosen}
     fields = (f if f.column is None else replace(f, bounds=known[f.column.name]) for f in items)
     return Scope(Project(relation, tuple(chosen)), tuple(fields), scope.private)
+
+
+def _per_unit(relation: Relation, keys: list[Expr], made: list[Aggregate]) -> PerUnit:
+    relation, exprs = hoisted(relation, [*keys, *(x for a in made for x in (a.of, a.where))])
+    named = tuple((f"k{i}", key) for i, key in enumerate(exprs[: len(keys)]) if key is not None)
+    pairs = zip(exprs[len(keys) :: 2], exprs[len(keys) + 1 :: 2], strict=True)
+    ours = [replace(a, of=of, where=where) for a, (of, where) in zip(made, pairs, strict=True)]
+    return PerUnit(relation, named, tuple((f"a{i}", a) for i, a in enumerate(ours)))
 
 
 def _inner_bounds(made: Aggregate) -> Interval:

@@ -1,7 +1,7 @@
 """From noisy integers to an aggregate with its interval. Pure post-processing.
 
-The interval holds the aggregate without noise (of clamped values and bounded contributions) whenever every part's noise is
-within its radius; the radii are chosen so that this has the stated probability (union bound over the parts).
+The interval holds the aggregate without noise (of clamped values and bounded contributions) with probability 1 − β: counts and
+sums by the law of their noise, quotients by Fieller's argument (`sql.joint`), variances by a union of two or three of these.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from deniable.sql.joint import Bound, Ends, Form, quotients
 from deniable.sql.statistics import Grid
 from deniable.sql.tree import Statistic
 
@@ -34,53 +35,64 @@ class Cell:
 
 @dataclass(frozen=True)
 class Measured:
-    """A noisy integer, how far its noise may reach, and what one of it is worth in rows (or units, or values)."""
+    """A noisy integer, its noise (or a number that its error never passes), what one of it is worth in rows (or units, or
+    values), and which part it is: the noise of one without a number is its own."""
 
     noisy: int
-    radius: int
+    noise: Bound
     worth: Fraction
+    part: int | None = None
 
     @property
     def value(self) -> Fraction:
         return self.noisy * self.worth
 
     @property
-    def interval(self) -> tuple[Fraction, Fraction]:
-        return (self.noisy - self.radius) * self.worth, (self.noisy + self.radius) * self.worth
+    def form(self) -> Form:
+        return Form(self.value, {id(self) if self.part is None else self.part: (self.worth, self.noise)})
 
 
-def count(part: Measured) -> Cell:
-    return Cell(part.value, *map(float, part.interval))
+def linear(statistic: Statistic, parts: Sequence[Measured], grid: Grid | None) -> Form | None:
+    """A count or a sum in terms of its parts; None for what is not linear in them. A sum is counted from the grid's origin; a
+    centred one needs the count to come back from there."""
+    if grid is None:
+        return parts[0].form
+    if statistic is not Statistic.SUM:
+        return None
+    unit = parts[0].form.times(grid.unit)
+    total = Form(unit.value, unit.terms, Fraction(0) if grid.exact else ROUNDED_ROWS * grid.unit / 2)
+    return total if len(parts) < 2 else total.plus(parts[1].form.times(grid.origin))
 
 
-def total(part: Measured, grid: Grid, rows: Measured | None) -> Cell:
-    """A sum, counted from the grid's origin; a centred one needs the count to come back from there."""
-    low, high = part.interval
-    value, slack = part.value * grid.unit, Fraction(0) if grid.exact else ROUNDED_ROWS * grid.unit / 2
-    low, high = low * grid.unit - slack, high * grid.unit + slack
-    if rows is None or not grid.origin:
-        return Cell(value, float(low), float(high))
-    ends = [end * grid.origin for end in rows.interval]
-    return Cell(value + rows.value * grid.origin, float(low + min(ends)), float(high + max(ends)))
+def ranged(form: Form, beta: float) -> Cell:
+    low, high = form.ends(beta)
+    return Cell(form.value, float(low), float(high))
 
 
-def mean(part: Measured, grid: Grid, rows: Measured) -> Cell:
-    """The origin plus sum over count; unbounded where the count may be 0."""
+def mean(part: Measured, grid: Grid, rows: Measured, beta: float) -> Cell:
+    """The origin plus sum over count; unbounded where the count may be 0. The mean of clamped values lies between the bounds."""
     if rows.noisy <= 0:
         return Cell(None)
-    value = grid.origin + grid.unit * part.value / rows.value
-    value = max(grid.lower * grid.scale, min(grid.upper * grid.scale, value))
-    ratio = _ratio(part.interval, rows.interval)
-    if ratio is None:
+    least, most = grid.lower * grid.scale, grid.upper * grid.scale
+    value = max(least, min(most, grid.origin + grid.unit * part.value / rows.value))
+    ends = _means(part, rows, beta, (Fraction(grid.low), Fraction(grid.high)))
+    if ends is None:
         return Cell(value)
     slack = Fraction(0) if grid.exact else grid.unit / 2
-    # The mean of clamped values lies between the bounds.
-    least, most = grid.lower * grid.scale, grid.upper * grid.scale
-    low, high = grid.origin + grid.unit * ratio[0] - slack, grid.origin + grid.unit * ratio[1] + slack
+    low, high = grid.origin + grid.unit * ends[0] - slack, grid.origin + grid.unit * ends[1] + slack
     return Cell(value, float(max(least, min(low, most))), float(min(most, max(high, least))))
 
 
-def spread(square: Measured, part: Measured, rows: Measured, grid: Grid, statistic: Statistic) -> Cell:
+def _means(part: Measured, rows: Measured, beta: float, between: Ends) -> Ends | None:
+    """Of integers between two bounds, by their noisy sum and count. If no mean is left, the bound that is nearest."""
+    ends = quotients(part.form, rows.form, beta, between)
+    if ends is None:
+        return None
+    low, high = (max(between[0], min(between[1], end)) for end in ends)
+    return min(low, high), max(low, high)
+
+
+def spread(square: Measured, part: Measured, rows: Measured, grid: Grid, statistic: Statistic, beta: float) -> Cell:
     """Variance or deviation: mean square minus squared mean, both counted from the origin."""
     root = statistic in (Statistic.STDDEV, Statistic.STDDEV_POP)
     sample = statistic in (Statistic.VARIANCE, Statistic.STDDEV)
@@ -90,15 +102,21 @@ def spread(square: Measured, part: Measured, rows: Measured, grid: Grid, statist
     first, second = grid.unit * part.value / rows.value, worth * (square.value / rows.value + middle)
     most = ((grid.upper - grid.lower) * grid.scale) ** 2 / 4
     value = max(Fraction(0), min(most, second - first**2)) * _corrected(rows.value, sample)
-    low, high = _spread_interval(square, part, rows, grid, sample)
+    low, high = _spread_interval(square, part, rows, grid, sample, beta)
     if root:
         return Cell(Fraction(math.sqrt(value)), math.sqrt(low), math.sqrt(high))
     return Cell(value, low, high)
 
 
-def _spread_interval(square: Measured, part: Measured, rows: Measured, grid: Grid, sample: bool) -> Interval:
-    firsts, seconds = _ratio(part.interval, rows.interval), _ratio(square.interval, rows.interval)
-    if firsts is None or seconds is None or (sample and rows.interval[0] <= 1):
+def _spread_interval(
+    square: Measured, part: Measured, rows: Measured, grid: Grid, sample: bool, beta: float
+) -> Interval:
+    """Both moments at once, and the count where it is divided out once more: β in equal shares."""
+    share = beta / (3 if sample else 2)
+    firsts = _means(part, rows, share, (Fraction(grid.low), Fraction(grid.high)))
+    seconds = _means(square, rows, share, (Fraction(grid.squares[0]), Fraction(grid.squares[1])))
+    fewest, most = rows.form.ends(share)
+    if firsts is None or seconds is None or (sample and fewest <= 1):
         return 0.0, math.inf
     cut = 1 if grid.shift else 0
     # A value rounded by half a unit at |u| ≤ top has its square moved by at most top + ¼, its mean by ½.
@@ -109,8 +127,7 @@ def _spread_interval(square: Measured, part: Measured, rows: Measured, grid: Gri
     least = Fraction(0) if means[0] <= 0 <= means[1] else min(squares)
     low = max(Fraction(0), worth * (seconds[0] + middle) - max(squares) - 2 * slack)
     high = max(low, worth * (seconds[1] + middle + cut) - least + 2 * slack)
-    first, last = rows.interval
-    return float(low * _corrected(last, sample)), float(high * _corrected(first, sample))
+    return float(low * _corrected(most, sample)), float(high * _corrected(fewest, sample))
 
 
 def _corrected(rows: Fraction, sample: bool) -> Fraction:
@@ -118,22 +135,13 @@ def _corrected(rows: Fraction, sample: bool) -> Fraction:
     return rows / (rows - 1) if sample and rows > 1 else Fraction(1)
 
 
-def _ratio(top: tuple[Fraction, Fraction], bottom: tuple[Fraction, Fraction]) -> tuple[Fraction, Fraction] | None:
-    """All quotients, if the denominator is positive for sure."""
-    if bottom[0] <= 0:
-        return None
-    ends = [a / b for a in top for b in bottom]
-    return min(ends), max(ends)
-
-
-def aggregate(statistic: Statistic, parts: Sequence[Measured], grid: Grid | None) -> Cell:
-    """The aggregate that stands on `parts`, in the order of `statistics.parts_of`."""
+def aggregate(statistic: Statistic, parts: Sequence[Measured], grid: Grid | None, beta: float) -> Cell:
+    """The aggregate that stands on `parts`, in the order of `statistics.parts_of`, with its interval of failure `beta`."""
+    form = linear(statistic, parts, grid)
+    if form is not None:
+        return ranged(form, beta)
     if grid is None:
-        return count(parts[0])
-    match statistic:
-        case Statistic.SUM:
-            return total(parts[0], grid, parts[1] if len(parts) > 1 else None)
-        case Statistic.AVG:
-            return mean(parts[0], grid, parts[1])
-        case _:
-            return spread(parts[0], parts[1], parts[2], grid, statistic)
+        return Cell(None)
+    if statistic is Statistic.AVG:
+        return mean(parts[0], grid, parts[1], beta)
+    return spread(parts[0], parts[1], parts[2], grid, statistic, beta)

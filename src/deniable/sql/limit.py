@@ -91,6 +91,8 @@ def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple
         name = q("_weight") if limit.stored else str(limit.one)
         return f"({text}) AS {q('_rows')}", name
     weight = f"LEAST({limit.one}, {limit.total} {_DIVIDE[dialect]} COUNT(*))"
+    if dialect is Dialect.DUCKDB:  # at most 2^24; its sums of 32 bits have 128, and a join carries half as much
+        weight = f"CAST({weight} AS INTEGER)"
     person = (
         f"SELECT {q('_unit')} AS {q('_id')}, {weight} AS {q('_w')} FROM ({text}) AS {q('_counted')}{_where(condition)} "
         f"GROUP BY {q('_unit')}"

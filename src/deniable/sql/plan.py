@@ -6,27 +6,34 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeVar
 
 from deniable.errors import InvalidQuery
 from deniable.loss import Approximate, Composed, Loss, Number, Zcdp, exact
 from deniable.mechanism import Error, Random
 from deniable.mechanisms import checks
-from deniable.sql import statistics, stored
+from deniable.sql import post, statistics, stored
+from deniable.sql.accuracy import least
+from deniable.sql.answers import expectations
 from deniable.sql.dialects import Dialect
 from deniable.sql.discover import MOST_ROWS, SHARE, RowBound, ValueBounds
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.keys import Selection, combinations
 from deniable.sql.limit import ONE, Limit
 from deniable.sql.noise import LARGEST_BITS, Family, Noise, Sensitivity, gaussian, laplace
-from deniable.sql.quantiles import CELL_BITS, CELLS, Rank
-from deniable.sql.run import Run, expectations
+from deniable.sql.quantiles import CELL_BITS, CELLS, Bracket, Rank, divided
+from deniable.sql.release import release
+from deniable.sql.run import Run
 from deniable.sql.split import Allotment, Item, allot
 from deniable.sql.statistics import Grid, Measure, Part
 from deniable.sql.terms import DEFAULT_GROUPS, Expected, Terms
-from deniable.sql.tree import Filter, Join, PerUnit, Project, Query, Relation, Result, Scan, Union
+from deniable.sql.tree import Column, Filter, Join, PerUnit, Project, Query, Relation, Result, Scan, Union
+from deniable.sql.types import INTEGER
+from deniable.sql.types_relations import read
 from deniable.units import Kind as UnitKind
 from deniable.units import Unit
 
+T = TypeVar("T")
 TOTAL = 1 << 24
 """What a unit's rows weigh together where their number is bounded privately: the loss must not depend on the choice."""
 _SPARED = 1 - Fraction(1, 10**9)
@@ -57,6 +64,7 @@ class Plan:
     stands: tuple[tuple[int, ...], ...]
     grids: tuple[Grid | None, ...]
     measures: tuple[tuple[Noise | Rank, ...], ...]
+    brackets: tuple[tuple[Bracket | None, ...], ...]
     selections: tuple[Selection | None, ...]
     allotment: Allotment
     bits: int
@@ -68,6 +76,8 @@ class Plan:
         """Laplace noise, choices and selections add up. Gaussian noise and the choices beside it are one ρ of zCDP (a choice of
         range ε is ε²/8: Cesar, Rogers 2021), stated as (ε, δ) where something else is composed with it."""
         measures = [measure for each in self.measures for measure in each]
+        around = [bracket for each in self.brackets for bracket in each if bracket is not None]
+        measures += [rank for bracket in around for rank in (bracket.low, bracket.high)]
         others: list[Loss] = [selection.loss for selection in self.selections if selection is not None]
         others += [self.row_bound.loss] if self.row_bound is not None else []
         others += [bounds.loss for bounds in self.value_bounds]
@@ -112,7 +122,7 @@ class Plan:
     def __call__(self, data: Engine, *, rng: Random) -> Result:
         salt = format(rng.uniform_integers(1 << 62), "x")
         ready = self.prepared(getattr(data, "prepared", {}))
-        return Run(ready, data.dialect, ready.limit, self.known_grids, salt).release(data, rng)
+        return release(ready, Run(ready, data.dialect, ready.limit, self.known_grids, salt), data, rng)
 
     def prepared(self, tables: Mapping[str, int]) -> Plan:
         """The same plan on stored weights, where the one table it reads was prepared with the unit's own max_rows.
@@ -134,7 +144,7 @@ def plan(query: Query, unit: Unit, terms: Terms, *, bounding: bool = True) -> Pl
     _check(query, unit, terms)
     if terms.epsilon is not None:
         return _planned(query, unit, terms, exact(terms.epsilon), bounding)
-    return _for_accuracy(query, unit, terms, bounding)
+    return least(lambda epsilon: _planned(query, unit, terms, epsilon, bounding), terms)
 
 
 def _planned(query: Query, unit: Unit, terms: Terms, epsilon: Fraction, bounding: bool) -> Plan:
@@ -142,7 +152,7 @@ def _planned(query: Query, unit: Unit, terms: Terms, epsilon: Fraction, bounding
     limit = _limit(query, unit, terms, bounding)
     weighed = any(part.measure is not Measure.UNITS for part in parts)
     chooses = unit.kind is UnitKind.COLUMN and unit.max_rows is None and weighed
-    missing = _missing(parts, terms)
+    missing = _missing(query.relation, parts, terms)
     left = epsilon * (1 - SHARE * (chooses + len(missing)))
     singles = [_single(query, group) for group in query.sets]
     private = [_is_private(query, group) for group in query.sets]
@@ -159,7 +169,8 @@ def _planned(query: Query, unit: Unit, terms: Terms, epsilon: Fraction, bounding
         _measure(part, amount, moved, limit, unit, shares.family, bits)
         for part, amount, moved in zip(parts * len(singles), shares.amounts, exactly, strict=True)
     ]
-    rows = [tuple(measures[i : i + len(parts)]) for i in range(0, len(measures), len(parts) or 1)]
+    failures = _failures(query, parts, stands, float(terms.beta))
+    pairs = [_bracketed(each, failures.get(i % len(parts)), shares.family) for i, each in enumerate(measures)]
     small = statistics.counted(limit.total, replace=unit.replace, single=False)
     return Plan(
         query,
@@ -171,7 +182,8 @@ def _planned(query: Query, unit: Unit, terms: Terms, epsilon: Fraction, bounding
         parts,
         stands,
         tuple(_grid(part, part.bounds, bits) if _has_grid(part) and part.bounds else None for part in parts),
-        tuple(rows) if parts else tuple(() for _ in singles),
+        _by_set([point for point, _ in pairs], len(singles)),
+        _by_set([bracket for _, bracket in pairs], len(singles)),
         tuple(_selection(shares, limit, unit) if hidden else None for hidden in private),
         shares,
         bits,
@@ -202,7 +214,7 @@ def _check(query: Query, unit: Unit, terms: Terms) -> None:
             combinations([query.keys[i] for i in group])
 
 
-def _missing(parts: Sequence[Part], terms: Terms) -> list[Part]:
+def _missing(relation: Relation, parts: Sequence[Part], terms: Terms) -> list[Part]:
     """One part for each expression without bounds."""
     found: dict[object, Part] = {}
     for part in parts:
@@ -210,14 +222,26 @@ def _missing(parts: Sequence[Part], terms: Terms) -> list[Part]:
             found.setdefault((part.of, part.where), part)
     if found and not terms.discover:
         raise InvalidQuery(
-            "A value that is summed, averaged or ranked has no bounds. Nothing was run and nothing was charged. Let the owner "
-            "declare them (bounds=), clamp in the query, like SUM(CLAMP(x, 0, 100)), or find them privately with discover=True."
+            f"{_called(relation, list(found.values()))} no bounds. Nothing was run and nothing was charged. Let the owner "
+            "declare them (bounds= or --bounds x=0:100), clamp in the query, like SUM(CLAMP(x, 0, 100)), or find them "
+            "privately with discover=True (--discover)."
         )
     if len(found) > 4:
         raise InvalidQuery(
             f"Bounds of {len(found)} values would have to be found privately; at most 4 can be in one query."
         )
     return list(found.values())
+
+
+def _called(relation: Relation, parts: Sequence[Part]) -> str:
+    """By the columns of the table, where these are what the analyst sees."""
+    columns = [Column(name, INTEGER) for part in parts for name in read(part.of)]
+    names = list(dict.fromkeys(stored.source(relation, column) for column in columns))
+    if not names or None in names:
+        return "A value that is summed, averaged or ranked has"
+    what = " and ".join(f'"{name}"' for name in names)
+    alone = len(parts) == 1 and isinstance(parts[0].of, Column)
+    return f"{'The column' if alone else 'An expression of'} {what} is summed, averaged or ranked, and has"
 
 
 def _is_private(query: Query, group: Sequence[int]) -> bool:
@@ -331,6 +355,30 @@ def _measure(
     return Rank(part.level or Fraction(0), epsilon, limit.total, cells, unit.replace)
 
 
+def _bracketed(measure: Noise | Rank, beta: float | None, family: Family) -> tuple[Noise | Rank, Bracket | None]:
+    """A quantile's choice divided into its point and the two cells around it."""
+    if beta is None or not isinstance(measure, Rank):
+        return measure, None
+    return divided(measure, beta, squared=family is Family.GAUSSIAN)
+
+
+def _failures(query: Query, parts: Sequence[Part], stands: Sequence[Sequence[int]], beta: float) -> dict[int, float]:
+    """How often the interval of each quantile may fail: β over the number of aggregates in an output, of the largest output
+    that reads it."""
+    found: dict[int, float] = {}
+    for output in query.outputs:
+        read = post.aggregates_in(output.of)
+        for part in (stands[a][0] for a in read):
+            if parts[part].measure is Measure.RANKS:
+                found[part] = min(found.get(part, beta), beta / len(read))
+    return found | {i: beta for i, part in enumerate(parts) if part.measure is Measure.RANKS and i not in found}
+
+
+def _by_set(each: Sequence[T], sets: int) -> tuple[tuple[T, ...], ...]:
+    many = len(each) // sets
+    return tuple(tuple(each[i * many : (i + 1) * many]) for i in range(sets))
+
+
 def _rho(measure: Noise | Rank) -> Fraction:
     return measure.rho if isinstance(measure, Noise) else measure.epsilon**2 / 8
 
@@ -343,43 +391,3 @@ def _selection(shares: Allotment, limit: Limit, unit: Unit) -> Selection:
 
 def _composed(parts: list[Loss]) -> Loss:
     return parts[0] if len(parts) == 1 else Composed(tuple(parts))
-
-
-# ------------------------------------------------------------------------------------------------ accuracy asked for
-
-
-def _for_accuracy(query: Query, unit: Unit, terms: Terms, bounding: bool) -> Plan:
-    """The least ε, to four digits, at which every number's ± is at most `within`; ± falls with ε."""
-    wanted = float(terms.within or 0)
-
-    def far(epsilon: Fraction) -> bool:
-        return _worst(_planned(query, unit, terms, epsilon, bounding), terms) > wanted
-
-    exponent = 0
-    while far(Fraction(2) ** exponent) and exponent < 12:
-        exponent += 1
-    while not far(Fraction(2) ** exponent) and exponent > -12:
-        exponent -= 1
-    if exponent == 12:
-        raise InvalidQuery(
-            f"No ε up to 4096 brings the error within {terms.within} at confidence {terms.confidence:g}. Nothing was run and "
-            "nothing was charged. Ask for less accuracy, or bound values and contributions more tightly."
-        )
-    low, high = Fraction(2) ** exponent, Fraction(2) ** (exponent + 1)
-    while high / low > 1 + Fraction(1, 5000):
-        middle = exact(float(f"{math.sqrt(float(low) * float(high)):.6g}"))
-        low, high = (middle, high) if far(middle) else (low, middle)
-    return _planned(query, unit, terms, high, bounding)
-
-
-def _worst(plan: Plan, terms: Terms) -> float:
-    worst = 0.0
-    for shown in plan.expected():
-        if shown.within is None or (shown.rows is not None and terms.at_least is None):
-            raise InvalidQuery(
-                f'How accurate "{shown.name}" will be depends on the data. Nothing was run and nothing was charged. Ask with '
-                "epsilon= instead; for averages and variances give at_least=, a public size of every group; for any query "
-                "declare bounds and max_rows."
-            )
-        worst = max(worst, shown.within)
-    return worst

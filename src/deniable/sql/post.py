@@ -7,7 +7,7 @@ known is infinite. Every interval holds the value that the expression would have
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -21,6 +21,7 @@ from deniable.sql.tree import AggregateRef, Call, Expr, KeyRef, Kind, Literal, O
 _LARGEST = 10**300
 _UNDEFINED = (ArithmeticError, TypeError, ValueError, LookupError)
 _NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
+NOTHING: Mapping[Expr, Interval] = {}
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Row:
     aggregates: tuple[Cell, ...]
 
 
-def evaluate(expr: Expr, row: Row) -> Cell:
-    """The value and interval of an expression over released numbers. Never raises."""
+def evaluate(expr: Expr, row: Row, known: Mapping[Expr, Interval] = NOTHING) -> Cell:
+    """The value and interval of an expression over released numbers, some of its parts' intervals `known`. Never raises."""
     match expr:
         case Literal(value, _):
             return _known(value)
@@ -41,7 +42,8 @@ def evaluate(expr: Expr, row: Row) -> Cell:
         case AggregateRef(index, _):
             return row.aggregates[index]
         case Call(op, args, type_):
-            return _call(op, [evaluate(arg, row) for arg in args], type_)
+            cell = _call(op, [evaluate(arg, row, known) for arg in args], type_)
+            return Cell(cell.value, *known[expr]) if known and expr in known else cell
         case _:
             return Cell(None)
 

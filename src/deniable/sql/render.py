@@ -16,6 +16,7 @@ from deniable.sql.render_numbers import by_bytes
 from deniable.sql.render_words import double, let, literal, narrow, quote
 from deniable.sql.tree import (
     Aggregate,
+    Among,
     Call,
     Column,
     Expr,
@@ -25,6 +26,7 @@ from deniable.sql.tree import (
     PerUnit,
     Project,
     Relation,
+    Scalar,
     Scan,
     Statistic,
     Union,
@@ -48,6 +50,10 @@ def expression(expr: Expr, dialect: Dialect) -> str:
         case Call():
             args = [expression(arg, dialect) for arg in expr.args]
             return _RULES[expr.op](expr, args, dialect) if expr.op in _RULES else _plain(expr, args, dialect)
+        case Scalar():
+            return _scalar(expr.relation, expr.aggregates, expression(expr.value, dialect), dialect)
+        case Among():
+            return _among(expr, dialect)
     raise TypeError(f"A reference to a released result cannot be rendered: {expr!r}.")
 
 
@@ -73,6 +79,27 @@ def _plain(call: Call, args: list[str], dialect: Dialect) -> str:
             whens = " ".join(f"WHEN {c} THEN {v}" for c, v in zip(args[:-1:2], args[1::2], strict=True))
             return f"CASE {whens} ELSE {args[-1]} END"
     raise TypeError(f"The operator {call.op!r} is not on the list.")
+
+
+# ------------------------------------------------------------------------------------------------ public tables
+
+
+def _scalar(of: Relation, aggregates: tuple[tuple[str, Aggregate], ...], value: str, dialect: Dialect) -> str:
+    """One row whatever the tables hold: an aggregate without groups."""
+    totals = ", ".join(f"{_own(a, dialect)} AS {quote(name, dialect)}" for name, a in aggregates)
+    return f"(SELECT {value} FROM (SELECT {totals} FROM ({relation(of, dialect)}) AS t) AS t)"
+
+
+def _among(of: Among, dialect: Dialect) -> str:
+    """IN as SQL means it. Spark takes NULL for FALSE outside of WHERE, so there the cases are written out."""
+    x, column, rows = expression(of.of, dialect), quote(of.column.name, dialect), relation(of.relation, dialect)
+    if dialect is not Dialect.SPARK:
+        return f"({x} IN (SELECT {column} FROM ({rows}) AS t))"
+    counts = (("n", Aggregate(Statistic.COUNT)), ("m", Aggregate(Statistic.COUNT, of.column)))
+    empty, nulls = (_scalar(of.relation, counts, test, dialect) for test in ("(n = 0)", "(n > m)"))
+    known = f"SELECT {column} FROM ({rows}) AS t WHERE {column} IS NOT NULL"
+    found = f"WHEN {x} IS NULL THEN NULL WHEN {x} IN ({known}) THEN TRUE"
+    return f"CASE WHEN {empty} THEN FALSE {found} WHEN {nulls} THEN NULL ELSE FALSE END"
 
 
 # ------------------------------------------------------------------------------------------------ relations

@@ -1,37 +1,27 @@
-"""A plan at work: statements to the engine, exact integers back, noise, and the answer with its intervals."""
+"""A plan at work: statements to the engine, exact integers back. What is told of them is `sql.release`'s."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
-from deniable.sql import estimate, post, render, statistics
+from deniable.sql import render, statistics, stored, summed
 from deniable.sql.dialects import Dialect
 from deniable.sql.discover import MOST_ROWS, RowBound, ValueBounds
 from deniable.sql.engines import Engine, Statement
-from deniable.sql.estimate import Cell, Measured
-from deniable.sql.keys import Group, Selection, combinations
-from deniable.sql.limit import ONE, Limit
-from deniable.sql.noise import Noise
-from deniable.sql.post import Row
-from deniable.sql.quantiles import Rank
+from deniable.sql.keys import Group, Selection
+from deniable.sql.limit import Limit
 from deniable.sql.statements import Writer
 from deniable.sql.statistics import Grid, Measure, Part
-from deniable.sql.terms import TYPICAL, Expected, Terms
-from deniable.sql.tree import AggregateRef, Column, Expr, Kind, Output, Query, Result, Statistic, Type
+from deniable.sql.tree import Column, Expr, Kind, Query, Type
 
 _SUMS = (Measure.COUNT, Measure.SUM, Measure.SQUARE)
-_NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
-_BEFORE = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS, Statistic.SUM)
 
 
 class Plan(Protocol):
@@ -40,19 +30,7 @@ class Plan(Protocol):
     @property
     def query(self) -> Query: ...
     @property
-    def terms(self) -> Terms: ...
-    @property
-    def limit(self) -> Limit: ...
-    @property
     def parts(self) -> tuple[Part, ...]: ...
-    @property
-    def stands(self) -> tuple[tuple[int, ...], ...]: ...
-    @property
-    def grids(self) -> tuple[Grid | None, ...]: ...
-    @property
-    def known_grids(self) -> dict[Part, Grid]: ...
-    @property
-    def measures(self) -> tuple[tuple[Noise | Rank, ...], ...]: ...
     @property
     def selections(self) -> tuple[Selection | None, ...]: ...
     @property
@@ -61,15 +39,6 @@ class Plan(Protocol):
     def value_bounds(self) -> tuple[ValueBounds, ...]: ...
     def grid(self, part: Part, bounds: tuple[Fraction, Fraction]) -> Grid: ...
     def bounded(self, rows: int) -> Limit: ...
-
-
-@dataclass(frozen=True)
-class Released:
-    """One group of the answer: its keys, and for each part a noisy integer or a chosen cell."""
-
-    set: int
-    keys: Group
-    numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -118,14 +87,9 @@ class Run:
             case _:
                 return self.writer.ranks(group, part, self.grids[part])
 
-    # -------------------------------------------------------------------------------------------- release
+    # -------------------------------------------------------------------------------------------- integers
 
-    def release(self, engine: Engine, rng: Random) -> Result:
-        settled, bounds = self._settled(engine, rng)
-        groups = [row for i in range(len(self.plan.query.sets)) for row in settled.release_set(i, engine, rng)]
-        return settled.answer(groups, bounds)
-
-    def _settled(self, engine: Engine, rng: Random) -> tuple[Run, dict[str, tuple[float, float]]]:
+    def settled(self, engine: Engine, rng: Random) -> tuple[Run, dict[str, tuple[float, float]]]:
         """With the bounds that are found privately: first on rows, then, with rows weighed, on values."""
         run, found = self, {}
         if self.plan.row_bound is not None:
@@ -146,28 +110,11 @@ class Run:
         same = part.bounds is None and (part.of, part.where) == (found.of, found.where)
         return self.plan.grid(part, pair) if same else self.grids[part]
 
-    def release_set(self, index: int, engine: Engine, rng: Random) -> list[Released]:
-        """The groups of one grouping set: which ones, then every part with its noise."""
-        group, selection = self.plan.query.sets[index], self.plan.selections[index]
-        if selection is None:
-            keys = combinations([self.plan.query.keys[i] for i in group])
-        else:
-            keys = selection(self.supports(index, engine), rng=rng)
-        pairs = zip(self.plan.measures[index], self.exactly(index, engine), strict=True)
-        columns = [_noisy(measure, found, keys, rng) for measure, found in pairs]
-        numbers = zip(*columns, strict=True) if columns else (() for _ in keys)
-        return [Released(index, self._spread(group, key), each) for key, each in zip(keys, numbers, strict=True)]
-
-    def _spread(self, group: Sequence[int], key: Group) -> Group:
-        """The keys of a group at their positions in the query, None for those that are summed over."""
-        found = dict(zip(group, key, strict=True))
-        return tuple(found.get(i) for i in range(len(self.plan.query.keys)))
-
     def exactly(self, index: int, engine: Engine) -> list[dict[Group, Any]]:
         """Each part of a grouping set before noise: for each group that has rows an integer, or the weights in cells."""
         group = self.plan.query.sets[index]
         types = [self.plan.query.keys[i].of.type for i in group]
-        sums = _numbers(engine.run(self.writer.sums(group, self._sums, self.grids)), types) if self._sums else {}
+        sums = _numbers(engine.run(self._totals(group, engine)), types) if self._sums else {}
         found: list[dict[Group, Any]] = []
         for part in self.plan.parts:
             if part.measure in _SUMS:
@@ -179,6 +126,28 @@ class Run:
                 alone, factor = _numbers(engine.run(self._alone(group, part)), types), self._factor(part)
                 found.append({key: numbers[0] * factor for key, numbers in alone.items()})
         return found
+
+    def _totals(self, group: Sequence[int], engine: Engine) -> Statement:
+        """From what `prepare` has summed already, where that answers."""
+        query, parts = self.plan.query, self._sums
+        summary = getattr(engine, "summaries", {}).get(stored.table(query.relation)) if self.limit.stored else None
+        if summary is None:
+            return replace(self.writer, present=self._present(engine)).sums(group, parts, self.grids)
+        short = summed.summed(query, group, parts, self.grids, summary, self.dialect)
+        known = summed.whole(query, parts, self.grids, summary)
+        return short or replace(self.writer, present=known, inside=known).sums(group, parts, self.grids)
+
+    def _present(self, engine: Engine) -> frozenset[Part]:
+        """Weighted counts of columns that by the engine's own word hold no NULL: all rows are counted, which is faster. (Were
+        it wrong, a count would be of other rows of the same people: its sensitivity rests on weights alone.)"""
+        relation, ask = self.plan.query.relation, getattr(engine, "present", None)
+        table = stored.table(relation)
+        counts = [part for part in self._sums if part.measure is Measure.COUNT]
+        names = {part: name for part in counts if (name := stored.source(relation, part.of)) is not None}
+        if table is None or ask is None or not names or not self.limit.by_unit:
+            return frozenset()
+        found = ask(table, tuple(dict.fromkeys(names.values())))
+        return frozenset(part for part, name in names.items() if name in found)
 
     def supports(self, index: int, engine: Engine) -> dict[Group, int]:
         """How many units count for each private key of a grouping set."""
@@ -193,110 +162,6 @@ class Run:
         """Different values under a private contribution bound are counted in units of which the most a person has is fixed."""
         private = part.measure is Measure.DISTINCT and self.plan.row_bound is not None
         return MOST_ROWS // self.limit.rows if private else 1
-
-    def _worth(self, part: Part) -> Fraction:
-        if part.measure is Measure.DISTINCT:
-            return Fraction(1, self._factor(part))
-        return Fraction(1, ONE if part.measure is Measure.UNITS else self.limit.one)
-
-    # -------------------------------------------------------------------------------------------- answer
-
-    def answer(self, groups: Sequence[Released], bounds: dict[str, tuple[float, float]]) -> Result:
-        """Outputs, HAVING, ORDER BY and LIMIT on the released numbers, with an interval for every number."""
-        query, confidence = self.plan.query, self.plan.terms.confidence
-        beta = float(checks.failure(confidence))
-        pairs = [(self.row(group, beta), group) for group in groups]
-        behind = {id(row): group for row, group in pairs}
-        kept = post.arranged([row for row, _ in pairs], query.having, query.order, query.limit, query.offset)
-        table: dict[str, pa.Array] = {}
-        low, high = {}, {}
-        for name, output in zip(_names(query.outputs), query.outputs, strict=True):
-            share = beta / max(1, len(self.parts_in(output.of)))
-            cells = [post.evaluate(output.of, self.row(behind[id(row)], share)) for row in kept]
-            table[name] = pa.array([post.written(c.value, output.of.type) for c in cells], _arrow(output.of.type))
-            if post.aggregates_in(output.of) and output.of.type.kind in _NUMBERS:
-                low[name] = np.array([c.low for c in cells], float)
-                high[name] = np.array([c.high for c in cells], float)
-        return Result(pa.table(table), low, high, confidence, bounds)
-
-    def parts_in(self, of: Expr) -> frozenset[int]:
-        return frozenset(part for a in post.aggregates_in(of) for part in self.plan.stands[a])
-
-    def row(self, group: Released, beta: float) -> Row:
-        """The aggregates of a group, each part's noise within its radius but with probability `beta`."""
-        return Row(group.keys, tuple(self._cell(a, group, beta) for a in range(len(self.plan.query.aggregates))))
-
-    def _cell(self, aggregate: int, group: Released, beta: float) -> Cell:
-        indexes, statistic = self.plan.stands[aggregate], self.plan.query.aggregates[aggregate].statistic
-        first = self.plan.parts[indexes[0]]
-        grid = self.grids.get(first)
-        if first.measure is Measure.RANKS and grid is not None:
-            value = grid.origin + grid.unit * group.numbers[indexes[0]]
-            return Cell(value, float(grid.lower * grid.scale), float(grid.upper * grid.scale))
-        return estimate.aggregate(statistic, [self._part(i, group, beta) for i in indexes], grid)
-
-    def _part(self, index: int, group: Released, beta: float) -> Measured:
-        measure = self.plan.measures[group.set][index]
-        radius = measure.within(beta) if isinstance(measure, Noise) else 0
-        return Measured(group.numbers[index], radius, self._worth(self.plan.parts[index]))
-
-    def typical(self, part: Part, size: int) -> int:
-        """What a part would measure on `size` rows whose mean lies midway between the centre and a bound."""
-        rows = size / self._worth(part)
-        grid = self.grids.get(part)
-        if grid is None or part.measure is Measure.RANKS:
-            return int(rows)
-        middle = Fraction(3 * grid.low + grid.high, 4)
-        if part.measure is Measure.SQUARE:
-            middle = Fraction((grid.top**2 // 3 >> grid.shift) - grid.square_centre)
-        return round(rows * middle)
-
-
-def _noisy(measure: Noise | Rank, found: Mapping[Group, Any], keys: Sequence[Group], rng: Random) -> list[int]:
-    """One number for each key; a group without rows is measured as all others are."""
-    if isinstance(measure, Rank):
-        return [measure(found.get(key, {}), rng=rng) for key in keys]
-    return [found.get(key, 0) + noise for key, noise in zip(keys, measure.draw(len(keys), rng), strict=True)]
-
-
-# ------------------------------------------------------------------------------------------------ before the release
-
-
-def expectations(plan: Plan, confidence: float) -> tuple[Expected, ...]:
-    """The ± of each column of aggregates, of the worst grouping set."""
-    beta = float(checks.failure(confidence))
-    run = Run(plan, Dialect.DUCKDB, plan.limit, plan.known_grids, "0")
-    outputs = list(zip(_names(plan.query.outputs), plan.query.outputs, strict=True))
-    return tuple(_expected(run, name, output, beta) for name, output in outputs if post.aggregates_in(output.of))
-
-
-def _expected(run: Run, name: str, output: Output, beta: float) -> Expected:
-    plan = run.plan
-    read = [plan.query.aggregates[a] for a in post.aggregates_in(output.of)]
-    ranked = any(plan.parts[i].measure is Measure.RANKS for i in run.parts_in(output.of))
-    unknown = plan.row_bound is not None or any(
-        plan.grids[i] is None and plan.parts[i] in run.grids for i in run.parts_in(output.of)
-    )
-    if output.of.type.kind not in _NUMBERS or ranked or unknown:
-        return Expected(name, None, ranks=_ranks(run, output, beta))
-    size, share = plan.terms.at_least or TYPICAL, beta / len(run.parts_in(output.of))
-    widths = []
-    for index in range(len(plan.query.sets)):
-        group = Released(index, (None,) * len(plan.query.keys), tuple(run.typical(part, size) for part in plan.parts))
-        cell = post.evaluate(output.of, run.row(group, share))
-        value = float(cell.value) if isinstance(cell.value, Fraction) else math.nan
-        widths.append(max(cell.high - value, value - cell.low))
-    before = isinstance(output.of, AggregateRef) and all(a.statistic in _BEFORE for a in read)
-    return Expected(name, max(widths), None if before else size)
-
-
-def _ranks(run: Run, output: Output, beta: float) -> float | None:
-    """How many rows a quantile's rank may be off, of the worst grouping set; None for what is not one quantile."""
-    if not isinstance(output.of, AggregateRef) or run.plan.row_bound is not None:
-        return None
-    part = run.plan.stands[output.of.index][0]
-    ranks = [measures[part] for measures in run.plan.measures]
-    return max((r.rank_error(beta) / run.limit.one for r in ranks if isinstance(r, Rank)), default=None)
 
 
 # ------------------------------------------------------------------------------------------------ what engines return
@@ -337,39 +202,6 @@ def _histograms(table: pa.Table, types: Sequence[Type]) -> dict[Group, dict[int,
         cell = int(line[len(types)])
         cells[cell] = cells.get(cell, 0) + _whole(line[len(types) + 1])
     return found
-
-
-# ------------------------------------------------------------------------------------------------ names and types
-
-
-def _names(outputs: Sequence[Output]) -> list[str]:
-    """Column names, made different by a number where two are the same."""
-    names: list[str] = []
-    for output in outputs:
-        name, times = output.name, 1
-        while name in names:
-            times += 1
-            name = f"{output.name}_{times}"
-        names.append(name)
-    return names
-
-
-def _arrow(type_: Type) -> pa.DataType:
-    match type_.kind:
-        case Kind.DECIMAL:
-            return pa.decimal128(38, type_.scale)
-        case Kind.BOOLEAN:
-            return pa.bool_()
-        case Kind.INTEGER:
-            return pa.int64()
-        case Kind.FLOAT:
-            return pa.float64()
-        case Kind.DATE:
-            return pa.date32()
-        case Kind.TIMESTAMP:
-            return pa.timestamp("us")
-        case _:
-            return pa.string()
 
 
 def _text(of: Expr | None) -> str:

@@ -24,11 +24,14 @@ EXPONENTS = range(-20, 62)
 
 @dataclass(frozen=True)
 class Writer:
-    """Statements over one query's rows, with one bound on contributions."""
+    """Statements over one query's rows, with one bound on contributions. Values of the parts `present` are known not to be NULL,
+    those of the parts `inside` to need no clamping, so that `sums` need not ask."""
 
     query: Query
     limit: Limit
     dialect: Dialect
+    present: frozenset[Part] = frozenset()
+    inside: frozenset[Part] = frozenset()
 
     # -------------------------------------------------------------------------------------------- the statements
 
@@ -103,8 +106,7 @@ class Writer:
         """Groups outside the public lists are dropped by the reader where every listed key is a key of the group."""
         text, condition = self._rows(parts), self._condition()
         listed = {i for i, key in enumerate(self.query.keys) if key.domain is not None}
-        plain = not self.limit.by_unit or self.limit.stored or not self.limit.bounded
-        if not listed <= set(group) or (plain and self.limit.by_unit):
+        if not listed <= set(group):
             text, condition = self._strictly(text), ""
         return bounding.weighted(text, self.limit, condition, self.dialect)
 
@@ -140,11 +142,10 @@ class Writer:
 
     def _sum(self, part: Part, grid: Grid | None, weight: str, parts: Sequence[Part]) -> str:
         """NULL values make NULL products, which sums leave out; a row of weight 1 is counted, which is faster."""
-        tests = self._met(part, parts)
         if grid is None:
-            return self._count(part, weight, tests, parts)
+            return self._count(part, weight, self._met(part, parts), parts)
         value = self._times(weight, (self._unit if part.measure is Measure.SUM else self._square)(part, grid, parts))
-        where = tests[1:]
+        where = self._filter(part, parts)
         return f"SUM({self._wide(f'CASE WHEN {where[0]} THEN {value} END' if where else value)})"
 
     def _count(self, part: Part, weight: str, tests: Sequence[str], parts: Sequence[Part]) -> str:
@@ -160,8 +161,12 @@ class Writer:
 
     def _met(self, part: Part, parts: Sequence[Part]) -> list[str]:
         """The conditions under which a row counts: its FILTER holds, its value is not NULL."""
-        tests = [f"{self._q(self._x(part, parts))} IS NOT NULL"] if part.of is not None else []
-        return tests + ([self._q(f"f{_filters(parts).index(part.where)}")] if part.where is not None else [])
+        there = part.of is None or part in self.present
+        tests = [] if there else [f"{self._q(self._x(part, parts))} IS NOT NULL"]
+        return tests + self._filter(part, parts)
+
+    def _filter(self, part: Part, parts: Sequence[Part]) -> list[str]:
+        return [self._q(f"f{_filters(parts).index(part.where)}")] if part.where is not None else []
 
     def _x(self, part: Part, parts: Sequence[Part]) -> str:
         return f"x{_values(parts).index(part.of)}" if part.of is not None else ""
@@ -170,7 +175,7 @@ class Writer:
         """The grid unit of a value, NULL of NULL. A NaN, should there be one, is above all numbers on every engine."""
         column = self._q(self._x(part, parts))
         if grid.exact:
-            inside = _between(column, str(int(grid.lower)), str(int(grid.upper)))
+            inside = column if part in self.inside else _between(column, str(int(grid.lower)), str(int(grid.upper)))
             return f"{inside} - ({int(grid.centre)})" if grid.centre else inside
         lower, upper, centre, half = (self._number(float(x)) for x in (grid.lower, grid.upper, grid.centre, 0.5))
         moved = f"({_between(f'CAST({column} AS {DOUBLE[self.dialect]})', lower, upper)} - {centre})"
@@ -202,8 +207,10 @@ class Writer:
 
 
 def _between(value: str, lower: str, upper: str) -> str:
-    """Clamped; NULL stays NULL. Comparisons are faster than GREATEST and LEAST, and agree about NULL on all engines."""
-    return f"CASE WHEN {value} <= {lower} THEN {lower} WHEN {value} >= {upper} THEN {upper} ELSE {value} END"
+    """Clamped; NULL stays NULL. Comparisons are faster than GREATEST and LEAST, and agree about NULL on all engines. Where an
+    engine knows from its statistics that all values lie inside, the first test is all that is left, and costs nothing."""
+    outside = f"WHEN {value} < {lower} THEN {lower} WHEN {value} > {upper} THEN {upper}"
+    return f"CASE WHEN {value} BETWEEN {lower} AND {upper} THEN {value} {outside} ELSE {value} END"
 
 
 def _values(parts: Sequence[Part]) -> list[Expr]:

@@ -66,6 +66,26 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Scalar:
+    """One value of public tables: `value` over `aggregates` of all rows of `relation`, which is one row whatever they hold."""
+
+    relation: Relation
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    value: Expr
+    type: Type
+
+
+@dataclass(frozen=True)
+class Among:
+    """Whether `of` is a value of the one column of a public `relation`; NULL where SQL says so."""
+
+    of: Expr
+    relation: Relation
+    column: Column
+    type: Type = Type(Kind.BOOLEAN)
+
+
+@dataclass(frozen=True)
 class KeyRef:
     """In an output: the group key at this position of `Query.keys`."""
 
@@ -81,7 +101,7 @@ class AggregateRef:
     type: Type
 
 
-Expr: TypeAlias = "Literal | Column | Call | KeyRef | AggregateRef"
+Expr: TypeAlias = "Literal | Column | Call | Scalar | Among | KeyRef | AggregateRef"
 
 
 # ------------------------------------------------------------------------------------------------ relations

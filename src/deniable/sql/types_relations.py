@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 
 from deniable.sql import types
 from deniable.sql.tree import (
     Aggregate,
+    Among,
     Call,
     Column,
     Expr,
@@ -16,6 +17,7 @@ from deniable.sql.tree import (
     PerUnit,
     Project,
     Relation,
+    Scalar,
     Scan,
     Statistic,
     Type,
@@ -38,6 +40,31 @@ def columns(relation: Relation) -> tuple[Column, ...]:
         case PerUnit():
             keys = tuple(Column(name, expr.type) for name, expr in relation.keys)
             return keys + tuple(Column(name, aggregate_type(a)) for name, a in relation.aggregates)
+
+
+def readings(relation: Relation) -> int:
+    """How many times tables are read."""
+    match relation:
+        case Scan():
+            return 1
+        case Project() | Filter() | PerUnit():
+            return readings(relation.of)
+        case Join():
+            return readings(relation.left) + readings(relation.right)
+        case Union():
+            return sum(readings(part) for part in relation.parts)
+
+
+def several(relation: Relation) -> bool:
+    """Whether a unit may have more than one row."""
+    match relation:
+        case Project() | Filter():
+            return several(relation.of)
+        case PerUnit():
+            return bool(relation.keys)
+        case Join():
+            return several(relation.left) or several(relation.right)
+    return True
 
 
 def has_unit(relation: Relation) -> bool:
@@ -71,6 +98,43 @@ def read(expr: Expr | None) -> Iterator[str]:
     elif isinstance(expr, Call):
         for arg in expr.args:
             yield from read(arg)
+    elif isinstance(expr, Among):
+        yield from read(expr.of)
+
+
+def asks(of: object) -> bool:
+    """Whether an expression or relation holds a subquery in an expression."""
+    if isinstance(of, (Scalar, Among)):
+        return True
+    if isinstance(of, tuple):
+        return any(asks(part) for part in of)
+    return is_dataclass(of) and any(asks(getattr(of, f.name)) for f in fields(of))
+
+
+def hoisted(relation: Relation, exprs: Sequence[Expr | None]) -> tuple[Relation, list[Expr | None]]:
+    """The same, with every subquery in an expression as a column of its own: Spark takes none inside a higher-order function."""
+    found = list(dict.fromkeys(lookup for expr in exprs for lookup in _lookups(expr)))
+    if not found:
+        return relation, list(exprs)
+    kept = columns(relation)
+    names = {lookup: Column(f"_q{len(kept) + i}", lookup.type) for i, lookup in enumerate(found)}
+    made = [*((c.name, c) for c in kept), *((column.name, lookup) for lookup, column in names.items())]
+    return Project(relation, tuple(made)), [_replaced(expr, names) for expr in exprs]
+
+
+def _lookups(expr: Expr | None) -> Iterator[Scalar | Among]:
+    if isinstance(expr, Call):
+        for arg in expr.args:
+            yield from _lookups(arg)
+    elif isinstance(expr, (Scalar, Among)):
+        yield expr
+
+
+def _replaced(expr: Expr | None, names: Mapping[Scalar | Among, Column]) -> Expr | None:
+    if isinstance(expr, Call):
+        args = (_replaced(arg, names) for arg in expr.args)
+        return replace(expr, args=tuple(arg for arg in args if arg is not None))
+    return names[expr] if isinstance(expr, (Scalar, Among)) else expr
 
 
 def prune(relation: Relation, needed: frozenset[str]) -> Relation:

@@ -17,6 +17,7 @@ import pytest
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.sql.engines import ONE, Statement, open_engine
+from deniable.sql.engines import duckdb as embedded
 from deniable.sql.engines.duckdb import DuckDBEngine
 from deniable.sql.engines.sources import CSV, DuckDBTable
 from deniable.sql.schema import ColumnInfo, Schema, TableInfo
@@ -331,3 +332,70 @@ def test_prepare_needs_a_bound() -> None:
             engine.prepare(declared(), unit)
     assert engine.prepared == {}
     engine.close()
+
+
+def test_prepared_rows_have_no_file_that_could_outlive_the_process() -> None:
+    people = 5_000
+    table = pa.table({"person": range(people), "days": range(people), "place": ["a marked place"] * people})
+    engine = prepared(table, 2)
+    folder = Path(engine._folder)
+    assert folder.stat().st_mode & 0o077 == 0
+    assert not [file for file in folder.rglob("*") if file.is_file() and b"a marked place" in file.read_bytes()]
+    assert rows(engine, """SELECT count(*) FROM "visits" WHERE place = 'a marked place'""") == [(people,)]
+    engine.close()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("top", [2**19, 2**21, 2**62])
+def test_people_are_counted_alike_by_position_and_by_hash(top: int) -> None:
+    people = [top, top, -1, 0, top, None, 5, 0]
+    table = pa.table({"person": pa.array(people, pa.int64()), "days": range(8), "place": ["a"] * 8})
+    engine = open_engine(table, declared())
+    counts = rows(engine, 'SELECT person, count(*) FROM "visits" GROUP BY person')
+    assert sorted(counts, key=str) == sorted([(top, 3), (-1, 1), (0, 2), (None, 1), (5, 1)], key=str)
+    engine.close()
+
+
+def test_texts_with_public_keys_are_cut_as_all_texts_are() -> None:
+    texts = [
+        "",
+        "abc",
+        "abcd",
+        "abcde",
+        "äöü",
+        "äöüß",
+        "äöüßä",
+        "日本語のテ",
+        "e\u0301e\u0301e\u0301",
+        "👨‍👩‍👧‍👦",
+        None,
+    ]
+    table = pa.table({"person": range(len(texts)), "plain": texts, "keyed": texts})
+    kind = Type(Kind.TEXT, length=4)
+    columns = (
+        ColumnInfo("person", Type(Kind.INTEGER)),
+        ColumnInfo("plain", kind),
+        ColumnInfo("keyed", kind, keys=("abc",)),
+    )
+    engine = open_engine({"visits": table}, Schema((TableInfo("visits", columns, unit="person"),)))
+    found = rows(engine, 'SELECT plain, keyed FROM "visits" ORDER BY person')
+    assert [plain for plain, _ in found] == [keyed for _, keyed in found] == [text and text[:4] for text in texts]
+    engine.close()
+
+
+def test_columns_without_a_null_are_known_from_statistics(tmp_path: Path) -> None:
+    path = tmp_path / "visits.parquet"
+    pq.write_table(VISITS, path)
+    engine = open_engine(path, declared())
+    assert engine.present("visits", ("person", "days", "place")) == {"days"}
+    engine.close()
+    for table in (VISITS, VISITS.slice(0, 0)):  # of a frame and of nothing, nothing is known
+        engine = open_engine(table, declared())
+        assert engine.present("visits", ("person", "days", "place")) == frozenset()
+        engine.close()
+
+
+@pytest.mark.parametrize(("told", "known"), [({"has_null": False}, True), ({"has_null": True}, False), ({}, False)])
+def test_statistics_are_read_as_every_version_writes_them(told: dict[str, bool], known: bool) -> None:
+    assert embedded._complete(told) is known
+    assert embedded._complete(f"[Min: 1, Max: 2][Has Null: {str(not known).lower()}, Has No Null: true]") is known

@@ -54,6 +54,7 @@ class Fuzz:
                 f"DATE_DIFF('day', admitted, DATE '{self.pick.choice(('2020-02-29', '0001-01-01', '9999-12-31'))}')"
             ),
             lambda: f"CLAMP({a()}, 0, 100)",
+            lambda: f"(SELECT {self.pick.choice(('MAX', 'SUM', 'AVG', 'COUNT'))}(floor) FROM wards)",
         ]
         return self.pick.choice(leaves if depth <= 0 else leaves + 2 * deeper)()
 
@@ -87,9 +88,15 @@ class Fuzz:
             lambda: f"{t()} LIKE '{self.pick.choice(('%', 'a%', '_o%', '%x'))}'",
             lambda: f"age IN ({', '.join(map(str, self.pick.sample(range(99), 3)))})",
             lambda: "admitted < DATE '2020-02-29'",
+            lambda: f"{self.pick.choice(('ward', 'note', 'UPPER(ward)'))} {self.among()}",
+            lambda: f"EXISTS (SELECT 1 FROM wards WHERE floor = {self.pick.randrange(4)})",
         ]
         deeper: list[Make] = [lambda: f"({c()} AND {c()})", lambda: f"({c()} OR {c()})", lambda: f"NOT ({c()})"]
         return self.pick.choice(leaves if depth <= 0 else leaves + deeper)()
+
+    def among(self) -> str:
+        negated = self.pick.choice(("", "NOT "))
+        return f"{negated}IN (SELECT ward FROM wards WHERE floor > {self.pick.randrange(4)})"
 
     # -------------------------------------------------------------------------------------------- queries
 

@@ -6,7 +6,10 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -14,12 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deniable.errors import DataError, InvalidParameter
+from deniable.sql import statistics
 from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
-from deniable.sql.engines.engine import ONE, WEIGHT, Statement
+from deniable.sql.engines.engine import ONE, WEIGHT, Statement, Summary
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
 from deniable.sql.engines.views import guarded, limited, text, view, within
 from deniable.sql.schema import Schema, TableInfo
+from deniable.sql.tree import Column
+from deniable.sql.tree import Kind as ColumnKind
 from deniable.units import Kind, Unit
 
 VERSIONS = ((1, 3), (3,))
@@ -32,8 +38,18 @@ CLOSED = {
 }
 
 
+DENSE_BITS = 20
+"""Whole numbers whose range has so many bits are grouped by position, not by hash: counting the rows of people numbered up to a
+million is then four times as fast and needs no more memory. A table of positions holds at most 2^20 groups for each thread."""
+
 PREPARED = "_prepared"
-"""The database in memory where prepared tables are stored."""
+"""The database where prepared tables are stored: a file in the engine's own folder, which goes when the engine is closed."""
+SUMMARY_KEYS = 1 << 16
+"""A summary is put together by columns with public keys as long as these have no more combinations,"""
+SUMMARY_ROWS = 1 << 17
+"""and kept if it has no more rows."""
+SPAN = 1 << 31
+"""The widest bounds of a column that is summed beforehand."""
 
 
 class DuckDBEngine:
@@ -56,6 +72,7 @@ class DuckDBEngine:
     ) -> None:
         within(tuple(int(part) for part in duckdb.__version__.split(".")[:2]), *VERSIONS, "DuckDB")
         self.prepared: dict[str, int] = {}
+        self.summaries: dict[str, Summary] = {}
         self._seconds = seconds
         self._lock = threading.Lock()
         self._folder = tempfile.mkdtemp(prefix="deniable")
@@ -69,14 +86,22 @@ class DuckDBEngine:
 
     def _open(self, sources: Mapping[str, Source], schema: Schema) -> None:
         self._connection.execute("SET TimeZone = 'UTC'")
-        # What `prepare` stores is compressed, so that texts keep their dictionary: grouping by one is five times as fast.
-        self._connection.execute(f"ATTACH ':memory:' AS {PREPARED} (COMPRESS)")
+        self._connection.execute(f"SET perfect_ht_threshold = {DENSE_BITS}")
+        self._make_room()
         for index, table in enumerate(schema.tables):
             self._show(index, table, sources[table.name])
         files = [file for source in sources.values() if isinstance(source, Parquet) for file in source.files]
         self._connection.execute(f"SET allowed_paths = [{', '.join(map(_literal, files))}]")
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET lock_configuration = true")
+
+    def _make_room(self) -> None:
+        """What `prepare` stores goes to a file while it is computed: in memory it would stand uncompressed first. The file has no
+        name from here on, so that nothing of it is left when the process ends, however it ends; Windows keeps the name."""
+        file = Path(self._folder) / "prepared.duckdb"
+        self._connection.execute(f"ATTACH {_literal(str(file))} AS {PREPARED}")
+        with suppress(OSError):
+            file.unlink()
 
     def _show(self, index: int, table: TableInfo, source: Source) -> None:
         """Create the declared table as a view over its source."""
@@ -103,6 +128,14 @@ class DuckDBEngine:
         # A relation, not a cursor: a cursor would hold the rows twice on their way to Arrow.
         return self._connection.sql(sql).to_arrow_table()
 
+    def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
+        """From the statistics that are kept with the data; DuckDB's own plans rest on them too."""
+        asked = ", ".join(f"stats({quoted(name, Dialect.DUCKDB)})" for name in columns)
+        with guarded(), self._lock, limited(self._seconds, self._connection.interrupt):
+            found = self._connection.execute(f"SELECT {asked} FROM {quoted(table, Dialect.DUCKDB)} LIMIT 1").fetchall()
+        told = zip(columns, found[0], strict=True) if found else ()
+        return frozenset(name for name, statistics in told if _complete(statistics))
+
     def prepare(self, schema: Schema, unit: Unit) -> None:
         """Store every table that holds the unit once, in canonical types and with what each row counts, for the queries to come.
 
@@ -120,23 +153,82 @@ class DuckDBEngine:
 
     def _store(self, index: int, table: TableInfo, unit: str, rows: int) -> None:
         name, who = quoted(table.name, Dialect.DUCKDB), quoted(unit, Dialect.DUCKDB)
-        weight = f"CAST(least({ONE}, ({ONE} * CAST({rows} AS HUGEINT)) // count(*)) AS BIGINT) AS {WEIGHT}"
+        weight = f"CAST(least({ONE}, ({ONE} * CAST({rows} AS HUGEINT)) // count(*)) AS INTEGER) AS {WEIGHT}"
         # Named anew: a table that was prepared before for another number of rows is read as it was.
         stored = f"{PREPARED}.main._{index}_{rows}"
         columns = ", ".join(f"t.{quoted(column.name, Dialect.DUCKDB)}" for column in table.columns)
+        self.prepared.pop(table.name, None)
+        self.summaries.pop(table.name, None)
         with guarded(), self._lock:
             self._connection.execute(
                 f"CREATE OR REPLACE TABLE {stored} AS "
                 f"WITH person AS (SELECT {who}, {weight} FROM {name} WHERE {who} IS NOT NULL GROUP BY {who}) "
                 f"SELECT {columns}, person.{WEIGHT} FROM {name} AS t JOIN person ON t.{who} = person.{who}"
             )
-            self._connection.execute(f"CHECKPOINT {PREPARED}")
             self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {stored}")
-        self.prepared[table.name] = rows
+            self.prepared[table.name] = rows
+            self.summaries[table.name] = self._summarised(index, table, stored)
+            self._connection.execute(f"CHECKPOINT {PREPARED}")
+
+    def _summarised(self, index: int, table: TableInfo, stored: str) -> Summary:
+        summary = Summary(f"_summary_{index}", summary_keys(table), summary_bounds(table))
+        tests = [f"count(*) = count(CASE WHEN {inside(*item)} THEN 1 END)" for item in summary.bounds.items()]
+        found = self._connection.execute(f"SELECT {', '.join([*tests, 'true'])} FROM {stored}").fetchall()[0]
+        whole = frozenset(name for name, holds in zip(summary.bounds, found, strict=False) if holds)
+        body = f"{stored}_summary"
+        self._connection.execute(f"CREATE OR REPLACE TABLE {body} AS {summarising(stored, summary)}")
+        (count,) = self._connection.execute(f"SELECT count(*) FROM {body}").fetchall()[0]
+        if count > SUMMARY_ROWS:
+            self._connection.execute(f"DROP TABLE {body}")
+            return replace(summary, table=None, whole=whole)
+        self._connection.execute(f"CREATE OR REPLACE VIEW {summary.table} AS SELECT * FROM {body}")
+        return replace(summary, whole=whole)
 
     def close(self) -> None:
         self._connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def summary_keys(table: TableInfo) -> frozenset[str]:
+    """The first columns with public keys. (Floats are left out: 0.0 and −0.0 would be put together.)"""
+    found, combinations = set(), 1
+    for column in table.columns:
+        combinations *= len(column.keys or ()) + 1
+        if column.keys is not None and column.type.kind is not ColumnKind.FLOAT and combinations <= SUMMARY_KEYS:
+            found.add(column.name)
+    return frozenset(found)
+
+
+def summary_bounds(table: TableInfo) -> dict[str, tuple[int, int]]:
+    """The columns of whole numbers and decimals with bounds, in numbers of 10^-scale."""
+    found = {}
+    for column in table.columns:
+        if (
+            column.type.kind in (ColumnKind.INTEGER, ColumnKind.DECIMAL)
+            and column.lower is not None
+            and column.upper is not None
+        ):
+            grid = statistics.grid(Column(column.name, column.type), (column.lower, column.upper), False, 62)
+            if grid.exact and grid.upper - grid.lower <= SPAN:
+                found[column.name] = (int(grid.lower), int(grid.upper))
+    return found
+
+
+def inside(name: str, bounds: tuple[int, int]) -> str:
+    return f"{quoted(name, Dialect.DUCKDB)} BETWEEN {bounds[0]} AND {bounds[1]}"
+
+
+def summarising(stored: str, summary: Summary) -> str:
+    """SELECT what a summary holds from the stored table."""
+    keys = [quoted(name, Dialect.DUCKDB) for name in sorted(summary.keys)]
+    sums = [f"SUM({WEIGHT}) AS {WEIGHT}"]
+    for name, (lower, upper) in summary.bounds.items():
+        column, total, count = (quoted(n, Dialect.DUCKDB) for n in (name, summary.sum(name), summary.count(name)))
+        above = f"CASE WHEN {column} < {lower} THEN 0 WHEN {column} > {upper} THEN {upper - lower} ELSE {column} - ({lower}) END"
+        sums.append(f"SUM({WEIGHT} * CAST({above} AS BIGINT)) AS {total}")
+        sums.append(f"SUM(CASE WHEN {column} IS NOT NULL THEN {WEIGHT} END) AS {count}")
+    by = f" GROUP BY {', '.join(keys)}" if keys else ""
+    return f"SELECT {', '.join(keys + sums)} FROM {stored}{by}"
 
 
 def columns(connection: Any, origin: str) -> dict[str, str]:
@@ -185,6 +277,11 @@ def csv(source: CSV, declared: tuple[str, ...]) -> str:
         f"delim = {_literal(source.delimiter)}, quote = {_literal(source.quote)}, escape = {_literal(source.quote)}, "
         "nullstr = '', strict_mode = true)"
     )
+
+
+def _complete(told: Any) -> bool:
+    """Whether statistics say that there is no NULL: a mapping since DuckDB 2, a text before."""
+    return told.get("has_null") is False if isinstance(told, dict) else "Has Null: false" in str(told)
 
 
 def _literal(value: str) -> str:

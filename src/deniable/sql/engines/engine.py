@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,11 +25,32 @@ class Statement:
     select: str
 
 
+@dataclass(frozen=True)
+class Summary:
+    """What `prepare` knows of a stored table. `whole` are the columns of `bounds` without a NULL or a value beyond these.
+
+    `table`, if it is there, has one row for each combination of the columns `keys`, and in it the sum of the weights as
+    `_weight`, and for each column of `bounds`, clamped to these, the sum of weight · (value − lower bound) and of the weights
+    of rows where it is not NULL.
+    """
+
+    table: str | None
+    keys: frozenset[str]
+    bounds: Mapping[str, tuple[int, int]]
+    whole: frozenset[str] = frozenset()
+
+    def sum(self, column: str) -> str:
+        return f"_sum_{column}"
+
+    def count(self, column: str) -> str:
+        return f"_count_{column}"
+
+
 class Engine(Protocol):
     """One open, locked-down connection to private data.
 
     `run` fails, if ever, with one fixed sentence. `prepared` are the tables that hold a stored `_weight`, with the number of
-    rows of one unit that count.
+    rows of one unit that count. `summaries` are those of prepared tables.
     """
 
     @property
@@ -38,7 +59,13 @@ class Engine(Protocol):
     @property
     def prepared(self) -> Mapping[str, int]: ...
 
+    @property
+    def summaries(self) -> Mapping[str, Summary]: ...
+
     def run(self, statement: Statement) -> pa.Table: ...
+
+    def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
+        """Those of the columns in which no value is NULL, as far as the engine knows without looking."""
 
     def prepare(self, schema: Schema, unit: Unit) -> None: ...
 

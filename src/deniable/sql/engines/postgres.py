@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow as pa
 from deniable.errors import DataError, InvalidParameter, MissingExtra
 from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
-from deniable.sql.engines.engine import Statement
+from deniable.sql.engines.engine import Statement, Summary
 from deniable.sql.engines.sources import PostgresTable, Source
 from deniable.sql.engines.views import guarded, text, view, within
 from deniable.sql.schema import Schema, TableInfo
@@ -53,6 +53,7 @@ class PostgresEngine:
         if len(tables) < len(sources) or len(addresses) != 1:
             raise InvalidParameter("Expected all tables of a data set on one PostgreSQL server, by one address.")
         self.prepared: dict[str, int] = {}
+        self.summaries: dict[str, Summary] = {}
         self._lock = threading.Lock()
         self._timeout = 0 if seconds is None else max(1, round(seconds * 1000))
         self._connection = connect(addresses.pop())
@@ -86,6 +87,9 @@ class PostgresEngine:
         with guarded(), self._lock:
             sql = text(statement, Dialect.POSTGRES, self._tables, "NOT MATERIALIZED ")
             return ask(self._connection, sql, timeout=self._timeout)
+
+    def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
+        return frozenset()
 
     def prepare(self, schema: Schema, unit: Unit) -> None:
         raise InvalidParameter(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from deniable.errors import DataError, InvalidParameter
 from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
-from deniable.sql.engines.engine import Statement
+from deniable.sql.engines.engine import Statement, Summary
 from deniable.sql.engines.sources import Source, SparkFrame, SparkTable
 from deniable.sql.engines.views import guarded, limited, text, view, within
 from deniable.sql.schema import Schema, TableInfo
@@ -43,6 +43,7 @@ class SparkEngine:
 
     def __init__(self, sources: Mapping[str, Source], schema: Schema, *, seconds: float | None = None) -> None:
         self.prepared: dict[str, int] = {}
+        self.summaries: dict[str, Summary] = {}
         self._seconds = seconds
         self._lock = threading.Lock()
         self._session = _session(sources)
@@ -74,6 +75,9 @@ class SparkEngine:
         watch = limited(self._seconds, lambda: context.cancelJobGroup(group))
         with guarded(), self._lock, _settings(self._session), _job_group(context, group), watch:
             return self._session.sql(sql).toArrow()
+
+    def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
+        return frozenset()
 
     def prepare(self, schema: Schema, unit: Unit) -> None:
         raise InvalidParameter(

@@ -11,6 +11,7 @@ from deniable.sql.canonical import MAX_SCALE, Physical, canonical, physical, quo
 from deniable.sql.dialects import Dialect
 from deniable.sql.engines.engine import Statement
 from deniable.sql.schema import ColumnInfo, TableInfo
+from deniable.sql.tree import Kind
 
 FAILED = "The engine did not finish this statement. Nothing was released; the reason is kept for the owner."
 
@@ -28,6 +29,9 @@ def _read(table: TableInfo, column: ColumnInfo, stored: Mapping[str, str], diale
             f'Expected the column "{column.name}" with a scale in [0, {MAX_SCALE}] and a length of at least 1.'
         )
     kind = physical(stored[name], dialect)
+    if column.keys is not None and (dialect, kind, column.type.kind) == (Dialect.DUCKDB, Physical.TEXT, Kind.TEXT):
+        # The same cut as `canonical`'s. DuckDB computes it once for each entry of a dictionary, which few values have.
+        return f"substring(CAST({quoted(name, dialect)} AS VARCHAR), 1, {column.type.length})"
     read = canonical(quoted(name, dialect), kind, column.type, dialect)
     if read is None:
         what = stored[name] if kind is Physical.OTHER else kind.value
