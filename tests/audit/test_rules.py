@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from deniable.audit.rules import Rule, choose, implied
+from deniable.audit.rules import NO_GUESS, Rule, choose, choose_coupled, implied
 from deniable.audit.statistics import from_guesses
 
 
@@ -75,3 +75,38 @@ def test_delta_is_forgiven() -> None:
     first, second = np.where(rng.random(20_000) < 0.01, 9.0, rng.random(20_000)), rng.random(20_000)
     assert choose(first, second, delta=0.02, alpha=0.05, trials=10**6)[1] < 0.1
     assert choose(first, second, delta=0.001, alpha=0.05, trials=10**6)[1] > 2
+
+
+# ------------------------------------------------------------------------------------------------ coupled pairs
+
+
+def test_pairs_are_counted_by_who_met_the_set() -> None:
+    first, second = np.array([3.0, 3.0, 1.0, 1.0, 1.0]), np.array([3.0, 1.0, 3.0, 1.0, 1.0])
+    assert Rule(2.0, -math.inf).count_pairs(first, second) == (1, 1, 1)
+    assert Rule(math.inf, 2.0).count_pairs(first, second) == (1, 1, 2)
+    assert NO_GUESS.count_pairs(first, second) == (0, 0, 0)
+
+
+def test_the_chosen_coupled_rule_is_near_the_best_one() -> None:
+    """Laplace at ε = 1 on the same noise: the full ratio holds on half of all outputs."""
+    noise = np.random.default_rng(3).laplace(0, 1, (2, 50_000))
+    rule, value = choose_coupled(-noise[0], -(noise[0] + 1), alpha=0.05, pairs=1_000_000)
+    only_right, only_wrong, both = rule.count_pairs(-noise[1], -(noise[1] + 1))
+    assert only_wrong == 0
+    assert only_right + both > 5_000
+    assert 0.9 < value < math.log((only_right + both) / both) + 0.02 < 1.05
+
+
+def test_a_rare_event_is_not_trusted_on_a_handful_of_pairs() -> None:
+    """Five outputs of ten thousand at the top come from one neighbour only, by luck; half of the others show e^.5."""
+    rng = np.random.default_rng(4)
+    met = rng.random(10_000) < 0.5
+    first, second = met.astype(float), (met & (rng.random(10_000) < math.exp(-0.5))).astype(float)
+    first[:5], second[:5] = 9.0, 0.0
+    rule, _ = choose_coupled(first, second, alpha=0.05, pairs=10_000)
+    assert rule == Rule(1.0, -math.inf)
+
+
+def test_equal_runs_are_not_guessed_from() -> None:
+    scores = np.random.default_rng(5).random(10_000)
+    assert choose_coupled(scores, scores, alpha=0.05, pairs=10**6) == (NO_GUESS, 0.0)

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
 from deniable.accounting import calibrate_noise
 from deniable.audit import Verdict, audit
 from deniable.audit.bench.sgd import Bug, TinySgd
-from deniable.audit.sgd import FinalModel, Training, canaries, one_run, scores
+from deniable.audit.sgd import FinalModel, Training, canaries
 from deniable.errors import InvalidParameter
-from deniable.guarantee import Budget
 
 
 def training(epsilon: float) -> Training:
@@ -74,43 +73,7 @@ def test_more_canaries_than_coordinates_are_refused() -> None:
         canaries(lambda g, rng: g, training(2.0), dimension=20, each=30)
 
 
-# ------------------------------------------------------------------------------------------------ one run
-
-
-def run(noise: float, steps: int = 20) -> tuple[Any, Any]:
-    claim = Training(noise, 1.0, 200, 1.0, steps, 1e-5)
-    return TinySgd(claim, features=200).run_with_canaries(1200, np.random.default_rng(3))
-
-
-def test_one_run_bounds_are_valid_ordered_and_not_empty() -> None:
-    claim = Budget(8.0, 1e-5)
-    seen, inside = run(calibrate_noise(8.0, 1e-5, steps=20))
-    free = one_run(seen, inside, claim)
-    gaussian = one_run(seen, inside, claim, family="gaussian")
-    assert 2 < free.epsilon < gaussian.epsilon < 8
-    assert gaussian.verdict is Verdict.CONSISTENT
-    assert len(gaussian.assumes) == len(free.assumes) + 1
-
-
-def test_one_run_catches_a_fifth_of_the_noise() -> None:
-    seen, inside = run(calibrate_noise(1.0, 1e-5, steps=20) / 5)
-    assert one_run(seen, inside, Budget(1.0, 1e-5)).verdict is Verdict.VIOLATION
-    assert one_run(seen, inside, Budget(1.0, 1e-5), family="gaussian").verdict is Verdict.VIOLATION
-
-
-def test_one_run_on_coin_flips_finds_nothing() -> None:
-    rng = np.random.default_rng(0)
-    found = one_run(rng.random(500), rng.random(500) < 0.5, Budget(1.0, 1e-5))
-    assert found.epsilon == 0
-    assert found.verdict is Verdict.UNDERPOWERED
-
-
-def test_scores_without_coins_are_refused() -> None:
-    with pytest.raises(InvalidParameter, match="Expected at least 10 scores with a coin each"):
-        one_run([1.0, 2.0], [True], Budget(1.0))
-
-
-# ------------------------------------------------------------------------------------------------ final models and scores
+# ------------------------------------------------------------------------------------------------ final models
 
 
 def train(data: list[float], seed: int) -> float:
@@ -127,18 +90,3 @@ def test_final_models_are_audited_as_black_boxes() -> None:
     wrong = audit(target, ([], [1.0]), (0.5, 1e-3), samples=4000)
     assert wrong.verdict is Verdict.VIOLATION
     assert audit(target, ([], [1.0]), (8.0, 1e-3), samples=4000).epsilon < 8
-
-
-def test_a_set_of_scores_is_audited() -> None:
-    rng = np.random.default_rng(0)
-    members, others = rng.normal(2, 1, 2000), rng.normal(0, 1, 2000)
-    found = scores(members, others, Budget(1.0, 1e-3))
-    assert found.verdict is Verdict.VIOLATION
-    assert found.epsilon < np.log(norm.sf(1) / norm.sf(3)) + 3
-    assert scores(others, rng.normal(0, 1, 2000), Budget(1.0, 1e-3)).verdict is Verdict.CONSISTENT
-    assert scores(members[:40], others[:40], Budget(9.0)).verdict is Verdict.UNDERPOWERED
-
-
-def test_scores_that_fall_for_members_are_seen_too() -> None:
-    rng = np.random.default_rng(1)
-    assert scores(rng.normal(-3, 1, 500), rng.normal(0, 1, 500), Budget(0.5)).verdict is Verdict.VIOLATION

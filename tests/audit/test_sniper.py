@@ -54,7 +54,7 @@ def test_differing_supports_are_found_and_named() -> None:
 def test_whole_audits_of_nulls_raise_no_more_false_alarms_than_stated(null: Any) -> None:
     """The whole pipeline, 40 seeds each, α = .1; the statistics alone run 1000 times in test_statistics."""
     alarms = sum(
-        audit(null, null.pairs(), samples=1500, confidence=0.9, seed=seed, workers=1).exit_code == 1
+        audit(null, null.pairs(), samples=1500, confidence=0.9, seed=seed, workers=1, coupled=False).exit_code == 1
         for seed in range(40)
     )
     assert alarms <= binom.ppf(1 - 1e-9, 40, 0.1)
@@ -116,6 +116,66 @@ def test_few_samples_for_a_large_claim_are_underpowered() -> None:
     found = audit(target, target.pairs(), 12.0, samples=1000)
     assert found.verdict is Verdict.UNDERPOWERED
     assert (found.exit_code, found.detectable) == (3, math.inf)
+
+
+# ------------------------------------------------------------------------------------------------ coupled runs
+
+
+def noisy(data: int, seed: int) -> float:
+    """Integer noise of ε = ¼ whose seed depends on the data, so that the two runs of a pair share nothing."""
+    rng = np.random.default_rng([seed, data])
+    return float(data + rng.geometric(1 - math.exp(-0.25)) - rng.geometric(1 - math.exp(-0.25)))
+
+
+def test_coupled_runs_certify_more_from_as_many_samples() -> None:
+    target = case("Laplace")
+    pairs, coins = (audit(target, target.pairs(), samples=200_000, coupled=how, seed=2) for how in (None, False))
+    assert (pairs.method, coins.method) == ("sniper, coupled runs", "sniper")
+    assert coins.estimate - coins.epsilon > 2 * (pairs.estimate - pairs.epsilon)
+    assert pairs.epsilon > 0.09
+    assert any("row for row" in sentence for sentence in pairs.assumes)
+    assert not any("row for row" in sentence for sentence in coins.assumes)
+
+
+def test_claims_with_delta_are_never_coupled() -> None:
+    target = case("Laplace")
+    assert audit(target, target.pairs(), (0.1, 0.01), samples=20_000).method == "sniper"
+
+
+def test_a_callable_that_takes_a_seed_is_run_in_pairs() -> None:
+    """On the same seed the two outputs are equal but for the shift, so that what is certified is close at 4,000 calls."""
+
+    def shifted(data: int, seed: int) -> float:
+        return float(data + np.rint(np.random.default_rng(seed).laplace(0, 2) * 8) / 8)
+
+    found = audit(shifted, (0, 1), 0.5, samples=4000)
+    assert found.method == "sniper, coupled runs"
+    assert len(found.assumes) == 1
+    assert 0.38 < found.epsilon <= 0.53
+
+
+def test_where_the_coupling_shows_little_a_fair_coin_is_used() -> None:
+    found = audit(noisy, (0, 1), 0.25, samples=20_000, confidence=0.999)
+    assert found.method == "sniper"
+    assert 0.05 < found.epsilon <= 0.25
+
+
+def test_coupled_findings_replay_to_the_same_counts() -> None:
+    target = case("HalvedNoise")
+    found = audit(target, target.pairs(), samples=40_000)
+    again = replay(Finding.from_json(found.to_json()), target)
+    assert (again.method, again.epsilon) == (found.method, found.epsilon)
+    assert again.witness is not None
+    assert found.witness is not None
+    assert (again.witness.right, again.witness.wrong) == (found.witness.right, found.witness.wrong)
+    assert replay(found, case("Laplace")).verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("null", NULLS, ids=lambda c: c.name)
+def test_coupled_runs_of_a_null_are_equal_and_never_alarm(null: Any) -> None:
+    for seed in range(5):
+        found = audit(null, null.pairs(), samples=2000, confidence=0.5, seed=seed)
+        assert (found.epsilon, found.exit_code != 1) == (0.0, True)
 
 
 # ------------------------------------------------------------------------------------------------ targets and pairs
@@ -233,4 +293,5 @@ def test_a_finding_says_what_it_cannot_see_and_rounds_down() -> None:
 def test_continuous_noise_under_a_discrete_claim_of_the_same_ratio_is_consistent() -> None:
     """Continuous Laplace is no worse than its integer twin; the reverse is DESIGN's trap and is caught by accounting."""
     target = case("Laplace")
-    assert audit(target, target.pairs(), LaplaceNoise(10), samples=200_000).verdict is Verdict.CONSISTENT
+    found = audit(target, target.pairs(), LaplaceNoise(10), samples=200_000, confidence=1 - 1e-6)
+    assert found.verdict is Verdict.CONSISTENT

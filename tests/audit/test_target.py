@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deniable.audit import Asking
+from deniable.audit import Asking, Verdict, audit
 from deniable.audit.pairs import Pair
 from deniable.audit.source import Source
 from deniable.audit.target import Batched, Called, as_target, encode, load
@@ -63,6 +63,44 @@ def test_outputs_of_any_shape_become_numbers() -> None:
     assert rows[0, 0] != rows[1, 0], "a missing row is seen"
     assert rows[0, 1] == rows[1, 1] != rows[0, 2]
     assert math.isnan(rows[1, 4])
+
+
+class Fitted:
+    """What scikit-learn calls a fitted linear model."""
+
+    def __init__(self, weight: float) -> None:
+        self.coef_, self.intercept_ = np.array([[weight, 2.0]]), 3.0
+
+
+class Model:
+    """What torch calls a module."""
+
+    def __init__(self, weight: float) -> None:
+        self.weight = weight
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"line.weight": np.array([self.weight])}
+
+
+def learnt(data: float, seed: int) -> Fitted:
+    return Fitted(data + np.random.default_rng(seed).standard_normal())
+
+
+def test_a_training_function_may_return_its_model() -> None:
+    columns: list[str] = []
+    assert encode([Fitted(1.0), Fitted(4.0)], columns)[:, 1:].tolist() == [[1.0, 2.0, 3.0], [4.0, 2.0, 3.0]]
+    assert columns == ["(shape)", ".coef_.0.0", ".coef_.0.1", ".intercept_"]
+    assert encode([Model(5.0)], [])[:, 1].tolist() == [5.0]
+    assert audit(learnt, (0.0, 4.0), (0.5, 1e-3), samples=1000).verdict is Verdict.VIOLATION
+    assert audit(learnt, (0.0, 0.0), (0.5, 1e-3), samples=1000).epsilon == 0
+
+
+def test_an_output_that_says_nothing_is_refused() -> None:
+    """Its text would be its address in memory, which is not what is released."""
+    with pytest.raises(
+        InvalidParameter, match="Expected outputs made of numbers, texts, tables or fitted models, got object"
+    ):
+        encode([{"model": object()}], [])
 
 
 def test_columns_stay_those_of_the_first_outputs() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
 from typer.testing import CliRunner, Result
@@ -86,6 +88,69 @@ def test_a_file_of_scores_is_audited(tmp_path: Path) -> None:
     assert "add --epsilon" in sentence(str(table))
     table.write_text("a,b\n1,2\n", encoding="utf-8")
     assert "expected the columns score and member" in sentence(str(table), "--epsilon", "1")
+
+
+def test_a_parquet_of_scores_replays(tmp_path: Path) -> None:
+    rng, table, saved = np.random.default_rng(0), tmp_path / "scores.parquet", tmp_path / "finding.json"
+    worlds = np.repeat(["a", "b"], 400)
+    pq.write_table(pa.table({"world": worlds, "score": rng.normal(3.0 * (worlds == "b"), 1)}), table)
+    picture = tmp_path / "roc.svg"
+    said = run(str(table), "--epsilon", "1", "--save", str(saved), "--plot", str(picture), code=1).stdout
+    assert "VIOLATION: scores.parquet" in said
+    assert picture.exists()
+    again = json.loads(run("--replay", str(saved), "--json", code=1).stdout)
+    fresh = json.loads(run("--replay", str(saved), "--json", "--seed", "3", code=1).stdout)
+    first = json.loads(saved.read_text(encoding="utf-8"))
+    assert again["witness"] == first["witness"] != fresh["witness"]
+
+
+def test_canaries_of_one_run_are_audited(tmp_path: Path) -> None:
+    rng, table, saved = np.random.default_rng(0), tmp_path / "canaries.csv", tmp_path / "finding.json"
+    inside = rng.random(800) < 0.5
+    rows = [f"{score},{int(b)}" for score, b in zip(rng.normal(2.0 * inside, 1), inside, strict=True)]
+    table.write_text("\n".join(["score,member", *rows]), encoding="utf-8")
+    claim = ("--delta", "1e-5", "--epsilon")
+    found = [
+        json.loads(run(str(table), "--one-run", family, *claim, "1", "--json", code=1).stdout)["epsilon"]
+        for family in ("distribution-free", "gaussian", "independent")
+    ]
+    assert 1 < found[0] < found[1] < found[2]
+    said = run(str(table), "--one-run", "gaussian", *claim, "1", "--save", str(saved), code=1).stdout
+    assert "f-DP family" in said
+    assert json.loads(run("--replay", str(saved), "--json", code=1).stdout)["epsilon"] == found[1]
+    assert "Too little was run" in run(str(table), "--one-run", "distribution-free", *claim, "20", code=3).stdout
+
+
+def visits(path: Path, *, guest: bool) -> str:
+    rows = [(i, "a" if i % 2 else "b") for i in range(20)] + [(99, "a")] * (9 if guest else 0)
+    path.write_text("\n".join(["person,ward", *(f"{p},{w}" for p, w in rows)]), encoding="utf-8")
+    return str(path)
+
+
+def test_a_query_is_audited_on_two_tables(tmp_path: Path) -> None:
+    tables = visits(tmp_path / "with.csv", guest=True), visits(tmp_path / "without.csv", guest=False)
+    saved = tmp_path / "finding.json"
+    query = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+    where = ("--tables", *tables, "--name", "visits", "--epsilon", "1")
+    two = ("--unit", "column:person:2")
+    keys = ("--keys", "ward=a,b", "--samples", "20000", "--save", str(saved))
+    said = run(query, *where, *two, *keys).stdout
+    assert f"CONSISTENT: {query}, claimed ε = 1." in said
+    again = json.loads(run("--replay", str(saved), "--json").stdout)
+    assert again["witness"] == json.loads(saved.read_text(encoding="utf-8"))["witness"]
+    private = run(query, *where, *two, "--delta", ".01", "--samples", "4000").stdout
+    assert "claimed ε = 1 at δ = 0.01." in private
+    assert "has no bounds" in sentence("SELECT SUM(person) AS s FROM visits", *where, *two)
+    unbounded = run("SELECT COUNT(*) AS n FROM visits", *where, "--unit", "column:person", "--samples", "400", code=0)
+    assert "CONSISTENT" in unbounded.stdout
+
+
+def test_tables_that_are_no_neighbours_are_refused(tmp_path: Path) -> None:
+    two = visits(tmp_path / "two.csv", guest=True)
+    (tmp_path / "none.csv").write_text("person,ward\n1,a\n", encoding="utf-8")
+    how = ("--tables", two, str(tmp_path / "none.csv"), "--unit", "column:person:2", "--epsilon", "1")
+    assert "is not a pair of neighbours" in sentence("SELECT COUNT(*) AS n FROM two", *how)
+    assert "add --tables FIRST SECOND and --epsilon" in sentence("SELECT COUNT(*) AS n FROM two")
 
 
 def test_the_bench_runs_and_says_what_went_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -29,6 +29,10 @@ Codes = NDArray[np.intp]
 ENOUGH = 200_000
 """Rows of one neighbour from which a linear score is learnt."""
 MOST_PATTERNS = 4096
+FEW_PATTERNS = 64
+"""Up to so many outputs in all, the table of their counts is all there is to know: nothing else is learnt,"""
+ROWS_EACH = 400
+"""if there are so many rows for each."""
 MOST_ATOMS = 64
 
 
@@ -163,6 +167,11 @@ class Tables:
             _log_ratio(a, b, atoms if patterns else None) for (a, b), atoms in zip(counts, coder.atoms, strict=True)
         )
         return cls(coder, weights, keys, values)
+
+    def complete(self, rows: int) -> bool:
+        """Whether all outputs are patterns, few and frequent in `rows` rows: then their log-ratios are all there is to know."""
+        few = self.keys is not None and len(self.keys) <= min(FEW_PATTERNS, rows // ROWS_EACH)
+        return few and not any(np.any(w) for w in self.weights)
 
     def score(self, rows: Rows) -> Array:
         score, pattern = np.zeros(len(rows)), np.zeros(len(rows), np.uint64)
@@ -374,7 +383,12 @@ def _gains(cells: Codes, gradient: Array, shape: tuple[int, int]) -> Array:
 
 def fit_all(first: Rows, second: Rows, *, boosting: bool) -> Iterator[Model]:
     """Every classifier that applies to rows like these."""
-    shapes: Sequence[tuple[int, bool, bool]] = ((12, True, False), (8, False, False), (2, False, False))
+    whole = Tables.fit(first, second, bins=12, patterns=True, pooled=False)
+    if whole is not None:
+        yield whole
+        if whole.complete(min(len(first), len(second))):
+            return
+    shapes: Sequence[tuple[int, bool, bool]] = ((8, False, False), (2, False, False))
     if first.shape[1] > 1:
         shapes = (*shapes, (16, False, True), (12, True, True))
     for bins, patterns, pooled in shapes:

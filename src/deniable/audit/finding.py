@@ -102,7 +102,11 @@ class Finding:
             lines.append(
                 f'Witness: pair "{w.pair}", {w.right:,} right and {w.wrong:,} wrong guesses in {w.trials:,} trials.'
             )
-        lines.append(f"The smallest ε that could have been told from the claim: {self.detectable:.4g}.")
+        lines.append(
+            f"The smallest ε that could have been told from the claim: {self.detectable:.4g}."
+            if math.isfinite(self.detectable)
+            else "Too little was run to tell any ε from the claim."
+        )
         lines += [f"Assumes {sentence}" for sentence in self.assumes]
         return lines + [f"Cannot see {sentence}" for sentence in self.cannot_see]
 

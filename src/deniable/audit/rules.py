@@ -13,9 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from deniable.audit.statistics import SPARE
+
 Array = NDArray[np.float64]
 COMMON = 0.02
 """Events of at least this share are counted well enough to lean on."""
+LUCK = 3.0
+"""How many deviations of the choosing samples an event must give up, being the best of many."""
+HOPE = 0.5
+"""The same for the event that was chosen, when attacks are compared: few of them, and the rare one must not always lose."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,20 @@ class Rule:
         wrong = np.count_nonzero(second >= self.high) + np.count_nonzero(first < self.low)
         return int(right), int(wrong)
 
+    def count_pairs(self, first: Array, second: Array) -> tuple[int, int, int]:
+        """Pairs of scores that meet the one set of a one-sided rule: on the side guessed only, on the other only, on both."""
+        right, wrong = (first >= self.high, second >= self.high)
+        if self.high == math.inf:
+            right, wrong = (second < self.low, first < self.low)
+        both = np.count_nonzero(right & wrong)
+        return int(np.count_nonzero(right) - both), int(np.count_nonzero(wrong) - both), int(both)
+
+
+NO_GUESS = Rule(math.inf, -math.inf)
+"""What is left where the choosing samples show nothing: a rule that abstains cannot raise a false alarm."""
+SHOWN = 1.5
+"""How many deviations above chance the chosen event must lie on the choosing samples; the best of many on a null lies near it."""
+
 
 def candidates(scores: Array, most: int = 160) -> Array:
     """Thresholds worth trying: all distinct scores if they are few, else quantiles that are dense in both tails."""
@@ -50,12 +70,16 @@ def candidates(scores: Array, most: int = 160) -> Array:
 
 @dataclass(frozen=True)
 class Counts:
-    """Guesses of one side at every threshold, among `seen`, at a share `delta` that is forgiven."""
+    """Guesses of one side at every threshold, among `seen`, at a share `delta` that is forgiven.
+
+    `both`, for coupled runs: the pairs whose two outputs met the event, one guess of which is right and one wrong.
+    """
 
     right: Array
     wrong: Array
     seen: int
     delta: float
+    both: Array | None = None
 
     @property
     def net(self) -> Array:
@@ -68,10 +92,16 @@ class Counts:
 
     @property
     def variance(self) -> Array:
+        """Of the ratio. What both runs of a pair share moves both counts alike and cancels."""
+        if self.both is not None:
+            a, b = self.right + 0.5, self.wrong + 0.5
+            alone = (self.right - self.both + 0.5) / a**2 + (self.wrong - self.both + 0.5) / b**2
+            return np.asarray(alone + self.both * (1 / a - 1 / b) ** 2)
         return np.asarray((self.right + 0.5) / np.maximum(self.net, 1e-9) ** 2 + 1 / (self.wrong + 0.5))
 
     def at(self, i: int) -> Counts:
-        return Counts(self.right[i : i + 1], self.wrong[i : i + 1], self.seen, self.delta)
+        both = None if self.both is None else self.both[i : i + 1]
+        return Counts(self.right[i : i + 1], self.wrong[i : i + 1], self.seen, self.delta, both)
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.right + other.right, self.wrong + other.wrong, self.seen, self.delta + other.delta)
@@ -101,7 +131,58 @@ def choose(
         both = _together(upper.at(high), lower.at(low), float(worth[0][high]), float(worth[1][low]), wait)
         rules.append((both, Rule(float(edges[high]), float(edges[low]))))
     best, rule = max(rules, key=lambda found: found[0])
-    return rule, best
+    right, wrong = rule.count(first, second)
+    return (rule, best) if _shown(right - delta * seen * rule.sides / 2, wrong) else (NO_GUESS, 0.0)
+
+
+def _shown(right: float, wrong: float) -> bool:
+    return right - wrong > SHOWN * math.sqrt(max(right, 0) + wrong)
+
+
+def choose_coupled(
+    first: Array, second: Array, *, alpha: float, pairs: int, calibrated: bool = False
+) -> tuple[Rule, float]:
+    """The one-sided rule whose bound after `pairs` fresh coupled pairs is expected to be largest, and that expectation.
+
+    Scores are row for row from the same random numbers.
+    """
+    edges = candidates(np.concatenate([first, second]))
+    places = [np.searchsorted(edges, s, side="right") for s in (first, second)]
+
+    def below(place: NDArray[np.intp]) -> Array:
+        """How many of these scores lie below each edge."""
+        return np.cumsum(np.bincount(place, minlength=len(edges) + 1))[:-1].astype(np.float64)
+
+    one, other = (below(place) for place in places)
+    n, either, neither = len(first), below(np.minimum(*places)), below(np.maximum(*places))
+    sides = Counts(n - one, n - other, 2 * n, 0.0, n - either), Counts(other, one, 2 * n, 0.0, neither)
+    told = (implied(second, edges), implied(-first, -edges)) if calibrated else (None, None)
+    scale = math.sqrt(n / pairs)
+    worth = []
+    for side, says in zip(sides, told, strict=True):
+        drawn = smooth(side, scale * float(norm.ppf(1 - alpha)), says)
+        worth.append(np.maximum(drawn, _coupled_bound(side, alpha, scale, LUCK)))
+    high, low = (int(np.argmax(w)) for w in worth)
+    up, down = (float(_coupled_bound(s.at(i), alpha, scale, HOPE)[0]) for s, i in zip(sides, (high, low), strict=True))
+    rule = Rule(float(edges[high]), -math.inf) if up >= down else Rule(math.inf, float(edges[low]))
+    only_right, only_wrong, _ = rule.count_pairs(first, second)
+    return (rule, max(up, down)) if _shown(only_right, only_wrong) else (NO_GUESS, 0.0)
+
+
+def _coupled_bound(side: Counts, alpha: float, scale: float, luck: float) -> Array:
+    """What to expect of `statistics.from_coupled`: score intervals for both shares, `luck` deviations wider."""
+    both = side.both if side.both is not None else np.zeros(len(side.right))
+    met = np.maximum(side.right + side.wrong - both, 1e-9)
+    sure = _score_bound((side.right - both) / met, met, -(luck + scale * float(norm.ppf(1 - (1 - SPARE) * alpha))))
+    most = _score_bound((side.wrong - both) / met, met, luck + scale * float(norm.ppf(1 - SPARE * alpha)))
+    return np.asarray(np.log1p(-np.minimum(most, 1 - 1e-12)) - np.log1p(-np.minimum(sure, 1 - 1e-12)))
+
+
+def _score_bound(share: Array, of: Array, z: float) -> Array:
+    """Wilson's bound on a share, upper for z > 0 and lower for z < 0."""
+    middle = share + z * z / (2 * of)
+    spread = np.sqrt(np.maximum(share * (1 - share) / of + z * z / (4 * of * of), 0))
+    return np.asarray((middle + z * spread) / (1 + z * z / of))
 
 
 def _together(upper: Counts, lower: Counts, up: float, down: float, wait: float) -> float:

@@ -1,7 +1,7 @@
 """Audits of private training: canary gradients inside a step, one whole run, and final models.
 
     canaries      white box, any step function; the whole run's ε follows from the step within the Gaussian f-DP family
-    one_run       m canaries, one run (Steinke et al. 2023); distribution-free, or within the Gaussian family
+    whole_run     canaries in one run of DP-SGD, within the f-DP family of that run; `audit.one_run` assumes less, or other things
     FinalModel    black box: many models, with and without one record; distribution-free; goes to `audit`
 
 Each finding says what its design assumes and what it cannot see. None of them sees the accountant: a run whose noise and clipping
@@ -12,25 +12,36 @@ from __future__ import annotations
 
 import math
 import time as clock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from deniable import accounting
-from deniable.audit.finding import Finding, Verdict
-from deniable.audit.rules import candidates
-from deniable.audit.statistics import Array, from_rates, gaussian_from_rates, one_run_gaussian
-from deniable.audit.statistics import one_run as one_run_epsilon
+from deniable.audit.finding import Finding
+from deniable.audit.one_run import (
+    CANNOT_SEE,
+    COINS,
+    LEARN,
+    checked,
+    detectable,
+    independent_mu,
+    mu_from_guesses,
+    planned,
+    refutes,
+    right_guesses,
+    verdict,
+)
+from deniable.audit.statistics import Array
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.loss import GaussianNoise, Loss
 
 Step = Callable[[Array, np.random.Generator], Array]
 """(gradients of the examples in the batch, one per row and not yet clipped; rng) → what the step releases, one vector."""
-Family = Literal["distribution-free", "gaussian"]
 
 OPPOSED = 8
 """Opposed rounds for each scattered one: they are cheap and show one canary each."""
@@ -51,7 +62,7 @@ class Training:
 
     @property
     def loss(self) -> Loss:
-        return self._with(self.noise_multiplier)
+        return self.with_noise(self.noise_multiplier)
 
     @property
     def epsilon(self) -> float:
@@ -62,9 +73,10 @@ class Training:
         """The ε that a run has for sure if its steps are μ-Gaussian before sampling: 0 for μ = 0."""
         if math.isinf(mu):
             return math.inf
-        return accounting.epsilon(self._with(1 / mu), self.delta).lower if mu > 1e-3 else 0.0
+        return accounting.epsilon(self.with_noise(1 / mu), self.delta).lower if mu > 1e-3 else 0.0
 
-    def _with(self, noise_multiplier: float) -> Loss:
+    def with_noise(self, noise_multiplier: float) -> Loss:
+        """The loss if the steps had noise of `noise_multiplier`."""
         step = GaussianNoise(noise_multiplier)
         return (step if self.rate == 1 else step.sampled(self.rate)) * self.steps
 
@@ -101,7 +113,7 @@ def canaries(
     Two designs share the error evenly. *Scattered*: `each` canaries on coordinates of their own, every one in by a fair coin,
     beside the gradients of `background` (of the model that is being trained, kept up to date by `update`). *Opposed*: one
     canary against a whole lot of gradients that point the other way; a normaliser that depends on the batch moves all of them.
-    Each design chooses its threshold on one half of its observations and certifies μ on the other.
+    Each design chooses its threshold on a fifth of its observations and certifies μ on the others (`one_run.independent_mu`).
     """
     started = clock.monotonic()
     if each > dimension:
@@ -111,14 +123,14 @@ def canaries(
         _scattered(step, training, dimension, background, update, rounds, each, rng),
         _opposed(step, training, dimension, OPPOSED * rounds, rng),
     ]
-    mus = [_certified_mu(scores, inside, alpha / 2) for scores, inside in seen]
+    mus = [independent_mu(scores, inside, alpha / 2) for scores, inside in seen]
     best = int(np.argmax([mu for mu, _ in mus]))
     mu, rough = mus[best]
     epsilon, claimed = training.at_least(mu), training.epsilon
     return Finding(
-        verdict=_verdict(epsilon, claimed), target=name, claim=Budget(claimed, training.delta), epsilon=epsilon,
+        verdict=verdict(epsilon, claimed), target=name, claim=Budget(claimed, training.delta), epsilon=epsilon,
         delta=training.delta, confidence=confidence, estimate=training.at_least(rough), samples=(1 + OPPOSED) * rounds,
-        detectable=training.at_least(_visible_mu(training, rounds * each / 2, alpha / 2)),
+        detectable=training.at_least(_visible_mu(training, (1 - LEARN) * rounds * each, alpha / 2)),
         seconds=clock.monotonic() - started, assumes=CANARY_ASSUMES, cannot_see=CANARY_CANNOT_SEE, method="canary gradients",
         options={"mu": mu, "claimed_mu": 1 / training.noise_multiplier, "design": ("scattered", "opposed")[best]},
     )  # fmt: skip
@@ -166,109 +178,85 @@ def _clipped_sum(gradients: Array, clip: float) -> Array:
     return np.asarray(np.minimum(1, clip / np.maximum(norms, 1e-300)) @ gradients)
 
 
-def _certified_mu(scores: Array, inside: NDArray[np.bool_], alpha: float) -> tuple[float, float]:
-    """A certified μ, and a rough one: threshold and sign from the first half, exact bounds on both rates from the second."""
-    half = len(scores) // 2
-    rules = [(sign, float(t)) for sign in (1, -1) for t in candidates(sign * scores[:half], 80)]
-    sign, threshold = max(rules, key=lambda rule: _mu_at(rule[1], rule[0] * scores[:half], inside[:half], 0.01))
-    fresh = sign * scores[half:], inside[half:]
-    return _mu_at(threshold, *fresh, alpha), _mu_at(threshold, *fresh, 0.999)
-
-
-def _mu_at(threshold: float, scores: Array, inside: NDArray[np.bool_], alpha: float) -> float:
-    """μ from both error rates of "in if the score is at least the threshold"."""
-    hits, alarms = int(np.sum(scores[inside] >= threshold)), int(np.sum(scores[~inside] >= threshold))
-    return gaussian_from_rates(hits, int(inside.sum()), alarms, int((~inside).sum()), alpha=alpha)
-
-
 def _visible_mu(training: Training, observations: float, alpha: float) -> float:
-    """The μ whose certified value would just pass the claimed one: the claimed one plus both sides' sampling error."""
-    mu, n = 1 / training.noise_multiplier, max(2, int(observations / 2))
+    """The μ whose certified value would just pass the claimed one, if as many guesses were right as are expected."""
+    mu, n = 1 / training.noise_multiplier, max(2, int(observations))
     wide = mu
-    for _ in range(60):
-        hits = round(n * (1 - _tail(wide / 2)))
-        if gaussian_from_rates(hits, n, n - hits, n, alpha=alpha) > mu:
+    for _ in range(1000):
+        if mu_from_guesses(math.floor(n * float(ndtr(wide / 2))), n, alpha) > mu:
             return wide
         wide *= 1.01
     return math.inf
 
 
-def _tail(x: float) -> float:
-    return math.erfc(x / math.sqrt(2)) / 2
+# ------------------------------------------------------------------------------------------------ one whole run
 
 
-def _verdict(epsilon: float, claimed: float) -> Verdict:
-    if epsilon > claimed:
-        return Verdict.VIOLATION
-    return Verdict.CONSISTENT if epsilon > claimed / 2 else Verdict.UNDERPOWERED
-
-
-# ------------------------------------------------------------------------------------------------ one run
-
-
-ONE_RUN_CANNOT_SEE = (
-    "losses that show on few canaries only: the bound speaks about the best guesses among all of them.",
-    "an ε far above ln of the number of canaries.",
+WHOLE_RUN_ASSUMES = (
+    COINS,
+    "that the run is the one stated but for the size of its noise: so many Gaussian steps on Poisson samples of the stated rate.",
 )
+FINEST, COARSEST = 1 / 64, 64.0
+"""Noise, in units of the claimed one, between which the refuted one is sought."""
 
 
-def one_run(
-    scores: Sequence[float] | Array,
-    included: Sequence[bool] | NDArray[np.bool_],
-    claim: Budget,
+def whole_run(
+    scores: Any,
+    included: Any,
+    training: Training,
     *,
-    family: Family = "distribution-free",
-    guesses: Sequence[int] | None = None,
     confidence: float = 0.95,
     name: str = "one training run",
 ) -> Finding:
-    """Bound ε from a single run in which each canary was included by its own fair coin.
+    """Bound ε from canaries that were in, or not, for one whole run of `training`, each by its own fair coin.
 
-    `scores` are functions of what the run released alone, larger where a canary seems to be in. The g/2 largest are guessed to
-    be in and the g/2 smallest out, for each g of `guesses` (by default a tenth, a quarter, half and all); the error is shared
-    among them. "distribution-free" (Steinke, Nasr, Jagielski 2023) assumes the coins and nothing else; "gaussian" (Mahloujifar,
-    Melis, Chaudhuri 2024) that the run's trade-off curve is a Gaussian one.
+    As `one_run.one_run`, with the trade-off curve of the run itself in place of a Gaussian one: a noise is refuted if so many
+    right guesses have a chance below alpha under the curve of such a run, and then so is more noise, whose curve lies above. The
+    least noise that is refuted gives the ε. Curves come from `accounting.tradeoff`, on the side that allows the attacker more;
+    between its points he is granted the better one.
     """
     started = clock.monotonic()
-    values, inside = np.asarray(scores, np.float64), np.asarray(included, np.bool_)
-    if values.shape != inside.shape or values.ndim != 1 or len(values) < 10:
-        raise InvalidParameter(f"Expected at least 10 scores with a coin each, got {values.shape} and {inside.shape}.")
-    m, delta = len(values), float(claim.delta)
-    tried = sorted(set(guesses or (m // 10, m // 4, m // 2, m)) - {0, 1})
-    alpha = (1 - confidence) / len(tried)
-    order = np.argsort(values, kind="stable")
-    found = [_bound_guesses(inside[order], g, m, delta, alpha, family) for g in tried]
-    epsilon, estimate = max(found)
-    claimed = float(claim.epsilon)
-    assumes = ["that each canary was included by its own fair coin, and scored from the release alone."]
-    if family == "gaussian":
-        assumes.append("that the run's trade-off curve is that of a Gaussian mechanism (the f-DP family).")
+    values, inside = checked(scores, included, confidence)
+    m, claimed, alpha = len(values), training.epsilon, 1 - confidence
+    claim = Budget(claimed, training.delta)
+    guesses = planned(m, claim)
+    right = right_guesses(inside[np.argsort(values, kind="stable")], guesses)
+
+    def refuted(share: float) -> bool:
+        return refutes(m, guesses, right, _wrong_beside(training, share * training.noise_multiplier), alpha)
+
+    share = _least_refuted(refuted)
+    epsilon = training.at_least(1 / (share * training.noise_multiplier)) if share < math.inf else 0.0
     return Finding(
-        verdict=_verdict(epsilon, claimed), target=name, claim=claim, epsilon=epsilon, delta=delta, confidence=confidence,
-        estimate=estimate, detectable=_best_one_run(m, delta, alpha, claimed), samples=1,
-        seconds=clock.monotonic() - started, assumes=tuple(assumes), cannot_see=ONE_RUN_CANNOT_SEE,
-        method=f"one run, {family}", options={"canaries": m, "guesses": tried},
+        verdict=verdict(epsilon, claimed), target=name, claim=claim, epsilon=epsilon, delta=training.delta,
+        confidence=confidence, estimate=math.log((right + 0.5) / (guesses - right + 0.5)), samples=1,
+        detectable=detectable(m, guesses, claim, alpha=alpha, family="gaussian"), seconds=clock.monotonic() - started,
+        assumes=WHOLE_RUN_ASSUMES, cannot_see=CANNOT_SEE, method="one run, its own family",
+        options={"canaries": m, "guesses": [guesses], "right": right},
     )  # fmt: skip
 
 
-def _bound_guesses(
-    ordered: NDArray[np.bool_], guesses: int, m: int, delta: float, alpha: float, family: Family
-) -> tuple[float, float]:
-    """(certified, plain) ε for so many guesses on canaries sorted by score."""
-    low = guesses // 2
-    high = guesses - low
-    right = int(np.sum(~ordered[:low])) + int(np.sum(ordered[m - high :]))
-    plain = math.log((right + 0.5) / (guesses - right + 0.5))
-    if family == "distribution-free":
-        return one_run_epsilon(m, guesses, right, delta=delta, alpha=alpha), plain
-    mu = one_run_gaussian(m, guesses, right, alpha=alpha)
-    return (accounting.epsilon(GaussianNoise(1 / mu), delta).lower if mu > 1e-3 else 0.0), plain
+def _wrong_beside(training: Training, noise: float) -> Callable[[float], float]:
+    """The least mass of wrong guesses beside a mass of right ones, under the curve of the run with this noise."""
+    curve = accounting.tradeoff(training.with_noise(noise), np.concatenate([[0.0], np.geomspace(1e-8, 1, 1500)]))
+    power = np.maximum.accumulate(curve.power)
+
+    def least(right: float) -> float:
+        place = int(np.searchsorted(power, right, side="left"))
+        return float(curve.alpha[max(0, place - 1)])
+
+    return least
 
 
-def _best_one_run(m: int, delta: float, alpha: float, claimed: float) -> float:
-    """With every guess right, the largest ε that m canaries certify; ∞ if even that does not pass the claim."""
-    best = one_run_epsilon(m, m, m, delta=delta, alpha=alpha)
-    return best if best > claimed else math.inf
+def _least_refuted(refuted: Callable[[float], bool]) -> float:
+    """The least noise, within a hundredth, that is refuted; ∞ if none is."""
+    if not refuted(COARSEST):
+        return math.inf
+    low, high = FINEST, COARSEST
+    while high / low > 1.01:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if refuted(middle) else (middle, high)
+    return high
 
 
 # ------------------------------------------------------------------------------------------------ final models
@@ -287,48 +275,3 @@ class FinalModel:
 
     def __call__(self, data: Any, *, seed: int) -> float:
         return float(self.score(self.train(data, seed)))
-
-
-def scores(
-    members: Array,
-    others: Array,
-    claim: Budget,
-    *,
-    confidence: float = 0.95,
-    seed: int = 0,
-    name: str = "scores",
-) -> Finding:
-    """Audit from scores that somebody else has collected: one set with the record, one without, both from fresh runs.
-
-    A random half of each chooses the threshold and its direction, the other half certifies (`from_rates`).
-    """
-    started = clock.monotonic()
-    rng, alpha, delta = np.random.default_rng(seed), 1 - confidence, float(claim.delta)
-    first, second = (rng.permutation(np.asarray(s, np.float64)) for s in (members, others))
-    if min(len(first), len(second)) < 20:
-        raise InvalidParameter(f"Expected at least 20 scores on each side, got {len(first)} and {len(second)}.")
-    halves = [(s[: len(s) // 2], s[len(s) // 2 :]) for s in (first, second)]
-    cuts = candidates(np.concatenate([h[0] for h in halves]), 80)
-    rules = [(float(cut), below, swapped) for cut in cuts for below in (False, True) for swapped in (False, True)]
-    best = max(rules, key=lambda rule: _rate_bound(rule, halves[0][0], halves[1][0], delta, 0.2))
-    epsilon = _rate_bound(best, halves[0][1], halves[1][1], delta, alpha)
-    plain = _rate_bound(best, halves[0][1], halves[1][1], delta, 0.9999)
-    perfect = from_rates(len(halves[0][1]), len(halves[0][1]), 0, len(halves[1][1]), delta=delta, alpha=alpha)
-    claimed = float(claim.epsilon)
-    verdict = _verdict(epsilon, claimed) if perfect > claimed else Verdict.UNDERPOWERED
-    return Finding(
-        verdict=Verdict.CONSISTENT if verdict is not Verdict.VIOLATION and perfect > 2 * claimed else verdict,
-        target=name, claim=claim, epsilon=epsilon, delta=delta, confidence=confidence, estimate=plain,
-        detectable=perfect if perfect > claimed else math.inf, samples=len(first) + len(second),
-        seconds=clock.monotonic() - started, method="scores",
-        assumes=("that every score comes from a run of its own and that the runs are independent.",),
-        cannot_see=("what the scores do not show.",),
-    )  # fmt: skip
-
-
-def _rate_bound(rule: tuple[float, bool, bool], first: Array, second: Array, delta: float, alpha: float) -> float:
-    """ε from one event: scores at least the cut, or below it; likelier for the first set, or for the second."""
-    cut, below, swapped = rule
-    ours, theirs = (second, first) if swapped else (first, second)
-    hits, alarms = (int(np.sum((s < cut) if below else (s >= cut))) for s in (ours, theirs))
-    return from_rates(hits, len(ours), alarms, len(theirs), delta=delta, alpha=alpha)

@@ -1,9 +1,11 @@
 """Black-box audit: learn to tell two neighbours apart, choose what to guess, then certify it on samples nobody has seen.
 
-As in DP-Sniper (Bichsel et al. 2021), with four differences. The rule is chosen, on samples of its own, to maximise the bound
+As in DP-Sniper (Bichsel et al. 2021), with five differences. The rule is chosen, on samples of its own, to maximise the bound
 that will be certified, instead of a fixed tail of .01. It guesses in both directions and abstains in between. Which neighbour
-runs is decided by a fair coin, so that one exact binomial bound suffices (`statistics.from_guesses`). Several views and
-classifiers compete. Samples to learn, to choose and to certify are disjoint, so what was tried before costs no correction.
+runs is decided by a fair coin, so that one exact binomial bound suffices (`statistics.from_guesses`); or, for targets that take
+their random numbers from outside, both run on the same ones, which leaves far less to chance (`statistics.from_coupled`).
+Several views and classifiers compete. Samples to learn, to choose and to certify are disjoint, so what was tried before costs
+no correction.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from deniable import accounting
 from deniable.audit.classify import Array, Model, Rows, Tables, View, fit_all, model_from_dict, views
 from deniable.audit.finding import Finding, Verdict, Witness
 from deniable.audit.pairs import Pair, default_pairs
-from deniable.audit.rules import Rule, candidates, choose
+from deniable.audit.rules import Rule, candidates, choose, choose_coupled
 from deniable.audit.source import Source
-from deniable.audit.statistics import detectable, from_guesses, lower, upper
+from deniable.audit.statistics import detectable, from_coupled, from_guesses, lower, upper
 from deniable.audit.target import Called, as_target
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.guarantee import Budget
@@ -36,16 +38,27 @@ Claim = Loss | Budget | float | tuple[float, float]
 
 EXPLORE = 0.2
 """The share of all samples that is spent before the certifying ones."""
+EXPLORE_COUPLED = 0.4
+"""The same for coupled runs, whose certificates are narrow: finding the best event matters more."""
 LEARN = 0.3
 """The share of these that classifiers learn from; the rest chooses thresholds and among classifiers."""
 DELTAS = (0.0, 1e-5, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 0.5)
 """Where the curve of a claimed loss is compared."""
 CURVE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
 CUTS = 24
-MOST_CELLS = 80_000_000
+MOST_CELLS = 50_000_000
 """More numbers than these are not worth learning from: the time is better spent on certifying samples."""
+FEW_OUTPUTS = 32
+"""Up to so many outputs among the first ones, one table is learnt, which costs next to nothing."""
 MOST_SAMPLES = 42_000_000
 LEAST_SAMPLES = 250
+ROUNDS = ((3, 0.25),)
+"""How many pairs a ranking round keeps, and the share of the exploring samples that it spends; the last round has the rest."""
+AGREED = 2
+"""How many pairs must speak for a coupled rule for each that speaks against it."""
+COUPLED = "sniper, coupled runs"
+"""The method of a finding whose runs were coupled; a replay couples them too."""
+ASSUMES_ROWS = "that row for row a batch takes the same random numbers on both neighbours, and no row those of another."
 ASSUMES = ("that runs are independent of one another and that their order carries nothing.",)
 CANNOT_SEE = (
     "pairs that were not tried.",
@@ -66,6 +79,7 @@ def audit(
     unit: Unit | None = None,
     name: str | None = None,
     workers: int | None = None,
+    coupled: bool | None = None,
     progress: Progress | None = None,
 ) -> Finding:
     """Try to refute a claimed guarantee from the outside.
@@ -73,7 +87,9 @@ def audit(
     `target` is a `Mechanism`, a batch sampler or any callable on a data set; `pair` one pair of neighbours, several, or None
     to search; `claim` an ε, (ε, δ), a `Budget` or a `Loss`, by default the mechanism's own. With `unit`, pairs that are not
     neighbours are refused. About `time` seconds are spent, or `samples` runs. The finding reproduces from `seed`, for
-    targets that take their randomness from outside.
+    targets that take their randomness from outside. `coupled` runs both neighbours on the same random numbers (only for claims
+    without δ): by default where that needs no assumption (a callable that takes `seed`) or the target's attribute `coupled`
+    says that a batch serves each row alike.
     """
     started = clock.monotonic()
     if not 0 < confidence < 1:
@@ -84,7 +100,8 @@ def audit(
     limits = _limits(claim if claim is not None else getattr(target, "loss", None))
     shaped = as_target(target, name)
     tell = progress or (lambda share, text: None)
-    with Source(shaped, seed, workers) as source:
+    couple = _couples(target, shaped) if coupled is None else coupled
+    with Source(shaped, seed, workers, coupled=couple and not any(limit.delta for limit in limits)) as source:
         total = samples or source.affordable(pairs[0], time, MOST_SAMPLES)
         if total < LEAST_SAMPLES:
             raise InvalidParameter(f"Expected samples={total} to be at least {LEAST_SAMPLES}. Nothing was certified.")
@@ -110,9 +127,12 @@ def replay(finding: Finding, target: Any, *, seed: int | None = None, workers: i
         shaped.columns[:] = witness.columns
     pair = Pair(_input(witness.first), _input(witness.second), witness.pair)
     rule = Rule(witness.high, witness.low)
-    attack = Attack(pair, View(witness.view), model_from_dict(witness.model), rule, finding.delta, 0.0, witness.cuts)
+    coupled = finding.method == COUPLED
+    model = model_from_dict(witness.model)
+    attack = Attack(pair, View(witness.view), model, rule, finding.delta, 0.0, witness.cuts, coupled)
     limit = Limit(finding.delta, float(finding.claim.epsilon))
-    with Source(shaped, witness.seed if seed is None else seed, workers, chunk=witness.chunk) as source:
+    chosen = witness.seed if seed is None else seed
+    with Source(shaped, chosen, workers, chunk=witness.chunk, coupled=coupled) as source:
         sniper = _Sniper(source, [limit], 1 - finding.confidence, witness.trials, lambda share, text: None)
         again = sniper.certify(attack, chunks=witness.chunks)
     return replace(again, seconds=clock.monotonic() - started, options=finding.options)
@@ -174,6 +194,11 @@ def _pairs(pair: Pair | tuple[Any, Any] | Sequence[Pair] | None, unit: Unit | No
     return [p.check(unit) if unit is not None else p for p in found]
 
 
+def _couples(target: Any, shaped: Any) -> bool:
+    """Whether both neighbours can be run on the same random numbers: each call has a seed, or the target says so."""
+    return bool(getattr(target, "coupled", False)) or (isinstance(shaped, Called) and shaped.pass_rng == "seed")
+
+
 def _input(value: Any) -> Any:
     """What JSON made of an input: a list of numbers was an array or a list of rows, and serves as either."""
     if isinstance(value, list) and value and all(isinstance(v, float) for v in value):
@@ -195,6 +220,7 @@ class Attack:
     delta: float
     margin: float
     cuts: tuple[float, ...]
+    coupled: bool = False
 
     def score(self, rows: Rows) -> Array:
         return self.model.score(self.view.see(rows))
@@ -208,23 +234,30 @@ class _Sniper:
     total: int
     tell: Progress
 
+    @property
+    def certifying(self) -> int:
+        """How many samples are kept for the certificate, at least."""
+        return int((1 - (EXPLORE_COUPLED if self.source.coupled else EXPLORE)) * self.total)
+
     def search(self, pairs: list[Pair]) -> Attack:
-        """Two rounds that keep the better pairs, then every classifier on the one that is left."""
-        width = self.source.draw(pairs[0], 40, 5000)[0].shape[1]
-        budget = whole = min(int(EXPLORE * self.total), MOST_CELLS // width)
-        keep = 2 if len(pairs) > 3 else 1
-        for stage in (1, 2):
-            if len(pairs) == 1:
-                continue
-            each, found = max(40, int(0.35 * whole) // len(pairs)), []
-            for i, pair in enumerate(pairs):
-                self.tell(0.1 * (stage + i / len(pairs)), f'trying "{pair.name}"')
-                found.append(self.propose(pair, each, stage * 1000 + i, boosting=False))
-                budget -= each
-            pairs = [attack.pair for attack in sorted(found, key=lambda attack: -attack.margin)[:keep]]
-            keep = 1
-        self.tell(0.3, f'learning "{pairs[0].name}"')
-        return self.propose(pairs[0], max(40, budget), 0, boosting=True)
+        """Rounds that keep the better pairs, the last of them with every classifier."""
+        first = self.source.draw(pairs[0], min(2000, max(40, self.total // 40)), 5000)[0]
+        whole = self.total - self.certifying
+        if len(np.unique(first, axis=0)) > FEW_OUTPUTS:
+            whole = min(whole, MOST_CELLS // first.shape[1])
+        rounds = [(keep, share) for keep, share in ROUNDS if len(pairs) > keep]
+        for stage, (keep, share) in enumerate(rounds, 1):
+            found = self._round(pairs, int(share * whole), stage)
+            pairs = [attack.pair for attack in found[:keep]]
+        return self._round(pairs, int(whole * (1 - sum(share for _, share in rounds))), 0)[0]
+
+    def _round(self, pairs: list[Pair], trials: int, stage: int) -> list[Attack]:
+        """The best attack on each pair, the best pair first. Stage 0 is the last one."""
+        found = []
+        for i, pair in enumerate(pairs):
+            self.tell(0.1 * (stage or 3) + 0.1 * i / len(pairs), f'trying "{pair.name}"')
+            found.append(self.propose(pair, max(40, trials // len(pairs)), stage * 1000 + i, boosting=stage == 0))
+        return sorted(found, key=lambda attack: -attack.margin)
 
     def propose(self, pair: Pair, trials: int, phase: int, *, boosting: bool) -> Attack:
         """The best attack on this pair: some samples to learn, the others to choose a rule and among classifiers."""
@@ -241,14 +274,26 @@ class _Sniper:
     def _best_rule(self, pair: Pair, view: View, rows: tuple[Rows, ...], model: Model) -> Attack:
         """The best rule for these scores, and how far it is expected to pass the claim."""
         scores = model.score(rows[0]), model.score(rows[1])
-        trials, tried = int((1 - EXPLORE) * self.total), []
-        exact = isinstance(model, Tables)
+        tried = []
         for limit in self.limits:
-            rule, value = choose(*scores, delta=limit.delta, alpha=self.alpha, trials=trials, calibrated=exact)
-            tried.append((_rank(value, limit.epsilon), limit.delta, rule))
-        margin, delta, rule = max(tried, key=lambda t: (t[0], -t[1]))
+            for rule, value, coupled in self._rules(scores, limit.delta, calibrated=isinstance(model, Tables)):
+                tried.append((_rank(value, limit.epsilon), limit.delta, rule, coupled))
+        margin, delta, rule, coupled = max(tried, key=lambda t: (t[0], -t[1]))
         cuts = candidates(np.concatenate(scores), CUTS)
-        return Attack(pair, view, model, rule, delta, margin, tuple(map(float, cuts)))
+        return Attack(pair, view, model, rule, delta, margin, tuple(map(float, cuts)), coupled)
+
+    def _rules(
+        self, scores: tuple[Array, Array], delta: float, *, calibrated: bool
+    ) -> Iterable[tuple[Rule, float, bool]]:
+        """Rules with what they promise. Where runs are coupled but the pairs do not agree, a fair coin shows more."""
+        trials = self.certifying
+        if self.source.coupled:
+            rule, value = choose_coupled(*scores, alpha=self.alpha, pairs=trials // 2, calibrated=calibrated)
+            only_right, only_wrong, _ = rule.count_pairs(*scores)
+            if only_right > AGREED * only_wrong:
+                yield rule, value, True
+                return
+        yield *choose(*scores, delta=delta, alpha=self.alpha, trials=trials, calibrated=calibrated), False
 
     # -------------------------------------------------------------------------------------------- certificate
 
@@ -258,26 +303,34 @@ class _Sniper:
         cuts = np.unique(np.array([*attack.cuts, attack.rule.high, attack.rule.low]))
         cuts = cuts[np.isfinite(cuts)]
 
-        def count(first: Rows, second: Rows) -> tuple[Any, tuple[int, int]]:
+        self.source.coupled = attack.coupled
+
+        def count(first: Rows, second: Rows) -> tuple[Any, Any]:
             scores = attack.score(first), attack.score(second)
             bins = [np.bincount(np.searchsorted(cuts, s, side="right"), minlength=len(cuts) + 1) for s in scores]
-            return np.stack(bins, axis=1), attack.rule.count(scores[0], scores[1])
+            guesses = attack.rule.count_pairs(*scores) if attack.coupled else (*attack.rule.count(*scores), 0)
+            return np.stack(bins, axis=1), np.array(guesses)
 
-        counts, right, wrong = np.zeros((len(cuts) + 1, 2), np.int64), 0, 0
-        for done, (part, guesses) in enumerate(self.source.reduce(attack.pair, chunks, count)):
-            counts += part
-            right, wrong = right + guesses[0], wrong + guesses[1]
+        counts, guesses = np.zeros((len(cuts) + 1, 2), np.int64), np.zeros(3, np.int64)
+        for done, (part, guessed) in enumerate(self.source.reduce(attack.pair, chunks, count)):
+            counts, guesses = counts + part, guesses + guessed
             self.tell(0.4 + 0.6 * (done + 1) / chunks, "certifying")
-        return self._finding(attack, counts, tuple(map(float, cuts)), right, wrong, chunks)
+        right, wrong, both = map(int, guesses)
+        return self._finding(attack, counts, tuple(map(float, cuts)), (right, wrong, both), chunks)
 
     def _finding(
-        self, attack: Attack, counts: Any, cuts: tuple[float, ...], right: int, wrong: int, chunks: int
+        self, attack: Attack, counts: Any, cuts: tuple[float, ...], guesses: tuple[int, int, int], chunks: int
     ) -> Finding:
-        trials, delta = int(counts.sum()), attack.delta
+        trials, delta, coupled = int(counts.sum()), attack.delta, attack.coupled
         claimed = next(limit.epsilon for limit in self.limits if limit.delta == delta)
-        sides = attack.rule.sides
-        epsilon = from_guesses(right, wrong, trials, delta=delta, alpha=self.alpha, sides=sides)
-        visible = detectable(trials, epsilon=claimed, delta=delta, alpha=self.alpha)
+        sides, both = attack.rule.sides, guesses[2]
+        right, wrong = guesses[0] + both, guesses[1] + both
+        epsilon = (
+            from_coupled(*guesses, alpha=self.alpha)
+            if coupled
+            else from_guesses(right, wrong, trials, delta=delta, alpha=self.alpha, sides=sides)
+        )
+        visible = detectable(trials, epsilon=claimed, delta=delta, alpha=self.alpha, coupled=coupled)
         columns = tuple(self.source.target.columns) if isinstance(self.source.target, Called) else None
         witness = Witness(
             pair=attack.pair.name, first=attack.pair.first, second=attack.pair.second, view=attack.view.value,
@@ -290,7 +343,9 @@ class _Sniper:
             epsilon=epsilon, delta=delta, confidence=1 - self.alpha, detectable=visible,
             estimate=_estimate(right / trials - delta * sides / 2, wrong / trials), samples=self.source.drawn,
             seconds=0.0, support_differs=wrong == 0 and epsilon > max(2.0, claimed), witness=witness,
-            curve=certified_curve(counts, self.alpha), assumes=ASSUMES, cannot_see=CANNOT_SEE,
+            curve=certified_curve(counts, self.alpha), cannot_see=CANNOT_SEE,
+            assumes=(*ASSUMES, ASSUMES_ROWS) if coupled and self.source.target.batched else ASSUMES,
+            method=COUPLED if coupled else "sniper", options={"pairs": list(guesses)} if coupled else None,
         )  # fmt: skip
 
 

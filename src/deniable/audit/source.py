@@ -1,4 +1,7 @@
-"""Labelled samples of a pair: a fair coin picks the neighbour, chunks have seeds of their own, workers share the chunks."""
+"""Labelled samples of a pair: chunks have seeds of their own, workers share the chunks.
+
+Either a fair coin picks the neighbour of each run, or runs are *coupled*: one on each neighbour, with the same random numbers.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,10 @@ SLOW = 2e-4
 class Source:
     """Draws from one target. The same seed gives the same samples whatever the number of workers."""
 
-    def __init__(self, target: Target, seed: int, workers: int | None = None, chunk: int | None = None) -> None:
-        self.target, self.seed, self.drawn = target, seed, 0
+    def __init__(
+        self, target: Target, seed: int, workers: int | None = None, chunk: int | None = None, *, coupled: bool = False
+    ) -> None:
+        self.target, self.seed, self.drawn, self.coupled = target, seed, 0, coupled
         self.chunk = chunk or (BATCH if target.batched else CALLS)
         self.workers = workers or min(4, os.cpu_count() or 1)
         self._pool: Executor | None = None
@@ -60,7 +65,7 @@ class Source:
         return max(250, min(most, fitting))
 
     def draw(self, pair: Pair, trials: int, phase: int) -> tuple[Rows, Rows]:
-        """About half of `trials` outputs of each neighbour: every one was decided by a fair coin."""
+        """About half of `trials` outputs of each neighbour: decided by a fair coin, or row for row the same random numbers."""
         sizes = [min(self.chunk, trials - start) for start in range(0, trials, self.chunk)]
         parts = list(self._map(pair, sizes, phase, lambda first, second: (first, second)))
         return _stack([a for a, _ in parts]), _stack([b for _, b in parts])
@@ -81,6 +86,10 @@ class Source:
 
         def one(i: int) -> Result:
             rng = np.random.default_rng([self.seed, phase, i])
+            if self.coupled:
+                same = np.random.default_rng([self.seed, phase, i])
+                rows = sizes[i] // 2
+                return function(self.target.draw(pair.first, rows, rng), self.target.draw(pair.second, rows, same))
             heads = int(rng.binomial(sizes[i], 0.5))
             first = self.target.draw(pair.first, heads, rng)
             return function(first, self.target.draw(pair.second, sizes[i] - heads, rng))
@@ -94,7 +103,7 @@ class Source:
     def _called(
         self, target: Called, pair: Pair, sizes: list[int], phase: int, function: Callable[[Rows, Rows], Result]
     ) -> Iterator[Result]:
-        tasks = [_task(target, pair, size, [self.seed, phase, i]) for i, size in enumerate(sizes)]
+        tasks = [_task(target, pair, size, [self.seed, phase, i], self.coupled) for i, size in enumerate(sizes)]
         done = self._pool.map(_run, tasks) if self._pool is not None else map(_run, tasks)
         for first, second in done:
             yield function(encode(first, target.columns), encode(second, target.columns))
@@ -111,17 +120,19 @@ def _stack(parts: list[Rows]) -> Rows:
     return np.concatenate([part for part in parts if len(part)] or parts[:1])
 
 
-Task = tuple[Callable[..., Any], str, "str | None", Pair, int, int, int]
+Task = tuple[Callable[..., Any], str, "str | None", Pair, int, int, tuple[int, int]]
 
 
-def _task(target: Called, pair: Pair, size: int, seed: list[int]) -> Task:
+def _task(target: Called, pair: Pair, size: int, seed: list[int], coupled: bool) -> Task:
     rng = np.random.default_rng(seed)
-    heads = int(rng.binomial(size, 0.5))
-    return target.function, target.name, target.pass_rng, pair, heads, size - heads, int(rng.integers(2**62))
+    heads = size // 2 if coupled else int(rng.binomial(size, 0.5))
+    own = int(rng.integers(2**62))
+    seeds = (own, own if coupled else own + 1)
+    return target.function, target.name, target.pass_rng, pair, heads, heads if coupled else size - heads, seeds
 
 
 def _run(task: Task) -> tuple[list[Any], list[Any]]:
     """Raw outputs on both neighbours; they are made numbers in the parent, which knows the columns."""
-    function, name, pass_rng, pair, heads, tails, seed = task
+    function, name, pass_rng, pair, heads, tails, seeds = task
     target = Called(function, name, pass_rng)
-    return target.outputs(pair.first, heads, seed), target.outputs(pair.second, tails, seed + 1)
+    return target.outputs(pair.first, heads, seeds[0]), target.outputs(pair.second, tails, seeds[1])

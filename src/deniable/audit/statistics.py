@@ -20,6 +20,9 @@ from deniable.errors import InvalidParameter
 
 Array = NDArray[np.float64]
 
+SPARE = 0.1
+"""The part of alpha that `from_coupled` keeps for pairs that speak against the rule; good couplings have next to none."""
+
 
 # ------------------------------------------------------------------------------------------------ one proportion
 
@@ -61,6 +64,30 @@ def from_guesses(right: int, wrong: int, trials: int, *, delta: float, alpha: fl
     return max(0.0, math.log(certain) - math.log(float(upper(wrong, trials, alpha / 2)))) if certain > 0 else 0.0
 
 
+def from_coupled(only_right: int, only_wrong: int, both: int, *, alpha: float) -> float:
+    """The least ε that ε-privacy allows after *pairs* of runs, one on each neighbour with the same random numbers.
+
+    S is one set of outputs, fixed before. Of the pairs that meet it at all, `only_right` met it on the neighbour guessed from it,
+    `only_wrong` on the other, `both` on both. Pairs are independent of one another, so given their number the three are
+    multinomial with shares a, b and 1 − a − b, whatever the dependence inside a pair, and
+
+        P(S)/Q(S) = (1 − b)/(1 − a).
+
+    Exact bounds a ≥ l at (1 − SPARE)·alpha and b ≤ u at SPARE·alpha hold together but for a chance of alpha (union bound) and
+    give ε ≥ ln((1 − u)/(1 − l)). Where the same noise moves both outputs the same way, b = 0 and a = 1 − e^−ε, so the width is
+    that of one small share: √((e^ε − 1)/n) instead of about 2/√n for n outputs in S from independent runs.
+    """
+    _check(alpha, 0.0)
+    if min(only_right, only_wrong, both) < 0:
+        raise InvalidParameter(f"Expected counts of at least 0, got {only_right}, {only_wrong} and {both}.")
+    met = only_right + only_wrong + both
+    if met == 0 or only_wrong == met:
+        return 0.0
+    sure = float(lower(only_right, met, (1 - SPARE) * alpha))
+    most = float(upper(only_wrong, met, SPARE * alpha))
+    return max(0.0, math.log1p(-most) - math.log1p(-sure))
+
+
 def from_rates(hits: int, trials: int, alarms: int, others: int, *, delta: float, alpha: float) -> float:
     """The same from two samples of fixed size: `hits` of `trials` on one neighbour, `alarms` of `others` on the other.
 
@@ -82,21 +109,27 @@ def gaussian_from_rates(hits: int, trials: int, alarms: int, others: int, *, alp
 # ------------------------------------------------------------------------------------------------ power
 
 
-def detectable(trials: int, *, epsilon: float, delta: float, alpha: float, power: float = 0.95) -> float:
+def detectable(
+    trials: int, *, epsilon: float, delta: float, alpha: float, power: float = 0.95, coupled: bool = False
+) -> float:
     """The smallest true ε that could have been told from the claimed one, with probability `power`, by a perfect guesser.
 
     The easiest target of a given ε: with probability δ it gives the secret away, else it is randomized response, so that all
-    guesses count. No target of that ε is easier to catch; most are harder.
+    guesses count. No target of that ε is easier to catch; most are harder. `coupled` runs see it by `from_coupled`: P(S) is at
+    most e^ε/(1 + e^ε) for a set of ratio e^ε, and no pair need speak against it.
     """
     if trials < 1:
         return math.inf
 
     def margin(true: float) -> float:
+        if coupled:
+            return _coupled_response(trials // 2, true, alpha, power) - epsilon
         wrong = (1 - delta) / (1 + math.exp(true))
         count = int(binom.ppf(power, trials, wrong))
         return from_guesses(trials - count, count, trials, delta=delta, alpha=alpha) - epsilon
 
-    ceiling = from_guesses(trials, 0, trials, delta=delta, alpha=alpha)
+    all_right = from_guesses(trials, 0, trials, delta=delta, alpha=alpha)
+    ceiling = from_coupled(trials // 2, 0, 0, alpha=alpha) if coupled else all_right
     if ceiling <= epsilon:
         return math.inf
     top = epsilon + 1.0
@@ -109,6 +142,13 @@ def detectable(trials: int, *, epsilon: float, delta: float, alpha: float, power
         middle = (below + above) / 2
         below, above = (below, middle) if margin(middle) > 0 else (middle, above)
     return above
+
+
+def _coupled_response(pairs: int, true: float, alpha: float, power: float) -> float:
+    """What coupled runs of randomized response certify with probability `power`: each count may fall short by half the rest."""
+    met = int(binom.ppf((1 - power) / 2, pairs, 1 / (1 + math.exp(-true))))
+    only = int(binom.ppf((1 - power) / 2, met, -math.expm1(-true)))
+    return from_coupled(only, 0, met - only, alpha=alpha)
 
 
 # ------------------------------------------------------------------------------------------------ one run

@@ -23,6 +23,8 @@ from deniable.mechanism import Interactive, Mechanism
 from deniable.randomness import SeededRandom
 
 SHAPE = "(shape)"
+FITTED = ("coef_", "intercept_")
+"""What a linear model of scikit-learn has learnt."""
 
 
 class Target(Protocol):
@@ -215,7 +217,11 @@ def _matrix(rows: Any) -> Rows:
 
 
 def _unwrap(output: Any) -> Any:
-    """The value inside a Release; the columns of an Arrow table; a plain list for an array."""
+    """The value inside a Release; the numbers of a model; the columns of an Arrow table; a plain list for an array."""
+    if callable(getattr(output, "state_dict", None)):
+        return {name: tensor.tolist() for name, tensor in output.state_dict().items()}
+    if hasattr(output, "coef_"):
+        return {name: np.asarray(getattr(output, name)).tolist() for name in FITTED if hasattr(output, name)}
     for attribute in ("value", "table"):
         if hasattr(output, attribute) and not isinstance(output, Mapping):
             return _unwrap(getattr(output, attribute))
@@ -236,6 +242,11 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, float]]:
         yield path, float("nan")
     elif isinstance(value, int | float | np.generic):
         yield path, float(value)
+    elif not any({"__str__", "__repr__"} & vars(kind).keys() for kind in type(value).__mro__[:-1]):
+        raise InvalidParameter(
+            f"Expected outputs made of numbers, texts, tables or fitted models, got {type(value).__name__}. Nothing was "
+            "certified; let the target return what is to be looked at, like FinalModel(train, score)."
+        )
     else:
         yield path, _checksum(str(value))
 

@@ -2,62 +2,107 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from deniable.audit import Pair, replay
+from deniable.audit import Finding, replay
 from deniable.audit import audit as attack
-from deniable.audit.bench import CASES, case
-from deniable.audit.finding import Finding
-from deniable.audit.sgd import scores
-from deniable.audit.target import load
+from deniable.audit.bench import CASES
 from deniable.cli import show
+from deniable.cli.audit_targets import Target, again, asked, from_scores, is_query, is_scores, named, read_pairs
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot, parse_unit
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
-from deniable.mechanisms import Gaussian, Laplace
 from deniable.plots import audit as plots
 
 BENCH = "bench"
 
 
+class OneRun(StrEnum):
+    """What is assumed of a single run."""
+
+    FREE = "distribution-free"
+    GAUSSIAN = "gaussian"
+    INDEPENDENT = "independent"
+
+
+Claimed: TypeAlias = Annotated[float | None, typer.Option("--epsilon", help="The claimed ε.")]
+Slack: TypeAlias = Annotated[float, typer.Option("--delta", help="The claimed δ.")]
+Pairs: TypeAlias = Annotated[
+    Path | None, typer.Option("--pairs", metavar="FILE", help=r"JSON list of pairs: \[\[first, second], …].")
+]
+Protects: TypeAlias = Annotated[
+    str | None, typer.Option("--unit", help="Check (or search) pairs for: row, client, value, column:NAME[:ROWS].")
+]
+Tables: TypeAlias = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option("--tables", metavar="FIRST SECOND", help="For a query: two tables that differ by one unit."),
+]
+Name: TypeAlias = Annotated[
+    str | None, typer.Option("--name", help="What the query calls them, if not the first's name.")
+]
+SchemaFile: TypeAlias = Annotated[
+    Path | None, typer.Option("--schema", metavar="FILE", help="For a query: types, bounds and keys.")
+]
+Bounds: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Bounds of a column; repeat.")
+]
+Keys: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--keys", metavar="COLUMN=A,B,…", help="Public group keys; repeat.")
+]
+Single: TypeAlias = Annotated[
+    OneRun | None,
+    typer.Option("--one-run", help="Scores are those of the canaries of a single run; what is assumed of it."),
+]
+Seconds: TypeAlias = Annotated[float, typer.Option("--time", help="About how many seconds to spend on one target.")]
+Samples: TypeAlias = Annotated[int | None, typer.Option("--samples", help="So many runs, instead of --time.")]
+Confidence: TypeAlias = Annotated[float, typer.Option("--confidence", help="Confidence of what is certified.")]
+Seed: TypeAlias = Annotated[
+    int | None, typer.Option("--seed", help="Reproduces the audit (with --replay: a new draw).")
+]
+Replay: TypeAlias = Annotated[
+    Path | None, typer.Option("--replay", metavar="FILE", help="Run the decisive part of a finding (JSON) again.")
+]
+Save: TypeAlias = Annotated[
+    Path | None, typer.Option("--save", metavar="FILE", help="Write the finding, for --replay.")
+]
+What: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        help="laplace, gaussian, a case of the bench, bench, module:name, a file of scores (.csv, .parquet), or a query."
+    ),
+]
+
+
 @door
 def audit(
-    target: Annotated[
-        str | None,
-        typer.Argument(help="laplace, gaussian, a case of the bench, bench, module:name, or a file of scores (.csv)."),
-    ] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="The claimed ε.")] = None,
-    delta: Annotated[float, typer.Option("--delta", help="The claimed δ.")] = 0.0,
-    pairs: Annotated[
-        Path | None, typer.Option("--pairs", metavar="FILE", help="JSON list of pairs: [[first, second], …].")
-    ] = None,
-    unit: Annotated[
-        str | None, typer.Option("--unit", help="Check (or search) pairs for: row, client, value, column:NAME.")
-    ] = None,
-    seconds: Annotated[float, typer.Option("--time", help="About how many seconds to spend on one target.")] = 60.0,
-    samples: Annotated[int | None, typer.Option("--samples", help="So many runs, instead of --time.")] = None,
-    confidence: Annotated[float, typer.Option("--confidence", help="Confidence of what is certified.")] = 0.95,
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Reproduces the audit (with --replay: a new draw).")
-    ] = None,
-    replay_file: Annotated[
-        Path | None, typer.Option("--replay", metavar="FILE", help="Run the decisive part of a finding (JSON) again.")
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Write the finding, for --replay.")
-    ] = None,
+    target: What = None,
+    epsilon: Claimed = None,
+    delta: Slack = 0.0,
+    pairs: Pairs = None,
+    unit: Protects = None,
+    tables: Tables = None,
+    name: Name = None,
+    schema: SchemaFile = None,
+    bounds: Bounds = None,
+    keys: Keys = None,
+    family: Single = None,
+    seconds: Seconds = 60.0,
+    samples: Samples = None,
+    confidence: Confidence = 0.95,
+    seed: Seed = None,
+    replay_file: Replay = None,
+    save: Save = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -66,6 +111,10 @@ def audit(
     [bold]deniable audit laplace --epsilon 1[/]
 
     [bold]deniable audit my_module:my_mechanism --pairs pairs.json --epsilon .1[/]
+
+    [bold]deniable audit "SELECT COUNT(*) FROM t" --tables a.csv b.csv --name t --unit column:person:2 --epsilon 1[/]
+
+    [bold]deniable audit scores.csv --epsilon 1[/]
 
     [bold]deniable audit bench --time 5[/]
 
@@ -80,10 +129,13 @@ def audit(
     elif target == BENCH:
         _bench(options | {"seed": seed or 0}, plot, json)
         return
-    elif target.endswith(".csv"):
-        found = _scores(Path(target), budget, confidence)
+    elif is_scores(target):
+        found = from_scores(Path(target), budget, confidence, seed, None if family is None else family.value)
+    elif is_query(target):
+        query = asked(target, epsilon, delta, tables, unit, name, schema, bounds, keys)
+        found = _attacked(query, query.of.name, None, None, options | {"seed": seed or 0})
     else:
-        found = _one(target, budget, pairs, unit, options | {"seed": seed or 0})
+        found = _attacked(named(target, budget), target, pairs, unit, options | {"seed": seed or 0})
     if save is not None:
         save.write_text(found.to_json(), encoding="utf-8")
     _show(found, plot, json)
@@ -109,75 +161,23 @@ def _jsonable(found: Finding) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ targets
 
 
-def _one(name: str, budget: Budget | None, pairs: Path | None, unit: str | None, options: dict[str, Any]) -> Finding:
-    target, known, fixed = _resolve(name, budget)
-    chosen = _read_pairs(pairs) if pairs is not None else known
+def _attacked(target: Target, name: str, pairs: Path | None, unit: str | None, options: dict[str, Any]) -> Finding:
+    chosen = read_pairs(pairs) if pairs is not None else target.pairs
+    checked = parse_unit(unit, replace=False) if unit else None
     with _bar(name) as tell:
-        found = attack(
-            target,
-            chosen,
-            budget,
-            unit=parse_unit(unit, replace=False) if unit else None,
-            name=name,
-            progress=tell,
-            **options,
-        )
-    return _labelled(found, {"target": name} | fixed)
-
-
-def _resolve(name: str, budget: Budget | None) -> tuple[Any, Any, dict[str, Any]]:
-    """The target, its own pairs, and what is needed to build it again."""
-    if name in ("laplace", "gaussian"):
-        if budget is None:
-            raise InvalidParameter(f'The target "{name}" is made for a budget: add --epsilon (and --delta).')
-        size = {"epsilon": float(budget.epsilon), "delta": float(budget.delta)}
-        if name == "laplace":
-            return Laplace.for_budget(epsilon=budget.epsilon, sensitivity=1), (0, 1), size
-        return Gaussian.for_budget(epsilon=budget.epsilon, delta=budget.delta, sensitivity=1), (0, 1), size
-    if ":" in name:
-        target = load(name)
-        return target, target.pairs() if callable(getattr(target, "pairs", None)) else None, {}
-    found = case(name)
-    return found, found.pairs(), {}
-
-
-def _labelled(found: Finding, options: dict[str, Any]) -> Finding:
-    return replace(found, options=options)
-
-
-def _read_pairs(path: Path) -> list[Pair]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-        return [Pair(_input(first), _input(second), f"pair {i + 1}") for i, (first, second) in enumerate(value)]
-    except (ValueError, TypeError) as error:
-        raise InvalidParameter(f"{path}: expected a JSON list of pairs, [[first, second], …]: {error}.") from None
-
-
-def _input(value: Any) -> Any:
-    numbers = isinstance(value, list) and value and all(isinstance(v, int | float) for v in value)
-    return np.array(value, np.float64) if numbers else value
+        found = attack(target.of, chosen, target.claim, unit=checked, name=name, progress=tell, **options)
+    return replace(found, options={**(found.options or {}), **target.made})
 
 
 def _replay(path: Path, seed: int | None) -> Finding:
     found = Finding.from_json(path.read_text(encoding="utf-8"))
     options = dict(found.options or {})
-    budget = Budget(options["epsilon"], options["delta"]) if "epsilon" in options else None
-    target, _, _ = _resolve(str(options.get("target", found.target)), budget)
-    return replay(found, target, seed=seed)
-
-
-def _scores(path: Path, budget: Budget | None, confidence: float) -> Finding:
-    """A file with the columns score and member (0 or 1)."""
-    if budget is None:
-        raise InvalidParameter("A file of scores claims nothing by itself: add --epsilon (and --delta).")
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    try:
-        values = np.array([float(row["score"]) for row in rows])
-        member = np.array([int(row["member"]) == 1 for row in rows], np.bool_)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidParameter(f"{path}: expected the columns score and member (0 or 1): {error}.") from None
-    return scores(values[member], values[~member], budget, confidence=confidence, name=path.name)
+    if found.method == "scores" or found.method.startswith("one run"):
+        if "target" not in options:
+            raise InvalidParameter(f'The finding on "{found.target}" does not name the file of its scores.')
+        used = options.get("seed", 0) if seed is None else seed
+        return from_scores(Path(options["target"]), found.claim, found.confidence, used, options.get("family"))
+    return replay(found, again(options, found.target).of, seed=seed)
 
 
 # ------------------------------------------------------------------------------------------------ the bench

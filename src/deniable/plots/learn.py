@@ -66,6 +66,8 @@ def panels(
         each.set_xlabel(name)
         if name in logarithmic:
             each.set_xscale("log")
+            each.set_xticks([x for x, _ in sorted(points)], [f"{x:g}" for x, _ in sorted(points)])
+            each.set_xticks([], minor=True)
         each.grid(visible=True, color="#dddddd", linewidth=0.6)
         if i % 3 == 0:
             each.set_ylabel("accuracy (%)")

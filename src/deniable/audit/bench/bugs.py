@@ -69,6 +69,7 @@ class ShuffledAsPoisson(Case):
 
     batches: int = 10
     sigma: float = 0.25
+    coupled = False  # a record draws its batch, so the two neighbours need different numbers of draws
 
     @property
     def loss(self) -> Loss:

@@ -26,6 +26,8 @@ COUNTS = Unit.ball(1, 1)
 class Case(ABC):
     """A mechanism with a claim and a known truth. Subclasses are frozen dataclasses."""
 
+    coupled = True
+    """Row for row a batch takes the same random numbers whatever the data: noise is drawn in arrays of a fixed shape."""
     true_epsilon: float
     """The least ε that holds at the claim's δ; a case that says so gives a lower or an upper bound of it."""
 

@@ -15,13 +15,14 @@ SCALE = 20.0
 """2/ε."""
 
 
-def _named(*names: str) -> list[Pair]:
-    """The patterns that a derivation below names."""
-    return [pair for pair in patterns(5, everywhere=True, far=20.0) if pair.name in names]
+class _NoisyMax(Case):
+    def pairs(self) -> list[Pair]:
+        """All patterns, with one answer far above or below the others too."""
+        return patterns(5, everywhere=True, far=20.0)
 
 
 @dataclass(frozen=True)
-class NoisyMax1(Case):
+class NoisyMax1(_NoisyMax):
     """The index of the largest answer after Laplace noise of scale 2/ε.
 
     True ε: at most .1 (Dwork, Roth 2014, Claim 3.9), approached as one answer falls while all others rise; with five answers
@@ -30,16 +31,13 @@ class NoisyMax1(Case):
 
     true_epsilon: float = 0.1
 
-    def pairs(self) -> list[Pair]:
-        return _named("one below, rest above", "one above, rest below")
-
     def draw(self, data: Any, n: int, rng: Generator) -> Array:
         noisy = laplace(rng, SCALE, (n, len(data))) + np.asarray(data, np.float64)
         return np.asarray(np.argmax(noisy, axis=1)[:, None], np.float64)
 
 
 @dataclass(frozen=True)
-class NoisyMax2(Case):
+class NoisyMax2(_NoisyMax):
     """The index of the largest answer after exponential noise of scale 2/ε.
 
     True ε: .1, attained: it is permute-and-flip (Ding, Kifer et al. 2021), whose ratios reach e^ε where one answer that was below
@@ -48,16 +46,13 @@ class NoisyMax2(Case):
 
     true_epsilon: float = 0.1
 
-    def pairs(self) -> list[Pair]:
-        return _named("one below, rest above", "one above, rest below")
-
     def draw(self, data: Any, n: int, rng: Generator) -> Array:
         noisy = SCALE * rng.standard_exponential((n, len(data))) + np.asarray(data, np.float64)
         return np.asarray(np.argmax(noisy, axis=1)[:, None], np.float64)
 
 
 @dataclass(frozen=True)
-class NoisyMax3(Case):
+class NoisyMax3(_NoisyMax):
     """The largest answer *itself* after Laplace noise of scale 2/ε.
 
     True ε: P(max ≤ x) = ΠF(x − qᵢ), and in the lower tail F(x − 1)/F(x) = e^(−1/20), so five answers that all rise by 1 give
@@ -66,16 +61,13 @@ class NoisyMax3(Case):
 
     true_epsilon: float = 0.25
 
-    def pairs(self) -> list[Pair]:
-        return _named("all above", "all below")
-
     def draw(self, data: Any, n: int, rng: Generator) -> Array:
         noisy = laplace(rng, SCALE, (n, len(data))) + np.asarray(data, np.float64)
         return on_grid(np.max(noisy, axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)
-class NoisyMax4(Case):
+class NoisyMax4(_NoisyMax):
     """The largest answer itself after exponential noise of scale 2/ε.
 
     True ε: ∞. Exponential noise is never negative, so the output is at least the largest answer: between the old and the new
@@ -83,9 +75,6 @@ class NoisyMax4(Case):
     """
 
     true_epsilon: float = math.inf
-
-    def pairs(self) -> list[Pair]:
-        return _named("one far above, raised", "one far above, all raised")
 
     def draw(self, data: Any, n: int, rng: Generator) -> Array:
         noisy = SCALE * rng.standard_exponential((n, len(data))) + np.asarray(data, np.float64)

@@ -23,14 +23,8 @@ BELOW = -1000.0
 
 class _SparseVector(Case):
     def pairs(self) -> list[Pair]:
-        """Some queries rise while others fall: half of them, or all but the last, which is the pair of the derivations."""
-        return [pair for pair in patterns(LENGTH, everywhere=True) if pair.name in ("x-shape", "x-shape, last alone")]
-
-
-class _Attained(_SparseVector):
-    def pairs(self) -> list[Pair]:
-        """Nine queries rise and the tenth falls: the pair that the derivation names."""
-        return super().pairs()[1:]
+        """All patterns. The derivations name "x-shape, last alone": nine queries rise while the tenth falls."""
+        return patterns(LENGTH, everywhere=True)
 
 
 def _until_first(above: NDArray[np.bool_]) -> Array:
@@ -47,7 +41,7 @@ def _above(data: Any, n: int, rng: Generator, threshold: float, noise: float, qu
 
 
 @dataclass(frozen=True)
-class SVT1(_Attained):
+class SVT1(_SparseVector):
     """The correct one: threshold noise 2/ε, query noise 4c/ε.
 
     True ε: .1. A shift of the threshold's noise by 1 (ε/2) answers for all queries below, one of the query's noise by 2
@@ -62,7 +56,7 @@ class SVT1(_Attained):
 
 
 @dataclass(frozen=True)
-class SVT2(_Attained):
+class SVT2(_SparseVector):
     """Dwork and Roth's, which draws new threshold noise (2c/ε) after each answer above; for c = 1 it is SVT1.
 
     True ε: .1, by the same two shifts.
@@ -93,7 +87,7 @@ class SVT3(_SparseVector):
 
 
 @dataclass(frozen=True)
-class SVT4(_Attained):
+class SVT4(_SparseVector):
     """ε₁ = ε/4 for the threshold and query noise 1/ε₂, without the factor 2c.
 
     True ε: ε₁ for the threshold's shift by 1 and 2ε₂ for the query's by 2, (1 + 6)/4·ε = .175 (Lyu et al. 2017, Theorem 4).

@@ -10,7 +10,7 @@ from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
 from deniable.plots import learn as plots
 
-SUMMARY = "Abadi et al. 2016, Figure 4: MNIST accuracy at pairs of ε and δ (about 4 CPU minutes)"
+SUMMARY = "Abadi et al. 2016, Figure 4: MNIST accuracy at pairs of ε and δ (about 2 CPU minutes)"
 
 EPOCHS, EVERY = 16, 2
 NOISE = (1.2, 2.0, 4.0, 8.0)

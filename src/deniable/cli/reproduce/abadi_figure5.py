@@ -11,40 +11,42 @@ from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
 from deniable.plots import learn as plots
 
-SUMMARY = "Abadi et al. 2016, Figure 5: MNIST accuracy at ε = 2 by one parameter at a time (about 6 CPU minutes)"
+SUMMARY = "Abadi et al. 2016, Figure 5: MNIST accuracy at ε = 2 by one parameter at a time (about 2 CPU minutes)"
 
 EPSILON = 2.0
 BASE: dict[str, Any] = {"epochs": 5}
 VARIED: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "principal components": ("components", (10, 30, 60, 120)),
-    "hidden units": ("hidden", (100, 400, 1000, 2000)),
-    "lot": ("lot", (300, 600, 1500, 3000)),
-    "learning rate": ("learning_rate", (1.0, 4.0, 12.0, 40.0)),
-    "clip": ("clip", (0.03, 0.1, 0.3, 1.0, 4.0)),
-    "epochs": ("epochs", (1, 2, 5, 10)),
+    "principal components": ("components", (10, 60, 120)),
+    "hidden units": ("hidden", (100, 400, 1000)),
+    "lot": ("lot", (600, 2000, 6000)),
+    "learning rate": ("learning_rate", (4.0, 12.0, 40.0)),
+    "clip": ("clip", (0.03, 0.3, 3.0)),
+    "epochs": ("epochs", (1, 5, 10)),
 }
 """The paper varies the noise at one ε, and with it the number of epochs; here the epochs, and with them the noise."""
 
 READING = (
     "All at ε = {epsilon:g}, δ = 1e-5, {epochs} epochs where it is not said otherwise, noise solved from the budget; "
-    "one run each, so differences below half a point are chance. The paper trained for some hundred epochs at a "
-    "larger noise."
+    "one run each (the common setting ran once for all), so differences below half a point are chance. The paper "
+    "trained for some hundred epochs at a larger noise."
 )
 
 
 def run(out: Path, progress: Progress) -> Report:
     _learning.need_torch()
-    from deniable.learn.recipes.abadi import tuned_for
+    from deniable.learn.recipes.abadi import PcaNetwork, tuned_for
     from deniable.randomness import SecureRandom
 
     data = load("mnist")
     jobs = [(name, field, value) for name, (field, values) in VARIED.items() for value in values]
     rows: list[tuple[str, float, float, float]] = []
+    known: dict[PcaNetwork, float] = {}
     for name, field, value in progress(jobs, "Runs"):
         made = tuned_for(EPSILON, DELTA, **(BASE | {field: value}))
-        network = made((data.images, data.labels), rng=SecureRandom())
-        accuracy = 100 * network.accuracy(data.test_images, data.test_labels)
-        rows.append((name, float(value), made.noise_multiplier, accuracy))
+        if made not in known:
+            network = made((data.images, data.labels), rng=SecureRandom())
+            known[made] = 100 * network.accuracy(data.test_images, data.test_labels)
+        rows.append((name, float(value), made.noise_multiplier, known[made]))
     figure = plots.panels(
         {name: [(row[1], row[3]) for row in rows if row[0] == name] for name in VARIED},
         title=f"MNIST accuracy at ε = {EPSILON:g} by one parameter at a time (Abadi et al. 2016, Fig. 5)",

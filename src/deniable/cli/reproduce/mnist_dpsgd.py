@@ -12,7 +12,7 @@ from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
 from deniable.plots import learn as plots
 
-SUMMARY = "MNIST at ε = 0.5 to 8: Abadi's network of 2016 and the best of ours (about 20 CPU minutes)"
+SUMMARY = "MNIST at ε = 0.5 to 8: Abadi's network of 2016 and the best of ours (about 15 CPU minutes)"
 
 NETWORK, OURS = (0.5, 2.0, 8.0), (0.5, 1.0, 2.0, 3.0)
 PAPER = {0.5: 90.0, 2.0: 95.0, 8.0: 97.0}

@@ -6,14 +6,15 @@ import math
 
 from deniable.learn.recipes.classifier import OnStep, Recipe
 from deniable.learn.recipes.linear import Descent
-from deniable.learn.recipes.maps import Map, pictures
+from deniable.learn.recipes.maps import PICTURES, Map, pictures
 
 SETTINGS = {
-    3.0: Descent(steps=100, learning_rate=60, clip=0.5),
-    8.0: Descent(steps=150, learning_rate=60, clip=0.5),
+    3.0: Descent(steps=60, learning_rate=150, clip=0.3),
+    8.0: Descent(steps=100, learning_rate=150, clip=0.3),
 }
-"""Taken over from an earlier trial. At ε = 3, on 10,000 held-out training pictures, 68.1 % against 67.0 % with fewer, larger and
-falling steps; those of ε = 8 were not compared with any. The choice itself is not in the loss."""
+"""At ε = 3 the best of twelve on 10,000 held-out training pictures, after training on 20,000 others with the noise that all
+50,000 would have: 70.9 %; four more came within 0.4 points, the others stayed below 70. At ε = 8 only this was tried (72.5 %).
+The choice itself is not in the loss."""
 SHARE = 0.1
 
 
@@ -30,7 +31,9 @@ def cifar10(
     `maps` is there for features that were computed before: `maps.ready`.
 
     >>> cifar10(3).descent.steps
-    100
+    60
     """
     near = min(SETTINGS, key=lambda tuned: abs(math.log(tuned / epsilon)))
-    return Recipe.for_budget(epsilon, delta, n=n, maps=maps, descent=SETTINGS[near], share=SHARE, on_step=on_step)
+    return Recipe.for_budget(
+        epsilon, delta, n=n, maps=maps, descent=SETTINGS[near], share=SHARE, shapes=PICTURES, on_step=on_step
+    )

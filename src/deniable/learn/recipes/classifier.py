@@ -16,7 +16,7 @@ from deniable import accounting
 from deniable.errors import InvalidParameter
 from deniable.learn.recipes import exact, linear, whitening
 from deniable.learn.recipes.linear import Descent, Linear
-from deniable.learn.recipes.whitening import Whitening
+from deniable.learn.recipes.whitening import Shapes, Whitening
 from deniable.loss import Composed, GaussianNoise
 from deniable.mechanism import Random
 from deniable.mechanisms import checks
@@ -77,6 +77,8 @@ class Recipe:
     descent: Descent
     statistics_noise: float
     step_noise: float
+    shapes: Shapes | None = None
+    """Channels and places of each feature map in a row of `maps`; if not given, `maps` gives one: [n, channels, places]."""
     power: float = 0.25
     ridge: float = 1e-3
     classes: int = 10
@@ -100,6 +102,7 @@ class Recipe:
         maps: Callable[[Tensor], Tensor],
         descent: Descent,
         share: float = 0.15,
+        shapes: Shapes | None = None,
         power: float = 0.25,
         ridge: float = 1e-3,
         classes: int = 10,
@@ -111,7 +114,7 @@ class Recipe:
         sigma = exact.multiplier_for(epsilon, delta)
         left = 1 - STATISTICS * share**2
         noise = (sigma / share, sigma * math.sqrt(descent.steps / left))
-        made = cls(n, maps, descent, *noise, power, ridge, classes, on_step)
+        made = cls(n, maps, descent, *noise, shapes, power, ridge, classes, on_step)
         if accounting.epsilon(made.loss, delta).upper > epsilon:
             raise InvalidParameter(f"Expected epsilon={epsilon:g} and delta={delta:g} that some noise fits.")
         return made
@@ -133,7 +136,8 @@ class Recipe:
         images, labels = data[0], np.asarray(data[1])
         size = min(len(images), len(labels))
         maps = mapped(images[:size], self.maps)
-        whitening_ = whitening.fit(maps, self.n, self.statistics_noise, self.power, self.ridge, rng)
+        shapes = self.shapes or ((maps.shape[1], maps.shape[2]),)
+        whitening_ = whitening.fit(maps, shapes, self.n, self.statistics_noise, self.power, self.ridge, rng)
         targets = one_hot(labels[:size], self.classes) * maps.flatten(1).any(1)[:, None]
         features = whitened(maps, whitening_)
         del maps
@@ -160,9 +164,9 @@ def _units(maps: Tensor) -> Tensor:
 
 def whitened(maps: Tensor, by: Whitening) -> Tensor:
     """Whitened features in 8 bits, of length at most `linear.NORM`."""
-    out = torch.empty(len(maps), maps.shape[1] * maps.shape[2], dtype=torch.int8)
+    out = torch.empty(len(maps), maps.shape[1:].numel(), dtype=torch.int8)
     for start in range(0, len(maps), CHUNK):
-        part = by(maps[start : start + CHUNK]).flatten(1)
+        part = by(maps[start : start + CHUNK])
         out[start : start + CHUNK] = exact.units(part, linear.NORM, linear.MOST).to(torch.int8)
     return out
 

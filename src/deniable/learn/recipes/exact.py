@@ -1,8 +1,9 @@
 """Sums without rounding and noise on their grid, so that a sensitivity is a fact about integers.
 
 Floating-point sums break sensitivity: one example more moves every later rounding. Here each example's contribution is a vector
-of whole numbers whose norm is checked in integers; their sum is exact (all partial sums stay below 2^24 in 32-bit and below 2^53
-in 64-bit floats, where integers are exact, in any order and with or without fused operations); and the noise is integer noise.
+of whole numbers whose norm is checked in integers; their sum is exact (in 32-bit integers, see `integers`, or in floats where all
+partial sums stay below 2^24 or 2^53 and integers are exact, in any order, with or without fused operations); and the noise is
+integer noise.
 One thing is assumed and tested, not proved for every BLAS: before it is cut to integers a row's own arithmetic has the same
 bits whatever other rows are in its batch.
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from deniable.learn.recipes import exact
+from deniable.learn.recipes import exact, integers
 from deniable.mechanism import Random
 
 NORM, MOST = 1 << 10, 127
 """Grid units in features of length 1, and the largest in one of them: they are kept in 8 bits."""
 RESIDUAL = 512
 """Grid units in a residual at the clip."""
-CHUNK = 256
-"""Examples summed in 32-bit floats: CHUNK · MOST · RESIDUAL < 2^24."""
+BLOCK = 4096
+"""Examples summed in 32-bit integers at a time."""
 SENSITIVITY = math.sqrt(2) * NORM * RESIDUAL * (1 + 2.0**-50)
 """|residual|·|(features, 1)| in grid units, rounded up."""
 
@@ -81,14 +81,12 @@ class Descent:
     def sums(self, model: Linear, features: Tensor, targets: Tensor) -> Tensor:
         """Σ clipped gradients [classes, features + 1] in grid units: integers in 64-bit floats, exact."""
         total = torch.zeros(targets.shape[1], features.shape[1] + 1, dtype=torch.float64)
-        held = torch.empty(CHUNK, features.shape[1])
-        with exact.full_precision():
-            for start in range(0, len(features), CHUNK):
-                part = features[start : start + CHUNK]
-                z = held[: len(part)].copy_(part)
-                residuals = self.residuals(model(z), targets[start : start + CHUNK].float())
-                total[:, :-1] += residuals.T @ z
-                total[:, -1] += residuals.sum(0) * NORM
+        for start in range(0, len(features), BLOCK):
+            part = features[start : start + BLOCK]
+            scores = integers.scores(part, model.weights / NORM) + model.bias
+            residuals = self.residuals(scores, targets[start : start + BLOCK].float())
+            total[:, :-1] += integers.product(residuals, part)
+            total[:, -1] += residuals.double().sum(0) * NORM
         return total
 
     def residuals(self, scores: Tensor, targets: Tensor) -> Tensor:

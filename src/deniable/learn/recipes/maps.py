@@ -8,10 +8,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from deniable.learn.recipes import patches
 from deniable.learn.scattering import ANGLES, CHANNELS, Scattering, mirrored
 
 Map = Callable[[Tensor], Tensor]
-"""Images [n, …] to features [n, channels, places], each image by itself."""
+"""Images [n, …] to features [n, channels, places], or to rows [n, features] of several such maps, each image by itself."""
 
 GROUPS = 27
 """Groups of three channels whose mean and deviation are taken out of a digit's features."""
@@ -51,12 +52,25 @@ def digits(images: Tensor) -> Tensor:
     return torch.nn.functional.group_norm(raw, GROUPS).flatten(2)
 
 
+PICTURES = ((3 * CHANNELS, 32), (patches.FILTERS, patches.POOL**2))
+"""Channels and places of the two feature maps of a picture."""
+
+
 def pictures(images: Tensor) -> Tensor:
-    """Bytes [n, 3, 32, 32] to [n, 243, 64]: scattered, orders balanced, summed with the mirror image's features."""
-    raw = Scattering(32)(images.float() / 255)
+    """Bytes [n, 3, 32, 32] to rows of two feature maps of one length, by scattering and by patches: [n, 243·32 + 512·16]."""
+    bright = images.float() / 255
+    parts = (scattered(bright), patches.features(bright))
+    return torch.cat([torch.nn.functional.normalize(part.flatten(1), dim=1) for part in parts], 1)
+
+
+def scattered(pictures: Tensor) -> Tensor:
+    """Pictures [n, 3, 32, 32] to [n, 243, 32]: orders balanced, summed with the features of the mirror image.
+
+    That sum is its own mirror image, so that its left half says everything.
+    """
     grey, balance = _balance()
-    balanced = (raw - grey) * balance
-    return (balanced + mirrored(balanced)).flatten(2)
+    balanced = (Scattering(32)(pictures) - grey) * balance
+    return (balanced + mirrored(balanced))[..., :4].flatten(2)
 
 
 def _balance() -> tuple[Tensor, Tensor]:

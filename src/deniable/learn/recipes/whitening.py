@@ -1,8 +1,8 @@
-"""Half whitening of feature maps by a Kronecker product, from three private statistics."""
+"""Half whitening of feature maps by Kronecker products, from three private statistics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 
 import torch
@@ -16,57 +16,68 @@ NORM = 1 << 14
 MOST = (1 << 15) - 1
 CHUNK = 500
 
-Progress = Callable[[int, str], None]
+Shapes = tuple[tuple[int, int], ...]
+"""Channels and places of the feature maps that are held one after the other in a row."""
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """z = left·(x/|x| − mean)·right: a linear map of each feature map [channels, places] by itself."""
+    """z = left·(x/|x| − mean)·right, scaled to one length, for each feature map [channels, places] of a row by itself."""
 
     mean: Tensor
-    left: Tensor
-    right: Tensor
+    roots: tuple[tuple[Tensor, Tensor], ...]
 
     def __call__(self, maps: Tensor) -> Tensor:
-        """Maps [n, channels, places] in grid units of `NORM`."""
-        return self.left @ (maps.float() / NORM - self.mean) @ self.right
+        """Rows [n, …] in grid units of `NORM` to rows [n, features]."""
+        centred = maps.flatten(1).float() / NORM - self.mean
+        shapes = tuple((len(left), len(right)) for left, right in self.roots)
+        parts = (left @ m @ right for m, (left, right) in zip(split(centred, shapes), self.roots, strict=True))
+        return torch.cat([torch.nn.functional.normalize(part.flatten(1), dim=1) for part in parts], 1)
 
 
-def fit(maps: Tensor, n: int, multiplier: float, power: float, ridge: float, rng: Random) -> Whitening:
+def split(rows: Tensor, shapes: Shapes) -> list[Tensor]:
+    """Rows [n, features] as their feature maps [n, channels, places]."""
+    parts = torch.split(rows, [k * l for k, l in shapes], 1)
+    return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def fit(maps: Tensor, shapes: Shapes, n: int, multiplier: float, power: float, ridge: float, rng: Random) -> Whitening:
     """The mean, and the second moments of channels and of places about it, each with Gaussian noise of `multiplier`.
 
-    An example's map is a vector of integers of length at most `NORM` (`exact.units`). It moves the sum by that. About the
-    noisy mean it is scaled to length `NORM` again, as a matrix M of integers: M·Mᵀ and Mᵀ·M have Frobenius norm at most |M|²,
-    which is how far they move. `n` is public and only scales. The roots are post-processing.
+    An example's row is a vector of integers of length at most `NORM` (`exact.units`). It moves the sum by that. About the
+    noisy mean each of its k feature maps is scaled to length `NORM` again, as a matrix M of integers: M·Mᵀ and Mᵀ·M have
+    Frobenius norm at most |M|², so that the k moments of channels together move by at most √k·NORM², and those of places too.
+    `n` is public and only scales. The roots are post-processing.
     """
     mean = exact.noisy(_sum(maps), multiplier, NORM, rng) / (n * NORM)
-    channels, places = _second_moments(maps, mean.float())
-    left, right = (
-        _root(exact.noisy_symmetric(moments, multiplier, NORM**2, rng) / (n * NORM**2), power, ridge)
-        for moments in (channels, places)
-    )
-    return Whitening(mean.float(), left, right)
+    sensitivity = math.sqrt(len(shapes)) * NORM**2 * (1 + 2.0**-50)
+
+    def root(moments: Tensor) -> Tensor:
+        return _root(exact.noisy_symmetric(moments, multiplier, sensitivity, rng) / (n * NORM**2), power, ridge)
+
+    moments = _second_moments(maps, shapes, mean.float())
+    return Whitening(mean.float(), tuple((root(channels), root(places)) for channels, places in moments))
 
 
 def _sum(maps: Tensor) -> Tensor:
-    total = torch.zeros(maps.shape[1:], dtype=torch.int64)
+    total = torch.zeros(maps.shape[1:].numel(), dtype=torch.int64)
     for start in range(0, len(maps), CHUNK):
-        total += maps[start : start + CHUNK].sum(0, dtype=torch.int64)
+        total += maps[start : start + CHUNK].flatten(1).sum(0, dtype=torch.int64)
     return total
 
 
-def _second_moments(maps: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ M·Mᵀ and Σ Mᵀ·M in 64-bit floats, exact: |entries| ≤ n·2^28 < 2^53."""
-    _, k, l = maps.shape
-    channels, places = torch.zeros(k, k, dtype=torch.float64), torch.zeros(l, l, dtype=torch.float64)
+def _second_moments(maps: Tensor, shapes: Shapes, mean: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Σ M·Mᵀ and Σ Mᵀ·M of each feature map in 64-bit floats, exact: |entries| ≤ n·2^28 < 2^53."""
+    sums = [tuple(torch.zeros(size, size, dtype=torch.float64) for size in shape) for shape in shapes]
     for start in range(0, len(maps), CHUNK):
-        part = maps[start : start + CHUNK]
-        seen = part.flatten(1).any(1)  # a map of 0 stands for an example that is left out, also after centring
-        centred = exact.units((part.float() / NORM - mean) * seen[:, None, None], NORM, MOST).double()
-        rows, columns = centred.transpose(0, 1).reshape(k, -1), centred.reshape(-1, l)
-        channels += rows @ rows.T
-        places += columns.T @ columns
-    return channels, places
+        part = maps[start : start + CHUNK].flatten(1)
+        seen = part.any(1, keepdim=True)  # a row of 0 stands for an example that is left out, also after centring
+        for (channels, places), found in zip(sums, split((part.float() / NORM - mean) * seen, shapes), strict=True):
+            m = exact.units(found, NORM, MOST).double()
+            rows, columns = m.transpose(0, 1).reshape(len(channels), -1), m.reshape(-1, len(places))
+            channels += rows @ rows.T
+            places += columns.T @ columns
+    return [(channels, places) for channels, places in sums]
 
 
 def _root(moments: Tensor, power: float, ridge: float) -> Tensor:

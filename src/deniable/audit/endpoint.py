@@ -1,0 +1,344 @@
+"""A SQL endpoint as a target: one query, its curator's schema and unit, and two neighbouring tables.
+
+    Endpoint            a whole run: planned from the text, charged to an account of its own whose limit is the claim, answered
+                        as an Arrow table
+    Endpoint.measured   the same plan's exact integers, taken once from each table, with fresh noise of the plan's own
+                        mechanisms for every run: thousands of runs a second
+
+Both ask the engine once per statement and table and remember what it said: exact statistics are functions of the data alone. So
+the engine's own run time and failures are not audited. `measured` shows an attacker the integers behind the answer (every sum
+and count on its grid, which keys were released), and the answer is a function of these: what they hide, it hides. It leaves out
+the ledger and the arithmetic from integers to the answer, which `Endpoint` has.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+
+from deniable.accounting.charges import charge
+from deniable.accounting.filters import Filter, above
+from deniable.audit.classify import Rows
+from deniable.audit.pairs import Pair
+from deniable.errors import InvalidParameter, Unaccountable
+from deniable.guarantee import Budget
+from deniable.ledger import Ledger
+from deniable.loss import Number
+from deniable.mechanism import Random
+from deniable.randomness import SeededRandom
+from deniable.sql.check import check
+from deniable.sql.engines import Engine, Statement, open_engine
+from deniable.sql.keys import Group, combinations
+from deniable.sql.noise import Noise
+from deniable.sql.plan import Plan, plan
+from deniable.sql.quantiles import Rank
+from deniable.sql.run import Run
+from deniable.sql.schema import Schema
+from deniable.sql.terms import Terms
+from deniable.units import Unit
+
+SALT = 7
+"""A keyed hash draws which rows of a unit count. The guarantee holds for every key, so one of them is attacked."""
+LONGEST = 60
+"""Characters of a query that name its finding."""
+
+
+class Opened(Protocol):
+    """What is read of a `Curator`: what it declares and whom it protects."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def account(self) -> Protected: ...
+
+
+class Protected(Protocol):
+    """The account of a `Curator`."""
+
+    @property
+    def unit(self) -> Unit: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Endpoint:
+    """One query on two neighbouring tables, as a target of `audit`. Made by `Endpoint.of`.
+
+    Guarantee: none: it is there to be attacked. `loss` is what the plan claims.
+    Assumes:   `first` and `second` are neighbours for `unit`, which is checked; all other tables are the same in both.
+    Error:     none.
+    """
+
+    text: str
+    schema: Schema
+    unit: Unit
+    terms: Terms
+    table: str
+    first: pa.Table
+    second: pa.Table
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    bounding: bool = True
+
+    def __post_init__(self) -> None:
+        Pair(self.first, self.second, f"two tables {self.table}").check(self.unit)
+        _ = self.plan
+
+    @classmethod
+    def of(
+        cls,
+        curator: Opened,
+        text: str,
+        pair: tuple[Any, Any],
+        *,
+        epsilon: Number,
+        delta: Number = 0,
+        table: str | None = None,
+        beside: Mapping[str, Any] | None = None,
+        noise: str = "auto",
+        max_groups: int | None = None,
+        discover: bool = False,
+    ) -> Endpoint:
+        """A query as `curator` would plan it, on two tables in place of its private one (`table`, if it has several).
+
+        The curator's own data and ledger are not touched. `beside` holds its other tables, if there are any.
+        """
+        terms = Terms(epsilon=epsilon, delta=delta, noise=noise, max_groups=max_groups, discover=discover)
+        first, second = map(_table, pair)
+        name = _private(curator.schema) if table is None else table
+        return cls(text, curator.schema, curator.account.unit, terms, name, first, second, beside or {})
+
+    def unbounded(self) -> Endpoint:
+        """The same with contribution bounding switched off: an audit must find that."""
+        return replace(self, bounding=False)
+
+    @cached_property
+    def plan(self) -> Plan:
+        return plan(check(self.text, self.schema, self.unit), self.unit, self.terms, bounding=self.bounding)
+
+    @property
+    def name(self) -> str:
+        line = " ".join(self.text.split())
+        return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+
+    @property
+    def pair(self) -> Pair:
+        return Pair(self.first, self.second, f"two tables {self.table}")
+
+    def pairs(self) -> list[Pair]:
+        return [self.pair]
+
+    @property
+    def loss(self) -> Any:
+        return self.plan.loss
+
+    @property
+    def claim(self) -> Budget:
+        """What an analyst is told that the query costs: ε, and δ where it is used."""
+        return Budget(self.plan.epsilon, self.plan.delta)
+
+    # -------------------------------------------------------------------------------------------- whole runs
+
+    def __call__(self, data: Any, *, rng: Random) -> pa.Table:
+        """Charge an account of this run's own, whose limit is what the plan may cost; then release."""
+        name = f"run {next(self._runs)}"
+        account = self._ledger.create(name, self.unit, limit=self._limit, filter=Filter.basic)
+        return account.run(self.plan, self._engine(data), rng=Salted(rng), delta=self._at).value.table
+
+    @cached_property
+    def _at(self) -> Number | None:
+        """The δ of the charge; None for a loss that adds up without one."""
+        try:
+            charge(self.plan.loss)
+        except Unaccountable:
+            return self.terms.delta
+        return None
+
+    @cached_property
+    def _limit(self) -> Budget:
+        price = charge(self.plan.loss, delta=self._at)
+        return Budget(above(price.epsilon), above(price.delta))
+
+    @cached_property
+    def _ledger(self) -> Ledger:
+        return Ledger.open("sqlite://", analyst="auditor")
+
+    @cached_property
+    def _runs(self) -> itertools.count[int]:
+        return itertools.count()
+
+    # -------------------------------------------------------------------------------------------- tables
+
+    @cached_property
+    def measured(self) -> Measured:
+        """The fast form. A plan that finds bounds privately has none: its statements follow from what it drew."""
+        if self.plan.row_bound is not None or self.plan.value_bounds:
+            raise InvalidParameter(
+                "Bounds that are found privately change the statements of every run, so they cannot be taken beforehand. "
+                "Nothing was run; audit the endpoint itself, or declare max_rows and bounds."
+            )
+        taken = [_statistics(self.plan, engine) for engine in self._engines]
+        return Measured(self, taken[0], taken[1])
+
+    @cached_property
+    def _engines(self) -> tuple[Engine, Engine]:
+        first, second = (
+            Remembering(open_engine({**self.beside, self.table: table}, self.schema, threads=1))
+            for table in (self.first, self.second)
+        )
+        return cast(Engine, first), cast(Engine, second)
+
+    def _engine(self, data: Any) -> Engine:
+        return self._engines[self.which(data)]
+
+    def which(self, data: Any) -> int:
+        """0 for the first table, 1 for the second; also where it comes back from a saved finding, as columns."""
+        for i, known in enumerate((self.first, self.second)):
+            if data is known or _same(data, known):
+                return i
+        raise InvalidParameter("This endpoint knows its own two tables only. Nothing was run.")
+
+
+def _table(source: Any) -> pa.Table:
+    if isinstance(source, pa.Table):
+        return source
+    if isinstance(source, Mapping):
+        return pa.table(dict(source))
+    raise InvalidParameter(f"Expected an Arrow table or columns by name, got {type(source).__name__}. Nothing was run.")
+
+
+def _same(data: Any, known: pa.Table) -> bool:
+    if isinstance(data, pa.Table):
+        return bool(data.equals(known))
+    return isinstance(data, Mapping) and dict(data) == known.to_pydict()
+
+
+def _private(schema: Schema) -> str:
+    names = [table.name for table in schema.tables if not table.public]
+    if len(names) != 1:
+        raise InvalidParameter(f"Expected table= to say which of {len(names)} private tables differs. Nothing was run.")
+    return names[0]
+
+
+# ------------------------------------------------------------------------------------------------ what is remembered
+
+
+class Remembering:
+    """An engine that answers a statement it has seen from memory: what it computes is a function of the data alone."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._seen: dict[Statement, pa.Table] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def run(self, statement: Statement) -> pa.Table:
+        if statement not in self._seen:
+            self._seen[statement] = self._engine.run(statement)
+        return self._seen[statement]
+
+
+class Salted:
+    """A generator whose key for hashes is always `SALT`, so that statements repeat; all else is drawn from `rng`."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rng, name)
+
+    def uniform_integers(self, bound: int, size: int | None = None) -> Any:
+        return SALT if bound == 1 << 62 and size is None else self._rng.uniform_integers(bound, size)
+
+
+# ------------------------------------------------------------------------------------------------ taken once
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What one grouping set measures before noise: units behind each private key (None: keys are public), and each part."""
+
+    supports: Mapping[Group, int] | None
+    parts: Sequence[Mapping[Group, Any]]
+
+
+def _statistics(planned: Plan, engine: Engine) -> list[Statistics]:
+    run = Run(planned, engine.dialect, planned.limit, planned.known_grids, format(SALT, "x"))
+    private = [selection is not None for selection in planned.selections]
+    return [
+        Statistics(run.supports(i, engine) if hidden else None, run.exactly(i, engine))
+        for i, hidden in enumerate(private)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """An endpoint's exact integers on both tables, and fresh noise for each of many runs at once.
+
+    One column for each group says whether its key was released; one for each part holds the noisy integer, less that of the first
+    table and in units of its noise (a map that is the same for both tables, applied to the integer that is released), or the
+    cell that was chosen.
+    """
+
+    endpoint: Endpoint
+    first: Sequence[Statistics]
+    second: Sequence[Statistics]
+
+    @property
+    def name(self) -> str:
+        return self.endpoint.name
+
+    @property
+    def unit(self) -> Unit:
+        return self.endpoint.unit
+
+    @property
+    def loss(self) -> Any:
+        return self.endpoint.loss
+
+    def pairs(self) -> list[Pair]:
+        return self.endpoint.pairs()
+
+    def draw(self, data: Any, n: int, rng: np.random.Generator) -> Rows:
+        taken = (self.first, self.second)[self.endpoint.which(data)]
+        source = SeededRandom(int(rng.integers(2**62)))
+        columns = [column for i in range(len(taken)) for column in self._set(i, taken[i], n, source)]
+        return np.column_stack(columns) if columns else np.empty((n, 0))
+
+    def _set(self, index: int, taken: Statistics, n: int, rng: Random) -> list[Any]:
+        selection, columns = self.endpoint.plan.selections[index], []
+        for key in self._keys(index):
+            shown = np.ones(n, np.bool_)
+            if selection is not None:
+                chance = selection.probability((taken.supports or {}).get(key, 0))
+                shown = rng.bernoulli(chance, n) if chance else np.zeros(n, np.bool_)
+                columns.append(shown.astype(np.float64))
+            for part, measure in enumerate(self.endpoint.plan.measures[index]):
+                columns.append(np.where(shown, self._part(index, part, measure, taken, key, n, rng), np.nan))
+        return columns
+
+    def _part(
+        self, index: int, part: int, measure: Noise | Rank, taken: Statistics, key: Group, n: int, rng: Random
+    ) -> Any:
+        if isinstance(measure, Rank):
+            cells = taken.parts[part].get(key, {})
+            return np.array([measure(cells, rng=rng) for _ in range(n)], np.float64)
+        # Whole numbers are added before anything is rounded: what follows sees only the integer that is released.
+        shift = taken.parts[part].get(key, 0) - self.first[index].parts[part].get(key, 0)
+        noisy = np.array(measure.draw(n, rng), object) + shift
+        return noisy.astype(np.float64) / float(Fraction(measure.scale))
+
+    def _keys(self, index: int) -> list[Group]:
+        """All public keys, or every key that either table could release."""
+        if self.first[index].supports is None:
+            query = self.endpoint.plan.query
+            return combinations([query.keys[i] for i in query.sets[index]])
+        found = {**(self.first[index].supports or {}), **(self.second[index].supports or {})}
+        return sorted(found, key=repr)

@@ -1,0 +1,339 @@
+"""Audits from a single run: many canaries, each in the data by its own fair coin, scored from what the run released.
+
+How many canaries are guessed decides how much is certified: too many and the doubtful ones dilute the sure ones, too few and
+chance weighs too much. Trying several numbers costs confidence. Here the number is planned from the claim and the number of
+canaries, before any score is looked at, so the whole of alpha is left for one test.
+
+    distribution-free   the coins, and nothing else            Steinke, Nasr, Jagielski 2023; Mahloujifar et al. 2024
+    gaussian            the trade-off curve is a Gaussian one   Mahloujifar, Melis, Chaudhuri 2024
+    independent         also, canaries do not touch each other  Dong, Roth, Su 2022; Nasr et al. 2023
+
+The first two hold for every dependence between canaries, and pay for it: a private run may be unlucky for all of them at once.
+"""
+
+from __future__ import annotations
+
+import math
+import time as clock
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+from scipy.stats import binom
+
+from deniable import accounting
+from deniable.audit.finding import Finding, Verdict
+from deniable.audit.rules import candidates
+from deniable.audit.statistics import Array, lower, one_run_gaussian, one_run_p_value, one_run_refutes
+from deniable.audit.statistics import one_run as one_run_epsilon
+from deniable.errors import InvalidParameter
+from deniable.guarantee import Budget
+from deniable.loss import GaussianNoise
+
+Family = Literal["distribution-free", "gaussian", "independent"]
+Booleans = NDArray[np.bool_]
+
+SHARES = np.geomspace(0.002, 1, 40)
+"""Shares of the canaries that a plan considers guessing."""
+SPENT = (1.0, 1.5)
+"""What the runs that a plan has in mind spend, in units of the claim."""
+USUAL_DELTA = 1e-5
+"""A claim without δ is planned for as if it were made at this one."""
+LEARN = 0.2
+"""The share of independent canaries that chooses a threshold."""
+LEAST = 10
+PRECISION = 1e-4
+
+COINS = "that each canary was included by its own fair coin, and scored from the release alone."
+CURVE = "that the run's trade-off curve is that of a Gaussian mechanism (the f-DP family)."
+APART = "that the scores of different canaries are independent of one another and alike."
+ASSUMES = {"distribution-free": (COINS,), "gaussian": (COINS, CURVE), "independent": (COINS, CURVE, APART)}
+CANNOT_SEE = (
+    "losses that show on few canaries only: the bound speaks about the best guesses among all of them.",
+    "an ε far above ln of the number of canaries.",
+)
+
+
+def one_run(
+    scores: Sequence[float] | Array,
+    included: Sequence[bool] | Booleans,
+    claim: Budget,
+    *,
+    family: Family = "distribution-free",
+    guesses: Sequence[int] | None = None,
+    confidence: float = 0.95,
+    name: str = "one training run",
+) -> Finding:
+    """Bound ε from a single run in which each canary was included by its own fair coin.
+
+    `scores` are functions of what the run released alone, larger where a canary seems to be in. The g/2 largest are guessed to
+    be in and the g/2 smallest out; g is planned from `claim` (`planned`), or each of `guesses` is tried and the error shared.
+    Equal scores are ordered as they were given, so their order must not depend on the coins.
+    """
+    started = clock.monotonic()
+    values, inside = checked(scores, included, confidence)
+    m, delta, alpha = len(values), float(claim.delta), 1 - confidence
+    if family != "distribution-free" and not delta:
+        raise InvalidParameter(
+            'No Gaussian run keeps an ε at δ = 0. State the δ of the claim, or use family="distribution-free".'
+        )
+    tried = sorted({min(int(g), m) for g in guesses if g > 1}) if guesses else [planned(m, claim)]
+    if not tried:
+        raise InvalidParameter(f"Expected guesses={guesses} of at least 2 each.")
+    if family == "independent":
+        epsilon, estimate = (_epsilon_of(mu, delta) for mu in independent_mu(values, inside, alpha))
+    else:
+        ordered = inside[np.argsort(values, kind="stable")]
+        epsilon, estimate = max(_guessed(ordered, g, delta, alpha / len(tried), family) for g in tried)
+    claimed = float(claim.epsilon)
+    seen = detectable(m, max(tried), claim, alpha=alpha / len(tried), family=family)
+    return Finding(
+        verdict=verdict(epsilon, claimed), target=name, claim=claim, epsilon=epsilon, delta=delta,
+        confidence=confidence, estimate=estimate, detectable=seen, samples=1,
+        seconds=clock.monotonic() - started, assumes=ASSUMES[family], cannot_see=CANNOT_SEE,
+        method=f"one run, {family}", options={"canaries": m, "guesses": tried},
+    )  # fmt: skip
+
+
+def verdict(epsilon: float, claimed: float) -> Verdict:
+    """Underpowered: less than half the claim was reached, so these canaries would not have shown twice as much."""
+    if epsilon > claimed:
+        return Verdict.VIOLATION
+    return Verdict.CONSISTENT if epsilon > claimed / 2 else Verdict.UNDERPOWERED
+
+
+def checked(
+    scores: Sequence[float] | Array, included: Sequence[bool] | Booleans, confidence: float
+) -> tuple[Array, Booleans]:
+    values, inside = np.asarray(scores, np.float64), np.asarray(included, np.bool_)
+    if values.shape != inside.shape or values.ndim != 1 or len(values) < LEAST:
+        raise InvalidParameter(
+            f"Expected at least {LEAST} scores with a coin each, got {values.shape} and {inside.shape}."
+        )
+    if np.isnan(values).any():
+        raise InvalidParameter("Expected scores that are numbers, got NaN among them.")
+    if not 0 < confidence < 1:
+        raise InvalidParameter(f"Expected confidence={confidence} in (0, 1).")
+    return values, inside
+
+
+# ------------------------------------------------------------------------------------------------ how many guesses
+
+
+@lru_cache(maxsize=64)
+def planned(canaries: int, claim: Budget) -> int:
+    """How many of the canaries to guess: the larger of what is best for a run that just keeps the claim and for one that spends
+    half as much again, which too few guesses could not show however right they are.
+
+    The model is a Gaussian run; it decides how much is certified, never whether that is true, as nothing here depends on
+    scores or coins.
+
+    >>> planned(1000, Budget(8, 1e-5)), planned(20_000, Budget(8, 1e-5))
+    (279, 2149)
+    """
+    return max(_best_number(canaries, times * float(claim.epsilon), float(claim.delta)) for times in SPENT)
+
+
+def _best_number(canaries: int, epsilon: float, delta: float) -> int:
+    """Where the bound is expected to be largest for a Gaussian run of this ε."""
+    mu = _mu_of(max(epsilon, 0.05), delta or USUAL_DELTA)
+
+    def expected(guesses: int) -> float:
+        right = math.floor(guesses * accuracy(mu, guesses / canaries))
+        return one_run_epsilon(canaries, guesses, right, delta=delta, alpha=0.05)
+
+    sizes = sorted({max(2, round(float(share) * canaries)) for share in SHARES})
+    return max(sizes, key=lambda g: (expected(g), g))
+
+
+def accuracy(mu: float, share: float) -> float:
+    """How often the surest `share` of guesses is right where scores are N(0, 1) for those out and N(μ, 1) for those in."""
+    if share >= 1:
+        return float(ndtr(mu / 2))
+    low, high = 0.0, 40.0 + mu
+    for _ in range(80):
+        middle = (low + high) / 2
+        kept = ndtr(mu / 2 - middle) + ndtr(-mu / 2 - middle)
+        low, high = (middle, high) if kept > share else (low, middle)
+    sure, doubtful = ndtr(mu / 2 - low), ndtr(-mu / 2 - low)
+    return float(sure / (sure + doubtful))
+
+
+def _mu_of_share(right: float, share: float) -> float:
+    """The μ whose surest `share` of guesses is `right` so often."""
+    low, high = 0.0, 60.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if accuracy(middle, share) < right else (low, middle)
+    return low
+
+
+def _mu_of(epsilon: float, delta: float) -> float:
+    """About the μ of a Gaussian mechanism that is (ε, δ)-DP: for plans only."""
+    low, high = 0.0, 60.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        spent = accounting.epsilon(GaussianNoise(1 / middle), delta).upper
+        low, high = (middle, high) if spent < epsilon else (low, middle)
+    return low
+
+
+# ------------------------------------------------------------------------------------------------ what guesses prove
+
+
+def _guessed(ordered: Booleans, guesses: int, delta: float, alpha: float, family: Family) -> tuple[float, float]:
+    """(certified, plain) ε for so many guesses on canaries sorted by score."""
+    m, right = len(ordered), right_guesses(ordered, guesses)
+    plain = math.log((right + 0.5) / (guesses - right + 0.5))
+    if family == "gaussian":
+        plain = _epsilon_of(_mu_of_share(right / guesses, guesses / m), delta)
+    return certified(m, guesses, right, delta, alpha, family), plain
+
+
+def right_guesses(ordered: Booleans, guesses: int) -> int:
+    """How many of the surest guesses are right, on coins sorted by score: half of them "out", half "in"."""
+    low = guesses // 2
+    return int(np.sum(~ordered[:low])) + int(np.sum(ordered[len(ordered) - (guesses - low) :]))
+
+
+def certified(canaries: int, guesses: int, right: int, delta: float, alpha: float, family: Family) -> float:
+    """The least ε that one run allows after `right` of `guesses`.
+
+    Distribution-free: the better of two proofs. Both bound P(right ≥ v) for the same count, so for each ε let v* be the least
+    count that either of them refutes: whoever refutes it shows P(right ≥ v*) ≤ alpha, and nothing is refuted below v*. So the
+    better of the two is valid without sharing alpha.
+    """
+    if family == "distribution-free":
+        free = one_run_epsilon(canaries, guesses, right, delta=delta, alpha=alpha)
+        return max(free, by_recursion(canaries, guesses, right, delta, alpha))
+    return _epsilon_of(one_run_gaussian(canaries, guesses, right, alpha=alpha), delta)
+
+
+def refutes(canaries: int, guesses: int, right: int, needed: Callable[[float], float], alpha: float) -> bool:
+    """Whether P(`right` or more of `guesses`) ≥ alpha contradicts a trade-off curve f.
+
+    `needed`(r) is the least mass of wrong guesses that f allows beside a mass r of right ones, f̄⁻¹(r). Mahloujifar, Melis,
+    Chaudhuri 2024, Theorem 3.2 and Algorithm 3, two options for each canary: `r` and `h` bound right and wrong mass per canary
+    over runs with at least i right ones; if even i = 0 needs more mass than there is, f is refuted.
+    """
+    r, h = alpha * right / canaries, alpha * (guesses - right) / canaries
+    for i in range(right - 1, -1, -1):
+        raised = max(h, needed(r))
+        if raised == h:
+            break
+        r, h = min(r + i / (guesses - i) * (raised - h), 1.0), raised
+    return r + h > guesses / canaries
+
+
+def by_recursion(canaries: int, guesses: int, right: int, delta: float, alpha: float) -> float:
+    """The largest ε, down to PRECISION, such that `refutes` holds for the curve of (ε, δ)-privacy."""
+
+    def refuted(epsilon: float) -> bool:
+        return refutes(canaries, guesses, right, _wrong_beside(epsilon, delta), alpha)
+
+    if not refuted(0.0):
+        return 0.0
+    below, above = 0.0, 1.0
+    while above < 64 and refuted(above):
+        below, above = above, 2 * above
+    while above - below > PRECISION:
+        middle = (below + above) / 2
+        below, above = (middle, above) if refuted(middle) else (below, middle)
+    return below
+
+
+def _wrong_beside(epsilon: float, delta: float) -> Callable[[float], float]:
+    """f̄⁻¹ of (ε, δ)-privacy: r ≤ e^ε·h + δ and 1 − h ≤ e^ε·(1 − r) + δ."""
+    grow = math.exp(epsilon)
+    return lambda r: max((r - delta) / grow, 1 - delta - grow * (1 - r), 0.0)
+
+
+# ------------------------------------------------------------------------------------------------ power
+
+
+def detectable(
+    canaries: int, guesses: int, claim: Budget, *, alpha: float, family: Family, power: float = 0.95
+) -> float:
+    """The smallest true ε that would have been told from the claim with probability `power`, by independent Gaussian canaries.
+
+    First the least number of right guesses that refutes the claim, then the least μ that gives so many.
+    """
+    delta = float(claim.delta) or USUAL_DELTA
+    mu = _mu_of(float(claim.epsilon), delta)
+    trials = canaries - max(1, int(LEARN * canaries)) if family == "independent" else guesses
+    needed = _least(trials, lambda right: _refuted(canaries, trials, right, claim, mu, alpha, family))
+    if needed is None:
+        return math.inf
+
+    def told(wide: float) -> bool:
+        share = accuracy(wide, 1.0 if family == "independent" else guesses / canaries)
+        return bool(binom.ppf(1 - power, trials, share) >= needed)
+
+    low, high = mu, 40.0
+    if not told(high):
+        return math.inf
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if told(middle) else (middle, high)
+    return accounting.epsilon(GaussianNoise(1 / high), delta).upper
+
+
+def _refuted(canaries: int, guesses: int, right: int, claim: Budget, mu: float, alpha: float, family: Family) -> bool:
+    """Whether so many right guesses contradict the claim itself."""
+    epsilon, delta = float(claim.epsilon), float(claim.delta)
+    if family == "independent":
+        return mu_from_guesses(right, guesses, alpha) > mu
+    if family == "gaussian":
+        return one_run_refutes(canaries, guesses, right, mu=mu, alpha=alpha)
+    free = one_run_p_value(canaries, guesses, right, epsilon=epsilon, delta=delta) <= alpha
+    return free or refutes(canaries, guesses, right, _wrong_beside(epsilon, delta), alpha)
+
+
+def _least(most: int, holds: Callable[[int], bool]) -> int | None:
+    """The least whole number up to `most` for which something holds that holds for all larger ones; None if there is none."""
+    if not holds(most):
+        return None
+    low, high = 0, most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+# ------------------------------------------------------------------------------------------------ independent canaries
+
+
+def independent_mu(scores: Array, inside: Booleans, alpha: float) -> tuple[float, float]:
+    """A certified μ, and a rough one: threshold and sign from the first fifth, then an exact bound on the share of right guesses.
+
+    For each canary the scores with and without it are the outputs of a μ-Gaussian private mechanism on neighbours, whatever the
+    others do. So a guess about a fair coin is right with probability (1 − FPR + TPR)/2 ≤ max over x of (1 − Φ(x) + Φ(x + μ))/2
+    = Φ(μ/2), as TPR ≤ Φ(Φ⁻¹(FPR) + μ) (Dong, Roth, Su 2022). Canaries that are independent and alike make their number binomial;
+    one bound at alpha is narrower by two fifths than a bound on each rate at alpha/2.
+    """
+    start = max(1, int(LEARN * len(scores)))
+    rules = [(sign, float(t)) for sign in (1, -1) for t in candidates(sign * scores[:start], 80)]
+    sign, threshold = max(rules, key=lambda rule: _right(rule, scores[:start], inside[:start]))
+    right, trials = _right((sign, threshold), scores[start:], inside[start:]), len(scores) - start
+    return mu_from_guesses(right, trials, alpha), mu_from_guesses(right, trials, 0.5)
+
+
+def mu_from_guesses(right: int, trials: int, alpha: float) -> float:
+    """The least μ that μ-GDP allows after `right` of `trials` independent guesses about fair coins, but for a chance of alpha."""
+    share = float(lower(right, trials, alpha))
+    return 2 * float(ndtri(share)) if share > 0.5 else 0.0
+
+
+def _right(rule: tuple[int, float], scores: Array, inside: Booleans) -> int:
+    sign, threshold = rule
+    return int(np.sum((sign * scores >= threshold) == inside))
+
+
+def _epsilon_of(mu: float, delta: float) -> float:
+    """The ε at δ that a μ-Gaussian mechanism has for sure."""
+    if math.isinf(mu):
+        return math.inf
+    return accounting.epsilon(GaussianNoise(1 / mu), delta).lower if mu > 1e-3 else 0.0

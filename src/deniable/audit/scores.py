@@ -1,0 +1,136 @@
+"""Audits from scores alone: somebody ran the target many times on both neighbours and kept one number of each run.
+
+The file says nothing of how the numbers came about. What is certified holds for any target, if every score comes from an
+independent run; with that, scores are a target whose outputs were drawn beforehand.
+"""
+
+from __future__ import annotations
+
+import math
+import time as clock
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from deniable.audit.finding import Finding, Verdict, Witness
+from deniable.audit.rules import Rule, candidates, choose
+from deniable.audit.statistics import Array, detectable, from_guesses
+from deniable.errors import InvalidParameter
+from deniable.guarantee import Budget
+
+LEARN = 0.3
+"""The share of scores that chooses thresholds; the rest certifies."""
+LEAST = 20
+DEVIATIONS = 4.0
+"""Coins are fewer than scores by so many deviations of theirs: then neither side runs out but once in 15,000 audits."""
+CUTS = 24
+FILES = (".csv", ".parquet")
+ASSUMES = ("that every score comes from a run of its own and that the runs are independent.",)
+CANNOT_SEE = ("what the scores do not show.", "pairs of neighbours other than the one that was run.")
+
+
+def scores(
+    members: Any, others: Any, claim: Budget, *, confidence: float = 0.95, seed: int = 0, name: str = "scores"
+) -> Finding:
+    """Audit from scores of runs with a record (`members`) and without it (`others`).
+
+    A random part of each set chooses two thresholds, the others certify. These are dealt out by fair coins, as if the runs were
+    only now made: then one bound covers guesses of both kinds (`statistics.from_guesses`). Should one set run out before
+    the coins are thrown, nothing is certified; so the coins stay fair.
+    """
+    started = clock.monotonic()
+    if not 0 < confidence < 1:
+        raise InvalidParameter(f"Expected confidence={confidence} in (0, 1).")
+    rng, alpha, delta = np.random.default_rng(seed), 1 - confidence, float(claim.delta)
+    first, second = (rng.permutation(_numbers(s)) for s in (members, others))
+    if min(len(first), len(second)) < LEAST:
+        raise InvalidParameter(f"Expected at least {LEAST} scores on each side, got {len(first)} and {len(second)}.")
+    learn = [s[: int(LEARN * len(s))] for s in (first, second)]
+    dealt = _dealt(first[len(learn[0]) :], second[len(learn[1]) :], rng)
+    trials = len(dealt[0]) + len(dealt[1])
+    found = {s: choose(s * learn[0], s * learn[1], delta=delta, alpha=alpha, trials=max(trials, 1)) for s in (1, -1)}
+    sign = max(found, key=lambda s: found[s][1])
+    rule, dealt = found[sign][0], (sign * dealt[0], sign * dealt[1])
+    right, wrong = rule.count(*dealt)
+    epsilon = from_guesses(right, wrong, trials, delta=delta, alpha=alpha, sides=rule.sides) if trials else 0.0
+    claimed = float(claim.epsilon)
+    visible = detectable(trials, epsilon=claimed, delta=delta, alpha=alpha)
+    return Finding(
+        verdict=_verdict(epsilon, claimed, visible), target=name, claim=claim, epsilon=epsilon, delta=delta,
+        confidence=confidence, estimate=_estimate(right, wrong, trials, delta * rule.sides / 2), detectable=visible,
+        samples=len(first) + len(second), seconds=clock.monotonic() - started, method="scores",
+        support_differs=wrong == 0 and epsilon > max(2.0, claimed),
+        witness=_witness(rule, dealt, sign * np.concatenate(learn), right, wrong, seed),
+        assumes=ASSUMES, cannot_see=CANNOT_SEE, options={"seed": seed, "larger_is": "with" if sign == 1 else "without"},
+    )  # fmt: skip
+
+
+def read(path: Path) -> tuple[Array, Array]:
+    """Scores with and without the record, from a CSV or parquet file with the columns `score` and `member` (0 or 1), or `score`
+    and `world` (any two labels; the one that sorts last is with)."""
+    try:
+        table = pa.parquet.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path)
+    except (pa.ArrowInvalid, pa.ArrowException) as error:
+        raise InvalidParameter(f"{path}: this is no table of scores: {str(error).splitlines()[0]}") from None
+    names = set(table.column_names)
+    if "score" not in names or not {"member", "world"} & names:
+        raise InvalidParameter(
+            f"{path}: expected the columns score and member (0 or 1), or score and world (two labels), got "
+            f"{', '.join(table.column_names)}."
+        )
+    values = _numbers(table.column("score").to_pylist())
+    inside = _inside(path, table.column("member" if "member" in names else "world").to_pylist())
+    return values[inside], values[~inside]
+
+
+def _inside(path: Path, told: list[Any]) -> Any:
+    """Which rows are of runs with the record."""
+    labels = sorted({str(label).strip() for label in told if label is not None})
+    if len(labels) != 2 or None in told:
+        raise InvalidParameter(f"{path}: expected two labels beside the scores, like 0 and 1, got {len(labels)}.")
+    return np.array([str(label).strip() == labels[1] for label in told], np.bool_)
+
+
+def _numbers(values: Any) -> Array:
+    try:
+        found = np.asarray(values, np.float64).ravel()
+    except (TypeError, ValueError):
+        raise InvalidParameter("Expected scores that are numbers.") from None
+    if np.isnan(found).any():
+        raise InvalidParameter("Expected scores that are numbers, got NaN or nothing among them.")
+    return found
+
+
+def _dealt(first: Array, second: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """As many scores of each side as fair coins ask for; none if a side has too few."""
+    most = 2 * min(len(first), len(second))
+    trials = max(0, math.floor(most - DEVIATIONS * math.sqrt(most)))
+    heads = int(rng.binomial(trials, 0.5))
+    enough = heads <= len(first) and trials - heads <= len(second)
+    return (first[:heads], second[: trials - heads]) if enough else (first[:0], second[:0])
+
+
+def _verdict(epsilon: float, claimed: float, visible: float) -> Verdict:
+    """Underpowered: even the easiest target with twice the claimed ε would not have been caught."""
+    if epsilon > claimed:
+        return Verdict.VIOLATION
+    return Verdict.CONSISTENT if visible <= max(2 * claimed, claimed + 0.1) else Verdict.UNDERPOWERED
+
+
+def _estimate(right: int, wrong: int, trials: int, forgiven: float) -> float:
+    net = right - forgiven * trials
+    return 0.0 if net <= 0 else math.inf if wrong == 0 else math.log(net / wrong)
+
+
+def _witness(rule: Rule, dealt: tuple[Array, Array], learn: Array, right: int, wrong: int, seed: int) -> Witness:
+    cuts = np.unique([*candidates(learn, CUTS), *(edge for edge in (rule.high, rule.low) if math.isfinite(edge))])
+    counts = [np.bincount(np.searchsorted(cuts, s, side="right"), minlength=len(cuts) + 1) for s in dealt]
+    return Witness(
+        pair="with and without", first="with", second="without", view="scores", model={}, high=rule.high, low=rule.low,
+        trials=len(dealt[0]) + len(dealt[1]), right=right, wrong=wrong, seed=seed, chunk=0, chunks=0,
+        cuts=tuple(map(float, cuts)), counts=tuple((int(a), int(b)) for a, b in zip(*counts, strict=True)),
+    )  # fmt: skip

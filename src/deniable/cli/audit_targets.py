@@ -1,0 +1,181 @@
+"""What `deniable audit` can be pointed at: mechanisms by name, a case of the bench, an import, a query, a file of scores.
+
+A target is kept beside its finding as plain options, so that `--replay` can build it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+
+from deniable.audit import Endpoint, Finding, Pair
+from deniable.audit.bench import case
+from deniable.audit.one_run import Family, one_run
+from deniable.audit.scores import FILES, read, scores
+from deniable.audit.target import load as load_target
+from deniable.cli.options import parse_unit
+from deniable.cli.query import parse_bounds, parse_keys
+from deniable.curator.declare import declared
+from deniable.errors import InvalidParameter
+from deniable.guarantee import Budget
+from deniable.mechanisms import Gaussian, Laplace
+from deniable.sql.draft import describe
+from deniable.sql.schema import Schema
+from deniable.sql.schema_file import load as load_schema
+from deniable.sql.terms import Terms
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something to attack, the pairs that it brings, the claim (None: its own), and the options that make it again."""
+
+    of: Any
+    pairs: Any
+    claim: Budget | None
+    made: Mapping[str, Any]
+
+
+def is_query(name: str) -> bool:
+    """
+    >>> is_query("select 1"), is_query("selection")
+    (True, False)
+    """
+    return name.split(maxsplit=1)[:1] != [name] and name.split(maxsplit=1)[0].lower() in ("select", "with")
+
+
+def is_scores(name: str) -> bool:
+    return name.endswith(FILES)
+
+
+def named(name: str, budget: Budget | None) -> Target:
+    """A mechanism of ours, a case of the bench, or an import."""
+    if name in ("laplace", "gaussian"):
+        if budget is None:
+            raise InvalidParameter(f'The target "{name}" is made for a budget: add --epsilon (and --delta).')
+        made = {"target": name, "epsilon": float(budget.epsilon), "delta": float(budget.delta)}
+        if name == "laplace":
+            return Target(Laplace.for_budget(epsilon=budget.epsilon, sensitivity=1), (0, 1), budget, made)
+        made_gaussian = Gaussian.for_budget(epsilon=budget.epsilon, delta=budget.delta, sensitivity=1)
+        return Target(made_gaussian, (0, 1), budget, made)
+    found = load_target(name) if ":" in name else case(name)
+    pairs = found.pairs() if callable(getattr(found, "pairs", None)) else None
+    return Target(found, pairs, budget, {"target": name})
+
+
+# ------------------------------------------------------------------------------------------------ queries
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query and two neighbouring tables, as the options say it."""
+
+    target: str
+    epsilon: float
+    delta: float
+    tables: tuple[str, ...]
+    unit: str | None
+    name: str | None = None
+    schema: str | None = None
+    bounds: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+    def endpoint(self) -> Endpoint:
+        first, second = (_table(Path(path)) for path in self.tables)
+        unit = parse_unit(self.unit or "row", replace=False)
+        name = self.name or Path(self.tables[0]).stem
+        stated = load_schema(Path(self.schema)) if self.schema else Schema((describe(name, first),))
+        private = [table.name for table in stated.tables if not table.public]
+        known = declared(stated, unit, dict(map(parse_bounds, self.bounds)), dict(map(parse_keys, self.keys)), None)
+        terms = Terms(epsilon=self.epsilon, delta=self.delta)
+        return Endpoint(self.target, known, unit, terms, private[0] if self.schema else name, first, second)
+
+    def target_of(self) -> Target:
+        """In the fast form where there is one."""
+        whole = self.endpoint()
+        fast = whole.plan.row_bound is None and not whole.plan.value_bounds
+        return Target(whole.measured if fast else whole, whole.pairs(), whole.claim, asdict(self))
+
+
+def asked(
+    text: str,
+    epsilon: float | None,
+    delta: float,
+    tables: tuple[Path, Path] | None,
+    unit: str | None,
+    name: str | None,
+    schema: Path | None,
+    bounds: list[str] | None,
+    keys: list[str] | None,
+) -> Target:
+    """A query from the command line."""
+    if tables is None or epsilon is None:
+        raise InvalidParameter(
+            "A query is audited on two neighbouring tables: add --tables FIRST SECOND and --epsilon. Nothing was run."
+        )
+    paths, stated = (str(tables[0]), str(tables[1])), None if schema is None else str(schema)
+    return Asked(text, epsilon, delta, paths, unit, name, stated, tuple(bounds or ()), tuple(keys or ())).target_of()
+
+
+def _table(path: Path) -> pyarrow.Table:
+    try:
+        return pyarrow.parquet.read_table(path) if path.suffix == ".parquet" else pyarrow.csv.read_csv(path)
+    except pyarrow.ArrowInvalid as error:
+        raise InvalidParameter(f"{path}: this is no parquet or CSV file: {str(error).splitlines()[0]}") from None
+
+
+# ------------------------------------------------------------------------------------------------ files of scores
+
+
+def from_scores(
+    path: Path, budget: Budget | None, confidence: float, seed: int | None, family: Family | None
+) -> Finding:
+    """Certify from a file. With a `family` its scores are those of the canaries of one run."""
+    if budget is None:
+        raise InvalidParameter("A file of scores claims nothing by itself: add --epsilon (and --delta).")
+    made = {"target": str(path), "epsilon": float(budget.epsilon), "delta": float(budget.delta)}
+    first, second = read(path)
+    if family is None:
+        found = scores(first, second, budget, confidence=confidence, seed=seed or 0, name=path.name)
+    else:
+        inside = np.repeat([True, False], [len(first), len(second)])
+        # Equal scores are ordered as they stand, so they must not stand by their coins.
+        mixed = np.random.default_rng(seed or 0).permutation(len(inside))
+        values = np.concatenate([first, second])[mixed]
+        found = one_run(values, inside[mixed], budget, family=family, confidence=confidence, name=path.name)
+    return replace(found, options={**(found.options or {}), **made, "family": family})
+
+
+# ------------------------------------------------------------------------------------------------ again
+
+
+def again(options: Mapping[str, Any], name: str) -> Target:
+    """The target of a saved finding."""
+    if "tables" in options:
+        known = {field.name for field in fields(Asked)}
+        return Asked(**{key: _plain(value) for key, value in options.items() if key in known}).target_of()
+    budget = Budget(options["epsilon"], options["delta"]) if "epsilon" in options else None
+    return named(str(options.get("target", name)), budget)
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        return [Pair(_input(first), _input(second), f"pair {i + 1}") for i, (first, second) in enumerate(value)]
+    except (ValueError, TypeError) as error:
+        raise InvalidParameter(f"{path}: expected a JSON list of pairs, [[first, second], …]: {error}.") from None
+
+
+def _input(value: Any) -> Any:
+    numbers = isinstance(value, list) and value and all(isinstance(v, int | float) for v in value)
+    return np.array(value, np.float64) if numbers else value

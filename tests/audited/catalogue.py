@@ -1,0 +1,425 @@
+"""What is shipped and touches private data, each with neighbours that show its loss, and a twin that lacks some of its noise.
+
+Mechanisms whose own tests attack them already are named by those tests' lists (`ELSEWHERE`); compositions by their parts.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+
+import deniable
+from deniable.guarantee import Budget
+from deniable.learn.convex.descent import Descent as GradientSteps
+from deniable.learn.convex.descent import GradientPerturbation
+from deniable.learn.convex.fit import ObjectivePerturbation, OutputPerturbation
+from deniable.learn.convex.losses import HuberHinge
+from deniable.learn.counts import Growth, Node, Tables
+from deniable.learn.pate.cautionary import NoiseAfterVote
+from deniable.learn.pate.publish import DependentBound, Published
+from deniable.learn.pca import PrivatePCA, Projection
+from deniable.learn.recipes.abadi import PcaNetwork
+from deniable.learn.recipes.classifier import Classifier, Recipe
+from deniable.learn.recipes.linear import Descent
+from deniable.learn.select import Selection
+from deniable.learn.sgd import DPSGD
+from deniable.learn.sgd.distributed import Distributed
+from deniable.learn.sgd.steps import Training
+from deniable.learn.sgd.trainer import Trained
+from deniable.learn.standardize import PrivateStandardizer, Standardizer
+from deniable.ledger.bounded import Bounded
+from deniable.local import GeneralisedResponse, Shuffler, SurveyCoin
+from deniable.local.longitudinal import Collection
+from deniable.loss import Composed, GaussianNoise, Loss, NegativeBinomialRuns, Repeated
+from deniable.mechanism import Random, Sequentially
+from deniable.mechanisms import Laplace, RandomizedResponse, cautionary
+from deniable.sql import discover, keys, noise, quantiles
+from deniable.sql.plan import Plan
+from deniable.sql.statistics import Measure, Part
+from deniable.units import Unit
+from tests.audit.test_shipped import SHIPPED
+from tests.learn.pate.test_aggregate import AUDITED as VOTES
+from tests.learn.pate.worlds import given
+from tests.learn.sgd.runs import Identity, output
+from tests.local.test_audit import BROKEN as BROKEN_CLIENTS
+from tests.local.test_audit import HONEST as CLIENTS
+
+Floats = NDArray[np.float64]
+
+
+def same(answer: Any) -> Any:
+    return answer
+
+
+def called(mechanism: Any, data: Any, rng: Random) -> Any:
+    return mechanism(data, rng=rng)
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A mechanism, its twin, and neighbours; `look` makes numbers of an answer, `least` is the ε that is certified at least.
+
+    `run` says how it is run, where it is not simply called on the data.
+    """
+
+    mechanism: Any
+    twin: Any
+    pair: tuple[Any, Any]
+    look: Callable[[Any], Any] = same
+    samples: int = 3000
+    least: float = 0.0
+    run: Callable[[Any, Any, Random], Any] = called
+
+    @property
+    def name(self) -> str:
+        return type(self.mechanism).__name__
+
+    def target(self, of: Any) -> Callable[..., Any]:
+        return lambda data, rng: self.look(self.run(of, data, rng))
+
+
+# ------------------------------------------------------------------------------------------------ models
+
+
+NOBODY: tuple[Any, Any] = (np.empty((0, 1)), np.empty(0))
+SOMEBODY: tuple[Any, Any] = (np.ones((1, 1)), np.ones(1))
+HINGE = HuberHinge()
+
+
+@dataclass(frozen=True)
+class QuietObjective(ObjectivePerturbation):
+    """An eighth of the linear term that the claim asks for."""
+
+    @property
+    def scale(self) -> float:
+        return super().scale / 8
+
+
+def quieter(mechanism: GradientPerturbation) -> GradientPerturbation:
+    """The same with a fifth of the noise that it calibrated."""
+    made = replace(mechanism)
+    object.__setattr__(made, "noise_multiplier", mechanism.noise_multiplier / 5)
+    return made
+
+
+STEP = GradientPerturbation(HINGE, 1, 1, 0, 2, 0.01, descent=GradientSteps(1, 1, 1.0, 1.0))
+
+
+def matrix(projection: Projection) -> Floats:
+    """All that the release says: the noisy second moments."""
+    return np.asarray((projection.components.T * projection.strengths) @ projection.components)[np.triu_indices(2)]
+
+
+def scaling(made: Standardizer) -> list[float]:
+    return [*made.mean, *made.deviation**2]
+
+
+def split(node: Node) -> list[float]:
+    ends = (node.below, node.above)
+    return [node.label, node.feature, node.cut, *(-1 if end is None else end.label for end in ends)]
+
+
+NO_CELLS = np.empty((0, 1), int), np.empty(0, int)
+TWO_CELLS = np.array([[0], [1]]), np.array([0, 1])
+ONE_CELL = np.array([[0]]), np.array([0])
+
+
+@dataclass(frozen=True)
+class QuietBound(DependentBound):
+    """A twentieth of the noise."""
+
+    def law(self, data: Any) -> tuple[int, Fraction]:
+        centre, scale = super().law(data)
+        return centre, scale / 20
+
+
+def rdp_of(made: Published) -> float:
+    return made.rdp
+
+
+FULL = DPSGD(
+    Identity(2), output, n=4, lot=4, steps=1, clip=1.0, learning_rate=1.0, noise_multiplier=1.0, progress=False
+)
+FEW = torch.zeros(3, 2), torch.zeros(3)
+MORE = torch.cat([FEW[0], torch.tensor([[5.0, 0.0]])]), torch.zeros(4)
+
+
+def moved(run: Trained) -> float:
+    """The first weight after training: it moved by the first coordinate of the one noisy gradient."""
+    return float(run.model.state_dict()["line.weight"].ravel()[0])
+
+
+def last_layer(made: Classifier) -> float:
+    return float(made.linear.bias[0] - made.linear.bias[1])
+
+
+PICTURES = torch.ones(1, 2, 2), np.array([0])
+NO_PICTURE = PICTURES[0][:0], PICTURES[1][:0]
+RECIPE = Recipe(
+    2, torch.nn.Identity(), Descent(1, 1.0, 1.0, momentum=0.0), statistics_noise=3.0, step_noise=0.5, classes=2
+)
+
+LEARNT = [
+    Audited(OutputPerturbation(HINGE, 1, 1, 8, 2), OutputPerturbation(HINGE, 1, 1, 8, 8), (NOBODY, SOMEBODY), least=0.9),
+    Audited(
+        OutputPerturbation(HINGE, 1, 1, 8, 2, 0.01), OutputPerturbation(HINGE, 1, 1, 8, 8, 0.01), (NOBODY, SOMEBODY),
+        least=0.5,
+    ),
+    Audited(
+        ObjectivePerturbation(HINGE, 1, 1, 8, 2), QuietObjective(HINGE, 1, 1, 8, 2), (NOBODY, SOMEBODY), samples=1500, least=0.6,
+    ),
+    Audited(
+        ObjectivePerturbation(HINGE, 1, 1, 8, 2, 0.01), QuietObjective(HINGE, 1, 1, 8, 2, 0.01), (NOBODY, SOMEBODY),
+        samples=1500,
+    ),
+    Audited(STEP, quieter(STEP), (NOBODY, SOMEBODY), least=0.2),
+    Audited(PrivatePCA(2, 2, 1.0), PrivatePCA(2, 2, 0.25), (np.empty((0, 2)), np.ones((1, 2))), matrix, least=0.3),
+    Audited(
+        PrivatePCA(2, 2, epsilon=2), PrivatePCA(2, 2, epsilon=8), (np.empty((0, 2)), np.ones((1, 2))), matrix, least=0.8
+    ),
+    Audited(
+        PrivateStandardizer((0,), (1,), 100, 1.0), PrivateStandardizer((0,), (1,), 100, 0.25), ([], [[1.0]]), scaling,
+        least=0.3,
+    ),
+    Audited(
+        PrivateStandardizer((0,), (1,), 100, epsilon=2), PrivateStandardizer((0,), (1,), 100, epsilon=8), ([], [[1.0]]),
+        scaling, least=0.8,
+    ),
+    Audited(Tables(1, 2, 2, 2), Tables(1, 2, 2, 8), (NO_CELLS, ONE_CELL), least=1.0),
+    Audited(Tables(1, 2, 2, 2, 0.01), Tables(1, 2, 2, 8, 0.01), (NO_CELLS, ONE_CELL), least=0.4),
+    Audited(Growth(Tables(1, 2, 2, 1), 1), Growth(Tables(1, 2, 2, 6), 1), (ONE_CELL, TWO_CELLS), split, least=0.2),
+    Audited(
+        Selection((RandomizedResponse.for_budget(1),), float, NegativeBinomialRuns(1, 0.1)),
+        Selection((RandomizedResponse.for_budget(6),), float, NegativeBinomialRuns(1, 0.1)), (True, False),
+        lambda chosen: chosen.value, 3000,
+    ),
+    Audited(
+        DependentBound(3, 2, 20, 5, 2, 2, 0.1, 0.5), QuietBound(3, 2, 20, 5, 2, 2, 0.1, 0.5),
+        ([[15, 5, 0]] * 5, [[14, 6, 0]] * 5), rdp_of, 1500,
+    ),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A mechanism whose runs take milliseconds and whose loss is that of one Gaussian of `mu`: a hundred runs must do.
+
+    `look` gives one number of an answer. Which neighbour a run sees is a fair coin, so the runs bound μ as independent
+    canaries do (`audit.one_run.independent_mu`).
+    """
+
+    mechanism: Any
+    twin: Any
+    pair: tuple[Any, Any]
+    look: Callable[[Any], float]
+    runs: int
+
+    @property
+    def name(self) -> str:
+        return type(self.mechanism).__name__
+
+    @property
+    def mu(self) -> float:
+        return gaussian_mu(self.mechanism.loss)
+
+    def scores(self, of: Any, rng: Random) -> tuple[Floats, NDArray[np.bool_]]:
+        inside = rng.bernoulli(Fraction(1, 2), self.runs)
+        return np.array([self.look(of(self.pair[int(coin)], rng=rng)) for coin in inside]), inside
+
+
+def gaussian_mu(loss: Loss) -> float:
+    """The μ of Gaussian releases composed, each on all rows: the squares of theirs add up (Dong, Roth, Su 2022)."""
+    match loss:
+        case GaussianNoise(multiplier):
+            return 1 / float(multiplier)
+        case Repeated(times, of):
+            return math.sqrt(times) * gaussian_mu(of)
+        case Composed(parts):
+            return math.hypot(*map(gaussian_mu, parts))
+        case _:
+            raise TypeError(f"{loss} is not made of Gaussian releases.")
+
+
+SLOW = [
+    Slow(FULL, replace(FULL, noise_multiplier=0.25), (FEW, MORE), moved, 120),
+    Slow(RECIPE, replace(RECIPE, step_noise=0.1, statistics_noise=1.0), (NO_PICTURE, PICTURES), last_layer, 250),
+]
+
+
+# ------------------------------------------------------------------------------------------------ phones, rows, queries
+
+
+def estimated(collection: Collection[Any], value: Any, rng: Random) -> Any:
+    """One device reports and the server estimates from what came."""
+    return collection(collection.client.reports([value], rng=rng), rng=rng)
+
+
+def mixed(shuffler: Shuffler, value: int, rng: Random) -> list[int]:
+    """How often each report came, of one device with `value` among others with 0."""
+    reports = shuffler.client.reports([value] + [0] * (shuffler.reports - 1), rng=rng)
+    told = shuffler(reports, rng=rng)[:, 2]
+    return [int((told == 0).sum()), int((told == 1).sum())]
+
+
+def rows(people: list[int]) -> pa.Table:
+    return pa.table({"person": pa.array(people, pa.int64()), "one": pa.array([1] * len(people), pa.int64())})
+
+
+@dataclass(frozen=True)
+class CountOfRows:
+    """Laplace noise on the number of rows of a table."""
+
+    scale: float = 1.0
+
+    @property
+    def loss(self) -> Loss:
+        return Laplace(self.scale).loss
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.row()
+
+    def error(self, confidence: float = 0.95) -> None:
+        return None
+
+    def __call__(self, data: pa.Table, *, rng: Random) -> int:
+        return int(Laplace(self.scale)(data.num_rows, rng=rng))
+
+
+TWO_ROWS = Unit.column("person", max_rows=2)
+PART = Part(Measure.SUM, None, None)
+HALVES = noise.laplace(noise.Sensitivity(1, 1), Fraction(1))
+
+
+@dataclass(frozen=True)
+class QuietNoise(noise.Noise):
+    """An eighth of the noise that its tail speaks of."""
+
+    def draw(self, count: int, rng: Random) -> list[int]:
+        return noise.Noise(self.family, self.scale / 8, self.sensitivity).draw(count, rng)
+
+
+OTHERS = [
+    Audited(
+        Collection(GeneralisedResponse(4, 1)), Collection(GeneralisedResponse(4, 3)), (0, 1),
+        lambda estimate: estimate.counts, 3000, least=0.5, run=estimated,
+    ),
+    Audited(Shuffler(GeneralisedResponse(2, 3), 4), Shuffler(GeneralisedResponse(2, 7), 4), (0, 1), run=mixed),
+    Audited(
+        Bounded(CountOfRows(), TWO_ROWS), Bounded(CountOfRows(), Unit.column("person", max_rows=6)),
+        (rows([1, 2]), rows([1, 2, *[3] * 9])), least=1.2,
+    ),
+    Audited(Sequentially((Laplace(2), Laplace(2))), Sequentially((Laplace(0.5), Laplace(2))), (0, 1), least=0.3),
+    Audited(
+        discover.RowBound(Fraction(4)), discover.RowBound(Fraction(12)),
+        ({0: 4, 1: 15, 3: 1}, {0: 4, 1: 15, 3: 1, 8: 1}), least=0.8,
+    ),
+    Audited(
+        discover.ValueBounds(PART, HALVES), discover.ValueBounds(PART, QuietNoise(**vars(HALVES))),
+        ({4: 12}, {4: 13}), lambda pair: [float(x) for x in pair], 6000, least=0.6,
+    ),
+    Audited(noise.laplace(HALVES.sensitivity, Fraction(1)), noise.laplace(HALVES.sensitivity, Fraction(4)), (0, 1),
+            run=lambda measure, data, rng: data + measure.draw(1, rng)[0], least=0.6),
+    Audited(
+        quantiles.Rank(Fraction(1, 2), Fraction(1), 1, 101), quantiles.Rank(Fraction(1, 2), Fraction(4), 1, 101),
+        ({50: 1}, {50: 1, 100: 1}), samples=20_000, least=0.3,
+    ),
+    Audited(
+        keys.Selection(Fraction(1), Fraction(1, 100), 1), keys.Selection(Fraction(3), Fraction(1, 100), 1),
+        ({("a",): 1}, {("a",): 2}), len, 80_000, least=0.2,
+    ),
+]  # fmt: skip
+
+AUDITED = [*LEARNT, *OTHERS]
+
+
+CLIENTS_WITHOUT_TWIN = [
+    one for one in CLIENTS if not any(isinstance(broken, type(one[0])) for broken, *_ in BROKEN_CLIENTS)
+]
+
+
+def bold(client: Any) -> Any:
+    """The same client with three times the ε of its claim."""
+    return (
+        SurveyCoin(Fraction(9, 10)) if isinstance(client, SurveyCoin) else replace(client, epsilon=3 * client.epsilon)
+    )
+
+
+# ------------------------------------------------------------------------------------------------ what should not be used
+
+
+@dataclass(frozen=True)
+class Cautioned:
+    """A mechanism that is shipped as a warning, neighbours, and the claim that somebody might believe of it."""
+
+    mechanism: Any
+    pair: tuple[Any, Any]
+    believed: Budget
+    run: Callable[[Any, Any, Random], Any] = called
+    samples: int = 2000
+
+    @property
+    def name(self) -> str:
+        return type(self.mechanism).__name__
+
+    def target(self) -> Callable[..., Any]:
+        return lambda data, rng: self.run(self.mechanism, data, rng)
+
+
+CAUTIONED = [
+    Cautioned(cautionary.ReleaseEverything(0.3), ([1], [1, 2]), Budget(1, 0.01), samples=8000),
+    Cautioned(cautionary.NameAndShame(0.3), ([1], [1, 2]), Budget(1, 0.01), samples=8000),
+    Cautioned(cautionary.LaplaceAfterArgmax(("a", "b"), 1000), ([1, 1], [1, 2]), Budget(1, 0.01)),
+    Cautioned(cautionary.PlainMedian(), ([1, 2, 3], [1, 9, 3]), Budget(1, 0.01)),
+    Cautioned(cautionary.RootlessGaussian(6, 0.3), (0, 1), Budget(6, 0.3), samples=30_000),
+    Cautioned(cautionary.MisplacedGaussian(4, 0.3), (0, 1), Budget(4, 0.3), samples=30_000),
+    Cautioned(
+        NoiseAfterVote(3, 20), (given([[3, 2, 0]]), given([[2, 3, 0]])), Budget(1, 0.01),
+        lambda mechanism, data, rng: mechanism.open(data, rng=rng).ask([0])[0],
+    ),
+]  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ all there is
+
+
+PARTS = ("mechanisms", "learn", "local", "sql", "federated", "smooth", "ledger", "mechanism")
+ABSTRACT = {"Client", "Oracle", "Mechanism", "Interactive"}
+
+ELSEWHERE: dict[type, str] = {
+    **{type(shipped.mechanism): "tests/audit/test_shipped.py" for shipped in SHIPPED},
+    **{type(client): "tests/local/test_audit.py" for client, *_ in CLIENTS},
+    **{type(kind): "tests/learn/pate/test_aggregate.py" for kind, _ in VOTES},
+    Plan: "tests/audit/test_endpoint.py",
+}
+"""Classes that other tests attack, beside broken twins. (`DPSGD` here as a whole run; its steps in tests/learn/sgd.)"""
+
+COMPOSED: dict[type, tuple[type, ...]] = {PcaNetwork: (PrivatePCA, DPSGD), Distributed: (DPSGD,), Training: (DPSGD,)}
+"""Classes that run others of this catalogue one after the other, or on several processes, and state the sum of their losses."""
+
+
+def shipped() -> Iterator[type]:
+    """Every public class that states a loss and answers about data."""
+    for module in pkgutil.walk_packages(deniable.__path__, "deniable."):
+        if module.name.split(".")[1] in PARTS:
+            for name, found in vars(importlib.import_module(module.name)).items():
+                own = inspect.isclass(found) and found.__module__ == module.name
+                if own and not name.startswith("_") and name not in ABSTRACT and answers(found):
+                    yield found
+
+
+def answers(found: type) -> bool:
+    """Whether a class has a loss, and is called with data (or opened on it, or draws noise for it)."""
+    named = {*dir(found), *(f.name for f in fields(found))} if is_dataclass(found) else set(dir(found))
+    return "loss" in named and bool({"__call__", "open", "draw"} & named)
