@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from deniable.audit import Pair, Verdict, audit
+from deniable.audit.endpoint import Remembering, Salted
 from deniable.curator.declare import declared
 from deniable.guarantee import Budget
 from deniable.mechanism import Random
 from deniable.sql.check import check
-from deniable.sql.dialects import Dialect
 from deniable.sql.draft import describe
-from deniable.sql.engines import Engine, Statement, open_engine
+from deniable.sql.engines import open_engine
 from deniable.sql.plan import Plan, plan
 from deniable.sql.schema import Schema
 from deniable.sql.terms import Terms
@@ -37,40 +37,6 @@ def people(*, guest: bool) -> pa.Table:
 
 
 PAIR = Pair(people(guest=True), people(guest=False), "with or without a guest")
-
-
-@dataclass
-class Remembering:
-    """An engine that answers a statement it has seen from memory: what it computes is a function of the data alone."""
-
-    engine: Engine
-    seen: dict[Statement, pa.Table] = field(default_factory=dict)
-
-    @property
-    def dialect(self) -> Dialect:
-        return self.engine.dialect
-
-    @property
-    def prepared(self) -> Mapping[str, int]:
-        return self.engine.prepared
-
-    def run(self, statement: Statement) -> pa.Table:
-        if statement not in self.seen:
-            self.seen[statement] = self.engine.run(statement)
-        return self.seen[statement]
-
-
-class Salted:
-    """A generator whose salt for keyed hashes is fixed: the guarantee holds for every salt, and statements repeat."""
-
-    def __init__(self, rng: Random) -> None:
-        self._rng = rng
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._rng, name)
-
-    def uniform_integers(self, bound: int, size: int | None = None) -> Any:
-        return 7 if bound == 1 << 62 and size is None else self._rng.uniform_integers(bound, size)
 
 
 @dataclass
@@ -97,7 +63,8 @@ class Query:
         def released(data: pa.Table, rng: Random) -> Any:
             if id(data) not in self.engines:
                 self.engines[id(data)] = Remembering(open_engine({"visits": data}, self.schema()))
-            return planned(self.engines[id(data)], rng=Salted(rng)).table
+            engine: Any = self.engines[id(data)]
+            return planned(engine, rng=Salted(rng)).table
 
         return released
 
