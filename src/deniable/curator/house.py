@@ -99,7 +99,8 @@ def open_account(ledger: Ledger, name: str, unit: Unit | None, limit: Budget | N
     account = ledger.account(name, analyst=analyst)
     if unit is not None and unit != account.unit:
         raise UnitMismatch(
-            f'The account "{name}" protects {account.unit}, so its data cannot be opened for {unit}. Nothing was opened.'
+            f'The account "{name}" protects {account.unit}, so its data cannot be opened for {unit}. Nothing was '
+            "opened. Leave unit= (--unit, --max-rows) out to go on with it, or name another ledger."
         )
     if limit is not None and limit != account.limit:
         raise InvalidParameter(
