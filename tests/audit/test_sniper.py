@@ -13,7 +13,11 @@ from scipy.stats import binom
 from deniable.audit import Finding, Pair, Verdict, audit, replay
 from deniable.audit.bench import NULLS, case
 from deniable.audit.bench.gaussian import gaussian_epsilon
-from deniable.audit.sniper import certified_curve
+from deniable.audit.classify import View
+from deniable.audit.rules import Rule
+from deniable.audit.sniper import Attack, Limit, _Sniper, certified_curve
+from deniable.audit.source import Source
+from deniable.audit.target import as_target
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.loss import Approximate, DiscreteLaplaceNoise, GaussianNoise, LaplaceNoise, Pure
@@ -152,6 +156,37 @@ def test_a_callable_that_takes_a_seed_is_run_in_pairs() -> None:
     assert found.method == "sniper, coupled runs"
     assert len(found.assumes) == 1
     assert 0.38 < found.epsilon <= 0.53
+
+
+class First:
+    """The first number of an output, the smaller the higher, as its score; or nothing to do with it."""
+
+    def __init__(self, *, blind: bool) -> None:
+        self.blind = blind
+
+    def score(self, rows: Any) -> Any:
+        return np.random.default_rng(0).random(len(rows)) if self.blind else -rows[:, 0]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_the_final_is_won_on_fresh_samples(coupled: bool) -> None:
+    """However much an attack promised on the samples that chose it, one that shows something is taken."""
+    target = case("HalvedNoise")
+    pair = target.pairs()[0]
+    with Source(as_target(target), 5, 1, coupled=coupled) as source:
+        search = _Sniper(source, [Limit(0.0, 0.1)], 0.05, 1_000_000, lambda share, what: None)
+        made = [
+            Attack(
+                pair, View.RAW, First(blind=blind), Rule(0.5 if blind else -1.0, -math.inf), 0.0, margin, (), coupled
+            )
+            for blind, margin in ((True, 9.0), (False, 0.0))
+        ]
+        assert search._final(made) is made[1]
+        assert source.drawn == 100_000
+        assert source.coupled is coupled
 
 
 def test_where_the_coupling_shows_little_a_fair_coin_is_used() -> None:

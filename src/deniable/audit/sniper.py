@@ -54,6 +54,14 @@ MOST_SAMPLES = 42_000_000
 LEAST_SAMPLES = 250
 ROUNDS = ((3, 0.25),)
 """How many pairs a ranking round keeps, and the share of the exploring samples that it spends; the last round has the rest."""
+FINALISTS = 3
+"""Attacks of each kind, coupled and by a coin, that meet once more on fresh samples: what was best by luck is not again."""
+FINAL, MOST_FINAL = 0.1, 2_000_000
+"""The share of all samples that this takes, and the most."""
+LEAST_FINAL = 20_000
+"""With fewer for each finalist they would tell nothing, and certificates need them more."""
+FINAL_ALPHA = 0.01
+FINAL_PHASE = 8000
 AGREED = 2
 """How many pairs must speak for a coupled rule for each that speaks against it."""
 COUPLED = "sniper, coupled runs"
@@ -225,6 +233,10 @@ class Attack:
     def score(self, rows: Rows) -> Array:
         return self.model.score(self.view.see(rows))
 
+    def guesses(self, first: Array, second: Array) -> tuple[int, int, int]:
+        """Right and wrong guesses from scores; of coupled runs the pairs that met the rule on one side only, and on both."""
+        return self.rule.count_pairs(first, second) if self.coupled else (*self.rule.count(first, second), 0)
+
 
 @dataclass(frozen=True)
 class _Sniper:
@@ -248,19 +260,53 @@ class _Sniper:
         rounds = [(keep, share) for keep, share in ROUNDS if len(pairs) > keep]
         for stage, (keep, share) in enumerate(rounds, 1):
             found = self._round(pairs, int(share * whole), stage)
-            pairs = [attack.pair for attack in found[:keep]]
-        return self._round(pairs, int(whole * (1 - sum(share for _, share in rounds))), 0)[0]
+            pairs = list({attack.pair.name: attack.pair for attack in found}.values())[:keep]
+        return self._final(self._round(pairs, int(whole * (1 - sum(share for _, share in rounds))), 0))
 
     def _round(self, pairs: list[Pair], trials: int, stage: int) -> list[Attack]:
-        """The best attack on each pair, the best pair first. Stage 0 is the last one."""
-        found = []
+        """All attacks on each pair, the best first. Stage 0 is the last one."""
+        found: list[Attack] = []
         for i, pair in enumerate(pairs):
             self.tell(0.1 * (stage or 3) + 0.1 * i / len(pairs), f'trying "{pair.name}"')
-            found.append(self.propose(pair, max(40, trials // len(pairs)), stage * 1000 + i, boosting=stage == 0))
+            found += self.propose(pair, max(40, trials // len(pairs)), stage * 1000 + i, boosting=stage == 0)
         return sorted(found, key=lambda attack: -attack.margin)
 
-    def propose(self, pair: Pair, trials: int, phase: int, *, boosting: bool) -> Attack:
-        """The best attack on this pair: some samples to learn, the others to choose a rule and among classifiers."""
+    def _final(self, attacks: list[Attack]) -> Attack:
+        """The attack that shows most on fresh samples, nearly for sure; by expectation where none shows anything."""
+        kinds = ([a for a in attacks if a.coupled], [a for a in attacks if not a.coupled])
+        finalists = [attack for kind in kinds for attack in kind[:FINALISTS]]
+        each = int(min(FINAL * self.total, MOST_FINAL)) // len(finalists)
+        if len(finalists) == 1 or each < LEAST_FINAL:
+            return attacks[0]
+        shown = [self._shown(attack, each, i) for i, attack in enumerate(finalists)]
+        best = max(range(len(finalists)), key=lambda i: (shown[i], finalists[i].margin))
+        return finalists[best]
+
+    def _shown(self, attack: Attack, trials: int, number: int) -> float:
+        """The rank of what these samples certify."""
+        claimed = next(limit.epsilon for limit in self.limits if limit.delta == attack.delta)
+        guesses = self._counted(attack, trials, FINAL_PHASE + number)
+        return _rank(self._bound(attack, guesses, trials, FINAL_ALPHA), claimed)
+
+    def _counted(self, attack: Attack, trials: int, phase: int) -> tuple[int, int, int]:
+        """Guesses that were only right, only wrong, and (coupled) both."""
+        before, self.source.coupled = self.source.coupled, attack.coupled
+
+        def count(first: Rows, second: Rows) -> Any:
+            return np.array(attack.guesses(attack.score(first), attack.score(second)))
+
+        total = sum(self.source.over(attack.pair, trials, phase, count), np.zeros(3, np.int64))
+        self.source.coupled = before
+        return int(total[0]), int(total[1]), int(total[2])
+
+    @staticmethod
+    def _bound(attack: Attack, guesses: tuple[int, int, int], trials: int, alpha: float) -> float:
+        if attack.coupled:
+            return from_coupled(*guesses, alpha=alpha)
+        return from_guesses(*guesses[:2], trials, delta=attack.delta, alpha=alpha, sides=attack.rule.sides)
+
+    def propose(self, pair: Pair, trials: int, phase: int, *, boosting: bool) -> list[Attack]:
+        """Attacks on this pair: some samples to learn, the others to choose a rule and among classifiers."""
         learn = self.source.draw(pair, int(LEARN * trials), 2 * phase)
         fresh = self.source.draw(pair, trials - int(LEARN * trials), 2 * phase + 1)
         found: list[Attack] = []
@@ -269,7 +315,7 @@ class _Sniper:
                 models = list(fit_all(*map(view.see, learn), boosting=boosting and view is not View.BITS))
                 new = tuple(map(view.see, fresh))
                 found += pool.map(partial(self._best_rule, pair, view, new), models)
-        return max(found, key=lambda attack: attack.margin)
+        return found
 
     def _best_rule(self, pair: Pair, view: View, rows: tuple[Rows, ...], model: Model) -> Attack:
         """The best rule for these scores, and how far it is expected to pass the claim."""
@@ -308,8 +354,7 @@ class _Sniper:
         def count(first: Rows, second: Rows) -> tuple[Any, Any]:
             scores = attack.score(first), attack.score(second)
             bins = [np.bincount(np.searchsorted(cuts, s, side="right"), minlength=len(cuts) + 1) for s in scores]
-            guesses = attack.rule.count_pairs(*scores) if attack.coupled else (*attack.rule.count(*scores), 0)
-            return np.stack(bins, axis=1), np.array(guesses)
+            return np.stack(bins, axis=1), np.array(attack.guesses(*scores))
 
         counts, guesses = np.zeros((len(cuts) + 1, 2), np.int64), np.zeros(3, np.int64)
         for done, (part, guessed) in enumerate(self.source.reduce(attack.pair, chunks, count)):
@@ -325,11 +370,7 @@ class _Sniper:
         claimed = next(limit.epsilon for limit in self.limits if limit.delta == delta)
         sides, both = attack.rule.sides, guesses[2]
         right, wrong = guesses[0] + both, guesses[1] + both
-        epsilon = (
-            from_coupled(*guesses, alpha=self.alpha)
-            if coupled
-            else from_guesses(right, wrong, trials, delta=delta, alpha=self.alpha, sides=sides)
-        )
+        epsilon = self._bound(attack, guesses, trials, self.alpha)
         visible = detectable(trials, epsilon=claimed, delta=delta, alpha=self.alpha, coupled=coupled)
         columns = tuple(self.source.target.columns) if isinstance(self.source.target, Called) else None
         witness = Witness(

@@ -66,9 +66,13 @@ class Source:
 
     def draw(self, pair: Pair, trials: int, phase: int) -> tuple[Rows, Rows]:
         """About half of `trials` outputs of each neighbour: decided by a fair coin, or row for row the same random numbers."""
-        sizes = [min(self.chunk, trials - start) for start in range(0, trials, self.chunk)]
-        parts = list(self._map(pair, sizes, phase, lambda first, second: (first, second)))
+        parts = list(self.over(pair, trials, phase, lambda first, second: (first, second)))
         return _stack([a for a, _ in parts]), _stack([b for _, b in parts])
+
+    def over(self, pair: Pair, trials: int, phase: int, function: Callable[[Rows, Rows], Result]) -> Iterator[Result]:
+        """What `function` makes of each chunk of `trials` samples."""
+        sizes = [min(self.chunk, trials - start) for start in range(0, trials, self.chunk)]
+        yield from self._map(pair, sizes, phase, function)
 
     def reduce(self, pair: Pair, chunks: int, function: Callable[[Rows, Rows], Result]) -> Iterator[Result]:
         """What `function` makes of each chunk of certifying samples."""
