@@ -27,7 +27,7 @@ from deniable.audit.sgd import Training, canaries
 from deniable.audit.sniper import COUPLED
 from deniable.audit.statistics import from_coupled, from_guesses
 
-SEEDS = (401, 402, 403)
+SEEDS = (501, 502, 503)
 TRY = 1
 MILLION = 1_000_000
 MOST = 42 * MILLION

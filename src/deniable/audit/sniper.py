@@ -60,7 +60,8 @@ FINAL, MOST_FINAL = 0.1, 2_000_000
 """The share of all samples that this takes, and the most."""
 LEAST_FINAL = 20_000
 """With fewer for each finalist they would tell nothing, and certificates need them more."""
-FINAL_ALPHA = 0.01
+FINAL_ALPHA = 0.2
+KEPT = 0.7
 FINAL_PHASE = 8000
 AGREED = 2
 """How many pairs must speak for a coupled rule for each that speaks against it."""
@@ -272,21 +273,25 @@ class _Sniper:
         return sorted(found, key=lambda attack: -attack.margin)
 
     def _final(self, attacks: list[Attack]) -> Attack:
-        """The attack that shows most on fresh samples, nearly for sure; by expectation where none shows anything."""
+        """The most promising attack that keeps most of its promise on fresh samples, else the one that shows most there."""
         kinds = ([a for a in attacks if a.coupled], [a for a in attacks if not a.coupled])
         finalists = [attack for kind in kinds for attack in kind[:FINALISTS]]
         each = int(min(FINAL * self.total, MOST_FINAL)) // len(finalists)
         if len(finalists) == 1 or each < LEAST_FINAL:
             return attacks[0]
+        finalists.sort(key=lambda attack: -attack.margin)
         shown = [self._shown(attack, each, i) for i, attack in enumerate(finalists)]
-        best = max(range(len(finalists)), key=lambda i: (shown[i], finalists[i].margin))
-        return finalists[best]
+        kept = (
+            a for a, value in zip(finalists, shown, strict=True) if value >= KEPT * _value(a.margin, self._claimed(a))
+        )
+        return next(kept, finalists[int(np.argmax(shown))])
 
     def _shown(self, attack: Attack, trials: int, number: int) -> float:
-        """The rank of what these samples certify."""
-        claimed = next(limit.epsilon for limit in self.limits if limit.delta == attack.delta)
-        guesses = self._counted(attack, trials, FINAL_PHASE + number)
-        return _rank(self._bound(attack, guesses, trials, FINAL_ALPHA), claimed)
+        """What these samples certify, roughly."""
+        return self._bound(attack, self._counted(attack, trials, FINAL_PHASE + number), trials, FINAL_ALPHA)
+
+    def _claimed(self, attack: Attack) -> float:
+        return next(limit.epsilon for limit in self.limits if limit.delta == attack.delta)
 
     def _counted(self, attack: Attack, trials: int, phase: int) -> tuple[int, int, int]:
         """Guesses that were only right, only wrong, and (coupled) both."""
@@ -367,7 +372,7 @@ class _Sniper:
         self, attack: Attack, counts: Any, cuts: tuple[float, ...], guesses: tuple[int, int, int], chunks: int
     ) -> Finding:
         trials, delta, coupled = int(counts.sum()), attack.delta, attack.coupled
-        claimed = next(limit.epsilon for limit in self.limits if limit.delta == delta)
+        claimed = self._claimed(attack)
         sides, both = attack.rule.sides, guesses[2]
         right, wrong = guesses[0] + both, guesses[1] + both
         epsilon = self._bound(attack, guesses, trials, self.alpha)
@@ -393,6 +398,11 @@ class _Sniper:
 def _rank(value: float, claimed: float) -> float:
     """By how much a claim is expected to be passed; if it is not, how much of it is reached, less 1."""
     return value - claimed if value > claimed else value / max(claimed, 0.05) - 1
+
+
+def _value(rank: float, claimed: float) -> float:
+    """What has this rank."""
+    return rank + claimed if rank > 0 else (rank + 1) * max(claimed, 0.05)
 
 
 def _verdict(epsilon: float, claimed: float, visible: float) -> Verdict:
