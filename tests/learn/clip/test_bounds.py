@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deniable.learn.clip import PerExample, rounding
-from deniable.learn.clip.passes import Task, closed
+from deniable.learn.clip.passes import Task, chained, closed
 from deniable.learn.clip.structure import per_row
-from deniable.learn.clip.terms import Lookup, Outer, Rows, combined, outer
+from deniable.learn.clip.terms import Lookup, Outer, Rows, Single, combined, outer
 from tests.learn.clip import models
 
 SCALES = (1e-30, 1e-20, 1e-7, 1.0, 1e3, 1e9, 1e15, 1e17, 1e20, 1e30, 3e38)
@@ -68,7 +68,8 @@ def test_norms_are_rounded_up(seed: int, spread: float, t: int, cancel: bool) ->
         rows[:, 0] += 1e-6 * rows[:, 0].abs()
     like = torch.empty(6, 5)
     tied = combined([Outer(rows, cols), Lookup(ids, cols)], like)
-    for term in (Outer(rows, cols), Lookup(ids, cols), outer(rows, cols), Rows(rows.flatten(1)), tied):
+    single = Single(rows[:, 0], cols[:, 0], rounding.row_squares(rows[:, 0]))
+    for term in (Outer(rows, cols), Lookup(ids, cols), outer(rows, cols), Rows(rows.flatten(1)), single, tied):
         upper = term.squares().sqrt()
         for i, w in enumerate((1.0, 0.3, 1e-3, 1 / 3)):
             weights = torch.zeros(4)
@@ -86,7 +87,9 @@ def _doubled(term: Rows | Outer | Lookup | object) -> Rows:
 
 def _weighted(term: object, total: Tensor, weights: Tensor) -> None:
     """What `add` adds, with its factors rounded as it rounds them and the additions made in float64."""
-    if isinstance(term, Outer):
+    if isinstance(term, Single):
+        _weighted(term.wide(), total, weights)
+    elif isinstance(term, Outer):
         small = term.rows.shape[2] <= term.cols.shape[2]
         rows = term.rows * weights[:, None, None] if small else term.rows
         cols = term.cols if small else term.cols * weights[:, None, None]
@@ -232,9 +235,10 @@ def test_nothing_of_the_users_is_touched() -> None:
 def test_no_gradient_of_a_linear_layer_is_held() -> None:
     model = nn.Sequential(nn.Linear(50, 60), nn.Tanh(), nn.Linear(60, 3))
     task = Task(model, per_row(nn.CrossEntropyLoss()), dict(model.named_parameters()), 1)
-    terms, _ = closed(task, torch.randn(4, 50), torch.zeros(4, dtype=torch.long))
-    weights = [term for key, term in terms.items() if key.name.endswith("weight")]
-    assert all(isinstance(term, Outer) for term in weights)
+    for run in (chained, closed):
+        terms, _ = run(task, torch.randn(4, 50), torch.zeros(4, dtype=torch.long))
+        weights = [term for key, term in terms.items() if key.name.endswith("weight")]
+        assert all(isinstance(term, Single) for term in weights)
 
 
 def test_a_pass_keeps_nothing_of_the_examples() -> None:

@@ -188,11 +188,11 @@ def test_the_first_axis_is_no_coincidence() -> None:
         assert layer.method(torch.zeros(5, 5, 5), y) == "closed form"
 
 
-def _halved(rows: Tensor, cols: Tensor, known: object) -> terms.Outer:
+def _halved(rows: Tensor, cols: Tensor) -> terms.Outer:
     return terms.Outer(rows / 2, cols)
 
 
-def _last_only(rows: Tensor, cols: Tensor, known: object) -> terms.Outer:
+def _last_only(rows: Tensor, cols: Tensor) -> terms.Outer:
     return terms.Outer(rows[:, -1:], cols[:, -1:])
 
 

@@ -58,7 +58,7 @@ def test_the_tail_reaches_as_far_as_64_bits_do() -> None:
     drawn = gaussians(Words([0, 1], [0, 0]), 4)
     assert torch.isfinite(drawn).all()
     assert float(drawn[0]) == pytest.approx(math.sqrt(2 * 65 * math.log(2)), rel=1e-12)
-    assert float(drawn[1]) == pytest.approx(math.sqrt(2 * (63 * math.log(2) - math.log(1.25))), rel=1e-12)
+    assert float(drawn[1]) == pytest.approx(math.sqrt(126 * math.log(2) - math.log(1.0625)), rel=1e-12)
 
 
 def test_each_pair_is_what_its_words_say() -> None:
@@ -70,7 +70,7 @@ def test_each_pair_is_what_its_words_say() -> None:
     drawn = gaussians(Words(radius, angle), 2 * len(radius)).tolist()
     with mp.workdps(60):
         for i, (k, a) in enumerate(zip(radius, angle, strict=True)):
-            r = mp.sqrt(-2 * mp.log(min((mp.mpf(abs(k)) + 0.25) / 2**63, 1)))
+            r = mp.sqrt(-mp.log(min((mp.mpf(k) ** 2 + mp.mpf(1) / 16) / 2**126, 1)))
             near = 2.0**-49 * (1 + float(r) + 1 / max(float(r), 2.0**-26))
             assert abs(drawn[i] - r * mp.cospi(mp.mpf(a) / 2**63)) < near
             assert abs(drawn[len(radius) + i] - r * mp.sinpi(mp.mpf(a) / 2**63)) < near

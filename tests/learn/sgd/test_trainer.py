@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from deniable.errors import InvalidParameter
 from deniable.learn.clip import Clipped, PerExample
 from deniable.learn.sgd import DPSGD
-from deniable.learn.sgd.trainer import Trainer
+from deniable.learn.sgd.trainer import Trainer, shown
 from deniable.randomness import SeededRandom
 
 
@@ -46,7 +46,7 @@ def test_a_row_that_is_refused_takes_no_other_row_with_it(monkeypatch: pytest.Mo
     with_it = trainer.clipped([(x, y)])
     assert torch.allclose(with_it.total["all"], alone, atol=1e-6)
     assert float(alone.norm()) > 0.1
-    assert with_it.shown[2] == 1
+    assert shown(with_it.seen)[1:] == (8, 1)
 
 
 def test_what_was_released_stays_what_it_was() -> None:

@@ -1,7 +1,8 @@
-"""Three ways through a model that end in terms: by closed forms, by vmap(grad), and one example after the other.
+"""Ways through a model that end in terms: by closed forms, by vmap(grad), and one example after the other.
 
-The first holds no per-example gradient of a linear layer; the second holds them all, for models that functorch can run;
-the third runs any model, and nothing can mix examples that are never in one batch.
+Closed forms hold no per-example gradient of a linear layer: `chained` has them for chains of layers, `closed` for any model
+whose calls are covered. vmap(grad) holds all gradients, for models that functorch can run; the last way runs any model, and
+nothing can mix examples that are never in one batch.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from deniable.learn.clip import cover, sequences
+from deniable.learn.clip import chain, cover, sequences
 from deniable.learn.clip.tape import Key, Tape, Uncovered
 from deniable.learn.clip.terms import Rows, Term
 
@@ -36,10 +37,28 @@ class Task:
         """(examples, multiplicity, …)."""
         return torch.unflatten(x, 0, (-1, self.multiplicity))
 
+    def averaged(self, losses: Tensor) -> Tensor:
+        """The loss of each example, from those of its rows."""
+        return losses if self.multiplicity == 1 else self.split(losses).mean(1)
+
 
 Passed = tuple[dict[Key, Term], Tensor]
 """A term for each parameter that the loss depends on, and the loss of each example."""
 Pass = Callable[[Task, Tensor, Tensor], Passed]
+
+
+@torch.no_grad()
+def chained(task: Task, x: Tensor, y: Tensor) -> Passed:
+    """By closed forms, layer by layer. Raises `Uncovered` when the model is no chain of layers."""
+    tape = Tape(task.parameters, len(x) // task.multiplicity, task.multiplicity)
+    links = chain.links(task.model, tape)
+    out = chain.forward(links, x).requires_grad_()
+    with torch.enable_grad():
+        losses = task.criterion(out, y)
+    if losses.requires_grad:
+        each = torch.full_like(losses, 1 / task.multiplicity)
+        chain.back(links, *torch.autograd.grad(losses, out, each, allow_unused=True))
+    return tape.terms(), task.averaged(losses.detach())
 
 
 def closed(task: Task, x: Tensor, y: Tensor) -> Passed:
@@ -47,7 +66,7 @@ def closed(task: Task, x: Tensor, y: Tensor) -> Passed:
     tape = Tape(task.parameters, len(x) // task.multiplicity, task.multiplicity)
     try:
         losses = _written(task, x, y, tape)
-        return tape.terms(), losses if task.multiplicity == 1 else task.split(losses).mean(1)
+        return tape.terms(), task.averaged(losses)
     finally:
         # Terms hold tensors of the graph, whose nodes hold the tape: a circle that no collector sees.
         tape.uses.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -11,13 +12,13 @@ from torch import Tensor, nn
 
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.learn.clip import structure
-from deniable.learn.clip.passes import Passed, Task, alone, closed
+from deniable.learn.clip.passes import Passed, Task, alone, chained, closed
 from deniable.learn.clip.probe import Found, probe
 from deniable.learn.clip.rounding import LIMIT, weights
 from deniable.learn.clip.tape import Key, Uncovered
 from deniable.learn.clip.terms import Term
 
-METHODS = {"closed": "closed form", "vectorized": "vmap", "alone": "one by one"}
+METHODS = {"chained": "closed form", "closed": "closed form", "vectorized": "vmap", "alone": "one by one"}
 HELD = 2**21
 """Numbers that the terms of one microbatch hold, about: more would leave the processor's cache."""
 LEAST = 32
@@ -134,7 +135,7 @@ class PerExample:
         """Examples per microbatch, all alike. Memory decides where all gradients are held; else few passes are the aim."""
         if self._microbatch:
             return self._microbatch
-        least, numbers = (LEAST, HELD) if found.run is closed else (1, 16 * HELD)
+        least, numbers = (LEAST, HELD) if found.run in (chained, closed) else (1, 16 * HELD)
         most = max(least, numbers // max(found.held, 1))
         return -(-examples // -(-examples // most))
 
@@ -157,7 +158,8 @@ class PerExample:
 
     def _passed(self, found: Found, x: Tensor, y: Tensor) -> Passed:
         """Closed forms cover what they covered on generated inputs; a model that branches may still surprise."""
-        with torch.autocast(x.device.type, enabled=False):
+        kind = x.device.type
+        with torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
             try:
                 return found.run(self._task, x, y)
             except Uncovered:

@@ -5,6 +5,8 @@ The argument, with every constant used here, is in docs/theory/clipping.md.
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -28,23 +30,30 @@ def row_squares(x: Tensor) -> Tensor:
     root, square and product add 5u. Each product may lose the smallest normal number by underflow, also where
     subnormals are flushed to zero.
     """
-    d = x.shape[1]
-    factor = 1 + 1.01 * (min(d, BLOCK) + 8) * ulp(x.dtype) + d * 2.0**-52
-    return _summed(x).mul_(factor).add_(d * torch.finfo(x.dtype).tiny)
+    factor, least = _margins(x.shape[1], x.dtype)
+    norms = _norms(x)
+    return torch.addcmul(least, norms, norms, value=factor)
 
 
-def _summed(x: Tensor) -> Tensor:
-    """Sums of squares of rows, in float64 between blocks."""
+@cache
+def _margins(d: int, dtype: torch.dtype) -> tuple[float, Tensor]:
+    factor = 1 + 1.01 * (min(d, BLOCK) + 8) * ulp(dtype) + d * 2.0**-52
+    return factor, torch.tensor(d * torch.finfo(dtype).tiny, dtype=torch.float64)
+
+
+def _norms(x: Tensor) -> Tensor:
+    """Norms of rows, in float64 between blocks."""
     d = x.shape[1]
     whole = d - d % BLOCK
     if not whole:
-        return _squared(torch.linalg.vector_norm(x, dim=1))
-    blocks = _squared(torch.linalg.vector_norm(torch.unflatten(x[:, :whole], 1, (-1, BLOCK)), dim=2)).sum(1)
-    return blocks if d == whole else blocks + _summed(x[:, whole:])
+        return _norm(x, 1).double()
+    blocks = _norm(torch.unflatten(x[:, :whole], 1, (-1, BLOCK)), 2).double()
+    return _norm(blocks if d == whole else torch.cat([blocks, _norms(x[:, whole:])[:, None]], 1), 1)
 
 
-def _squared(norms: Tensor) -> Tensor:
-    return norms.double().square_()
+def _norm(x: Tensor, axis: int) -> Tensor:
+    found: Tensor = torch.linalg.vector_norm(x, dim=axis)
+    return found
 
 
 def bounded(squares: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from deniable.learn.clip.terms import Lookup, Outer, Rows, Term, combined
+from deniable.learn.clip.terms import One, Term, combined
 
 
 class Uncovered(Exception):
@@ -67,7 +67,7 @@ class Tape:
     parameters: Mapping[str, nn.Parameter]
     examples: int
     multiplicity: int = 1
-    uses: dict[Key, list[Rows | Outer | Lookup]] = field(default_factory=dict)
+    uses: dict[Key, list[One]] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class Tape:
         """(rows, …, d) as (examples, positions, d): the rows of one example are more positions."""
         return x.reshape(self.examples, -1, x.shape[-1]) if x.numel() else x.new_zeros(self.examples, 1, x.shape[-1])
 
-    def write(self, part: Part, term: Rows | Outer | Lookup) -> None:
+    def write(self, part: Part, term: One) -> None:
         if part.key is not None:
             self.uses.setdefault(part.key, []).append(term)
 

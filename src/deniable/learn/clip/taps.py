@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from deniable.learn.clip.rounding import row_squares
 from deniable.learn.clip.tape import Part, Tape
-from deniable.learn.clip.terms import Lookup, Outer, Rows, is_product_cheaper, outer
+from deniable.learn.clip.terms import Lookup, Outer, Rows, Single, is_product_cheaper, outer
 
 CACHED = 2**18
 """Numbers that a convolution's inputs are copied out in at once."""
@@ -36,15 +36,24 @@ class Linear(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (x,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
+        (x,), (g,) = ctx.saved_tensors, grads
+        return linear_back(ctx.tape, ctx.weight, ctx.bias, x, g, ctx.needs_input_grad[0]), None, None, None, None
+
+
+def linear_back(tape: Tape, weight: Part, bias: Part | None, x: Tensor, g: Tensor, deeper: bool) -> Tensor | None:
+    """Write what the weights' gradients are made of; the gradient of x if it is needed."""
+    if g.dim() == 2 and tape.multiplicity == 1:
+        known = row_squares(g)  # the weight and the bias share a factor; it is measured once
+        tape.write(weight, Single(g, x, known))
+        if bias is not None:
+            tape.write(bias, Rows(g, known))
+    else:
         folded = tape.fold(g)
-        # At one position the weight and the bias share a factor; it is measured once.
-        known = row_squares(folded[:, 0]) if folded.shape[1] == 1 else None
-        if ctx.weight.trained:
-            tape.write(ctx.weight, outer(folded, tape.fold(x), known))
-        if ctx.bias is not None:
-            tape.write(ctx.bias, Rows(summed(folded), known))
-        return (g @ ctx.weight.value if ctx.needs_input_grad[0] else None), None, None, None, None
+        if weight.trained:
+            tape.write(weight, outer(folded, tape.fold(x)))
+        if bias is not None:
+            tape.write(bias, Rows(summed(folded)))
+    return g @ weight.value if deeper else None
 
 
 class Product(torch.autograd.Function):
@@ -80,32 +89,63 @@ class Convolution(torch.autograd.Function):
         dilation: Sequence[int],
         groups: int,
     ) -> Tensor:
-        last = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
-        x, kernel = channels_last(x), channels_last(weight.value)
+        ctx.tape, ctx.weight, ctx.bias, ctx.geometry = tape, weight, bias, (stride, padding, dilation, groups)
+        out, x, ctx.kernel = convolve(x, weight, bias, *ctx.geometry)
         ctx.save_for_backward(x)
-        ctx.tape, ctx.weight, ctx.bias, ctx.kernel = tape, weight, bias, kernel
-        ctx.geometry = (stride, padding, dilation, groups)
-        plain = (False, [0] * len(stride), groups)
-        out = torch.convolution(x, kernel, None if bias is None else bias.value, stride, padding, dilation, *plain)
-        # Pooling is nine times slower on the other layout.
-        return out.contiguous(memory_format=last)
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (x,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
-        stride, padding, dilation, groups = ctx.geometry
-        flat = g.movedim(1, -1).flatten(1, -2)
-        if ctx.weight.trained:
-            seen = windows(x, ctx.kernel.shape[2:], g.shape[2:], stride, padding, dilation)
-            tape.write(ctx.weight, convolved(tape.fold(flat), seen, groups))
-        if ctx.bias is not None:
-            tape.write(ctx.bias, Rows(summed(tape.fold(flat))))
-        gx = None
-        if ctx.needs_input_grad[0]:
-            geometry = (stride, padding, dilation, False, [0] * len(stride), groups, (True, False, False))
-            gx = torch.ops.aten.convolution_backward(g, x, ctx.kernel, None, *geometry)[0]
+        (x,), (g,) = ctx.saved_tensors, grads
+        kept = (x, ctx.kernel, *ctx.geometry)
+        gx = convolve_back(ctx.tape, ctx.weight, ctx.bias, g, ctx.needs_input_grad[0], *kept)
         return gx, None, None, None, None, None, None, None, None
+
+
+def convolve(
+    x: Tensor,
+    weight: Part,
+    bias: Part | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The output, and input and kernel with channels last."""
+    last = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
+    x, kernel = channels_last(x), channels_last(weight.value)
+    plain = (False, [0] * len(stride), groups)
+    out = torch.convolution(x, kernel, None if bias is None else bias.value, stride, padding, dilation, *plain)
+    # Pooling is nine times slower on the other layout.
+    return out.contiguous(memory_format=last), x, kernel
+
+
+def convolve_back(
+    tape: Tape,
+    weight: Part,
+    bias: Part | None,
+    g: Tensor,
+    deeper: bool,
+    x: Tensor,
+    kernel: Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Tensor | None:
+    """Write what the weights' gradients are made of; the gradient of x if it is needed."""
+    flat = g.movedim(1, -1).flatten(1, -2)
+    if weight.trained:
+        seen = windows(x, kernel.shape[2:], g.shape[2:], stride, padding, dilation)
+        tape.write(weight, convolved(tape.fold(flat), seen, groups))
+    if bias is not None:
+        tape.write(bias, Rows(summed(tape.fold(flat))))
+    if not deeper:
+        return None
+    geometry = (stride, padding, dilation, False, [0] * len(stride), groups, (True, False, False))
+    gx: Tensor = torch.ops.aten.convolution_backward(g, x, kernel, None, *geometry)[0]
+    return gx
 
 
 class Table(torch.autograd.Function):

@@ -5,7 +5,8 @@ Each term stands for n matrices, one per example, of p × d numbers. `squares` b
 where beta 0 forgets what `into` held, be it not a number.
 
     Rows     the matrices themselves, flat: what is measured is what is summed
-    Outer    Σ_t rows_t ⊗ cols_t: a linear layer at T positions; one position needs only ‖rows‖·‖cols‖
+    Single   rows ⊗ cols: a linear layer; its norm is ‖rows‖·‖cols‖
+    Outer    Σ_t rows_t ⊗ cols_t: a linear layer at T positions
     Lookup   Σ_t e(id_t) ⊗ cols_t: an embedding
     Mixed    the sum of several of them: a tied parameter
 
@@ -50,23 +51,52 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Outer:
-    """Σ_t rows_t ⊗ cols_t, from rows (n, T, p) and cols (n, T, d). `known` are the squares of rows of one position."""
+class Single:
+    """rows ⊗ cols, from rows (n, p), whose squares are `known`, and cols (n, d)."""
 
     rows: Tensor
     cols: Tensor
-    known: Tensor | None = None
+    known: Tensor
+
+    def squares(self) -> Tensor:
+        cols = row_squares(self.cols)
+        product = (self.known * cols).mul_(1 + 4 * ulp(self.rows.dtype))
+        return torch.where(torch.maximum(self.known, cols) <= LIMIT**2, product, torch.inf)
+
+    def add(self, into: Tensor, weights: Tensor, beta: int = 1) -> None:
+        rows, cols = self.rows, self.cols
+        if rows.shape[1] <= cols.shape[1]:
+            rows = rows * weights[:, None]
+        else:
+            cols = cols * weights[:, None]
+        into.addmm_(rows.t(), cols, beta=beta)
+
+    def masked(self, keep: Tensor) -> Single:
+        return replace(self, rows=_kept(self.rows, keep), cols=_kept(self.cols, keep))
+
+    def dense(self, part: slice, like: Tensor) -> Tensor:
+        return self.wide().dense(part, like)
+
+    def lengths(self) -> Tensor:
+        return self.wide().lengths()
+
+    def wide(self) -> Outer:
+        """As a sum over one position."""
+        return Outer(self.rows[:, None], self.cols[:, None])
+
+
+@dataclass(frozen=True)
+class Outer:
+    """Σ_t rows_t ⊗ cols_t, from rows (n, T, p) and cols (n, T, d)."""
+
+    rows: Tensor
+    cols: Tensor
 
     @property
     def positions(self) -> int:
         return self.rows.shape[1]
 
     def squares(self) -> Tensor:
-        if self.positions == 1:
-            rows = row_squares(self.rows[:, 0]) if self.known is None else self.known
-            cols = row_squares(self.cols[:, 0])
-            product = rows * cols * (1 + 4 * ulp(self.rows.dtype))
-            return torch.where(torch.maximum(rows, cols) <= LIMIT**2, product, torch.inf)
         products = self.positions**2 + self.rows.shape[2] + self.cols.shape[2]
         return _with_margin(self._gram(), self.lengths(), ulp(self.rows.dtype), products)
 
@@ -140,7 +170,7 @@ class Lookup:
 class Mixed:
     """The sum of terms of different kinds; measured as a float64 matrix, a few examples at a time."""
 
-    terms: tuple[Rows | Outer | Lookup, ...]
+    terms: tuple[One, ...]
     like: Tensor
 
     def squares(self) -> Tensor:
@@ -168,11 +198,14 @@ class Mixed:
         return torch.stack([term.lengths() + term.squares().sqrt() for term in self.terms]).sum(0)
 
 
-Term = Rows | Outer | Lookup | Mixed
+One = Rows | Single | Outer | Lookup
+Term = One | Mixed
 
 
-def combined(terms: Sequence[Rows | Outer | Lookup], like: Tensor) -> Term:
+def combined(terms: Sequence[One], like: Tensor) -> Term:
     """One term for all uses of one parameter, whose matrix has the shape of `like`."""
+    if terms[1:]:
+        terms = [term.wide() if isinstance(term, Single) else term for term in terms]
     first, *rest = terms
     if not rest:
         return first
@@ -188,14 +221,14 @@ def combined(terms: Sequence[Rows | Outer | Lookup], like: Tensor) -> Term:
     return Mixed(tuple(terms), like)
 
 
-def outer(rows: Tensor, cols: Tensor, known: Tensor | None = None) -> Rows | Outer:
+def outer(rows: Tensor, cols: Tensor) -> Rows | Outer:
     """The cheaper of the two ways to measure Σ_t rows_t ⊗ cols_t.
 
     The product is held, so what is measured is what is summed; the Gram form holds only its factors.
     """
     if is_product_cheaper(rows.shape, cols.shape[2]):
         return Rows(torch.bmm(rows.mT, cols).flatten(1))
-    return Outer(rows, cols, known)
+    return Outer(rows, cols)
 
 
 def is_product_cheaper(rows: Sequence[int], width: int) -> bool:

@@ -94,7 +94,7 @@ def _step(trainer: Trainer, shard: Rows) -> None:
     """Clip and add up here, add noise there, move alike."""
     trainer.taken += 1
     sums = trainer.clipped(trainer.draw(shard))
-    trainer.shown = sums.shown
+    trainer.seen = sums.seen
     _collect(sums)
     names = [name for group in trainer.run.groups.values() for name in group]
     shapes = dict(trainer.model.named_parameters())

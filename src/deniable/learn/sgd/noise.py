@@ -5,7 +5,7 @@ single precision leaves holes: some results are possible for one sum and impossi
 2022, arXiv 2112.05307). Here the noise is made of a radius and an angle with 64 random bits each, added in double precision,
 and the result is rounded to the parameters' precision once, which hides the low bits of the noise. What stays:
 
-- The radius is √(−2 ln u) with u within 2⁻⁶³ + 2⁻⁵²u of a real uniform number, so the noise ends at 9.5 deviations. A real pair
+- The radius is √(−ln u²) with u within 2⁻⁶³ + 2⁻⁵²u of a real uniform number, so the noise ends at 9.5 deviations. A real pair
   goes beyond with probability 2⁻⁶⁵, which is 10⁻⁹ for ten thousand steps of a million numbers.
 - Drawn with a real Gaussian, the noise misses it by at most 2⁻⁴⁰ deviations, but for an event of probability 2⁻²²: a radius below
   2⁻¹¹ or above 5.8 (docs/theory/clipping.md).
@@ -36,7 +36,7 @@ from deniable.randomness.generator import Generator
 _BLOCK = 1 << 15
 """Numbers that are made at once: they stay in the processor's cache."""
 _UNIT = 2.0**-63
-_LEAST = torch.tensor(2.0**-65, dtype=torch.float64)
+_LEAST = torch.tensor(2.0**-130, dtype=torch.float64)
 
 
 def noisy_mean(total: Tensor, deviation: float, lot: float, rng: Random) -> Tensor:
@@ -46,10 +46,12 @@ def noisy_mean(total: Tensor, deviation: float, lot: float, rng: Random) -> Tens
     deviation is raised by more than the roundings of the noise take away.
     """
     raised = deviation * (1 + 2.0**-49)
-    room = torch.empty(min(len(total), _BLOCK), dtype=torch.float64)
-    for block in torch.split(total, _BLOCK):
+    size = -(-len(total) // max(1, round(len(total) / _BLOCK)))  # blocks of about equal sizes
+    room = torch.empty(size, dtype=torch.float64)
+    cosines = torch.empty((size + 1) // 2, dtype=torch.float64)
+    for block in torch.split(total, size):
         exact = room[: len(block)]
-        _add_pairs(rng, exact.copy_(block), raised)
+        _add_pairs(rng, exact.copy_(block), raised, cosines)
         block.copy_(exact).mul_(1 / lot)
     return total
 
@@ -64,17 +66,17 @@ def gaussians(rng: Random, size: int) -> Tensor:
     return noisy_mean(torch.zeros(size, dtype=torch.float64), 1.0, 1.0, rng)
 
 
-def _add_pairs(rng: Random, into: Tensor, deviation: float) -> None:
-    """Add independent normal numbers to `into` (Box, Muller 1958).
+def _add_pairs(rng: Random, into: Tensor, deviation: float, room: Tensor) -> None:
+    """Add independent normal numbers to `into` (Box, Muller 1958); `room` is for half as many.
 
-    A word k in [−2⁶³, 2⁶³) is a real uniform number on a circle, rounded; |k|·2⁻⁶³ is one in [0, 1], rounded to nearest. 2⁻⁶⁵
-    keeps the logarithm finite and is the middle of the cell of 0.
+    A word k in [−2⁶³, 2⁶³) is a real uniform number on a circle, rounded; u = |k|·2⁻⁶³ is one in [0, 1], rounded to nearest. The
+    radius is √(−ln(u² + 2⁻¹³⁰)): what is added keeps the logarithm finite, and is u² in the middle of the cell of 0.
     """
     half, rest = (len(into) + 1) // 2, len(into) // 2
     words = _words(rng, 2 * half)
-    radius, angle = words[:half], words[half:]
-    torch.add(_LEAST, radius.abs_(), alpha=_UNIT, out=radius).log_().mul_(-2).sqrt_()
-    into[:half].addcmul_(torch.cos(angle.mul_(math.pi * _UNIT)), radius, value=deviation)
+    radius, angle = words[:half], words[half:].mul_(math.pi * _UNIT)
+    torch.addcmul(_LEAST, radius, radius, value=_UNIT**2, out=radius).log_().mul_(-1).sqrt_()
+    into[:half].addcmul_(torch.cos(angle, out=room[:half]), radius, value=deviation)
     into[half:].addcmul_(angle.sin_()[:rest], radius[:rest], value=deviation)
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from deniable import accounting
+from deniable.learn.sgd.trainer import shown
 
 if TYPE_CHECKING:
     from deniable.learn.sgd.dpsgd import DPSGD
@@ -42,7 +43,7 @@ def bar(run: DPSGD, console: Console | None = None) -> Iterator[Watch]:
             nonlocal so_far
             if trainer.taken % max(1, steps // READINGS) == 1 or trainer.taken == steps or steps < READINGS:
                 so_far = accounting.epsilon(trainer.used, delta).upper
-            loss, rows, left_out = trainer.shown
+            loss, rows, left_out = shown(trainer.seen)
             mean = f"loss {loss / rows:.3f} (yours alone)" if rows else "empty lot"
             drawn.update(
                 task, completed=trainer.taken,

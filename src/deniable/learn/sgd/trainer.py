@@ -28,18 +28,21 @@ if TYPE_CHECKING:
     from deniable.learn.sgd.dpsgd import DPSGD
 
 
+SEEDS = 64
+"""Secret seeds for torch's generator that are drawn at once."""
+
+
 @dataclass
 class Sums:
     """What a lot adds up to, before any noise: private, and never released as it is.
 
     `total` holds a vector for each group: the sum of clipped gradients in the parameters' precision, or in whole grid units.
-    `inside` is Σ(bᵢ − ½), bᵢ whether a norm was within the bound. `shown` is for the owner's terminal: Σ of losses, rows, rows
-    left out.
+    `inside` is Σ(bᵢ − ½), bᵢ whether a norm was within the bound. `seen` is for the owner's terminal: losses and norms.
     """
 
     total: dict[str, Tensor]
     inside: float = 0.0
-    shown: tuple[float, int, int] = (0.0, 0, 0)
+    seen: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
     def add(self, group: str, vector: Tensor) -> None:
         """The first part of a lot is taken as it is; more parts are added in double precision, or as integers."""
@@ -47,12 +50,12 @@ class Sums:
         wide = vector.dtype if vector.dtype is torch.int64 else torch.float64
         self.total[group] = vector if before is None else before.to(wide).add_(vector)
 
-    def show(self, loss: float, rows: int, left_out: int) -> None:
-        before = self.shown
-        self.shown = (before[0] + loss, before[1] + rows, before[2] + left_out)
 
-    def leave_out(self, rows: int) -> None:
-        self.show(0.0, 0, rows)
+def shown(seen: list[tuple[Tensor, Tensor]]) -> tuple[float, int, int]:
+    """What the owner's terminal shows of losses and norms: Σ of losses, rows, rows left out."""
+    kept = [torch.isfinite(norms) for _, norms in seen]
+    losses = [losses.double().nan_to_num(0.0, 0.0, 0.0).sum() for losses, _ in seen]
+    return float(sum(losses)), int(sum(k.sum() for k in kept)), int(sum((~k).sum() for k in kept))
 
 
 @dataclass
@@ -79,7 +82,8 @@ class Trainer:
     def __init__(self, run: DPSGD, rng: Random, model: nn.Module, optimizer: Optimizer) -> None:
         self.run, self.rng, self.model, self.optimizer = run, rng, model, optimizer
         self.taken, self.history, self.bounds = 0, History(), dict(run.rule.bounds)
-        self.shown: tuple[float, int, int] = (0.0, 0, 0)
+        self.seen: list[tuple[Tensor, Tensor]] = []
+        self._seeds: list[int] = []
         self._clipper = PerExample(
             model, run.criterion, groups=run.rule.groups, microbatch=run.microbatch, multiplicity=run.multiplicity
         )
@@ -135,16 +139,14 @@ class Trainer:
                 self._add(sums, x[:half], y[:half])
                 self._add(sums, x[half:], y[half:])
             else:
-                sums.leave_out(1)
+                sums.seen.append((torch.zeros(1), torch.tensor([torch.inf])))
             return
         for group, vector in found.vectors.items():
             grid = self.run.grids.get(group)
             sums.add(group, vector if grid is None else grid.rounded(vector))
         if isinstance(self.run.rule, Adaptive):
             sums.inside += float((found.norms[ALL] <= self.bounds[ALL]).sum()) - len(x) / 2
-        kept = torch.isfinite(next(iter(found.norms.values())))
-        losses = found.losses.detach().double().nan_to_num(0.0, 0.0, 0.0)
-        sums.show(float(losses.mean()) * len(x), int(kept.sum()), int((~kept).sum()))
+        sums.seen.append((found.losses, next(iter(found.norms.values()))))
 
     def _views(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """`multiplicity` views of each example, one after the other."""
@@ -163,7 +165,9 @@ class Trainer:
     @contextmanager
     def _secret_torch(self) -> Iterator[None]:
         before = torch.get_rng_state()
-        torch.default_generator.manual_seed(self.rng.uniform_integers(1 << 63))
+        if not self._seeds:
+            self._seeds = self.rng.uniform_integers(1 << 63, SEEDS).tolist()
+        torch.default_generator.manual_seed(self._seeds.pop())
         try:
             yield
         finally:
@@ -204,7 +208,8 @@ class Trainer:
 
     def apply(self, gradient: dict[str, Tensor]) -> None:
         """Post-processing: put the gradient where optimisers look for it and let this one move."""
-        self.history.gradient_norm.append(math.hypot(*(float(part.norm()) for part in gradient.values())))
+        norms = [float(torch.linalg.vector_norm(part)) for part in gradient.values()]
+        self.history.gradient_norm.append(math.hypot(*norms))
         for name, parameter in self._named.items():
             parameter.grad = gradient[name]
         rate = self.run.rate_at(self.taken - 1)
@@ -228,7 +233,7 @@ class Trainer:
         for parameter in self._named.values():
             parameter.grad = None
         sums = self.clipped(lot)
-        self.shown = sums.shown
+        self.seen = sums.seen
         gradient = self.release(sums)
         self.apply(gradient)
         return gradient

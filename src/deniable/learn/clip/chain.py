@@ -1,0 +1,179 @@
+"""Models that are chains of layers, run forward and backward by hand.
+
+A chain is an `nn.Sequential`, perhaps of others, whose trainable parameters all belong to linear layers and convolutions. No
+graph is built for it as a whole, no call is looked at, and a tensor that nothing needs any more is overwritten. What is written
+on the tape is the same as by `cover`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules import module as modules
+
+from deniable.learn.clip import taps
+from deniable.learn.clip.tape import Part, Tape, Uncovered
+
+
+class Link(Protocol):
+    """One layer. `fresh` says that what it returns, both ways, is memory of its own that it does not need again."""
+
+    fresh: bool
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor: ...
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None: ...
+
+
+def forward(links: list[Link], x: Tensor) -> Tensor:
+    fresh = False
+    for link in links:
+        x, fresh = link.forward(x, fresh), link.fresh
+    return x
+
+
+def back(links: list[Link], g: Tensor | None) -> None:
+    """From the last link to the first that is trained; before it nothing is needed."""
+    first = next(i for i, link in enumerate(links) if isinstance(link, Linear | Convolution))
+    fresh = False
+    for i in range(len(links) - 1, first - 1, -1):
+        if g is not None:
+            g, fresh = links[i].back(g, fresh, i > first), links[i].fresh
+
+
+def links(model: nn.Module, tape: Tape) -> list[Link]:
+    """The model's links. Raises `Uncovered` if it is no chain."""
+    if modules._has_any_global_hook():  # type: ignore[no-untyped-call]
+        raise Uncovered("all modules have hooks")
+    return [_link(module, tape) for module in _flat(model)]
+
+
+def _flat(model: nn.Module) -> Iterator[nn.Module]:
+    if _hooked(model):
+        raise Uncovered("a module has hooks")
+    if type(model) is nn.Sequential:
+        for part in model:
+            yield from _flat(part)
+    else:
+        yield model
+
+
+def _hooked(module: nn.Module) -> bool:
+    """Whether calling the module does more than its class says."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks) or "forward" in module.__dict__
+
+
+def _link(module: nn.Module, tape: Tape) -> Link:
+    if type(module) in INPLACE:
+        return INPLACE[type(module)]()
+    if type(module) is nn.Linear and tape.tracks(module.weight, module.bias):
+        return Linear(tape, tape.part(module.weight), _optional(tape, module.bias))
+    if not any(tape.tracks(p) for p in module.parameters()):
+        return Plain(module)
+    if type(module) is nn.Conv2d and module.padding_mode == "zeros" and not isinstance(module.padding, str):
+        geometry = (module.stride, module.padding, module.dilation, module.groups)
+        return Convolution(tape, tape.part(module.weight, last=True), _optional(tape, module.bias), geometry)
+    raise Uncovered("the model is no chain of linear layers and convolutions")
+
+
+def _optional(tape: Tape, bias: Tensor | None) -> Part | None:
+    return None if bias is None else tape.part(bias)
+
+
+@dataclass
+class Linear:
+    tape: Tape
+    weight: Part
+    bias: Part | None
+    x: Tensor = field(init=False)
+    fresh = True
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+        self.tape.expect(x)
+        self.x = x
+        return F.linear(x, self.weight.value, None if self.bias is None else self.bias.value)
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+        return taps.linear_back(self.tape, self.weight, self.bias, self.x, g, deeper)
+
+
+@dataclass
+class Convolution:
+    tape: Tape
+    weight: Part
+    bias: Part | None
+    geometry: tuple[Any, ...]
+    kept: tuple[Tensor, Tensor] = field(init=False)
+    fresh = True
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+        if x.dim() != 4:
+            raise Uncovered("a convolution's input has no axis of examples")
+        self.tape.expect(x)
+        out, *kept = taps.convolve(x, self.weight, self.bias, *self.geometry)
+        self.kept = kept[0], kept[1]
+        return out
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+        return taps.convolve_back(self.tape, self.weight, self.bias, g, deeper, *self.kept, *self.geometry)
+
+
+@dataclass
+class Inplace:
+    """A function of each number whose slope its result tells: it replaces what it is given, if that is nobody else's."""
+
+    value: Callable[..., Tensor]
+    slope: Callable[..., Tensor]
+    """From the gradient and the result; `grad_input` is where it goes."""
+    out: Tensor = field(init=False)
+    fresh = False
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+        self.out = self.value(x, out=x if fresh else None)
+        return self.out
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+        return self.slope(g, self.out, grad_input=g if fresh else torch.empty_like(g))
+
+
+@dataclass
+class Plain:
+    """A module that is not trained: its own small graph."""
+
+    module: nn.Module
+    x: Tensor = field(init=False)
+    out: Tensor = field(init=False)
+    fresh = False
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+        self.x = x.detach()
+        with torch.enable_grad():
+            self.out = self.module(self.x.requires_grad_(x.is_floating_point()))
+        return self.out.detach()
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+        if not self.out.requires_grad:
+            return None
+        found: Tensor | None = torch.autograd.grad(self.out, self.x, g, allow_unused=True)[0]
+        return found
+
+
+def _relu(g: Tensor, out: Tensor, grad_input: Tensor) -> Tensor:
+    return torch.ops.aten.threshold_backward.grad_input(g, out, 0, grad_input=grad_input)  # type: ignore[no-any-return]
+
+
+def _clamped(x: Tensor, out: Tensor | None) -> Tensor:
+    return torch.clamp_min(x, 0, out=out)
+
+
+INPLACE: dict[type[nn.Module], Callable[[], Link]] = {
+    nn.ReLU: lambda: Inplace(_clamped, _relu),
+    nn.Tanh: lambda: Inplace(torch.tanh, torch.ops.aten.tanh_backward.grad_input),
+    nn.Sigmoid: lambda: Inplace(torch.sigmoid, torch.ops.aten.sigmoid_backward.grad_input),
+}
