@@ -33,6 +33,8 @@ KEPT = 64
 """Batches kept at once, the least recently used dropped first."""
 LARGEST = Fraction(2) ** 256
 ZEROS: Final = memoryview(bytes(1 << 20))
+SPARE: Final = 15
+"""Bytes beyond what it writes that a cipher asks for: one block less one."""
 
 
 class Generator(ABC):
@@ -53,6 +55,11 @@ class Generator(ABC):
     @abstractmethod
     def raw(self, n: int) -> NDArray[np.uint8]:
         """The next `n` bytes of the stream."""
+
+    def fill(self, room: NDArray[np.uint8]) -> None:
+        """Overwrite all of `room` but its last `SPARE` bytes with the next bytes of the stream."""
+        n = len(room) - SPARE
+        room[:n] = self.raw(n)
 
     def bits(self, n: int) -> NDArray[np.uint64]:
         """`n` independent uniform 64-bit words."""
@@ -249,12 +256,17 @@ class SecureRandom(Generator):
         self.rekey()
 
     def raw(self, n: int) -> NDArray[np.uint8]:
+        room = np.empty(n + SPARE, np.uint8)
+        self.fill(room)
+        return room[:n]
+
+    def fill(self, room: NDArray[np.uint8]) -> None:
         with self._lock:
             self._guard()
-            self._used += n
+            self._used += len(room)
             if self._used > self.REKEY_AFTER:
                 self.rekey()
-            return _keystream(self._cipher, n)
+            _keystream(self._cipher, room)
 
     def rekey(self) -> None:
         """Take a fresh key and wipe all values that were drawn ahead with the old one."""
@@ -294,8 +306,10 @@ class SeededRandom(Generator):
         )
 
     def raw(self, n: int) -> NDArray[np.uint8]:
+        room = np.empty(n + SPARE, np.uint8)
         with self._lock:
-            return _keystream(self._cipher, n)
+            _keystream(self._cipher, room)
+        return room[:n]
 
 
 _alive: weakref.WeakSet[Generator] = weakref.WeakSet()
@@ -314,12 +328,11 @@ def _aes(key: bytes, mode: modes.CTR | modes.GCM) -> CipherContext:
     return Cipher(algorithms.AES(key), mode).encryptor()
 
 
-def _keystream(cipher: CipherContext, n: int) -> NDArray[np.uint8]:
-    """The next n bytes. `update_into` asks for room of one block less a byte beyond what it writes."""
-    out = np.empty(n + 15, np.uint8)
+def _keystream(cipher: CipherContext, room: NDArray[np.uint8]) -> None:
+    """The next bytes, into all of `room` but its last SPARE."""
+    n = len(room) - SPARE
     for start in range(0, n, len(ZEROS)):
-        cipher.update_into(ZEROS[: n - start], out[start:].data)
-    return out[:n]
+        cipher.update_into(ZEROS[: n - start], room[start:].data)
 
 
 # -------------------------------------------------------------------------------------------------- parameters

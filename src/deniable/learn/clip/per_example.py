@@ -198,7 +198,7 @@ class _Sums:
             squares[group] = squares[group] + own if group in squares else own
         keep = self._kept(squares, losses)
         for group, found in self.norms.items():
-            total = squares.get(group, torch.zeros_like(losses, dtype=torch.float64))
+            total = squares[group] if group in squares else torch.zeros_like(losses, dtype=torch.float64)
             # A sum and a root in float64 err by less than this factor, whatever the number of parameters.
             norms = total.sqrt().mul_(1 + 2.0**-30)
             found.append(norms if keep is None else torch.where(keep, norms, torch.inf))
@@ -228,10 +228,8 @@ class _Sums:
     def clipped(self) -> Clipped:
         for name in self.sums:
             self._place(name)
-        empty = torch.zeros(0, dtype=torch.float64)
-        norms = {group: torch.cat(found or [empty]) for group, found in self.norms.items()}
-        losses = torch.cat(self.losses or [self.like.new_zeros(0)])
-        return Clipped(self.sums, self.vectors, norms, losses)
+        norms = {group: _joined(found) for group, found in self.norms.items()}
+        return Clipped(self.sums, self.vectors, norms, _joined(self.losses))
 
     def _place(self, name: str) -> None:
         """Zeros where nothing was added, and what was summed in another layout or by parts."""
@@ -249,3 +247,7 @@ class _Sums:
             shape = key.shape(self.task.parameters[key.name])
             self.totals[key] = self.sums[key.name].view(shape) if key == Key(key.name) else self.like.new_empty(shape)
         term.add(self.totals[key], scale, beta=int(begun))
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)

@@ -31,7 +31,7 @@ from torch import Tensor
 from deniable.loss import DiscreteGaussianNoise, exact
 from deniable.mechanism import Random
 from deniable.mechanisms.grid import exponent, root_up
-from deniable.randomness.generator import Generator
+from deniable.randomness.generator import SPARE, Generator
 
 _BLOCK = 1 << 15
 """Numbers that are made at once: they stay in the processor's cache."""
@@ -45,14 +45,12 @@ def noisy_mean(total: Tensor, deviation: float, lot: float, rng: Random) -> Tens
     Noise and sum are added in double precision and rounded once to that of `total`. The division comes after the release. The
     deviation is raised by more than the roundings of the noise take away.
     """
-    raised = deviation * (1 + 2.0**-49)
-    size = -(-len(total) // max(1, round(len(total) / _BLOCK)))  # blocks of about equal sizes
-    room = torch.empty(size, dtype=torch.float64)
-    cosines = torch.empty((size + 1) // 2, dtype=torch.float64)
-    for block in torch.split(total, size):
-        exact = room[: len(block)]
-        _add_pairs(rng, exact.copy_(block), raised, cosines)
-        block.copy_(exact).mul_(1 / lot)
+    raised, whole = deviation * (1 + 2.0**-49), 1 / lot
+    count = max(1, round(len(total) / _BLOCK))
+    room = _Room(-(-len(total) // count))
+    for block in torch.split(total, max(1, -(-len(total) // count))):
+        room.add(block, raised, rng)
+        block.mul_(whole)
     return total
 
 
@@ -66,28 +64,40 @@ def gaussians(rng: Random, size: int) -> Tensor:
     return noisy_mean(torch.zeros(size, dtype=torch.float64), 1.0, 1.0, rng)
 
 
-def _add_pairs(rng: Random, into: Tensor, deviation: float, room: Tensor) -> None:
-    """Add independent normal numbers to `into` (Box, Muller 1958); `room` is for half as many.
+class _Room:
+    """Memory for normal numbers by pairs, up to `size` of them, used again and again (Box, Muller 1958)."""
 
-    A word k in [−2⁶³, 2⁶³) is a real uniform number on a circle, rounded; u = |k|·2⁻⁶³ is one in [0, 1], rounded to nearest. The
-    radius is √(−ln(u² + 2⁻¹³⁰)): what is added keeps the logarithm finite, and is u² in the middle of the cell of 0.
-    """
-    half, rest = (len(into) + 1) // 2, len(into) // 2
-    words = _words(rng, 2 * half)
-    radius, angle = words[:half], words[half:].mul_(math.pi * _UNIT)
-    torch.addcmul(_LEAST, radius, radius, value=_UNIT**2, out=radius).log_().mul_(-1).sqrt_()
-    into[:half].addcmul_(torch.cos(angle, out=room[:half]), radius, value=deviation)
-    into[half:].addcmul_(angle.sin_()[:rest], radius[:rest], value=deviation)
+    def __init__(self, size: int) -> None:
+        half = (size + 1) // 2
+        self.bytes = np.empty(16 * half + SPARE, np.uint8)
+        self.integers = torch.from_numpy(self.bytes[: 16 * half].view(np.int64))
+        self.words = self.integers.view(torch.float64)
+        self.radius, self.angle = self.words[:half], self.words[half:]
+        self.sum, self.cosine = torch.empty(2 * half, dtype=torch.float64), torch.empty(half, dtype=torch.float64)
+        self.first, self.second = self.sum[:half], self.sum[half:]
 
+    def add(self, block: Tensor, deviation: float, rng: Random) -> None:
+        """Add noise to a block in double precision, and round once.
 
-def _words(rng: Random, size: int) -> Tensor:
-    """Uniform integers in [−2⁶³, 2⁶³) as double-precision numbers, in the memory that they were drawn into."""
-    if isinstance(rng, Generator):
-        drawn = rng.bits(size).view(np.int64)
-    else:
-        drawn = (np.asarray(rng.uniform_integers(1 << 63, size), np.int64) - (1 << 62)) << 1
-    words = torch.from_numpy(drawn)
-    return words.view(torch.float64).copy_(words)
+        A word k in [−2⁶³, 2⁶³) is a real uniform number on a circle, rounded; u = |k|·2⁻⁶³ is one in [0, 1], rounded to nearest.
+        The radius is √(−ln(u² + 2⁻¹³⁰)): what is added keeps the logarithm finite, and is u² in the middle of the cell of 0.
+        """
+        self._draw(rng)
+        radius, angle = self.radius, self.angle.mul_(math.pi * _UNIT)
+        torch.addcmul(_LEAST, radius, radius, value=_UNIT**2, out=radius).log_().mul_(-1).sqrt_()
+        wide = self.sum[: len(block)].copy_(block)
+        self.first.addcmul_(torch.cos(angle, out=self.cosine), radius, value=deviation)
+        self.second.addcmul_(angle.sin_(), radius, value=deviation)
+        block.copy_(wide)
+
+    def _draw(self, rng: Random) -> None:
+        """Uniform integers in [−2⁶³, 2⁶³) as double-precision numbers, in the memory that they were drawn into."""
+        if isinstance(rng, Generator):
+            rng.fill(self.bytes)
+        else:
+            drawn = rng.uniform_integers(1 << 63, len(self.words))
+            self.integers.copy_(torch.from_numpy((np.asarray(drawn, np.int64) - (1 << 62)) << 1))
+        self.words.copy_(self.integers)
 
 
 @dataclass(frozen=True)
