@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from deniable.errors import InvalidParameter
 from deniable.learn.clip import PerExample, tape, taps, terms
@@ -211,3 +212,19 @@ def test_a_forgotten_use_of_a_layer_is_found(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(tape, "combined", lambda found, like: found[0])
     x, y = torch.zeros(4, 5), torch.zeros(4, dtype=torch.long)
     assert PerExample(models.Reused(), LOSS).method(x, y).startswith("vmap (closed: the gradient of inner.weight")
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, *, reentrant: bool) -> None:
+        super().__init__()
+        self.first, self.last, self.reentrant = nn.Linear(5, 4), nn.Linear(4, 3), reentrant
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(checkpoint(self.first, x, use_reentrant=self.reentrant))
+
+
+def test_a_model_without_a_gradient_is_refused_with_the_way_out() -> None:
+    x, y = torch.zeros(4, 5), torch.zeros(4, dtype=torch.long)
+    assert PerExample(Checkpointed(reentrant=False), LOSS).method(x, y) == "closed form"
+    with pytest.raises(InvalidParameter, match="use_reentrant=False"):
+        PerExample(Checkpointed(reentrant=True), LOSS).check(x, y)

@@ -50,6 +50,7 @@ def probe(task: Task, x: Tensor, y: Tensor) -> Found:
     with _restored(task.model), torch.random.fork_rng(devices=[]), _still(task.model):
         batches = [[_batch(task, x, y, size, seed) for size in SIZES] for seed in range(DRAWS)]
         _refuse_changes(task, *batches[0][0])
+        _refuse_ungraded(task, *batches[0][0])
         if _random(task, *batches[0][0]):
             return Found(alone, "the model draws random numbers of its own", _held(alone(task, *batches[0][0])))
         _refuse_mixing(task, batches)
@@ -126,6 +127,24 @@ def _digest(value: Tensor) -> bytes:
 def _random(task: Task, x: Tensor, y: Tensor) -> bool:
     """Whether two passes over the same batch differ, dropout aside."""
     return not torch.equal(task.losses(x, y).detach(), task.losses(x, y).detach())
+
+
+def _refuse_ungraded(task: Task, x: Tensor, y: Tensor) -> None:
+    """A model that runs and cannot be differentiated would fail at the first lot."""
+    try:
+        with torch.enable_grad():
+            inputs = x.clone().requires_grad_(x.is_floating_point())
+            losses = task.losses(inputs, y)
+        if losses.requires_grad:
+            wanted = [inputs] * inputs.requires_grad + [*task.parameters.values()]
+            torch.autograd.grad(losses.sum(), wanted, allow_unused=True)
+    except DeniableError:
+        raise
+    except Exception as error:
+        raise InvalidParameter(
+            f"The model's gradient fails on generated rows: {error} Nothing was trained. Where it is "
+            "torch.utils.checkpoint, pass use_reentrant=False."
+        ) from error
 
 
 def _refuse_mixing(task: Task, batches: list[list[tuple[Tensor, Tensor]]]) -> None:
