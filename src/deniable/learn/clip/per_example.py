@@ -186,7 +186,7 @@ class _Sums:
         parts = {
             name: part
             for group, names in self.groups.items()
-            for name, part in zip(names, torch.split(vectors[group], sizes[group]), strict=True)
+            for name, part in zip(names, vectors[group].split_with_sizes(sizes[group]), strict=True)
         }
         return vectors, {name: parts[name].view(p.shape) for name, p in parameters.items()}
 

@@ -18,6 +18,7 @@ BLOCK = 1024
 """Numbers summed in the data's own precision at a stretch; blocks are added in float64."""
 
 
+@cache
 def ulp(dtype: torch.dtype) -> float:
     """The unit roundoff u of a dtype: 2⁻²⁴ for float32."""
     return float(torch.finfo(dtype).eps) / 2

@@ -184,7 +184,7 @@ class Trainer:
         gradient: dict[str, Tensor] = {}
         for group, names in self._groups.items():
             mean = self._noisy_mean(group, sums.total[group], multipliers[group])
-            parts = torch.split(mean, [self._named[name].numel() for name in names])
+            parts = mean.split_with_sizes([self._named[name].numel() for name in names])
             gradient |= {name: part.view(self._named[name].shape) for name, part in zip(names, parts, strict=True)}
         self.history.clip.append(dict(self.bounds))
         if isinstance(self.run.rule, Adaptive):
