@@ -93,6 +93,14 @@ class Mechanism(Protocol[Value_co]):
         """Draw an answer. Only a ledger account calls this on private data."""
 
 
+@runtime_checkable
+class Fitting(Protocol):
+    """A mechanism that can tell beforehand whether it will run. An account asks it before it charges."""
+
+    def fits(self, data: Any) -> None:
+        """Raise if data of this shape and type, of which nothing else is read, cannot be used."""
+
+
 class Conversation(Protocol[Value_co]):
     """An open `Interactive`: it answers questions about data until its loss is used up."""
 

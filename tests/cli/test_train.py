@@ -162,6 +162,60 @@ def test_bad_input_is_refused_in_a_sentence(
     assert not (tmp_path / "out").exists()
 
 
+BROKEN: dict[str, bytes] = {
+    "ragged.csv": b"age,stay,ward\n30,40,surgery\n31,41,42,Ann\n",
+    "bytes.csv": b"age,stay,ward\n30,\xff\xfeAnn,surgery\n",
+    "empty.csv": b"",
+    "broken.parquet": b"Ann",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_file_that_is_no_table_is_refused_and_not_quoted(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(BROKEN[name])
+    said = run(tmp_path / name, *USUAL, *FIRST, "--out", tmp_path / "out", code=2).stderr
+    assert f"The file {name} cannot be read as a table" in said
+    assert "Nothing was charged" in said
+    assert "Ann" not in said
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    said = run(tmp_path / "none.parquet", *USUAL, *FIRST, "--out", tmp_path / "out", code=2).stderr
+    assert "none.parquet: No such file" in said
+
+
+def test_public_rows_that_cannot_be_used_are_told_before_the_charge(table: Path, tmp_path: Path) -> None:
+    other = visits(5).set_column(2, "ward", pa.array(["garden"] * 5))
+    pyarrow.parquet.write_table(other, tmp_path / "other.parquet")
+    usual = (table, *USUAL, *FIRST, "--out", tmp_path / "out", "--public")
+    assert "none.csv: No such file" in run(*usual, tmp_path / "none.csv", code=2).stderr
+    assert "No row of other.parquet, given as public" in run(*usual, tmp_path / "other.parquet", code=2).stderr
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "visits.parquet.ledger").exists()
+
+
+def test_accuracy_on_the_private_rows_is_no_public_accuracy(table: Path, tmp_path: Path) -> None:
+    """By its own name, and by another one."""
+    (tmp_path / "link.parquet").symlink_to(table)
+    for public in (table, tmp_path / "link.parquet"):
+        said = run(table, *USUAL, *FIRST, "--out", tmp_path / "out", "--public", public, code=2).stderr
+        assert "accuracy on these would be a release without noise. Nothing was charged." in said
+
+
+def test_a_model_without_a_place_is_not_paid_for(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said = run(table, *USUAL, *FIRST, "--out", tmp_path / "file" / "out", code=2).stderr
+    assert "Not a directory" in said
+    run(table, *USUAL, "--out", tmp_path / "out")  # its whole price is still there
+
+
+def test_a_schema_without_a_whole_number_of_rows_is_refused(table: Path, tmp_path: Path) -> None:
+    schema = tmp_path / "visits.yaml"
+    schema.write_text("n: many\nclasses: [surgery, maternity]\nfeatures: {age: [0, 100]}\n")
+    said = run(table, "--target", "ward", "--epsilon", 2, "--schema", schema, code=2).stderr
+    assert "Expected n='many' to be a whole number" in said
+
+
 TABLE = Table((Feature("age", 0, 100), Feature("stay", 0, 60)), "ward", ("a", "3"))
 
 

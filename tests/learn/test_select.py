@@ -17,7 +17,7 @@ from deniable.errors import InvalidParameter, UnitMismatch
 from deniable.guarantee import Budget
 from deniable.learn.select import Selection, draw_runs
 from deniable.ledger import Ledger
-from deniable.loss import Loss, NegativeBinomialRuns, PoissonRuns, Pure, Selected
+from deniable.loss import GaussianNoise, Loss, NegativeBinomialRuns, PoissonRuns, Pure, Selected
 from deniable.mechanisms import Laplace, RandomizedResponse
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
@@ -141,6 +141,27 @@ def test_an_audit_of_the_best_of_many_stays_below_the_loss() -> None:
     exact = [0.1 * u / (1 - 0.9 * u) for u in (q, 1 - q)]
     assert all(stats.binomtest(count, 1000, p).pvalue > P for count, p in zip(no, exact, strict=True))
     assert 1 < math.log(exact[1] / exact[0]) <= epsilon(Selected(Pure(1), NegativeBinomialRuns(1, 0.1)), 0).upper
+
+
+@pytest.mark.parametrize("runs", [runs for runs, _ in LAWS[:4]])
+@pytest.mark.parametrize("sigma", [1.0, 2.0])
+def test_the_loss_is_never_below_the_exact_profile_of_the_best_of_many(runs: Any, sigma: float) -> None:
+    """The largest of K Gaussian answers has the density g′(F)·f, g the generating function of K: integrated, for both sides."""
+    chance = negative_binomial(float(runs.eta), float(runs.gamma), 300)[1:]
+    at = np.linspace(-10 * sigma, 10 * sigma + 1, 50_001)
+    here, there = (
+        np.polynomial.polynomial.polyval(stats.norm.cdf(at, mean, sigma), chance * np.arange(1, len(chance) + 1))
+        * stats.norm.pdf(at, mean, sigma)
+        for mean in (0.0, 1.0)
+    )
+    bound = epsilon(Selected(GaussianNoise(sigma), runs), 1e-5).upper
+    missed = max(float(np.maximum(p - math.exp(bound) * q, 0).sum()) for p, q in ((here, there), (there, here)))
+    seen = max(
+        float(np.maximum(p - math.exp(epsilon(GaussianNoise(sigma), 1e-5).upper) * q, 0).sum())
+        for p, q in ((here, there), (there, here))
+    )
+    assert missed * (at[1] - at[0]) <= 1e-5
+    assert seen * (at[1] - at[0]) > 1e-5  # the price of one run would be too low
 
 
 @pytest.mark.parametrize(

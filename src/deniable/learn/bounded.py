@@ -130,17 +130,36 @@ def labels(classes: Sequence[Any] | None) -> NDArray[Any]:
     return np.sort(np.asarray(checks.choices("classes", [_plain(c) for c in classes], at_least=2)))
 
 
+def column(y: Any) -> NDArray[Any]:
+    """One value for each row. A list stays what it is, value by value: one array of one type would write all of them anew for
+    the sake of one, 0.0 as "0.0" beside a word."""
+    if not isinstance(y, list | tuple):
+        return np.asarray(y).reshape(-1)
+    found = np.empty(len(y), object)
+    for i, value in enumerate(y):
+        found[i] = _only(value)
+    return found
+
+
 def positions(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
-    """The position of each label in `classes`; −1 for one that is not among them."""
-    given = np.asarray(y).reshape(-1)
-    if given.dtype == object:
-        given = given.astype(str)
-    if given.dtype.kind != classes.dtype.kind and "U" in (given.dtype.kind, classes.dtype.kind):
-        given = given.astype(str)
-        classes = classes.astype(str)
-        order = np.argsort(classes)
-        return _found(classes[order], given, order)
-    return _found(classes, given, np.arange(len(classes)))
+    """The position of each label in `classes`; −1 for one that is not among them.
+
+    Each label is read for itself: as a value (1.0 and True are 1), else as it is written, 1 as "1" or "1.0". So it does not
+    matter that a missing label turns a column of whole numbers into floats, or a word all of them into words: were labels
+    read by the type of their column, one row would decide whether the others count.
+
+    >>> positions(labels([0, 1]), [0.0, 1, "1", None, "Ann", 2]).tolist()
+    [0, 1, 1, -1, -1, -1]
+    """
+    given = column(y)
+    if {given.dtype.kind, classes.dtype.kind} <= set("biuf"):
+        return _found(classes, given)
+    named = list(enumerate(classes.tolist()))
+    values = {value: place for place, value in named}
+    words = {
+        _words(value)[at]: place for at in (1, 0) for place, value in named
+    }  # as it is written comes last, and wins
+    return np.array([_place(value, values, words) for value in given.tolist()], np.int64)
 
 
 def one_row(unit: Unit) -> Unit:
@@ -153,10 +172,40 @@ def one_row(unit: Unit) -> Unit:
     return unit
 
 
-def _found(classes: NDArray[Any], given: NDArray[Any], names: NDArray[np.int64]) -> NDArray[np.int64]:
-    at = np.clip(np.searchsorted(classes, given), 0, len(classes) - 1)
-    return np.where(classes[at] == given, names[at], -1)
+def _found(classes: NDArray[Any], given: NDArray[Any]) -> NDArray[np.int64]:
+    """As `_place`, for numbers among numbers."""
+    order = np.argsort(classes)
+    at = order[np.clip(np.searchsorted(classes[order], given), 0, len(classes) - 1)]
+    return np.where(classes[at] == given, at, -1)
+
+
+def _place(value: Any, values: dict[Any, int], words: dict[str, int]) -> int:
+    try:
+        plain = _plain(_only(value))
+        if plain in values:
+            return values[plain]
+        as_is, other = _words(plain)
+        return words.get(as_is, words.get(other, -1))
+    except Exception:  # what cannot be compared or written is no class
+        return -1
+
+
+def _words(value: Any) -> tuple[str, str]:
+    """How a label may be written, as it is first: a whole number has a point in a column with gaps, and none in one without."""
+    written = str(value)
+    if isinstance(value, float) and value.is_integer():
+        return written, str(int(value))
+    return (written, written.removesuffix(".0")) if isinstance(value, str) else (written, f"{written}.0")
+
+
+def _only(value: Any) -> Any:
+    """What a row of one value holds."""
+    return value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    """A value without the dress that the type of its column gave it."""
+    bare = value.item() if isinstance(value, np.generic) else value
+    if isinstance(bare, complex) and not bare.imag:
+        return bare.real
+    return bare.decode() if isinstance(bare, bytes) else bare

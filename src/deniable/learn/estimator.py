@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_array, validate_data
 
 from deniable.errors import InvalidParameter
-from deniable.learn.bounded import positions
+from deniable.learn.bounded import column, positions
 from deniable.ledger import Account
 from deniable.loss import Loss
 from deniable.mechanism import Mechanism
@@ -69,6 +69,14 @@ def target_numbers(y: Any) -> Floats:
     return quietly(lambda: np.asarray(y, np.float64).reshape(-1), _TARGET)
 
 
+def _targets(y: Any) -> NDArray[Any]:
+    """One target for each row; a table of them is the owner's mistake, and told before the charge."""
+    found = column(y)
+    if found.dtype == object and any(isinstance(value, list | tuple | np.ndarray) for value in found):
+        raise ValueError
+    return found
+
+
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """An estimator whose `fit` is one charged run. After it, `loss_` and `entry_` say what was paid and where."""
 
@@ -102,7 +110,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return x
 
     def _rows(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
-        x, target = self._features(X, reset=True), quietly(lambda: np.asarray(y).reshape(-1), _TARGET)
+        x, target = self._features(X, reset=True), quietly(lambda: _targets(y), _TARGET)
         if len(x) != len(target):
             raise InvalidParameter("Expected one target for each row of X. Nothing was charged.")
         return x, target

@@ -31,7 +31,7 @@ from deniable.ledger.refusal import refusal, stopped, why
 from deniable.ledger.releases import Kept
 from deniable.ledger.session import Session
 from deniable.loss import Loss, Number, exact, mismatch
-from deniable.mechanism import Interactive, Mechanism, Random, Release
+from deniable.mechanism import Fitting, Interactive, Mechanism, Random, Release
 from deniable.randomness import SecureRandom
 from deniable.units import Unit
 
@@ -119,6 +119,8 @@ class Account:
         """
         source = self._source(rng)
         error = mechanism.error()
+        if isinstance(mechanism, Fitting) and not callable(data):
+            mechanism.fits(data)
         paid = self._pay(Kind.RUN, mechanism, source, delta, analyst, description)
         value = self.attempt(paid, lambda: mechanism(_opened(data), rng=source))
         grid = getattr(mechanism, "granularity", None)

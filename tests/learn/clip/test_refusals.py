@@ -228,3 +228,113 @@ def test_a_model_without_a_gradient_is_refused_with_the_way_out() -> None:
     assert PerExample(Checkpointed(reentrant=False), LOSS).method(x, y) == "closed form"
     with pytest.raises(InvalidParameter, match="use_reentrant=False"):
         PerExample(Checkpointed(reentrant=True), LOSS).check(x, y)
+
+
+class Body(nn.Module):
+    """Two layers, with something between them."""
+
+    def __init__(self, between: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.first, self.last, self.between = nn.Linear(5, 4), nn.Linear(4, 3), between
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.last(self.between(self.first(x)))
+        return out
+
+
+class ActNorm(nn.Module):
+    """Glow's layer: shift and scale are those of the first batch (Kingma, Dhariwal 2018)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(4))
+        self.register_buffer("ready", torch.tensor(False))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.ready:
+            with torch.no_grad():
+                self.shift.copy_(-x.mean(0))
+                self.ready.fill_(True)
+        return x + self.shift
+
+
+def test_a_layer_that_learns_from_the_first_batch_is_refused() -> None:
+    """Its shift would be released without noise; that the first pass over generated rows set it must not hide it."""
+    model = Body(ActNorm())
+    with pytest.raises(InvalidParameter, match=r'A forward pass changes "between\.(ready|shift)"'):
+        check(model, 5)
+    assert not model.between.ready  # type: ignore[union-attr]
+
+
+class Remembering:
+    """A running mean in a plain attribute: no buffer shows it, and two passes differ as if numbers were drawn."""
+
+    def __init__(self) -> None:
+        self.mean: Tensor | float = 0.0
+
+    def __call__(self, x: Tensor) -> Tensor:
+        self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+        return x - self.mean
+
+
+def test_a_model_or_criterion_that_remembers_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="it keeps something of what it saw"):
+        check(Body(Remembering()), 5)
+    weights = Remembering()
+
+    def criterion(out: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(out, y, reduction="none") * weights(out)[:, 0].exp()
+
+    with pytest.raises(InvalidParameter, match="it keeps something of what it saw"):
+        PerExample(nn.Linear(5, 3), criterion).check(torch.zeros(4, 5), torch.zeros(4, dtype=torch.long))
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        lambda x: x - x.mean(0) if len(x) > 3 else x,
+        lambda x: x / x.abs().max().detach().clamp(min=20),
+        lambda x: x * 0.1 if bool((x < -20).any()) else x,
+    ],
+    ids=["in larger lots", "by the largest", "where one is small"],
+)
+def test_mixing_only_at_some_size_or_value_is_found(between: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(InvalidParameter, match="lets one example of a lot change what another one gives"):
+        check(Body(between), 5)
+
+
+def test_a_little_mixing_of_words_is_found() -> None:
+    """Words have no gradient; a ten-thousandth of the mean is far below what rounding to a batch of its own may change."""
+
+    class Words(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.last = nn.Embedding(11, 5), nn.Linear(5, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.table(x).mean(1)
+            out: Tensor = self.last(h - 1e-4 * h.mean(0))
+            return out
+
+    with pytest.raises(InvalidParameter, match="lets one example of a lot change"):
+        PerExample(Words(), LOSS).check(torch.zeros(4, 6, dtype=torch.long), torch.zeros(4, dtype=torch.long))
+
+
+@pytest.mark.parametrize("features", range(1, 9))
+def test_outputs_in_a_column_beside_targets_in_a_row_are_refused(features: int) -> None:
+    """(n, 1) and (n,) become (n, n): each example is compared with everybody's target. Whole targets are often alike."""
+
+    def squares(out: Tensor, y: Tensor) -> Tensor:
+        return ((out - y) ** 2).mean(1)  # as nn.MSELoss has it, with a warning
+
+    with pytest.raises(InvalidParameter, match="lets one example of a lot change what another one gives"):
+        PerExample(nn.Linear(features, 1), squares).check(torch.zeros(4, features), torch.zeros(4, dtype=torch.long))
+
+
+def test_a_model_that_takes_no_wide_numbers_is_not_refused_for_it() -> None:
+    def strict(x: Tensor) -> Tensor:
+        if not bool((x.abs() < 20).all()):
+            raise ValueError("out of range")
+        return x
+
+    check(Body(strict), 5)

@@ -109,6 +109,18 @@ def test_bad_rows_are_left_out_each_for_itself() -> None:
     assert all(np.isfinite(part.x).all() for part in spy.parts)
 
 
+@pytest.mark.parametrize("bad", ["Ann", None, [1, 2], 2**70, 1j, b"x"])
+def test_a_label_that_is_none_leaves_the_other_rows_where_they_are(bad: Any) -> None:
+    """One label must not decide whether there are teachers, nor how the others are read."""
+    x, y = blobs(50)
+    with_it, without = Spy(), Spy()
+    teach(with_it, np.vstack([x, x[:1]]), [*y.tolist(), bad], teachers=4, classes=3, key=KEY)
+    teach(without, x, y.tolist(), teachers=4, classes=3, key=KEY)
+    for one, other in zip(with_it.parts, without.parts, strict=True):
+        assert np.array_equal(one.x, other.x)
+        assert np.array_equal(one.y, other.y)
+
+
 @pytest.mark.parametrize(
     ("more", "text"),
     [

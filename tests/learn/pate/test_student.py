@@ -129,6 +129,8 @@ def test_features_are_each_images_own() -> None:
         rest = digits.describe(some[gone:])
         assert torch.equal(whole[gone:], rest)
         assert torch.equal(view.points(whole, 0.25)[gone:], view.points(rest, 0.25))
+    for few in (0, 1, 7, 8, 100):
+        assert torch.equal(view.points(whole, 0.25)[:few], view.points(whole[:few], 0.25))
     other = digits.describe(np.concatenate([some[:1], 255 - some[1:]]))
     assert torch.equal(whole[:1], other[:1])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,7 +153,23 @@ class Stated(Global):
         self.drawn = int(np.random.default_rng(self.random_state).integers(1000))
 
 
-@pytest.mark.parametrize("estimator", [Global(), Stated()])
+@dataclass
+class Torch(Global):
+    """Draws from torch's global generator, as torch models behind fit and predict do."""
+
+    def fit(self, x: Any, y: Any) -> None:
+        self.drawn = int(torch.rand(len(x))[-1] * 1e6)
+
+
+@dataclass
+class Plain(Global):
+    """Draws from Python's global generator."""
+
+    def fit(self, x: Any, y: Any) -> None:
+        self.drawn = int([random.random() for _ in x][-1] * 1e6)
+
+
+@pytest.mark.parametrize("estimator", [Global(), Stated(), Torch(), Plain()])
 def test_no_teacher_shifts_what_another_draws(estimator: Any) -> None:
     """With one more row the third teacher draws once more; those after it must not notice."""
     x, y = np.ones((40, 3), np.float32), np.zeros(40, np.int64)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from deniable.accounting import epsilon
 from deniable.errors import InvalidParameter
@@ -60,6 +61,17 @@ def test_no_data_and_bad_labels_are_no_failure() -> None:
     images, labels = stripes(4)
     for part in (0, 1, 4):
         small(epochs=1)((images[:part], labels[:part] - 3), rng=SeededRandom(1))
+
+
+@pytest.mark.parametrize("bad", ["Ann", None, [1, 2], math.nan, 2**70])
+def test_a_label_that_is_none_costs_its_own_row_only(bad: object) -> None:
+    """Without noise to speak of and on all rows, a run with such a row more is the run without it."""
+    images, labels = stripes(40)
+    run = small(n=40, lot=40, components=None, noise_multiplier=1e-6)
+    first = run((images, labels.tolist()), rng=SeededRandom(1)).model
+    second = run((np.concatenate([images, images[:1]]), [*labels.tolist(), bad]), rng=SeededRandom(1)).model
+    for one, other in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,15 @@ def test_what_is_no_example_adds_nothing() -> None:
     assert torch.allclose(first.weights, second.weights, atol=1e-5)
 
 
+@pytest.mark.parametrize("bad", ["Ann", None, [1, 2], math.nan, 2**70, b"x"])
+def test_a_label_that_is_none_leaves_the_other_labels_as_they_are(bad: object) -> None:
+    labels = digits()[1][:50].tolist()
+    found = one_hot([*labels, bad], 10)
+    assert torch.equal(found[:50], one_hot(labels, 10))
+    assert found.any(1).tolist() == [True] * 50 + [False]
+    recipe()((digits()[0][:51], [*labels, bad]), rng=SeededRandom(3))
+
+
 @pytest.mark.parametrize("shapes", [((8, 8),), ((4, 8), (16, 2)), ((1, 16), (4, 8), (2, 8))])
 def test_second_moments_move_within_their_sensitivity(shapes: whitening.Shapes) -> None:
     """All of one kind together, as they are released: with k maps in a row, by no more than √k·NORM², and almost by that."""
@@ -226,6 +235,41 @@ def test_no_data_at_all_is_no_failure(size: int) -> None:
     assert made.predict(images[:0]).shape == (0,)
 
 
+@pytest.mark.parametrize(
+    "mixing",
+    [
+        lambda x: whole_pixels(x) - whole_pixels(x).mean(0),
+        lambda x: whole_pixels(x) / x.float().max().clamp(min=16),
+        lambda x: whole_pixels(torch.nn.functional.batch_norm(x.float(), None, None, training=True)),
+    ],
+    ids=["mean", "largest", "batch norm"],
+)
+def test_maps_that_look_at_other_images_are_refused(mixing: maps.Map) -> None:
+    """Centring by the mean of the images at hand lets each of them move all the others."""
+    images, labels = digits()
+    made = recipe(maps=mixing)
+    with pytest.raises(InvalidParameter, match="change with the other images"):
+        made.fits((images, labels))
+    with pytest.raises(InvalidParameter, match="change with the other images"):
+        made((images, labels), rng=SeededRandom(1))
+    recipe().fits((images[:0], labels[:0]))
+
+
+@pytest.mark.parametrize(
+    ("fixed", "images"),
+    [
+        (maps.digits, torch.zeros(0, 28, 28, dtype=torch.uint8)),
+        (maps.pictures, torch.zeros(0, 3, 32, 32, dtype=torch.uint8)),
+        (maps.ready, torch.zeros(0, 81, 49, dtype=torch.int16)),
+        (maps.frozen(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(16))), torch.zeros(0, 4, 4)),
+        (lambda x: x.float().log(), torch.zeros(0, 2, 2)),
+    ],
+    ids=["digits", "pictures", "ready", "frozen", "not always finite"],
+)
+def test_maps_of_each_image_by_itself_are_not_refused(fixed: maps.Map, images: torch.Tensor) -> None:
+    maps.refuse_mixing(fixed, images)
+
+
 def test_more_noise_than_signal_learns_nothing() -> None:
     images, labels = digits()
     made = recipe(statistics_noise=1e5, step_noise=1e5)
@@ -306,6 +350,24 @@ def test_a_row_that_goes_takes_exactly_its_own_contribution(features: int) -> No
         kept = torch.arange(601) != i
         own = descent.sums(model, rows[i : i + 1], targets[i : i + 1])
         assert torch.equal(whole - descent.sums(model, rows[kept], targets[kept]), own)
+
+
+@pytest.mark.parametrize("way", ["whole numbers", "floats"])
+def test_few_rows_have_the_bits_of_many(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product of few rows takes another path through a BLAS, and the number of rows is private."""
+    if way == "floats":
+        monkeypatch.setattr(integers, "exact_at", lambda *shape: False)
+    g = torch.Generator().manual_seed(2)
+    rows = linear.exact.units(torch.randn(40, 3969, generator=g), linear.NORM, linear.MOST).to(torch.int8)
+    targets = one_hot(np.arange(40) % 10, 10)
+    seen: list[torch.Tensor] = []
+    monkeypatch.setattr(
+        Descent, "residuals", lambda self, scores, wanted: seen.append(scores) or torch.zeros_like(scores)
+    )
+    for size in (40, 9, 8, 3, 1):
+        model = Linear(torch.randn(10, 3969, generator=torch.Generator().manual_seed(3)), torch.zeros(10))
+        Descent(1, 1.0, 0.1).sums(model, rows[:size], targets[:size])
+        assert torch.equal(seen[-1][:size], seen[0][:size])
 
 
 def test_features_of_an_image_do_not_depend_on_its_neighbours() -> None:

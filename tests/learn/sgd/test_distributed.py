@@ -58,6 +58,11 @@ def test_a_lost_rank_stops_the_run_and_nothing_is_released(found: Any) -> None:
     assert ("lost", 1) not in found
 
 
+def test_ranks_with_different_runs_do_not_begin(found: Any) -> None:
+    assert "AccountFrozen" in found["another run", 0]
+    assert "DataError: Expected the same run on every rank" in found["another run", 1]
+
+
 def test_only_rank_0_is_charged_and_only_the_others_join(found: Any) -> None:
     assert "Expected a rank above 0" in found["wrong rank", 0]
     assert "Expected rank 0 to run and to be charged; this is rank 1" in found["wrong rank", 1]

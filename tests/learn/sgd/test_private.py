@@ -163,3 +163,25 @@ def test_training_is_an_interactive() -> None:
     assert talk.ask(Ask.LOT) == 1
     assert set(talk.ask(Ask.STEP)) == {"weight", "bias"}  # type: ignore[arg-type]
     assert talk.used == small().loss_of(1)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.LBFGS, torch.optim.SparseAdam])
+def test_an_optimiser_that_cannot_take_such_steps_is_refused_before_the_charge(account: Account, kind: Any) -> None:
+    net = linear()
+    before = [p.detach().clone() for p in net.parameters()]
+    with pytest.raises(
+        InvalidParameter, match=r"whose step\(\) needs no closure and takes dense gradients.*Nothing was charged"
+    ):
+        make_private(
+            net,
+            kind(net.parameters()),
+            (X, Y),
+            nn.CrossEntropyLoss(),
+            account=account,
+            n=200,
+            lot=20,
+            steps=2,
+            noise_multiplier=1,
+        )
+    assert len(account.history()) == 1
+    assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))

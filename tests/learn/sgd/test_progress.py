@@ -48,3 +48,26 @@ def test_what_the_history_keeps_comes_from_releases_alone() -> None:
     history = small(steps=2)((X[:0], Y[:0]), rng=SeededRandom(1)).history
     assert len(history.gradient_norm) == len(history.clip) == len(history.learning_rate) == 2
     assert set(vars(history)) == {"gradient_norm", "clip", "learning_rate"}
+
+
+def test_a_pipe_that_calls_itself_a_terminal_sees_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Build servers set this so that logs have colours; a log is a file."""
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.setenv(name, "1")
+    small(steps=2)((X, Y), rng=SeededRandom(1))
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("steps", [3, 20, 30, 45])
+def test_epsilon_is_shown_from_the_first_step_on(steps: int) -> None:
+    written = io.StringIO()
+    run = small(steps=steps)
+    t = trainer(run)
+    with progress.bar(run, Console(file=written, force_terminal=True, width=160)) as watch:
+        for _ in range(2):
+            t.step([(X, Y)])
+            watch(t)
+    assert "ε" in written.getvalue()
+    assert "ε 0 of" not in written.getvalue()

@@ -213,3 +213,14 @@ def test_a_failing_disk_releases_nothing(account: Account, tmp_path: Path, monke
     monkeypatch.setattr(Checkpoint, "begin", full)
     with pytest.raises(AccountFrozen):
         train(small(steps=3), (X, Y), account=account, checkpoint=tmp_path / "run")
+
+
+def test_a_file_of_steps_that_was_cut_is_refused(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place, so that it is the same file: the saved model has taken more steps than it knows of."""
+    broken_off(account, tmp_path / "run", at=5, monkeypatch=monkeypatch)
+    with (tmp_path / "run" / "steps").open("r+b") as file:
+        file.truncate(8)
+    with pytest.raises(LedgerError, match="was cut or put back"):
+        resume(small(steps=20), (X, Y), account=account, checkpoint=tmp_path / "run")

@@ -4,14 +4,15 @@ Closed forms are proofs about layers; what a user's code does between layers onl
 batch of three generated examples are compared with the same examples run one after the other:
 
 - a loss whose gradient reaches into another example's input, by however little, mixes examples;
-- a loss that changes when the example is alone mixes examples without a gradient;
-- a parameter or buffer that has changed after a forward pass would carry data out without noise;
+- a loss that changes when the example is alone, or when the others are replaced, mixes examples without a gradient;
+- a parameter or buffer that has changed after the forward passes, be it the first alone, would carry data out without noise;
+- a model or criterion that gives two answers to one batch from one seed remembers what it saw;
 - a closed form, and vmap(grad), is used only if it gives the gradients of the examples alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -28,6 +29,10 @@ from deniable.learn.clip.tape import Key, Uncovered
 from deniable.learn.clip.terms import Lookup, Mixed, Outer, Rows, Single, Term
 
 SIZES = (2, 3)
+LARGE, WIDE = 33, (30.0, 1.0)
+"""Examples of a batch whose rows are replaced, and the spread about 0 of the numbers that replace them."""
+EXCHANGED = 1e-6
+"""By how much a loss may change then: its own arithmetic has the same shapes."""
 DRAWS = 3
 """Gradients may differ at a near-tie of a maximum; only what differs in every draw is a difference."""
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
@@ -48,12 +53,14 @@ class Found:
 def probe(task: Task, x: Tensor, y: Tensor) -> Found:
     """The fastest exact way for batches like x and y, of which only shapes and types are read."""
     with _restored(task.model), torch.random.fork_rng(devices=[]), _still(task.model):
+        before = _digests(task.model)
         batches = [[_batch(task, x, y, size, seed) for size in SIZES] for seed in range(DRAWS)]
-        _refuse_changes(task, *batches[0][0])
+        _refuse_changes(task, before)
         _refuse_ungraded(task, *batches[0][0])
         if _random(task, *batches[0][0]):
             return Found(alone, "the model draws random numbers of its own", _held(alone(task, *batches[0][0])))
         _refuse_mixing(task, batches)
+        _refuse_exchange(task, x, y)
         reasons: list[str] = []
         for run in (chained, closed, vectorized):
             reason = _difference(task, run, batches)
@@ -66,17 +73,7 @@ def probe(task: Task, x: Tensor, y: Tensor) -> Found:
 
 def _batch(task: Task, x: Tensor, y: Tensor, size: int, seed: int) -> tuple[Tensor, Tensor]:
     """Generated rows of the shape and type of x and y; a class is 0 or 1, a word any that every table has."""
-    random = torch.Generator().manual_seed(seed)
-    tables = [m.num_embeddings for m in task.model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)]
-    rows = size * task.multiplicity
-
-    def like(sample: Tensor, most: int) -> Tensor:
-        shape = (rows, *sample.shape[1:])
-        if sample.is_floating_point():
-            return torch.rand(shape, generator=random, dtype=sample.dtype).to(sample.device)
-        return torch.randint(0, most, shape, generator=random).to(sample.device, sample.dtype)
-
-    inputs, targets = like(x, min(tables, default=2)), like(y, 2)
+    inputs, targets = _rows(task, x, y, size, seed)
     try:
         task.losses(inputs, targets)
     except DeniableError:
@@ -86,6 +83,21 @@ def _batch(task: Task, x: Tensor, y: Tensor, size: int, seed: int) -> tuple[Tens
         targets = torch.zeros_like(targets)
         _tried(task, inputs, targets)
     return inputs, targets
+
+
+def _rows(task: Task, x: Tensor, y: Tensor, size: int, seed: int, wide: float | None = None) -> tuple[Tensor, Tensor]:
+    """Inputs in [0, 1], or normal ones of the deviation `wide`; targets in [0, 1]."""
+    random = torch.Generator().manual_seed(seed)
+    tables = [m.num_embeddings for m in task.model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)]
+
+    def like(sample: Tensor, most: int, wide: float | None = None) -> Tensor:
+        shape = (size * task.multiplicity, *sample.shape[1:])
+        if not sample.is_floating_point():
+            return torch.randint(0, most, shape, generator=random).to(sample.device, sample.dtype)
+        draw = torch.rand if wide is None else torch.randn
+        return draw(shape, generator=random, dtype=sample.dtype).mul_(wide or 1.0).to(sample.device)
+
+    return like(x, min(tables, default=2), wide), like(y, 2)
 
 
 def _tried(task: Task, x: Tensor, y: Tensor) -> None:
@@ -100,10 +112,8 @@ def _tried(task: Task, x: Tensor, y: Tensor) -> None:
         ) from error
 
 
-def _refuse_changes(task: Task, x: Tensor, y: Tensor) -> None:
-    """Whatever a forward pass changes in the model carries its data out."""
-    before = _digests(task.model)
-    task.losses(x, y)
+def _refuse_changes(task: Task, before: Mapping[str, bytes]) -> None:
+    """Whatever a forward pass changes in the model carries its data out, also if only the first one does (ActNorm)."""
     now = _digests(task.model)
     for name, digest in before.items():
         if now.get(name) != digest:
@@ -125,8 +135,20 @@ def _digest(value: Tensor) -> bytes:
 
 
 def _random(task: Task, x: Tensor, y: Tensor) -> bool:
-    """Whether two passes over the same batch differ, dropout aside."""
-    return not torch.equal(task.losses(x, y).detach(), task.losses(x, y).detach())
+    """Whether two passes over the same batch differ, dropout aside; with the same seed they may not."""
+    first, second = (_seeded(task, x, y, seed) for seed in (0, 0))
+    if not torch.equal(first, second):
+        raise InvalidParameter(
+            "The model or the criterion gives two answers to one batch from one seed: it keeps something of what it saw, which "
+            "would tie examples of different lots together, or has a generator of its own; nothing was trained. Keep nothing "
+            "in forward, and draw from torch's default generator."
+        )
+    return not torch.equal(first, _seeded(task, x, y, 1))
+
+
+def _seeded(task: Task, x: Tensor, y: Tensor, seed: int) -> Tensor:
+    torch.manual_seed(seed)
+    return task.losses(x, y).detach()
 
 
 def _refuse_ungraded(task: Task, x: Tensor, y: Tensor) -> None:
@@ -153,6 +175,31 @@ def _refuse_mixing(task: Task, batches: list[list[tuple[Tensor, Tensor]]]) -> No
             raise InvalidParameter(_mixing(task, x))
     if all(any(_depends(task, x, y) for x, y in draw) for draw in batches):
         raise InvalidParameter(_mixing(task, batches[0][-1][0]))
+
+
+@torch.no_grad()
+def _refuse_exchange(task: Task, x: Tensor, y: Tensor) -> None:
+    """Refuse if the loss of a row changes when all others of a larger batch are replaced, by numbers near or far from 0."""
+    near = _batch(task, x, y, LARGE, seed=0)
+    here = task.split(task.losses(*near))
+    ones = torch.ones_like(near[1]) if near[1].any() else near[1]  # targets that are all 0 are so because others fail
+    for wide in WIDE:
+        others = _rows(task, x, y, LARGE, 1, wide)[0], ones
+        for i in (0, LARGE - 1):
+            mixed = (_exchanged(task, own, other, i) for own, other in zip(near, others, strict=True))
+            try:
+                there = task.split(task.losses(*mixed))
+            except Exception:  # the model takes no such numbers
+                continue
+            if not torch.allclose(here[i], there[i], rtol=EXCHANGED, atol=0.0, equal_nan=True):
+                raise InvalidParameter(_mixing(task, near[0]))
+
+
+def _exchanged(task: Task, own: Tensor, other: Tensor, i: int) -> Tensor:
+    """The rows of `other`, but for the i-th example, which is that of `own`."""
+    mixed = other.clone()
+    task.split(mixed)[i] = task.split(own)[i]
+    return mixed
 
 
 def _reaches(task: Task, x: Tensor, y: Tensor) -> bool:

@@ -23,6 +23,7 @@ from deniable.learn.pate.kernel import KernelRidge
 from deniable.learn.pate.pool import OnPool
 from deniable.learn.pate.student import Student, Taught
 from deniable.learn.pate.voting import Ensemble, teach
+from deniable.learn.recipes.exact import filled
 from deniable.learn.recipes.maps import deskew
 from deniable.learn.scattering import CHANNELS, Scattering
 from deniable.ledger import Account
@@ -67,9 +68,10 @@ class View:
         return cls(mean, basis, spread)
 
     def points(self, features: Tensor, power: float, components: int = FINE) -> Tensor:
+        """Each row by itself, to the last bit: products of few rows round another way, so all have `BATCH` rows."""
         basis, scale = self.basis[:, :components], self.spread[:components] ** -power
-        parts = [(features[i : i + BATCH].float() - self.mean) @ basis for i in range(0, len(features), BATCH)]
-        return torch.cat(parts) * scale
+        batches = (filled(features[i : i + BATCH].float() - self.mean, BATCH) for i in range(0, len(features), BATCH))
+        return torch.cat([torch.empty(0, components), *(batch @ basis for batch in batches)])[: len(features)] * scale
 
 
 @dataclass(frozen=True, eq=False)

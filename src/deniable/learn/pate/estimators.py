@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import random
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,8 +21,9 @@ from deniable.learn.pate.voting import NONE, Labels, Part, check_examples
 class Estimators:
     """One copy of `estimator` for each teacher, fitted to its part.
 
-    Guarantee: a teacher depends on its part alone. Its random numbers come from a seed of its own (`random_state` and numpy's
-               global generator are set to the teacher's number), so no teacher can shift what another draws.
+    Guarantee: a teacher depends on its part alone. Its random numbers come from a seed of its own (`random_state` and the
+               global generators of numpy, Python and torch are set to the teacher's number), so no teacher can shift what
+               another draws.
     Assumes:   the estimator draws from nowhere else and keeps no state outside itself.
 
     A teacher without rows, or whose `fit` or `predict` fails, does not vote: a failure would be a release.
@@ -87,10 +90,25 @@ def _predict(one: Any, question: NDArray[Any], classes: int, seed: int) -> Label
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """numpy's global generator at a seed, and afterwards where it was."""
-    before = np.random.get_state()  # noqa: NPY002 - scikit-learn's default generator is the global one
+    """The global generators of numpy, Python and (where it is loaded) torch at a seed, and afterwards where they were."""
+    before, plain = np.random.get_state(), random.getstate()  # noqa: NPY002 - scikit-learn's default is the global one
     np.random.seed(seed)  # noqa: NPY002
+    random.seed(seed)
     try:
-        yield
+        with _torch_seeded(seed):
+            yield
     finally:
         np.random.set_state(before)  # noqa: NPY002
+        random.setstate(plain)
+
+
+@contextmanager
+def _torch_seeded(seed: int) -> Iterator[None]:
+    """An estimator that draws from torch has loaded it; for the others it is not loaded here."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.errors import DataError, InvalidParameter, InvalidQuery
+from deniable.learn.bounded import positions
 from deniable.learn.pate import partition
 from deniable.mechanism import Random
 from deniable.mechanisms import checks
@@ -93,10 +94,10 @@ def teach(
     count, most = checks.whole("teachers", teachers, at_least=1), checks.whole("classes", classes, at_least=2)
     partition.check(checks.unit(unit), key, people)
     source: Random = SecureRandom() if rng is None else rng
-    features, labels = _arrays(x, y)
+    features, labels = _arrays(x, y, most)
     content = None if key is None or people is not None else _content(features, labels)
     teacher = partition.assign(len(features), count, rng=source, key=key, people=people, content=content)
-    good = _good(features, labels, most)
+    good = _good(features, labels)
     parts = [_part(features, labels, good & (teacher == t)) for t in range(count)]
     return Ensemble(recipe.fit(parts, most), count, most, unit, source.private or key is not None)
 
@@ -121,15 +122,14 @@ def largest(scores: Scores) -> Labels:
     return np.where(np.isfinite(scores).all(axis=2), scores.argmax(axis=2), NONE).astype(np.int64)
 
 
-def _arrays(x: Any, y: Any) -> tuple[NDArray[np.float32], NDArray[Any]]:
+def _arrays(x: Any, y: Any, classes: int) -> tuple[NDArray[np.float32], Labels]:
+    """Features, and the class of each row; `NONE` for what is no class."""
     try:
-        features, labels = _floats(x), np.asarray(y)
+        features, labels = _floats(x), positions(np.arange(classes), y)
     except (TypeError, ValueError, OverflowError):
         raise DataError("Expected features as numbers, all rows of one shape.") from None
-    if features.ndim < 2 or labels.ndim != 1 or len(features) != len(labels):
-        raise DataError(f"Expected a row of features for each label, got shapes {features.shape} and {labels.shape}.")
-    if labels.dtype.kind not in "iufb":
-        raise DataError(f"Expected labels as whole numbers, got {labels.dtype}.")
+    if features.ndim < 2 or len(features) != len(labels):
+        raise DataError(f"Expected a row of features for each label, got {features.shape} and {len(labels)} labels.")
     return features, labels
 
 
@@ -139,16 +139,15 @@ def _floats(values: Any) -> NDArray[np.float32]:
         return np.asarray(values, np.float32)
 
 
-def _good(x: NDArray[np.float32], y: NDArray[Any], classes: int) -> NDArray[np.bool_]:
-    finite = np.isfinite(x.reshape(len(x), -1)).all(axis=1)
-    return np.asarray(finite & (y >= 0) & (y < classes) & (y == np.floor(y)))
+def _good(x: NDArray[np.float32], y: Labels) -> NDArray[np.bool_]:
+    return np.asarray(np.isfinite(x.reshape(len(x), -1)).all(axis=1) & (y != NONE))
 
 
-def _part(x: NDArray[np.float32], y: NDArray[Any], own: NDArray[np.bool_]) -> Part:
-    return Part(x[own], y[own].astype(np.int64))
+def _part(x: NDArray[np.float32], y: Labels, own: NDArray[np.bool_]) -> Part:
+    return Part(x[own], y[own])
 
 
-def _content(x: NDArray[np.float32], y: NDArray[Any]) -> NDArray[np.float64]:
+def _content(x: NDArray[np.float32], y: Labels) -> NDArray[np.float64]:
     return np.column_stack([x.reshape(len(x), -1).astype(np.float64), y.astype(np.float64)])
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from deniable import accounting
 from deniable.accounting.gaussian import analytic_sigma
 from deniable.guarantee import Budget
+from deniable.learn.bounded import positions
 from deniable.learn.pca import PrivatePCA, Projection
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.rows import rows
@@ -137,9 +138,11 @@ class PcaNetwork:
 
     def __call__(self, data: Any, *, rng: Random) -> Network:
         size = min(map(len, data))
-        images, labels = (np.asarray(part)[:size] for part in data)
+        images, labels = np.asarray(data[0])[:size], positions(np.arange(CLASSES), data[1])[:size]
         projection = None if self.pca is None else self.pca(images.reshape(-1, FEATURES), rng=rng)
-        found = rows((inputs(images, projection), torch.from_numpy(labels.astype(np.int64))))
+        seen = inputs(images, projection)
+        seen[torch.from_numpy(labels < 0)] = torch.nan  # a row that holds no number is left out
+        found = rows((seen, torch.from_numpy(np.maximum(labels, 0))))
         trainer, per_epoch = Trainer.fresh(self.training, rng), self.n // self.lot
         for step in range(1, self.training.plan.steps + 1):
             trainer.step(trainer.draw(found))

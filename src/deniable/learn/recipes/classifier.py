@@ -14,9 +14,12 @@ from torch import Tensor
 
 from deniable import accounting
 from deniable.errors import InvalidParameter
+from deniable.learn.bounded import column, positions
 from deniable.learn.recipes import exact, linear, whitening
 from deniable.learn.recipes.linear import Descent, Linear
+from deniable.learn.recipes.maps import refuse_mixing
 from deniable.learn.recipes.whitening import Shapes, Whitening
+from deniable.learn.sgd.rows import is_numeric
 from deniable.loss import Composed, GaussianNoise
 from deniable.mechanism import Random
 from deniable.mechanisms import checks
@@ -59,8 +62,9 @@ class Recipe:
     Guarantee: `loss` for one image added or removed: three Gaussian releases of `statistics_noise` and one of `step_noise`
                for each step. They compose to one Gaussian, so that ε is exact.
     Assumes:   `n`, the number of examples, is public; it scales the steps and nothing else. `maps` maps each image by itself
-               and was chosen without these data; the hyper-parameters too (tuning on the data is not in the loss). The
-               arithmetic of one image has the same bits whatever others are in its batch (tested, see `exact`).
+               (tried on generated images, `check`) and was chosen without these data; the hyper-parameters too (tuning on the
+               data is not in the loss). The arithmetic of one image has the same bits whatever others are in its batch
+               (tested, see `exact`).
     Data:      a label outside 0 … classes − 1, or an image whose features are not finite, is left out; images without a
                label too.
     Error:     not known before data is seen.
@@ -132,8 +136,17 @@ class Recipe:
     def error(self, confidence: float = 0.95) -> None:
         return None
 
+    def fits(self, data: Any) -> None:
+        """Before anything is charged: whether `maps` treats each of images like these by itself.
+
+        Reads their shape and type. Raises `InvalidParameter`.
+        """
+        if isinstance(data[0], Tensor) or is_numeric(data[0]):
+            refuse_mixing(self.maps, _tensor(data[0]))
+
     def __call__(self, data: Any, *, rng: Random) -> Classifier:
-        images, labels = data[0], np.asarray(data[1])
+        images, labels = _tensor(data[0]), column(data[1])
+        refuse_mixing(self.maps, images)
         size = min(len(images), len(labels))
         maps = mapped(images[:size], self.maps)
         shapes = self.shapes or ((maps.shape[1], maps.shape[2]),)
@@ -152,10 +165,14 @@ class Recipe:
 
 def mapped(images: Any, maps: Callable[[Tensor], Tensor]) -> Tensor:
     """The feature maps of an array of images, as 16-bit integers of length at most `whitening.NORM`; also of no image at all."""
-    given = images if isinstance(images, Tensor) else torch.from_numpy(np.array(images))
+    given = _tensor(images)
     parts = [_units(maps(given.new_zeros(1, *given.shape[1:])))[:0]]
     parts += [_units(maps(given[start : start + CHUNK])) for start in range(0, len(given), CHUNK)]
     return torch.cat(parts)
+
+
+def _tensor(images: Any) -> Tensor:
+    return images if isinstance(images, Tensor) else torch.from_numpy(np.array(images))
 
 
 def _units(maps: Tensor) -> Tensor:
@@ -171,6 +188,7 @@ def whitened(maps: Tensor, by: Whitening) -> Tensor:
     return out
 
 
-def one_hot(labels: NDArray[Any], classes: int) -> Tensor:
+def one_hot(labels: Any, classes: int) -> Tensor:
     """Rows of one 1, and of zeros for what is no class."""
-    return torch.from_numpy(labels[:, None] == np.arange(classes)).to(torch.int8)
+    at = positions(np.arange(classes), labels)
+    return torch.from_numpy(at[:, None] == np.arange(classes)).to(torch.int8)

@@ -5,7 +5,8 @@ of whole numbers whose norm is checked in integers; their sum is exact (in 32-bi
 partial sums stay below 2^24 or 2^53 and integers are exact, in any order, with or without fused operations); and the noise is
 integer noise.
 One thing is assumed and tested, not proved for every BLAS: before it is cut to integers a row's own arithmetic has the same
-bits whatever other rows are in its batch.
+bits whatever other rows are in its batch. What is multiplied in floats comes in blocks of one size (`filled`): a product of few
+rows takes another path through a BLAS than one of many, so the number of rows, which is private, would show in the last bits.
 
 **Why the loss may say `GaussianNoise`.** Integer noise of deviation σ has a slightly larger profile than continuous noise of the
 same deviation, and never takes its node. It may take the node of *narrower* continuous noise, of which it is post-processing up
@@ -131,6 +132,16 @@ def units(rows: Tensor, norm: int, most: int) -> Tensor:
     longer = whole.double().square().sum(1) > norm * norm  # sums of squares of integers: exact below 2^53
     good = torch.isfinite(length[:, 0]) & (length[:, 0] > 0) & ~longer
     return torch.where(good[:, None], whole, 0.0).reshape(rows.shape)
+
+
+def filled(rows: Tensor, size: int) -> Tensor:
+    """Rows with zeros after them up to `size`.
+
+    >>> filled(torch.ones(1, 2), 2).tolist()
+    [[1.0, 1.0], [0.0, 0.0]]
+    """
+    missing = size - len(rows)
+    return rows if not missing else torch.cat([rows, rows.new_zeros(missing, *rows.shape[1:])])
 
 
 @contextmanager

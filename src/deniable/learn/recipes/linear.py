@@ -82,9 +82,9 @@ class Descent:
         """Σ clipped gradients [classes, features + 1] in grid units: integers in 64-bit floats, exact."""
         total = torch.zeros(targets.shape[1], features.shape[1] + 1, dtype=torch.float64)
         for start in range(0, len(features), BLOCK):
-            part = features[start : start + BLOCK]
+            part, wanted = (exact.filled(rows[start : start + BLOCK], BLOCK) for rows in (features, targets))
             scores = integers.scores(part, model.weights / NORM) + model.bias
-            residuals = self.residuals(scores, targets[start : start + BLOCK].float())
+            residuals = self.residuals(scores, wanted.float())
             total[:, :-1] += integers.product(residuals, part)
             total[:, -1] += residuals.double().sum(0) * NORM
         return total

@@ -8,12 +8,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from deniable.errors import InvalidParameter
 from deniable.learn.recipes import patches
 from deniable.learn.scattering import ANGLES, CHANNELS, Scattering, mirrored
 
 Map = Callable[[Tensor], Tensor]
 """Images [n, …] to features [n, channels, places], or to rows [n, features] of several such maps, each image by itself."""
 
+TRIED = 5
+"""Images of a batch on which maps are tried."""
 GROUPS = 27
 """Groups of three channels whose mean and deviation are taken out of a digit's features."""
 ORDERS = (1.0, 5.0, 20.0)
@@ -25,6 +28,33 @@ GREY = 0.45
 def ready(features: Tensor) -> Tensor:
     """Features that were computed before."""
     return features.float()
+
+
+def refuse_mixing(maps: Map, images: Tensor) -> None:
+    """Raise if the features of an image change with the other images of its batch; only shape and type of `images` are read.
+
+    >>> refuse_mixing(lambda images: images - images.mean(0), torch.zeros(2, 4))
+    Traceback (most recent call last):
+        ...
+    deniable.errors.InvalidParameter: The features that maps gives of an image change with the other images ...
+    """
+    for wide in (1, 255):
+        near, far = (_generated(images, seed, wide) for seed in (0, 1))
+        for i in (0, TRIED - 1):
+            far[i] = near[i]
+            here, there = (maps(batch.clone())[i].double() for batch in (near, far))
+            if not torch.allclose(here, there, rtol=0.0, atol=0.0, equal_nan=True):
+                raise InvalidParameter(
+                    "The features that maps gives of an image change with the other images of its batch, so no bound on what one "
+                    "image contributes exists. Take means and the like from each image by itself, or from public images."
+                )
+
+
+def _generated(images: Tensor, seed: int, wide: int) -> Tensor:
+    shape, random = (TRIED, *images.shape[1:]), torch.Generator().manual_seed(seed)
+    if images.is_floating_point():
+        return torch.rand(shape, generator=random, dtype=images.dtype).mul_(wide)
+    return torch.randint(0, min(wide + 1, 128), shape, generator=random).to(images.dtype)
 
 
 def frozen(module: nn.Module) -> Map:

@@ -91,9 +91,12 @@ class PerLayer:
     @classmethod
     def by_module(cls, model: nn.Module, clip: float) -> PerLayer:
         """One group for each module with trainable parameters of its own, each with `clip`/√L, so that the whole is `clip`."""
+        trained = {name for name, p in model.named_parameters() if p.requires_grad}  # a tied one by its first name only
         owned = {
             name or ALL: tuple(
-                f"{name}.{own}".lstrip(".") for own, p in part.named_parameters(recurse=False) if p.requires_grad
+                full
+                for own, _ in part.named_parameters(recurse=False)
+                if (full := f"{name}.{own}".lstrip(".")) in trained
             )
             for name, part in model.named_modules()
         }

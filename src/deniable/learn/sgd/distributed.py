@@ -10,6 +10,7 @@ The ranks trust one another: gloo passes partial sums among them without noise. 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +81,7 @@ class Distributed:
         shard = rows(data)
         if isinstance(shard, TensorRows):
             self.run.check(shard)
+        _agree(self.run)
         trainer = Trainer.fresh(self.run, rng)
         for parameter in trainer.model.parameters():
             dist.broadcast(parameter.data, 0)
@@ -88,6 +90,17 @@ class Distributed:
                 _step(trainer, shard)
                 watch(trainer)
         return trainer.result()
+
+
+def _agree(run: DPSGD) -> None:
+    """Raise on every rank if one has another run: were its clip larger than that of rank 0, the noise would be too small."""
+    shapes = [(name, tuple(p.shape)) for name, p in run.model.named_parameters()]
+    terms = (run.loss.to_json(), run.rule, run.groups, run.plan, run.multiplicity, run.grid, run.dtype, shapes)
+    mine = torch.frombuffer(bytearray(hashlib.sha256(repr(terms).encode()).digest()), dtype=torch.uint8)
+    all_of_them = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(all_of_them, mine)
+    if not all(torch.equal(mine, one) for one in all_of_them):
+        raise DataError("Expected the same run on every rank; clip, noise, rate or model differ. Nothing was run.")
 
 
 def _step(trainer: Trainer, shard: Rows) -> None:

@@ -17,8 +17,8 @@ from torch.optim import SGD, Optimizer
 from deniable import accounting
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
-from deniable.learn.clip import PerExample
-from deniable.learn.sgd import progress, rows
+from deniable.learn.clip import PerExample, structure
+from deniable.learn.sgd import progress, rows, views
 from deniable.learn.sgd.clipping import ALL, Adaptive, Rule, rule
 from deniable.learn.sgd.lots import Plan, plan
 from deniable.learn.sgd.noise import Grid
@@ -31,7 +31,6 @@ from deniable.units import Kind, Unit
 
 Criterion = Callable[[Tensor, Tensor], Tensor]
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
-Augment = Callable[[Tensor], Tensor]
 
 PRECISIONS = (torch.float32, torch.float64)
 
@@ -77,7 +76,7 @@ class DPSGD:
     noise_multiplier: Number | None = None
     noise_schedule: tuple[Number, ...] = (1,)
     multiplicity: int = 1
-    augment: Augment | None = None
+    augment: views.Augment | None = None
     average: float | None = None
     grid: bool = False
     unit: Unit = checks.ROW
@@ -215,7 +214,13 @@ class DPSGD:
         template = found.template(self.dtype)
         if template is None:
             return
+        views.refuse_mixing(self.augment, template[0])
         PerExample(copy.deepcopy(self.model).train(), self.criterion, multiplicity=self.multiplicity).check(*template)
+
+    def fits(self, data: Any) -> None:
+        """`check`, where the container tells all that it reads: of tensors, not of lists or of a `Dataset` with rows of its own."""
+        if rows.speaks_for_itself(data):
+            self.check(data)
 
     def __call__(self, data: Any, *, rng: Random) -> Trained:
         found = rows.rows(data)
@@ -277,6 +282,8 @@ class DPSGD:
             microbatch=self.microbatch,
             multiplicity=self.multiplicity,
         )
+        for bound in (self.rule.low, self.rule.high) if isinstance(self.rule, Adaptive) else self.rule.bounds.values():
+            structure.clips(bound, [ALL])
 
     def _check_optimizer(self) -> None:
         """A trial on a copy, with zero gradients: what fails here would fail after the charge."""
@@ -289,13 +296,11 @@ class DPSGD:
         model = copy.deepcopy(self.model)
         try:
             optimizer = self.new_optimizer(model)
-            for parameter in model.parameters():
-                parameter.grad = torch.zeros_like(parameter)
-            optimizer.step()
         except Exception as error:
             raise InvalidParameter(
-                f"Expected an optimizer made from parameters alone, whose step() needs no closure: {error}. Nothing was charged."
+                f"Expected an optimizer made from parameters alone: {error}. Nothing was charged."
             ) from None
+        trial(model, optimizer)
         held = {id(p) for group in optimizer.param_groups for p in group["params"]}
         if not {id(p) for p in model.parameters() if p.requires_grad} <= held:
             raise InvalidParameter("Expected the optimizer to hold every trainable parameter. Nothing was charged.")
@@ -329,3 +334,15 @@ class DPSGD:
             f"{solved:.4g}, more than a lot of {self.plan.lot:g} examples can outweigh if all agree. Nothing was charged. "
             "Take fewer steps, larger lots or a larger ε."
         )
+
+
+def trial(model: nn.Module, optimizer: Optimizer) -> None:
+    """A step with zero gradients, on copies: what fails here would fail after the charge."""
+    try:
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+    except Exception as error:
+        raise InvalidParameter(
+            f"Expected an optimizer whose step() needs no closure and takes dense gradients: {error}. Nothing was charged."
+        ) from None

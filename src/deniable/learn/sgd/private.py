@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self
@@ -12,11 +13,12 @@ from torch.optim import SGD, Optimizer
 
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.learn.sgd.clipping import Rule
-from deniable.learn.sgd.dpsgd import DPSGD, Augment, Criterion
+from deniable.learn.sgd.dpsgd import DPSGD, Criterion, trial
 from deniable.learn.sgd.rows import Lot
 from deniable.learn.sgd.schedules import Schedule
 from deniable.learn.sgd.steps import Ask, Training
 from deniable.learn.sgd.trainer import Trainer
+from deniable.learn.sgd.views import Augment
 from deniable.ledger import Account, Session
 from deniable.loss import Number
 from deniable.mechanism import Random, Release
@@ -138,6 +140,7 @@ def _check_optimizer(model: nn.Module, optimizer: Optimizer) -> None:
         raise InvalidParameter(
             "Expected the optimizer to hold the trainable parameters of this model and no others. Nothing was charged."
         )
+    trial(*copy.deepcopy((model, optimizer)))
 
 
 def _joined(lot: Lot) -> tuple[Any, Any]:

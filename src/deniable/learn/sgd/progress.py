@@ -6,6 +6,7 @@ written into a pipe or a file.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -30,7 +31,9 @@ READINGS = 20
 def bar(run: DPSGD, console: Console | None = None) -> Iterator[Watch]:
     """Something to call after each step. It does nothing unless stderr (or `console`) is a terminal and the run wants a bar."""
     screen = Console(stderr=True) if console is None else console
-    if not (run.progress and screen.is_terminal):
+    # Asked of the file itself: a Console calls a pipe a terminal where FORCE_COLOR or TTY_COMPATIBLE says so.
+    terminal = sys.stderr.isatty() if console is None else screen.is_terminal
+    if not (run.progress and terminal):
         yield lambda trainer: None
         return
     delta, steps = float(run.delta or DELTA), run.plan.steps
@@ -41,7 +44,7 @@ def bar(run: DPSGD, console: Console | None = None) -> Iterator[Watch]:
 
         def watch(trainer: Trainer) -> None:
             nonlocal so_far
-            if trainer.taken % max(1, steps // READINGS) == 1 or trainer.taken == steps or steps < READINGS:
+            if (trainer.taken - 1) % max(1, steps // READINGS) == 0 or trainer.taken == steps:
                 so_far = accounting.epsilon(trainer.used, delta).upper
             loss, rows, left_out = shown(trainer.seen)
             mean = f"loss {loss / rows:.3f} (yours alone)" if rows else "empty lot"

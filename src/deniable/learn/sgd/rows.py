@@ -123,6 +123,24 @@ def rows(data: Any) -> Rows:
             )
 
 
+def speaks_for_itself(data: Any) -> bool:
+    """Whether shape and type are the container's own, whatever the rows hold."""
+    match data:
+        case DataLoader():
+            return speaks_for_itself(data.dataset)
+        case TensorDataset():
+            return len(data.tensors) == 2
+        case (x, y):
+            return all(isinstance(part, Tensor) or is_numeric(part) for part in (x, y))
+        case _:
+            return isinstance(data, TensorRows)
+
+
+def is_numeric(values: Any) -> bool:
+    """An array of numbers: reading it cannot fail for what it holds."""
+    return isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
+
+
 def _tensor(values: Any) -> Tensor:
     try:
         return torch.as_tensor(values)

@@ -59,12 +59,22 @@ def resume(run: DPSGD, data: Any, *, account: Account, checkpoint: str | Path, e
     opened = Checkpoint.open(checkpoint)
     saved = _Saved(opened, every)
     try:
+        _check_whole(opened)
         paid = _paid(account, run, opened.header)
         training = Training(run, saved.start, begin=saved.begin)
         conversation = account.attempt(paid, lambda: training.open(data, rng=SecureRandom()))
         return saved.drive(Session(account, paid, conversation), run, private=paid.private)
     finally:
         saved.close()
+
+
+def _check_whole(opened: Checkpoint) -> None:
+    state = opened.load()
+    if state is not None and state["step"] > opened.begun:
+        raise LedgerError(
+            "The file of steps lacks steps that the saved model has taken: it was cut or put back. This run is not resumed: "
+            "start a new one. Nothing was run."
+        )
 
 
 class _Saved:

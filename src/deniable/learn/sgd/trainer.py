@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from deniable.learn.clip import PerExample
+from deniable.learn.sgd import views
 from deniable.learn.sgd.clipping import ALL, Adaptive
 from deniable.learn.sgd.noise import gaussians, noisy_mean
 from deniable.learn.sgd.rows import Lot, Rows
@@ -89,6 +90,7 @@ class Trainer:
         )
         self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._groups = run.groups
+        self._viewed: set[tuple[torch.Size, torch.dtype]] = set()
         self._average = None if run.average is None else {n: p.detach().clone() for n, p in self._named.items()}
 
     @classmethod
@@ -153,7 +155,12 @@ class Trainer:
         k, augment = self.run.multiplicity, self.run.augment
         if k > 1:
             x, y = x.repeat_interleave(k, dim=0), y.repeat_interleave(k, dim=0)
-        return (x if augment is None else augment(x)), y
+        if augment is None:
+            return x, y
+        if (shape := (x.shape[1:], x.dtype)) not in self._viewed:
+            views.refuse_mixing(augment, x)
+            self._viewed.add(shape)
+        return augment(x), y
 
     def _rounded(self, total: Tensor | None, names: tuple[str, ...]) -> Tensor:
         """The sum in its final type, of which there is one whatever the lot was: ranks add theirs up."""
