@@ -32,5 +32,5 @@ def accuracy(
         plane.plot(*point, marker, color="black", markerfacecolor="none", markersize=8, label=name, linestyle="none")
     plane.set_xlim(left=0)
     plane.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g} %")
-    plane.legend(frameon=False, fontsize=9, loc="lower right")
+    plane.legend(frameon=False, fontsize=9, loc="lower left")
     return save(picture, path)

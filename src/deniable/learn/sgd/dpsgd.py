@@ -218,7 +218,7 @@ class DPSGD:
         PerExample(copy.deepcopy(self.model).train(), self.criterion, multiplicity=self.multiplicity).check(*template)
 
     def fits(self, data: Any) -> None:
-        """`check`, where the container tells all that it reads: of tensors, not of lists or of a `Dataset` with rows of its own."""
+        """`check`, where the container tells all that it reads: for tensors and arrays, not for lists or rows of a `Dataset`."""
         if rows.speaks_for_itself(data):
             self.check(data)
 
