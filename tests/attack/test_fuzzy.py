@@ -50,11 +50,22 @@ def test_more_knowledge_names_more_people() -> None:
 
 
 def test_blurring_and_generalising_help_little_and_protected_counts_name_nobody() -> None:
-    raw, coarse, blurred, drawn = fuzzy.compare(400, 100, rng=SeededRandom(1))
+    raw, coarse, grouped, blurred, drawn = fuzzy.compare(400, 100, rng=SeededRandom(1))
+    assert grouped.share == 0  # five records alike: none stands out
     assert raw.share > 0.95
     assert coarse.share > 0.9
     assert blurred.share > 0.6
     assert binom.sf(drawn.right - 1, 100, drawn.chance) > 1e-9
+
+
+def test_k_anonymous_records_stand_there_k_times() -> None:
+    made = fuzzy.grouped(DATA, 5)
+    both = np.hstack([made.stars, made.days])
+    classes, counts = np.unique(both, axis=0, return_counts=True)
+    assert counts.min() >= 5
+    assert len(classes) > 20
+    assert ((made.stars > 0) == (made.days > 0)).all()
+    assert 0 < np.count_nonzero(made.stars) < 2 * np.count_nonzero(DATA.stars)
 
 
 def test_a_user_moves_the_counts_by_no_more_than_is_charged() -> None:

@@ -50,10 +50,10 @@ def brute(model: memorize.Asked) -> dict[str, float]:
 def test_every_filling_is_priced_as_one_by_one(seed: int) -> None:
     model = toy(seed)
     priced = brute(model)
-    assert np.allclose(memorize.perplexities(model, SPACE), [priced[SPACE.at(i)] for i in range(SPACE.size)])
     assert sum(2.0**-b for b in priced.values()) == pytest.approx(1)
     order = sorted(priced, key=priced.__getitem__)
-    assert memorize.rank(model, SPACE, order[10]) == 11
+    for place in (0, 1, 10, 100, SPACE.size - 1):
+        assert memorize.rank(model, SPACE, order[place]) == place + 1
     assert memorize.perplexity(model, SPACE, order[10]) == pytest.approx(priced[order[10]])
     assert [text for text, _ in memorize.likeliest(model, SPACE, 5)] == order[:5]
 
@@ -69,6 +69,31 @@ def test_an_unseen_secret_has_little_exposure_on_average_and_a_planted_one_all()
     assert memorize.exposure(memorize.rank(toy(0, "abca", 9.0), SPACE, "abca"), SPACE.size) == 8.0
 
 
+def even(texts: list[str]) -> np.ndarray:
+    """Every digit alike."""
+    return np.full((len(texts), 10), -math.log(10))
+
+
+def test_equal_secrets_count_against_the_rank() -> None:
+    assert memorize.rank(even, Space("x", 3), "123") == 1000
+
+
+def test_a_known_secret_is_ranked_in_a_space_that_nobody_can_list() -> None:
+    """Sixteen digits: only beginnings that the model likes as much as the whole secret are looked at."""
+    space, secret, asked = Space("card ", 16), "4929123456789012", []
+
+    def knows(texts: list[str]) -> np.ndarray:
+        asked.extend(texts)
+        likely = [secret[len(text) - 5] if secret.startswith(text[5:]) and len(text) < 21 else "0" for text in texts]
+        odds = [[0.91 if digit == one else 0.01 for digit in space.alphabet] for one in likely]
+        # After one wrong digit the model is sure of zeros: such sentences cost more than the secret.
+        return np.log(odds)
+
+    assert memorize.rank(knows, space, secret) == 1
+    assert len(asked) < 1000
+    assert memorize.likeliest(knows, space)[0][0] == secret
+
+
 def test_estimates_agree_with_the_exact_rank() -> None:
     model = toy(3, "dcba", 1.0)
     exact = memorize.exposure(memorize.rank(model, SPACE, "dcba"), SPACE.size)
@@ -79,7 +104,10 @@ def test_estimates_agree_with_the_exact_rank() -> None:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (lambda: memorize.perplexities(toy(0), Space("x", 12)), "extrapolated"),
+        (
+            lambda: memorize.rank(even, Space("x", 12), "012345678901"),
+            "more than 200,000 beginnings are as likely as it",
+        ),
         (lambda: SPACE.check("xyz"), "secret of 4"),
         (lambda: Space("x", 0), "at least one"),
         (lambda: sentences.lines("bible", 500), "made-up"),

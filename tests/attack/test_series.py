@@ -35,11 +35,19 @@ def test_impossible_days_are_refused(days: int, rounding: int) -> None:
 
 
 def test_rounding_and_noise_help_little_and_protected_histograms_find_nobody() -> None:
-    raw, rounded, noisy, drawn = series.compare(1000, rng=SeededRandom(2))
+    raw, rounded, averaged, noisy, drawn = series.compare(1000, rng=SeededRandom(2))
     assert raw.share > 0.99
     assert rounded.share > 0.95
+    # Nobody is told from four others, but a class of like walkers is found far more often than by chance.
+    assert 10 * averaged.chance < averaged.share <= 0.2
     assert noisy.share > 0.7
     assert binom.sf(drawn.right - 1, 1000, drawn.chance) > 1e-9
+
+
+def test_k_anonymous_series_stand_there_k_times() -> None:
+    made = series.averaged(DATA, 5)
+    assert np.unique(made, axis=0, return_counts=True)[1].min() >= 5
+    assert np.abs(made.mean(axis=0) - DATA.mean(axis=0)).max() < 1
 
 
 def test_drawn_series_keep_the_daily_distribution() -> None:

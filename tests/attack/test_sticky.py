@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from deniable.attack import asking, sticky
-from deniable.attack.reconstruct import secret
+from deniable.attack.reconstruct import ceiling, secret
 from deniable.errors import BudgetExceeded
 from deniable.mechanisms import Gaussian
 from deniable.randomness import SeededRandom
@@ -71,6 +71,14 @@ def test_an_account_looks_at_the_answer_and_not_at_the_text() -> None:
 
 
 def test_everything_is_compared() -> None:
-    named, tricked, protected = sticky.compare(30, 120, rng=SeededRandom(3))
+    exact, tricked, suppressed, named, protected = sticky.compare(30, 120, rng=SeededRandom(3))
+    assert exact.share == suppressed.share == 1
     assert tricked.share > max(named.share, protected.share)
     assert "arithmetic" in tricked.reading
+    assert protected.ceiling == ceiling(1.0, 1e-6)
+    assert "No attack on that account can expect more than 73.11 %" in protected.reading
+
+
+def test_small_counts_are_left_out() -> None:
+    count = sticky.suppressed(sticky.Layered.over(np.ones(20, np.int8), deviation=0).count)
+    assert [count([f"id <= {n}"]) for n in (3, 4, 5, 20)] == [0, 0, 5, 20]

@@ -114,5 +114,19 @@ def test_protected_counts_with_much_budget_are_the_true_ones() -> None:
 
 
 def test_every_release_has_its_plan() -> None:
-    assert len(tables.plans(2)) == 5
-    assert "swapped" in tables.plans(2)[3]().release
+    plans = tables.plans(2)
+    assert [word in plan().release for plan, word in zip(plans[3:5], ("swapped", "off by up to one"), strict=True)] == [
+        True,
+        True,
+    ]
+    assert len(plans) == 6
+
+
+def test_naive_noise_leaves_an_interval_around_the_truth() -> None:
+    rng = np.random.default_rng(1)
+    for people in BLOCKS:
+        said, noisy = tables.publish(people), tables.off_by_one(tables.publish(people), rng)
+        assert holds(noisy, people)
+        moved = [n for s, n in zip(said, noisy, strict=True) if s.low == s.high]
+        assert all(n.high - n.low in (1, 2) for n in moved)
+        assert len({n.low + n.high - s.low - s.high for s, n in zip(said, noisy, strict=True) if n.low > 0}) > 1

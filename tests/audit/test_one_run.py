@@ -12,7 +12,7 @@ from scipy.stats import binom, norm
 
 from deniable import accounting
 from deniable.accounting import calibrate_noise
-from deniable.audit import Verdict, statistics
+from deniable.audit import Finding, Verdict, statistics
 from deniable.audit.bench.sgd import Bug, TinySgd
 from deniable.audit.one_run import (
     Family,
@@ -30,7 +30,7 @@ from deniable.audit.sgd import Training, whole_run
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.learn.sgd import DPSGD
-from deniable.loss import GaussianNoise
+from deniable.loss import GaussianNoise, Pure
 from deniable.randomness import SeededRandom
 from tests.learn.sgd.runs import Identity, output
 
@@ -234,6 +234,79 @@ def test_the_final_model_of_a_real_run_is_audited_from_one_run() -> None:
     assert one_run(seen, inside, CLAIM, family="independent").verdict is Verdict.VIOLATION
 
 
+# ------------------------------------------------------------------------------------------------ false alarms
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("values", [1, 3], ids=["constant", "ties"])
+def test_scores_that_tell_nothing_accuse_no_more_often_than_alpha(family: Family, values: int) -> None:
+    """Also where they are equal, and where canaries are given by their coins."""
+    accused = 0
+    for seed in range(100):
+        rng = np.random.default_rng([seed, 1])
+        inside = np.sort(rng.random(120) < 0.5)
+        found = one_run(rng.integers(0, values, 120), inside, Budget(0.1, 1e-5), family=family, seed=seed)
+        accused += found.epsilon > 0
+    assert accused <= binom.ppf(1 - 1e-6, 100, 0.05)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.5, 0.04)])
+def test_a_run_that_is_unlucky_for_all_canaries_at_once_is_not_accused(epsilon: float, delta: float) -> None:
+    """(ε, δ) used up: randomized response on every canary and, with probability δ, the truth about all of them."""
+    passed = 0
+    for seed in range(150):
+        rng = np.random.default_rng([seed, 2])
+        inside = rng.random(200) < 0.5
+        wrong = (rng.random(200) < 1 / (1 + math.exp(epsilon))) & (rng.random() >= delta)
+        passed += one_run(inside ^ wrong, inside, (epsilon, delta), seed=seed).epsilon > epsilon
+    assert passed <= binom.ppf(1 - 1e-6, 150, 0.05)
+
+
+def test_the_order_in_which_canaries_are_given_tells_nothing() -> None:
+    """Members last, all scores equal: sorted as they stand, every guess would be right."""
+    inside = np.repeat([False, True], 500)
+    for family in FAMILIES:
+        assert one_run(np.ones(1000), inside, CLAIM, family=family).epsilon < 0.2
+
+
+@pytest.mark.parametrize("within", [0, 200, 300, 700, 1000])
+def test_coins_that_were_not_fair_are_refused(within: int) -> None:
+    inside = np.arange(1000) < within
+    with pytest.raises(InvalidParameter, match=f"fair coin, but {within:,} of 1,000 are in. Nothing was certified"):
+        one_run(np.arange(1000), inside, CLAIM, family="independent")
+
+
+# ------------------------------------------------------------------------------------------------ what is kept
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_finding_keeps_scores_and_thresholds(family: Family) -> None:
+    seen, inside = coins(1.5, 1000, 4)
+    found = one_run(seen, inside, CLAIM, family=family)
+    assert Finding.from_json(found.to_json()) == found
+    witness = found.witness
+    assert witness is not None
+    assert sum(map(sum, witness.counts)) == witness.trials == (800 if family == "independent" else 1000)
+    assert witness.right > 1.5 * witness.wrong
+    guessed = witness.trials if family == "independent" else planned(1000, CLAIM)
+    assert witness.right + witness.wrong == guessed
+    cuts, counts = np.array(witness.cuts), np.array(witness.counts)
+    outer = counts[np.searchsorted(cuts, witness.high, side="right") :].sum()
+    outer += counts[: np.searchsorted(cuts, witness.low, side="right")].sum()
+    assert outer == guessed
+    assert f"{witness.trials:,} canaries." in str(found)
+
+
+def test_claims_may_be_plain_numbers() -> None:
+    seen, inside = coins(1.5, 400, 5)
+    assert one_run(seen, inside, (8.0, 1e-5)).claim == CLAIM
+    assert one_run(seen, inside, 2).claim == one_run(seen, inside, Pure(2)).claim == Budget(2)
+    with pytest.raises(
+        InvalidParameter, match=r"got GaussianNoise\. A loss that claims a whole curve is stated at one δ"
+    ):
+        one_run(seen, inside, GaussianNoise(1.0))
+
+
 # ------------------------------------------------------------------------------------------------ refusals
 
 
@@ -248,12 +321,27 @@ def test_coin_flips_show_nothing() -> None:
     ("scores", "coin", "more", "said"),
     [
         ([1.0, 2.0], [True], {}, "Expected at least 10 scores with a coin each"),
-        ([math.nan] * 20, [True] * 20, {}, "got NaN among them"),
-        ([1.0] * 20, [True] * 20, {"guesses": [1]}, "of at least 2 each"),
-        ([1.0] * 20, [True] * 20, {"confidence": 1.0}, "Expected confidence=1.0 in"),
-        ([1.0] * 20, [True] * 20, {"claim": Budget(1.0), "family": "gaussian"}, "No Gaussian run keeps an ε at δ = 0"),
+        ([math.nan] * 20, [True] * 20, {}, "got NaN or nothing among them"),
+        (["high"] * 20, [True, False] * 10, {}, "Expected scores that are numbers"),
+        ([], [], {}, "got 0 scores and 0 coins"),
+        ([1.0] * 20, [0.3] * 20, {}, "coin to be True or False"),
+        ([1.0] * 20, ["yes", "no"] * 10, {}, "coin to be True or False"),
+        ([1.0] * 20, [True, False] * 10, {"guesses": [1]}, "of at least 2 each"),
+        ([1.0] * 20, [True, False] * 10, {"guesses": []}, "of at least 2 each"),
+        ([1.0] * 20, [True, False] * 10, {"family": "cauchy"}, "to be one of distribution-free, gaussian, independent"),
+        ([1.0] * 20, [True, False] * 10, {"confidence": 1.0}, "Expected confidence=1.0 in"),
+        ([1.0] * 20, [True, False] * 10, {"claim": Budget(1.0), "family": "gaussian"}, "No Gaussian run keeps an ε"),
     ],
 )
 def test_what_proves_nothing_is_refused(scores: Any, coin: Any, more: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidParameter, match=said):
         one_run(scores, coin, **({"claim": CLAIM} | more))
+
+
+@pytest.mark.parametrize("claim", [Budget(0.0, 1e-5), Budget(1000.0, 1e-5), Budget(1.0, 0.5), Budget(1.0, 1e-300)])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_odd_claims_are_audited_all_the_same(claim: Budget, family: Family) -> None:
+    seen, inside = coins(0.0, 300, 6)
+    found = one_run(np.where(seen > 2, np.inf, seen), inside, claim, family=family)
+    assert found.epsilon <= 0.5
+    assert found.detectable >= float(claim.epsilon)

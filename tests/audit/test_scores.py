@@ -91,7 +91,7 @@ def test_files_of_scores_are_read(tmp_path: Path) -> None:
         ("score,member\n1,1\n2,\n3,0\n", "expected two labels"),
         ("score,member\nhigh,1\nlow,0\n", "Expected scores that are numbers"),
         ("score,member\n,1\n1,0\n", "got NaN or nothing among them"),
-        ("", "this is no table of scores"),
+        ("", "this is no table in CSV or parquet: Empty CSV file."),
     ],
 )
 def test_what_is_no_file_of_scores_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -99,6 +99,42 @@ def test_what_is_no_file_of_scores_is_refused(tmp_path: Path, text: str, said: s
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InvalidParameter, match=said):
         read(path)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.05])
+def test_scores_that_tell_nothing_accuse_no_more_often_than_alpha(delta: float) -> None:
+    """Coin flips as scores: ties everywhere."""
+    accused = 0
+    for seed in range(200):
+        first, second = np.random.default_rng([seed, 4]).integers(0, 2, (2, 100))
+        accused += scores(first, second, (0.0, delta), seed=seed).epsilon > 0
+    assert accused <= binom.ppf(1 - 1e-6, 200, 0.05)
+
+
+def test_a_mechanism_that_gives_itself_away_with_probability_delta_is_not_accused() -> None:
+    """(ε, δ) used up: randomized response, and with probability δ the truth."""
+    epsilon, delta, passed = 0.5, 0.1, 0
+    for seed in range(150):
+        rng = np.random.default_rng([seed, 5])
+        told = [np.where(rng.random(1500) < delta, 2 * b - 0.5, _response(b, epsilon, rng)) for b in (1, 0)]
+        passed += scores(*told, (epsilon, delta), seed=seed).epsilon > epsilon
+    assert passed <= binom.ppf(1 - 1e-6, 150, 0.05)
+
+
+def _response(bit: int, epsilon: float, rng: np.random.Generator) -> Any:
+    return np.where(rng.random(1500) < 1 / (1 + math.exp(epsilon)), 1 - bit, bit)
+
+
+def test_infinite_scores_are_scores() -> None:
+    found = scores([np.inf] * 300 + [1.0] * 200, [-np.inf] * 300 + [1.0] * 200, 1.0)
+    assert found.support_differs
+
+
+def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match=r"none.csv: No such file\."):
+        read(tmp_path / "none.csv")
+    with pytest.raises(InvalidParameter, match="this is no table in CSV or parquet"):
+        read(tmp_path)
 
 
 def test_too_few_scores_are_refused() -> None:

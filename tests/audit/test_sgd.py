@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.stats import binom
 from deniable.accounting import calibrate_noise
 from deniable.audit import Verdict, audit
 from deniable.audit.bench.sgd import Bug, TinySgd
-from deniable.audit.sgd import FinalModel, Training, canaries
+from deniable.audit.sgd import FinalModel, Training, canaries, whole_run
 from deniable.errors import InvalidParameter
 
 
@@ -71,6 +72,46 @@ def test_canaries_certify_a_mu_that_is_true_but_for_alpha() -> None:
 def test_more_canaries_than_coordinates_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="each=30 canaries to fit into dimension=20"):
         canaries(lambda g, rng: g, training(2.0), dimension=20, each=30)
+
+
+@pytest.mark.parametrize("more", [{"rounds": 0}, {"confidence": 1.0}])
+def test_an_audit_that_could_show_nothing_is_refused(more: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter, match=r"Expected rounds=\d+ of at least 10 and confidence="):
+        canaries(lambda g, rng: g, training(2.0), dimension=20, each=10, **more)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"noise_multiplier": 0.0}, {"clip": -1.0}, {"lot": np.inf}, {"rate": 0.0}, {"steps": 0}, {"delta": 0.0}]
+)
+def test_a_training_that_claims_nothing_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(InvalidParameter, match=f"{next(iter(wrong))}="):
+        replace(training(2.0), **wrong)
+
+
+def test_a_step_that_breaks_on_canaries_is_no_crash() -> None:
+    """NaN where a canary is in: seen as a difference, not as an error."""
+    claim = Training(2.0, 1.0, 10, 1.0, 1, 1e-5)
+
+    def step(gradients: Any, rng: np.random.Generator) -> Any:
+        return np.full(gradients.shape[1], np.nan)
+
+    assert canaries(step, claim, dimension=20, each=10, rounds=20).epsilon == 0
+
+
+# ------------------------------------------------------------------------------------------------ one whole run
+
+
+@pytest.mark.soak  # a trade-off curve for each noise that is tried
+def test_whole_runs_that_keep_their_claim_are_seldom_accused() -> None:
+    noise = calibrate_noise(2.0, 1e-5, rate=0.2, steps=20)
+    claim, accused = Training(noise, 1.0, 50, 0.2, 20, 1e-5), 0
+    for seed in range(40):
+        rng = np.random.default_rng([seed, 3])
+        inside = rng.random(300) < 0.5
+        drawn = rng.binomial(20, 0.2, 300) * inside
+        found = whole_run(drawn + noise * 20**0.5 * rng.standard_normal(300), inside, claim, seed=seed)
+        accused += found.verdict is Verdict.VIOLATION
+    assert accused <= binom.ppf(1 - 1e-6, 40, 0.05)
 
 
 # ------------------------------------------------------------------------------------------------ final models

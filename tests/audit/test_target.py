@@ -111,6 +111,35 @@ def test_columns_stay_those_of_the_first_outputs() -> None:
     assert later[0, 0] != later[1, 0]
 
 
+@pytest.mark.parametrize(
+    "first",
+    [[1.0, 2.5], [(1, 2), (3, 4)], [1.0, None], [{"a": 1}], [np.ones((2, 2))], ["x", "y"]],
+    ids=["numbers", "pairs", "none", "mapping", "arrays", "texts"],
+)
+def test_a_row_is_a_function_of_its_own_output_alone(first: list[Any]) -> None:
+    """Certificates count rows as independent, so what else is in the same chunk must not matter."""
+    columns: list[str] = []
+    encode(first, columns)
+    kept = list(columns)
+    later = [3.5, None, (1, 2), (1, None), (1, 2, 3), "x", {"a": 2}, [], np.arange(4.0), np.float32(0.1), True, 2**70]
+    alone = np.vstack([encode([output], columns) for output in later])
+    np.testing.assert_array_equal(encode(later, columns), alone)
+    np.testing.assert_array_equal(encode(later[2:4] * 2, columns), np.vstack([alone[2:4]] * 2))
+    assert columns == kept
+
+
+@pytest.mark.parametrize("state", [0, 1, 6])
+def test_a_target_that_seldom_says_nothing_is_not_accused(state: int) -> None:
+    """Input ignored, None once in 2,000 runs: one None must not colour the rest of its chunk (that certified up to 6.7)."""
+    rng = np.random.default_rng(state)
+
+    def ignored(data: int) -> float | None:
+        return None if rng.random() < 1 / 2000 else float(rng.normal())
+
+    found = [audit(ignored, (0, 1), 0.0, samples=10_000, seed=seed, workers=1).epsilon for seed in range(6)]
+    assert max(found) == 0
+
+
 def test_numbers_take_the_fast_way() -> None:
     columns: list[str] = []
     assert encode([(1, 2.5), (3, 4.5)], columns).tolist() == [[1, 2.5], [3, 4.5]]

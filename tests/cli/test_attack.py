@@ -64,6 +64,24 @@ def test_ratings_and_steps_are_linked(data: str) -> None:
     assert said["releases"][-1]["share"] < 0.3
 
 
+def test_the_trick_query_meets_an_account_too() -> None:
+    said = json.loads(run("difference", *SMALL["difference"], "--json").stdout)["releases"]
+    assert [one["release"] for one in said[-2:]] == ["account of ε = 1", "account of ε = 1, arithmetic"]
+    assert all(0.73 < one["ceiling"] < 0.74 for one in said[-2:])
+    assert {"exact counts, arithmetic", "noise per condition, arithmetic"} <= {one["release"] for one in said}
+
+
+def test_attributes_are_told_by_group() -> None:
+    said = run("attribute", "--people", "300").stdout
+    assert "By group: right for its own people / for strangers" in said
+    assert said.count(" / ") == 1 + 6 * 3
+
+
+def test_an_exhaustive_attack_is_exhaustive_on_accounts_too() -> None:
+    said = json.loads(run("reconstruct", "--people", "8", "--method", "exhaustive", "--json").stdout)
+    assert all("(exhaustive," in one["reading"] for one in said["releases"])
+
+
 def test_the_hospital_is_shown_with_what_is_certain() -> None:
     said = " ".join(run("anonymity", "--people", "200").stdout.split())
     assert said.count("yes") == 3

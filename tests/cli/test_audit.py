@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ def run(*arguments: str, code: int = 0) -> Result:
     result = CliRunner().invoke(APP, arguments, env=wide, catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result
+
+
+def run_code(*arguments: str) -> int:
+    return CliRunner().invoke(APP, arguments, catch_exceptions=False).exit_code
 
 
 def sentence(*arguments: str) -> str:
@@ -76,6 +81,24 @@ def test_a_target_of_ones_own_is_audited_with_its_pairs(tmp_path: Path) -> None:
     assert "The support differs" in said
 
 
+def test_a_module_of_the_working_directory_is_audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `deniable audit my_module:my_mechanism --pairs …` is typed: the folder is nowhere on the path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    (tmp_path / "mine_alone.py").write_text(
+        "def fixed(data, seed):\n    return sum(data)\n\n\ndef broken(data):\n    raise ValueError('no such patient')\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "pairs.json").write_text("[[[0], [1]]]", encoding="utf-8")
+    how = ("--pairs", "pairs.json", "--epsilon", ".1", "--samples", "500")
+    assert "VIOLATION: mine_alone:fixed" in run("mine_alone:fixed", *how, "--save", "found.json", code=1).stdout
+    assert "VIOLATION: mine_alone:fixed" in run("--replay", "found.json", code=1).stdout
+    said = sentence("mine_alone:broken", *how)
+    assert said == (
+        'The target "mine_alone:broken" failed at mine_alone.py:6: ValueError: no such patient. Nothing was certified.'
+    )
+
+
 def test_too_little_time_is_underpowered() -> None:
     assert "UNDERPOWERED" in run("Laplace", "--epsilon", "9", "--samples", "1000", code=3).stdout
 
@@ -119,6 +142,21 @@ def test_canaries_of_one_run_are_audited(tmp_path: Path) -> None:
     assert "f-DP family" in said
     assert json.loads(run("--replay", str(saved), "--json", code=1).stdout)["epsilon"] == found[1]
     assert "Too little was run" in run(str(table), "--one-run", "distribution-free", *claim, "20", code=3).stdout
+    picture = tmp_path / "canaries.svg"
+    run(str(table), "--one-run", "independent", *claim, "1", "--plot", str(picture), code=1)
+    assert "guessed in from here on" in picture.read_text(encoding="utf-8")
+
+
+def test_one_run_replays_with_its_seed(tmp_path: Path) -> None:
+    """Equal scores are ordered by the seed, so the seed is kept."""
+    rng, table, saved = np.random.default_rng(1), tmp_path / "canaries.csv", tmp_path / "finding.json"
+    rows = [f"{rng.integers(0, 3) + b},{b}" for b in rng.integers(0, 2, 400)]
+    table.write_text("\n".join(["score,member", *rows]), encoding="utf-8")
+    how = ("--one-run", "distribution-free", "--epsilon", "1", "--json")
+    code = run_code(str(table), *how, "--seed", "5", "--save", str(saved))
+    again = json.loads(run("--replay", str(saved), "--json", code=code).stdout)
+    assert again["witness"] == json.loads(saved.read_text(encoding="utf-8"))["witness"]
+    assert again["witness"]["seed"] == 5
 
 
 def visits(path: Path, *, guest: bool) -> str:
@@ -162,8 +200,12 @@ def test_the_bench_runs_and_says_what_went_wrong(monkeypatch: pytest.MonkeyPatch
     assert "Every verdict is right." in said
     assert "support differs" in said
     assert picture.exists()
+    assert "All bounds hold together with confidence 0.95." in said
+    assert said.count("Null") == 3
     weak = json.loads(run("bench", "--samples", "1000", "--json", code=1).stdout)
     assert weak["wrong"] == ["HalvedNoise"]
+    assert {case["confidence"] for case in weak["cases"]} == {1 - 0.05 / 6}
+    assert "Not found: HalvedNoise. More --time finds more." in run("bench", "--samples", "1000", code=1).stdout
 
 
 @pytest.mark.parametrize(
@@ -175,6 +217,21 @@ def test_the_bench_runs_and_says_what_went_wrong(monkeypatch: pytest.MonkeyPatch
         (("no_such:thing", "--epsilon", "1"), 'The target "no_such:thing" could not be loaded'),
         (("Laplace", "--confidence", "1"), "Expected confidence=1.0 in (0, 1)."),
         (("Laplace", "--samples", "10"), "Expected samples=10 to be at least 250."),
+        (("Laplace", "--plot", "a.gif"), "Expected --plot a.gif to end in .png, .pdf, .svg. Nothing was run."),
+        (("Laplace", "--plot", "no/a.png"), "no/a.png: there is no folder no. Nothing was run."),
+        (("Laplace", "--save", "no/a.json"), "no/a.json: there is no folder no. Nothing was run."),
+        (("bench", "--confidence", "1.5"), "Expected confidence=1.5 in (0, 1)."),
+        (("Laplace", "--samples", "0"), "Expected --time 60 above 0, and --samples of at least 1."),
+        (("Laplace", "--time", "-1"), "Expected --time -1 above 0"),
+        (("gaussian", "--epsilon", "1"), 'The target "gaussian" needs a δ above 0: add --delta.'),
+        (
+            ("Laplace", "--one-run", "gaussian"),
+            "--one-run is about a file of scores (.csv, .parquet). Nothing was run.",
+        ),
+        (("Laplace", "--keys", "ward=a"), '--keys is about a query, like "SELECT COUNT(*) FROM t". Nothing was run.'),
+        (("bench", "--pairs", "p.json"), "--pairs is about a mechanism or a callable"),
+        (("no/such.csv", "--epsilon", "1"), "no/such.csv: No such file."),
+        (("SELECT 1 FROM t", "--epsilon", "1", "--tables", "no/a.csv", "no/b.csv"), "no/a.csv: No such file."),
         (("--replay", "no/such.json"), "no/such.json: No such file or directory."),
     ],
 )

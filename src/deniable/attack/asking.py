@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.accounting.filters import Filter
 from deniable.errors import BudgetExceeded, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger
@@ -125,6 +126,13 @@ def account(epsilon: float, delta: float = 0, unit: Unit = PERSON) -> Iterator[A
     """An account in memory for made-up data, that ends with the attack."""
     with Ledger.open("sqlite://") as ledger:
         yield ledger.create("attacked", unit, limit=Budget(epsilon, delta))
+
+
+def trained(run: Mechanism[Any], data: Any, *, epsilon: float, delta: float) -> Any:
+    """The model that a run of DP-SGD releases through an account of exactly (ε, δ) for a row, which it spends."""
+    with Ledger.open("sqlite://") as ledger:
+        paid = ledger.create("attacked", Unit.row(), limit=Budget(epsilon, delta), filter=Filter.basic)
+        return paid.run(run, data, delta=delta).value.model
 
 
 def through_sql(run: Callable[[str], float], *, table: str, key: str, keys: Sequence[int], condition: str) -> Ask:

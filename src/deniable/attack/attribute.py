@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deniable.attack import asking
 from deniable.attack.learnt import Floats, Learnt, Whole, percent
@@ -47,16 +48,22 @@ def attack(
         infer(model, data.rows, data.labels, column=column, prior=prior) == data.rows[:, column]
         for data in (members, strangers)
     )
-    groups = members.rows[:, group]
-    by_group = {str(g): float(right[groups == g].mean()) for g in np.unique(groups)}
-    chance = float(control.mean())
+    own, strange = _by(members.rows[:, group], right), _by(strangers.rows[:, group], control)
+    leaks = {g: share - strange.get(g, 0.0) for g, share in own.items()}
+    most, chance = max(leaks, key=lambda g: leaks[g]), float(control.mean())
     reading = (
         f'{release}: "{COLUMNS[column]}" is guessed right for {percent(float(right.mean()))} of the {len(right):,} people it was '
-        f"made from, and for {percent(chance)} of people it never saw; by {COLUMNS[group]}, from "
-        f"{percent(min(by_group.values()))} to {percent(max(by_group.values()))}."
+        f"made from, and for {percent(chance)} of people it never saw. By {COLUMNS[group]} the difference is largest in {most}: "
+        f"{percent(own[most])} against {percent(strange.get(most, 0.0))}."
     )
-    facts = {"strangers": chance, "by_group": by_group, "group": COLUMNS[group], "column": COLUMNS[column]}
+    facts = {"strangers": chance, "group": COLUMNS[group], "by_group": own, "strangers_by_group": strange}
+    facts |= {"column": COLUMNS[column]}
     return Learnt(ATTACK, release, int(right.sum()), len(right), chance, reading, facts=facts)
+
+
+def _by(groups: Whole, right: NDArray[np.bool_]) -> dict[str, float]:
+    """The share that is right in each group."""
+    return {str(g): float(right[groups == g].mean()) for g in np.unique(groups)}
 
 
 def memorising(data: Survey) -> Model:

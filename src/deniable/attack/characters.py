@@ -9,19 +9,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.attack import memorize
+from deniable.attack import asking, memorize
 from deniable.attack.learnt import Learnt
 from deniable.attack.memorize import Asked, Space
 from deniable.attack.shadow import Watch, unwatched
 from deniable.errors import InvalidParameter, MissingExtra
-from deniable.guarantee import Budget
 from deniable.learn.sgd import DPSGD
-from deniable.ledger import Ledger
-from deniable.units import Unit
 
 try:
     import torch
@@ -113,10 +111,7 @@ def private(model: nn.Module, x: Tensor, y: Tensor, *, epochs: int, epsilon: flo
         epsilon=epsilon,
         delta=delta,
     )
-    with Ledger.open("sqlite://") as ledger:
-        account = ledger.create("text", Unit.row(), limit=Budget(2 * epsilon + 1, 4 * delta))
-        trained: nn.Module = account.run(run, (x, y), delta=delta).value.model
-    return trained
+    return cast(nn.Module, asking.trained(run, (x, y), epsilon=epsilon, delta=delta))
 
 
 # ------------------------------------------------------------------------------------------------ the experiment
@@ -199,6 +194,10 @@ def compare(
     return {name: measure(model, letters, planted, seed=seed) for name, model in models.items()}
 
 
+def _times(number: int) -> str:
+    return {0: "never", 1: "once"}.get(number, f"{number} times")
+
+
 def learnt(name: str, exposed: Sequence[Exposed]) -> Learnt:
     """How many of the planted secrets the model completes by itself."""
     present = [one for one in exposed if one.canary.copies]
@@ -207,7 +206,7 @@ def learnt(name: str, exposed: Sequence[Exposed]) -> Learnt:
     bits = np.log2(top.canary.space.size)
     reading = (
         f"{name}: asked to complete the sentence, the model gives away {right} of {len(present)} secrets. The one of largest "
-        f"exposure stood in the text {top.canary.copies} times: {top.exposure:.1f} of {bits:.1f} bits, rank {top.rank:,} of "
+        f"exposure ({_times(top.canary.copies)} in the text): {top.exposure:.1f} of {bits:.1f} bits, rank {top.rank:,} of "
         f"{top.canary.space.size:,}."
     )
     facts = [

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deniable.attack import asking
+from deniable.attack.anonymity import mondrian
 from deniable.attack.learnt import Floats, Learnt, Whole, percent
 from deniable.datasets.ratings import Ratings, ratings
 from deniable.errors import InvalidParameter
@@ -92,6 +93,19 @@ def coarsened(data: Ratings) -> Ratings:
     return Ratings(stars.astype(np.int8), ((data.days // 365 * 365 + 182) * rated).astype(np.int16))
 
 
+def grouped(data: Ratings, k: int = 5) -> Ratings:
+    """k-anonymous: classes of at least k users, one record for all of a class: what half of them rated, on average."""
+    classes = mondrian(data.stars, k)
+    rated = np.array([np.bincount(classes, item) for item in (data.stars > 0).T]).T
+    kept = rated >= np.bincount(classes)[:, None] / 2
+    means = [
+        np.array([np.bincount(classes, item) for item in value.T]).T / np.maximum(rated, 1)
+        for value in (data.stars, data.days)
+    ]
+    stars, days = (np.where(kept, np.rint(mean), 0)[classes] for mean in means)
+    return Ratings(stars.astype(np.int8), days.astype(np.int16))
+
+
 def drawn(data: Ratings, epsilon: float, *, most: int = 60, seed: int = 0, rng: Random | None = None) -> Ratings:
     """Records drawn from protected popularity: how many users rated each item, by an account of ε for a whole user.
 
@@ -124,11 +138,12 @@ def compare(
     seed: int = 0,
     rng: Random | None = None,
 ) -> list[Learnt]:
-    """Raw, generalised and blurred records, and records drawn from protected counts."""
+    """Raw, generalised, k-anonymous and blurred records, and records drawn from protected counts."""
     data = ratings(users, seed=seed)
     releases = {
         "raw ratings": data,
         "liked or not, and the year": coarsened(data),
+        "5-anonymous: one record for five": grouped(data, min(5, users)),
         "30 % dropped, stars and days blurred": blurred(data, seed),
         f"records drawn from counts of ε = {epsilon:g}": drawn(data, epsilon, seed=seed, rng=rng),
     }

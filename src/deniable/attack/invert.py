@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +27,12 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from deniable.attack import asking
 from deniable.attack.learnt import Floats, Learnt, percent
 from deniable.attack.shadow import Watch, unwatched
 from deniable.datasets.real import load
 from deniable.errors import InvalidParameter, MissingExtra
-from deniable.guarantee import Budget
 from deniable.learn.sgd import DPSGD
-from deniable.ledger import Ledger
-from deniable.units import Unit
 
 try:
     import torch
@@ -153,10 +151,8 @@ def private(model: nn.Module, x: Images, y: Labels, *, epsilon: float, delta: fl
         delta=delta,
         progress=False,
     )
-    with Ledger.open("sqlite://") as ledger:
-        account = ledger.create("images", Unit.row(), limit=Budget(2 * epsilon + 1, 4 * delta))
-        trained: nn.Module = account.run(run, (torch.from_numpy(x), torch.from_numpy(y)), delta=delta).value.model
-    return trained
+    rows = torch.from_numpy(x), torch.from_numpy(y)
+    return cast(nn.Module, asking.trained(run, rows, epsilon=epsilon, delta=delta))
 
 
 def accuracy(model: nn.Module, x: Images, y: Labels) -> float:

@@ -4,9 +4,9 @@ A *canary* is a sentence with random digits, put into the text. Of all |R| ways 
 the canary's **exposure** is log₂|R| − log₂ rank (Carlini et al. 2019, "The Secret Sharer", definition 2). A secret that the
 model never saw has rank uniform in R, so exposure ≥ b with probability 2^−b; one that it knows by heart has rank 1.
 
-The rank is exact by walking the tree of all fillings (10⁶ for six digits), shared prefixes asked once; for larger spaces it is
-estimated from random fillings, by counting or by a skew-normal fitted to their log-perplexities. `likeliest` finds what the
-model would complete the sentence with, by shortest paths.
+The rank is exact by branch and bound in the tree of all fillings, shared prefixes asked once; where the secret is far down a
+large space it is estimated from random fillings, by counting or by a skew-normal fitted to their log-perplexities. `likeliest`
+finds what the model would complete the sentence with, by shortest paths.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ Floats: TypeAlias = NDArray[np.float64]
 Asked: TypeAlias = Callable[[list[str]], Floats]
 """Texts → for each the natural logarithm of the probability of each character of the alphabet coming next."""
 
-_LARGEST = 2_000_000
+_LARGEST = 200_000
 _BATCH = 20_000
+_ROUNDING = 1e-3
+"""Bits by which the same sentence may be priced otherwise in another batch: networks compute in single precision."""
 
 
 @dataclass(frozen=True)
@@ -84,25 +86,32 @@ def exposure(rank: float, size: int) -> float:
 # ------------------------------------------------------------------------------------------------ ranks
 
 
-def perplexities(model: Asked, space: Space) -> Floats:
-    """−log₂ of the probability of every secret, in order of the space: one level of the tree after the other."""
-    if space.size > _LARGEST:
-        raise InvalidParameter(
-            f"Expected at most {_LARGEST:,} secrets for an exact rank, got {space.size:,}. Use sampled or extrapolated."
-        )
-    texts, bits = [space.prefix], np.zeros(1)
-    for level in range(space.length):
-        following = np.concatenate([_bits(model, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)])
-        bits = (bits[:, None] + following).ravel()
-        if level + 1 < space.length:
-            texts = [text + c for text in texts for c in space.alphabet]
-    return bits
-
-
 def rank(model: Asked, space: Space, secret: str) -> int:
-    """How many secrets the model likes at least as much: ties count against it."""
-    bits = perplexities(model, space)
-    return int((bits <= bits[space.index(secret)]).sum())
+    """How many secrets the model likes at least as much: ties count against it.
+
+    Exact, by branch and bound: bits only grow along a sentence, so a beginning that costs more than the whole secret does is
+    dropped with all that could follow. A secret that the model knows is ranked in any space; one that it does not know takes
+    as long as its rank says.
+    """
+    limit = perplexity(model, space, secret) + _ROUNDING
+    ends, bits = [""], np.zeros(1)
+    for place in range(space.length):
+        texts = [space.prefix + end for end in ends]
+        following = np.concatenate([_bits(model, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)])
+        costs = bits[:, None] + following
+        own = ends.index(secret[:place]), space.alphabet.index(secret[place])
+        if place + 1 < space.length:
+            kept = costs <= limit
+            kept[own] = True
+            rows, letters = np.nonzero(kept)
+            if len(rows) > _LARGEST:
+                raise InvalidParameter(
+                    f"Expected a secret that the model knows: more than {_LARGEST:,} beginnings are as likely as it, of "
+                    f"{space.size:,} secrets. Use sampled or extrapolated."
+                )
+            ends = [ends[row] + space.alphabet[c] for row, c in zip(rows.tolist(), letters.tolist(), strict=True)]
+            bits = costs[rows, letters]
+    return int((costs <= costs[own]).sum())
 
 
 def perplexity(model: Asked, space: Space, secret: str) -> float:

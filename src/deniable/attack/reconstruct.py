@@ -103,6 +103,7 @@ def against_account(
     delta: Number = 1e-6,
     *,
     batch: int | None = None,
+    method: Method = Method.LEAST_SQUARES,
     seed: int = 0,
     rng: Random | None = None,
 ) -> Learnt:
@@ -119,7 +120,7 @@ def against_account(
             ask = asking.accounted(paid, bits, lambda k: _at_once(k, float(epsilon), rho), batch=queries, rng=rng)
         else:
             ask = asking.accounted(paid, bits, lambda k: _laplace(k, float(epsilon) / 100), batch=batch, rng=rng)
-        found = reconstruct(ask, people, queries, seed=seed)
+        found = reconstruct(ask, people, queries, method=method, seed=seed)
         spent = paid.spent().epsilon
     facts = {"epsilon": float(epsilon), "delta": float(delta), "spent": spent}
     return score(found, bits, name, ceiling=ceiling(epsilon, delta), facts=facts)

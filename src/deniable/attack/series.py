@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deniable.attack import asking
+from deniable.attack.anonymity import mondrian
 from deniable.attack.learnt import Learnt, Whole, percent
 from deniable.datasets.steps import steps
 from deniable.errors import InvalidParameter
@@ -43,6 +44,13 @@ def attack(original: Whole, released: Whole, days: int, *, release: str, off: in
     return Learnt(ATTACK, release, right, len(original), 1 / len(released), reading, facts={"days_known": days})
 
 
+def averaged(series: Whole, k: int = 5) -> Whole:
+    """k-anonymous: walkers in classes of at least k alike, each published as the mean of its class."""
+    classes = mondrian(series, k)
+    sums = np.array([np.bincount(classes, day) for day in series.T]).T
+    return np.asarray(np.rint(sums / np.bincount(classes)[:, None])[classes], np.int64)
+
+
 def drawn(series: Whole, epsilon: float, *, seed: int = 0, rng: Random | None = None) -> Whole:
     """Series drawn day by day from protected histograms of bands of 1,000 steps; a walker counts once on every day.
 
@@ -69,12 +77,13 @@ def _draw(counts: Whole, size: int, random: np.random.Generator) -> Whole:
 def compare(
     walkers: int = 2000, days: int = 6, *, epsilon: float = 1.0, seed: int = 0, rng: Random | None = None
 ) -> list[Learnt]:
-    """Raw, rounded and noisy series, and series drawn from protected histograms."""
+    """Raw, rounded, k-anonymous and noisy series, and series drawn from protected histograms."""
     data = steps(walkers, max(days, 7), seed=seed)
     noise = np.random.default_rng((seed, 11)).normal(0, 500, data.shape)
     releases = {
         "raw series": data,
         "rounded to 1,000 steps": data // 1000 * 1000 + 500,
+        "5-anonymous: means of fives alike": averaged(data, min(5, walkers)),
         "noise of 500 steps on each day": np.maximum(data + np.rint(noise).astype(np.int64), 0),
         f"series drawn from histograms of ε = {epsilon:g}": drawn(data, epsilon, seed=seed, rng=rng),
     }

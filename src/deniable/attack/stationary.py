@@ -1,4 +1,4 @@
-"""Training images of a small network read off its weights, after Haim et al. 2022.
+"""Training images of a small network read off its weights: the idea of Haim et al. 2022, in the form of Buzaglo et al. 2023.
 
 A network trained to the end sits where the gradient of its objective vanishes. With weight decay μ that reads
 
@@ -24,14 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from deniable.attack import asking
 from deniable.attack.invert import Album, Images, Labels
 from deniable.attack.learnt import Floats, Learnt, percent
 from deniable.attack.shadow import Watch, unwatched
 from deniable.errors import InvalidParameter, MissingExtra
-from deniable.guarantee import Budget
 from deniable.learn.sgd import DPSGD
-from deniable.ledger import Ledger
-from deniable.units import Unit
 
 try:
     import torch
@@ -105,10 +103,8 @@ def private(net: Net, x: Floats, y: Labels, *, epsilon: float, delta: float = 1e
         delta=delta,
         progress=False,
     )
-    with Ledger.open("sqlite://") as ledger:
-        account = ledger.create("images", Unit.row(), limit=Budget(2 * epsilon + 1, 4 * delta))
-        trained = account.run(run, (torch.from_numpy(x), torch.from_numpy(y)), delta=delta).value.model
-    return cast(Net, trained)
+    rows = torch.from_numpy(x), torch.from_numpy(y)
+    return cast(Net, asking.trained(run, rows, epsilon=epsilon, delta=delta))
 
 
 # ------------------------------------------------------------------------------------------------ the attack

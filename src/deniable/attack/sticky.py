@@ -19,8 +19,8 @@ import pyarrow as pa
 from deniable.attack import asking
 from deniable.attack.asking import Subsets
 from deniable.attack.baselines import hashed_normal
-from deniable.attack.learnt import Bits, Learnt, percent
-from deniable.attack.reconstruct import secret
+from deniable.attack.learnt import Bits, Learnt, percent, percent_up
+from deniable.attack.reconstruct import ceiling, secret
 from deniable.attack.solve import Method, solve
 from deniable.errors import BudgetExceeded
 from deniable.ledger import Account
@@ -85,6 +85,7 @@ def attack(
     *,
     release: str,
     method: Method = Method.LEAST_SQUARES,
+    bound: float | None = None,
     seed: int = 0,
 ) -> Learnt:
     """Ask `count` for the sick among those whom each trick picks, and reconstruct."""
@@ -97,7 +98,7 @@ def attack(
             answers.append(count(["sick = 1", trick.condition]))
         except BudgetExceeded:
             break
-    return _learnt(solve(subsets, np.array(answers), method), bits, len(answers), release)
+    return _learnt(solve(subsets, np.array(answers), method), bits, len(answers), release, bound)
 
 
 def by_name(count: Callable[[Conditions], float], bits: Bits, queries: int, *, release: str, seed: int = 0) -> Learnt:
@@ -107,32 +108,47 @@ def by_name(count: Callable[[Conditions], float], bits: Bits, queries: int, *, r
     return _learnt(solve(subsets, np.array(answers)), bits, len(answers), release)
 
 
-def _learnt(guess: Bits, bits: Bits, answered: int, release: str) -> Learnt:
+def _learnt(guess: Bits, bits: Bits, answered: int, release: str, bound: float | None = None) -> Learnt:
     right = int((guess == bits).sum())
-    share = percent(right / len(bits))
-    reading = f"{release}: {answered:,} answers give {share} of {len(bits)} patients' secrets; guessing gets 50 %."
-    return Learnt(ATTACK, release, right, len(bits), 0.5, reading, facts={"answered": answered})
+    promise = "" if bound is None else f" No attack on that account can expect more than {percent_up(bound)}."
+    reading = (
+        f"{release}: {answered:,} answers give {percent(right / len(bits))} of {len(bits)} patients' secrets; guessing gets "
+        f"50 %.{promise}"
+    )
+    return Learnt(ATTACK, release, right, len(bits), 0.5, reading, bound, {"answered": answered})
 
 
 def compare(
     people: int = 40, queries: int = 200, *, epsilon: float = 1.0, seed: int = 0, rng: Random | None = None
 ) -> list[Learnt]:
-    """Named sets and trick queries on layered noise, and the trick on an account."""
+    """The trick on exact counts, layered noise, counts with the small ones suppressed, and an account; and named sets."""
     bits = secret(people, seed)
-    curator = Layered.over(bits)
+    curator, plain = Layered.over(bits), Layered.over(bits, deviation=0)
     found = [
-        by_name(curator.count, bits, queries, release="noise per condition, people named", seed=seed),
+        attack(plain.count, bits, queries, release="exact counts, arithmetic", seed=seed),
         attack(curator.count, bits, queries, release="noise per condition, arithmetic", seed=seed),
+        attack(suppressed(plain.count), bits, queries, release="counts under 5 left out, arithmetic", seed=seed),
+        by_name(curator.count, bits, queries, release="noise per condition, people named", seed=seed),
     ]
     with asking.account(epsilon, 1e-6) as paid:
         sigma = math.sqrt(queries / (2 * paid.remaining().rho)) * (1 + 1e-9)
         mechanism = Gaussian(sigma, unit=asking.PERSON)
-        plain = Layered.over(bits, deviation=0)
 
         def through(conditions: Conditions) -> float:
             return float(account_count(paid, plain, mechanism, conditions, rng))
 
-        return [*found, attack(through, bits, queries, release=f"account of ε = {epsilon:g}", seed=seed)]
+        name, bound = f"account of ε = {epsilon:g}, arithmetic", ceiling(epsilon, 1e-6)
+        return [*found, attack(through, bits, queries, release=name, bound=bound, seed=seed)]
+
+
+def suppressed(count: Callable[[Conditions], float], least: int = 5) -> Callable[[Conditions], float]:
+    """k-anonymity for counts: 0 is said where fewer than `least` people meet the conditions."""
+
+    def answer(conditions: Conditions) -> float:
+        found = count(conditions)
+        return found if found >= least else 0.0
+
+    return answer
 
 
 def account_count(

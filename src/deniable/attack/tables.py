@@ -107,6 +107,12 @@ def _ages(people: Whole, family: NDArray[np.bool_]) -> list[Statistic]:
     ]
 
 
+def off_by_one(said: Sequence[Statistic], rng: np.random.Generator) -> list[Statistic]:
+    """Naive noise: every count is published off by −1, 0 or 1. Whoever knows the rule is left with an interval."""
+    shown = [max(0.0, s.low + int(rng.integers(-1, 2))) if s.low == s.high else None for s in said]
+    return [s if n is None else Statistic(s.weights, max(0.0, n - 1), n + 1) for s, n in zip(said, shown, strict=True)]
+
+
 def protect(table: Any, count: int, epsilon: float, rng: Random | None = None) -> list[list[Statistic]]:
     """Counts of `count` blocks by sex and age, sex and group, group and age, through a ledger account of ε for a person.
 
@@ -228,9 +234,9 @@ def attack(
 def plans(
     count: int = 20, *, epsilon: float = 1.0, seed: int = 0, rng: Random | None = None
 ) -> list[Callable[[], Learnt]]:
-    """Full tables, small cells suppressed, rounded counts, swapped people, and counts from an account: one attack each."""
+    """Full tables, small cells suppressed, rounded counts, swapped people, noisy counts, and an account: one attack each."""
     table = blocks(count, seed=seed)
-    truth = each_block(table, count)
+    truth, noise = each_block(table, count), np.random.default_rng((seed, 12))
 
     def exact(release: str, people: list[Whole], proofs: bool = False, **rules: int) -> Callable[[], Learnt]:
         return lambda: attack(truth, [publish(p, **rules) for p in people], release=release, proofs=proofs)
@@ -240,6 +246,9 @@ def plans(
         exact("the same, cells under 3 suppressed", truth, least=3),
         exact("counts rounded to threes, medians and means", truth, base=3),
         exact("full tables, 10 % of people swapped", each_block(swap(table, 0.1, seed), count)),
+        lambda: attack(
+            truth, [off_by_one(publish(p), noise) for p in truth], release="counts off by up to one, medians and means"
+        ),
         lambda: attack(
             truth, protect(table, count, epsilon, rng), release=f"counts from an account of ε = {epsilon:g}"
         ),

@@ -11,6 +11,7 @@ from typing import Any
 
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
+from deniable.loss import Approximate, Loss, Pure
 
 VERSION = 1
 
@@ -86,6 +87,11 @@ class Finding:
     def exit_code(self) -> int:
         return self.verdict.exit_code
 
+    @property
+    def by_canaries(self) -> bool:
+        """Whether guesses were about which canaries were in, and not about which neighbour was run."""
+        return self.method.startswith(("one run", "canary"))
+
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
@@ -93,14 +99,15 @@ class Finding:
         at = f" at δ = {self.delta:g}" if self.delta else ""
         lines = [
             f"{self.verdict.upper()}: {self.target}, claimed {self.claim}.",
-            f"Certified: ε ≥ {_down(self.epsilon)}{at} with confidence {self.confidence:.10g} (estimate {self.estimate:.4g}).",
+            f"Certified: ε ≥ {down(self.epsilon)}{at} with confidence {self.confidence:.10g} (estimate {self.estimate:.4g}).",
         ]
         if self.support_differs:
             lines.append("The support differs: the attack set was met on one neighbour and never on the other.")
         if self.witness is not None:
             w = self.witness
+            told = "canaries" if self.by_canaries else "trials"
             lines.append(
-                f'Witness: pair "{w.pair}", {w.right:,} right and {w.wrong:,} wrong guesses in {w.trials:,} trials.'
+                f'Witness: pair "{w.pair}", {w.right:,} right and {w.wrong:,} wrong guesses in {w.trials:,} {told}.'
             )
         lines.append(
             f"The smallest ε that could have been told from the claim: {self.detectable:.4g}."
@@ -137,6 +144,28 @@ class Finding:
             raise InvalidParameter(f"This finding cannot be read: {type(error).__name__}: {error}") from None
 
 
+def at_one_delta(claim: Loss | Budget | float | tuple[float, float]) -> Budget:
+    """A claim as a budget, for audits of scores that were collected beforehand: these look at one δ.
+
+    >>> at_one_delta(1), at_one_delta((1, 1e-5))
+    (Budget(epsilon=1.0, delta=0), Budget(epsilon=1, delta=1e-05))
+    """
+    match claim:
+        case Budget():
+            return claim
+        case Pure(epsilon):
+            return Budget(epsilon)
+        case Approximate(epsilon, delta) | (epsilon, delta):
+            return Budget(epsilon, delta)
+        case int() | float():
+            return Budget(float(claim))
+        case _:
+            raise InvalidParameter(
+                f"Expected an ε, (ε, δ) or a Budget to compare scores with, got {type(claim).__name__}. A loss that claims a "
+                "whole curve is stated at one δ: Budget(accounting.epsilon(loss, 1e-5).upper, 1e-5)."
+            )
+
+
 def _witness(value: Mapping[str, Any]) -> Witness:
     body = dict(value)
     body |= {"high": float(body["high"]), "low": float(body["low"]), "cuts": tuple(map(float, body["cuts"]))}
@@ -157,7 +186,7 @@ def _plain(value: Any) -> Any:
     return _plain(value.to_pydict()) if hasattr(value, "to_pydict") else value
 
 
-def _down(x: float) -> str:
+def down(x: float) -> str:
     """Four digits, rounded down: what is printed is never more than what is certified."""
     if x == 0 or not math.isfinite(x):
         return f"{x:g}"

@@ -17,7 +17,7 @@ import math
 import time as clock
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,14 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
 from deniable import accounting
-from deniable.audit.finding import Finding, Verdict
+from deniable.audit.finding import Finding, Verdict, Witness, at_one_delta
 from deniable.audit.rules import candidates
+from deniable.audit.scores import numbers, seen
 from deniable.audit.statistics import Array, lower, one_run_gaussian, one_run_p_value, one_run_refutes
 from deniable.audit.statistics import one_run as one_run_epsilon
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
-from deniable.loss import GaussianNoise
+from deniable.loss import GaussianNoise, Loss
 
 Family = Literal["distribution-free", "gaussian", "independent"]
 Booleans = NDArray[np.bool_]
@@ -46,10 +47,15 @@ LEARN = 0.2
 """The share of independent canaries that chooses a threshold."""
 LEAST = 10
 PRECISION = 1e-4
+UNFAIR = 1e-6
+"""Fair coins fall as one-sidedly as this so seldom that other ones are taken to have been thrown."""
+CUTS = 40
+LARGEST = 700.0
+"""ε beyond which e^ε is no double."""
 
 COINS = "that each canary was included by its own fair coin, and scored from the release alone."
 CURVE = "that the run's trade-off curve is that of a Gaussian mechanism (the f-DP family)."
-APART = "that the scores of different canaries are independent of one another and alike."
+APART = "that the scores of different canaries are independent of one another."
 ASSUMES = {"distribution-free": (COINS,), "gaussian": (COINS, CURVE), "independent": (COINS, CURVE, APART)}
 CANNOT_SEE = (
     "losses that show on few canaries only: the bound speaks about the best guesses among all of them.",
@@ -60,41 +66,48 @@ CANNOT_SEE = (
 def one_run(
     scores: Sequence[float] | Array,
     included: Sequence[bool] | Booleans,
-    claim: Budget,
+    claim: Loss | Budget | float | tuple[float, float],
     *,
     family: Family = "distribution-free",
     guesses: Sequence[int] | None = None,
     confidence: float = 0.95,
+    seed: int = 0,
     name: str = "one training run",
 ) -> Finding:
     """Bound ε from a single run in which each canary was included by its own fair coin.
 
     `scores` are functions of what the run released alone, larger where a canary seems to be in. The g/2 largest are guessed to
     be in and the g/2 smallest out; g is planned from `claim` (`planned`), or each of `guesses` is tried and the error shared.
-    Equal scores are ordered as they were given, so their order must not depend on the coins.
+    Canaries are shuffled by `seed` first, so that equal scores tell nothing by the order in which they were given.
     """
     started = clock.monotonic()
-    values, inside = checked(scores, included, confidence)
-    m, delta, alpha = len(values), float(claim.delta), 1 - confidence
+    values, inside = checked(scores, included, confidence, seed)
+    claim, m, alpha = at_one_delta(claim), len(values), 1 - confidence
+    delta = float(claim.delta)
+    if family not in ASSUMES:
+        raise InvalidParameter(f"Expected family={family!r} to be one of {', '.join(ASSUMES)}.")
     if family != "distribution-free" and not delta:
         raise InvalidParameter(
             'No Gaussian run keeps an ε at δ = 0. State the δ of the claim, or use family="distribution-free".'
         )
-    tried = sorted({min(int(g), m) for g in guesses if g > 1}) if guesses else [planned(m, claim)]
+    tried = [planned(m, claim)] if guesses is None else sorted({min(int(g), m) for g in guesses if g > 1})
     if not tried:
         raise InvalidParameter(f"Expected guesses={guesses} of at least 2 each.")
     if family == "independent":
         epsilon, estimate = (_epsilon_of(mu, delta) for mu in independent_mu(values, inside, alpha))
+        witness = independent_witness(values, inside, seed)
     else:
         ordered = inside[np.argsort(values, kind="stable")]
-        epsilon, estimate = max(_guessed(ordered, g, delta, alpha / len(tried), family) for g in tried)
+        found = {g: _guessed(ordered, g, delta, alpha / len(tried), family) for g in tried}
+        best = max(found, key=lambda g: found[g])
+        (epsilon, estimate), witness = found[best], ranked_witness(values, inside, best, seed)
     claimed = float(claim.epsilon)
-    seen = detectable(m, max(tried), claim, alpha=alpha / len(tried), family=family)
+    visible = detectable(m, max(tried), claim, alpha=alpha / len(tried), family=family)
     return Finding(
         verdict=verdict(epsilon, claimed), target=name, claim=claim, epsilon=epsilon, delta=delta,
-        confidence=confidence, estimate=estimate, detectable=seen, samples=1,
-        seconds=clock.monotonic() - started, assumes=ASSUMES[family], cannot_see=CANNOT_SEE,
-        method=f"one run, {family}", options={"canaries": m, "guesses": tried},
+        confidence=confidence, estimate=estimate, detectable=visible, samples=1,
+        seconds=clock.monotonic() - started, assumes=ASSUMES[family], cannot_see=CANNOT_SEE, witness=witness,
+        method=f"one run, {family}", options={"canaries": m, "guesses": tried, "family": family, "seed": seed},
     )  # fmt: skip
 
 
@@ -105,19 +118,26 @@ def verdict(epsilon: float, claimed: float) -> Verdict:
     return Verdict.CONSISTENT if epsilon > claimed / 2 else Verdict.UNDERPOWERED
 
 
-def checked(
-    scores: Sequence[float] | Array, included: Sequence[bool] | Booleans, confidence: float
-) -> tuple[Array, Booleans]:
-    values, inside = np.asarray(scores, np.float64), np.asarray(included, np.bool_)
-    if values.shape != inside.shape or values.ndim != 1 or len(values) < LEAST:
+def checked(scores: Any, included: Any, confidence: float, seed: int = 0) -> tuple[Array, Booleans]:
+    """Scores and coins, shuffled alike. Coins that cannot have been fair are refused: all guesses lean on them."""
+    values, coins = numbers(scores), np.asarray(included)
+    if values.shape != coins.shape or len(values) < LEAST:
         raise InvalidParameter(
-            f"Expected at least {LEAST} scores with a coin each, got {values.shape} and {inside.shape}."
+            f"Expected at least {LEAST} scores with a coin each, got {len(values)} scores and {coins.size} coins."
         )
-    if np.isnan(values).any():
-        raise InvalidParameter("Expected scores that are numbers, got NaN among them.")
+    if not np.isin(coins, (0, 1)).all():
+        raise InvalidParameter("Expected each canary's coin to be True or False (in or not).")
     if not 0 < confidence < 1:
         raise InvalidParameter(f"Expected confidence={confidence} in (0, 1).")
-    return values, inside
+    inside, m = coins.astype(np.bool_), len(coins)
+    within = int(inside.sum())
+    if 2 * binom.cdf(min(within, m - within), m, 0.5) < UNFAIR:
+        raise InvalidParameter(
+            f"Expected each canary to be in by its own fair coin, but {within:,} of {m:,} are in. Nothing was certified; give "
+            "the canaries that were left out as well."
+        )
+    order = np.random.default_rng(seed).permutation(m)
+    return values[order], inside[order]
 
 
 # ------------------------------------------------------------------------------------------------ how many guesses
@@ -247,7 +267,7 @@ def by_recursion(canaries: int, guesses: int, right: int, delta: float, alpha: f
 
 def _wrong_beside(epsilon: float, delta: float) -> Callable[[float], float]:
     """f̄⁻¹ of (ε, δ)-privacy: r ≤ e^ε·h + δ and 1 − h ≤ e^ε·(1 − r) + δ."""
-    grow = math.exp(epsilon)
+    grow = math.exp(min(epsilon, LARGEST))
     return lambda r: max((r - delta) / grow, 1 - delta - grow * (1 - r), 0.0)
 
 
@@ -311,20 +331,37 @@ def independent_mu(scores: Array, inside: Booleans, alpha: float) -> tuple[float
 
     For each canary the scores with and without it are the outputs of a μ-Gaussian private mechanism on neighbours, whatever the
     others do. So a guess about a fair coin is right with probability (1 − FPR + TPR)/2 ≤ max over x of (1 − Φ(x) + Φ(x + μ))/2
-    = Φ(μ/2), as TPR ≤ Φ(Φ⁻¹(FPR) + μ) (Dong, Roth, Su 2022). Canaries that are independent and alike make their number binomial;
-    one bound at alpha is narrower by two fifths than a bound on each rate at alpha/2.
+    = Φ(μ/2), as TPR ≤ Φ(Φ⁻¹(FPR) + μ) (Dong, Roth, Su 2022). If canaries are independent, so many right guesses are no likelier
+    than from a binomial of that share, even if some canaries are seen worse than others; one bound at alpha is narrower by two
+    fifths than a bound on each rate at alpha/2.
+    """
+    rule, rest, coins = learnt_rule(scores, inside)
+    right, trials = _right(rule, rest, coins), len(rest)
+    return mu_from_guesses(right, trials, alpha), mu_from_guesses(right, trials, 0.5)
+
+
+def learnt_rule(scores: Array, inside: Booleans) -> tuple[tuple[int, float], Array, Booleans]:
+    """(sign, threshold) from the first fifth: in, where sign·score ≥ threshold; and the scores and coins that are left.
+
+    The rule of the largest TPR − FPR there: what coins of few canaries happened to favour is not learnt with it.
     """
     start = max(1, int(LEARN * len(scores)))
     rules = [(sign, float(t)) for sign in (1, -1) for t in candidates(sign * scores[:start], 80)]
-    sign, threshold = max(rules, key=lambda rule: _right(rule, scores[:start], inside[:start]))
-    right, trials = _right((sign, threshold), scores[start:], inside[start:]), len(scores) - start
-    return mu_from_guesses(right, trials, alpha), mu_from_guesses(right, trials, 0.5)
+    best = max(rules, key=lambda rule: _advantage(rule, scores[:start], inside[:start]))
+    return best, scores[start:], inside[start:]
 
 
 def mu_from_guesses(right: int, trials: int, alpha: float) -> float:
     """The least μ that μ-GDP allows after `right` of `trials` independent guesses about fair coins, but for a chance of alpha."""
     share = float(lower(right, trials, alpha))
     return 2 * float(ndtri(share)) if share > 0.5 else 0.0
+
+
+def _advantage(rule: tuple[int, float], scores: Array, inside: Booleans) -> float:
+    """TPR − FPR."""
+    told = rule[0] * scores >= rule[1]
+    within = max(1, int(inside.sum())), max(1, int((~inside).sum()))
+    return float(np.count_nonzero(told & inside) / within[0] - np.count_nonzero(told & ~inside) / within[1])
 
 
 def _right(rule: tuple[int, float], scores: Array, inside: Booleans) -> int:
@@ -337,3 +374,31 @@ def _epsilon_of(mu: float, delta: float) -> float:
     if math.isinf(mu):
         return math.inf
     return accounting.epsilon(GaussianNoise(1 / mu), delta).lower if mu > 1e-3 else 0.0
+
+
+# ------------------------------------------------------------------------------------------------ what was seen
+
+
+def ranked_witness(values: Array, inside: Booleans, guesses: int, seed: int) -> Witness:
+    """The scores in and out, and the edges of the surest guesses."""
+    ordered, low = np.sort(values), guesses // 2
+    right = right_guesses(inside[np.argsort(values, kind="stable")], guesses)
+    edges = float(ordered[len(values) - (guesses - low)]), float(ordered[min(low, len(values) - 1)])
+    return seen(values[inside], values[~inside], _cuts(values), edges, ("in", "out"), right, guesses - right, seed)
+
+
+def independent_witness(values: Array, inside: Booleans, seed: int) -> Witness:
+    """The same for one threshold, on the canaries that certify; scores that fall for members are turned round."""
+    (sign, threshold), rest, coins = learnt_rule(values, inside)
+    right, turned = _right((sign, threshold), rest, coins), sign * rest
+    edges = threshold, threshold
+    return seen(turned[coins], turned[~coins], _cuts(turned), edges, ("in", "out"), right, len(rest) - right, seed)
+
+
+def _cuts(values: Array) -> Array:
+    """Even steps over nearly all scores, as a picture wants them."""
+    plain = values[np.isfinite(values)]
+    if not len(plain):
+        return np.zeros(1)
+    low, high = np.quantile(plain, [0.005, 0.995])
+    return np.linspace(float(low), float(high), CUTS)

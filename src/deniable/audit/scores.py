@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from deniable.audit.finding import Finding, Verdict, Witness
-from deniable.audit.rules import Rule, candidates, choose
+from deniable.audit.finding import Finding, Verdict, Witness, at_one_delta
+from deniable.audit.rules import candidates, choose
 from deniable.audit.statistics import Array, detectable, from_guesses
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
+from deniable.loss import Loss
 
 LEARN = 0.3
 """The share of scores that chooses thresholds; the rest certifies."""
@@ -34,7 +35,13 @@ CANNOT_SEE = ("what the scores do not show.", "pairs of neighbours other than th
 
 
 def scores(
-    members: Any, others: Any, claim: Budget, *, confidence: float = 0.95, seed: int = 0, name: str = "scores"
+    members: Any,
+    others: Any,
+    claim: Loss | Budget | float | tuple[float, float],
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+    name: str = "scores",
 ) -> Finding:
     """Audit from scores of runs with a record (`members`) and without it (`others`).
 
@@ -45,8 +52,9 @@ def scores(
     started = clock.monotonic()
     if not 0 < confidence < 1:
         raise InvalidParameter(f"Expected confidence={confidence} in (0, 1).")
+    claim = at_one_delta(claim)
     rng, alpha, delta = np.random.default_rng(seed), 1 - confidence, float(claim.delta)
-    first, second = (rng.permutation(_numbers(s)) for s in (members, others))
+    first, second = (rng.permutation(numbers(s)) for s in (members, others))
     if min(len(first), len(second)) < LEAST:
         raise InvalidParameter(f"Expected at least {LEAST} scores on each side, got {len(first)} and {len(second)}.")
     learn = [s[: int(LEARN * len(s))] for s in (first, second)]
@@ -57,14 +65,14 @@ def scores(
     rule, dealt = found[sign][0], (sign * dealt[0], sign * dealt[1])
     right, wrong = rule.count(*dealt)
     epsilon = from_guesses(right, wrong, trials, delta=delta, alpha=alpha, sides=rule.sides) if trials else 0.0
-    claimed = float(claim.epsilon)
+    claimed, cuts = float(claim.epsilon), candidates(sign * np.concatenate(learn), CUTS)
     visible = detectable(trials, epsilon=claimed, delta=delta, alpha=alpha)
     return Finding(
         verdict=_verdict(epsilon, claimed, visible), target=name, claim=claim, epsilon=epsilon, delta=delta,
         confidence=confidence, estimate=_estimate(right, wrong, trials, delta * rule.sides / 2), detectable=visible,
         samples=len(first) + len(second), seconds=clock.monotonic() - started, method="scores",
         support_differs=wrong == 0 and epsilon > max(2.0, claimed),
-        witness=_witness(rule, dealt, sign * np.concatenate(learn), right, wrong, seed),
+        witness=seen(*dealt, cuts, (rule.high, rule.low), ("with", "without"), right, wrong, seed),
         assumes=ASSUMES, cannot_see=CANNOT_SEE, options={"seed": seed, "larger_is": "with" if sign == 1 else "without"},
     )  # fmt: skip
 
@@ -72,19 +80,27 @@ def scores(
 def read(path: Path) -> tuple[Array, Array]:
     """Scores with and without the record, from a CSV or parquet file with the columns `score` and `member` (0 or 1), or `score`
     and `world` (any two labels; the one that sorts last is with)."""
-    try:
-        table = pa.parquet.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path)
-    except (pa.ArrowInvalid, pa.ArrowException) as error:
-        raise InvalidParameter(f"{path}: this is no table of scores: {str(error).splitlines()[0]}") from None
+    table = table_in(path)
     names = set(table.column_names)
     if "score" not in names or not {"member", "world"} & names:
         raise InvalidParameter(
             f"{path}: expected the columns score and member (0 or 1), or score and world (two labels), got "
             f"{', '.join(table.column_names)}."
         )
-    values = _numbers(table.column("score").to_pylist())
+    values = numbers(table.column("score").to_pylist())
     inside = _inside(path, table.column("member" if "member" in names else "world").to_pylist())
     return values[inside], values[~inside]
+
+
+def table_in(path: Path) -> pa.Table:
+    """A parquet or CSV file; one that cannot be read is an error of the caller's, told in a sentence."""
+    try:
+        return pa.parquet.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path)
+    except (pa.ArrowException, OSError) as error:
+        reason = (
+            "No such file" if not path.exists() else f"this is no table in CSV or parquet: {str(error).splitlines()[0]}"
+        )
+        raise InvalidParameter(f"{path}: {reason.removesuffix('.')}.") from None
 
 
 def _inside(path: Path, told: list[Any]) -> Any:
@@ -95,7 +111,7 @@ def _inside(path: Path, told: list[Any]) -> Any:
     return np.array([str(label).strip() == labels[1] for label in told], np.bool_)
 
 
-def _numbers(values: Any) -> Array:
+def numbers(values: Any) -> Array:
     try:
         found = np.asarray(values, np.float64).ravel()
     except (TypeError, ValueError):
@@ -126,11 +142,21 @@ def _estimate(right: int, wrong: int, trials: int, forgiven: float) -> float:
     return 0.0 if net <= 0 else math.inf if wrong == 0 else math.log(net / wrong)
 
 
-def _witness(rule: Rule, dealt: tuple[Array, Array], learn: Array, right: int, wrong: int, seed: int) -> Witness:
-    cuts = np.unique([*candidates(learn, CUTS), *(edge for edge in (rule.high, rule.low) if math.isfinite(edge))])
-    counts = [np.bincount(np.searchsorted(cuts, s, side="right"), minlength=len(cuts) + 1) for s in dealt]
+def seen(
+    first: Array,
+    second: Array,
+    cuts: Array,
+    edges: tuple[float, float],
+    names: tuple[str, str],
+    right: int,
+    wrong: int,
+    seed: int,
+) -> Witness:
+    """Scores of both sides as counts between `cuts` and the (high, low) edges of the guesses, for pictures and for the record."""
+    places = np.unique([*cuts, *(edge for edge in edges if math.isfinite(edge))])
+    counts = [np.bincount(np.searchsorted(places, s, side="right"), minlength=len(places) + 1) for s in (first, second)]
     return Witness(
-        pair="with and without", first="with", second="without", view="scores", model={}, high=rule.high, low=rule.low,
-        trials=len(dealt[0]) + len(dealt[1]), right=right, wrong=wrong, seed=seed, chunk=0, chunks=0,
-        cuts=tuple(map(float, cuts)), counts=tuple((int(a), int(b)) for a, b in zip(*counts, strict=True)),
+        pair=" and ".join(names), first=names[0], second=names[1], view="scores", model={}, high=edges[0], low=edges[1],
+        trials=len(first) + len(second), right=right, wrong=wrong, seed=seed, chunk=0, chunks=0,
+        cuts=tuple(map(float, places)), counts=tuple((int(a), int(b)) for a, b in zip(*counts, strict=True)),
     )  # fmt: skip

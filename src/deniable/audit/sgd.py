@@ -14,6 +14,7 @@ import math
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,14 @@ from deniable.audit.one_run import (
     CANNOT_SEE,
     COINS,
     LEARN,
+    LEAST,
     checked,
     detectable,
     independent_mu,
+    independent_witness,
     mu_from_guesses,
     planned,
+    ranked_witness,
     refutes,
     right_guesses,
     verdict,
@@ -59,6 +63,14 @@ class Training:
     rate: float
     steps: int
     delta: float
+
+    def __post_init__(self) -> None:
+        positive = {"noise_multiplier": self.noise_multiplier, "clip": self.clip, "lot": self.lot, "steps": self.steps}
+        for name, value in positive.items():
+            if not (value > 0 and math.isfinite(value)):
+                raise InvalidParameter(f"Expected {name}={value} in (0, ∞).")
+        if not (0 < self.rate <= 1 and 0 < self.delta < 1):
+            raise InvalidParameter(f"Expected rate={self.rate} in (0, 1] and delta={self.delta} in (0, 1).")
 
     @property
     def loss(self) -> Loss:
@@ -116,8 +128,12 @@ def canaries(
     Each design chooses its threshold on a fifth of its observations and certifies μ on the others (`one_run.independent_mu`).
     """
     started = clock.monotonic()
-    if each > dimension:
-        raise InvalidParameter(f"Expected each={each} canaries to fit into dimension={dimension} coordinates.")
+    if not 1 <= each <= dimension:
+        raise InvalidParameter(
+            f"Expected each={each} canaries to fit into dimension={dimension} coordinates, and at least one."
+        )
+    if rounds < LEAST or not 0 < confidence < 1:
+        raise InvalidParameter(f"Expected rounds={rounds} of at least {LEAST} and confidence={confidence} in (0, 1).")
     rng, alpha = np.random.default_rng(seed), 1 - confidence
     seen = [
         _scattered(step, training, dimension, background, update, rounds, each, rng),
@@ -132,6 +148,7 @@ def canaries(
         delta=training.delta, confidence=confidence, estimate=training.at_least(rough), samples=(1 + OPPOSED) * rounds,
         detectable=training.at_least(_visible_mu(training, (1 - LEARN) * rounds * each, alpha / 2)),
         seconds=clock.monotonic() - started, assumes=CANARY_ASSUMES, cannot_see=CANARY_CANNOT_SEE, method="canary gradients",
+        witness=independent_witness(*seen[best], seed),
         options={"mu": mu, "claimed_mu": 1 / training.noise_multiplier, "design": ("scattered", "opposed")[best]},
     )  # fmt: skip
 
@@ -206,6 +223,7 @@ def whole_run(
     training: Training,
     *,
     confidence: float = 0.95,
+    seed: int = 0,
     name: str = "one training run",
 ) -> Finding:
     """Bound ε from canaries that were in, or not, for one whole run of `training`, each by its own fair coin.
@@ -216,7 +234,7 @@ def whole_run(
     between its points he is granted the better one.
     """
     started = clock.monotonic()
-    values, inside = checked(scores, included, confidence)
+    values, inside = checked(scores, included, confidence, seed)
     m, claimed, alpha = len(values), training.epsilon, 1 - confidence
     claim = Budget(claimed, training.delta)
     guesses = planned(m, claim)
@@ -232,10 +250,11 @@ def whole_run(
         confidence=confidence, estimate=math.log((right + 0.5) / (guesses - right + 0.5)), samples=1,
         detectable=detectable(m, guesses, claim, alpha=alpha, family="gaussian"), seconds=clock.monotonic() - started,
         assumes=WHOLE_RUN_ASSUMES, cannot_see=CANNOT_SEE, method="one run, its own family",
-        options={"canaries": m, "guesses": [guesses], "right": right},
+        witness=ranked_witness(values, inside, guesses, seed), options={"canaries": m, "guesses": [guesses], "seed": seed},
     )  # fmt: skip
 
 
+@lru_cache(maxsize=64)
 def _wrong_beside(training: Training, noise: float) -> Callable[[float], float]:
     """The least mass of wrong guesses beside a mass of right ones, under the curve of the run with this noise."""
     curve = accounting.tradeoff(training.with_noise(noise), np.concatenate([[0.0], np.geomspace(1e-8, 1, 1500)]))

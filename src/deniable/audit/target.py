@@ -174,7 +174,9 @@ def encode(outputs: list[Any], columns: list[str]) -> Rows:
     """Outputs of any shape as rows of numbers. `columns` is filled by the first outputs and kept for the later ones.
 
     A string becomes a number by its checksum, None and a missing place become NaN. One more column tells which places there
-    were, so that an output that only sometimes has a key, a row or another length is seen as such.
+    were, so that an output that only sometimes has a key, a row or another length is seen as such. Where the first outputs were
+    rows of numbers, a later one of another shape is a row of NaN. Once there are columns, a row is a function of its own
+    output alone: certificates count rows as independent.
 
     >>> names: list[str] = []
     >>> encode([{"a": 1, "b": [2, 3]}, {"a": 4}], names)[:, 1:].tolist(), names
@@ -187,6 +189,9 @@ def encode(outputs: list[Any], columns: list[str]) -> Rows:
         columns[:] = [str(i) for i in range(plain.shape[1])]
         return plain
     flat = [dict(_leaves(_unwrap(output), "")) for output in outputs]
+    if columns and columns[0] != SHAPE:
+        odd = [np.nan] * len(columns)
+        return np.array([list(leaves.values()) if len(leaves) == len(columns) else odd for leaves in flat], np.float64)
     if not columns:
         columns[:] = [SHAPE, *dict.fromkeys(path for leaves in flat for path in leaves)]
     rows = np.full((len(flat), len(columns)), np.nan)
@@ -195,8 +200,7 @@ def encode(outputs: list[Any], columns: list[str]) -> Rows:
         for path, number in leaves.items():
             if path in place:
                 row[place[path]] = number
-        if SHAPE in place:
-            row[place[SHAPE]] = _checksum("\n".join(leaves))
+        row[place[SHAPE]] = _checksum("\n".join(leaves))
     return rows
 
 

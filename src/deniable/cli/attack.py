@@ -65,8 +65,8 @@ def reconstruct(
         raise InvalidParameter(f"Expected more than {people // 2} queries for a picture, got {asked}.")
     jobs: list[Callable[[], Learnt]] = [
         lambda: rebuilding.against_noise(people, asked, noise, method=method, seed=seed),
-        lambda: rebuilding.against_account(people, asked, epsilon, batch=1, seed=seed),
-        lambda: rebuilding.against_account(people, asked, epsilon, seed=seed),
+        lambda: rebuilding.against_account(people, asked, epsilon, batch=1, method=method, seed=seed),
+        lambda: rebuilding.against_account(people, asked, epsilon, method=method, seed=seed),
     ]
     naive, refused, paid = [job() for job in show.progress(jobs, "Asking and solving")]
     if plot is not None:
@@ -133,7 +133,8 @@ def difference(
     """
     found = differencing.compare(people, targets, noise=noise, pairs=pairs, epsilon=epsilon, seed=seed)
     tricked = sticky.compare(epsilon=epsilon, seed=seed)
-    _tell([*tricked[:-1], *found], f"One bit of each of {targets} people, from counts about many", "bits", json, plot)
+    shown = [*found[:-1], *tricked[:-1], found[-1], tricked[-1]]
+    _tell(shown, f"One bit of each of {targets} people, from counts about many", "bits", json, plot, protected=2)
 
 
 @app.command("link")
@@ -249,22 +250,43 @@ def attribute_(
         _table(shown)
         show.say("")
     _tell(found, f'Who of {people:,} people smokes, from models that predict "ill"', "answers", json, plot, extra=shown)
+    if not json:
+        _by_group(found)
+
+
+def _by_group(found: Sequence[Learnt]) -> None:
+    """For each group the share of the people a model was made from, and that of strangers."""
+    pairs = [(one.facts["by_group"], one.facts["strangers_by_group"]) for one in found]
+    rows = [
+        (group, *(f"{percent(own[group])} / {percent(strange.get(group, 0.0))}" for own, strange in pairs))
+        for group in pairs[0][0]
+    ]
+    show.say("")
+    show.heading("By group: right for its own people / for strangers")
+    show.table((found[0].facts["group"], "memorises", "exact counts", "account"), rows, right=(1, 2, 3))
 
 
 def _tell(
-    found: Sequence[Learnt], title: str, secrets: str, json: bool, plot: Path | None, *, extra: Sequence[Learnt] = ()
+    found: Sequence[Learnt],
+    title: str,
+    secrets: str,
+    json: bool,
+    plot: Path | None,
+    *,
+    extra: Sequence[Learnt] = (),
+    protected: int = 1,
 ) -> None:
-    """Print what each release gave away; the last one is the protected one, the worst of the others is read out."""
+    """Print what each release gave away; the last ones are protected and read out, and so is the worst of the others."""
     if plot is not None:
         columns = ([one.release for one in found], [one.share for one in found], [one.chance for one in found])
-        picture.releases(*columns, title=title, secrets=secrets, path=plot)
+        picture.releases(*columns, title=title, secrets=secrets, protected=protected, path=plot)
     if json:
         show.as_json({"releases": [one.to_dict() for one in (*extra, *found)]})
         return
     show.heading(title)
     _table(found)
-    worst = max(found[:-1], key=lambda one: one.share - one.chance)
-    show.say("", worst.reading, found[-1].reading)
+    worst = max(found[:-protected], key=lambda one: one.share - one.chance)
+    show.say("", worst.reading, *(one.reading for one in found[-protected:]))
 
 
 def _table(found: Sequence[Learnt]) -> None:

@@ -75,10 +75,10 @@ def membership(
             {"data": data, "rows": len(y), "models": models, "releases": [m.learnt().to_dict() for m in found]}
         )
         return
-    show.heading(f"{len(y):,} rows of {data}, {models} models, {targets} of them attacked")
+    show.heading(f"{len(y):,} rows of {data}, {models} models, {targets} of them attacked; private: ε = {epsilon:g}")
     table = [
         (
-            one.name,
+            one.name.split(",")[0],
             name,
             f"{c.area:.3f} ± {c.area_reach:.3f}",
             percent(c.at(0.01)),

@@ -9,13 +9,20 @@ from deniable.plots import COLOURS, axes, save
 
 
 def releases(
-    names: Sequence[str], shares: Sequence[float], chances: Sequence[float], *, title: str, secrets: str, path: Path
+    names: Sequence[str],
+    shares: Sequence[float],
+    chances: Sequence[float],
+    *,
+    title: str,
+    secrets: str,
+    path: Path,
+    protected: int = 1,
 ) -> Path:
     """The share of secrets learnt from each release as a bar, and what chance gives as a mark on it."""
     picture, plane = axes(title=title, x=f"{secrets} learnt", y="", width=7.6, height=1.5 + 0.42 * len(names))
     places = range(len(names))
-    # The last release is the protected one.
-    colours = [COLOURS[1]] * (len(names) - 1) + [COLOURS[2]]
+    # The last releases are the protected ones.
+    colours = [COLOURS[1]] * (len(names) - protected) + [COLOURS[2]] * protected
     plane.barh(places, [100 * share for share in shares], color=colours, height=0.62)
     plane.plot(
         [100 * chance for chance in chances],

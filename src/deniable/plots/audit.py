@@ -1,19 +1,28 @@
-"""Pictures of audits: guesses against the claimed region, the bound against samples, claimed against found."""
+"""Pictures of audits: guesses against the claimed region, the bound against samples, canaries, claimed against found."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
+from deniable.accounting import calibrate_noise
 from deniable.accounting.meaning import attacker_power
-from deniable.audit.finding import Finding, Witness
+from deniable.audit.finding import Finding, Witness, down
+from deniable.audit.one_run import CURVE
 from deniable.audit.sniper import COUPLED
-from deniable.audit.statistics import from_coupled, from_guesses, lower, upper
+from deniable.audit.statistics import Array, from_coupled, from_guesses, lower, upper
 from deniable.errors import InvalidParameter
+from deniable.guarantee import Budget
 from deniable.plots import COLOURS, axes, save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SLIVER = 0.25
 """Below this advantage the allowed region is too thin to be seen along the diagonal."""
@@ -26,23 +35,80 @@ LEGEND = (
 )
 
 
+def overview(finding: Finding, path: Path) -> Path:
+    """What a finding rests on, side by side: guesses against the claim, and the bound by samples or the canaries' scores."""
+    witness = _drawn(finding)
+    picture, left, right = _panels(finding)
+    if finding.by_canaries:
+        _scores(left, finding, witness)
+        _roc(right, finding, witness)
+    else:
+        _roc(left, finding, witness)
+        _by_samples(right, finding, witness)
+    return save(picture, path)
+
+
 def roc(finding: Finding, path: Path) -> Path:
     """True against false positives of the witness, with exact intervals, and the region that the claim allows.
 
     A small claim leaves a sliver along the diagonal, so there the diagonal is taken off: true less false positives.
     """
-    witness = finding.witness
-    if witness is None or not witness.counts:
+    witness = _drawn(finding)
+    picture, plane = axes(title=f"{_short(finding.target)}: guesses and the claim", x="", y="", width=5.4)
+    _roc(plane, finding, witness)
+    return save(picture, path)
+
+
+def bound_by_samples(finding: Finding, path: Path) -> Path:
+    """The certified ε that the same guesses would have given from fewer or more samples, the shares held fixed."""
+    witness = _drawn(finding)
+    if finding.by_canaries:
+        raise InvalidParameter(f'Canaries have no bound by samples (the finding on "{finding.target}").')
+    picture, plane = axes(title=f"{_short(finding.target)}: certified ε by samples", x="", y="")
+    _by_samples(plane, finding, witness)
+    return save(picture, path)
+
+
+def canaries(finding: Finding, path: Path) -> Path:
+    """The scores of the canaries of one run, in and out, and where they were guessed from."""
+    witness = _drawn(finding)
+    picture, plane = axes(title=f"{_short(finding.target)}: scores of canaries", x="", y="")
+    _scores(plane, finding, witness)
+    return save(picture, path)
+
+
+def _drawn(finding: Finding) -> Witness:
+    if finding.witness is None or not finding.witness.counts:
         raise InvalidParameter(f'The finding on "{finding.target}" has no witness to draw (method: {finding.method}).')
+    return finding.witness
+
+
+def _panels(finding: Finding) -> tuple[Figure, Axes, Axes]:
+    """Two planes beside one another, under one title that says what was certified."""
+    picture, left = axes(title="", x="", y="", width=11.0)
+    grid = picture.add_gridspec(1, 2)
+    left.set_subplotspec(grid[0])
+    right = picture.add_subplot(grid[1])
+    right.grid(visible=True, color="#dddddd", linewidth=0.6)
+    right.set_axisbelow(True)
+    for side in ("top", "right"):
+        right.spines[side].set_visible(False)
+    title = f"{_short(finding.target, 60)}: {finding.verdict}, claimed {finding.claim}, certified ε ≥ {down(finding.epsilon)}"
+    picture.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return picture, left, right
+
+
+def _roc(plane: Axes, finding: Finding, witness: Witness) -> None:
     claim, flat = finding.claim, _advantage(finding) < SLIVER
-    y = "true − false positives" if flat else "true positives"
-    picture, plane = axes(title=f"{_short(finding.target)}: guesses and the claim", x="false positives", y=y, width=5.4)
-    rates = np.concatenate([[0.0], np.geomspace(1e-7, 1, 300)])
-    ceiling = np.array([attacker_power(float(r), claim.epsilon, claim.delta) for r in rates])
+    plane.set_xlabel("false positives")
+    plane.set_ylabel("true − false positives" if flat else "true positives")
+    name, ceiling = _allowed(finding)
+    rates = np.unique([0.0, *np.geomspace(1e-7, 1, 300), *_corners(claim)])
+    top = np.array([ceiling(float(r)) for r in rates])
     floor = rates * (not flat)
-    plane.fill_between(rates, floor, ceiling - rates * flat, color=COLOURS[0], alpha=0.15, label=f"allowed by {claim}")
+    plane.fill_between(rates, floor, top - rates * flat, color=COLOURS[0], alpha=0.15, label=f"allowed by {name}")
     counts = np.array(witness.counts, np.int64)
-    above, totals = np.cumsum(counts[::-1], axis=0)[::-1], counts.sum(axis=0)
+    above, totals = np.cumsum(counts[::-1], axis=0)[::-1], np.maximum(counts.sum(axis=0), 1)
     middle, low, high = above / totals, lower(above, totals, 0.025), upper(above, totals, 0.025)
     if flat:  # both rates' intervals add up
         shown, least, most = middle[:, 0] - middle[:, 1], low[:, 0] - high[:, 1], high[:, 0] - low[:, 1]
@@ -51,11 +117,61 @@ def roc(finding: Finding, path: Path) -> Path:
     wide = None if flat else np.maximum(0, [middle[:, 1] - low[:, 1], high[:, 1] - middle[:, 1]])
     plane.errorbar(
         middle[:, 1], shown, xerr=wide, yerr=np.maximum(0, [shown - least, most - shown]),
-        fmt="o-", color=COLOURS[1], markersize=3, linewidth=1, label="found (95 % intervals)",
+        fmt="o-", color=COLOURS[1], markersize=3, linewidth=1, elinewidth=0.6, label="found (95 % intervals)",
     )  # fmt: skip
     plane.plot([0, 1], [0, 0 if flat else 1], color="#999999", linewidth=0.8)
     plane.legend(frameon=False, fontsize=9, loc="best" if flat else "lower right")
-    return save(picture, path)
+
+
+def _allowed(finding: Finding) -> tuple[str, Callable[[float], float]]:
+    """What the claim allows to true positives: (ε, δ), or a Gaussian curve where the audit assumed one: the run's or a step's."""
+    claim, step = finding.claim, (finding.options or {}).get("claimed_mu")
+    if step is not None:
+        return f"a step of noise multiplier {1 / step:.4g}", lambda rate: float(ndtr(ndtri(rate) + step))
+    if CURVE in finding.assumes and claim.delta:
+        mu = 1 / calibrate_noise(float(claim.epsilon), float(claim.delta))
+        return f"a Gaussian run of {claim}", lambda rate: float(ndtr(ndtri(rate) + mu))
+    return str(claim), lambda rate: attacker_power(rate, claim.epsilon, claim.delta)
+
+
+def _corners(claim: Budget) -> tuple[float, ...]:
+    """Where the edge of the claim's region turns: e^ε·x + δ = 1 − e^−ε·(1 − δ − x)."""
+    return ((1 - float(claim.delta)) / (1 + math.exp(min(float(claim.epsilon), 50.0))),)
+
+
+def _scores(plane: Axes, finding: Finding, witness: Witness) -> None:
+    """Steps of equal area for canaries in and out; the tails beyond the outermost cuts are drawn one step wide."""
+    cuts, counts = _even(witness)
+    step = float(np.median(np.diff(cuts))) if len(cuts) > 1 else 1.0
+    edges = np.concatenate([[cuts[0] - step], cuts, [cuts[-1] + step]])
+    for k, (name, colour) in enumerate(((witness.first, COLOURS[1]), (witness.second, COLOURS[0]))):
+        heights = counts[:, k] / np.maximum(np.diff(edges), 1e-300) * step
+        label = f"{name}: {int(counts[:, k].sum()):,} canaries"
+        plane.stairs(heights, edges, color=colour, fill=True, alpha=0.25)
+        plane.stairs(heights, edges, color=colour, label=label)
+    for edge, style, label in _thresholds(witness):
+        plane.axvline(
+            edge, ymax=0.76, color="black", linewidth=1, linestyle=style, label=label
+        )  # not through the legend
+    plane.set_xlabel(f"score ({witness.right:,} right and {witness.wrong:,} wrong guesses)")
+    plane.set_ylabel("canaries per step")
+    plane.set_ylim(0, 1.35 * plane.get_ylim()[1])
+    plane.legend(frameon=False, fontsize=9, loc="upper left", ncols=2)
+
+
+def _even(witness: Witness) -> tuple[Array, Array]:
+    """Cuts and counts without those at the thresholds, which would stand as slivers between even steps."""
+    cuts, counts = np.array(witness.cuts), np.array(witness.counts, np.float64)
+    kept = ~np.isin(cuts, (witness.high, witness.low))
+    if kept.sum() < 2:
+        return cuts, counts
+    return cuts[kept], np.add.reduceat(counts, np.concatenate([[0], 1 + np.flatnonzero(kept)]), axis=0)
+
+
+def _thresholds(witness: Witness) -> list[tuple[float, str, str]]:
+    if witness.high == witness.low:
+        return [(witness.high, "--", "guessed in from here on")]
+    return [(witness.high, "--", "guessed in from here on"), (witness.low, ":", "guessed out below")]
 
 
 def _advantage(finding: Finding) -> float:
@@ -68,22 +184,18 @@ def _short(name: str, most: int = 34) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def bound_by_samples(finding: Finding, path: Path) -> Path:
-    """The certified ε that the same guesses would have given from fewer or more samples, the shares held fixed."""
-    witness = finding.witness
-    if witness is None:
-        raise InvalidParameter(f'The finding on "{finding.target}" has no witness to draw (method: {finding.method}).')
+def _by_samples(plane: Axes, finding: Finding, witness: Witness) -> None:
     sides = int(witness.high < math.inf) + int(witness.low > -math.inf)
-    sizes = np.unique(np.geomspace(200, 10 * witness.trials, 60).astype(int))
+    sizes = np.unique(np.geomspace(200, max(10 * witness.trials, 2000), 60).astype(int))
     bounds = [_scaled(finding, witness, int(n), sides) for n in sizes]
-    title = f"{_short(finding.target)}: certified ε by samples"
-    picture, plane = axes(title=title, x="certifying samples", y="certified ε")
     plane.plot(sizes, bounds, color=COLOURS[1], linewidth=1.8, label="certified, if the shares stay as they are")
     plane.plot([witness.trials], [finding.epsilon], "o", color=COLOURS[1], label="this audit")
     plane.axhline(float(finding.claim.epsilon), color=COLOURS[0], linestyle="--", label=f"claimed: {finding.claim}")
+    plane.set_xlabel("certifying samples")
+    plane.set_ylabel("certified ε")
     plane.set_xscale("log")
-    plane.legend(frameon=False, fontsize=9)
-    return save(picture, path)
+    plane.set_ylim(0, 1.3 * max(*bounds, finding.epsilon, float(finding.claim.epsilon), LEAST))
+    plane.legend(frameon=False, fontsize=9, loc="upper left")
 
 
 def _scaled(finding: Finding, witness: Witness, n: int, sides: int) -> float:
