@@ -228,7 +228,8 @@ def main() -> None:
             f"One step on one core, PyTorch {torch.__version__} (`python benchmarks/dpsgd.py`). Ours is the whole step of "
             "`account.run(DPSGD(…), data)` on a lot that was drawn: clipping, secure noise in double precision, optimiser, "
             "history. The ratio is the median over rounds of a step's CPU time over plain PyTorch's in the same round, in one "
-            "process; peak memory is that of ten steps, the first with its trial of the model, above what the process held before.",
+            "process; peak memory is that of ten steps, the first with its trial of the model, above what the process held "
+            "before.",
             table(rows),
         ]
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from deniable.audit.classify import (
     Boosting,
@@ -69,6 +70,20 @@ def test_boosting_sees_an_interaction() -> None:
     same = np.sign(x[:, 0] * x[:, 1]) > 0
     first, second = x[same], x[~same]
     assert advantage(Boosting.fit(first[:8000], second[:8000]), first[8000:], second[8000:]) > 0.5
+
+
+@pytest.mark.parametrize("spread", [1.0, 30.0])
+def test_the_linear_score_is_the_most_likely_one(spread: float) -> None:
+    """Against a general-purpose optimiser, on heavy tails and where the two neighbours are far apart."""
+    rng, ridge = np.random.default_rng(6), 1e-4
+    first, second = (rng.standard_cauchy((2000, 3)) + shift for shift in (spread, 0))
+    model = Logistic.fit(first, second, ridge=ridge)
+    design, label = model.design(np.concatenate([first, second])), np.repeat([1.0, 0.0], 2000)
+
+    def loss(w: Any) -> float:
+        return float(np.mean(np.logaddexp(0, design @ w) - label * (design @ w)) + ridge / 2 * (w @ w))
+
+    assert loss(model.weights) <= minimize(loss, np.zeros(len(model.weights))).fun + 1e-6
 
 
 def test_scores_of_a_table_are_log_ratios() -> None:

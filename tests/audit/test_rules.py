@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from deniable.audit.rules import NO_GUESS, Rule, choose, choose_coupled, implied
-from deniable.audit.statistics import from_guesses
+from deniable.audit.rules import HOPE, NO_GUESS, Counts, Rule, choose, choose_coupled, expected, implied
+from deniable.audit.statistics import from_coupled, from_guesses
 
 
 def test_the_chosen_rule_is_near_the_best_one() -> None:
@@ -110,3 +110,22 @@ def test_a_rare_event_is_not_trusted_on_a_handful_of_pairs() -> None:
 def test_equal_runs_are_not_guessed_from() -> None:
     scores = np.random.default_rng(5).random(10_000)
     assert choose_coupled(scores, scores, alpha=0.05, pairs=10**6) == (NO_GUESS, 0.0)
+
+
+@pytest.mark.parametrize("both", [None, 5000])
+def test_the_bound_to_expect_is_the_one_that_comes(both: int | None) -> None:
+    """From as many samples as there will be, the expectation is what the same counts certify, HOPE deviations of each lower."""
+    right, wrong, alpha = 6000, 5100, 0.1
+    shared = both or 0
+    comes = from_guesses(right, wrong, 100_000, delta=0.0, alpha=alpha)
+    if both is not None:
+        comes = from_coupled(right - shared, wrong - shared, shared, alpha=alpha)
+    counts = Counts.of(right, wrong, 100_000, 0.0, both)
+    luck = HOPE * math.sqrt(1 / right + 1 / wrong)
+    assert comes - luck - 1e-3 < expected(counts, alpha, 1.0) < comes - luck / 4
+    assert expected(counts, alpha, 0.5) > expected(counts, alpha, 1.0)
+
+
+def test_a_set_that_only_one_neighbour_reaches_is_expected_to_show() -> None:
+    assert expected(Counts.of(300, 0, 20_000, 0.0), 0.05, 0.2) > 4
+    assert expected(Counts.of(300, 0, 20_000, 0.02), 0.05, 0.2) == -math.inf

@@ -189,6 +189,13 @@ def test_the_final_is_won_on_fresh_samples(coupled: bool) -> None:
         assert source.coupled is coupled
 
 
+def test_what_an_attack_guessed_before_counts_in_the_final() -> None:
+    pair = case("Laplace").pairs()[0]
+    attack = Attack(pair, View.RAW, First(blind=True), Rule(0.5, -math.inf), 0.0, 0.0, ())
+    twice = attack.after((1, 2, 3), 10).after((4, 0, 1), 5)
+    assert (twice.guessed, twice.seen) == ((5, 2, 4), 15)
+
+
 def test_where_the_coupling_shows_little_a_fair_coin_is_used() -> None:
     found = audit(noisy, (0, 1), 0.25, samples=20_000, confidence=0.999)
     assert found.method == "sniper"

@@ -4,36 +4,31 @@ An output is a row of numbers. A `View` rewrites rows (as they are, differences 
 gives each row a score that is larger where the first neighbour is likelier. Any function of the output is a valid attack, so
 nothing here has to be right for a finding to be; it has to be good for a finding to be large.
 
-    Tables      exact log-ratios of the discrete part, histograms of the continuous one     (SVT, RAPPOR, histograms)
+    Tables      exact log-ratios of the discrete part, histograms of the continuous one     (SVT, RAPPOR; in `tables`)
     Logistic    a linear score on values and on indicators of frequent values               (as in DP-Sniper)
     Boosting    oblivious trees on histogram bins                                           (interactions)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
+from deniable.audit.tables import Array, Coder, Codes, Tables
+from deniable.audit.tables import Rows as Rows
 from deniable.errors import InvalidParameter
 
-Rows = NDArray[np.float64]
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
-
-ENOUGH = 200_000
+BINS = 16
+"""Of a continuous coordinate, before those that do not differ are merged."""
+ENOUGH = 100_000
 """Rows of one neighbour from which a linear score is learnt."""
-MOST_PATTERNS = 4096
-FEW_PATTERNS = 64
-"""Up to so many outputs in all, the table of their counts is all there is to know: nothing else is learnt,"""
-ROWS_EACH = 400
-"""if there are so many rows for each."""
-MOST_ATOMS = 64
+NEWTON, ENOUGH_GAINED = 25, 1e-9
+"""Newton steps, at most, and the gain in mean log-likelihood that is no longer worth one."""
 
 
 class View(StrEnum):
@@ -87,156 +82,6 @@ class Model(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
 
-# ------------------------------------------------------------------------------------------------ bins
-
-
-@dataclass(frozen=True)
-class Coder:
-    """Bins for each coordinate. A frequent value (an atom) has a bin of its own; what is not finite goes last."""
-
-    edges: tuple[Array, ...]
-    atoms: tuple[NDArray[np.bool_], ...]
-
-    @classmethod
-    def fit(cls, rows: Rows, bins: int, *, shared: bool = False) -> Coder:
-        if shared:
-            edges, atoms = _bins(rows.ravel(), bins)
-            return cls((edges,) * rows.shape[1], (atoms,) * rows.shape[1])
-        fitted = [_bins(column, bins) for column in rows.T]
-        return cls(tuple(e for e, _ in fitted), tuple(a for _, a in fitted))
-
-    def codes(self, rows: Rows) -> Iterator[Codes]:
-        """The bin of each value, one coordinate after the other."""
-        for column, edges in zip(rows.T, self.edges, strict=True):
-            yield np.searchsorted(edges, np.ascontiguousarray(column), side="right")
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"edges": [e.tolist() for e in self.edges], "atoms": [a.tolist() for a in self.atoms]}
-
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> Coder:
-        return cls(
-            tuple(np.array(e, np.float64) for e in value["edges"]), tuple(np.array(a, np.bool_) for a in value["atoms"])
-        )
-
-
-def _bins(values: Array, count: int) -> tuple[Array, NDArray[np.bool_]]:
-    sample = values[:: max(1, len(values) // 20_000)]
-    sample = sample[np.isfinite(sample)]
-    distinct, times = np.unique(sample, return_counts=True)
-    frequent = times >= max(10, 0.002 * len(sample))
-    if len(distinct) <= MOST_ATOMS:
-        frequent[:] = True
-    atoms = distinct[frequent][np.argsort(-times[frequent])[:MOST_ATOMS]]
-    rest = sample[~np.isin(sample, atoms)]
-    cuts = np.quantile(rest, np.linspace(0, 1, count + 1)[1:-1]) if len(rest) > 20 * count else np.empty(0)
-    edges = np.unique(np.concatenate([atoms, np.nextafter(atoms, np.inf), cuts, [np.inf]]))
-    starts = np.isin(edges, atoms)
-    return edges, np.concatenate([[False], starts[:-1], [True]])
-
-
-# ------------------------------------------------------------------------------------------------ tables
-
-
-@dataclass(frozen=True)
-class Tables:
-    """ln P/Q of the pattern of atoms, plus, for each continuous coordinate, ln P/Q of its bin given the pattern.
-
-    Exact for discrete outputs, and for independent continuous coordinates; with many atoms (no `patterns`) every coordinate
-    is scored by itself. `pooled` shares one histogram among all coordinates: few parameters, for exchangeable outputs.
-    """
-
-    coder: Coder
-    weights: tuple[Array, ...]
-    keys: NDArray[np.uint64] | None = None
-    values: Array | None = None
-
-    @classmethod
-    def fit(cls, first: Rows, second: Rows, *, bins: int, patterns: bool, pooled: bool) -> Tables | None:
-        coder = Coder.fit(np.concatenate([first, second]), bins, shared=pooled)
-        keys = values = None
-        if patterns:
-            keys, values = _pattern_table(_patterns(coder, first), _patterns(coder, second))
-            if len(keys) > MOST_PATTERNS or len(keys) < 2:
-                return None
-        pairs = zip(coder.codes(first), coder.codes(second), coder.edges, strict=True)
-        counts = [tuple(np.bincount(c, minlength=len(e) + 1) for c in (a, b)) for a, b, e in pairs]
-        if pooled:
-            counts = [(np.sum([a for a, _ in counts], axis=0), np.sum([b for _, b in counts], axis=0))] * len(counts)
-        weights = tuple(
-            _log_ratio(a, b, atoms if patterns else None) for (a, b), atoms in zip(counts, coder.atoms, strict=True)
-        )
-        return cls(coder, weights, keys, values)
-
-    def complete(self, rows: int) -> bool:
-        """Whether all outputs are patterns, few and frequent in `rows` rows: then their log-ratios are all there is to know."""
-        few = self.keys is not None and len(self.keys) <= min(FEW_PATTERNS, rows // ROWS_EACH)
-        return few and not any(np.any(w) for w in self.weights)
-
-    def score(self, rows: Rows) -> Array:
-        score, pattern = np.zeros(len(rows)), np.zeros(len(rows), np.uint64)
-        for i, code in enumerate(self.coder.codes(rows)):
-            if np.any(self.weights[i]):
-                score += self.weights[i][code]
-            if self.keys is not None:
-                pattern += _categories(self.coder.atoms[i], i)[code]
-        if self.keys is not None and self.values is not None:
-            at = np.minimum(np.searchsorted(self.keys, pattern), len(self.keys) - 1)
-            score += np.where(self.keys[at] == pattern, self.values[at], 0.0)
-        return score
-
-    def to_dict(self) -> dict[str, Any]:
-        keys = None if self.keys is None else [int(k) for k in self.keys]
-        values = None if self.values is None else self.values.tolist()
-        return {
-            "model": "tables",
-            "coder": self.coder.to_dict(),
-            "weights": [w.tolist() for w in self.weights],
-            "keys": keys,
-            "values": values,
-        }
-
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> Tables:
-        return cls(
-            Coder.from_dict(value["coder"]),
-            tuple(np.array(w, np.float64) for w in value["weights"]),
-            None if value["keys"] is None else np.array(value["keys"], np.uint64),
-            None if value["values"] is None else np.array(value["values"], np.float64),
-        )
-
-
-def _categories(atoms: NDArray[np.bool_], coordinate: int) -> NDArray[np.uint64]:
-    """For each bin a number: 0 if it is continuous, else a 64-bit one for this atom of this coordinate; sums are patterns.
-
-    Two patterns that collide are one event instead of two: a weaker attack, never a wrong one.
-    """
-    mixed = np.random.default_rng([7, coordinate]).integers(1, 2**63, len(atoms)).astype(np.uint64)
-    return np.where(atoms, mixed, np.uint64(0))
-
-
-def _patterns(coder: Coder, rows: Rows) -> NDArray[np.uint64]:
-    total = np.zeros(len(rows), np.uint64)
-    for i, code in enumerate(coder.codes(rows)):
-        total += _categories(coder.atoms[i], i)[code]
-    return total
-
-
-def _pattern_table(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], Array]:
-    keys, place = np.unique(np.concatenate([first, second]), return_inverse=True)
-    counts = [np.bincount(p, minlength=len(keys)) for p in (place[: len(first)], place[len(first) :])]
-    return keys, _log_ratio(counts[0], counts[1], None)
-
-
-def _log_ratio(first: NDArray[Any], second: NDArray[Any], atoms: NDArray[np.bool_] | None) -> Array:
-    """ln of smoothed count ratios; with `atoms`, of the other bins only and relative to all of these."""
-    a, b = first + 0.5, second + 0.5
-    if atoms is None:
-        return np.asarray(np.log(a / b) - np.log(first.sum() + 1) + np.log(second.sum() + 1))
-    whole = np.log((first[~atoms].sum() + 0.5) / (second[~atoms].sum() + 0.5))
-    return np.where(atoms, 0.0, np.log(a / b) - whole)
-
-
 # ------------------------------------------------------------------------------------------------ logistic
 
 
@@ -258,14 +103,22 @@ class Logistic:
         centre, scale = _robust(rows)
         design = cls(centre, scale, flags, np.empty(0)).design(rows)
 
-        def objective(w: Array) -> tuple[float, Array]:
-            z = design @ w
-            p = 1 / (1 + np.exp(-np.clip(z, -40, 40)))
-            value = np.mean(np.logaddexp(0, z) - label * z) + ridge / 2 * (w @ w)
-            return float(value), design.T @ (p - label) / len(label) + ridge * w
-
-        fitted = minimize(objective, np.zeros(design.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 60})
-        return cls(centre, scale, flags, np.asarray(fitted.x, np.float64))
+        weights, at = np.zeros(design.shape[1]), np.inf
+        step = np.zeros_like(weights)
+        for _ in range(NEWTON):
+            score = design @ (weights + step)
+            value = float(np.mean(np.logaddexp(0, score) - label * score) + ridge / 2 * np.sum((weights + step) ** 2))
+            if value > at:
+                step /= 2
+                continue
+            weights, gained, at = weights + step, at - value, value
+            if gained < ENOUGH_GAINED:
+                break
+            p = 1 / (1 + np.exp(-np.clip(score, -40, 40)))
+            slope = design.T @ (p - label) / len(label) + ridge * weights
+            bend = design.T @ (design * (p * (1 - p))[:, None]) / len(label) + ridge * np.eye(len(weights))
+            step = -np.linalg.solve(bend, slope)
+        return cls(centre, scale, flags, weights)
 
     def design(self, rows: Rows) -> Rows:
         standard = np.clip((np.nan_to_num(rows, posinf=0, neginf=0) - self.centre) / self.scale, -20, 20)
@@ -383,16 +236,14 @@ def _gains(cells: Codes, gradient: Array, shape: tuple[int, int]) -> Array:
 
 def fit_all(first: Rows, second: Rows, *, boosting: bool) -> Iterator[Model]:
     """Every classifier that applies to rows like these."""
-    whole = Tables.fit(first, second, bins=12, patterns=True, pooled=False)
+    whole = Tables.fit(first, second, bins=BINS, patterns=True, pooled=False)
     if whole is not None:
         yield whole
         if whole.complete(min(len(first), len(second))):
             return
-    shapes: Sequence[tuple[int, bool, bool]] = ((8, False, False), (2, False, False))
-    if first.shape[1] > 1:
-        shapes = (*shapes, (16, False, True), (12, True, True))
-    for bins, patterns, pooled in shapes:
-        tables = Tables.fit(first, second, bins=bins, patterns=patterns, pooled=pooled)
+    shapes = ((False, False),) if first.shape[1] == 1 else ((False, False), (False, True), (True, True))
+    for patterns, pooled in shapes:
+        tables = Tables.fit(first, second, bins=BINS, patterns=patterns, pooled=pooled)
         if tables is not None:
             yield tables
     yield Logistic.fit(first, second)

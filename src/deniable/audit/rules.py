@@ -20,8 +20,10 @@ COMMON = 0.02
 """Events of at least this share are counted well enough to lean on."""
 LUCK = 3.0
 """How many deviations of the choosing samples an event must give up, being the best of many."""
-HOPE = 0.5
-"""The same for the event that was chosen, when attacks are compared: few of them, and the rare one must not always lose."""
+HOPE = 1.0
+"""The same for events that were chosen, when attacks are compared: they are few, and the rare one must not always lose."""
+DOUBT = 2.0
+"""The same where they will not meet again on fresh samples."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,11 @@ class Counts:
             alone = (self.right - self.both + 0.5) / a**2 + (self.wrong - self.both + 0.5) / b**2
             return np.asarray(alone + self.both * (1 / a - 1 / b) ** 2)
         return np.asarray((self.right + 0.5) / np.maximum(self.net, 1e-9) ** 2 + 1 / (self.wrong + 0.5))
+
+    @classmethod
+    def of(cls, right: float, wrong: float, seen: int, delta: float, both: float | None = None) -> Counts:
+        """Those of one rule."""
+        return cls(np.array([right]), np.array([wrong]), seen, delta, None if both is None else np.array([both]))
 
     def at(self, i: int) -> Counts:
         both = None if self.both is None else self.both[i : i + 1]
@@ -198,10 +205,25 @@ def promised(side: Counts, wait: float, says: Array | None = None) -> Array:
     return np.maximum(smooth(side, wait, says), strong(side, wait))
 
 
+def expected(side: Counts, alpha: float, scale: float, luck: float = HOPE) -> float:
+    """The bound to expect of a fixed rule, `luck` deviations below what its counts so far say.
+
+    `scale`² is the number of samples that they stand on over that of those to come. With `both` it is the bound of coupled pairs,
+    else that of a fair coin's guesses: one measure for attacks of either kind.
+    """
+    if side.both is not None:
+        return float(_coupled_bound(side, alpha, scale, luck)[0])
+    return float(_score_ratio(side, luck + scale * float(norm.ppf(1 - alpha)))[0])
+
+
 def strong(side: Counts, wait: float) -> Array:
     """A score bound on both counts, wide enough for the best of hundreds: 3 deviations for common events, 4 for rare ones."""
+    return _score_ratio(side, 3 + np.minimum(1, 20 / np.sqrt(np.maximum(side.right + side.wrong, 1))) + wait)
+
+
+def _score_ratio(side: Counts, z: Array | float) -> Array:
+    """ln of a lower bound on the right count over an upper one on the wrong, z deviations off together."""
     total = np.maximum(side.right + side.wrong, 1)
-    z = 3 + np.minimum(1, 20 / np.sqrt(total)) + wait
     # z is shared so that the two widths add up to that of the log-ratio.
     up, down = z * np.sqrt(side.right / total), z * np.sqrt(side.wrong / total)
     most = side.wrong + up**2 / 2 + up * np.sqrt(side.wrong + up**2 / 4)

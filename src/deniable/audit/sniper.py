@@ -4,8 +4,9 @@ As in DP-Sniper (Bichsel et al. 2021), with five differences. The rule is chosen
 that will be certified, instead of a fixed tail of .01. It guesses in both directions and abstains in between. Which neighbour
 runs is decided by a fair coin, so that one exact binomial bound suffices (`statistics.from_guesses`); or, for targets that take
 their random numbers from outside, both run on the same ones, which leaves far less to chance (`statistics.from_coupled`).
-Several views and classifiers compete. Samples to learn, to choose and to certify are disjoint, so what was tried before costs
-no correction.
+Several views and classifiers compete, in rounds that keep the better pairs and give them more samples; the best few attacks
+meet once more on fresh ones, and the one wins whose certified bound can be expected to be largest (`rules.expected`). Samples to
+learn, to choose and to certify are disjoint, so what was tried before costs no correction.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from deniable import accounting
-from deniable.audit.classify import Array, Model, Rows, Tables, View, fit_all, model_from_dict, views
+from deniable.audit.classify import Model, View, fit_all, model_from_dict, views
 from deniable.audit.finding import Finding, Verdict, Witness
 from deniable.audit.pairs import Pair, default_pairs
-from deniable.audit.rules import Rule, candidates, choose, choose_coupled
+from deniable.audit.rules import DOUBT, HOPE, Counts, Rule, candidates, choose, choose_coupled, expected
 from deniable.audit.source import Source
 from deniable.audit.statistics import detectable, from_coupled, from_guesses, lower, upper
+from deniable.audit.tables import Array, Rows, Tables
 from deniable.audit.target import Called, as_target
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.guarantee import Budget
@@ -34,37 +37,34 @@ from deniable.loss import Approximate, Loss, Pure
 from deniable.units import Unit
 
 Progress = Callable[[float, str], None]
+Sight = tuple[Pair, list[View]]
 Claim = Loss | Budget | float | tuple[float, float]
 
 EXPLORE = 0.2
 """The share of all samples that is spent before the certifying ones."""
-EXPLORE_COUPLED = 0.4
-"""The same for coupled runs, whose certificates are narrow: finding the best event matters more."""
+EXPLORE_MORE, MANY = 0.4, 1_000_000
+"""The same for coupled runs and for many samples: certificates are narrow then, and finding the best event matters more."""
 LEARN = 0.3
 """The share of these that classifiers learn from; the rest chooses thresholds and among classifiers."""
 DELTAS = (0.0, 1e-5, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 0.5)
 """Where the curve of a claimed loss is compared."""
 CURVE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
 CUTS = 24
-MOST_CELLS = 50_000_000
-"""More numbers than these are not worth learning from: the time is better spent on certifying samples."""
+MOST_ROWS, MOST_CELLS = 16_000_000, 50_000_000
+"""More outputs, and more numbers, than these are not worth exploring: the time is better spent on certifying samples."""
 FEW_OUTPUTS = 32
 """Up to so many outputs among the first ones, one table is learnt, which costs next to nothing."""
-MOST_SAMPLES = 42_000_000
+MOST_SAMPLES = 84_000_000
 LEAST_SAMPLES = 250
 ROUNDS = ((3, 0.25),)
-"""How many pairs a ranking round keeps, and the share of the exploring samples that it spends; the last round has the rest."""
-FINALISTS = 3
-"""Attacks of each kind, coupled and by a coin, that meet once more on fresh samples: what was best by luck is not again."""
-FINAL, MOST_FINAL = 0.1, 2_000_000
-"""The share of all samples that this takes, and the most."""
+"""How many views of pairs a ranking round keeps, and the share of the exploring samples that it spends; the last has the rest."""
+FINALISTS = 2
+"""Attacks of each kind, coupled and by a coin, on each pair that meet once more: what was best by luck is not again."""
+FINAL = 0.1
+"""The share of all samples that this takes."""
 LEAST_FINAL = 20_000
-"""With fewer for each finalist they would tell nothing, and certificates need them more."""
-FINAL_ALPHA = 0.2
-KEPT = 0.7
+"""With fewer they would tell nothing, and certificates need them more."""
 FINAL_PHASE = 8000
-AGREED = 2
-"""How many pairs must speak for a coupled rule for each that speaks against it."""
 COUPLED = "sniper, coupled runs"
 """The method of a finding whose runs were coupled; a replay couples them too."""
 ASSUMES_ROWS = "that row for row a batch takes the same random numbers on both neighbours, and no row those of another."
@@ -230,9 +230,17 @@ class Attack:
     margin: float
     cuts: tuple[float, ...]
     coupled: bool = False
+    guessed: tuple[int, int, int] = (0, 0, 0)
+    """What it guessed of the `seen` samples so far."""
+    seen: int = 0
 
     def score(self, rows: Rows) -> Array:
         return self.model.score(self.view.see(rows))
+
+    def after(self, guesses: Iterable[int], trials: int) -> Attack:
+        """The same after more samples."""
+        right, wrong, both = (int(new) + old for new, old in zip(guesses, self.guessed, strict=True))
+        return replace(self, guessed=(right, wrong, both), seen=self.seen + trials)
 
     def guesses(self, first: Array, second: Array) -> tuple[int, int, int]:
         """Right and wrong guesses from scores; of coupled runs the pairs that met the rule on one side only, and on both."""
@@ -250,59 +258,55 @@ class _Sniper:
     @property
     def certifying(self) -> int:
         """How many samples are kept for the certificate, at least."""
-        return int((1 - (EXPLORE_COUPLED if self.source.coupled else EXPLORE)) * self.total)
+        much = self.source.coupled or self.total >= MANY
+        return int((1 - (EXPLORE_MORE if much else EXPLORE)) * self.total)
 
     def search(self, pairs: list[Pair]) -> Attack:
-        """Rounds that keep the better pairs, the last of them with every classifier."""
+        """Rounds that keep the better pairs, in the view that showed most; the last of them has every classifier."""
         first = self.source.draw(pairs[0], min(2000, max(40, self.total // 40)), 5000)[0]
         whole = self.total - self.certifying
         if len(np.unique(first, axis=0)) > FEW_OUTPUTS:
-            whole = min(whole, MOST_CELLS // first.shape[1])
-        rounds = [(keep, share) for keep, share in ROUNDS if len(pairs) > keep]
+            whole = min(whole, MOST_ROWS, MOST_CELLS // first.shape[1])
+        sights: list[Sight] = [(pair, views(first)) for pair in pairs]
+        rounds = [(keep, share) for keep, share in ROUNDS if len(sights) > keep]
         for stage, (keep, share) in enumerate(rounds, 1):
-            found = self._round(pairs, int(share * whole), stage)
-            pairs = list({attack.pair.name: attack.pair for attack in found}.values())[:keep]
-        return self._final(self._round(pairs, int(whole * (1 - sum(share for _, share in rounds))), 0))
+            found = self._round(sights, int(share * whole), stage)
+            best = {(attack.pair.name, attack.view): (attack.pair, [attack.view]) for attack in found}
+            sights = list(best.values())[:keep]
+        return self._final(self._round(sights, int(whole * (1 - sum(share for _, share in rounds))), 0))
 
-    def _round(self, pairs: list[Pair], trials: int, stage: int) -> list[Attack]:
+    def _round(self, sights: list[Sight], trials: int, stage: int) -> list[Attack]:
         """All attacks on each pair, the best first. Stage 0 is the last one."""
         found: list[Attack] = []
-        for i, pair in enumerate(pairs):
-            self.tell(0.1 * (stage or 3) + 0.1 * i / len(pairs), f'trying "{pair.name}"')
-            found += self.propose(pair, max(40, trials // len(pairs)), stage * 1000 + i, boosting=stage == 0)
+        for i, (pair, seen) in enumerate(sights):
+            self.tell(0.1 * (stage or 3) + 0.1 * i / len(sights), f'trying "{pair.name}"')
+            found += self.propose(pair, seen, max(40, trials // len(sights)), stage * 1000 + i, boosting=stage == 0)
         return sorted(found, key=lambda attack: -attack.margin)
 
     def _final(self, attacks: list[Attack]) -> Attack:
-        """The most promising attack that keeps most of its promise on fresh samples, else the one that shows most there."""
-        kinds = ([a for a in attacks if a.coupled], [a for a in attacks if not a.coupled])
-        finalists = [attack for kind in kinds for attack in kind[:FINALISTS]]
-        each = int(min(FINAL * self.total, MOST_FINAL)) // len(finalists)
-        if len(finalists) == 1 or each < LEAST_FINAL:
+        """The attack that promises most after fresh samples, the same for all on a pair, were added to those that chose it."""
+        pairs = {attack.pair.name: attack.pair for attack in attacks}
+        each = int(FINAL * self.total) // len(pairs)
+        if len(attacks) == 1 or each < LEAST_FINAL:
             return attacks[0]
-        finalists.sort(key=lambda attack: -attack.margin)
-        shown = [self._shown(attack, each, i) for i, attack in enumerate(finalists)]
-        kept = (
-            a for a, value in zip(finalists, shown, strict=True) if value >= KEPT * _value(a.margin, self._claimed(a))
-        )
-        return next(kept, finalists[int(np.argmax(shown))])
+        shown: list[tuple[float, Attack]] = []
+        for i, (name, pair) in enumerate(pairs.items()):
+            kinds = ([a for a in attacks if a.pair.name == name and a.coupled is kind] for kind in (True, False))
+            here = [attack for kind in kinds for attack in kind[:FINALISTS]]
+            shown += zip(self._shown(pair, here, each, FINAL_PHASE + i), here, strict=True)
+        return max(shown, key=lambda one: one[0])[1]
 
-    def _shown(self, attack: Attack, trials: int, number: int) -> float:
-        """What these samples certify, roughly."""
-        return self._bound(attack, self._counted(attack, trials, FINAL_PHASE + number), trials, FINAL_ALPHA)
+    def _shown(self, pair: Pair, attacks: list[Attack], trials: int, phase: int) -> list[float]:
+        """What each attack on this pair is now expected to reach."""
+
+        def count(first: Rows, second: Rows) -> Any:
+            return np.array([attack.guesses(attack.score(first), attack.score(second)) for attack in attacks])
+
+        total = sum(self.source.over(pair, trials, phase, count), np.zeros((len(attacks), 3), np.int64))
+        return [self._margin(attack.after(t, trials)) for attack, t in zip(attacks, total, strict=True)]
 
     def _claimed(self, attack: Attack) -> float:
         return next(limit.epsilon for limit in self.limits if limit.delta == attack.delta)
-
-    def _counted(self, attack: Attack, trials: int, phase: int) -> tuple[int, int, int]:
-        """Guesses that were only right, only wrong, and (coupled) both."""
-        before, self.source.coupled = self.source.coupled, attack.coupled
-
-        def count(first: Rows, second: Rows) -> Any:
-            return np.array(attack.guesses(attack.score(first), attack.score(second)))
-
-        total = sum(self.source.over(attack.pair, trials, phase, count), np.zeros(3, np.int64))
-        self.source.coupled = before
-        return int(total[0]), int(total[1]), int(total[2])
 
     @staticmethod
     def _bound(attack: Attack, guesses: tuple[int, int, int], trials: int, alpha: float) -> float:
@@ -310,41 +314,45 @@ class _Sniper:
             return from_coupled(*guesses, alpha=alpha)
         return from_guesses(*guesses[:2], trials, delta=attack.delta, alpha=alpha, sides=attack.rule.sides)
 
-    def propose(self, pair: Pair, trials: int, phase: int, *, boosting: bool) -> list[Attack]:
+    def propose(self, pair: Pair, seen: list[View], trials: int, phase: int, *, boosting: bool) -> list[Attack]:
         """Attacks on this pair: some samples to learn, the others to choose a rule and among classifiers."""
         learn = self.source.draw(pair, int(LEARN * trials), 2 * phase)
         fresh = self.source.draw(pair, trials - int(LEARN * trials), 2 * phase + 1)
         found: list[Attack] = []
         with ThreadPoolExecutor(self.source.workers) as pool:
-            for view in views(np.concatenate([rows[:256] for rows in learn])):
+            for view in seen:
                 models = list(fit_all(*map(view.see, learn), boosting=boosting and view is not View.BITS))
                 new = tuple(map(view.see, fresh))
-                found += pool.map(partial(self._best_rule, pair, view, new), models)
+                found += chain.from_iterable(pool.map(partial(self._best_rules, pair, view, new), models))
         return found
 
-    def _best_rule(self, pair: Pair, view: View, rows: tuple[Rows, ...], model: Model) -> Attack:
-        """The best rule for these scores, and how far it is expected to pass the claim."""
+    def _best_rules(self, pair: Pair, view: View, rows: tuple[Rows, ...], model: Model) -> list[Attack]:
+        """The best rule of each kind for these scores, over all δ, and how far it is expected to pass the claim."""
         scores = model.score(rows[0]), model.score(rows[1])
-        tried = []
+        cuts = tuple(map(float, candidates(np.concatenate(scores), CUTS)))
+        best: dict[bool, Attack] = {}
         for limit in self.limits:
-            for rule, value, coupled in self._rules(scores, limit.delta, calibrated=isinstance(model, Tables)):
-                tried.append((_rank(value, limit.epsilon), limit.delta, rule, coupled))
-        margin, delta, rule, coupled = max(tried, key=lambda t: (t[0], -t[1]))
-        cuts = candidates(np.concatenate(scores), CUTS)
-        return Attack(pair, view, model, rule, delta, margin, tuple(map(float, cuts)), coupled)
+            for rule, coupled in self._rules(scores, limit.delta, calibrated=isinstance(model, Tables)):
+                made = Attack(pair, view, model, rule, limit.delta, 0.0, cuts, coupled)
+                made = made.after(made.guesses(*scores), len(rows[0]) + len(rows[1]))
+                made = replace(made, margin=self._margin(made))
+                best[coupled] = max(best.get(coupled, made), made, key=lambda attack: attack.margin)
+        return list(best.values())
 
-    def _rules(
-        self, scores: tuple[Array, Array], delta: float, *, calibrated: bool
-    ) -> Iterable[tuple[Rule, float, bool]]:
-        """Rules with what they promise. Where runs are coupled but the pairs do not agree, a fair coin shows more."""
+    def _rules(self, scores: tuple[Array, Array], delta: float, *, calibrated: bool) -> Iterable[tuple[Rule, bool]]:
+        """Rules for a fair coin and, where runs are coupled, for pairs: which shows more depends on how well the pairs agree."""
         trials = self.certifying
         if self.source.coupled:
-            rule, value = choose_coupled(*scores, alpha=self.alpha, pairs=trials // 2, calibrated=calibrated)
-            only_right, only_wrong, _ = rule.count_pairs(*scores)
-            if only_right > AGREED * only_wrong:
-                yield rule, value, True
-                return
-        yield *choose(*scores, delta=delta, alpha=self.alpha, trials=trials, calibrated=calibrated), False
+            yield choose_coupled(*scores, alpha=self.alpha, pairs=trials // 2, calibrated=calibrated)[0], True
+        yield choose(*scores, delta=delta, alpha=self.alpha, trials=trials, calibrated=calibrated)[0], False
+
+    def _margin(self, attack: Attack) -> float:
+        """By how much an attack can be expected to pass its claim, given what it guessed so far."""
+        right, wrong, both = map(float, attack.guessed)
+        forgiven, share = attack.delta * attack.rule.sides / 2, math.sqrt(attack.seen / self.certifying)
+        counts = Counts.of(right + both, wrong + both, attack.seen, forgiven, both if attack.coupled else None)
+        luck = HOPE if FINAL * self.total >= LEAST_FINAL else DOUBT
+        return _rank(expected(counts, self.alpha, share, luck), self._claimed(attack))
 
     # -------------------------------------------------------------------------------------------- certificate
 
@@ -398,11 +406,6 @@ class _Sniper:
 def _rank(value: float, claimed: float) -> float:
     """By how much a claim is expected to be passed; if it is not, how much of it is reached, less 1."""
     return value - claimed if value > claimed else value / max(claimed, 0.05) - 1
-
-
-def _value(rank: float, claimed: float) -> float:
-    """What has this rank."""
-    return rank + claimed if rank > 0 else (rank + 1) * max(claimed, 0.05)
 
 
 def _verdict(epsilon: float, claimed: float, visible: float) -> Verdict:

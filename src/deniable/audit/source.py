@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from deniable.audit.classify import Rows
 from deniable.audit.pairs import Pair
+from deniable.audit.tables import Rows
 from deniable.audit.target import Called, Target, encode
 
 Result = TypeVar("Result")

@@ -74,12 +74,16 @@ def _link(module: nn.Module, tape: Tape) -> Link:
         return INPLACE[type(module)]()
     if type(module) is nn.Linear and tape.tracks(module.weight, module.bias):
         return Linear(tape, tape.part(module.weight), _optional(tape, module.bias))
-    if not any(tape.tracks(p) for p in module.parameters()):
-        return Plain(module)
-    if type(module) is nn.Conv2d and module.padding_mode == "zeros" and not isinstance(module.padding, str):
+    if type(module) is nn.Conv2d and tape.tracks(module.weight, module.bias) and _zeros_around(module):
         geometry = (module.stride, module.padding, module.dilation, module.groups)
         return Convolution(tape, tape.part(module.weight, last=True), _optional(tape, module.bias), geometry)
-    raise Uncovered("the model is no chain of linear layers and convolutions")
+    if (module._parameters or module._modules) and tape.tracks(*module.parameters()):
+        raise Uncovered("the model is no chain of linear layers and convolutions")
+    return Plain(module)
+
+
+def _zeros_around(module: nn.Conv2d) -> bool:
+    return module.padding_mode == "zeros" and not isinstance(module.padding, str)
 
 
 def _optional(tape: Tape, bias: Tensor | None) -> Part | None:

@@ -252,18 +252,20 @@ def convolved(rows: Tensor, seen: Tensor, groups: int) -> Rows | Outer:
         return Rows((torch.unflatten(rows, 2, (groups, -1)).movedim(2, 1).mT @ apart).flatten(1))
     shape = (rows.shape[0], positions // rows.shape[0], kernel * channels)
     if is_product_cheaper(rows.shape, shape[2]):
-        return Rows(products(rows, seen, shape).flatten(1))
+        return products(rows, seen, shape)
     return outer(rows, seen.reshape(shape))
 
 
-def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int]) -> Tensor:
-    """Σ_t rows_t ⊗ seen_t for each example, a few at a time, so that what they saw is copied out within the cache."""
+def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int]) -> Rows:
+    """Σ_t rows_t ⊗ seen_t for each example, a few at a time: what they saw is copied out, and measured, within the cache."""
     n, positions, width = shape
     each, size = seen.shape[0] // n, max(1, CACHED // (positions * width))
-    found = rows.new_empty(n, rows.shape[2], width)
+    found = rows.new_empty(n, rows.shape[2] * width)
     room = rows.new_empty(min(size, n) * each, *seen.shape[1:])
+    squares = []
     for start in range(0, n, size):
         part = slice(start, min(start + size, n))
         copied = room[: (part.stop - start) * each].copy_(seen[start * each : part.stop * each])
-        torch.bmm(rows[part].mT, copied.view(-1, positions, width), out=found[part])
-    return found
+        torch.bmm(rows[part].mT, copied.view(-1, positions, width), out=found[part].view(-1, rows.shape[2], width))
+        squares.append(row_squares(found[part]))
+    return Rows(found, torch.cat(squares))
