@@ -320,7 +320,7 @@ def test_what_is_no_finding_is_refused(text: str, said: str) -> None:
 
 
 def test_a_finding_without_a_witness_cannot_be_replayed() -> None:
-    with pytest.raises(InvalidParameter, match="has no witness to replay"):
+    with pytest.raises(InvalidParameter, match="has no attack to run again"):
         replay(replace(FOUND, witness=None), case("Laplace"))
 
 

@@ -127,9 +127,10 @@ def replay(finding: Finding, target: Any, *, seed: int | None = None, workers: i
     another one this is an independent confirmation.
     """
     witness, started = finding.witness, clock.monotonic()
-    if witness is None:
+    if witness is None or not witness.model:
         raise InvalidParameter(
-            f'The finding on "{finding.target}" has no witness to replay (method: {finding.method}).'
+            f'The finding on "{finding.target}" has no attack to run again (method: {finding.method}). One from scores is '
+            "computed again from the same scores."
         )
     shaped = as_target(target, finding.target)
     if isinstance(shaped, Called) and witness.columns is not None:
