@@ -316,3 +316,17 @@ def test_losses_of_sequences_are_averaged_over_their_positions() -> None:
     got = PerExample(model, nn.CrossEntropyLoss())(x, y, 1e9)
     expected = torch.stack([F.cross_entropy(model(x[i : i + 1]), y[i : i + 1]) for i in range(N)]).detach()
     torch.testing.assert_close(got.losses, expected)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 8])
+@pytest.mark.parametrize(("stride", "padding", "dilation"), [(1, 0, 1), (2, 1, 1), (1, 2, 3)])
+def test_what_a_convolution_saw_is_copied_out_alike_by_either_way(
+    channels: int, stride: int, padding: int, dilation: int
+) -> None:
+    x = taps.channels_last(torch.randn(5, channels, 9, 9))
+    kernel, out = (3, 3), (9 + 2 * padding - 2 * dilation - 1) // stride + 1
+    seen = taps.windows(x, kernel, (out, out), (stride,) * 2, (padding,) * 2, (dilation,) * 2)
+    for part in (seen, seen[2:4]):
+        assert torch.equal(taps.copy_out(part, torch.empty(part.shape)), part)
+    unfolded = F.unfold(x, kernel, dilation, padding, stride).view(5, channels, 9, out, out)
+    assert torch.equal(seen.flatten(3, 4), unfolded.permute(0, 3, 4, 2, 1))

@@ -21,9 +21,15 @@ from deniable.learn.clip.tape import Part, Tape, Uncovered
 
 
 class Link(Protocol):
-    """One layer. `fresh` says that what it returns, both ways, is memory of its own that it does not need again."""
+    """One layer."""
 
-    fresh: bool
+    @property
+    def fresh(self) -> bool:
+        """Whether what it returns forward is memory of its own that it does not need again."""
+
+    @property
+    def back_fresh(self) -> bool:
+        """The same of what it returns backward."""
 
     def forward(self, x: Tensor, fresh: bool) -> Tensor: ...
 
@@ -43,7 +49,7 @@ def back(links: list[Link], g: Tensor | None) -> None:
     fresh = False
     for i in range(len(links) - 1, first - 1, -1):
         if g is not None:
-            g, fresh = links[i].back(g, fresh, i > first), links[i].fresh
+            g, fresh = links[i].back(g, fresh, i > first), links[i].back_fresh
 
 
 def links(model: nn.Module, tape: Tape) -> list[Link]:
@@ -96,7 +102,7 @@ class Linear:
     weight: Part
     bias: Part | None
     x: Tensor = field(init=False)
-    fresh = True
+    fresh = back_fresh = True
 
     def forward(self, x: Tensor, fresh: bool) -> Tensor:
         self.tape.expect(x)
@@ -114,7 +120,7 @@ class Convolution:
     bias: Part | None
     geometry: tuple[Any, ...]
     kept: tuple[Tensor, Tensor] = field(init=False)
-    fresh = True
+    fresh = back_fresh = True
 
     def forward(self, x: Tensor, fresh: bool) -> Tensor:
         if x.dim() != 4:
@@ -136,7 +142,7 @@ class Inplace:
     slope: Callable[..., Tensor]
     """From the gradient and the result; `grad_input` is where it goes."""
     out: Tensor = field(init=False)
-    fresh = False
+    fresh = back_fresh = False
 
     def forward(self, x: Tensor, fresh: bool) -> Tensor:
         self.out = self.value(x, out=x if fresh else None)
@@ -154,6 +160,10 @@ class Plain:
     x: Tensor = field(init=False)
     out: Tensor = field(init=False)
     fresh = False
+
+    @property
+    def back_fresh(self) -> bool:
+        return type(self.module) in POOLS
 
     def forward(self, x: Tensor, fresh: bool) -> Tensor:
         self.x = x.detach()
@@ -181,3 +191,5 @@ INPLACE: dict[type[nn.Module], Callable[[], Link]] = {
     nn.Tanh: lambda: Inplace(torch.tanh, torch.ops.aten.tanh_backward.grad_input),
     nn.Sigmoid: lambda: Inplace(torch.sigmoid, torch.ops.aten.sigmoid_backward.grad_input),
 }
+POOLS = (nn.MaxPool2d, nn.AvgPool2d)
+"""Modules whose gradient is memory of its own."""

@@ -46,7 +46,7 @@ def _norms(x: Tensor) -> Tensor:
     """Norms of rows, in float64 between blocks."""
     d = x.shape[1]
     whole = d - d % BLOCK
-    if not whole:
+    if d <= BLOCK:
         return _norm(x, 1).double()
     blocks = _norm(torch.unflatten(x[:, :whole], 1, (-1, BLOCK)), 2).double()
     return _norm(blocks if d == whole else torch.cat([blocks, _norms(x[:, whole:])[:, None]], 1), 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -22,6 +23,8 @@ from deniable.learn.clip.terms import Lookup, Outer, Rows, Single, is_product_ch
 
 CACHED = 2**18
 """Numbers that a convolution's inputs are copied out in at once."""
+SHORT = 16
+"""Up to so many neighbours, numbers are copied out one by one."""
 
 
 class Linear(torch.autograd.Function):
@@ -257,15 +260,35 @@ def convolved(rows: Tensor, seen: Tensor, groups: int) -> Rows | Outer:
 
 
 def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int]) -> Rows:
-    """Σ_t rows_t ⊗ seen_t for each example, a few at a time: what they saw is copied out, and measured, within the cache."""
+    """Σ_t rows_t ⊗ seen_t for each example, a few at a time, so that what they saw is copied out within the cache."""
     n, positions, width = shape
     each, size = seen.shape[0] // n, max(1, CACHED // (positions * width))
     found = rows.new_empty(n, rows.shape[2] * width)
     room = rows.new_empty(min(size, n) * each, *seen.shape[1:])
-    squares = []
     for start in range(0, n, size):
         part = slice(start, min(start + size, n))
-        copied = room[: (part.stop - start) * each].copy_(seen[start * each : part.stop * each])
+        copied = copy_out(seen[start * each : part.stop * each], room[: (part.stop - start) * each])
         torch.bmm(rows[part].mT, copied.view(-1, positions, width), out=found[part].view(-1, rows.shape[2], width))
-        squares.append(row_squares(found[part]))
-    return Rows(found, torch.cat(squares))
+    return Rows(found)
+
+
+def copy_out(seen: Tensor, room: Tensor) -> Tensor:
+    """What was seen, copied into `room`: number by number where few lie side by side, which strided copies are slow at."""
+    kernel, channels = seen.shape[-2:]
+    if kernel * channels > SHORT:
+        return room.copy_(seen)
+    size = seen.stride(0)
+    torch.index_select(
+        seen.as_strided((len(seen), size), (size, 1)), 1, _places(seen.shape[1:], seen.stride()[1:]).to(seen.device),
+        out=room.view(len(seen), -1),
+    )  # fmt: skip
+    return room
+
+
+@lru_cache(maxsize=64)
+def _places(shape: Sequence[int], strides: Sequence[int]) -> Tensor:
+    """Where the numbers of one row of a strided view lie, in its order."""
+    found = torch.zeros((), dtype=torch.int64)
+    for size, stride in zip(shape, strides, strict=True):
+        found = found[..., None] + torch.arange(size) * stride
+    return found.reshape(-1)
