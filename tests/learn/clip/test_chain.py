@@ -35,6 +35,11 @@ def _pooled() -> nn.Module:
     return nn.Sequential(first, nn.ReLU(), nn.MaxPool2d(2, 1), nn.Flatten(), nn.ReLU(), nn.LazyLinear(3))
 
 
+def _maxima() -> nn.Module:
+    pools = [nn.MaxPool2d((3, 2), (1, 2), (1, 0)), nn.ReLU(), nn.MaxPool2d(2, 2, dilation=2, ceil_mode=True)]
+    return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), *pools, nn.Tanh(), nn.Flatten(), nn.LazyLinear(3))
+
+
 CHAINS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "nothing between": (lambda: nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3)), ROW),
     "alone": (lambda: nn.Linear(5, 3), ROW),
@@ -48,6 +53,8 @@ CHAINS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "views": (lambda: nn.Sequential(nn.Linear(5, 4), nn.Unflatten(1, (2, 2)), nn.ReLU(), nn.Flatten(), nn.Linear(4, 3)), ROW),
     "positions": (lambda: nn.Sequential(nn.Linear(9, 4), nn.ReLU(), nn.Flatten(), nn.Linear(72, 3)), PICTURE),
     "pooled": (_pooled, PICTURE),
+    "maxima": (_maxima, PICTURE),
+    "averages": (lambda: nn.Sequential(nn.AvgPool2d(3), nn.Flatten(), nn.Linear(18, 4), nn.ReLU(), nn.Linear(4, 3)), PICTURE),
     "grouped": (lambda: nn.Sequential(nn.Conv2d(2, 4, 3, groups=2), nn.Tanh(), nn.Flatten(), nn.Linear(196, 3)), PICTURE),
 }  # fmt: skip
 

@@ -83,6 +83,10 @@ def _link(module: nn.Module, tape: Tape) -> Link:
     if type(module) is nn.Conv2d and tape.tracks(module.weight, module.bias) and _zeros_around(module):
         geometry = (module.stride, module.padding, module.dilation, module.groups)
         return Convolution(tape, tape.part(module.weight, last=True), _optional(tape, module.bias), geometry)
+    if type(module) is nn.MaxPool2d and not module.return_indices:
+        return Pool((module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode))
+    if type(module) is nn.Flatten:
+        return Flatten(module.start_dim, module.end_dim)
     if (module._parameters or module._modules) and tape.tracks(*module.parameters()):
         raise Uncovered("the model is no chain of linear layers and convolutions")
     return Plain(module)
@@ -153,17 +157,48 @@ class Inplace:
 
 
 @dataclass
+class Pool:
+    """The largest number of each window."""
+
+    settings: tuple[Any, ...]
+    x: Tensor = field(init=False)
+    places: Tensor = field(init=False)
+    fresh = back_fresh = True
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+        out: Tensor
+        out, self.places = torch.ops.aten.max_pool2d_with_indices(x, *self.settings)
+        self.x = x
+        return out
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+        gx: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(g, self.x, *self.settings, self.places)
+        return gx
+
+
+@dataclass
+class Flatten:
+    start: int
+    end: int
+    shape: torch.Size = field(init=False)
+    fresh = back_fresh = False
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+        self.shape = x.shape
+        return x.flatten(self.start, self.end)
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+        return g.reshape(self.shape)
+
+
+@dataclass
 class Plain:
     """A module that is not trained: its own small graph."""
 
     module: nn.Module
     x: Tensor = field(init=False)
     out: Tensor = field(init=False)
-    fresh = False
-
-    @property
-    def back_fresh(self) -> bool:
-        return type(self.module) in POOLS
+    fresh = back_fresh = False
 
     def forward(self, x: Tensor, fresh: bool) -> Tensor:
         self.x = x.detach()
@@ -191,5 +226,3 @@ INPLACE: dict[type[nn.Module], Callable[[], Link]] = {
     nn.Tanh: lambda: Inplace(torch.tanh, torch.ops.aten.tanh_backward.grad_input),
     nn.Sigmoid: lambda: Inplace(torch.sigmoid, torch.ops.aten.sigmoid_backward.grad_input),
 }
-POOLS = (nn.MaxPool2d, nn.AvgPool2d)
-"""Modules whose gradient is memory of its own."""
