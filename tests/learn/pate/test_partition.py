@@ -139,7 +139,7 @@ def test_what_has_no_proof_is_refused(more: dict[str, Any], text: str) -> None:
 
 def test_data_of_another_shape_is_the_owners_error() -> None:
     x, y = blobs(20)
-    with pytest.raises(DataError, match="a row of features for each label"):
+    with pytest.raises(DataError, match="a table of features with a row for each label"):
         teach(Spy(), x, y[:10], teachers=2, classes=3)
     with pytest.raises(DataError, match="all rows of one shape"):
         teach(Spy(), [[1.0], ["a"]], [0, 1], teachers=2, classes=3)

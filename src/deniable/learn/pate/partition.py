@@ -63,7 +63,7 @@ def assign(
     [1, 2, 1, 0]
     """
     if people is not None and len(people) != rows:
-        raise DataError(f"Expected one of people for each of {rows} rows, got {len(people)}.")
+        raise DataError("Expected as many people as rows. Nothing was taught.")
     if key is not None:
         names = _contents(rows, content) if people is None else [_name(person) for person in people]
         return np.array([_keyed(name, key, teachers) for name in names], np.int64)

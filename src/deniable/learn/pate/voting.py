@@ -129,7 +129,7 @@ def _arrays(x: Any, y: Any, classes: int) -> tuple[NDArray[np.float32], Labels]:
     except (TypeError, ValueError, OverflowError):
         raise DataError("Expected features as numbers, all rows of one shape.") from None
     if features.ndim < 2 or len(features) != len(labels):
-        raise DataError(f"Expected a row of features for each label, got {features.shape} and {len(labels)} labels.")
+        raise DataError("Expected a table of features with a row for each label. Nothing was taught.")
     return features, labels
 
 

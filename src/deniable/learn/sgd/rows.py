@@ -51,8 +51,8 @@ class TensorRows(Rows):
 
     def __init__(self, x: Tensor, y: Tensor) -> None:
         if x.ndim == 0 or y.ndim == 0 or len(x) != len(y):
-            raise DataError(
-                f"Expected inputs and targets with one row for each example, got shapes {tuple(x.shape)} and {tuple(y.shape)}."
+            raise DataError(  # without numbers: how many rows there are is private
+                "Expected inputs and targets with one row for each example; they differ in number, or one of them has no axis."
             )
         self.x, self.y = x.detach(), y.detach()
 

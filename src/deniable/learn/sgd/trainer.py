@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from deniable.learn.sgd.dpsgd import DPSGD
 
 
-SEEDS = 64
-"""Secret seeds for torch's generator that are drawn at once."""
-
-
 @dataclass
 class Sums:
     """What a lot adds up to, before any noise: private, and never released as it is.
@@ -84,7 +80,6 @@ class Trainer:
         self.run, self.rng, self.model, self.optimizer = run, rng, model, optimizer
         self.taken, self.history, self.bounds = 0, History(), dict(run.rule.bounds)
         self.seen: list[tuple[Tensor, Tensor]] = []
-        self._seeds: list[int] = []
         self._clipper = PerExample(
             model, run.criterion, groups=run.rule.groups, microbatch=run.microbatch, multiplicity=run.multiplicity
         )
@@ -172,9 +167,8 @@ class Trainer:
     @contextmanager
     def _secret_torch(self) -> Iterator[None]:
         before = torch.get_rng_state()
-        if not self._seeds:
-            self._seeds = self.rng.uniform_integers(1 << 63, SEEDS).tolist()
-        torch.default_generator.manual_seed(self._seeds.pop())
+        # One at a time: seeds drawn ahead would be the same in a forked process, where the generator takes a new key.
+        torch.default_generator.manual_seed(self.rng.uniform_integers(1 << 63))
         try:
             yield
         finally:
