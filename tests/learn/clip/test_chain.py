@@ -155,6 +155,15 @@ def test_what_a_criterion_does_with_a_parameter_is_not_lost() -> None:
     assert PerExample(model, penalised)._ways(x, y).run is not chained
 
 
+def test_a_gradient_that_is_one_number_spread_out_is_not_overwritten() -> None:
+    """That of a sum: all of it lies in one place of memory."""
+    model = nn.Sequential(nn.Linear(5, 3), nn.Sigmoid())
+    task = Task(model, lambda out, y: out.sum(1), trainable(model), 1)
+    x, y = torch.randn(4, 5), torch.zeros(4, dtype=torch.long)
+    passes = chained(task, x, y), closed(task, x, y)
+    assert torch.allclose(*(_of(task, passed, "0.weight", 1) for passed in passes), atol=1e-6)
+
+
 def test_a_loss_that_ignores_the_output_has_no_terms() -> None:
     model = nn.Sequential(nn.Linear(5, 3))
     task = Task(model, lambda out, y: y.float(), trainable(model), 1)
