@@ -13,6 +13,8 @@ UNITS = [
     Unit.column("patient_id", max_rows=4, replace=True),
     Unit.value(),
     Unit.client(),
+    Unit.client(zero_out=True),
+    Unit.row(zero_out=True),
     Unit.ball(2, 0.5),
     Unit.ball(math.inf, 1),
 ]
@@ -38,6 +40,7 @@ def test_units_are_all_different() -> None:
         lambda: Unit.ball(2, 0),
         lambda: Unit.ball(2, math.inf),
         lambda: Unit.ball(2, math.nan),
+        lambda: Unit.client(replace=True, zero_out=True),
     ],
 )
 def test_a_unit_without_meaning_is_refused(make) -> None:  # type: ignore[no-untyped-def]
@@ -47,7 +50,15 @@ def test_a_unit_without_meaning_is_refused(make) -> None:  # type: ignore[no-unt
 
 @pytest.mark.parametrize(
     "text",
-    ["", "3", "{}", '{"kind":"tribe"}', '{"kind":"row","replace":1}', '{"kind":"row","replace":false,"max_rows":3}'],
+    [
+        '{"kind":"row","replace":false,"zero_out":false}',
+        "",
+        "3",
+        "{}",
+        '{"kind":"tribe"}',
+        '{"kind":"row","replace":1}',
+        '{"kind":"row","replace":false,"max_rows":3}',
+    ],
 )
 def test_json_that_is_no_unit_is_refused(text: str) -> None:
     with pytest.raises(InvalidParameter):

@@ -7,6 +7,9 @@ all rows of one patient_id (at most 4 count), added or removed
 >>> Unit.row() == Unit.row(replace=True)
 False
 
+>>> print(Unit.client(zero_out=True))
+one client, silenced but still present
+
 Losses stated for different units never mix in one account.
 """
 
@@ -31,6 +34,17 @@ class Kind(StrEnum):
     BALL = "ball"
 
 
+class Relation(StrEnum):
+    """What turns a data set into its neighbour."""
+
+    ADDED = "added or removed"
+    """One unit more or less."""
+    REPLACED = "replaced"
+    """One unit in another's place: the number of units is public."""
+    SILENCED = "silenced"
+    """Zero-out: the unit stays in every sample and adds its own noise, but its contribution is zero."""
+
+
 @dataclass(frozen=True)
 class Unit:
     """Who is protected. Made by `row`, `column`, `value`, `client` or `ball`, and compared by value."""
@@ -41,11 +55,16 @@ class Unit:
     max_rows: int | None = None
     p: float | None = None
     radius: float | None = None
+    zero_out: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.replace and self.zero_out:
+            raise InvalidParameter("Expected a unit that is replaced or zeroed out, not both: these are two relations.")
 
     @classmethod
-    def row(cls, *, replace: bool = False) -> Unit:
-        """One row of a table, added or removed (or replaced by another)."""
-        return cls(Kind.ROW, bool(replace))
+    def row(cls, *, replace: bool = False, zero_out: bool = False) -> Unit:
+        """One row of a table, added or removed (or replaced by another, or silenced: `zero_out`)."""
+        return cls(Kind.ROW, bool(replace), zero_out=bool(zero_out) or None)
 
     @classmethod
     def column(cls, name: str, *, max_rows: int | None = None, replace: bool = False) -> Unit:
@@ -62,9 +81,9 @@ class Unit:
         return cls(Kind.VALUE, replace=True)
 
     @classmethod
-    def client(cls, *, replace: bool = False) -> Unit:
-        """Everything one client of a federation holds."""
-        return cls(Kind.CLIENT, bool(replace))
+    def client(cls, *, replace: bool = False, zero_out: bool = False) -> Unit:
+        """Everything one client of a federation holds. `zero_out`: it may fall silent, but still adds its noise."""
+        return cls(Kind.CLIENT, bool(replace), zero_out=bool(zero_out) or None)
 
     @classmethod
     def ball(cls, p: float, radius: float) -> Unit:
@@ -75,6 +94,13 @@ class Unit:
         if not (radius > 0 and math.isfinite(radius)):
             raise InvalidParameter(f"Expected radius={radius:g} in (0, ∞).")
         return cls(Kind.BALL, replace=True, p=p, radius=radius)
+
+    @property
+    def relation(self) -> Relation:
+        """What makes two data sets neighbours."""
+        if self.replace:
+            return Relation.REPLACED
+        return Relation.SILENCED if self.zero_out else Relation.ADDED
 
     def falls_in_one_part(self, by: str) -> bool:
         """Whether splitting the table by column `by` keeps all counted rows of each unit in one part."""
@@ -91,17 +117,18 @@ class Unit:
         if not isinstance(value, dict) or not set(value) <= names or value.get("kind") not in list(Kind):
             raise InvalidParameter(f"Expected the JSON of a unit with a kind among {', '.join(Kind)}.")
         v, replace = dict(value), value.get("replace", False)
-        if not isinstance(replace, bool):
-            raise InvalidParameter(f"Expected replace={replace!r} to be true or false.")
+        zero_out = v.get("zero_out", False)
+        if not (isinstance(replace, bool) and isinstance(zero_out, bool)):
+            raise InvalidParameter(f"Expected replace={replace!r} and zero_out={zero_out!r} to be true or false.")
         match v.pop("kind"):
             case Kind.ROW:
-                unit = cls.row(replace=replace)
+                unit = cls.row(replace=replace, zero_out=zero_out)
             case Kind.COLUMN:
                 unit = cls.column(v.get("column_name", ""), max_rows=v.get("max_rows"), replace=replace)
             case Kind.VALUE:
                 unit = cls.value()
             case Kind.CLIENT:
-                unit = cls.client(replace=replace)
+                unit = cls.client(replace=replace, zero_out=zero_out)
             case _:
                 unit = cls.ball(float(v.get("p", math.nan)), float(v.get("radius", math.nan)))
         if unit.to_dict() != value:
@@ -121,7 +148,11 @@ class Unit:
             raise InvalidParameter(f"Expected the JSON of a unit, but the text is not JSON: {error}.") from None
 
     def __str__(self) -> str:
-        change = "replaced by another" if self.replace else "added or removed"
+        change = {
+            Relation.ADDED: "added or removed",
+            Relation.REPLACED: "replaced by another",
+            Relation.SILENCED: "silenced but still present",
+        }[self.relation]
         match self.kind:
             case Kind.ROW:
                 return f"one row, {change}"

@@ -31,8 +31,11 @@ from deniable.loss import (
     Sampled,
     Selected,
     Shuffled,
+    Silenced,
     Zcdp,
+    mismatch,
 )
+from deniable.units import Relation, Unit
 
 EXAMPLES: list[Node] = [
     Pure(0.1),
@@ -60,6 +63,7 @@ EXAMPLES: list[Node] = [
     NegativeBinomialRuns(0, 0.1),
     Selected(GaussianNoise(3), PoissonRuns(10.5)),
     Selected(Pure(1), NegativeBinomialRuns(1, Fraction(1, 10))),
+    Silenced(Sampled(0.01, GaussianNoise(4))),
 ]
 EPSILON = st.one_of(st.floats(0, 1e6), st.integers(0, 100), st.fractions(0, 100))
 POSITIVE = st.one_of(st.floats(1e-6, 1e6), st.integers(1, 100), st.fractions(Fraction(1, 1000), 100))
@@ -215,7 +219,9 @@ def test_nodes_print_as_what_they_mean() -> None:
 
 def test_neighbour_relations_never_mix_in_one_tree() -> None:
     added, replaced = GaussianNoise(1).sampled(0.1), GaussianNoise(1).sampled(0.1, replace=True)
+    silenced = Silenced(added)
     assert (added.replaces, replaced.replaces, GaussianNoise(1).replaces) == (False, True, None)
+    assert ((silenced * 3 + Pure(1)).grouped(2).relation, silenced.replaces) == (Relation.SILENCED, False)
     assert (replaced * 3 + Pure(1)).grouped(2).replaces is True
     assert Shuffled(9, Pure(1)).replaces is True
     assert Parallel((added, Pure(1)), replace=True).replaces is True
@@ -225,6 +231,27 @@ def test_neighbour_relations_never_mix_in_one_tree() -> None:
         lambda: added.sampled(0.5, WITHOUT_REPLACEMENT),
         lambda: Parallel((replaced,)),
         lambda: Shuffled(9, added),
+        lambda: added + silenced,
+        lambda: replaced + silenced,
+        lambda: silenced.sampled(0.5),
+        lambda: silenced.sampled(0.5, WITHOUT_REPLACEMENT),
+        lambda: Parallel((silenced,)),
+        lambda: Silenced(replaced),
+        lambda: Silenced(silenced),
     ):
         with pytest.raises(InvalidLoss, match="needs losses stated for a unit"):
             mix()
+
+
+def test_a_loss_for_one_relation_says_nothing_about_another() -> None:
+    silenced = Silenced(GaussianNoise(1).sampled(0.1))
+    assert mismatch(silenced, Unit.client(zero_out=True)) is None
+    for unit in (Unit.client(), Unit.client(replace=True), Unit.row()):
+        assert "silenced" in str(mismatch(silenced, unit))
+    assert "silenced" in str(mismatch(GaussianNoise(1).sampled(0.1), Unit.row(zero_out=True)))
+    assert "replaced" in str(mismatch(GaussianNoise(1).sampled(0.1, replace=True), Unit.row(zero_out=True)))
+
+
+def test_a_sample_of_fixed_size_has_no_zero_out_form() -> None:
+    with pytest.raises(InvalidLoss, match="A sample of fixed size has no zero-out form"):
+        Silenced(GaussianNoise(1).sampled(0.1, WITHOUT_REPLACEMENT) * 3)

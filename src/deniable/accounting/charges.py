@@ -21,6 +21,7 @@ import numpy as np
 
 from deniable.accounting import pure, renyi
 from deniable.accounting.choose import epsilon as best_epsilon
+from deniable.accounting.relations import as_added
 from deniable.errors import Unaccountable
 from deniable.loss import Approximate, Composed, Loss, Number, Pure, Repeated
 
@@ -112,7 +113,7 @@ def _upper(loss: Loss, delta: Number) -> float:
 @lru_cache(maxsize=4096)
 def _charge(text: str, orders: Orders) -> Charge:
     """Remembered by JSON, which tells 0.1 from the binary number next to it; equality of losses does not."""
-    return cost(Loss.from_json(text), orders)
+    return cost(as_added(Loss.from_json(text)), orders)
 
 
 def cost(loss: Loss, orders: Orders) -> Charge:

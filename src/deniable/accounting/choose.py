@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from deniable.accounting import amplify, moments, numerical, pure, renyi, shuffle, strong, zcdp
 from deniable.accounting.numerical.search import delta_bounds
 from deniable.accounting.numerical.terms import cases, lower_cases
+from deniable.accounting.relations import as_added
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.guarantee import NONE_KNOWN, Bound
 from deniable.loss import (
@@ -60,6 +61,7 @@ def epsilon(loss: Loss, delta: float, *, method: str | None = None) -> Bound:
     `method` asks for one of `METHODS` alone, which then gives an upper bound only.
     """
     _check_delta(delta)
+    loss = as_added(loss)
     _refuse_shuffled(loss)
     if method is not None:
         return Bound(0.0, _method(method)(loss, delta), method)
@@ -86,6 +88,7 @@ def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
     """The least δ such that every mechanism with this loss is (ε, δ)-DP, bracketed."""
     if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise InvalidParameter(f"Expected epsilon={epsilon} in [0, ∞).")
+    loss = as_added(loss)
     _refuse_shuffled(loss)
     if method is not None:
         return Bound(0.0, _inverted(_method(method), loss, epsilon), method)
@@ -103,6 +106,7 @@ def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
 def compare(loss: Loss, delta: float) -> dict[str, Bound | str]:
     """Every method side by side: its bound, or the sentence with which it refuses."""
     _check_delta(delta)
+    loss = as_added(loss)
     table: dict[str, Bound | str] = {}
     for name, method in METHODS.items():
         try:

@@ -17,6 +17,7 @@ from deniable.accounting.numerical.finite import Finite
 from deniable.accounting.numerical.pairs import Gaussian, Laplace, Mixed, Pair, Range, Symmetrised, swap
 from deniable.accounting.numerical.search import Case
 from deniable.accounting.numerical.shifted import GaussianGroup, GaussianReplace, LaplaceReplace
+from deniable.accounting.relations import as_added
 from deniable.errors import Unaccountable
 from deniable.loss import (
     Approximate,
@@ -64,6 +65,7 @@ def attained(pair: Pair) -> Known:
 
 def cases(loss: Loss) -> list[Case]:
     """All cases of `loss`; the bound is the largest over them. `Unaccountable` if a node has no dominating pair."""
+    loss = as_added(loss)
     if isinstance(loss, Parallel):
         return _parallel(loss)
     known = [(what(node), times) for node, times in flatten(loss).items()]
@@ -78,6 +80,7 @@ def cases(loss: Loss) -> list[Case]:
 
 def lower_cases(loss: Loss) -> list[Case]:
     """Cases that some mechanism with this loss attains: a certified lower bound even where no upper one is known here."""
+    loss = as_added(loss)
     if isinstance(loss, Parallel):
         return [case for part in loss.parts for case in lower_cases(part)]
     return _lower_cases([(what(node), times) for node, times in flatten(loss).items()])

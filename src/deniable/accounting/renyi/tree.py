@@ -12,6 +12,7 @@ import numpy as np
 
 from deniable.accounting.grouping import spread
 from deniable.accounting.pure import exact_epsilon
+from deniable.accounting.relations import as_added
 from deniable.accounting.renyi import sampled
 from deniable.accounting.renyi.kernel import Array
 from deniable.accounting.renyi.leaves import HUGE, leaf
@@ -54,7 +55,7 @@ def curve(loss: Loss, orders: Iterable[float]) -> Array:
     if array.ndim != 1 or not np.all((array > 1) & np.isfinite(array)):
         raise InvalidParameter("Expected Rényi orders in (1, ∞).")
     # Each leaf states its own margin; this one covers products and sums along the tree.
-    return _curve(loss, array) * (1 + 1e-12)
+    return _curve(as_added(loss), array) * (1 + 1e-12)
 
 
 def conditioned(loss: Loss) -> tuple[Loss, Fraction]:

@@ -1,21 +1,4 @@
-"""What a run may reveal, as an immutable tree that any accountant can read.
-
-A `Loss` is a value: it is known before data is seen, it is stable as JSON, and its meaning never changes once released;
-a new meaning is a new node. Leaves say which noise was used, combinators say how runs are put together:
-
-    leaf          Pure  Approximate  Zcdp  BoundedRange  ResponseNoise
-                  LaplaceNoise  GaussianNoise  DiscreteLaplaceNoise  DiscreteGaussianNoise
-    combinator    Sampled  Repeated  Composed  Parallel  Grouped  Shuffled  Selected
-
->>> step = GaussianNoise(4).sampled(0.01)
->>> print(step * 10_000)
-10,000 × (Gaussian noise of 4 × the sensitivity, on a Poisson sample of rate 0.01)
->>> Loss.from_json(step.to_json()) == step
-True
-
-Numbers are `int`, `float` or `Fraction`. **A float means the decimal it prints**: 0.1 is one tenth, so thirty times 0.1 is
-exactly 3 in every sum that the ledger makes. `exact` gives that meaning.
-"""
+"""The nodes of a loss, and their JSON. `deniable.loss` says what they are for."""
 
 from __future__ import annotations
 
@@ -30,7 +13,7 @@ from numbers import Integral, Rational, Real
 from typing import Any, ClassVar, Self, TypeAlias
 
 from deniable.errors import InvalidLoss
-from deniable.units import Unit
+from deniable.units import Relation, Unit
 
 Number: TypeAlias = int | float | Fraction
 
@@ -98,10 +81,16 @@ class Loss(Node):
     """The root of the tree. `a + b`, `a * k`, `a.sampled(rate)` and `a.grouped(k)` build combinators."""
 
     @property
-    def replaces(self) -> bool | None:
-        """The neighbour relation this loss is stated for: True if a unit is replaced, False if it is added or removed,
-        None if the tree does not say (a leaf holds for whatever relation its mechanism was made for)."""
+    def relation(self) -> Relation | None:
+        """The neighbour relation this loss is stated for; None if the tree does not say (a leaf holds for whatever
+        relation its mechanism was made for)."""
         return None
+
+    @property
+    def replaces(self) -> bool | None:
+        """Whether a unit is replaced; None if the tree does not say."""
+        relation = self.relation
+        return None if relation is None else relation is Relation.REPLACED
 
     def __add__(self, other: Loss) -> Composed:
         if not isinstance(other, Loss):
@@ -295,11 +284,11 @@ class Sampled(Loss):
         if not isinstance(self.scheme, Scheme):
             raise InvalidLoss(f"Expected scheme={self.scheme!r} to be one of {', '.join(Scheme)}.")
         _boolean(self, "replace")
-        _stated_for(self, self.scheme is WITHOUT_REPLACEMENT, self.of)
+        _stated_for(self, _replaced(self.scheme is WITHOUT_REPLACEMENT), self.of)
 
     @property
-    def replaces(self) -> bool:
-        return self.replace
+    def relation(self) -> Relation:
+        return _replaced(self.replace)
 
     def __str__(self) -> str:
         kind = {"poisson": "a Poisson sample", "without replacement": "a fixed-size sample"}
@@ -319,8 +308,8 @@ class Repeated(Loss):
         _loss(self, "of")
 
     @property
-    def replaces(self) -> bool | None:
-        return self.of.replaces
+    def relation(self) -> Relation | None:
+        return self.of.relation
 
     def __str__(self) -> str:
         return f"{show(self.times)} × ({self.of})"
@@ -334,12 +323,12 @@ class Composed(Loss):
 
     def __post_init__(self) -> None:
         _losses(self, "parts")
-        if self.replaces is not None:
-            _stated_for(self, self.replaces, *self.parts)
+        if self.relation is not None:
+            _stated_for(self, self.relation, *self.parts)
 
     @property
-    def replaces(self) -> bool | None:
-        return next((part.replaces for part in self.parts if part.replaces is not None), None)
+    def relation(self) -> Relation | None:
+        return next((part.relation for part in self.parts if part.relation is not None), None)
 
     def __str__(self) -> str:
         return " + ".join(f"({p})" for p in self.parts) or "nothing"
@@ -361,11 +350,11 @@ class Parallel(Loss):
         if not self.parts:
             raise InvalidLoss("Expected at least one part in Parallel(parts=()).")
         _boolean(self, "replace")
-        _stated_for(self, False, *self.parts)
+        _stated_for(self, Relation.ADDED, *self.parts)
 
     @property
-    def replaces(self) -> bool:
-        return self.replace
+    def relation(self) -> Relation:
+        return _replaced(self.replace)
 
     @classmethod
     def split(cls, parts: tuple[Loss, ...], *, by: str, unit: Unit) -> Parallel:
@@ -400,8 +389,8 @@ class Grouped(Loss):
         _loss(self, "of")
 
     @property
-    def replaces(self) -> bool | None:
-        return self.of.replaces
+    def relation(self) -> Relation | None:
+        return self.of.relation
 
     def __str__(self) -> str:
         return f"({self.of}) for a group of {show(self.size)}"
@@ -421,11 +410,11 @@ class Shuffled(Loss):
     def __post_init__(self) -> None:
         _integer(self, "reports", at_least=1)
         _loss(self, "of")
-        _stated_for(self, True, self.of)
+        _stated_for(self, Relation.REPLACED, self.of)
 
     @property
-    def replaces(self) -> bool:
-        return True
+    def relation(self) -> Relation:
+        return Relation.REPLACED
 
     def __str__(self) -> str:
         return f"({self.of}) shuffled among {show(self.reports)} reports"
@@ -475,8 +464,8 @@ class Selected(Loss):
             raise InvalidLoss(f"Expected runs={self.runs!r} to be PoissonRuns or NegativeBinomialRuns.")
 
     @property
-    def replaces(self) -> bool | None:
-        return self.of.replaces
+    def relation(self) -> Relation | None:
+        return self.of.relation
 
     def __str__(self) -> str:
         return f"the best of {self.runs} of ({self.of})"
@@ -484,10 +473,10 @@ class Selected(Loss):
 
 def mismatch(loss: Loss, unit: Unit) -> str | None:
     """Why `loss` says nothing about `unit`: it is stated for the other neighbour relation. None if it is not."""
-    if loss.replaces is None or loss.replaces is unit.replace:
+    stated = loss.relation
+    if stated is None or stated is unit.relation:
         return None
-    stated = "replaced" if loss.replaces else "added or removed"
-    return f"This loss is stated for a unit that is {stated}, so it says nothing about {unit}: {loss}."
+    return f"This loss is stated for a unit that is {stated.value}, so it says nothing about {unit}: {loss}."
 
 
 # ------------------------------------------------------------------------------------------------ fields
@@ -555,13 +544,18 @@ def _boolean(node: Node, name: str) -> None:
         raise InvalidLoss(f"Expected {name}={getattr(node, name)!r} of {type(node).__name__} to be True or False.")
 
 
-def _stated_for(node: Node, replace: bool, *parts: Loss) -> None:
+def _replaced(replace: bool) -> Relation:
+    return Relation.REPLACED if replace else Relation.ADDED
+
+
+def _stated_for(node: Node, relation: Relation, *parts: Loss) -> None:
     """Neighbour relations never mix in one tree: a loss for added rows says nothing about replaced ones."""
     for part in parts:
-        if part.replaces is not None and part.replaces is not replace:
-            want, got = ("replaced", "added or removed") if replace else ("added or removed", "replaced")
+        stated = part.relation
+        if stated is not None and stated is not relation:
             raise InvalidLoss(
-                f"{type(node).__name__} needs losses stated for a unit {want}, but ({part}) is for one {got}."
+                f"{type(node).__name__} needs losses stated for a unit {relation.value}, "
+                f"but ({part}) is for one {stated.value}."
             )
 
 
@@ -610,7 +604,7 @@ def _decode_field(name: str, value: object) -> object:
         case dict():
             return _decode(value)
         case list():
-            return tuple(_decode(v) for v in value)
+            return tuple(_decode_field(name, v) for v in value)
         case str() if name == "scheme":
             if value not in list(Scheme):
                 raise InvalidLoss(f"Expected scheme={value!r} to be one of {', '.join(Scheme)}.")
