@@ -10,8 +10,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from deniable.errors import DeniableError, InvalidBudget, InvalidCertificate, InvalidParameter
-from deniable.loss import Loss, Number, show
+from deniable import strict_json
+from deniable.errors import DeniableError, InvalidBudget, InvalidCertificate
+from deniable.loss import LARGEST, SMALLEST, Loss, Number, show
+from deniable.strict_json import shown
 from deniable.units import Unit
 
 NONE_KNOWN = "none known"
@@ -32,7 +34,9 @@ class Budget:
         for name, value, top in (("epsilon", self.epsilon, math.inf), ("delta", self.delta, 1)):
             good = isinstance(value, int | float | Fraction) and not isinstance(value, bool)
             if not (good and 0 <= value < top):
-                raise InvalidBudget(f"Expected {name}={value!r} of a budget in [0, {top:g}).".replace("inf", "∞"))
+                raise InvalidBudget(f"Expected {name}={shown(value)} of a budget in [0, {top:g}).".replace("inf", "∞"))
+            if value and not SMALLEST <= Fraction(value) <= LARGEST:
+                raise InvalidBudget(f"Expected {name} of a budget to be 0 or within the range of doubles.")
             object.__setattr__(self, name, float(value) if isinstance(value, float) else value)
 
     def __str__(self) -> str:
@@ -107,28 +111,81 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """Read a certificate; its numbers are not believed until `accounting.verify` has computed them again."""
+        """Read a certificate; its numbers are not believed until `accounting.verify` has computed them again.
+
+        Strict: exactly the fields that `to_json` writes, each once and of its own type, so that no two readers can see two
+        claims in one text. Numbers that contradict each other (`upper` below `lower`) are called what they are: false.
+        """
+        value = strict_json.parse(text, InvalidCertificate, "a certificate")
+        if not isinstance(value, dict) or not _is_version(value.get("certificate")):
+            raise InvalidCertificate('This is no certificate of version 1: it lacks "certificate": 1.')
+        _fields(value, FIELDS, "a certificate")
         try:
-            value = json.loads(text)
-            if not isinstance(value, Mapping) or value.get("certificate") != 1:
-                raise InvalidCertificate('This is no certificate of version 1: it lacks "certificate": 1.')
-            bound = value["epsilon"]
-            return cls(
-                loss=Loss.from_dict(value["loss"]),
-                unit=Unit.from_dict(value["unit"]),
-                delta=_share(value["delta"]),
-                bound=Bound(float(bound["lower"]), float(bound["upper"]), str(bound["method"]), str(bound["attained"])),
-                assumptions=tuple(map(str, value["assumptions"])),
-                version=str(value["version"]),
-                head=None if value["head"] is None else str(value["head"]),
-            )
-        except InvalidCertificate:
-            raise
-        except (DeniableError, ArithmeticError, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise InvalidCertificate(f"This certificate cannot be read: {type(error).__name__}: {error}") from None
+            loss, unit = Loss.from_dict(value["loss"]), Unit.from_dict(value["unit"])
+        except DeniableError as error:
+            raise InvalidCertificate(f"This certificate cannot be read: {error}") from None
+        return cls(
+            loss=loss,
+            unit=unit,
+            delta=_share(value["delta"]),
+            bound=_claim(value["epsilon"]),
+            assumptions=_sentences(value["assumptions"]),
+            version=_text("version", value["version"]),
+            head=None if value["head"] is None else _text("head", value["head"]),
+        )
+
+
+FIELDS = ("certificate", "loss", "unit", "delta", "epsilon", "assumptions", "version", "head")
+
+
+def _is_version(value: object) -> bool:
+    return type(value) is int and value == 1  # `True == 1.0 == 1` in Python, not in a text
+
+
+def _fields(value: Mapping[str, Any], names: tuple[str, ...], what: str) -> None:
+    if set(value) != set(names):
+        odd = sorted(set(value) ^ set(names))[0]
+        problem = "lacks the field" if odd in names else "has an unknown field"
+        raise InvalidCertificate(f'This certificate cannot be read: {what} {problem} "{odd[:60]}".')
+
+
+def _claim(value: object) -> Bound:
+    if not isinstance(value, dict):
+        raise InvalidCertificate('This certificate cannot be read: "epsilon" is no object.')
+    _fields(value, ("lower", "upper", "method", "attained"), '"epsilon"')
+    upper = math.inf if value["upper"] == "inf" else _number("upper", value["upper"])
+    lower = _number("lower", value["lower"])
+    if not 0 <= lower <= upper:
+        raise InvalidCertificate(
+            f"The certificate is false: it claims that ε lies in [{lower:.6g}, {upper:.6g}], "
+            "which holds no number from 0 on. Do not rely on it."
+        )
+    return Bound(lower, upper, _text("method", value["method"]), _text("attained", value["attained"]))
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidCertificate(f"This certificate cannot be read: expected {name}={shown(value)} to be a number.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InvalidCertificate(f"This certificate cannot be read: {name} is beyond the range of doubles.") from None
 
 
 def _share(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise InvalidParameter(f"Expected delta={value!r} in [0, 1).")
-    return float(value)
+    share = _number("delta", value)
+    if not 0 <= share < 1:
+        raise InvalidCertificate(f"This certificate cannot be read: expected delta={share!r} in [0, 1).")
+    return share
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidCertificate(f"This certificate cannot be read: expected {name}={shown(value)} to be text.")
+    return value
+
+
+def _sentences(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise InvalidCertificate('This certificate cannot be read: "assumptions" is no list.')
+    return tuple(_text("an assumption", line) for line in value)

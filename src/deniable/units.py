@@ -19,8 +19,10 @@ import json
 import math
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
+from numbers import Real
 from typing import Any
 
+from deniable import strict_json
 from deniable.errors import InvalidParameter
 
 
@@ -88,7 +90,7 @@ class Unit:
     @classmethod
     def ball(cls, p: float, radius: float) -> Unit:
         """Inputs that lie within `radius` of one another in the ℓp norm (randomized smoothing)."""
-        p, radius = float(p), float(radius)
+        p, radius = _real(p, "p"), _real(radius, "radius")
         if not p >= 1:
             raise InvalidParameter(f"Expected p={p:g} of a norm in [1, ∞].")
         if not (radius > 0 and math.isfinite(radius)):
@@ -114,7 +116,8 @@ class Unit:
     @classmethod
     def from_dict(cls, value: object) -> Unit:
         names = {f.name for f in fields(cls)}
-        if not isinstance(value, dict) or not set(value) <= names or value.get("kind") not in list(Kind):
+        known = isinstance(value, dict) and set(value) <= names and isinstance(value.get("kind"), str)
+        if not isinstance(value, dict) or not known or value["kind"] not in list(Kind):
             raise InvalidParameter(f"Expected the JSON of a unit with a kind among {', '.join(Kind)}.")
         v, replace = dict(value), value.get("replace", False)
         zero_out = v.get("zero_out", False)
@@ -130,10 +133,10 @@ class Unit:
             case Kind.CLIENT:
                 unit = cls.client(replace=replace, zero_out=zero_out)
             case _:
-                unit = cls.ball(float(v.get("p", math.nan)), float(v.get("radius", math.nan)))
-        if unit.to_dict() != value:
+                unit = cls.ball(_norm(v.get("p")), _real(v.get("radius"), "radius"))
+        if not _same(unit.to_dict(), value):
             raise InvalidParameter(
-                f"Expected a unit that means what it says; {json.dumps(value)} has fields without meaning."
+                f"Expected a unit that means what it says; {json.dumps(value)[:200]} has fields without meaning."
             )
         return unit
 
@@ -142,10 +145,7 @@ class Unit:
 
     @classmethod
     def from_json(cls, text: str) -> Unit:
-        try:
-            return cls.from_dict(json.loads(text))
-        except json.JSONDecodeError as error:
-            raise InvalidParameter(f"Expected the JSON of a unit, but the text is not JSON: {error}.") from None
+        return cls.from_dict(strict_json.parse(text, InvalidParameter, "a unit"))
 
     def __str__(self) -> str:
         change = {
@@ -166,3 +166,26 @@ class Unit:
             case Kind.BALL:
                 norm = "∞" if self.p == math.inf else f"{self.p:g}"
                 return f"an input moved by at most {self.radius:g} in the ℓ{norm} norm"
+
+
+def _real(value: object, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidParameter(f"Expected {name} of a unit to be a number, got a {type(value).__name__}.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InvalidParameter(f"Expected {name} of a unit within the range of doubles.") from None
+
+
+def _norm(value: object) -> float:
+    """The p of a norm in JSON: ∞ is written "inf"."""
+    return math.inf if value == "inf" else _real(value, "p")
+
+
+def _same(meaning: dict[str, Any], text: dict[str, Any]) -> bool:
+    """Equal as JSON: in Python `1 == True == 1.0`, in a text they are three things."""
+
+    def kinds(value: dict[str, Any]) -> dict[str, type]:
+        return {key: bool if isinstance(v, bool) else str if isinstance(v, str) else float for key, v in value.items()}
+
+    return meaning == text and kinds(meaning) == kinds(text)

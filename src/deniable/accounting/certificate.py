@@ -48,8 +48,8 @@ def verify(certificate: Certificate) -> Bound:
     found = epsilon(certificate.loss, certificate.delta)
     if claimed.upper < found.lower * (1 - _ROUNDING):
         raise InvalidCertificate(
-            f"The certificate claims ε ≤ {claimed.upper:.6g} at δ = {certificate.delta:g}, but a mechanism with its loss "
-            f"reaches ε ≥ {found.lower:.6g}. Do not rely on it."
+            f"The certificate is false: it claims ε ≤ {claimed.upper:.6g} at δ = {certificate.delta:g}, "
+            f"but a mechanism with its loss reaches ε ≥ {found.lower:.6g}. Do not rely on it."
         )
     if claimed.upper < found.upper * (1 - _ROUNDING):
         raise InvalidCertificate(
@@ -58,7 +58,13 @@ def verify(certificate: Certificate) -> Bound:
         )
     if claimed.lower > found.upper * (1 + _ROUNDING):
         raise InvalidCertificate(
-            f"The certificate claims that ε ≥ {claimed.lower:.6g} is reached, but its loss never passes {found.upper:.6g}."
+            f"The certificate is false: it claims that ε ≥ {claimed.lower:.6g} is reached, but its loss never passes "
+            f"{found.upper:.6g}. Do not rely on it."
+        )
+    if claimed.lower > found.lower * (1 + _ROUNDING):
+        raise InvalidCertificate(
+            f"The certificate claims that ε ≥ {claimed.lower:.6g} is reached, which could not be confirmed: "
+            f"only ε ≥ {found.lower:.6g} is known here."
         )
     missing = set(_assumed(certificate.unit)) | set(_rests_on(certificate.loss))
     missing -= set(certificate.assumptions)

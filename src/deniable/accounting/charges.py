@@ -22,8 +22,9 @@ import numpy as np
 from deniable.accounting import pure, renyi
 from deniable.accounting.choose import epsilon as best_epsilon
 from deniable.accounting.relations import as_added
-from deniable.errors import Unaccountable
+from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import Approximate, Composed, Loss, Number, Pure, Repeated
+from deniable.strict_json import shown
 
 Orders = tuple[float, ...]
 
@@ -88,7 +89,31 @@ class Charge:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Charge:
-        return cls(Fraction(*value["epsilon"]), Fraction(*value["delta"]), value["impure"], tuple(value["renyi"]))
+        """Read what `to_dict` wrote; anything else is refused."""
+        if not isinstance(value, Mapping) or set(value) != {"epsilon", "delta", "impure", "renyi"}:
+            raise InvalidParameter("Expected the JSON of a charge with epsilon, delta, impure and renyi.")
+        epsilon, delta = _read_ratio(value["epsilon"]), _read_ratio(value["delta"])
+        renyi = tuple(_read_whole(r) for r in _read_list(value["renyi"]))
+        return cls(epsilon, delta, _read_whole(value["impure"]), renyi)
+
+
+def _read_ratio(value: object) -> Fraction:
+    parts = [_read_whole(part) for part in _read_list(value)]
+    if len(parts) != 2 or parts[1] < 1 or math.gcd(*parts) != 1:
+        raise InvalidParameter(f"Expected a fraction in lowest terms in the JSON of a charge, got {shown(value)}.")
+    return Fraction(*parts)
+
+
+def _read_whole(value: object) -> int:
+    if type(value) is not int:
+        raise InvalidParameter(f"Expected whole numbers in the JSON of a charge, got {shown(value)}.")
+    return value
+
+
+def _read_list(value: object) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise InvalidParameter(f"Expected a list in the JSON of a charge, got {shown(value)}.")
+    return list(value)
 
 
 def charge(loss: Loss, orders: Orders = (), *, delta: Number | None = None) -> Charge:

@@ -32,6 +32,7 @@ from deniable.accounting.rounding import ceil_float, floor_float
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.guarantee import Budget
 from deniable.loss import Loss, Number, Pure, exact
+from deniable.strict_json import rational, shown
 
 _AROUND = (0.25, 0.5, 2.0, 4.0, 8.0)
 """Where, relative to α_max, orders are read beside it: a charge of another shape is told at its true size."""
@@ -206,10 +207,23 @@ class Filter:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Filter:
-        limit = Budget(_plain(Fraction(value["epsilon"])), _plain(Fraction(value["delta"])))
-        return cls(
-            limit, Fraction(value["reserve"]), tuple(map(float, value["orders"])), tuple(map(int, value["curve"]))
-        )
+        """Read what `to_dict` wrote; anything else is refused."""
+        if not isinstance(value, Mapping) or set(value) != {"epsilon", "delta", "reserve", "orders", "curve"}:
+            raise InvalidParameter("Expected the JSON of a filter with epsilon, delta, reserve, orders and curve.")
+        numbers = {name: rational(value[name], InvalidParameter, name) for name in ("epsilon", "delta", "reserve")}
+        limit = Budget(_plain(numbers["epsilon"]), _plain(numbers["delta"]))
+        orders, curve = value["orders"], value["curve"]
+        if not (
+            isinstance(orders, list) and all(type(order) in (int, float) and 1 < order < math.inf for order in orders)
+        ):
+            raise InvalidParameter(f"Expected orders={shown(orders)} of a filter to be numbers in (1, ∞).")
+        if not (isinstance(curve, list) and all(type(top) is int for top in curve) and len(curve) <= len(orders)):
+            raise InvalidParameter(
+                f"Expected curve={shown(curve)} of a filter to be whole numbers, one for each order at most."
+            )
+        if not 0 <= numbers["reserve"] <= numbers["delta"]:
+            raise InvalidParameter(f"Expected reserve={shown(value['reserve'])} of a filter within its δ.")
+        return cls(limit, numbers["reserve"], tuple(map(float, orders)), tuple(curve))
 
 
 # ------------------------------------------------------------------------------------------------ the curve

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,10 +13,19 @@ from fractions import Fraction
 from numbers import Integral, Rational, Real
 from typing import Any, ClassVar, Self, TypeAlias
 
+from deniable import strict_json
 from deniable.errors import InvalidLoss
+from deniable.strict_json import shown
 from deniable.units import Relation, Unit
 
 Number: TypeAlias = int | float | Fraction
+
+DEEPEST = 64
+"""Levels of a tree: every walk over it is a recursion that must fit on the stack."""
+MOST_NODES = 100_000
+"""Nodes of a tree, a part that is used twice counted twice: every walk visits each."""
+LARGEST, SMALLEST = Fraction(sys.float_info.max), Fraction(math.ulp(0.0))
+"""Numbers are 0 or lie in the range of doubles, which every method but exact sums computes with."""
 
 
 def exact(x: Number) -> Fraction:
@@ -47,6 +57,9 @@ class Node:
     """A frozen dataclass with a stable JSON form: `{"node": "Pure", "epsilon": 0.1}`, every field, in order."""
 
     kinds: ClassVar[dict[str, type[Node]]] = {}
+    tree_depth: ClassVar[int] = 1
+    tree_size: ClassVar[int] = 1
+    """Levels and nodes of the tree; a combinator counts its own once, when it is made (`_count_tree`)."""
 
     def __init_subclass__(cls) -> None:
         Node.kinds[cls.__name__] = cls
@@ -69,12 +82,7 @@ class Node:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote. Anything else is refused with the reason."""
-        try:
-            return cls.from_dict(json.loads(text, parse_constant=_no_constant))
-        except json.JSONDecodeError as error:
-            raise InvalidLoss(f"Expected the JSON of a loss, but the text is not JSON: {error}.") from None
-        except RecursionError:
-            raise InvalidLoss("The JSON of this loss is nested too deeply to be read.") from None
+        return cls.from_dict(strict_json.parse(text, InvalidLoss, "a loss"))
 
 
 class Loss(Node):
@@ -282,7 +290,7 @@ class Sampled(Loss):
         _number(self, "rate", above=0, at_most=1)
         _loss(self, "of")
         if not isinstance(self.scheme, Scheme):
-            raise InvalidLoss(f"Expected scheme={self.scheme!r} to be one of {', '.join(Scheme)}.")
+            raise InvalidLoss(f"Expected scheme={shown(self.scheme)} to be one of {', '.join(Scheme)}.")
         _boolean(self, "replace")
         _stated_for(self, _replaced(self.scheme is WITHOUT_REPLACEMENT), self.of)
 
@@ -323,12 +331,15 @@ class Composed(Loss):
 
     def __post_init__(self) -> None:
         _losses(self, "parts")
-        if self.relation is not None:
-            _stated_for(self, self.relation, *self.parts)
+        # Once, at the start: asked anew at each level, a deep tree would take for ever.
+        stated = next((known for known in (part.relation for part in self.parts) if known is not None), None)
+        object.__setattr__(self, "_relation", stated)
+        if stated is not None:
+            _stated_for(self, stated, *self.parts)
 
     @property
     def relation(self) -> Relation | None:
-        return next((part.relation for part in self.parts if part.relation is not None), None)
+        return getattr(self, "_relation", None)
 
     def __str__(self) -> str:
         return " + ".join(f"({p})" for p in self.parts) or "nothing"
@@ -461,7 +472,7 @@ class Selected(Loss):
     def __post_init__(self) -> None:
         _loss(self, "of")
         if not isinstance(self.runs, PoissonRuns | NegativeBinomialRuns):
-            raise InvalidLoss(f"Expected runs={self.runs!r} to be PoissonRuns or NegativeBinomialRuns.")
+            raise InvalidLoss(f"Expected runs={shown(self.runs)} to be PoissonRuns or NegativeBinomialRuns.")
 
     @property
     def relation(self) -> Relation | None:
@@ -503,7 +514,7 @@ def _number(
     """Check a field and store it as int, float or Fraction (numpy scalars and whole Fractions become plain)."""
     value = getattr(node, name)
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidLoss(f"Expected {name}={value!r} of {type(node).__name__} to be a number.")
+        raise InvalidLoss(f"Expected {name}={shown(value)} of {type(node).__name__} to be a number.")
     plain: Number
     if isinstance(value, Integral):
         plain = int(value)
@@ -512,6 +523,7 @@ def _number(
         plain = int(plain) if plain.denominator == 1 else plain
     else:
         plain = float(value)
+    _check_size(node, name, plain)
     low, high = (
         ("(", above) if above is not None else ("[", at_least),
         (below, ")") if below is not None else (at_most, "]"),
@@ -530,10 +542,24 @@ def _number(
     object.__setattr__(node, name, plain)
 
 
+def _check_size(node: Node, name: str, value: Number) -> None:
+    """Numbers that no computation with doubles could hold are refused where they enter."""
+    if isinstance(value, float):
+        return
+    where = f"Expected {name} of {type(node).__name__}"
+    bits = max(abs(value.numerator), value.denominator).bit_length()
+    if bits > 3.33 * strict_json.MOST_DIGITS:
+        digits = round(bits * 0.30103)
+        raise InvalidLoss(f"{where} in at most {strict_json.MOST_DIGITS:,} digits, got about {digits:,}. Round it.")
+    if value and not SMALLEST <= abs(Fraction(value)) <= LARGEST:
+        raise InvalidLoss(f"{where} to be 0 or within the range of doubles, about 5e-324 to 1.8e+308.")
+
+
 def _integer(node: Node, name: str, *, at_least: int) -> None:
     value = getattr(node, name)
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InvalidLoss(f"Expected {name}={value!r} of {type(node).__name__} to be a whole number.")
+        raise InvalidLoss(f"Expected {name}={shown(value)} of {type(node).__name__} to be a whole number.")
+    _check_size(node, name, int(value))
     if value < at_least:
         raise InvalidLoss(f"Expected {name}={value} of {type(node).__name__} to be at least {at_least}.")
     object.__setattr__(node, name, int(value))
@@ -541,7 +567,7 @@ def _integer(node: Node, name: str, *, at_least: int) -> None:
 
 def _boolean(node: Node, name: str) -> None:
     if not isinstance(getattr(node, name), bool):
-        raise InvalidLoss(f"Expected {name}={getattr(node, name)!r} of {type(node).__name__} to be True or False.")
+        raise InvalidLoss(f"Expected {name}={shown(getattr(node, name))} of {type(node).__name__} to be True or False.")
 
 
 def _replaced(replace: bool) -> Relation:
@@ -561,14 +587,34 @@ def _stated_for(node: Node, relation: Relation, *parts: Loss) -> None:
 
 def _loss(node: Node, name: str) -> None:
     if not isinstance(getattr(node, name), Loss):
-        raise InvalidLoss(f"Expected {name}={getattr(node, name)!r} of {type(node).__name__} to be a Loss.")
+        raise InvalidLoss(f"Expected {name}={shown(getattr(node, name))} of {type(node).__name__} to be a Loss.")
+    _count_tree(node, (getattr(node, name),))
 
 
 def _losses(node: Node, name: str) -> None:
     value = getattr(node, name)
     if not isinstance(value, tuple | list) or not all(isinstance(p, Loss) for p in value):
-        raise InvalidLoss(f"Expected {name}={value!r} of {type(node).__name__} to be a tuple of losses.")
+        raise InvalidLoss(f"Expected {name}={shown(value)} of {type(node).__name__} to be a tuple of losses.")
     object.__setattr__(node, name, tuple(value))
+    _count_tree(node, tuple(value))
+
+
+def _count_tree(node: Node, parts: tuple[Loss, ...]) -> None:
+    """Refuse a tree that a reader could not walk; each level adds to what its parts have counted already."""
+    depth = 1 + max((part.tree_depth for part in parts), default=0)
+    size = 1 + sum(part.tree_size for part in parts)
+    if depth > DEEPEST:
+        raise InvalidLoss(
+            f"This loss would be a tree of {depth} levels, over the {DEEPEST} that are read. "
+            "Put the parts side by side in one Composed, and count equal ones by Repeated."
+        )
+    if size > MOST_NODES:
+        raise InvalidLoss(
+            f"This loss would be a tree of {size:,} nodes, over the {MOST_NODES:,} that are read. "
+            "Count equal parts by Repeated, or state several losses."
+        )
+    object.__setattr__(node, "tree_depth", depth)
+    object.__setattr__(node, "tree_size", size)
 
 
 # ------------------------------------------------------------------------------------------------ JSON
@@ -586,28 +632,35 @@ def _encode(value: object) -> Any:
             return value
 
 
-def _decode(value: object) -> Node:
+def _decode(value: object, level: int = 1) -> Node:
     if not isinstance(value, Mapping):
         raise InvalidLoss(f'Expected a JSON object with a "node", got {type(value).__name__}.')
-    kind = Node.kinds.get(str(value.get("node")))
+    if level > DEEPEST:
+        raise InvalidLoss(f"The JSON of this loss has over {DEEPEST} levels, more than are read.")
+    name = value.get("node")
+    kind = Node.kinds.get(name) if isinstance(name, str) else None
     if kind is None or kind is Loss:
-        raise InvalidLoss(f"Unknown loss node {value.get('node')!r}.")
+        raise InvalidLoss(f"Unknown loss node {shown(name)}.")
     fields = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
     given = set(value) - {"node"}
     if given != fields:
-        raise InvalidLoss(f"Expected the fields {sorted(fields)} of {kind.__name__}, got {sorted(map(str, given))}.")
-    return kind(**{name: _decode_field(name, value[name]) for name in fields})
+        raise InvalidLoss(
+            f"Expected the fields {sorted(fields)} of {kind.__name__}, got {shown(sorted(map(str, given)))}."
+        )
+    return kind(**{name: _decode_field(name, value[name], level) for name in fields})
 
 
-def _decode_field(name: str, value: object) -> object:
+def _decode_field(name: str, value: object, level: int) -> object:
     match value:
         case dict():
-            return _decode(value)
+            return _decode(value, level + 1)
         case list():
-            return tuple(_decode_field(name, v) for v in value)
+            if level > DEEPEST:
+                raise InvalidLoss(f"The JSON of this loss has over {DEEPEST} levels, more than are read.")
+            return tuple(_decode_field(name, v, level + isinstance(v, list)) for v in value)
         case str() if name == "scheme":
             if value not in list(Scheme):
-                raise InvalidLoss(f"Expected scheme={value!r} to be one of {', '.join(Scheme)}.")
+                raise InvalidLoss(f"Expected scheme={shown(value)} to be one of {', '.join(Scheme)}.")
             return Scheme(value)
         case str():
             return _fraction(name, value)
@@ -616,11 +669,6 @@ def _decode_field(name: str, value: object) -> object:
 
 
 def _fraction(name: str, text: str) -> Fraction:
-    top, _, bottom = text.partition("/")
-    if not (top.lstrip("-").isdecimal() and bottom.isdecimal() and int(bottom)):
-        raise InvalidLoss(f"Expected {name}={text!r} to be a number or a fraction like 10/3.")
-    return Fraction(int(top), int(bottom))
-
-
-def _no_constant(text: str) -> float:
-    raise InvalidLoss(f"Expected finite numbers in the JSON of a loss, got {text}.")
+    if "/" not in text:
+        raise InvalidLoss(f"Expected {name}={shown(text)} to be a number or a fraction like 10/3.")
+    return strict_json.rational(text, InvalidLoss, name)

@@ -1,0 +1,106 @@
+"""JSON from strangers: a certificate, a journal's line, a unit. One reading or none.
+
+Python's own reader takes the last of two equal keys, `NaN`, and numbers of any length. Two readers could then see two meanings
+in one text, and a short text could keep a reader busy for hours. Here each of these is refused with a sentence.
+
+>>> parse('{"a": 1, "a": 2}', InvalidParameter, "a unit")
+Traceback (most recent call last):
+    ...
+deniable.errors.InvalidParameter: Expected the JSON of a unit, but the key "a" stands twice in one object.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from fractions import Fraction
+from typing import Any
+
+from deniable.errors import DeniableError, InvalidParameter
+
+__all__ = ["LONGEST", "MOST_DIGITS", "InvalidParameter", "parse", "rational", "shown"]
+
+LONGEST = 16_000_000
+"""Characters of one text."""
+MOST_DIGITS = 1000
+"""Digits of one number: far more than any loss needs, and few enough that arithmetic with them stays quick."""
+
+
+class _Unreadable(ValueError):
+    """Why a text has no single meaning."""
+
+
+def parse(text: str | bytes, error: type[DeniableError], what: str) -> Any:
+    """The value of `text`; raises `error` with the reason where it has none, or more than one."""
+    if len(text) > LONGEST:
+        raise error(
+            f"Expected the JSON of {what}, but the text is longer than {LONGEST:,} characters. It was not read."
+        )
+    try:
+        return json.loads(
+            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_number, parse_constant=_constant
+        )
+    except RecursionError:
+        raise error(f"Expected the JSON of {what}, but the text is nested too deeply.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as problem:
+        raise error(f"Expected the JSON of {what}, but the text is not JSON and cannot be read: {problem}.") from None
+    except _Unreadable as problem:
+        raise error(f"Expected the JSON of {what}, but {problem}.") from None
+    except TypeError:
+        raise error(f"Expected the JSON of {what} as text, got {type(text).__name__}.") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise _Unreadable(f'the key "{twice[:60]}" stands twice in one object')
+    return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise _Unreadable(f"a number has {len(digits):,} digits, over the {MOST_DIGITS:,} that are read")
+    return int(digits)
+
+
+def _number(digits: str) -> float:
+    if len(digits) > MOST_DIGITS:
+        raise _Unreadable(f"a number has {len(digits):,} digits, over the {MOST_DIGITS:,} that are read")
+    value = float(digits)
+    if not math.isfinite(value):
+        raise _Unreadable(f"the number {digits[:60]} is beyond the range of doubles")
+    return value
+
+
+def _constant(text: str) -> float:
+    raise _Unreadable(f"{text} is no number in JSON")
+
+
+_RATIONAL = re.compile(rf"-?(0|[1-9][0-9]{{0,{MOST_DIGITS - 1}}})(/[1-9][0-9]{{0,{MOST_DIGITS - 1}}})?", re.ASCII)
+
+
+def rational(text: object, error: type[DeniableError], name: str) -> Fraction:
+    """A fraction as `str` writes it, in lowest terms, and no other spelling ("1e999999999" would take for ever).
+
+    >>> rational("10/3", InvalidParameter, "epsilon")
+    Fraction(10, 3)
+    """
+    if not isinstance(text, str) or not _RATIONAL.fullmatch(text):
+        raise error(f"Expected {name}={shown(text)} to be a number or a fraction like 10/3.")
+    top, _, bottom = text.partition("/")
+    value = Fraction(int(top), int(bottom or 1))
+    if value.denominator != int(bottom or 1):
+        raise error(f"Expected {name}={shown(text)} in lowest terms.")
+    return value
+
+
+def shown(value: object) -> str:
+    """A wrong value as it may stand in a sentence: never longer than the sentence, never with thousands of digits."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # Python writes no int of over 4300 digits
+        return f"a {type(value).__name__}"
+    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -1,0 +1,186 @@
+"""Numbers that are false, lost or never come: each hole that was found, as a claim that it is closed."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import reduce
+
+import pytest
+
+from deniable.accounting import certify, epsilon, verify
+from deniable.accounting.charges import Charge, charge
+from deniable.accounting.filters import Filter
+from deniable.errors import InvalidCertificate, InvalidLoss, InvalidParameter
+from deniable.guarantee import Budget, Certificate
+from deniable.loss import (
+    DEEPEST,
+    Composed,
+    GaussianNoise,
+    Grouped,
+    Loss,
+    Pure,
+    Repeated,
+)
+from deniable.units import Unit
+
+
+def nested(levels: int) -> Loss:
+    loss: Loss = Pure(1)
+    for _ in range(levels - 1):
+        loss = Composed((loss,))
+    return loss
+
+
+# ------------------------------------------------------------------------------------------------ trees
+
+
+@pytest.mark.parametrize("levels", [45, DEEPEST])
+def test_a_deep_loss_is_read_in_no_time(levels: int) -> None:
+    """Forty-five nested compositions took for ever: each level asked its parts twice."""
+    text = '{"node":"Composed","parts":[' * (levels - 1) + '{"node":"Pure","epsilon":1}' + "]}" * (levels - 1)
+    start = time.process_time()
+    loss = Loss.from_json(text)
+    assert loss == nested(levels)
+    assert loss.replaces is None
+    assert loss.to_json() == text
+    assert epsilon(loss, 0).upper == 1
+    assert time.process_time() - start < 60  # it was 2⁴⁵ steps; this is no measurement
+
+
+@pytest.mark.parametrize("make", [lambda p: Composed((p,)), lambda p: Repeated(2, p), lambda p: Grouped(2, p)])
+def test_a_tree_deeper_than_the_limit_is_refused_where_it_is_made(make) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InvalidLoss, match=f"over the {DEEPEST} that are read"):
+        reduce(lambda loss, _: make(loss), range(250), GaussianNoise(1))
+
+
+def test_json_deeper_than_the_limit_is_refused() -> None:
+    for levels in (DEEPEST + 1, 250, 100_000):
+        text = '{"node":"Composed","parts":[' * levels + '{"node":"Pure","epsilon":1}' + "]}" * levels
+        with pytest.raises(InvalidLoss, match=r"levels|too deeply"):
+            Loss.from_json(text)
+
+
+def test_a_part_used_again_and_again_counts_each_time() -> None:
+    """Forty doublings are a tree of 2⁴⁰ nodes in forty objects."""
+    with pytest.raises(InvalidLoss, match="nodes, over the"):
+        reduce(lambda loss, _: Composed((loss, loss)), range(40), Pure(1))
+
+
+def test_a_text_of_any_length_is_not_read() -> None:
+    with pytest.raises(InvalidLoss, match="longer than"):
+        Loss.from_json(" " * 16_000_001)
+
+
+# ------------------------------------------------------------------------------------------------ JSON
+
+ODD_NUMBERS = [
+    '"--3/4"',
+    '" 3/4"',
+    '"3/4 "',
+    '"3_0/7"',
+    '"+3/4"',
+    '"٣/4"',
+    '"6/8"',
+    '"3/-4"',
+    '"1e5/3"',
+    '"3"',
+    '"³/4"',
+]
+
+
+@pytest.mark.parametrize("number", [*ODD_NUMBERS, "9" * 5000, f'"{"9" * 5000}/7"', "1e999999999", "NaN", "-Infinity"])
+def test_a_number_in_json_has_one_spelling(number: str) -> None:
+    with pytest.raises(InvalidLoss):
+        Loss.from_json(f'{{"node":"Pure","epsilon":{number}}}')
+
+
+def test_a_key_that_stands_twice_is_no_json() -> None:
+    with pytest.raises(InvalidLoss, match="stands twice"):
+        Loss.from_json('{"node":"Pure","epsilon":1,"epsilon":9}')
+    with pytest.raises(InvalidParameter, match="stands twice"):
+        Unit.from_json('{"kind":"row","replace":false,"replace":true}')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"kind":' * 5000 + "1" + "}" * 5000,
+        '{"kind":["row"]}',
+        '{"kind":"row","replace":0}',
+        '{"kind":"ball","replace":true,"p":"nan","radius":1}',
+        '{"kind":"ball","replace":true,"p":" 2_0 ","radius":1}',
+        '{"kind":"ball","replace":true,"p":2,"radius":1e999}',
+        f'{{"kind":"ball","replace":true,"p":2,"radius":{"9" * 900}}}',
+        '{"kind":"column","replace":false,"column_name":"a","max_rows":true}',
+        "null",
+    ],
+)
+def test_a_unit_has_one_spelling(text: str) -> None:
+    with pytest.raises(InvalidParameter):
+        Unit.from_json(text)
+
+
+@pytest.mark.parametrize("epsilon", ["1e999999999", " 3_0 ", "--3/4", "6/8", "0x10", "9" * 5000, 3, None, "nan"])
+def test_a_limit_in_a_journal_has_one_spelling(epsilon: object) -> None:
+    honest = Filter.of(Budget(3, 1e-6)).to_dict()
+    assert Filter.from_dict(json.loads(json.dumps(honest))) == Filter.of(Budget(3, 1e-6))
+    with pytest.raises(InvalidParameter):
+        Filter.from_dict(honest | {"epsilon": epsilon})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"epsilon": [1, 0]}, {"epsilon": [2, 4]}, {"epsilon": "1/2"}, {"delta": [0.5, 1]}, {"impure": True}, {"renyi": 3}],
+)
+def test_a_charge_in_a_journal_has_one_spelling(change: dict[str, object]) -> None:
+    honest = charge(Pure(0.5), (2.0,)).to_dict()
+    assert Charge.from_dict(json.loads(json.dumps(honest))) == charge(Pure(0.5), (2.0,))
+    with pytest.raises(InvalidParameter):
+        Charge.from_dict(honest | change)
+
+
+# ------------------------------------------------------------------------------------------------ certificates
+
+HONEST = certify(Pure(1), Unit.row(), 0)
+
+
+def changed(**change: object) -> str:
+    return json.dumps(json.loads(HONEST.to_json()) | change)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HONEST.to_json().replace('"delta": 0.0', '"delta": 0.5, "delta": 0.0'),
+        changed(note="trust me"),
+        changed(epsilon={"lower": 0, "upper": 1, "method": "basic", "attained": "x", "sure": True}),
+        changed(epsilon={"lower": 0, "upper": " 3_0 ", "method": "basic", "attained": "x"}),
+        changed(epsilon={"lower": 0, "upper": "30", "method": "basic", "attained": "x"}),
+        changed(epsilon={"lower": True, "upper": 1, "method": "basic", "attained": "x"}),
+        changed(epsilon={"lower": 0, "upper": 1, "method": 7, "attained": "x"}),
+        changed(delta="0"),
+        changed(delta=False),
+        changed(version=1),
+        changed(head=7),
+        changed(certificate=True),
+        changed(certificate=1.0),
+        changed(assumptions=[1, 2]),
+        changed(loss={"node": "Pure", "epsilon": "4/2"}),
+    ],
+)
+def test_a_sloppy_certificate_is_refused(text: str) -> None:
+    with pytest.raises(InvalidCertificate):
+        Certificate.from_json(text)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(2, 1), (-1, 1), (0.5, 0.25), (9.0, "inf"), (0, 0.5), (0, 0)])
+def test_a_forged_bound_is_called_false(lower: float, upper: float | str) -> None:
+    forged = changed(epsilon={"lower": lower, "upper": upper, "method": "basic", "attained": "basic"})
+    with pytest.raises(InvalidCertificate, match="is false"):
+        verify(Certificate.from_json(forged))
+
+
+def test_the_honest_certificate_passes() -> None:
+    assert verify(Certificate.from_json(HONEST.to_json())).upper == 1
