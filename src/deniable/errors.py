@@ -12,6 +12,7 @@
     │   ├── AccountFrozen     an earlier failure waits for the owner
     │   └── TamperedLedger    the journal is not what was written
     ├── InvalidCertificate    a certificate that does not check
+    ├── ProtocolError         a message that a protocol between parties does not allow; the round is over for who got it
     ├── MissingExtra          an optional package is not installed
     └── DataError             what the owner may see about the data; never forwarded to an analyst
 
@@ -78,6 +79,10 @@ class TamperedLedger(LedgerError):
 
 class InvalidCertificate(DeniableError):
     """A certificate that is malformed or whose numbers do not come out when computed again."""
+
+
+class ProtocolError(DeniableError):
+    """A message that a protocol between several parties does not allow. Whoever raises this takes no further part in the round."""
 
 
 class MissingExtra(DeniableError):

@@ -1,0 +1,162 @@
+"""What all parties of a secure sum know and agree on before it begins, and the graph of who masks with whom."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+
+from deniable.errors import InvalidParameter, ProtocolError
+from deniable.federated.secure_sum.masks import WIDTHS
+from deniable.federated.secure_sum.messages import write_clients
+
+SESSION_BYTES = 16
+KEY_BYTES = 32
+LARGEST_CLIENT = 2**32 - 2
+
+
+class Adversary(StrEnum):
+    """Whom the clients' vectors are hidden from, together with the colluding clients."""
+
+    CURIOUS = "curious"
+    """A server that follows the protocol and reads along."""
+    LYING = "lying"
+    """A server that may send anything to anybody."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The terms of a session. Every client checks every round against them, and refuses what they do not allow.
+
+    `roster` has the Ed25519 public key of each client that may take part. It reaches the clients on a way that the
+    server does not control (shipped with the application, or signed by an authority that both sides trust): who makes
+    the roster decides who counts as a client. `least` is the smallest number of survivors whose sum may be opened;
+    `threshold` shares open a secret. `neighbours` None means that everybody masks with everybody.
+
+    Guarantee: the server and up to `colluders` clients together learn the sum over the survivors, who are at least
+               `least`, and nothing more of the other clients' vectors.
+    Assumes:   X25519, Ed25519, AES-256 and SHA-256 are what they are thought to be; the roster is right; with
+               neighbours, that the server does not choose who neighbours whom, and the tails of `neighbourhood`.
+    Reference: Bonawitz et al. 2017, Theorems 6.3 and 6.5; Bell et al. 2020, Section 3; docs/theory/secure-sums.md.
+    """
+
+    session: bytes
+    roster: Mapping[int, bytes] = field(repr=False)
+    length: int
+    threshold: int
+    least: int
+    bits: int = 32
+    neighbours: int | None = None
+    colluders: int = 0
+    adversary: Adversary = Adversary.CURIOUS
+
+    def __post_init__(self) -> None:
+        if len(self.session) != SESSION_BYTES:
+            raise InvalidParameter(f"Expected a session id of {SESSION_BYTES} bytes, got {len(self.session)}.")
+        if self.bits not in WIDTHS:
+            raise InvalidParameter(f"Expected bits of 16, 32 or 64, got {self.bits}.")
+        if self.length < 1:
+            raise InvalidParameter(f"Expected vectors of at least one number, got length={self.length}.")
+        self._check_roster()
+        self._check_thresholds()
+        object.__setattr__(self, "roster", MappingProxyType(dict(self.roster)))
+
+    def _check_roster(self) -> None:
+        for client, key in self.roster.items():
+            if not isinstance(client, int) or not 0 <= client <= LARGEST_CLIENT or len(key) != KEY_BYTES:
+                raise InvalidParameter(
+                    f"Expected a roster of client numbers from 0 to {LARGEST_CLIENT:,} with public keys of {KEY_BYTES} bytes."
+                )
+        if len(set(self.roster.values())) != len(self.roster):
+            raise InvalidParameter("Expected one public key for each client, got the same key twice.")
+
+    def _check_thresholds(self) -> None:
+        if self.colluders < 0 or self.threshold <= self.colluders:
+            raise InvalidParameter(
+                f"Expected a threshold above the number of colluders, got threshold={self.threshold} and "
+                f"colluders={self.colluders}: together they could open every secret."
+            )
+        if self.least < self.colluders + 2:
+            raise InvalidParameter(
+                f"Expected least ≥ colluders + 2, got least={self.least} and colluders={self.colluders}: "
+                "a sum over one honest client is that client's vector."
+            )
+        if self.neighbours is None:
+            return
+        if self.neighbours % 2 or self.neighbours < self.threshold:
+            raise InvalidParameter(
+                f"Expected an even number of neighbours, at least the threshold {self.threshold}, got {self.neighbours}."
+            )
+        if self.adversary is Adversary.LYING:
+            raise InvalidParameter(
+                "Expected neighbours=None against a lying server: one that chooses who takes part also chooses who "
+                "neighbours whom, and could surround a client with colluders."
+            )
+
+    @property
+    def dtype(self) -> np.dtype[np.unsignedinteger]:
+        return WIDTHS[self.bits]
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """What every key and signature of the session is bound to."""
+        numbers = (self.length, self.bits, self.threshold, self.least, self.neighbours or 0, self.colluders)
+        digest = hashlib.sha256(b"deniable secure sum 1 agreement\0" + self.session)
+        digest.update(self.adversary.encode() + b"\0" + struct.pack(">6Q", *numbers))
+        for client in sorted(self.roster):
+            digest.update(struct.pack(">I", client) + self.roster[client])
+        return digest.digest()
+
+    def transcript(self, turn: int, cohort: Sequence[int]) -> bytes:
+        """The cohort of one round, as all keys of the round depend on it: clients shown other cohorts share no key."""
+        return hashlib.sha256(self.fingerprint + struct.pack(">Q", turn) + write_clients(cohort)).digest()
+
+    def check_cohort(self, cohort: Sequence[int]) -> None:
+        """Whether a round with these clients can keep what is promised."""
+        count = len(cohort)
+        if any(client not in self.roster for client in cohort):
+            raise ProtocolError("The cohort names a client that is not in the roster. This round is over.")
+        if count < self.least:
+            raise ProtocolError(f"The cohort has {count} clients, fewer than least={self.least}. This round is over.")
+        if self.adversary is Adversary.CURIOUS:
+            return
+        # Two lists of survivors with `least` signatures each share an honest signer, who signs one list only.
+        if 2 * self.least <= count + self.colluders or 3 * self.threshold <= 2 * (count - 1):
+            raise ProtocolError(
+                f"Against a lying server a cohort of {count} with {self.colluders} colluders needs least > "
+                f"{(count + self.colluders) // 2} and threshold > {2 * (count - 1) // 3}. This round is over."
+            )
+
+    def graph(self, turn: int, cohort: Sequence[int]) -> Graph:
+        """Who masks with whom in this round: everybody, or the nearest on a ring in an order drawn by hashing."""
+        half = None if self.neighbours is None or self.neighbours >= len(cohort) - 1 else self.neighbours // 2
+        if half is None:
+            return Graph(tuple(cohort), None)
+        seed = self.transcript(turn, cohort) + b"ring"
+        ring = sorted(cohort, key=lambda client: hashlib.sha256(seed + struct.pack(">I", client)).digest())
+        return Graph(tuple(ring), half)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Clients on a ring, each joined to `half` others on either side; to all others where `half` is None."""
+
+    ring: tuple[int, ...]
+    half: int | None
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {client: place for place, client in enumerate(self.ring)}
+
+    def neighbours(self, client: int) -> tuple[int, ...]:
+        if self.half is None:
+            return tuple(other for other in self.ring if other != client)
+        place, count = self._places[client], len(self.ring)
+        offsets = [*range(-self.half, 0), *range(1, self.half + 1)]
+        return tuple(sorted(self.ring[(place + offset) % count] for offset in offsets))

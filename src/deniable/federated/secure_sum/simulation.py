@@ -1,0 +1,90 @@
+"""A whole round in one process: for tests, benchmarks and simulations. No step is left out."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from deniable.errors import ProtocolError
+from deniable.federated.secure_sum.agreement import SESSION_BYTES, Adversary, Agreement
+from deniable.federated.secure_sum.client import SumClient
+from deniable.federated.secure_sum.masks import Vector
+from deniable.federated.secure_sum.server import SumServer, centred
+
+
+class Stage(IntEnum):
+    """The message that a client that drops out no longer sends."""
+
+    ADVERTISE = 0
+    SHARE = 1
+    MASK = 2
+    SIGN = 3
+    UNMASK = 4
+    NEVER = 5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The sum over `survivors` modulo 2**bits."""
+
+    total: Vector
+    survivors: tuple[int, ...]
+
+    def signed(self) -> np.ndarray[Any, np.dtype[np.signedinteger]]:
+        """The sum as signed numbers: right if it lies within ± 2**(bits − 1)."""
+        return centred(self.total)
+
+
+def generated(
+    *,
+    clients: int,
+    length: int,
+    threshold: int,
+    least: int,
+    bits: int = 32,
+    neighbours: int | None = None,
+    colluders: int = 0,
+    adversary: Adversary = Adversary.CURIOUS,
+) -> tuple[Agreement, dict[int, Ed25519PrivateKey]]:
+    """A session with new identities for clients 0, 1, 2, …: the agreement, and each client's key for signing."""
+    signers = {client: Ed25519PrivateKey.generate() for client in range(clients)}
+    roster = {client: signer.public_key().public_bytes_raw() for client, signer in signers.items()}
+    session = secrets.token_bytes(SESSION_BYTES)
+    agreement = Agreement(session, roster, length, threshold, least, bits, neighbours, colluders, adversary)
+    return agreement, signers
+
+
+def simulate(
+    agreement: Agreement,
+    signers: Mapping[int, Ed25519PrivateKey],
+    vectors: Mapping[int, Any],
+    *,
+    turn: int = 0,
+    dropouts: Mapping[int, Stage] | None = None,
+) -> Outcome:
+    """The sum of `vectors` of all clients that did not drop out before they sent theirs."""
+    silent = {} if dropouts is None else dropouts
+    clients = {v: SumClient(agreement, v, signers[v], turn) for v in vectors}
+    server = SumServer(agreement, turn)
+
+    def present(stage: Stage, among: Iterable[int]) -> list[int]:
+        return [v for v in among if silent.get(v, Stage.NEVER) > stage]
+
+    def answers(stage: Stage, asked: Mapping[int, bytes], act: Callable[[SumClient, bytes], bytes]) -> dict[int, bytes]:
+        return {v: act(clients[v], asked[v]) for v in present(stage, asked)}
+
+    opening = server.open({v: clients[v].advertise() for v in present(Stage.ADVERTISE, clients)})
+    forwarded = server.forward(answers(Stage.SHARE, opening, SumClient.share))
+    for v in present(Stage.MASK, forwarded):
+        if not server.add(v, clients[v].mask(forwarded[v], vectors[v])):
+            raise ProtocolError(f"The vector of client {v} was not taken. This round is over.")
+    asked = server.survivors()
+    confirmed = server.confirm(answers(Stage.SIGN, asked, SumClient.sign))
+    total = server.finish(answers(Stage.UNMASK, confirmed, SumClient.unmask))
+    return Outcome(total, tuple(asked))
