@@ -82,7 +82,7 @@ class InvalidCertificate(DeniableError):
 
 
 class ProtocolError(DeniableError):
-    """A message that a protocol between several parties does not allow. Whoever raises this takes no further part in the round."""
+    """A message that a protocol between parties does not allow. Whoever raises this takes no further part in the round."""
 
 
 class MissingExtra(DeniableError):
