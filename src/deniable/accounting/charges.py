@@ -79,6 +79,11 @@ class Charge:
         """Whether no part of this charge is larger than in `other`."""
         return all(a <= b for a, b in zip(self._numbers(), other._numbers(), strict=True))
 
+    @property
+    def negative(self) -> bool:
+        """Whether any part is below nothing: no loss costs that, and no account may come to it."""
+        return any(number < 0 for number in self._numbers())
+
     def _numbers(self) -> tuple[Fraction | int, ...]:
         return (self.epsilon, self.delta, self.impure, *self.renyi)
 

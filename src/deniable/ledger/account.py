@@ -23,7 +23,7 @@ from deniable.errors import (
     UnitMismatch,
 )
 from deniable.guarantee import Budget, Certificate
-from deniable.ledger import releases
+from deniable.ledger import notes, releases
 from deniable.ledger.books import Entry, Kind, Standing, Status
 from deniable.ledger.chain import Head
 from deniable.ledger.journal import Draft, Journal, Standings
@@ -239,6 +239,20 @@ class Account:
         except DeniableError:
             return whole
         return kept if paid.delta is None and kept.within(whole) else whole
+
+    # -------------------------------------------------------------------------------------------- steps
+
+    def begin(self, entry: str, start: int, stop: int) -> None:
+        """Note durably, before they are taken, that steps start + 1 … stop of what `entry` paid for are begun.
+
+        `entry` is `Release.entry` or `Session.entry`. Steps that were noted before are refused: they would be taken twice. Steps
+        between the last note and `start` are lost. A settled session, a frozen or a closed account begins nothing.
+        """
+        notes.begin(self._journal, self._names, self._analyst, entry, start, stop)
+
+    def begun(self, entry: str) -> int:
+        """How many steps of what `entry` paid for were noted as begun: a run that is resumed goes on after this number."""
+        return notes.begun(self._journal, entry)
 
     # -------------------------------------------------------------------------------------------- releases kept
 

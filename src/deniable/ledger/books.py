@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter
+from deniable.errors import LedgerError
 from deniable.loss import Loss
 from deniable.units import Unit
 
@@ -25,6 +26,7 @@ class Kind(StrEnum):
     FREEZE = "freeze"
     THAW = "thaw"
     CLOSE = "close"
+    BEGIN = "begin"
 
 
 class Status(StrEnum):
@@ -120,7 +122,7 @@ def compact(value: Mapping[str, Any]) -> str:
 
 
 def apply(entry: Entry, before: Mapping[str, Standing]) -> dict[str, Standing]:
-    """The accounts that `entry` changes, after it."""
+    """The accounts that `entry` changes, after it. What would bring one below nothing is refused."""
     details = entry.details
     match entry.kind:
         case Kind.CREATE:
@@ -138,6 +140,23 @@ def apply(entry: Entry, before: Mapping[str, Standing]) -> dict[str, Standing]:
             return {n: before[n]._replace(status=Status.OPEN, seq=entry.seq) for n in details["accounts"]}
         case Kind.CLOSE:
             return {entry.account: before[entry.account]._replace(status=Status.CLOSED, seq=entry.seq)}
+        case Kind.BEGIN:
+            return {}
+
+
+def touched(entry: Entry, details: Mapping[str, Any]) -> Iterable[str]:
+    """The accounts that `entry` changes: the keys of what `apply` returns."""
+    match entry.kind:
+        case Kind.CREATE | Kind.RAISE | Kind.CLOSE:
+            return (entry.account,)
+        case Kind.RUN | Kind.OPEN:
+            return tuple(details["charges"])
+        case Kind.SETTLE:
+            return tuple(details["returned"])
+        case Kind.FREEZE | Kind.THAW:
+            return tuple(details["accounts"])
+        case Kind.BEGIN:
+            return ()
 
 
 def _created(entry: Entry, details: Mapping[str, Any]) -> Standing:
@@ -156,4 +175,6 @@ def _created(entry: Entry, details: Mapping[str, Any]) -> Standing:
 
 def _moved(standing: Standing, change: Charge, seq: int, sign: int) -> Standing:
     spent = standing.spent + change if sign > 0 else standing.spent - change
+    if spent.negative or change.negative:
+        raise LedgerError(f'Entry {seq} would bring the account "{standing.name}" below nothing. It was not written.')
     return standing._replace(spent_json=compact(spent.to_dict()), seq=seq)

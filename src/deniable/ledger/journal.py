@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from deniable.errors import InvalidParameter, LedgerError, TamperedLedger
-from deniable.ledger import chain, schema
+from deniable.ledger import chain, schema, tip
 from deniable.ledger.books import COLUMNS, Entry, Kind, Standing, Status, apply, compact
 from deniable.ledger.chain import Head
 from deniable.ledger.migrate import migrate
 from deniable.ledger.store import Row, Store, Transaction
+from deniable.ledger.tip import Tip
 
 SKEW = timedelta(seconds=10)
 """How far clocks of several machines may differ. Within it, an entry gets the time of the one before."""
@@ -24,7 +26,6 @@ PAGE = 2000
 TEXT_LIMIT = 10_000
 
 Clock = Callable[[], datetime]
-Standings = Mapping[str, Standing]
 
 
 def now() -> datetime:
@@ -44,6 +45,16 @@ class Draft:
     loss_json: str | None = None
 
 
+class Standings(dict[str, Standing]):
+    """The accounts that were asked for and exist, as they stand in one transaction at the entry `tip`."""
+
+    def __init__(self, accounts: Mapping[str, Standing], tip: Tip, entry: Callable[[int], Entry | None]) -> None:
+        super().__init__(accounts)
+        self.tip = tip
+        self.entry = entry
+        """The entry of a number, if there is one and it is as it was written."""
+
+
 class Journal:
     """Reads and appends. `key` is None if it was not found: then nothing can be appended, and seals are not checked."""
 
@@ -53,6 +64,7 @@ class Journal:
         migrate(store, create=create)
         self.key_path = chain.key_path(key, store.path)
         self.id, self.key = self._identity()
+        self._tip: Tip | None = None
 
     def _identity(self) -> tuple[str, bytes | None]:
         with self.store.reading() as transaction:
@@ -100,21 +112,29 @@ class Journal:
         key = self._writer()
         for name in names:
             _check_text(name)
+        known = self._tip
         with self.store.writing() as transaction:
-            last = transaction.first(schema.LAST) or (0, "", self._root(key))
-            before = self._standings(transaction, names, last[0])
-            entry = self._sealed(decide(before), last, key)
+            before = self._standings(transaction, names, self._followed(transaction, known))
+            entry = self._sealed(decide(before), before.tip, key)
             transaction.run(schema.APPEND, **dict(zip(COLUMNS, entry, strict=True)))
             for name, standing in apply(entry, before).items():
                 self._put(transaction, standing, key, new=name not in before)
             if also is not None:
                 also(transaction)
+            after = tip.followed(before.tip, [entry], None)
+            if entry.seq % tip.EVERY == 0:
+                self._mark(transaction, after, key)
+        self._tip = after  # only what is durable is known
         return entry
 
-    def _sealed(self, draft: Draft, last: Row, key: bytes) -> Entry:
+    def _mark(self, transaction: Transaction, after: Tip, key: bytes) -> None:
+        transaction.run(schema.UNMARK, before=after.seq - tip.EVERY, this=after.seq)
+        transaction.run(schema.MARK, seq=after.seq, **tip.sealed_mark(key, self.id, after.to_json()))
+
+    def _sealed(self, draft: Draft, last: Tip, key: bytes) -> Entry:
         for text in (draft.analyst, draft.description):
             _check_text(text)
-        seq, time = last[0] + 1, self._time(last[1])
+        seq, time = last.seq + 1, self._time(last.time)
         details = compact(draft.details)
         body = (
             seq,
@@ -127,7 +147,7 @@ class Journal:
             draft.unit_json,
             details,
         )
-        return Entry(*body, mac=chain.sealed(key, last[2], body))
+        return Entry(*body, mac=chain.sealed(key, last.mac, body))
 
     def _time(self, last: str) -> str:
         """UTC with microseconds, never before the entry before."""
@@ -171,11 +191,39 @@ class Journal:
 
     # -------------------------------------------------------------------------------------------- reading
 
-    def standings(self, names: Sequence[str]) -> dict[str, Standing]:
+    def standings(self, names: Sequence[str]) -> Standings:
         """The accounts of these names that there are."""
+        with self.following() as (transaction, at):
+            return self._standings(transaction, names, at)
+
+    @contextmanager
+    def following(self) -> Iterator[tuple[Transaction, Tip]]:
+        """One consistent view, and the tip of the journal in it."""
+        known = self._tip  # before the view is taken, which therefore holds all of it
         with self.store.reading() as transaction:
-            last = transaction.first(schema.LAST)
-            return self._standings(transaction, names, 0 if last is None else last[0])
+            at = self._followed(transaction, known)
+            yield transaction, at
+        self._tip = at
+
+    def _followed(self, transaction: Transaction, known: Tip | None) -> Tip:
+        """Check every entry that this process has not seen, and that those it has seen are still there."""
+        at = self._marked(transaction) if known is None else known
+        rows = transaction.all(schema.ENTRIES, after=at.seq - 1, most=PAGE)
+        if at.seq and (not rows or (rows[0][0], rows[0][-1]) != (at.seq, at.mac)):
+            raise tip.rolled_back(at.seq)
+        fresh = rows[1:] if at.seq else rows
+        at = tip.followed(at, map(read_entry, fresh), self.key) if fresh else at
+        while len(rows) == PAGE:
+            rows = transaction.all(schema.ENTRIES, after=at.seq, most=PAGE)
+            at = tip.followed(at, map(read_entry, rows), self.key)
+        return at
+
+    def _marked(self, transaction: Transaction) -> Tip:
+        """Where to begin: at the newest mark, if it is as it was written, else before the first entry."""
+        row = transaction.first(schema.MARKED)
+        if row is None or (self.key is not None and tip.sealed_mark(self.key, self.id, row[1])["mac"] != row[2]):
+            return tip.start(self.root() or "")
+        return Tip.from_json(row[1])
 
     def all_standings(self, transaction: Transaction) -> list[Standing]:
         last = transaction.first(schema.LAST)
@@ -193,9 +241,21 @@ class Journal:
             wanted = standing.parent
         return found
 
-    def _standings(self, transaction: Transaction, names: Sequence[str], count: int) -> dict[str, Standing]:
+    def _standings(self, transaction: Transaction, names: Sequence[str], at: Tip) -> Standings:
         rows = (transaction.first(schema.ACCOUNT, this=name) for name in names)
-        return {row[0]: self._genuine(row, count) for row in rows if row is not None}
+        found = {row[0]: self._genuine(row, at.seq) for row in rows if row is not None}
+        return Standings(found, at, lambda seq: self._entry(transaction, seq))
+
+    def _entry(self, transaction: Transaction, seq: int) -> Entry | None:
+        row = transaction.first(schema.ENTRY, this=seq)
+        if row is None:
+            return None
+        entry = read_entry(row)
+        before = transaction.first(schema.ENTRY, this=seq - 1)
+        mac = self.root() if before is None else before[-1]
+        if self.key is not None and chain.sealed(self.key, str(mac), entry.content) != entry.mac:
+            raise tip.broken(seq)
+        return entry
 
     def _genuine(self, row: Row, count: int) -> Standing:
         """The account in a row, if it is as it was written: an edited or damaged row must not grant anything."""

@@ -1,13 +1,14 @@
-"""Five tables, and every statement that the ledger runs on them.
+"""Six tables, and every statement that the ledger runs on them.
 
 `journal` is the truth and only grows. `accounts` is what the journal comes to, kept so that a charge costs the same however
 long the history is; `verify` computes it again. `ledger` is one row: the name of this ledger and the lock that PostgreSQL writers
-queue on. `releases` are answers kept for whoever asks the same again, `readers` the accounts that have paid for each.
+queue on. `releases` are answers kept for whoever asks the same again, `readers` the accounts that have paid for each. `marks`
+sum up the journal now and then, so that a process need not read it from the first entry.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, select, text
+from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, or_, select, text
 
 metadata = MetaData()
 
@@ -67,12 +68,19 @@ readers = Table(
     Column("mac", Text, nullable=False),
 )
 
+marks = Table(
+    "marks",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("state", Text, nullable=False),
+    Column("mac", Text, nullable=False),
+)
+
 IDENTITY = select(ledger.c.id, ledger.c.key_check)
 LOCK = IDENTITY.with_for_update()
 BEGIN = ledger.insert()
 APPEND = journal.insert()
 LAST = select(journal.c.seq, journal.c.time, journal.c.mac).order_by(journal.c.seq.desc()).limit(1)
-COUNT = select(journal.c.seq).order_by(journal.c.seq.desc()).limit(1)
 ENTRY = select(journal).where(journal.c.seq == bindparam("this"))
 ENTRIES = select(journal).where(journal.c.seq > bindparam("after")).order_by(journal.c.seq).limit(bindparam("most"))
 ACCOUNT = select(accounts).where(accounts.c.name == bindparam("this"))
@@ -88,5 +96,8 @@ RELEASES = select(releases).order_by(releases.c.key)
 READERS = select(readers).where(readers.c.key == bindparam("this")).order_by(readers.c.account)
 KEEP = releases.insert()
 ADMIT = readers.insert()
+MARKED = select(marks).order_by(marks.c.seq.desc()).limit(1)
+MARK = marks.insert()
+UNMARK = marks.delete().where(or_(marks.c.seq < bindparam("before"), marks.c.seq >= bindparam("this")))
 CHECK = text("PRAGMA integrity_check")
 """Only of SQLite."""

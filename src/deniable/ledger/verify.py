@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from deniable.errors import DeniableError
 from deniable.ledger import chain, releases
-from deniable.ledger.books import Entry, Kind, Standing, apply
+from deniable.ledger.books import Entry
 from deniable.ledger.chain import Head
 from deniable.ledger.journal import Journal
+from deniable.ledger.replay import Replay
 from deniable.ledger.store import Transaction
 
 MOST = 20
@@ -55,7 +56,7 @@ class _Reading:
         self._journal = journal
         self._transaction = transaction
         self._head = head
-        self._accounts: dict[str, Standing] = {}
+        self._replay = Replay()
         self.count = 0
         self.mac = journal.root() or ""
         self._time = ""
@@ -84,17 +85,7 @@ class _Reading:
         self.count, self.mac, self._time = entry.seq, entry.mac, max(entry.time, self._time)
         if self._head is not None and self._head.count == entry.seq and self._head.mac != entry.mac:
             yield f"Entry {entry.seq} is not the one that the head was taken of: the ledger was rolled back and written on."
-        yield from self._effect(entry)
-
-    def _effect(self, entry: Entry) -> Iterator[str]:
-        try:
-            changed = apply(entry, self._accounts)
-            self._accounts |= changed
-            if entry.kind in (Kind.RUN, Kind.OPEN):
-                over = [name for name, standing in changed.items() if not standing.filter.admits(standing.spent)]
-                yield from (f'Entry {entry.seq} brings the account "{name}" over its limit.' for name in over)
-        except (DeniableError, LookupError, TypeError, ValueError, ArithmeticError):
-            yield f"Entry {entry.seq} cannot be read, or speaks of an account that was never made."
+        yield from self._replay.enter(entry)
 
     def _kept_head(self) -> Iterator[str]:
         if self._head is not None and self._head.count > self.count:
@@ -107,6 +98,7 @@ class _Reading:
         except DeniableError as error:
             yield str(error)
             return
-        for name in sorted(stored.keys() | self._accounts.keys()):
-            if stored.get(name) != self._accounts.get(name):
+        accounts = self._replay.accounts
+        for name in sorted(stored.keys() | accounts.keys()):
+            if stored.get(name) != accounts.get(name):
                 yield f'The account "{name}" is not what the journal comes to.'

@@ -1,0 +1,64 @@
+"""Steps that are begun: what a run of many steps has taken is known to the ledger before it is taken.
+
+A training run is paid for as a whole and saved on the way. Whatever its folder says after a kill, an older folder put back among
+it, the ledger knows up to where steps were begun, and no step is begun twice: a resumed run goes on after the ledger's number.
+A note is written before its steps. One written afterwards would let an older folder repeat the steps between two notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deniable.errors import InvalidParameter, LedgerError
+from deniable.ledger.books import Entry, Kind, Status
+from deniable.ledger.chain import Head
+from deniable.ledger.journal import Draft, Journal, Standings
+from deniable.ledger.refusal import stopped
+
+PAID = (Kind.RUN, Kind.OPEN)
+
+
+def begin(journal: Journal, names: Sequence[str], by: str, entry: str, start: int, stop: int) -> None:
+    """Note durably that steps start + 1 … stop of what `entry` paid for are begun."""
+    head = Head.parse(entry)
+    if not (_whole(start) and _whole(stop) and 0 <= start < stop):
+        raise InvalidParameter(
+            f"Expected steps from 0 ≤ start < stop, got start={start!r}, stop={stop!r}. None was begun."
+        )
+
+    def decide(before: Standings) -> Draft:
+        paid = _paid(before, names, head)
+        noted = before.tip.begun.get(paid.seq, 0)
+        if start < noted:
+            raise LedgerError(
+                f"Step {start + 1} of entry {paid.seq} was begun before: the ledger has noted {noted}, and no step is taken "
+                f"twice. Nothing was begun. Go on with step {noted + 1}."
+            )
+        details = {"entry": paid.seq, "start": start, "stop": stop}
+        words = f"Steps {start + 1} to {stop} of entry {paid.seq} begun."
+        return Draft(Kind.BEGIN, names[0], by, words, before[names[0]].unit_json, details)
+
+    journal.append(names, decide)
+
+
+def begun(journal: Journal, entry: str) -> int:
+    """How many steps of what `entry` paid for were noted as begun."""
+    head = Head.parse(entry)
+    with journal.following() as (_, at):
+        return at.begun.get(head.count, 0)
+
+
+def _paid(before: Standings, names: Sequence[str], head: Head) -> Entry:
+    for name in names:
+        if before[name].status is not Status.OPEN:
+            raise stopped(before[name])
+    entry = before.entry(head.count)
+    if entry is None or entry.mac != head.mac or entry.kind not in PAID or entry.account != names[0]:
+        raise LedgerError(f'Entry {head.count} is no charge of the account "{names[0]}". Nothing was begun.')
+    if entry.kind is Kind.OPEN and entry.seq not in before.tip.begun:
+        raise LedgerError(f"The session of entry {entry.seq} is closed. Nothing was begun; open a new one.")
+    return entry
+
+
+def _whole(steps: object) -> bool:
+    return isinstance(steps, int) and not isinstance(steps, bool)
