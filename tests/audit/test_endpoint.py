@@ -18,7 +18,7 @@ from deniable.guarantee import Budget
 from deniable.ledger.books import Kind
 from deniable.randomness import SeededRandom
 from deniable.sql.keys import Selection
-from deniable.sql.limit import ONE
+from deniable.sql.weights import ONE
 from deniable.sql.noise import Noise
 from deniable.sql.plan import Plan
 from deniable.sql.quantiles import Rank

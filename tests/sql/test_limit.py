@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
-from deniable.sql.limit import ONE, Limit, chosen, quoted, weighted
+from deniable.sql.limit import Limit, chosen, weighted
+from deniable.sql.weights import ONE
 from tests.sql.planned import duck
 
 ROWS = "SELECT person AS _unit, region AS k0 FROM visits"

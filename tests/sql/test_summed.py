@@ -18,7 +18,7 @@ from deniable.errors import DataError
 from deniable.randomness import SeededRandom
 from deniable.sql.check import check
 from deniable.sql.dialects import Dialect
-from deniable.sql.engines import ONE, Engine, Statement, Summary, open_engine
+from deniable.sql.engines import Engine, Statement, Summary, open_engine
 from deniable.sql.engines import duckdb as embedded
 from deniable.sql.keys import Group, combinations
 from deniable.sql.plan import plan
@@ -26,6 +26,7 @@ from deniable.sql.run import Run
 from deniable.sql.schema import Schema
 from deniable.sql.schema_file import parse
 from deniable.sql.terms import Terms
+from deniable.sql.weights import ONE
 from deniable.units import Unit
 
 MOST = 3

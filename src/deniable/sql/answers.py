@@ -15,15 +15,17 @@ from deniable.mechanisms import checks
 from deniable.sql import estimate, forms, post
 from deniable.sql.discover import MOST_ROWS, RowBound
 from deniable.sql.estimate import Cell, Interval, Measured
+from deniable.sql.floats import held
 from deniable.sql.joint import Form
 from deniable.sql.keys import Group, Selection
-from deniable.sql.limit import ONE, Limit
+from deniable.sql.limit import Limit
 from deniable.sql.noise import Noise
 from deniable.sql.post import Row
 from deniable.sql.quantiles import Bracket, Rank
 from deniable.sql.statistics import Grid, Measure, Part
 from deniable.sql.terms import TYPICAL, Expected, Terms
 from deniable.sql.tree import AggregateRef, Expr, Kind, Output, Query, Result, Statistic, Type
+from deniable.sql.weights import ONE
 
 _NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
 _BEFORE = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS, Statistic.SUM)
@@ -203,7 +205,7 @@ def _expected(reader: Reader, name: str, output: Output, beta: float) -> Expecte
     for index in range(len(plan.query.sets)):
         group = Released(index, (None,) * len(plan.query.keys), numbers, nothing)
         cell = reader.cell(output.of, pieces, group, beta)
-        value = float(cell.value) if isinstance(cell.value, Fraction) else math.nan
+        value = held(cell.value) if isinstance(cell.value, Fraction) else math.nan
         widths.append(max(cell.high - value, value - cell.low))
     before = isinstance(output.of, AggregateRef) and plan.query.aggregates[output.of.index].statistic in _BEFORE
     return Expected(name, max(widths), None if before else size)

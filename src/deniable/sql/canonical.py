@@ -19,9 +19,7 @@ from enum import StrEnum
 
 from deniable.sql.dialects import Dialect
 from deniable.sql.tree import Kind, Type
-
-LOW, HIGH = -(2**63), 2**63 - 1
-MAX_SCALE = 18
+from deniable.sql.types import HIGHEST, LOWEST
 
 INTEGER = r"[+-]?[0-9]{1,38}"
 DECIMAL = r"[+-]?([0-9]{1,30}([.][0-9]{0,30})?|[.][0-9]{1,30})"
@@ -209,7 +207,7 @@ class _Postgres(_DuckDB):
 
     def bigint(self, x: str) -> str:
         number = f"CAST({x} AS numeric)"
-        return f"CASE WHEN round({number}) BETWEEN {LOW} AND {HIGH} THEN CAST(round({number}) AS bigint) END"
+        return f"CASE WHEN round({number}) BETWEEN {LOWEST} AND {HIGHEST} THEN CAST(round({number}) AS bigint) END"
 
     def scaled(self, x: str, scale: int) -> str:
         return self.bigint(f"CAST({x} AS numeric) * {10**scale}")

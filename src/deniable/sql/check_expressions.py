@@ -19,7 +19,6 @@ from deniable.sql.types import BOOLEAN, DATE, FLOAT, INTEGER, TEXT, TIMES, WHOLE
 
 MAX_LIST = 1_000
 MAX_EDGES = 257
-MAX_DAYS = 3_652_058
 
 # Asked first about every node: what a column, key or aggregate is where this expression stands.
 Leaf = Callable[[exp.Expr], "Expr | None"]

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from deniable.errors import DataError, InvalidParameter
-from deniable.sql.canonical import MAX_SCALE, Physical, physical
+from deniable.sql.canonical import Physical, physical
 from deniable.sql.dialects import Dialect
 from deniable.sql.engines import duckdb as embedded
 from deniable.sql.engines.sources import (
@@ -25,6 +25,7 @@ from deniable.sql.engines.sources import (
 )
 from deniable.sql.schema import ColumnInfo, TableInfo
 from deniable.sql.tree import Kind, Type
+from deniable.sql.types import MAX_SCALE
 
 KINDS = {
     Physical.BOOLEAN: Kind.BOOLEAN,

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from deniable.sql import floats
+from deniable.sql.floats import nearest
 from deniable.sql.joint import Bound, Ends, Form, quotients
 from deniable.sql.statistics import Grid
 from deniable.sql.tree import Statistic
@@ -66,7 +68,7 @@ def linear(statistic: Statistic, parts: Sequence[Measured], grid: Grid | None) -
 
 def ranged(form: Form, beta: float) -> Cell:
     low, high = form.ends(beta)
-    return Cell(form.value, float(low), float(high))
+    return Cell(form.value, nearest(low), nearest(high))
 
 
 def mean(part: Measured, grid: Grid, rows: Measured, beta: float) -> Cell:
@@ -102,22 +104,22 @@ def spread(square: Measured, part: Measured, rows: Measured, grid: Grid, statist
     first, second = grid.unit * part.value / rows.value, worth * (square.value / rows.value + middle)
     most = ((grid.upper - grid.lower) * grid.scale) ** 2 / 4
     value = max(Fraction(0), min(most, second - first**2)) * _corrected(rows.value, sample)
-    low, high = _spread_interval(square, part, rows, grid, sample, beta)
+    ends = _spread_interval(square, part, rows, grid, sample, beta)
     if root:
-        return Cell(Fraction(math.sqrt(value)), math.sqrt(low), math.sqrt(high))
-    return Cell(value, low, high)
+        value, ends = floats.root(value), ends and (floats.root(ends[0]), floats.root(ends[1]))
+    return Cell(value, 0.0, math.inf) if ends is None else Cell(value, nearest(ends[0]), nearest(ends[1]))
 
 
 def _spread_interval(
     square: Measured, part: Measured, rows: Measured, grid: Grid, sample: bool, beta: float
-) -> Interval:
-    """Both moments at once, and the count where it is divided out once more: β in equal shares."""
+) -> Ends | None:
+    """Both moments at once, and the count where it is divided out once more: β in equal shares. None where nothing is known."""
     share = beta / (3 if sample else 2)
     firsts = _means(part, rows, share, (Fraction(grid.low), Fraction(grid.high)))
     seconds = _means(square, rows, share, (Fraction(grid.squares[0]), Fraction(grid.squares[1])))
     fewest, most = rows.form.ends(share)
     if firsts is None or seconds is None or (sample and fewest <= 1):
-        return 0.0, math.inf
+        return None
     cut = 1 if grid.shift else 0
     # A value rounded by half a unit at |u| ≤ top has its square moved by at most top + ¼, its mean by ½.
     slack = Fraction(0) if grid.exact else grid.unit**2 * (grid.top + Fraction(1, 4))
@@ -127,7 +129,7 @@ def _spread_interval(
     least = Fraction(0) if means[0] <= 0 <= means[1] else min(squares)
     low = max(Fraction(0), worth * (seconds[0] + middle) - max(squares) - 2 * slack)
     high = max(low, worth * (seconds[1] + middle + cut) - least + 2 * slack)
-    return float(low * _corrected(most, sample)), float(high * _corrected(fewest, sample))
+    return low * _corrected(most, sample), high * _corrected(fewest, sample)
 
 
 def _corrected(rows: Fraction, sample: bool) -> Fraction:

@@ -13,6 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from deniable.sql.estimate import INFINITE, Interval
+from deniable.sql.floats import nearest
 from deniable.sql.joint import Form, quotients
 from deniable.sql.post import aggregates_in
 from deniable.sql.tree import AggregateRef, Call, Expr, Kind, Literal
@@ -37,7 +38,7 @@ def ends(expr: Expr, known: Known, beta: float) -> Interval:
     pair = _quotient(expr, known)
     try:
         found = whole.ends(beta) if whole is not None else quotients(*pair, beta) if pair is not None else None
-        return INFINITE if found is None else (float(found[0]), float(found[1]))
+        return INFINITE if found is None else (nearest(found[0]), nearest(found[1]))
     except ArithmeticError:
         return INFINITE
 

@@ -39,6 +39,9 @@ class Selection:
     groups: int
     replace: bool = False
 
+    def __post_init__(self) -> None:
+        _table(self.epsilon, self.delta)  # a share too small for any key is refused now, before anything is paid
+
     @property
     def loss(self) -> Loss:
         times = self.groups * (2 if self.replace else 1)
@@ -67,7 +70,8 @@ def _table(epsilon: Fraction, delta: Fraction) -> list[int]:
     lies on the grid), so the four conditions of (ε, δ)-DP between n and n + 1 hold exactly: the two that bound π(n + 1) from
     above are the two terms, the two others are implied by π(n) ≤ π(n + 1).
     """
-    shrink = min(Fraction(1), Fraction(math.exp(-float(epsilon))) * (1 + Fraction(1, 1 << 40)))
+    # Below e^-700 floats lose their digits; a larger e^-ε lowers π, which keeps every inequality.
+    shrink = min(Fraction(1), Fraction(math.exp(-min(float(epsilon), 700.0))) * (1 + Fraction(1, 1 << 40)))
     top, bottom = shrink.numerator, shrink.denominator
     step = math.floor(exact(delta) * _ONE)
     table = [0]

@@ -14,15 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deniable.sql import render
+from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
 from deniable.sql.tree import Expr, Key, Literal, Relation
-
-ONE = 1 << 20
-"""The weight of a row that counts in full."""
+from deniable.sql.weights import WEIGHT, weight
 
 TEXT = {Dialect.DUCKDB: "VARCHAR", Dialect.POSTGRES: "TEXT", Dialect.SPARK: "STRING"}
 DOUBLE = {Dialect.DUCKDB: "DOUBLE", Dialect.POSTGRES: "DOUBLE PRECISION", Dialect.SPARK: "DOUBLE"}
-_DIVIDE = {Dialect.DUCKDB: "//", Dialect.POSTGRES: "/", Dialect.SPARK: "DIV"}
 
 
 @dataclass(frozen=True)
@@ -46,18 +44,13 @@ class Limit:
         return self.rows * self.one
 
 
-def quoted(name: str, dialect: Dialect) -> str:
-    mark = "`" if dialect is Dialect.SPARK else '"'
-    return mark + name.replace(mark, mark * 2) + mark
-
-
 def rows(
     relation: Relation, columns: Sequence[tuple[str, Expr]], dialect: Dialect, *, by_unit: bool, stored: bool = False
 ) -> str:
     """The rows that reach the aggregate: the named expressions over `relation`, with the unit where it is a column."""
     names = [f"{render.expression(of, dialect)} AS {quoted(name, dialect)}" for name, of in columns]
     kept = [quoted("_unit", dialect)] if by_unit else []
-    kept += [quoted("_weight", dialect)] if stored else []
+    kept += [quoted(WEIGHT, dialect)] if stored else []
     return (
         f"SELECT {', '.join(kept + names) or '1 AS ' + quoted('_one', dialect)} "
         f"FROM ({render.relation(relation, dialect)}) AS {quoted('_relation', dialect)}"
@@ -88,13 +81,11 @@ def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple
         return quoted(name, dialect)
 
     if not limit.by_unit or not limit.bounded or limit.stored:
-        name = q("_weight") if limit.stored else str(limit.one)
+        name = q(WEIGHT) if limit.stored else str(limit.one)
         return f"({text}) AS {q('_rows')}", name
-    weight = f"LEAST({limit.one}, {limit.total} {_DIVIDE[dialect]} COUNT(*))"
-    if dialect is Dialect.DUCKDB:  # at most 2^24; its sums of 32 bits have 128, and a join carries half as much
-        weight = f"CAST({weight} AS INTEGER)"
+    each = weight(limit.one, limit.rows, dialect)
     person = (
-        f"SELECT {q('_unit')} AS {q('_id')}, {weight} AS {q('_w')} FROM ({text}) AS {q('_counted')}{_where(condition)} "
+        f"SELECT {q('_unit')} AS {q('_id')}, {each} AS {q('_w')} FROM ({text}) AS {q('_counted')}{_where(condition)} "
         f"GROUP BY {q('_unit')}"
     )
     return f"({text}) AS {q('_rows')} JOIN ({person}) AS {q('_person')} ON {q('_unit')} = {q('_id')}", q("_w")

@@ -19,7 +19,7 @@ from deniable.sql.dialects import Dialect
 from deniable.sql.discover import MOST_ROWS, SHARE, RowBound, ValueBounds
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.keys import Selection, combinations
-from deniable.sql.limit import ONE, Limit
+from deniable.sql.limit import Limit
 from deniable.sql.noise import LARGEST_BITS, Family, Noise, Sensitivity, gaussian, laplace
 from deniable.sql.quantiles import CELL_BITS, CELLS, Bracket, Rank, divided
 from deniable.sql.release import release
@@ -30,15 +30,13 @@ from deniable.sql.terms import DEFAULT_GROUPS, Expected, Terms
 from deniable.sql.tree import Column, Filter, Join, PerUnit, Project, Query, Relation, Result, Scan, Union
 from deniable.sql.types import INTEGER
 from deniable.sql.types_relations import read
+from deniable.sql.weights import MOST_ROWS_DECLARED, ONE, TOTAL, VALUE_BITS
 from deniable.units import Kind as UnitKind
 from deniable.units import Unit
 
 T = TypeVar("T")
-TOTAL = 1 << 24
-"""What a unit's rows weigh together where their number is bounded privately: the loss must not depend on the choice."""
 _SPARED = 1 - Fraction(1, 10**9)
 """The part of δ that is used: a charge at a δ rounds it down by a step of floats."""
-_FINEST_BITS = 31
 _COARSEST_BITS = 12
 
 
@@ -113,7 +111,8 @@ class Plan:
         }
 
     def grid(self, part: Part, bounds: tuple[Fraction, Fraction]) -> Grid:
-        return _grid(part, bounds, self.bits)
+        """Of bounds that are found privately: as fine as the noise was sized for, whole numbers too."""
+        return _grid(part, bounds, self.bits, filled=True)
 
     def bounded(self, rows: int) -> Limit:
         """The limit for a private contribution bound."""
@@ -160,7 +159,7 @@ def _planned(query: Query, unit: Unit, terms: Terms, epsilon: Fraction, bounding
     def sensitivities(bits: int) -> list[list[Sensitivity | None]]:
         return [[_moved(part, limit, unit, single, chooses, bits) for part in parts] for single in singles]
 
-    rough = [sensitivity for each in sensitivities(_FINEST_BITS) for sensitivity in each]
+    rough = [sensitivity for each in sensitivities(VALUE_BITS) for sensitivity in each]
     items = [Item(use, _ratio(moved)) for use, moved in zip(uses * len(singles), rough, strict=True)]
     shares = allot(items, sum(private), left, exact(terms.delta) * _SPARED, terms.family, float(terms.beta))
     bits = _bits(shares, limit, unit)
@@ -260,6 +259,11 @@ def _limit(query: Query, unit: Unit, terms: Terms, bounding: bool) -> Limit:
     if unit.kind is UnitKind.ROW:
         times = multiplicity(query.relation)
         return Limit(False, times, times, 1)
+    if unit.max_rows is not None and unit.max_rows > MOST_ROWS_DECLARED:
+        raise InvalidQuery(
+            f"Expected max_rows={unit.max_rows} to be at most 2^40. Nothing was run and nothing was charged. Open the data for a "
+            "unit with fewer rows."
+        )
     if unit.max_rows is None:
         # Rows and weight of one are replaced by the private choice; their product, which the loss rests on, is not.
         return Limit(True, 1, terms.max_groups or DEFAULT_GROUPS, TOTAL, bounded=bounding)
@@ -297,12 +301,12 @@ def _has_grid(part: Part) -> bool:
     return part.measure in (Measure.SUM, Measure.SQUARE, Measure.RANKS)
 
 
-def _grid(part: Part, bounds: tuple[Fraction, Fraction], bits: int) -> Grid:
+def _grid(part: Part, bounds: tuple[Fraction, Fraction], bits: int, filled: bool = False) -> Grid:
     if part.of is None:
         raise InvalidQuery("A sum needs a value to sum.")
     if part.measure is Measure.RANKS:
         return statistics.grid(part.of, bounds, None, CELL_BITS)
-    return statistics.grid(part.of, bounds, part.centred, bits)
+    return statistics.grid(part.of, bounds, part.centred, bits, filled=filled)
 
 
 def _moved(part: Part, limit: Limit, unit: Unit, single: bool, chooses: bool, bits: int) -> Sensitivity | None:
@@ -340,7 +344,7 @@ def _bits(shares: Allotment, limit: Limit, unit: Unit) -> int:
         (float(a) if shares.family is Family.LAPLACE else math.sqrt(2 * a) for a in shares.amounts), default=1.0
     )
     room = LARGEST_BITS - math.ceil(math.log2(2 * limit.total / least)) - 1
-    return max(_COARSEST_BITS, min(_FINEST_BITS, room))
+    return max(_COARSEST_BITS, min(VALUE_BITS, room))
 
 
 def _measure(

@@ -16,6 +16,7 @@ from functools import cmp_to_key
 from typing import Any
 
 from deniable.sql.estimate import INFINITE, Cell, Interval
+from deniable.sql.floats import held, nearest
 from deniable.sql.tree import AggregateRef, Call, Expr, KeyRef, Kind, Literal, Order, Type
 
 _LARGEST = 10**300
@@ -64,7 +65,7 @@ def _known(value: Any) -> Cell:
     plain = _plain(value)
     if plain is None:
         return Cell(None, math.inf, -math.inf)
-    return Cell(plain, float(plain), float(plain)) if isinstance(plain, Fraction) else Cell(plain)
+    return Cell(plain, nearest(plain), nearest(plain)) if isinstance(plain, Fraction) else Cell(plain)
 
 
 def _plain(value: Any) -> Any:
@@ -85,7 +86,7 @@ def _call(op: str, args: list[Cell], type_: Type) -> Cell:
     if type_.kind not in _NUMBERS:
         return Cell(value)
     if isinstance(value, Fraction) and all(_certain(arg) for arg in args):
-        return Cell(value, float(value), float(value))
+        return Cell(value, nearest(value), nearest(value))
     low, high = _interval(op, args)
     if op == "cast" and type_.kind is not Kind.FLOAT:
         half = 0.5 * 10.0**-type_.scale
@@ -149,7 +150,7 @@ def _cast(type_: Type, x: Any) -> Any:
 
 
 def _shown(x: Any) -> Any:
-    return x if not isinstance(x, Fraction) else int(x) if x.denominator == 1 else float(x)
+    return x if not isinstance(x, Fraction) else int(x) if x.denominator == 1 else held(x)
 
 
 def _real(of: Callable[[float], float]) -> Callable[..., Any]:
@@ -319,7 +320,7 @@ def written(value: Any, type_: Type) -> Any:
             units = int(_round(value, Fraction(type_.scale)) * 10**type_.scale)
             return Decimal(max(1 - 10**38, min(10**38 - 1, units))).scaleb(-type_.scale)
         case Kind.FLOAT:
-            return float(value) if isinstance(value, Fraction) else None
+            return held(value) if isinstance(value, Fraction) else None
         case Kind.DATE | Kind.TIMESTAMP:
             return value if isinstance(value, date | datetime) else None
         case _:

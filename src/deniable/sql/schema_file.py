@@ -31,9 +31,9 @@ from typing import Any
 import yaml
 
 from deniable.errors import DataError, InvalidParameter
-from deniable.sql.canonical import MAX_SCALE
 from deniable.sql.schema import ColumnInfo, Schema, TableInfo
-from deniable.sql.tree import Kind, Type, Value
+from deniable.sql.tree import LENGTH, Kind, Type, Value
+from deniable.sql.types import MAX_SCALE
 
 MAX_LENGTH = 65_536
 STEP = re.compile(r"(.+?) *-> *([^.]+)[.](.+)")
@@ -172,7 +172,7 @@ def _type(where: str, body: Mapping[Any, Any]) -> Type:
         raise InvalidParameter(f"In {where}: expected a type among {', '.join(Kind)}, got {body.get('type')!r}.")
     kind = Kind(body["type"])
     scale = _whole(where, "scale", body.get("scale", 0), 0, MAX_SCALE)
-    length = _whole(where, "length", body.get("length", 256), 1, MAX_LENGTH)
+    length = _whole(where, "length", body.get("length", LENGTH), 1, MAX_LENGTH)
     if ("scale" in body and kind is not Kind.DECIMAL) or ("length" in body and kind is not Kind.TEXT):
         raise InvalidParameter(f"In {where}: a scale is for decimals and a length for texts, but this is {kind.value}.")
     return Type(kind, scale, length)
@@ -241,7 +241,7 @@ def _column_out(column: ColumnInfo) -> Any:
     said: dict[str, Any] = {"type": kind.kind.value}
     if kind.kind is Kind.DECIMAL:
         said["scale"] = kind.scale
-    if kind.kind is Kind.TEXT and kind.length != 256:
+    if kind.kind is Kind.TEXT and kind.length != LENGTH:
         said["length"] = kind.length
     if column.lower is not None and column.upper is not None:
         said["bounds"] = [_plain(column.lower), _plain(column.upper)]

@@ -1,8 +1,5 @@
-"""The statements of a plan: each measures integers per group, exactly, in one engine's dialect.
-
-No sum can overflow: a weight is at most 2^24 and a grid unit at most 2^30, so a product fits in 64 bits, and fewer than 2^40 of
-them sum to less than 2^94, which 128 bits and 38 decimal digits hold. Sums come back as text.
-"""
+"""The statements of a plan: each measures integers per group, exactly, in one engine's dialect. No sum can overflow (see
+`weights`), and sums come back as text."""
 
 from __future__ import annotations
 
@@ -10,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deniable.sql import limit as bounding
+from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
 from deniable.sql.engines import Statement
-from deniable.sql.limit import DOUBLE, TEXT, Limit, quoted
+from deniable.sql.limit import DOUBLE, TEXT, Limit
 from deniable.sql.statistics import Grid, Measure, Part
 from deniable.sql.tree import Expr, Query
+from deniable.sql.weights import DIVIDE, ONE
 
 ROW_CLASSES = 9
 """Units with up to 1, 2, 4, …, 128 and with more rows: a private contribution bound is one of 1 to 256."""
@@ -56,7 +55,7 @@ class Writer:
         keys = ", ".join([self._q("_unit"), *self._keys(group)])
         met = bounding.meeting(self._rows([part]), " AND ".join(self._met(part, [part])), self.dialect)
         pairs = f"SELECT DISTINCT {keys} FROM ({self._strictly(met)}) AS {self._q('_present')}"
-        by_group = Limit(True, self.limit.groups if group else 1, 1, bounding.ONE, bounded=self.limit.bounded)
+        by_group = Limit(True, self.limit.groups if group else 1, 1, ONE, bounded=self.limit.bounded)
         source, weight = bounding.weighted(pairs, by_group, "", self.dialect)
         return self._grouped(group, [self._text(f"SUM({self._wide(weight)})")], source)
 
@@ -187,9 +186,8 @@ class Writer:
 
     def _square(self, part: Part, grid: Grid, parts: Sequence[Part]) -> str:
         unit = self._unit(part, grid, parts)
-        divide = {Dialect.DUCKDB: "//", Dialect.POSTGRES: "/", Dialect.SPARK: "DIV"}[self.dialect]
         square = f"(({unit}) * ({unit}))"
-        cut = f"({square} {divide} {1 << grid.shift})" if grid.shift else square
+        cut = f"({square} {DIVIDE[self.dialect]} {1 << grid.shift})" if grid.shift else square
         return f"{cut} - {grid.square_centre}"
 
     def _number(self, x: float) -> str:

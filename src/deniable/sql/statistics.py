@@ -91,14 +91,15 @@ class Grid:
         return (self.top**2 >> self.shift) // 2
 
 
-def grid(of: Expr, bounds: tuple[Fraction, Fraction], centred: bool | None, bits: int) -> Grid:
+def grid(of: Expr, bounds: tuple[Fraction, Fraction], centred: bool | None, bits: int, *, filled: bool = False) -> Grid:
     """The finest grid on which no value passes 2^(bits − 1): the values' own where they are whole numbers and it fits.
 
-    `centred` is None to count from the lower bound.
+    `centred` is None to count from the lower bound. A `filled` grid reaches 2^(bits − 1), for whole numbers too: where noise is
+    sized before the bounds are known, a coarser grid would drown in it.
     """
     scale = scale_of(of)
     lower, upper = (max(-_FARTHEST, min(_FARTHEST, bound / scale)) for bound in bounds)
-    if of.type.kind is not Kind.FLOAT:
+    if of.type.kind is not Kind.FLOAT and not filled:
         low, high = max(math.floor(lower), -(2**61)), min(math.ceil(upper), 2**61)
         high = max(low, high)
         centre = low if centred is None else (low + high) // 2 if centred else 0

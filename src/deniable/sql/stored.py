@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from deniable.sql.tree import Column, Expr, Filter, Kind, Project, Relation, Scan, Type
 from deniable.sql.types_relations import prune, read
+from deniable.sql.weights import WEIGHT
 
-WEIGHT = Column("_weight", Type(Kind.INTEGER))
+STORED = Column(WEIGHT, Type(Kind.INTEGER))
 """The stored weight of a row of a prepared table."""
 
 
@@ -25,7 +26,7 @@ def table(relation: Relation) -> str | None:
 
 def carrying(relation: Relation, *more: Column) -> Relation:
     """The same rows, with their stored weight, or with `more` stored columns."""
-    extra = more or (WEIGHT,)
+    extra = more or (STORED,)
     match relation:
         case Scan(_, columns, _, _):
             return replace(relation, columns=(*columns, *extra))

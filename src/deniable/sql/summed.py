@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deniable.sql import limit, stored
+from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
 from deniable.sql.engines import Statement, Summary
-from deniable.sql.limit import TEXT, quoted
+from deniable.sql.limit import TEXT
 from deniable.sql.statistics import Grid, Measure, Part
 from deniable.sql.tree import Column, Expr, Query, Relation
+from deniable.sql.weights import WEIGHT
 
 
 def summed(
@@ -63,7 +65,7 @@ class _Total:
 
 def _total(part: Part, column: str | None, grid: Grid | None, summary: Summary) -> _Total | None:
     if part.of is None and part.measure is Measure.COUNT:
-        return _Total(((stored.WEIGHT.name, 1),))
+        return _Total(((WEIGHT, 1),))
     if column is None or column not in summary.bounds:
         return None
     if part.measure is Measure.COUNT:
@@ -83,7 +85,7 @@ class _Writer:
         self, relation: Relation, group: Sequence[int], wheres: list[Expr], totals: list[tuple[Part, _Total]]
     ) -> Statement:
         held = list(dict.fromkeys(name for _, total in totals for name, _ in total.terms))
-        kept = [Column(name, stored.WEIGHT.type) for name in held]
+        kept = [Column(name, stored.STORED.type) for name in held]
         columns: list[tuple[str, Expr]] = [(f"k{i}", key.of) for i, key in enumerate(self.query.keys)]
         columns += [(f"f{i}", where) for i, where in enumerate(wheres)] + [(column.name, column) for column in kept]
         rows = limit.rows(stored.carrying(relation, *kept), columns, self.dialect, by_unit=False)

@@ -18,6 +18,10 @@ import pyarrow as pa
 Value: TypeAlias = "bool | int | Decimal | float | str | date | datetime | None"
 
 
+LENGTH = 256
+"""The characters of a text that are kept where its column does not say how many."""
+
+
 class Kind(StrEnum):
     """The types of columns and expressions. A decimal is an integer number of 10^-scale in every engine."""
 
@@ -36,7 +40,7 @@ class Type:
 
     kind: Kind
     scale: int = 0
-    length: int = 256
+    length: int = LENGTH
 
 
 # ------------------------------------------------------------------------------------------------ expressions

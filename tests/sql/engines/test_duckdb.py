@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from deniable.errors import DataError, InvalidParameter
-from deniable.sql.engines import ONE, Statement, open_engine
+from deniable.sql.engines import Statement, open_engine
 from deniable.sql.engines import duckdb as embedded
 from deniable.sql.engines.duckdb import DuckDBEngine
 from deniable.sql.engines.sources import CSV, DuckDBTable
 from deniable.sql.schema import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Kind, Type
+from deniable.sql.weights import ONE
 from deniable.units import Unit
 from tests.sql.engines.real import rows
 

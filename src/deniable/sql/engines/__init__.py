@@ -6,11 +6,11 @@ from typing import Any
 
 from deniable.errors import InvalidParameter
 from deniable.sql.dialects import Dialect
-from deniable.sql.engines.engine import ONE, WEIGHT, Engine, Statement, Summary
+from deniable.sql.engines.engine import Engine, Statement, Summary
 from deniable.sql.engines.sources import PostgresTable, SparkFrame, SparkTable, recognised
 from deniable.sql.schema import Schema
 
-__all__ = ["ONE", "WEIGHT", "Engine", "Statement", "Summary", "open_engine"]
+__all__ = ["Engine", "Statement", "Summary", "open_engine"]
 
 
 def open_engine(

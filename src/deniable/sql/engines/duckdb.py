@@ -20,12 +20,13 @@ from deniable.errors import DataError, InvalidParameter
 from deniable.sql import statistics
 from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
-from deniable.sql.engines.engine import ONE, WEIGHT, Statement, Summary
+from deniable.sql.engines.engine import Statement, Summary
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
 from deniable.sql.engines.views import guarded, limited, text, view, within
 from deniable.sql.schema import Schema, TableInfo
 from deniable.sql.tree import Column
 from deniable.sql.tree import Kind as ColumnKind
+from deniable.sql.weights import ONE, WEIGHT, weight
 from deniable.units import Kind, Unit
 
 VERSIONS = ((1, 3), (3,))
@@ -153,7 +154,7 @@ class DuckDBEngine:
 
     def _store(self, index: int, table: TableInfo, unit: str, rows: int) -> None:
         name, who = quoted(table.name, Dialect.DUCKDB), quoted(unit, Dialect.DUCKDB)
-        weight = f"CAST(least({ONE}, ({ONE} * CAST({rows} AS HUGEINT)) // count(*)) AS INTEGER) AS {WEIGHT}"
+        weighed = f"{weight(ONE, rows, Dialect.DUCKDB)} AS {WEIGHT}"
         # Named anew: a table that was prepared before for another number of rows is read as it was.
         stored = f"{PREPARED}.main._{index}_{rows}"
         columns = ", ".join(f"t.{quoted(column.name, Dialect.DUCKDB)}" for column in table.columns)
@@ -162,7 +163,7 @@ class DuckDBEngine:
         with guarded(), self._lock:
             self._connection.execute(
                 f"CREATE OR REPLACE TABLE {stored} AS "
-                f"WITH person AS (SELECT {who}, {weight} FROM {name} WHERE {who} IS NOT NULL GROUP BY {who}) "
+                f"WITH person AS (SELECT {who}, {weighed} FROM {name} WHERE {who} IS NOT NULL GROUP BY {who}) "
                 f"SELECT {columns}, person.{WEIGHT} FROM {name} AS t JOIN person ON t.{who} = person.{who}"
             )
             self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {stored}")

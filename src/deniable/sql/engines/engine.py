@@ -12,10 +12,6 @@ from deniable.sql.dialects import Dialect
 from deniable.sql.schema import Schema
 from deniable.units import Unit
 
-WEIGHT = "_weight"
-"""The column that `prepare` adds: what a row counts, in units of 1/`ONE`."""
-ONE = 2**20
-
 
 @dataclass(frozen=True)
 class Statement:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from deniable.errors import DataError, InvalidParameter
-from deniable.sql.canonical import MAX_SCALE, Physical, canonical, physical, quoted
+from deniable.sql.canonical import Physical, canonical, physical, quoted
 from deniable.sql.dialects import Dialect
 from deniable.sql.engines.engine import Statement
 from deniable.sql.schema import ColumnInfo, TableInfo
 from deniable.sql.tree import Kind
+from deniable.sql.types import MAX_SCALE
 
 FAILED = "The engine did not finish this statement. Nothing was released; the reason is kept for the owner."
 
