@@ -18,10 +18,10 @@ from deniable.guarantee import Budget
 from deniable.ledger.books import Kind
 from deniable.randomness import SeededRandom
 from deniable.sql.keys import Selection
-from deniable.sql.weights import ONE
 from deniable.sql.noise import Noise
 from deniable.sql.plan import Plan
 from deniable.sql.quantiles import Rank
+from deniable.sql.weights import ONE
 from deniable.units import Unit
 
 EPSILON, DELTA = 1, 0.01
