@@ -5,13 +5,25 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant as peer
+from hypothesis import given
+from hypothesis import strategies as st
 
-from deniable.accounting import pure, renyi
+from deniable.accounting import epsilon, pure, renyi
 from deniable.accounting.selection import mean_runs
-from deniable.loss import GaussianNoise, NegativeBinomialRuns, PoissonRuns, Pure, Selected
+from deniable.loss import (
+    GaussianNoise,
+    Grouped,
+    NegativeBinomialRuns,
+    Parallel,
+    PoissonRuns,
+    Pure,
+    ResponseNoise,
+    Selected,
+)
 
 Runs = NegativeBinomialRuns | PoissonRuns
 
@@ -121,6 +133,86 @@ def test_poisson_is_the_theorem_and_the_chance_of_no_run() -> None:
     assert np.all(ours <= theirs * 1.01)
 
 
-def test_pure_selection_is_two_plus_eta_times() -> None:
-    assert pure.exact_epsilon(Selected(Pure(0.1), NegativeBinomialRuns(0.5, 0.1))) == Fraction(1, 4)
-    assert pure.exact_epsilon(Selected(Pure(0.1), NegativeBinomialRuns(-0.5, 0.1))) == Fraction(3, 20)
+PURE_RUNS = [
+    NegativeBinomialRuns(1, 0.999),
+    NegativeBinomialRuns(1, 0.5),
+    NegativeBinomialRuns(0, 0.9),
+    NegativeBinomialRuns(0, 0.05),
+    NegativeBinomialRuns(-0.5, 0.3),
+    NegativeBinomialRuns(3, 0.01),
+    PoissonRuns(0.2),
+    PoissonRuns(8),
+]
+
+
+def rise(runs: Runs, u: mpmath.mpf, v: mpmath.mpf) -> mpmath.mpf:
+    """f′(u)/f′(v) of the generating function of the number of runs, to thirty digits."""
+    if isinstance(runs, PoissonRuns):
+        return mpmath.exp(runs.mean * (u - v))
+    chance = 1 - mpmath.mpf(str(runs.gamma))
+    return ((1 - chance * v) / (1 - chance * u)) ** (1 + mpmath.mpf(str(runs.eta)))
+
+
+@pytest.mark.parametrize("runs", PURE_RUNS, ids=str)
+@pytest.mark.parametrize("eps", [0.1, 1, 4])
+def test_the_pure_epsilon_of_a_selection_is_exact(runs: Runs, eps: float) -> None:
+    """Randomized response with its likely answer split in n: from below it comes up to the bound, and never passes it."""
+    with mpmath.workdps(30):
+        truth = 1 / (1 + mpmath.exp(-eps))
+        near = []
+        for n in (
+            10,
+            10**6,
+        ):  # the topmost of n equal pieces: P(y)/Q(y) = e^ε, and the event {below y or y and half a coin}
+            share = 1 - mpmath.mpf(1) / (2 * n)
+            near.append(eps + mpmath.log(rise(runs, truth * share, (1 - truth) * share)))
+        bound = epsilon(Selected(Pure(eps), runs), 0)
+        assert near[0] < near[1] <= bound.upper
+        assert near[1] >= bound.lower * (1 - 1e-5)
+        assert bound.gap <= 1e-9
+
+
+@pytest.mark.parametrize("runs", PURE_RUNS, ids=str)
+@pytest.mark.parametrize("pieces", [1, 3, 40])
+def test_no_enumerated_selection_passes_the_pure_epsilon(runs: Runs, pieces: int) -> None:
+    """Every outcome of the exact law of the best of K, from the law of K term by term."""
+    eps = 1.0
+    number = law_of_runs(runs, 6000)
+    truth = 1 / (1 + math.exp(-eps))
+    p = np.array([truth / pieces] * pieces + [1 - truth])
+    q = np.array([(1 - truth) / pieces] * pieces + [truth])
+    top, bottom = best_of(p, number), best_of(q, number)
+    keep = (top > 1e-9) & (bottom > 1e-9)
+    ratios = np.log(top[keep] / bottom[keep])
+    bound = epsilon(Selected(Pure(eps), runs), 0)
+    assert np.max(np.abs(ratios)) <= bound.upper * (1 + 1e-6)
+    if pieces == 40:
+        assert np.max(ratios) >= 0.9 * bound.lower
+
+
+@pytest.mark.parametrize(("eta", "gamma", "truth"), [(1, 0.999, 1.002), (1, 0.5, 2.386), (0, 0.9, 1.105)])
+def test_one_run_nearly_surely_costs_nearly_nothing(eta: float, gamma: float, truth: float) -> None:
+    """The certified lower bound was (2 + η)ε here, which no mechanism reaches."""
+    bound = epsilon(Selected(Pure(1), NegativeBinomialRuns(eta, gamma)), 0)
+    assert 1 <= bound.lower <= bound.upper <= truth
+    assert bound.upper <= 1 + (1 + eta) * min(1, math.log(1 / gamma))
+
+
+@given(
+    st.fractions(Fraction(1, 1000), 50),
+    st.fractions(Fraction(-99, 100), 20),
+    st.fractions(Fraction(1, 1000), Fraction(999, 1000)),
+)
+def test_the_bound_is_never_above_the_known_ones(eps: Fraction, eta: Fraction, gamma: Fraction) -> None:
+    value = pure.exact_epsilon(Selected(Pure(eps), NegativeBinomialRuns(eta, gamma)))
+    assert eps <= value <= (eps + (1 + eta) * min(eps, Fraction(-math.log(gamma)))) * (1 + Fraction(1, 10**12))
+
+
+def test_what_no_theorem_says_is_not_said_to_be_attained() -> None:
+    """Randomized response gives one of its answers, however many people change."""
+    answer = ResponseNoise(0.75)
+    one = epsilon(answer, 0)
+    for loss in (Grouped(5, answer), Selected(answer, NegativeBinomialRuns(1, 0.1)), Parallel((answer,), replace=True)):
+        bound = epsilon(loss, 0)
+        assert one.lower <= bound.lower <= one.upper < bound.upper
+    assert epsilon(Grouped(5, Pure(1)), 0).gap < 1e-9

@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable, Iterator
 
 from deniable.accounting import amplify, moments, numerical, pure, renyi, shuffle, strong, zcdp
+from deniable.accounting.attained import reach
 from deniable.accounting.numerical.search import delta_bounds
 from deniable.accounting.numerical.terms import cases, lower_cases
 from deniable.accounting.relations import as_added
+from deniable.accounting.rounding import floor_float
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.guarantee import NONE_KNOWN, Bound
 from deniable.loss import (
@@ -122,11 +124,12 @@ def compare(loss: Loss, delta: float) -> dict[str, Bound | str]:
 
 
 def _pure(loss: Loss) -> Bound:
-    """δ = 0: basic composition, which is optimal: independent answers at their largest loss reach the sum of the ε's."""
+    """δ = 0: basic composition above, and below what a theorem says is reached."""
     upper = _or_infinite(pure.epsilon, loss, 0.0)
     if math.isinf(upper):
         return Bound(0.0, upper, "basic")
-    return Bound(upper * (1 - 1e-12), upper, "basic", "basic")
+    lower = min(floor_float(reach(loss)) * (1 - 1e-12), upper)
+    return Bound(lower, upper, "basic", "basic" if lower > 0 else NONE_KNOWN)
 
 
 def _best(loss: Loss, delta: float) -> tuple[float, str]:

@@ -1,8 +1,8 @@
 """The best of a random number of runs (Papernot, Steinke 2022).
 
 Only the best run's output, its score included, is shown. The number of runs must be random as stated; a fixed number
-costs far more. Rényi curves: Theorem 2 for truncated negative binomial, Theorem 6 for Poisson numbers of runs; a pure
-ε becomes (2 + η)ε (Corollary 3).
+costs far more. Rényi curves: Theorem 2 for truncated negative binomial, Theorem 6 for Poisson numbers of runs; what a pure ε
+becomes is exact (`pure_epsilon`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.accounting.rounding import ULP, ceil_float, exp_wide, least_above, shorten_up, up
+from deniable.accounting.rounding import ULP, ceil_float, exp_wide, least_above, log_ratio_up, shorten_up, up
 from deniable.accounting.sampling import LARGE
 from deniable.loss import NegativeBinomialRuns, PoissonRuns, exact
 
@@ -57,25 +57,43 @@ def selected(of: Curve, pure: Fraction | None, runs: PoissonRuns | NegativeBinom
 
 
 def pure_epsilon(epsilon: Fraction, runs: PoissonRuns | NegativeBinomialRuns) -> Fraction:
-    """The pure ε of the selection: (2 + η)ε (Corollary 3), or ε + μ·tanh(ε/2) for Poisson runs.
+    """The pure ε of the best of many ε-DP runs: ε + (1+η)·ln((e^ε + γ)/(1 + γe^ε)), or ε + μ·tanh(ε/2) for Poisson runs.
 
-    The latter: the best run is y with probability Q(y)·E[f′(U)], f′(x) = μ·e^{μ(x−1)}, where U is the chance of a randomized
-    event under Q. Between neighbours Q(y) changes by e^ε at most and U by the total variation, at most tanh(ε/2).
+    Exact: no smaller number holds for all ε-DP runs. It is at most ε + (1+η)·min(ε, ln 1/γ), so never above the (2 + η)ε of
+    Papernot, Steinke 2022, Corollary 3. Proof: docs/theory/methods.md, "The best of many runs".
     """
-    if isinstance(runs, NegativeBinomialRuns):
-        return (2 + exact(runs.eta)) * epsilon
-    variation = Fraction(1)
-    if epsilon <= LARGE:
-        grown = exp_wide(epsilon)
-        variation = shorten_up((grown - 1) / (grown + 1))
-    return epsilon + exact(runs.mean) * variation
+    if isinstance(runs, PoissonRuns):
+        return epsilon + exact(runs.mean) * _variation(epsilon)
+    return epsilon + (1 + exact(runs.eta)) * _rise(epsilon, exact(runs.gamma))
+
+
+def _variation(epsilon: Fraction) -> Fraction:
+    """tanh(ε/2), rounded up: the most by which the chance of an event differs between neighbours."""
+    if epsilon > LARGE:
+        return Fraction(1)
+    grown = exp_wide(epsilon)
+    return shorten_up((grown - 1) / (grown + 1))
+
+
+def _rise(epsilon: Fraction, gamma: Fraction) -> Fraction:
+    """ln((e^ε + γ)/(1 + γe^ε)), rounded up; it rises to ln(1/γ)."""
+    if epsilon > LARGE:
+        return log_ratio_up(1 / gamma)
+    grown = exp_wide(epsilon)
+    return log_ratio_up((grown + gamma) / (1 + gamma * grown))
 
 
 def _negative_binomial(of: Curve, pure: Fraction | None, runs: NegativeBinomialRuns, orders: Array) -> Array:
-    """ε′(λ) = ε(λ) + (1+η)(1 − 1/λ̂)ε(λ̂) + (1+η)·ln(1/γ)/λ̂ + ln E[K]/(λ − 1), for every λ̂ > 1."""
+    """ε′(λ) = ε(λ) + (1+η)(1 − 1/λ̂)ε(λ̂) + (1+η)·ln(1/γ)/λ̂ + ln E[K]/(λ − 1), for every λ̂ > 1.
+
+    Where a run is ε-DP, (1+η)·ln((e^ε + γ)/(1 + γe^ε)) may stand for the two middle terms: it bounds ln f′(U)/f′(V), and
+    f′ ≤ E[K] (docs/theory/methods.md).
+    """
     weight, depth = 1 + float(runs.eta), -math.log(float(runs.gamma))
     second = (1 - 1 / _ORDERS) * of(_ORDERS) + depth / _ORDERS
-    least = float(np.min(second)) if pure is None else min(float(np.min(second)), ceil_float(pure))
+    least = float(np.min(second))
+    if pure is not None:
+        least = min(least, ceil_float(_rise(pure, exact(runs.gamma))))
     result = of(orders) + weight * least + math.log(mean_runs(runs)) / (orders - 1)
     return result * (1 + 64 * ULP)
 
