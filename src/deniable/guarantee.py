@@ -12,8 +12,8 @@ from typing import Any
 
 from deniable import strict_json
 from deniable.errors import DeniableError, InvalidBudget, InvalidCertificate
-from deniable.loss import LARGEST, SMALLEST, Loss, Number, show
-from deniable.strict_json import shown
+from deniable.loss import Loss, Number, show
+from deniable.strict_json import MOST_DIGITS, shown
 from deniable.units import Unit
 
 NONE_KNOWN = "none known"
@@ -35,8 +35,11 @@ class Budget:
             good = isinstance(value, int | float | Fraction) and not isinstance(value, bool)
             if not (good and 0 <= value < top):
                 raise InvalidBudget(f"Expected {name}={shown(value)} of a budget in [0, {top:g}).".replace("inf", "∞"))
-            if value and not SMALLEST <= Fraction(value) <= LARGEST:
-                raise InvalidBudget(f"Expected {name} of a budget to be 0 or within the range of doubles.")
+            if (
+                not isinstance(value, float)
+                and max(value.numerator, value.denominator).bit_length() > 3.33 * MOST_DIGITS
+            ):
+                raise InvalidBudget(f"Expected {name} of a budget in at most {MOST_DIGITS:,} digits.")
             object.__setattr__(self, name, float(value) if isinstance(value, float) else value)
 
     def __str__(self) -> str:

@@ -23,7 +23,6 @@ from deniable.loss import (
     Grouped,
     LaplaceNoise,
     Loss,
-    NegativeBinomialRuns,
     Parallel,
     PoissonRuns,
     Pure,
@@ -60,7 +59,6 @@ def test_thirty_times_one_tenth_is_three() -> None:
         (Parallel((Pure(1), Pure(1)), replace=True), Fraction(2)),
         (Grouped(4, Pure(0.1)), Fraction(2, 5)),
         (Shuffled(10, Pure(0.1)), Fraction(1, 10)),
-        (Selected(Pure(0.1), NegativeBinomialRuns(1, 0.5)), Fraction(3, 10)),
         (Approximate(0.1, 0) * 2, Fraction(1, 5)),
     ],
 )

@@ -21,11 +21,9 @@ exactly 3 in every sum that the ledger makes. `exact` gives that meaning.
 from deniable.loss.relations import Silenced
 from deniable.loss.tree import (
     DEEPEST,
-    LARGEST,
     MOST_NODES,
     POISSON,
     SHUFFLED,
-    SMALLEST,
     WITHOUT_REPLACEMENT,
     Approximate,
     BoundedRange,
@@ -56,11 +54,9 @@ from deniable.loss.tree import (
 
 __all__ = [
     "DEEPEST",
-    "LARGEST",
     "MOST_NODES",
     "POISSON",
     "SHUFFLED",
-    "SMALLEST",
     "WITHOUT_REPLACEMENT",
     "Approximate",
     "BoundedRange",

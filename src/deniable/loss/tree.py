@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 from deniable import strict_json
 from deniable.errors import InvalidLoss
-from deniable.strict_json import shown
+from deniable.strict_json import MOST_DIGITS, shown
 from deniable.units import Relation, Unit
 
 Number: TypeAlias = int | float | Fraction
@@ -24,8 +23,6 @@ DEEPEST = 64
 """Levels of a tree: every walk over it is a recursion that must fit on the stack."""
 MOST_NODES = 100_000
 """Nodes of a tree, a part that is used twice counted twice: every walk visits each."""
-LARGEST, SMALLEST = Fraction(sys.float_info.max), Fraction(math.ulp(0.0))
-"""Numbers are 0 or lie in the range of doubles, which every method but exact sums computes with."""
 
 
 def exact(x: Number) -> Fraction:
@@ -523,7 +520,7 @@ def _number(
         plain = int(plain) if plain.denominator == 1 else plain
     else:
         plain = float(value)
-    _check_size(node, name, plain)
+    _check_digits(node, name, plain)
     low, high = (
         ("(", above) if above is not None else ("[", at_least),
         (below, ")") if below is not None else (at_most, "]"),
@@ -542,24 +539,23 @@ def _number(
     object.__setattr__(node, name, plain)
 
 
-def _check_size(node: Node, name: str, value: Number) -> None:
-    """Numbers that no computation with doubles could hold are refused where they enter."""
+def _check_digits(node: Node, name: str, value: Number) -> None:
+    """Numbers of thousands of digits are refused where they enter: exact sums with them would take for ever."""
     if isinstance(value, float):
         return
-    where = f"Expected {name} of {type(node).__name__}"
     bits = max(abs(value.numerator), value.denominator).bit_length()
-    if bits > 3.33 * strict_json.MOST_DIGITS:
-        digits = round(bits * 0.30103)
-        raise InvalidLoss(f"{where} in at most {strict_json.MOST_DIGITS:,} digits, got about {digits:,}. Round it.")
-    if value and not SMALLEST <= abs(Fraction(value)) <= LARGEST:
-        raise InvalidLoss(f"{where} to be 0 or within the range of doubles, about 5e-324 to 1.8e+308.")
+    if bits > 3.33 * MOST_DIGITS:
+        raise InvalidLoss(
+            f"Expected {name} of {type(node).__name__} in at most {MOST_DIGITS:,} digits, "
+            f"got about {round(bits * 0.30103):,}. Round it."
+        )
 
 
 def _integer(node: Node, name: str, *, at_least: int) -> None:
     value = getattr(node, name)
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidLoss(f"Expected {name}={shown(value)} of {type(node).__name__} to be a whole number.")
-    _check_size(node, name, int(value))
+    _check_digits(node, name, int(value))
     if value < at_least:
         raise InvalidLoss(f"Expected {name}={value} of {type(node).__name__} to be at least {at_least}.")
     object.__setattr__(node, name, int(value))
