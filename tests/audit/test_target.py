@@ -193,7 +193,7 @@ def test_worker_processes_give_the_same_samples() -> None:
     results = []
     for processes in (False, True):
         with Source(as_target(seeded), 5, 2, chunk=50) as source:
-            assert source._processes() if processes else True
+            assert source.use_processes(Pair(0.0, 100.0)) if processes else True
             results.append(source.draw(Pair(0.0, 100.0), 120, 1))
     assert all(np.array_equal(a, b) for a, b in zip(*results, strict=True))
 

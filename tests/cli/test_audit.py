@@ -179,7 +179,7 @@ def test_a_query_is_audited_on_two_tables(tmp_path: Path) -> None:
     private = run(query, *where, *two, "--delta", ".01", "--samples", "4000").stdout
     assert "claimed ε = 1 at δ = 0.01." in private
     assert "has no bounds" in sentence("SELECT SUM(person) AS s FROM visits", *where, *two)
-    unbounded = run("SELECT COUNT(*) AS n FROM visits", *where, "--unit", "column:person", "--samples", "400", code=0)
+    unbounded = run("SELECT COUNT(*) AS n FROM visits", *where, "--unit", "column:person", "--samples", "4000", code=0)
     assert "CONSISTENT" in unbounded.stdout
 
 

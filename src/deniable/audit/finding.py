@@ -14,6 +14,8 @@ from deniable.guarantee import Budget
 from deniable.loss import Approximate, Loss, Pure
 
 VERSION = 1
+ADDED = ("reasons",)
+"""What findings of this version did not always have."""
 
 
 class Verdict(StrEnum):
@@ -22,10 +24,23 @@ class Verdict(StrEnum):
     VIOLATION = "violation"
     CONSISTENT = "consistent"
     UNDERPOWERED = "underpowered"
+    NO_EVIDENCE = "no evidence"
+    """Nothing was guessed: the outputs on both neighbours look alike, and nothing is shown for or against the claim."""
+    REPEATS = "answers repeat"
+    """Runs depend on one another, as where noise is used again; what counts runs as independent certifies nothing."""
 
     @property
     def exit_code(self) -> int:
-        return {"violation": 1, "consistent": 0, "underpowered": 3}[self.value]
+        return EXIT_CODES[self]
+
+
+EXIT_CODES = {
+    Verdict.CONSISTENT: 0, Verdict.VIOLATION: 1, Verdict.UNDERPOWERED: 3, Verdict.NO_EVIDENCE: 4, Verdict.REPEATS: 5,
+}  # fmt: skip
+"""2 is bad input."""
+
+
+NOTHING = "Nothing was guessed: the outputs that were to choose a rule look alike on both neighbours."
 
 
 @dataclass(frozen=True)
@@ -62,7 +77,8 @@ class Finding:
     `epsilon` is a certified lower bound on the true ε at `delta`: it holds with probability `confidence` over the samples.
     `estimate` is the plain ratio and certifies nothing. `detectable` is the smallest true ε that this many samples could have
     told from the claim with probability .95, by a perfect guesser on the easiest target; anything below could not be seen.
-    `curve` holds (δ, certified ε) pairs which are valid together, at `confidence`.
+    `curve` holds (δ, certified ε) pairs which are valid together, at `confidence`. `reasons` say in sentences why a verdict is
+    neither a violation nor its absence.
     """
 
     verdict: Verdict
@@ -82,6 +98,7 @@ class Finding:
     cannot_see: tuple[str, ...] = ()
     method: str = "sniper"
     options: Mapping[str, Any] | None = None
+    reasons: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -99,8 +116,11 @@ class Finding:
         at = f" at δ = {self.delta:g}" if self.delta else ""
         lines = [
             f"{self.verdict.upper()}: {self.target}, claimed {self.claim}.",
+            *self.reasons,
             f"Certified: ε ≥ {down(self.epsilon)}{at} with confidence {self.confidence:.10g} (estimate {self.estimate:.4g}).",
         ]
+        if self.verdict is Verdict.REPEATS:
+            return [*lines[:-1], "Nothing was certified."]
         if self.support_differs:
             lines.append("The support differs: the attack set was met on one neighbour and never on the other.")
         if self.witness is not None:
@@ -132,16 +152,25 @@ class Finding:
             if not isinstance(value, Mapping) or value.get("finding") != VERSION:
                 raise InvalidParameter(f'This is no finding of version {VERSION}: it lacks "finding": {VERSION}.')
             names = {f.name for f in fields(cls)}
-            body: dict[str, Any] = {name: value[name] for name in names}
+            body: dict[str, Any] = {name: value[name] for name in names if name in value or name not in ADDED}
             witness = None if body["witness"] is None else _witness(body["witness"])
             body |= {"verdict": Verdict(body["verdict"]), "claim": Budget(**body["claim"]), "witness": witness}
             body |= {"curve": tuple((float(d), float(e)) for d, e in body["curve"])}
-            body |= {k: tuple(body[k]) for k in ("assumes", "cannot_see")}
+            body |= {k: tuple(body.get(k, ())) for k in ("assumes", "cannot_see", "reasons")}
             return cls(**body | {k: float(body[k]) for k in ("epsilon", "estimate", "detectable")})
         except InvalidParameter:
             raise
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidParameter(f"This finding cannot be read: {type(error).__name__}: {error}") from None
+
+
+def judged(epsilon: float, claimed: float, visible: float, guesses: int) -> Verdict:
+    """Underpowered: even the easiest target with twice the claimed ε would not have been caught."""
+    if epsilon > claimed:
+        return Verdict.VIOLATION
+    if visible > max(2 * claimed, claimed + 0.1):
+        return Verdict.UNDERPOWERED
+    return Verdict.CONSISTENT if guesses else Verdict.NO_EVIDENCE
 
 
 def at_one_delta(claim: Loss | Budget | float | tuple[float, float]) -> Budget:

@@ -139,7 +139,11 @@ def choose(
         rules.append((both, Rule(float(edges[high]), float(edges[low]))))
     best, rule = max(rules, key=lambda found: found[0])
     right, wrong = rule.count(first, second)
-    return (rule, best) if _shown(right - delta * seen * rule.sides / 2, wrong) else (NO_GUESS, 0.0)
+    if _shown(right - delta * seen * rule.sides / 2, wrong):
+        return rule, best
+    # What δ forgives is seen all the same: guessing it shows that there was something to see.
+    plain = Rule(float(edges[int(np.argmax(upper.right - upper.wrong))]), -math.inf)
+    return (plain if delta and _shown(*plain.count(first, second)) else NO_GUESS), 0.0
 
 
 def _shown(right: float, wrong: float) -> bool:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from deniable.audit.finding import Finding, Verdict, Witness, at_one_delta
+from deniable.audit.finding import NOTHING, Finding, Witness, at_one_delta, judged
 from deniable.audit.rules import candidates, choose
 from deniable.audit.statistics import Array, detectable, from_guesses
 from deniable.errors import InvalidParameter
@@ -68,11 +68,12 @@ def scores(
     claimed, cuts = float(claim.epsilon), candidates(sign * np.concatenate(learn), CUTS)
     visible = detectable(trials, epsilon=claimed, delta=delta, alpha=alpha)
     return Finding(
-        verdict=_verdict(epsilon, claimed, visible), target=name, claim=claim, epsilon=epsilon, delta=delta,
+        verdict=judged(epsilon, claimed, visible, right + wrong), target=name, claim=claim, epsilon=epsilon, delta=delta,
         confidence=confidence, estimate=_estimate(right, wrong, trials, delta * rule.sides / 2), detectable=visible,
         samples=len(first) + len(second), seconds=clock.monotonic() - started, method="scores",
         support_differs=wrong == 0 and epsilon > max(2.0, claimed),
         witness=seen(*dealt, cuts, (rule.high, rule.low), ("with", "without"), right, wrong, seed),
+        reasons=() if right + wrong else (NOTHING,),
         assumes=ASSUMES, cannot_see=CANNOT_SEE, options={"seed": seed, "larger_is": "with" if sign == 1 else "without"},
     )  # fmt: skip
 
@@ -128,13 +129,6 @@ def _dealt(first: Array, second: Array, rng: np.random.Generator) -> tuple[Array
     heads = int(rng.binomial(trials, 0.5))
     enough = heads <= len(first) and trials - heads <= len(second)
     return (first[:heads], second[: trials - heads]) if enough else (first[:0], second[:0])
-
-
-def _verdict(epsilon: float, claimed: float, visible: float) -> Verdict:
-    """Underpowered: even the easiest target with twice the claimed ε would not have been caught."""
-    if epsilon > claimed:
-        return Verdict.VIOLATION
-    return Verdict.CONSISTENT if visible <= max(2 * claimed, claimed + 0.1) else Verdict.UNDERPOWERED
 
 
 def _estimate(right: int, wrong: int, trials: int, forgiven: float) -> float:

@@ -15,17 +15,20 @@ import math
 import time as clock
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
 from deniable import accounting
 from deniable.audit.classify import Model, View, fit_all, model_from_dict, views
-from deniable.audit.finding import Finding, Verdict, Witness
+from deniable.audit.finding import NOTHING, Finding, Verdict, Witness, judged
+from deniable.audit.independence import LOOKED_AT, SHARE, Record, constants, dependence
 from deniable.audit.pairs import Pair, default_pairs
+from deniable.audit.restart import repeats, started_anew
 from deniable.audit.rules import DOUBT, HOPE, Counts, Rule, candidates, choose, choose_coupled, expected
 from deniable.audit.source import Source
 from deniable.audit.statistics import detectable, from_coupled, from_guesses, lower, upper
@@ -54,6 +57,8 @@ MOST_ROWS, MOST_CELLS = 16_000_000, 50_000_000
 """More outputs, and more numbers, than these are not worth exploring: the time is better spent on certifying samples."""
 FEW_OUTPUTS = 32
 """Up to so many outputs among the first ones, one table is learnt, which costs next to nothing."""
+ANEW = 20_000
+"""Runs, but a quarter of all at most, in which a target that was started anew must show a violation too."""
 MOST_SAMPLES = 84_000_000
 LEAST_SAMPLES = 250
 ROUNDS = ((3, 0.25),)
@@ -64,11 +69,16 @@ FINAL = 0.1
 """The share of all samples that this takes."""
 LEAST_FINAL = 20_000
 """With fewer they would tell nothing, and certificates need them more."""
-FINAL_PHASE = 8000
+FINAL_PHASE, REPLAY_PHASE = 8000, 9000
 COUPLED = "sniper, coupled runs"
 """The method of a finding whose runs were coupled; a replay couples them too."""
 ASSUMES_ROWS = "that row for row a batch takes the same random numbers on both neighbours, and no row those of another."
-ASSUMES = ("that runs are independent of one another and that their order carries nothing.",)
+ASSUMES = (
+    "that runs are independent of one another: ties and correlations in the order of the runs were looked for, and not found.",
+)
+MAY_BE_REUSED = (
+    "Noise may be used again: one answer is then all that a claim speaks about, and more runs say nothing about it."
+)
 CANNOT_SEE = (
     "pairs that were not tried.",
     "what the output does not show: run time, errors, memory, state kept between runs.",
@@ -116,7 +126,8 @@ def audit(
             raise InvalidParameter(f"Expected samples={total} to be at least {LEAST_SAMPLES}. Nothing was certified.")
         source.chunk = min(source.chunk, max(20, total // 8))
         sniper = _Sniper(source, limits, 1 - confidence, total, tell)
-        found = sniper.certify(sniper.search(pairs))
+        attack = sniper.search(pairs)
+        found = sniper.refused(attack) or sniper.confirmed(attack, sniper.certify(attack))
     return replace(found, seconds=clock.monotonic() - started)
 
 
@@ -144,7 +155,8 @@ def replay(finding: Finding, target: Any, *, seed: int | None = None, workers: i
     chosen = witness.seed if seed is None else seed
     with Source(shaped, chosen, workers, chunk=witness.chunk, coupled=coupled) as source:
         sniper = _Sniper(source, [limit], 1 - finding.confidence, witness.trials, lambda share, text: None)
-        again = sniper.certify(attack, chunks=witness.chunks)
+        sniper.choosing[pair.name] = source.record(pair, min(2 * LOOKED_AT, max(40, witness.trials // 4)), REPLAY_PHASE)
+        again = sniper.refused(attack) or sniper.confirmed(attack, sniper.certify(attack, chunks=witness.chunks))
     return replace(again, seconds=clock.monotonic() - started, options=finding.options)
 
 
@@ -206,7 +218,7 @@ def _pairs(pair: Pair | tuple[Any, Any] | Sequence[Pair] | None, unit: Unit | No
 
 def _couples(target: Any, shaped: Any) -> bool:
     """Whether both neighbours can be run on the same random numbers: each call has a seed, or the target says so."""
-    return bool(getattr(target, "coupled", False)) or (isinstance(shaped, Called) and shaped.pass_rng == "seed")
+    return bool(getattr(target, "coupled", False)) or (isinstance(shaped, Called) and shaped.seeded)
 
 
 def _input(value: Any) -> Any:
@@ -255,6 +267,13 @@ class _Sniper:
     alpha: float
     total: int
     tell: Progress
+    choosing: dict[str, Record] = field(default_factory=dict)
+    """The outputs that chose a rule on each pair."""
+
+    @property
+    def certain(self) -> float:
+        """What is left of alpha for the certificate."""
+        return (1 - SHARE) * self.alpha
 
     @property
     def certifying(self) -> int:
@@ -318,7 +337,8 @@ class _Sniper:
     def propose(self, pair: Pair, seen: list[View], trials: int, phase: int, *, boosting: bool) -> list[Attack]:
         """Attacks on this pair: some samples to learn, the others to choose a rule and among classifiers."""
         learn = self.source.draw(pair, int(LEARN * trials), 2 * phase)
-        fresh = self.source.draw(pair, trials - int(LEARN * trials), 2 * phase + 1)
+        record = self.source.record(pair, trials - int(LEARN * trials), 2 * phase + 1)
+        self.choosing[pair.name], fresh = record, (record.first, record.second)
         found: list[Attack] = []
         with ThreadPoolExecutor(self.source.workers) as pool:
             for view in seen:
@@ -344,8 +364,8 @@ class _Sniper:
         """Rules for a fair coin and, where runs are coupled, for pairs: which shows more depends on how well the pairs agree."""
         trials = self.certifying
         if self.source.coupled:
-            yield choose_coupled(*scores, alpha=self.alpha, pairs=trials // 2, calibrated=calibrated)[0], True
-        yield choose(*scores, delta=delta, alpha=self.alpha, trials=trials, calibrated=calibrated)[0], False
+            yield choose_coupled(*scores, alpha=self.certain, pairs=trials // 2, calibrated=calibrated)[0], True
+        yield choose(*scores, delta=delta, alpha=self.certain, trials=trials, calibrated=calibrated)[0], False
 
     def _margin(self, attack: Attack) -> float:
         """By how much an attack can be expected to pass its claim, given what it guessed so far."""
@@ -353,7 +373,49 @@ class _Sniper:
         forgiven, share = attack.delta * attack.rule.sides / 2, math.sqrt(attack.seen / self.certifying)
         counts = Counts.of(right + both, wrong + both, attack.seen, forgiven, both if attack.coupled else None)
         luck = HOPE if FINAL * self.total >= LEAST_FINAL else DOUBT
-        return _rank(expected(counts, self.alpha, share, luck), self._claimed(attack))
+        return _rank(expected(counts, self.certain, share, luck), self._claimed(attack))
+
+    # -------------------------------------------------------------------------------------------- independence
+
+    def refused(self, attack: Attack) -> Finding | None:
+        """A finding that certifies nothing, if the choosing samples show that runs are not independent."""
+        record = self.choosing[attack.pair.name]
+        self.tell(0.4, "looking for what repeats")
+        dependent = dependence(record, SHARE * self.alpha / 2)
+        reason = f"Runs are not independent: {dependent}." if dependent else None
+        if reason is None:
+            again = repeats(self.source.target, attack.pair, constants(record.first, record.second))
+            reason = f"It gives one answer again and again. {again}" if again else None
+        return self._repeating(attack, reason) if reason else None
+
+    def confirmed(self, attack: Attack, found: Finding) -> Finding:
+        """The finding, unless it is a violation which the target does not show when it is started anew."""
+        witness = found.witness
+        if found.verdict is not Verdict.VIOLATION or witness is None:
+            return found
+        self.tell(1.0, "once more in a process of its own")
+        anew = started_anew(self.source.target, attack.pair, min(ANEW, self.total // 4), self.source.seed)
+        if anew is None:
+            return found
+        right, wrong = attack.rule.count(attack.score(anew[0]), attack.score(anew[1]))
+        trials, here = len(anew[0]) + len(anew[1]), witness.right + witness.wrong
+        rarer = binom.cdf(right, trials, witness.right / witness.trials)
+        poorer = binom.cdf(right, right + wrong, witness.right / max(here, 1))
+        if min(rarer, poorer) >= SHARE * self.alpha / 4:
+            return found
+        reason = (
+            f"Started anew in a process of its own it gives itself away less: {right:,} right and {wrong:,} wrong guesses in "
+            f"{trials:,} runs, against {witness.right:,} and {witness.wrong:,} in {witness.trials:,}."
+        )
+        return self._repeating(attack, reason)
+
+    def _repeating(self, attack: Attack, reason: str) -> Finding:
+        claim = Budget(self._claimed(attack), attack.delta)
+        return Finding(
+            verdict=Verdict.REPEATS, target=self.source.target.name, claim=claim, epsilon=0.0, delta=attack.delta,
+            confidence=1 - self.alpha, estimate=0.0, detectable=math.inf, samples=self.source.drawn, seconds=0.0,
+            cannot_see=CANNOT_SEE, reasons=(reason, MAY_BE_REUSED),
+        )  # fmt: skip
 
     # -------------------------------------------------------------------------------------------- certificate
 
@@ -384,8 +446,8 @@ class _Sniper:
         claimed = self._claimed(attack)
         sides, both = attack.rule.sides, guesses[2]
         right, wrong = guesses[0] + both, guesses[1] + both
-        epsilon = self._bound(attack, guesses, trials, self.alpha)
-        visible = detectable(trials, epsilon=claimed, delta=delta, alpha=self.alpha, coupled=coupled)
+        epsilon = self._bound(attack, guesses, trials, self.certain)
+        visible = detectable(trials, epsilon=claimed, delta=delta, alpha=self.certain, coupled=coupled)
         columns = tuple(self.source.target.columns) if isinstance(self.source.target, Called) else None
         witness = Witness(
             pair=attack.pair.name, first=attack.pair.first, second=attack.pair.second, view=attack.view.value,
@@ -394,11 +456,12 @@ class _Sniper:
             counts=tuple((int(a), int(b)) for a, b in counts), columns=columns,
         )  # fmt: skip
         return Finding(
-            verdict=_verdict(epsilon, claimed, visible), target=self.source.target.name, claim=Budget(claimed, delta),
+            verdict=judged(epsilon, claimed, visible, right + wrong), target=self.source.target.name,
+            claim=Budget(claimed, delta), reasons=() if right + wrong else (NOTHING,),
             epsilon=epsilon, delta=delta, confidence=1 - self.alpha, detectable=visible,
             estimate=_estimate(right / trials - delta * sides / 2, wrong / trials), samples=self.source.drawn,
             seconds=0.0, support_differs=wrong == 0 and epsilon > max(2.0, claimed), witness=witness,
-            curve=certified_curve(counts, self.alpha), cannot_see=CANNOT_SEE,
+            curve=certified_curve(counts, self.certain), cannot_see=CANNOT_SEE,
             assumes=(*ASSUMES, ASSUMES_ROWS) if coupled and self.source.target.batched else ASSUMES,
             method=COUPLED if coupled else "sniper", options={"pairs": list(guesses)} if coupled else None,
         )  # fmt: skip
@@ -407,13 +470,6 @@ class _Sniper:
 def _rank(value: float, claimed: float) -> float:
     """By how much a claim is expected to be passed; if it is not, how much of it is reached, less 1."""
     return value - claimed if value > claimed else value / max(claimed, 0.05) - 1
-
-
-def _verdict(epsilon: float, claimed: float, visible: float) -> Verdict:
-    """Underpowered: even the easiest target with twice the claimed ε would not have been caught."""
-    if epsilon > claimed:
-        return Verdict.VIOLATION
-    return Verdict.CONSISTENT if visible <= max(2 * claimed, claimed + 0.1) else Verdict.UNDERPOWERED
 
 
 def _estimate(right: float, wrong: float) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import pickle
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +17,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from deniable.audit.classify import Rows
+from deniable.audit.worker import EXACT, RNG, perform
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.mechanism import Interactive, Mechanism
 from deniable.randomness import SeededRandom
 
+LARGEST_SEED = 2**32 - 1
+"""`numpy.random.RandomState` and with it scikit-learn take no larger one."""
+SEEDS = ("seed", "random_state")
+"""Arguments that take one."""
 SHAPE = "(shape)"
 FITTED = ("coef_", "intercept_")
 """What a linear model of scikit-learn has learnt."""
@@ -51,12 +55,12 @@ class Batched:
         rows = np.asarray(self.function(data, n, rng))
         if len(rows) != n:
             raise InvalidParameter(f'Expected n={n} outputs from one draw of "{self.name}", got {len(rows)}.')
-        return _matrix(rows)
+        return matrix(rows)
 
 
 @dataclass(frozen=True)
 class Called:
-    """A target that gives one output per call; `pass_rng` names the argument its randomness comes by, if there is one."""
+    """A target that gives one output per call; `pass_rng` says how its randomness comes, if from outside (`worker.perform`)."""
 
     function: Callable[..., Any]
     name: str
@@ -64,28 +68,21 @@ class Called:
     columns: list[str] = field(default_factory=list)
     batched: bool = False
 
+    @property
+    def seeded(self) -> bool:
+        """Whether each run gets a seed of its own."""
+        return self.pass_rng not in (None, RNG, EXACT)
+
     def draw(self, data: Any, n: int, rng: np.random.Generator) -> Rows:
-        return encode(self.outputs(data, n, int(rng.integers(2**62))), self.columns)
+        seeds = rng.choice(LARGEST_SEED + 1, n, replace=False).tolist()
+        return encode(perform(self.function, self.pass_rng, (data, data), [0] * n, seeds, False)[0], self.columns)
 
-    def outputs(self, data: Any, n: int, seed: int) -> list[Any]:
-        """n outputs, the randomness taken from `seed` where the target takes any from outside."""
-        match self.pass_rng:
-            case None:
-                return [self.function(data) for _ in range(n)]
-            case "seed":
-                seeds = np.random.default_rng(seed).integers(2**62, size=n)
-                return [self.function(data, seed=int(s)) for s in seeds]
-            case name:
-                rng = SeededRandom(seed)
-                return [self.function(data, **{name: rng}) for _ in range(n)]
-
-    def picklable(self) -> bool:
-        """Whether worker processes can be handed this target."""
-        try:
-            pickle.dumps(self.function)
-        except (pickle.PicklingError, AttributeError, TypeError):
+    def obeys(self, data: Any) -> bool:
+        """Whether its output is a function of data and seed: then it matters not which process it runs in."""
+        if self.pass_rng is None:
             return False
-        return True
+        both, _ = perform(self.function, self.pass_rng, (data, data), [0, 0], [1, 1], True)
+        return bool(np.array_equal(encode(both[:1], []), encode(both[1:], []), equal_nan=True))
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ def as_target(target: Any, name: str | None = None) -> Target:
     names = _parameters(target)
     if {"n", "rng"} <= set(names):
         return Batched(lambda data, n, rng: target(data, n=n, rng=rng), label)
-    return Called(target, label, "rng" if "rng" in names else "seed" if "seed" in names else None)
+    return Called(target, label, _source(target, names))
 
 
 def load(spec: str) -> Any:
@@ -160,11 +157,21 @@ def _name(target: Any) -> str:
     return str(getattr(target, "__qualname__", type(target).__name__))
 
 
-def _parameters(target: Callable[..., Any]) -> list[str]:
+def _parameters(target: Callable[..., Any]) -> dict[str, Any]:
+    """Names of arguments and what is written about each."""
     try:
-        return list(inspect.signature(target).parameters)
+        return {name: p.annotation for name, p in inspect.signature(target).parameters.items()}
     except (TypeError, ValueError):
-        return []
+        return {}
+
+
+def _source(target: Any, names: Mapping[str, Any]) -> str | None:
+    """How the randomness of a callable comes. `rng` is numpy's unless the target is ours, or says that it takes ours."""
+    if "rng" not in names:
+        return next((name for name in SEEDS if name in names), None)
+    said = names["rng"] if isinstance(names["rng"], str) else getattr(names["rng"], "__name__", "")
+    ours = isinstance(target, Mechanism | Asking) or type(target).__module__.startswith("deniable.")
+    return EXACT if ours or said.split(".")[-1] in ("Random", "SeededRandom", "SecureRandom") else RNG
 
 
 # ------------------------------------------------------------------------------------------------ outputs as numbers
@@ -212,10 +219,10 @@ def _numbers(outputs: list[Any]) -> Rows | None:
         rows = np.asarray(outputs)
     except ValueError:
         return None
-    return _matrix(rows) if rows.dtype.kind in "biuf" and rows.size else None
+    return matrix(rows) if rows.dtype.kind in "biuf" and rows.size else None
 
 
-def _matrix(rows: Any) -> Rows:
+def matrix(rows: Any) -> Rows:
     matrix: Rows = np.asarray(rows, np.float64)
     return matrix.reshape(len(matrix), -1) if matrix.ndim != 1 else matrix[:, None]
 

@@ -1,4 +1,7 @@
-"""`deniable audit`: attack a mechanism and leave with an exit code. 0 consistent, 1 violation, 3 underpowered, 2 bad input."""
+"""`deniable audit`: attack a mechanism and leave with an exit code.
+
+0 consistent, 1 violation, 2 bad input, 3 underpowered, 4 no evidence, 5 answers repeat.
+"""
 
 from __future__ import annotations
 
