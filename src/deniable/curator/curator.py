@@ -21,7 +21,7 @@ from deniable.curator.pace import checked, paced
 from deniable.curator.preview import Preview
 from deniable.errors import DataError, DeniableError, LedgerError, Unaccountable
 from deniable.guarantee import Budget
-from deniable.ledger import Account, Ledger
+from deniable.ledger import Account, Ledger, names
 from deniable.loss import Number
 from deniable.mechanism import Random
 from deniable.sql.check import check
@@ -123,6 +123,8 @@ class Curator:
         sources = house.named(source, name, given)
         stated = given or Schema(tuple(_described(table, where) for table, where in sources.items()))
         data = account or house.data_name(stated)
+        if analyst is not None:
+            names.name(analyst, "an analyst")
         owned: list[Any] = []
         try:
             if isinstance(ledger, Ledger):
@@ -206,10 +208,20 @@ class Curator:
         """The same data for `analyst`, under a limit of her own inside the data set's. What others have paid for costs the data
         set nothing when she asks it again; her own limit it does cost."""
         root = self.account.root
-        self.ledger.create(f"{root}/{analyst}", limit=limit, parent=root)
-        own = self.ledger.account(f"{root}/{analyst}", analyst=analyst)
+        part = names.part(root, analyst)
+        self.ledger.create(part, limit=limit, parent=root)
+        return self._with(self.ledger.account(part, analyst=analyst))
+
+    def as_analyst(self, analyst: str) -> Curator:
+        """The same data for an analyst who has a limit of her own already: what `share` made, found again."""
+        root = self.account.root
+        own = self.ledger.account(names.part(root, analyst))
+        return self._with(house.part_of(self.ledger, own, root, analyst))
+
+    def _with(self, account: Account) -> Curator:
+        """The same data and engine, paid for by another account."""
         shared = Curator(
-            self._engine, self.schema, own, self.ledger, floor=self._floor, rng=self._rng, places=self._places
+            self._engine, self.schema, account, self.ledger, floor=self._floor, rng=self._rng, places=self._places
         )
         shared._turn = self._turn
         return shared

@@ -8,7 +8,7 @@ from typing import Any
 
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
-from deniable.ledger import Account, Ledger
+from deniable.ledger import Account, Ledger, names
 from deniable.ledger.beside import ledger_of
 from deniable.ledger.store import Store
 from deniable.sql.schema import Schema
@@ -93,22 +93,37 @@ def protects(ledger: Ledger, name: str, unit: Unit | None, limit: Budget | None)
 
 def open_account(ledger: Ledger, name: str, unit: Unit | None, limit: Budget | None, analyst: str | None) -> Account:
     """The account of a data set, made at its first use; the analyst's own part of it, if she has one."""
-    known = {account.name for account in ledger.accounts()}
+    known = {account.name: account for account in ledger.accounts()}
     if name not in known:
         return _first(ledger, name, unit, limit, analyst)
-    account = ledger.account(name, analyst=analyst)
-    if unit is not None and unit != account.unit:
+    root = known[name]
+    if root.parent is not None:
+        raise InvalidParameter(
+            f'The account "{name}" is a part of "{root.parent}", not a data set of its own. Nothing was opened. '
+            "Name the data set, and its analyst with analyst= (--analyst)."
+        )
+    if unit is not None and unit != root.unit:
         raise UnitMismatch(
-            f'The account "{name}" protects {account.unit}, so its data cannot be opened for {unit}. Nothing was '
+            f'The account "{name}" protects {root.unit}, so its data cannot be opened for {unit}. Nothing was '
             "opened. Leave unit= (--unit, --max-rows) out to go on with it, or name another ledger."
         )
-    if limit is not None and limit != account.limit:
+    if limit is not None and limit != root.limit:
         raise InvalidParameter(
-            f'The account "{name}" has the limit {account.limit} already, so it cannot be opened with {limit}. Nothing was '
+            f'The account "{name}" has the limit {root.limit} already, so it cannot be opened with {limit}. Nothing was '
             "changed. Leave limit= out, or raise it: curator.account.raise_limit(…)."
         )
-    own = f"{name}/{analyst}"
-    return ledger.account(own, analyst=analyst) if own in known else account
+    own = None if analyst is None else known.get(names.part(name, analyst))
+    return ledger.account(name, analyst=analyst) if own is None else part_of(ledger, own, name, analyst)
+
+
+def part_of(ledger: Ledger, own: Account, root: str, analyst: str | None) -> Account:
+    """An analyst's part of the data set `root`. What only has the name of one would spend another's budget on this data."""
+    if own.parent != root:
+        raise LedgerError(
+            f'The account "{own.name}" has the name of an analyst\'s part of "{root}", and is none. Nothing was opened. '
+            "Give the analyst another name, or the account: `deniable ledger rename`."
+        )
+    return ledger.account(own.name, analyst=analyst)
 
 
 def _first(ledger: Ledger, name: str, unit: Unit | None, limit: Budget | None, analyst: str | None) -> Account:

@@ -12,7 +12,7 @@ from typing import Self
 from deniable.accounting.filters import Filter
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
-from deniable.ledger import beside
+from deniable.ledger import beside, names
 from deniable.ledger.account import Account
 from deniable.ledger.books import Entry, Kind, Standing, Status
 from deniable.ledger.chain import Head
@@ -79,8 +79,7 @@ class Ledger:
         `filter` makes the rule that keeps the limit: `Filter.basic`, `Filter.renyi`, or by default the one for the limit.
         The owner of the outermost account is the one who may raise limits and unfreeze.
         """
-        if not name or not isinstance(name, str):
-            raise InvalidParameter(f"Expected the name of an account, got {name!r}.")
+        names.account(name, parent)
         made = filter(limit)
 
         def decide(before: Standings) -> Draft:

@@ -1,0 +1,155 @@
+"""A curator that cannot be confused: one test for each hole that an attack found, and for its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deniable.curator import Curator
+from deniable.errors import DeniableError, InvalidParameter, LedgerError
+from deniable.guarantee import Budget
+from deniable.ledger import Filter, Kind, Ledger
+from deniable.ledger.journal import Draft
+from deniable.randomness import SeededRandom
+from deniable.units import Unit
+
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+VISITS = pa.table({"patient_id": [1, 1, 2, 3], "days": [1, 2, 3, 4]})
+
+
+@contextmanager
+def opened(ledger: Ledger, **changes: Any) -> Iterator[Curator]:
+    how = {"name": "visits", "unit": Unit.row(), "limit": Budget(1), "rng": SeededRandom(1)}
+    with Curator.open(VISITS, ledger=ledger, **(how | changes)) as curator:
+        yield curator
+
+
+def forge(ledger: Ledger, name: str, parent: str | None, epsilon: float) -> None:
+    """An account of any name, as an earlier version made it."""
+    details = {"parent": parent, "owner": "ada", "filter": Filter.of(Budget(epsilon)).to_dict()}
+    draft = Draft(Kind.CREATE, name, "ada", "Written by an earlier version.", Unit.row().to_json(), details)
+    ledger._journal.append([name], lambda before: draft)
+
+
+# ------------------------------------------------------------------------------------------------ names
+
+
+def test_a_data_set_named_like_an_analysts_part_is_not_spent_on_another() -> None:
+    with Ledger.open("sqlite://") as ledger:
+        with opened(ledger) as curator:
+            curator.sql(COUNT, epsilon=0.25)
+        forge(ledger, "visits/b", None, 100)
+        with pytest.raises(LedgerError, match='has the name of an analyst\'s part of "visits", and is none'):
+            Curator.open(VISITS, name="visits", ledger=ledger, analyst="b", rng=SeededRandom(1))
+        with opened(ledger) as curator, pytest.raises(LedgerError, match="and is none"):
+            curator.as_analyst("b")
+
+
+def test_a_part_is_not_opened_as_a_data_set() -> None:
+    with Ledger.open("sqlite://") as ledger, opened(ledger) as curator:
+        curator.share("b", Budget(0.5))
+        with pytest.raises(InvalidParameter, match='is a part of "visits"'):
+            Curator.open(VISITS, name="visits", account="visits/b", ledger=ledger)
+
+
+def test_an_analyst_who_is_not_named_is_nobody_called_none() -> None:
+    with Ledger.open("sqlite://") as ledger, opened(ledger) as curator:
+        curator.share("None", Budget(0.5))
+        with opened(ledger) as again:
+            assert again.account.name == "visits"
+
+
+CONFUSING = [
+    "",
+    "a/b",
+    "/",
+    "a\nb",
+    "a\0b",
+    "a\x7fb",
+    "ada\u200b",  # a space of no width
+    "ada\u202eb",  # from here to the left
+    "ad\ufeffa",
+    "\uff41da",  # a wide a
+    "e\u0301va",  # é in two letters
+    "\u0430da",  # a Cyrillic a
+    "\u0430\u0440\u0435",  # all Cyrillic, and reads "ape"
+    "\u03bf\u03bf",  # Greek, and reads "oo"
+    "ad\u0251",  # a phonetic a
+    "ada\u3164",  # a filler
+    "ada\u034f",
+    "ada\ufe0f",
+    " ada",
+    "ada ",
+    "a  b",
+    "a\u00a0b",
+    "a\u2028b",
+    "a\ue000b",
+    "x" * 201,
+    "\u2800",
+]
+
+
+@pytest.mark.parametrize("name", CONFUSING, ids=ascii)
+def test_a_name_that_can_be_taken_for_another_is_refused(name: str) -> None:
+    with Ledger.open("sqlite://") as ledger, opened(ledger) as curator:
+        head = ledger.head()
+        for act in (
+            lambda: curator.share(name, Budget(0.5)),
+            lambda: curator.as_analyst(name),
+            lambda: ledger.create(name, Unit.row(), limit=Budget(1)),
+            lambda: Curator.open(VISITS, name="visits", ledger=ledger, analyst=name),
+        ):
+            with pytest.raises(InvalidParameter, match="name"):
+                act()
+        assert ledger.head() == head
+
+
+@pytest.mark.parametrize(
+    "name", ["ada", "ada@example.org", "J. Müller-Óg", "Анна Жукова", "田中さん", "김철수", "CORP\\ada", "x1"]
+)
+def test_names_of_people_are_taken(name: str) -> None:
+    with Ledger.open("sqlite://") as ledger, opened(ledger) as curator:
+        assert curator.share(name, Budget(0.5)).account.name == f"visits/{name}"
+        assert curator.as_analyst(name).account.parent == "visits"
+
+
+NAMES = st.sampled_from(["visits", "b", "visits/b", "visits/b/c", "b/visits", "None", "visits/None", "c", "visits+b"])
+
+
+@settings(max_examples=60)
+@given(
+    accounts=st.lists(st.tuples(NAMES, st.none() | NAMES), max_size=5),
+    account=st.none() | NAMES,
+    analyst=st.none() | NAMES,
+    found=st.booleans(),
+)
+def test_whatever_a_curator_releases_moves_its_root(
+    accounts: list[tuple[str, str | None]], account: str | None, analyst: str | None, found: bool
+) -> None:
+    """Over any accounts that lie in a ledger: the data set that was named pays for what is released, or nothing is released."""
+    with Ledger.open("sqlite://") as ledger:
+        for name, parent in accounts:
+            known = {each.name for each in ledger.accounts()}
+            if name not in known and (parent is None or parent in known):
+                forge(ledger, name, parent, 100)
+        data = account or "visits"
+        how: dict[str, Any] = {} if data in {each.name for each in ledger.accounts()} else {"limit": Budget(1)}
+        try:
+            named = None if found else analyst
+            with Curator.open(
+                VISITS, name="visits", account=account, ledger=ledger, unit=Unit.row(), analyst=named,
+                rng=SeededRandom(1), **how,
+            ) as curator:  # fmt: skip
+                asking = curator.as_analyst(analyst) if found and analyst is not None else curator
+                asking.sql(COUNT, epsilon=0.25)
+        except DeniableError:
+            assert all(each.spent().epsilon == 0 for each in ledger.accounts())
+        else:
+            assert ledger.account(data).parent is None
+            assert ledger.account(data).spent().epsilon == 0.25
