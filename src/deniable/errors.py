@@ -8,6 +8,7 @@
     ├── BudgetExceeded        the charge does not fit; nothing was run, nothing was charged
     ├── UnitMismatch          a loss for one unit of privacy, an account for another
     ├── InvalidQuery          a query that is not answered, for a reason that is in its text or the declared schema
+    ├── Stopped               whoever asked has stopped it; what was charged stays charged
     ├── LedgerError           the journal could not be read or written; nothing was released
     │   ├── AccountFrozen     an earlier failure waits for the owner
     │   └── TamperedLedger    the journal is not what was written
@@ -63,6 +64,10 @@ class UnitMismatch(DeniableError):
 
 class InvalidQuery(DeniableError):
     """A query that is refused for a reason found in its text or in the declared schema, never in the data."""
+
+
+class Stopped(DeniableError):
+    """Whoever asked has stopped it. What was charged stays charged, nothing was released, nothing is frozen."""
 
 
 class LedgerError(DeniableError):

@@ -1,4 +1,4 @@
-"""The door: every error that Deniable raises on purpose becomes one sentence on stderr and exit code 2."""
+"""The door: every error that Deniable raises on purpose becomes one sentence on stderr and exit code 2; Ctrl-C, exit code 130."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import NoReturn, ParamSpec, TypeVar
 
 import typer
 
-from deniable.errors import DeniableError
+from deniable.errors import DeniableError, Stopped
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 BAD_INPUT = 2
+BY_HAND = 130
+"""What a shell says of a command that Ctrl-C has ended: 128 + SIGINT."""
 
 
 def door(command: Callable[P, R]) -> Callable[P, R]:
@@ -28,6 +30,8 @@ def door(command: Callable[P, R]) -> Callable[P, R]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
+        except Stopped as stopped:
+            refuse(str(stopped), BY_HAND)
         except DeniableError as error:
             refuse(str(error))
         except OSError as error:
@@ -38,7 +42,7 @@ def door(command: Callable[P, R]) -> Callable[P, R]:
     return guarded
 
 
-def refuse(sentence: str) -> NoReturn:
+def refuse(sentence: str, code: int = BAD_INPUT) -> NoReturn:
     """Say why nothing was done, and leave with exit code 2."""
     typer.secho(sentence, err=True, fg=typer.colors.RED if sys.stderr.isatty() else None)
-    raise typer.Exit(BAD_INPUT)
+    raise typer.Exit(code)

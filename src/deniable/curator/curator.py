@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +20,8 @@ from deniable.curator.answer import Answer
 from deniable.curator.declare import Bounds, Keys, declared
 from deniable.curator.pace import checked, paced
 from deniable.curator.preview import Preview
-from deniable.errors import DataError, DeniableError, LedgerError, Unaccountable
+from deniable.curator.stop import Stop, Stoppable, by_signal
+from deniable.errors import DataError, DeniableError, LedgerError, Stopped, Unaccountable
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger, names
 from deniable.loss import Number
@@ -83,6 +85,7 @@ class Curator:
         self._rng = rng
         self._turn = threading.Lock()
         self._owned: list[Any] = []
+        self._asking: list[Stop] = []
         self.schema = schema
         self.account = account
         self.ledger = ledger
@@ -171,17 +174,16 @@ class Curator:
         answered once and then given again.
         """
         terms = self._terms(epsilon, within, delta, confidence, at_least, max_groups, noise, discover)
-        with paced(self._floor):
-            asked = self._ask(text, terms)
-            words = _cut(text)
-            kept = self.account.recall(asked.key, description=f"Read again: {words}")
-            if kept is not None:
-                return Answer.from_kept(kept)
-            with self._turn:
-                release = self.account.run(asked.plan, self._engine, rng=self._rng, delta=asked.at, description=words)
-            answer = Answer.of(release, epsilon=asked.epsilon, delta=asked.delta)
-            self._keep(asked, answer)
-            return answer
+        with self._stoppable() as stop:
+            with paced(self._floor, stop):
+                asked = self._ask(text, terms)
+                words = _cut(text)
+                kept = self.account.recall(asked.key, description=f"Read again: {words}")
+                answer = self._answer(asked, words, stop) if kept is None else Answer.from_kept(kept)
+            stop.check()
+        if kept is None:
+            self._keep(asked, answer)  # not before it is certain that it is given
+        return answer
 
     def preview(
         self,
@@ -232,7 +234,35 @@ class Curator:
         with self._turn:
             self._engine.prepare(self.schema, self.account.unit)
 
+    def cancel(self) -> None:
+        """Stop what is being asked through this object, from any thread: each such query ends with `Stopped`. In the main thread
+        Ctrl-C does the same."""
+        for stop in tuple(self._asking):
+            stop.request()
+
     # -------------------------------------------------------------------------------------------- how
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[Stop]:
+        stop = Stop()
+        self._asking.append(stop)
+        try:
+            with by_signal(stop):
+                yield stop
+        finally:
+            self._asking.remove(stop)
+
+    def _answer(self, asked: Asked, words: str, stop: Stop) -> Answer:
+        with stop.turn(self._turn):
+            release = self.account.run(
+                Stoppable(asked.plan, stop),
+                self._engine,
+                rng=self._rng,
+                delta=asked.at,
+                description=words,
+                fair=(Stopped,),
+            )
+        return Answer.of(release, epsilon=asked.epsilon, delta=asked.delta)
 
     def _terms(
         self,

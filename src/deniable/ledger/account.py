@@ -110,19 +110,20 @@ class Account:
         delta: Number | None = None,
         analyst: str | None = None,
         description: str | None = None,
+        fair: tuple[type[DeniableError], ...] = (),
     ) -> Release[Value]:
         """Charge `mechanism.loss`, then open `data`, then release what the mechanism says.
 
         `data` may be a function that opens it. With `delta` the loss is charged as (ε, δ). A mechanism that fails after its
         charge has been paid for, releases nothing, and freezes the account and those it is part of until the owner looks:
-        that it failed may say something about data.
+        that it failed may say something about data. Errors in `fair` are the mechanism's word that they do not, and pass.
         """
         source = self._source(rng)
         error = mechanism.error()
         if isinstance(mechanism, Fitting) and not callable(data):
             mechanism.fits(data)
         paid = self._pay(Kind.RUN, mechanism, source, delta, analyst, description)
-        value = self.attempt(paid, lambda: mechanism(_opened(data), rng=source))
+        value = self.attempt(paid, lambda: mechanism(_opened(data), rng=source), fair=fair)
         grid = getattr(mechanism, "granularity", None)
         return Release(value, paid.loss, paid.unit, error, paid.entry_id, paid.private, grid)
 

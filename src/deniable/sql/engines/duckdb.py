@@ -22,7 +22,7 @@ from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
 from deniable.sql.engines.engine import Statement, Summary
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
-from deniable.sql.engines.views import guarded, limited, text, view, within
+from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
 from deniable.sql.schema import Schema, TableInfo
 from deniable.sql.tree import Column
 from deniable.sql.tree import Kind as ColumnKind
@@ -49,6 +49,8 @@ SUMMARY_KEYS = 1 << 16
 """A summary is put together by columns with public keys as long as these have no more combinations,"""
 SUMMARY_ROWS = 1 << 17
 """and kept if it has no more rows."""
+CLOSING = 200
+"""How often a running statement is told to stop when the engine is closed, twenty times a second."""
 SPAN = 1 << 31
 """The widest bounds of a column that is summed beforehand."""
 
@@ -74,7 +76,7 @@ class DuckDBEngine:
         within(tuple(int(part) for part in duckdb.__version__.split(".")[:2]), *VERSIONS, "DuckDB")
         self.prepared: dict[str, int] = {}
         self.summaries: dict[str, Summary] = {}
-        self._seconds = seconds
+        self._limit = TimeLimit(seconds)
         self._lock = threading.Lock()
         self._folder = tempfile.mkdtemp(prefix="deniable")
         settings = CLOSED | _settings(memory, threads) | {"temp_directory": self._folder}
@@ -119,7 +121,7 @@ class DuckDBEngine:
             raise DataError(f'The table "{table.name}" cannot be read: {error}') from error
 
     def run(self, statement: Statement) -> pa.Table:
-        with guarded(), self._lock, limited(self._seconds, self._connection.interrupt):
+        with guarded(), self._lock, self._limit(self._connection.interrupt):
             return self._select(text(statement, Dialect.DUCKDB))
 
     def _select(self, sql: str) -> pa.Table:
@@ -132,7 +134,7 @@ class DuckDBEngine:
     def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
         """From the statistics that are kept with the data; DuckDB's own plans rest on them too."""
         asked = ", ".join(f"stats({quoted(name, Dialect.DUCKDB)})" for name in columns)
-        with guarded(), self._lock, limited(self._seconds, self._connection.interrupt):
+        with guarded(), self._lock, self._limit(self._connection.interrupt):
             found = self._connection.execute(f"SELECT {asked} FROM {quoted(table, Dialect.DUCKDB)} LIMIT 1").fetchall()
         told = zip(columns, found[0], strict=True) if found else ()
         return frozenset(name for name, statistics in told if _complete(statistics))
@@ -185,7 +187,20 @@ class DuckDBEngine:
         self._connection.execute(f"CREATE OR REPLACE VIEW {summary.table} AS SELECT * FROM {body}")
         return replace(summary, whole=whole)
 
+    @property
+    def overran(self) -> bool:
+        return self._limit.reached
+
+    def cancel(self) -> None:
+        self._connection.interrupt()
+
     def close(self) -> None:
+        """Stops what still runs: a busy connection cannot be closed."""
+        for _ in range(CLOSING):
+            if self._lock.acquire(timeout=0.05):
+                self._lock.release()
+                break
+            self.cancel()
         self._connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 

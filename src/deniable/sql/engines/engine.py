@@ -65,4 +65,11 @@ class Engine(Protocol):
 
     def prepare(self, schema: Schema, unit: Unit) -> None: ...
 
+    @property
+    def overran(self) -> bool:
+        """Whether the last statement reached the limit of its time, whatever ended it."""
+
+    def cancel(self) -> None:
+        """Stop the statement that is running, if one is; from any thread. What was stopped fails as any other does."""
+
     def close(self) -> None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
 from deniable.sql.engines.engine import Statement, Summary
 from deniable.sql.engines.sources import PostgresTable, Source
-from deniable.sql.engines.views import guarded, text, view, within
+from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
 from deniable.sql.schema import Schema, TableInfo
 from deniable.units import Unit
 
@@ -55,7 +56,8 @@ class PostgresEngine:
         self.prepared: dict[str, int] = {}
         self.summaries: dict[str, Summary] = {}
         self._lock = threading.Lock()
-        self._timeout = 0 if seconds is None else max(1, round(seconds * 1000))
+        self._limit = TimeLimit(seconds)
+        self._timeout = 0 if seconds is None else max(1, math.ceil(seconds * 1000))
         self._connection = connect(addresses.pop())
         try:
             within((ask(self._connection, VERSION).column("major")[0].as_py(),), *VERSIONS, "PostgreSQL")
@@ -84,7 +86,7 @@ class PostgresEngine:
             raise DataError("The role of this address may not SELECT from every declared table.") from error.__cause__
 
     def run(self, statement: Statement) -> pa.Table:
-        with guarded(), self._lock:
+        with guarded(), self._lock, self._limit():  # the server stops it, our clock says so
             sql = text(statement, Dialect.POSTGRES, self._tables, "NOT MATERIALIZED ")
             return ask(self._connection, sql, timeout=self._timeout)
 
@@ -95,6 +97,13 @@ class PostgresEngine:
         raise InvalidParameter(
             "Expected files or frames: PostgreSQL is only read, so weights cannot be stored on the server. Nothing was prepared."
         )
+
+    @property
+    def overran(self) -> bool:
+        return self._limit.reached
+
+    def cancel(self) -> None:
+        self._connection.adbc_cancel()
 
     def close(self) -> None:
         self._connection.close()

@@ -15,7 +15,7 @@ from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
 from deniable.sql.engines.engine import Statement, Summary
 from deniable.sql.engines.sources import Source, SparkFrame, SparkTable
-from deniable.sql.engines.views import guarded, limited, text, view, within
+from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
 from deniable.sql.schema import Schema, TableInfo
 from deniable.units import Unit
 
@@ -44,7 +44,8 @@ class SparkEngine:
     def __init__(self, sources: Mapping[str, Source], schema: Schema, *, seconds: float | None = None) -> None:
         self.prepared: dict[str, int] = {}
         self.summaries: dict[str, Summary] = {}
-        self._seconds = seconds
+        self._limit = TimeLimit(seconds)
+        self._group: str | None = None
         self._lock = threading.Lock()
         self._session = _session(sources)
         self._made: list[str] = []
@@ -72,9 +73,13 @@ class SparkEngine:
     def run(self, statement: Statement) -> pa.Table:
         sql = text(statement, Dialect.SPARK, self._tables)
         context, group = self._session.sparkContext, f"deniable-{uuid.uuid4().hex}"
-        watch = limited(self._seconds, lambda: context.cancelJobGroup(group))
-        with guarded(), self._lock, _settings(self._session), _job_group(context, group), watch:
-            return self._session.sql(sql).toArrow()
+        limit = self._limit(lambda: context.cancelJobGroup(group))
+        with guarded(), self._lock, _settings(self._session), _job_group(context, group), limit:
+            self._group = group
+            try:
+                return self._session.sql(sql).toArrow()
+            finally:
+                self._group = None
 
     def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
         return frozenset()
@@ -83,6 +88,14 @@ class SparkEngine:
         raise InvalidParameter(
             "Expected files or frames in this process: weights are stored in embedded DuckDB only. Nothing was prepared."
         )
+
+    @property
+    def overran(self) -> bool:
+        return self._limit.reached
+
+    def cancel(self) -> None:
+        if (group := self._group) is not None:
+            self._session.sparkContext.cancelJobGroup(group)
 
     def close(self) -> None:
         for name in self._made:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -14,6 +15,8 @@ from deniable.sql.schema import ColumnInfo, TableInfo
 from deniable.sql.tree import Kind
 from deniable.sql.types import MAX_SCALE
 
+NEARLY = 0.99
+"""From this share of its time on, a statement may have been stopped by the server's own clock."""
 FAILED = "The engine did not finish this statement. Nothing was released; the reason is kept for the owner."
 
 
@@ -71,19 +74,45 @@ def guarded() -> Iterator[None]:
         raise DataError(FAILED) from error
 
 
-@contextmanager
-def limited(seconds: float | None, stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` from another thread if the block takes longer than `seconds`."""
-    if seconds is None:
-        yield
-        return
-    timer = threading.Timer(seconds, stop)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+class TimeLimit:
+    """A limit on the time of each statement, and whether the last one reached it.
+
+    An engine says the same of a statement that was stopped by this limit, by its own, or by a person; and how long a statement
+    takes may depend on a row. So who stopped it is never read from what the engine says, but from `reached`, which is set
+    before anything is stopped, and from the clock.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self.reached = False
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def __call__(self, stop: Callable[[], object] | None = None) -> Iterator[None]:
+        """Call `stop` from another thread if the block takes longer than the limit; never after the block."""
+        self.reached, started = False, time.monotonic()
+        if self.seconds is None:
+            yield
+            return
+        running = [True]
+        timer = threading.Timer(self.seconds, self._fire, (running, stop))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            with self._lock:
+                running.clear()
+            if time.monotonic() - started >= NEARLY * self.seconds:
+                self.reached = True
+
+    def _fire(self, running: list[bool], stop: Callable[[], object] | None) -> None:
+        with self._lock:
+            if running:
+                self.reached = True
+                if stop is not None:
+                    stop()
 
 
 def within(version: tuple[int, ...], low: tuple[int, ...], end: tuple[int, ...], what: str) -> None:
