@@ -255,6 +255,13 @@ def test_what_holds_state_has_no_form_and_what_is_code_has_one() -> None:
     assert form_of(targets.remembered, seeded=False) == ("name", targets.__name__, "remembered")
 
 
+def test_code_that_belongs_to_no_module_is_no_crash() -> None:
+    room: dict[str, Any] = {"memory": {}}
+    exec("def remembered(data): return memory.setdefault(data, 2 * data)", room)  # as a page or a console runs it
+    room["remembered"].__module__ = None
+    assert attacked(room["remembered"], 1000).verdict is Verdict.REPEATS
+
+
 def test_a_function_that_calls_itself_and_others_is_built_again() -> None:
     again = build(form_of(factorial, seeded=False) or ())
     assert again(5) == 120

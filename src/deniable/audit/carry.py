@@ -129,7 +129,7 @@ def _function(function: types.FunctionType, holds: Holds, depth: int) -> Form:
 
 
 def _by_code(function: types.FunctionType, holds: Holds, depth: int) -> Form:
-    if function.__module__.startswith(OURS):
+    if (function.__module__ or "").startswith(OURS):
         return _named(function)
     inner = functools.partial(_form, holds=holds, depth=depth - 1)
     room = function.__globals__
