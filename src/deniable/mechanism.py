@@ -6,7 +6,7 @@ than one shot is an `Interactive`, with a loss fixed for the whole conversation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload, runtime_checkable
 
@@ -98,7 +98,17 @@ class Fitting(Protocol):
     """A mechanism that can tell beforehand whether it will run. An account asks it before it charges."""
 
     def fits(self, data: Any) -> None:
-        """Raise if data of this shape and type, of which nothing else is read, cannot be used."""
+        """Raise if data of this shape and type, of which nothing else is read, cannot be used.
+
+        None stands for data that a function opens after the charge: only what was declared can be looked at.
+        """
+
+
+def fitting(parts: Iterable[Mechanism[Any]], data: Any) -> None:
+    """Ask every part that can tell."""
+    for part in parts:
+        if isinstance(part, Fitting):
+            part.fits(data)
 
 
 class Conversation(Protocol[Value_co]):
@@ -167,6 +177,9 @@ class Sequentially:
 
     def error(self, confidence: float = 0.95) -> None:
         return None
+
+    def fits(self, data: Any) -> None:
+        fitting(self.parts, data)
 
     def __call__(self, data: Any, *, rng: Random) -> tuple[Any, ...]:
         return tuple(part(data, rng=rng) for part in self.parts)

@@ -130,7 +130,7 @@ def _sgd(table: Table, n: int, wanted: Wanted, budget: Budget) -> Run:
         epochs=20.0 if wanted.epochs is None else wanted.epochs,
         clip=1.0 if wanted.clip is None else wanted.clip,
         learning_rate=1.0 if wanted.learning_rate is None else wanted.learning_rate,
-        epsilon=budget.epsilon, delta=budget.delta,
+        epsilon=budget.epsilon, delta=budget.delta, example=([0.0] * len(table.features), 0),
     )  # fmt: skip
     return Run(run, run.plan.steps, float(run.plan.rate), run.plan.lot, table.read, lambda trained: trained.model)
 

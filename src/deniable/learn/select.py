@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from deniable.errors import InvalidParameter, UnitMismatch
 from deniable.loss import NegativeBinomialRuns, PoissonRuns, Selected, exact
-from deniable.mechanism import Mechanism, Random
+from deniable.mechanism import Mechanism, Random, fitting
 from deniable.mechanisms import checks
 from deniable.units import Unit
 
@@ -81,6 +81,9 @@ class Selection(Generic[Value]):
 
     def error(self, confidence: float = 0.95) -> None:
         return None
+
+    def fits(self, data: Any) -> None:
+        fitting(self.candidates, data)
 
     def __call__(self, data: Any, *, rng: Random) -> Chosen[Value] | None:
         best: tuple[float, int] | None = None

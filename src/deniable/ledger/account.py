@@ -120,8 +120,8 @@ class Account:
         """
         source = self._source(rng)
         error = mechanism.error()
-        if isinstance(mechanism, Fitting) and not callable(data):
-            mechanism.fits(data)
+        if isinstance(mechanism, Fitting):
+            mechanism.fits(None if isinstance(data, OPENERS) else data)
         paid = self._pay(Kind.RUN, mechanism, source, delta, analyst, description)
         value = self.attempt(paid, lambda: mechanism(_opened(data), rng=source), fair=fair)
         grid = getattr(mechanism, "granularity", None)

@@ -91,7 +91,7 @@ def test_chains_are_run_by_hand(name: str) -> None:
     build, shape = CHAINS[name]
     task, x, y = _task(build(), shape)
     clipper = PerExample(task.model, nn.CrossEntropyLoss())
-    assert clipper._ways(x, y).run is chained
+    assert clipper._way(x, y).run is chained
     assert clipper.method(x, y) == "closed form"
 
 
@@ -132,7 +132,7 @@ def test_what_does_more_than_its_layers_is_no_chain(build: Callable[[], nn.Modul
     task, x, y = _task(build(), ROW)
     with pytest.raises(Uncovered):
         chained(task, x, y)
-    assert PerExample(task.model, nn.CrossEntropyLoss())._ways(x, y).run is not chained
+    assert PerExample(task.model, nn.CrossEntropyLoss())._way(x, y).run is not chained
 
 
 def test_a_hook_added_later_ends_the_chain() -> None:
@@ -152,7 +152,7 @@ def test_what_a_criterion_does_with_a_parameter_is_not_lost() -> None:
         return nn.functional.cross_entropy(out, y, reduction="none") + model[0].weight.square().sum()  # type: ignore[operator, union-attr]
 
     x, y = torch.randn(4, 5), torch.zeros(4, dtype=torch.long)
-    assert PerExample(model, penalised)._ways(x, y).run is not chained
+    assert PerExample(model, penalised)._way(x, y).run is not chained
 
 
 def test_a_gradient_that_is_one_number_spread_out_is_not_overwritten() -> None:
@@ -187,4 +187,4 @@ def test_an_output_that_was_overwritten_too_early_is_found(
     kind = nn.ReLU if slope is chain._relu else nn.Tanh
     model = nn.Sequential(nn.Linear(5, 4), kind(), nn.Sigmoid(), nn.Linear(4, 3))
     x, y = torch.randn(4, 5), torch.zeros(4, dtype=torch.long)
-    assert PerExample(model, nn.CrossEntropyLoss())._ways(x, y).run is not chained
+    assert PerExample(model, nn.CrossEntropyLoss())._way(x, y).run is not chained

@@ -288,7 +288,9 @@ def test_views_of_an_example_are_clipped_once(monkeypatch: pytest.MonkeyPatch) -
         seen.append(len(x))
         return x
 
-    many = trainer(small(multiplicity=4, augment=augment)).clipped([(X[:20], Y[:20])]).total["all"]
+    run = small(multiplicity=4, augment=augment)
+    run.check((X, Y))
+    many = trainer(run).clipped([(X[:20], Y[:20])]).total["all"]
     once = trainer(small()).clipped([(X[:20], Y[:20])]).total["all"]
     assert torch.allclose(many, once, atol=1e-5)
     assert seen[-1:] == [80]
@@ -404,7 +406,7 @@ def test_an_account_pays_for_a_run_and_a_learned_model_comes_out() -> None:
 def test_a_container_that_does_not_fit_releases_nothing() -> None:
     """Opened only after the charge, it cannot be asked before."""
     with Ledger.open("sqlite://") as ledger, pytest.raises(AccountFrozen):
-        account(ledger).run(small(), lambda: (X[:, :2], Y), delta=1e-5)
+        account(ledger).run(small(example=(X[0] * 0, 0)), lambda: (X[:, :2], Y), delta=1e-5)
 
 
 def test_another_unit_is_refused() -> None:
@@ -509,12 +511,12 @@ def test_a_model_that_does_not_fit_the_data_is_told_before_the_charge(wide: Tens
         own.run(small(), (X, Y), delta=1e-5)
 
 
-def test_what_only_a_row_can_tell_is_not_told_before_the_charge() -> None:
-    """A list that holds a word, or rows of two lengths: that this fails says what a row holds."""
-    rows_of_two_lengths = [[1.0] * 6, *([[1.0] * 5] * 9)]
-    for x in (rows_of_two_lengths, [["word"] * 6] * 10):
+def test_what_only_a_row_can_tell_is_told_neither_before_nor_after_the_charge() -> None:
+    """A list that holds a word, or rows of two lengths: without an example it is refused whatever it holds."""
+    for x in ([[1.0] * 6, *([[1.0] * 5] * 9)], [["word"] * 6] * 10, [[1.0] * 6] * 10):
         with Ledger.open("sqlite://") as ledger:
             own = account(ledger)
-            with pytest.raises(AccountFrozen):
+            with pytest.raises(InvalidParameter, match=r"Expected example=.*Nothing was charged"):
                 own.run(small(), (x, [0] * 10), delta=1e-5)
-            assert len(own.history()) > 1
+            assert len(own.history()) == 1
+            own.run(small(example=([0.0] * 6, 0)), (x, [0] * 10), delta=1e-5)

@@ -148,7 +148,13 @@ def test_an_optimiser_of_another_model_is_refused(account: Account) -> None:
 
 def test_rows_of_a_data_set_and_empty_lots_come_too(account: Account) -> None:
     training = private(
-        account, data=Listed([*GOOD, None, (X[0][:2], Y[0])]), n=100, lot=1, steps=30, noise_multiplier=2.0
+        account,
+        data=Listed([*GOOD, None, (X[0][:2], Y[0])]),
+        n=100,
+        lot=1,
+        steps=30,
+        noise_multiplier=2.0,
+        example=(X[0] * 0, 0),
     )
     sizes = [len(x) for x, _ in training.lots() if training.step()]
     assert 0 in sizes

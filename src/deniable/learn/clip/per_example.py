@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +24,9 @@ METHODS = {"chained": "closed form", "closed": "closed form", "vectorized": "vma
 HELD = 2**21
 """Numbers that the terms of one microbatch hold, about: more would leave the processor's cache."""
 LEAST = 32
+
+Shape: TypeAlias = tuple[object, ...]
+"""Shapes and types of a row's parts, and the modes of the model's modules."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,9 @@ class PerExample:
 
     `criterion` gives one loss per row; a loss of `torch.nn` is taken with reduction "none" whatever it says. `groups` names
     groups of parameters that are clipped apart. `microbatch` is how many examples go through the model at once (None: chosen
-    by the shapes). With `multiplicity` K each example owns K consecutive rows; its gradient is their mean.
+    by the shapes). With `multiplicity` K each example owns K consecutive rows; its gradient is their mean. `ways` are the
+    `ways` of another one for this model: with them nothing is probed any more, and rows of a shape that was not probed go
+    through the model one by one, which needs no trust in it.
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> clipped = PerExample(model, nn.MSELoss())(torch.eye(2), torch.full((2, 1), 100.0), clip=1.0)
@@ -68,6 +75,7 @@ class PerExample:
         groups: Mapping[str, Sequence[str]] | None = None,
         microbatch: int | None = None,
         multiplicity: int = 1,
+        ways: Mapping[Shape, Found] | None = None,
     ) -> None:
         for name, value in (("microbatch", microbatch), ("multiplicity", multiplicity)):
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
@@ -79,18 +87,19 @@ class PerExample:
         self._microbatch = microbatch
         self._modules, self._all = list(model.modules()), list(model.parameters())
         self._trained = [p.requires_grad for p in self._all]
-        self._found: dict[tuple[object, ...], Found] = {}
+        self.ways: dict[Shape, Found] = dict(ways or {})
+        self._probing = ways is None
 
     def check(self, x: Tensor, y: Tensor) -> None:
         """Refuse the model if it cannot be clipped exactly on batches like these, of which only shape and type are read.
 
         Raises `InvalidParameter` with the name of the layer and the way out. Runs by itself at the first call for each new shape.
         """
-        self._ways(x, y)
+        self._way(x, y)
 
     def method(self, x: Tensor, y: Tensor) -> str:
         """How batches of this shape are clipped: "closed form", "vmap" or "one by one", and why not faster."""
-        found = self._ways(x, y)
+        found = self._way(x, y)
         return METHODS[found.run.__name__] + (f" ({found.why})" if found.why else "")
 
     def __call__(self, x: Tensor, y: Tensor, clip: Mapping[str, float] | float) -> Clipped:
@@ -103,21 +112,26 @@ class PerExample:
             )
         sums = _Sums(self._task, self.groups, bounds)
         if len(x):
-            found = self._ways(x, y)
+            found = self._way(x, y)
             size = self._size(found, len(x) // k) * k
             for start in range(0, len(x), size):
                 self._add(sums, found, x[start : start + size], y[start : start + size])
         return sums.clipped()
 
-    def _ways(self, x: Tensor, y: Tensor) -> Found:
+    def _way(self, x: Tensor, y: Tensor) -> Found:
         """What the probe found for this shape, asked once."""
         self._same()
         modes = tuple([module.training for module in self._modules])
         shape = (x.shape[1:], x.dtype, y.shape[1:], y.dtype, modes)
-        if shape not in self._found:
+        if shape not in self.ways and self._probing:
             structure.refuse(self._task.model)
-            self._found[shape] = probe(self._task, x, y)
-        return self._found[shape]
+            self.ways[shape] = probe(self._task, x, y)
+        return self.ways.get(shape) or self._undeclared
+
+    @cached_property
+    def _undeclared(self) -> Found:
+        """Rows of a shape that nothing is known of: none of them is in a batch with another."""
+        return Found(alone, "the shape was not declared", sum(p.numel() for p in self._task.parameters.values()))
 
     def _same(self) -> None:
         """A parameter frozen or thawed later would be trained without being clipped, or the reverse."""

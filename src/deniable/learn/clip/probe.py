@@ -38,6 +38,10 @@ DRAWS = 3
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
 PART = 2**16
 """Numbers that are compared at once."""
+UNREACHED = (
+    "The loss has no gradient in any trainable parameter: it was detached, is computed from the weights of another model, or "
+    "this runs inside torch.inference_mode; nothing was trained. Compute it from what the model gives, with gradients on."
+)
 DROPOUTS = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout)
 
 
@@ -157,9 +161,13 @@ def _refuse_ungraded(task: Task, x: Tensor, y: Tensor) -> None:
         with torch.enable_grad():
             inputs = x.clone().requires_grad_(x.is_floating_point())
             losses = task.losses(inputs, y)
+        reached: tuple[Tensor | None, ...] = ()
         if losses.requires_grad:
-            wanted = [inputs] * inputs.requires_grad + [*task.parameters.values()]
-            torch.autograd.grad(losses.sum(), wanted, allow_unused=True)
+            parameters = [*task.parameters.values()]
+            wanted = [inputs] * inputs.requires_grad + parameters
+            reached = torch.autograd.grad(losses.sum(), wanted, allow_unused=True)[-len(parameters) :]
+        if all(part is None for part in reached):
+            raise InvalidParameter(UNREACHED)
     except DeniableError:
         raise
     except Exception as error:

@@ -52,6 +52,22 @@ def refuse(model: nn.Module) -> None:
             )
 
 
+def in_training(model: nn.Module) -> nn.Module:
+    """The model in train mode, but for its frozen parts, which keep the mode that they have.
+
+    A part is frozen if it has parameters or buffers and none of them is trained: batch norm of a network that is only read,
+    with its statistics, which count as public. What has neither (dropout, activations) goes with the part that it is in.
+    """
+    modes = {name: module.training for name, module in model.named_modules()}
+    model.train()
+    for name, module in model.named_modules():
+        tensors = [*module.parameters(), *module.buffers()]
+        if tensors and not any(value.requires_grad for value in tensors):
+            for inner, each in module.named_modules(prefix=name):
+                each.training = modes[inner]
+    return model
+
+
 def per_row(criterion: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
     """The criterion, giving one loss per row.
 

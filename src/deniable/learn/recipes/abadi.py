@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from deniable import accounting
 from deniable.accounting.gaussian import analytic_sigma
 from deniable.guarantee import Budget
-from deniable.learn.bounded import positions
+from deniable.learn.bounded import positions, readable
 from deniable.learn.pca import PrivatePCA, Projection
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.rows import rows
@@ -138,11 +138,12 @@ class PcaNetwork:
 
     def __call__(self, data: Any, *, rng: Random) -> Network:
         size = min(map(len, data))
-        images, labels = np.asarray(data[0])[:size], positions(np.arange(CLASSES), data[1])[:size]
-        projection = None if self.pca is None else self.pca(images.reshape(-1, FEATURES), rng=rng)
+        images, labels = readable(data[0], FEATURES)[:size], positions(np.arange(CLASSES), data[1])[:size]
+        projection = None if self.pca is None else self.pca(images, rng=rng)
         seen = inputs(images, projection)
         seen[torch.from_numpy(labels < 0)] = torch.nan  # a row that holds no number is left out
         found = rows((seen, torch.from_numpy(np.maximum(labels, 0))))
+        self.training.check(found)  # reads shapes, which are ours
         trainer, per_epoch = Trainer.fresh(self.training, rng), self.n // self.lot
         for step in range(1, self.training.plan.steps + 1):
             trainer.step(trainer.draw(found))

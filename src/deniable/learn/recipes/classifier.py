@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from deniable import accounting
-from deniable.errors import InvalidParameter
+from deniable.errors import DataError, InvalidParameter
 from deniable.learn.bounded import column, positions
 from deniable.learn.recipes import exact, linear, whitening
 from deniable.learn.recipes.linear import Descent, Linear
@@ -87,6 +87,7 @@ class Recipe:
     ridge: float = 1e-3
     classes: int = 10
     on_step: OnStep | None = field(default=None, repr=False, compare=False)
+    example: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checks.whole("n", self.n, at_least=1)
@@ -137,16 +138,21 @@ class Recipe:
         return None
 
     def fits(self, data: Any) -> None:
-        """Before anything is charged: whether `maps` treats each of images like these by itself.
+        """Before anything is charged: whether `maps` takes images like these, and treats each by itself.
 
-        Reads their shape and type. Raises `InvalidParameter`.
+        Reads the shape and type of the images, or of `example` where a function opens them later. Raises `InvalidParameter`.
         """
-        if isinstance(data[0], Tensor) or is_numeric(data[0]):
-            refuse_mixing(self.maps, _tensor(data[0]))
+        if data is None and self.example is None:
+            raise InvalidParameter(
+                "Expected example=…, an image that is made up or public: what opens the images is called after the charge. "
+                "Nothing was charged."
+            )
+        images = torch.as_tensor(self.example)[None] if data is None else _images(data)
+        refuse_mixing(self.maps, images)
 
     def __call__(self, data: Any, *, rng: Random) -> Classifier:
-        images, labels = _tensor(data[0]), column(data[1])
-        refuse_mixing(self.maps, images)
+        images, labels = _images(data), column(data[1])
+        refuse_mixing(self.maps, images)  # for calls without an account; with one, `fits` has told before the charge
         size = min(len(images), len(labels))
         maps = mapped(images[:size], self.maps)
         shapes = self.shapes or ((maps.shape[1], maps.shape[2]),)
@@ -164,11 +170,55 @@ class Recipe:
 
 
 def mapped(images: Any, maps: Callable[[Tensor], Tensor]) -> Tensor:
-    """The feature maps of an array of images, as 16-bit integers of length at most `whitening.NORM`; also of no image at all."""
+    """The feature maps of an array of images, as 16-bit integers of length at most `whitening.NORM`; also of no image at all.
+
+    An image on which `maps` fails has features of zeros, which count as none.
+    """
     given = _tensor(images)
-    parts = [_units(maps(given.new_zeros(1, *given.shape[1:])))[:0]]
-    parts += [_units(maps(given[start : start + CHUNK])) for start in range(0, len(given), CHUNK)]
-    return torch.cat(parts)
+    like = _units(maps(given.new_zeros(1, *given.shape[1:])))
+    return torch.cat([like[:0], *(_each(given[i : i + CHUNK], maps, like) for i in range(0, len(given), CHUNK))])
+
+
+def _each(images: Tensor, maps: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
+    """Features of a chunk. If it fails, images of zeros take the place of those that fail alone, so that the others are
+    computed in a batch of the same size: their last bits would tell of another one."""
+    try:
+        return _checked(maps, images, like)
+    except Exception:  # steered by an image: it must not show
+        good = torch.tensor([_runs(images[i : i + 1], maps, like) for i in range(len(images))])
+    shaped = good.reshape(-1, *[1] * (images.ndim - 1))
+    kept = torch.where(shaped, images, images.new_zeros(()))
+    try:
+        found = _checked(maps, kept, like)
+    except Exception:  # fails on images together that it takes alone
+        found = torch.cat([like[:1] * 0] * len(images))
+    return found * good.reshape(-1, *[1] * (found.ndim - 1))
+
+
+def _checked(maps: Callable[[Tensor], Tensor], images: Tensor, like: Tensor) -> Tensor:
+    found = _units(maps(images))
+    if found.shape != (len(images), *like.shape[1:]):
+        raise InvalidParameter("Expected features of one shape for each image.")
+    return found
+
+
+def _runs(image: Tensor, maps: Callable[[Tensor], Tensor], like: Tensor) -> bool:
+    try:
+        _checked(maps, image, like)
+    except Exception:
+        return False
+    return True
+
+
+def _images(data: Any) -> Tensor:
+    """Images whose container tells their shape and type, whatever they hold."""
+    try:
+        images = data[0]
+    except Exception:
+        images = None
+    if not (isinstance(images, Tensor) or is_numeric(images)) or not images.ndim:
+        raise DataError("Expected (images, labels) with images as a tensor or an array of numbers.")
+    return _tensor(images)
 
 
 def _tensor(images: Any) -> Tensor:

@@ -20,7 +20,7 @@ import torch.distributed as dist
 from deniable.errors import DataError, InvalidParameter
 from deniable.learn.sgd import progress
 from deniable.learn.sgd.dpsgd import DPSGD
-from deniable.learn.sgd.rows import Rows, TensorRows, rows
+from deniable.learn.sgd.rows import Rows
 from deniable.learn.sgd.trainer import Sums, Trained, Trainer
 from deniable.loss import Loss
 from deniable.mechanism import Random
@@ -63,6 +63,9 @@ class Distributed:
                 f"Expected rank 0 to run and to be charged; this is rank {_rank()}: join(shard). Nothing was charged."
             )
 
+    def fits(self, data: Any) -> None:
+        self.run.fits(data)
+
     def __call__(self, data: Any, *, rng: Random) -> Trained:
         return self._work(data, rng)
 
@@ -78,8 +81,8 @@ class Distributed:
             ) from None
 
     def _work(self, data: Any, rng: Random) -> Trained:
-        shard = rows(data)
-        if isinstance(shard, TensorRows):
+        shard = self.run.rows(data)
+        if not self.run.checked.ways:
             self.run.check(shard)
         _agree(self.run)
         trainer = Trainer.fresh(self.run, rng)

@@ -6,7 +6,7 @@ import copy
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from deniable import accounting
-from deniable.errors import InvalidParameter
+from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.learn.clip import PerExample, structure
 from deniable.learn.sgd import progress, rows, views
@@ -23,7 +23,7 @@ from deniable.learn.sgd.clipping import ALL, Adaptive, Rule, rule
 from deniable.learn.sgd.lots import Plan, plan
 from deniable.learn.sgd.noise import Grid
 from deniable.learn.sgd.schedules import Schedule, constant
-from deniable.learn.sgd.trainer import Trained, Trainer
+from deniable.learn.sgd.trainer import Checked, Trained, Trainer, shape_of
 from deniable.loss import Composed, GaussianNoise, Loss, Number
 from deniable.mechanism import Random
 from deniable.mechanisms import checks
@@ -50,6 +50,9 @@ class DPSGD:
                bounds and schedules are public; floating-point noise comes near to Gaussian noise, see `noise`
                (grid=True: integer noise drawn exactly, nothing of the kind assumed).
     Error:     none is known before data is seen.
+    Example:   `example` is a row (input, target), made up or public, for data whose container does not tell what all its rows
+               look like (a `Dataset`, lists, data opened by a function). Model, criterion and `augment` are tried on made-up
+               rows of its form and on itself before the charge. Rows of another shape go through the model one by one.
     Reference: Abadi et al. 2016, Algorithm 1; Andrew et al. 2021 (adaptive clipping); De et al. 2022 (multiplicity, averaging).
 
     >>> run = DPSGD(nn.Linear(4, 3), nn.CrossEntropyLoss(), n=1000, lot=50, epochs=2, clip=1, learning_rate=0.5,
@@ -82,6 +85,8 @@ class DPSGD:
     unit: Unit = checks.ROW
     microbatch: int | None = None
     progress: bool = True
+    example: Any = field(default=None, repr=False, compare=False)
+    checked: Checked = field(default_factory=Checked, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._check_plain()
@@ -204,27 +209,69 @@ class DPSGD:
     def error(self, confidence: float = 0.95) -> None:
         return None
 
-    def check(self, data: Any) -> None:
-        """For the owner, before anything is charged: whether the model can be trained on data of this shape and type.
+    def check(self, data: Any = None, *, model: nn.Module | None = None) -> Checked:
+        """Before anything is charged: whether the model can be trained on rows as declared. No row of the data is read.
 
-        Looks at the container alone, and for a `Dataset` at the shape of its first readable row. Raises `DataError` or
-        `InvalidParameter`.
+        What a row looks like is told by `example`, or by a container that speaks for all its rows (tensors, arrays of numbers).
+        Made-up rows of that form go through a copy of the model, or through `model` itself, in the modes that it has. Raises
+        `DataError` or `InvalidParameter`. What is found holds for the runs that follow, which do not ask again.
         """
-        found = rows.rows(data)
-        template = found.template(self.dtype)
-        if template is None:
+        form = self._form(data)
+        x, y = _pair(form)
+        views.refuse_mixing(self.augment, x)
+        given = structure.in_training(copy.deepcopy(self.model)) if model is None else model
+        clipper = PerExample(
+            given,
+            self.criterion,
+            groups=self.rule.groups,
+            microbatch=self.microbatch,
+            multiplicity=self.multiplicity,
+        )
+        clipper.check(views.seen(self.augment, x), y)
+        self._refuse_example(clipper)
+        found = Checked(frozenset({(shape_of(x), shape_of(y))}), clipper.ways)
+        object.__setattr__(self, "checked", found)
+        return found
+
+    def _form(self, data: Any) -> rows.Form:
+        if data is not None:
+            return rows.rows(data, self.example).form(self.dtype)
+        if self.example is None:
+            raise InvalidParameter(rows.UNDECLARED)
+        return rows.Form.of(self.example, self.dtype)
+
+    def _refuse_example(self, clipper: PerExample) -> None:
+        """The example itself, with the values it has: its label is one of the classes, its words are in the table."""
+        if self.example is None:
             return
-        views.refuse_mixing(self.augment, template[0])
-        PerExample(copy.deepcopy(self.model).train(), self.criterion, multiplicity=self.multiplicity).check(*template)
+        form = rows.Form.of(self.example, self.dtype)
+        read = form.read(self.example, self.dtype)
+        if read is None:
+            raise InvalidParameter("Expected an example of finite numbers. Nothing was charged.")
+        x, y = (part[None].repeat_interleave(self.multiplicity, dim=0) for part in read)
+        try:
+            found = clipper(views.seen(self.augment, x), y, dict(self.rule.bounds))
+        except DeniableError:
+            raise
+        except Exception:
+            found = None
+        if found is None or not all(bool(torch.isfinite(norms).all()) for norms in found.norms.values()):
+            raise InvalidParameter(
+                "The model or the criterion fails on the example, or its loss or gradient there is no finite number: rows like "
+                "it would add nothing. Nothing was charged. Check the label, the words and the criterion."
+            )
 
     def fits(self, data: Any) -> None:
-        """`check`, where the container tells all that it reads: for tensors and arrays, not for lists or rows of a `Dataset`."""
-        if rows.speaks_for_itself(data):
-            self.check(data)
+        """`check`, as an account asks it before every charge; None is data that a function opens later."""
+        self.check(data)
+
+    def rows(self, data: Any) -> rows.Rows:
+        """The rows of a container, read as declared."""
+        return rows.rows(data, self.example)
 
     def __call__(self, data: Any, *, rng: Random) -> Trained:
-        found = rows.rows(data)
-        if isinstance(found, rows.TensorRows):
+        found = self.rows(data)
+        if not self.checked.ways:
             self.check(found)
         trainer = Trainer.fresh(self, rng)
         with progress.bar(self) as watch:
@@ -334,6 +381,14 @@ class DPSGD:
             f"{solved:.4g}, more than a lot of {self.plan.lot:g} examples can outweigh if all agree. Nothing was charged. "
             "Take fewer steps, larger lots or a larger ε."
         )
+
+
+def _pair(form: rows.Form) -> tuple[Tensor, Tensor]:
+    """Two made-up rows as (inputs, targets)."""
+    made = form.zeros(2)
+    if not (isinstance(made, tuple) and len(made) == 2 and all(isinstance(part, Tensor) for part in made)):
+        raise InvalidParameter("Expected rows of two parts, an input and a target. Nothing was charged.")
+    return made
 
 
 def trial(model: nn.Module, optimizer: Optimizer) -> None:

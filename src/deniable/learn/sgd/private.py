@@ -104,6 +104,7 @@ def make_private(
     grid: bool = False,
     unit: Unit = ROW,
     microbatch: int | None = None,
+    example: Any = None,
     rng: Random | None = None,
 ) -> Private:
     """A private loop around a model and an optimiser of one's own. The parameters are those of `DPSGD`.
@@ -121,9 +122,9 @@ def make_private(
     run = DPSGD(
         model, criterion, n=n, lot=lot, rate=rate, epochs=epochs, steps=steps, clip=clip, learning_rate=learning_rate,
         optimizer=_stand_in, epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, multiplicity=multiplicity,
-        augment=augment, grid=grid, unit=unit, microbatch=microbatch,
+        augment=augment, grid=grid, unit=unit, microbatch=microbatch, example=example,
     )  # fmt: skip
-    run.check(data)
+    run.check(data, model=model)
     return Private(run, optimizer, data, account, rng)
 
 
@@ -146,7 +147,8 @@ def _check_optimizer(model: nn.Module, optimizer: Optimizer) -> None:
 def _joined(lot: Lot) -> tuple[Any, Any]:
     """One pair of tensors; of several shapes, two lists of tensors."""
     if len(lot) == 1:
-        return lot[0]
+        x, y = lot[0]
+        return x, y
     if not lot:
         return torch.empty(0), torch.empty(0)
     return [x for x, _ in lot], [y for _, y in lot]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deniable.errors import InvalidQuery
 from deniable.learn.sgd.dpsgd import DPSGD
-from deniable.learn.sgd.rows import Lot, Rows, rows
+from deniable.learn.sgd.rows import Lot, Rows
 from deniable.learn.sgd.trainer import Trainer
 from deniable.loss import Loss
 from deniable.mechanism import Random
@@ -51,7 +51,7 @@ class Training:
         return self.run.unit
 
     def open(self, data: Any, *, rng: Random) -> Steps:
-        return Steps(self, rows(data), self.start(self.run, rng))
+        return Steps(self, self.run.rows(data), self.start(self.run, rng))
 
 
 class Steps:
@@ -77,6 +77,7 @@ class Steps:
         lot, self._lot = self._lot, None
         if lot is None:
             raise InvalidQuery("Expected a lot that was drawn for this step: each lot is used once. Nothing was run.")
+        self.trainer.refuse_changes()
         self._training.begin(self.trainer.taken + 1)
         return self.trainer.step(lot)
 

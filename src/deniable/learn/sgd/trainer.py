@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from deniable.learn.clip import PerExample
-from deniable.learn.sgd import views
+from deniable.errors import InvalidQuery
+from deniable.learn.clip import PerExample, structure
+from deniable.learn.clip.per_example import Shape
+from deniable.learn.clip.probe import Found
 from deniable.learn.sgd.clipping import ALL, Adaptive
 from deniable.learn.sgd.noise import gaussians, noisy_mean
 from deniable.learn.sgd.rows import Lot, Rows
@@ -73,6 +76,38 @@ class Trained:
     steps: int
 
 
+@dataclass(frozen=True)
+class Checked:
+    """What was found on made-up rows before the charge: the shapes that rows may have in a batch, and the ways to clip them."""
+
+    shapes: frozenset[tuple[object, object]] = frozenset()
+    ways: Mapping[Shape, Found] = field(default_factory=dict)
+
+
+def shape_of(part: Tensor) -> tuple[object, ...]:
+    """Shape and type of the rows of a batch's part."""
+    return tuple(part.shape[1:]), part.dtype
+
+
+@dataclass(frozen=True)
+class _State:
+    """Which parameters are trained. A model's own code may change that for a row."""
+
+    trained: tuple[tuple[str, nn.Parameter, bool], ...]
+
+    @classmethod
+    def of(cls, model: nn.Module) -> _State:
+        return cls(tuple((name, p, p.requires_grad) for name, p in model.named_parameters()))
+
+    def changes(self) -> list[str]:
+        return [name for name, parameter, before in self.trained if parameter.requires_grad is not before]
+
+    def restore(self) -> None:
+        for _, parameter, before in self.trained:
+            if parameter.requires_grad is not before:
+                parameter.requires_grad_(before)
+
+
 class Trainer:
     """A model in training. `taken` steps have been begun; `model` and `optimizer` are moved in place."""
 
@@ -81,17 +116,22 @@ class Trainer:
         self.taken, self.history, self.bounds = 0, History(), dict(run.rule.bounds)
         self.seen: list[tuple[Tensor, Tensor]] = []
         self._clipper = PerExample(
-            model, run.criterion, groups=run.rule.groups, microbatch=run.microbatch, multiplicity=run.multiplicity
+            model,
+            run.criterion,
+            groups=run.rule.groups,
+            microbatch=run.microbatch,
+            multiplicity=run.multiplicity,
+            ways=run.checked.ways,
         )
         self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._groups = run.groups
-        self._viewed: set[tuple[torch.Size, torch.dtype]] = set()
+        self._state = _State.of(model)
         self._average = None if run.average is None else {n: p.detach().clone() for n, p in self._named.items()}
 
     @classmethod
     def fresh(cls, run: DPSGD, rng: Random) -> Trainer:
         """With a copy of the run's model, which itself stays as it is, and a new optimiser."""
-        model = copy.deepcopy(run.model).train()
+        model = structure.in_training(copy.deepcopy(run.model))
         return cls(run, rng, model, run.new_optimizer(model))
 
     # -------------------------------------------------------------------------------------------- before the noise
@@ -108,16 +148,19 @@ class Trainer:
         later step draws would tell how many rows were drawn before.
         """
         sums = Sums({})
-        with self._secret_torch():
+        with self._secret_torch(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a warning that a row calls forth would tell of it
             for x, y in lot:
                 for part in self._parts(x, y):
                     self._add(sums, *part)
+        self._state.restore()
         sums.total = {group: self._rounded(sums.total.get(group), names) for group, names in self._groups.items()}
         return sums
 
     def _parts(self, x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """On a grid each example is computed alone, so that no other row bears on its rounding."""
-        if self.run.grid:
+        """On a grid each example is computed alone, so that no other row bears on its rounding; and so are rows of a shape
+        that was not declared, for which nobody has looked whether the model or `augment` treats rows apart."""
+        if self.run.grid or (shape_of(x), shape_of(y)) not in self.run.checked.shapes:
             yield from ((x[i : i + 1], y[i : i + 1]) for i in range(len(x)))
         else:
             yield x, y
@@ -130,7 +173,7 @@ class Trainer:
         """
         try:
             found = self._clipper(*self._views(x, y), dict(self.bounds))
-        except Exception:  # steered by a row: it must not show
+        except (Exception, SystemExit):  # steered by a row: it must not show, our own errors included
             if len(x) > 1:
                 half = len(x) // 2
                 self._add(sums, x[:half], y[:half])
@@ -150,12 +193,7 @@ class Trainer:
         k, augment = self.run.multiplicity, self.run.augment
         if k > 1:
             x, y = x.repeat_interleave(k, dim=0), y.repeat_interleave(k, dim=0)
-        if augment is None:
-            return x, y
-        if (shape := (x.shape[1:], x.dtype)) not in self._viewed:
-            views.refuse_mixing(augment, x)
-            self._viewed.add(shape)
-        return augment(x), y
+        return (x if augment is None else augment(x)), y
 
     def _rounded(self, total: Tensor | None, names: tuple[str, ...]) -> Tensor:
         """The sum in its final type, of which there is one whatever the lot was: ranks add theirs up."""
@@ -227,6 +265,18 @@ class Trainer:
         decay = min(self.run.average, (1 + self.taken) / (10 + self.taken))
         for name, parameter in self._named.items():
             self._average[name].lerp_(parameter.detach(), 1 - decay)
+
+    def refuse_changes(self) -> None:
+        """Raise `InvalidQuery` if the caller froze or thawed a parameter since the last step: clipping holds for those that
+        were there. What happens inside a step is undone there and never shows."""
+        if torch.is_inference_mode_enabled():
+            raise InvalidQuery(
+                "Inside torch.inference_mode there are no gradients. Nothing was run; step outside of it."
+            )
+        if changed := self._state.changes():
+            raise InvalidQuery(
+                f"The trainable parameters have changed: {', '.join(changed)}. Begin a new run for these."
+            )
 
     def step(self, lot: Lot) -> dict[str, Tensor]:
         """One whole step on a lot that was drawn."""

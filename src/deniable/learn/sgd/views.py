@@ -37,6 +37,11 @@ def refuse_mixing(augment: Augment | None, x: Tensor) -> None:
                 )
 
 
+def seen(augment: Augment | None, x: Tensor) -> Tensor:
+    """What `augment` makes of public rows: it may change their shape."""
+    return x if augment is None else _seen(augment, x)
+
+
 def _generated(x: Tensor, seed: int, wide: float) -> Tensor:
     random = torch.Generator().manual_seed(seed)
     shape = (ROWS, *x.shape[1:])

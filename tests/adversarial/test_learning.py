@@ -1,0 +1,243 @@
+"""Holes of private training, each closed: what a row makes happen never shows, and nothing is paid for in silence."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from deniable.errors import DataError, DeniableError, InvalidParameter
+from deniable.guarantee import Budget
+from deniable.learn.clip import per_example
+from deniable.learn.recipes.classifier import Recipe
+from deniable.learn.recipes.linear import Descent
+from deniable.learn.select import Selection
+from deniable.learn.sgd import DPSGD, Distributed, make_private, train
+from deniable.ledger import Account, Ledger, Status
+from deniable.loss import NegativeBinomialRuns
+from deniable.mechanism import Sequentially
+from deniable.randomness import SeededRandom
+from deniable.units import Unit
+from tests.learn.sgd.runs import FEATURES, problem, small, trainer
+
+X, Y = problem(60)
+EXAMPLE = (torch.zeros(FEATURES), 0)
+
+
+class Watched(Dataset[Any]):
+    """Rows, and the positions that were read."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items, self.reads = items, list[int]()
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> Any:
+        self.reads.append(index)
+        item = self.items[index]
+        return item() if callable(item) else item
+
+
+def watched() -> Watched:
+    return Watched(list(zip(X, Y, strict=True)))
+
+
+@pytest.fixture
+def ledger() -> Any:
+    with Ledger.open("sqlite://") as opened:
+        yield opened
+
+
+def account(ledger: Ledger) -> Account:
+    return ledger.create("rows", Unit.row(), limit=Budget(10_000, 1e-4))
+
+
+def doors(own: Account) -> dict[str, Callable[..., Any]]:
+    """The ways to train on a data set."""
+
+    def loop(run: DPSGD, data: Any) -> None:
+        optimizer = torch.optim.SGD(run.model.parameters(), lr=0.1)
+        given = {"n": 300, "lot": 60, "steps": 5, "noise_multiplier": 1.0, "example": run.example}
+        with make_private(run.model, optimizer, data, run.criterion, account=own, **given) as private:
+            for _ in private.lots():
+                private.step()
+
+    return {
+        "account": lambda run, data: own.run(run, data),
+        "opener": lambda run, data: own.run(run, lambda: data),
+        "selection": lambda run, data: own.run(Selection((run,), lambda _: 0.0, NegativeBinomialRuns(1, 0.5)), data),
+        "sequence": lambda run, data: own.run(Sequentially((run, run)), data),
+        "train": lambda run, data: train(run, data, account=own),
+        "loop": loop,
+    }
+
+
+DOORS = ["account", "opener", "selection", "sequence", "train", "loop"]
+
+
+def one_number(output: Tensor, target: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(output, target)
+
+
+def detached(output: Tensor, target: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(output.detach(), target, reduction="none")
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "one loss for all rows": ({"criterion": one_number}, "one loss per row"),
+    "no gradient": ({"criterion": detached}, "no gradient in any trainable parameter"),
+    "a model of other rows": ({"model": nn.Linear(FEATURES + 1, 3)}, "fails on generated rows"),
+    "a label beyond the classes": ({"example": (torch.zeros(FEATURES), 7)}, "fails on the example"),
+    "labels of the wrong kind": ({"example": (torch.zeros(FEATURES), 0.5)}, "fails on generated rows"),
+    "rows of three parts": ({"example": (torch.zeros(FEATURES), 0, 0)}, "two parts, an input and a target"),
+    "words": ({"example": ("some text", 0)}, "Expected an example of tensors"),
+    "nothing declared": ({"example": None}, "Expected example="),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_wrong_is_found_on_the_example_before_the_charge(wrong: str, door: str, ledger: Ledger) -> None:
+    given, sentence = WRONG[wrong]
+    own, data = account(ledger), watched()
+    run = small(**({"example": EXAMPLE} | given))
+    with pytest.raises(InvalidParameter, match=sentence):
+        doors(own)[door](run, data)
+    assert not data.reads, "a private row was read to tell"
+    assert len(own.history()) == 1, "something was charged"
+
+
+def raising(error: BaseException) -> Callable[[], Any]:
+    def row() -> Any:
+        raise error
+
+    return row
+
+
+class Touchy(nn.Linear):
+    """A model that does something to itself, or to the process, at one row."""
+
+    def __init__(self, deed: str) -> None:
+        super().__init__(FEATURES, 3)
+        self.deed = deed
+
+    def forward(self, x: Tensor) -> Tensor:
+        if bool((x[:, 0] > 1e6).any()):
+            match self.deed:
+                case "raises":
+                    raise RuntimeError("Ann")
+                case "raises our own":
+                    raise InvalidParameter("Ann")
+                case "ends the process":
+                    raise SystemExit(3)
+                case "freezes a parameter":
+                    self.bias.requires_grad_(False)
+                case "warns":
+                    warnings.warn("Ann", stacklevel=1)
+        return super().forward(x)
+
+
+ROWS: dict[str, Any] = {
+    "another shape": (torch.zeros(FEATURES + 1), 0),
+    "one axis more": (torch.zeros(2, FEATURES), 0),
+    "three parts": (X[0], 0, 0),
+    "a dict": {"x": X[0], "y": 0},
+    "a word": ("Ann", 0),
+    "nothing": None,
+    "a failing read": raising(ValueError("Ann")),
+    "our own error": raising(InvalidParameter("Ann")),
+    "no class": (X[0], 3),
+    "another device": (X[0].to("meta"), 0),
+    "huge": (torch.full((FEATURES,), 3e38), 0),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_no_row_freezes_the_account_or_shows(row: str, ledger: Ledger) -> None:
+    own, data = account(ledger), Watched([*zip(X, Y, strict=True), ROWS[row]])
+    run = small(n=61, lot=61, example=EXAMPLE)
+    for door in ("account", "opener", "train", "loop"):
+        doors(own)[door](run, data)
+    assert own.status is Status.OPEN
+    found, without = (
+        trainer(run).clipped(run.rows(rows).take(np.arange(len(rows)), torch.float32)).total["all"]
+        for rows in (data, watched())
+    )
+    assert torch.allclose(found, without, atol=1e-5), "a bad row adds zero"
+
+
+@pytest.mark.parametrize("deed", ["raises", "raises our own", "ends the process", "freezes a parameter", "warns"])
+def test_what_a_model_does_at_a_row_does_not_show(deed: str, ledger: Ledger) -> None:
+    """Also not at the next step: a parameter that was frozen for a row is trained again."""
+    own = account(ledger)
+    data = (torch.cat([X, torch.full((1, FEATURES), 1e7)]), torch.cat([Y, Y[:1]]))
+    model = Touchy(deed)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        for door in ("account", "train", "loop"):
+            doors(own)[door](small(model, n=61, lot=61), data)
+    assert own.status is Status.OPEN
+    assert not [one for one in heard if "Ann" in str(one.message)]
+    assert all(p.requires_grad for p in model.parameters())
+
+
+@pytest.mark.parametrize("door", ["account", "opener", "train", "loop"])
+def test_the_model_is_probed_once_a_run(door: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, honest = list[int](), per_example.probe
+
+    def counted(*given: Any) -> Any:
+        calls.append(1)
+        return honest(*given)
+
+    monkeypatch.setattr(per_example, "probe", counted)
+    own = account(ledger)
+    doors(own)[door](small(example=EXAMPLE), (X, Y))
+    assert len(calls) == 1
+    doors(own)[door](small(example=EXAMPLE), Watched([*zip(X, Y, strict=True), (X[0, :2], 0), (X[0], 0.5)]))
+    assert len(calls) == 2, "a row of another shape is not probed after the charge"
+
+
+def test_ranks_are_told_before_the_charge() -> None:
+    with pytest.raises(InvalidParameter, match="fails on generated rows"):
+        Distributed(small(nn.Linear(9, 3))).fits((X, Y))
+
+
+# ------------------------------------------------------------------------------------------------ recipes
+
+
+def picky(images: Tensor) -> Tensor:
+    if bool((images > 200).any()):
+        raise ValueError("Ann")
+    return images.float()[:, None]
+
+
+def recipe(**given: Any) -> Recipe:
+    descent = Descent(steps=3, learning_rate=1.0, clip=1.0)
+    return Recipe.for_budget(100, 1e-5, n=60, maps=picky, descent=descent, classes=3, **given)
+
+
+def test_an_image_that_maps_fails_on_adds_nothing(ledger: Ledger) -> None:
+    own = account(ledger)
+    images = np.arange(60 * 9).reshape(60, 9) % 97
+    bad = np.vstack([images, np.full((1, 9), 250)])
+    own.run(recipe(), (bad, [*Y.tolist(), 0]))
+    assert own.status is Status.OPEN
+    with_her, without = (recipe()(data, rng=SeededRandom(3)).linear for data in ((bad, [*Y.tolist(), 0]), (images, Y)))
+    assert torch.equal(with_her.weights, without.weights)
+
+
+@pytest.mark.parametrize("images", [[[1.0, 2.0], [3.0]], [[1.0, 2.0], [3.0, 4.0]], np.array(["Ann", "Bob"])])
+def test_images_without_a_shape_of_their_own_are_refused_before_the_charge(images: Any, ledger: Ledger) -> None:
+    own = account(ledger)
+    with pytest.raises(DataError, match="as a tensor or an array of numbers"):
+        own.run(recipe(), (images, [0, 1]))
+    with pytest.raises(DeniableError, match="Expected example="):
+        own.run(recipe(), lambda: (images, [0, 1]))
+    assert len(own.history()) == 1
