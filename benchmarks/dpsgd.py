@@ -107,6 +107,7 @@ def ours(model: nn.Module, x: Tensor, y: Tensor) -> Step:
         learning_rate=RATE,
         noise_multiplier=NOISE,
     )
+    run.check((x, y))
     trainer = Trainer.fresh(run, SecureRandom())
     return lambda: trainer.step([(x, y)])
 
