@@ -17,6 +17,7 @@ UNITS = [
     Unit.row(zero_out=True),
     Unit.ball(2, 0.5),
     Unit.ball(math.inf, 1),
+    Unit.ball(0, 3),
 ]
 
 

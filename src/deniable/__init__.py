@@ -16,7 +16,19 @@ from typing import TYPE_CHECKING
 from deniable._version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from deniable import accounting, attack, audit, curator, datasets, learn, ledger, local, mechanisms, randomness
+    from deniable import (
+        accounting,
+        attack,
+        audit,
+        curator,
+        datasets,
+        learn,
+        ledger,
+        local,
+        mechanisms,
+        randomness,
+        smooth,
+    )
     from deniable.accounting import calibrate, certify, compare, delta, epsilon, tradeoff, verify
     from deniable.curator import Answer, Curator
     from deniable.errors import (
@@ -135,6 +147,7 @@ __all__ = [
     "local",
     "mechanisms",
     "randomness",
+    "smooth",
     "tradeoff",
     "verify",
 ]
@@ -150,6 +163,7 @@ _PARTS = (
     "local",
     "mechanisms",
     "randomness",
+    "smooth",
 )
 _HOMES = {
     "accounting": "calibrate certify compare delta epsilon tradeoff verify",

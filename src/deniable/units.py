@@ -89,10 +89,10 @@ class Unit:
 
     @classmethod
     def ball(cls, p: float, radius: float) -> Unit:
-        """Inputs that lie within `radius` of one another in the ℓp norm (randomized smoothing)."""
+        """Inputs within `radius` of one another in the ℓp norm (randomized smoothing); p = 0 counts changed coordinates."""
         p, radius = _real(p, "p"), _real(radius, "radius")
-        if not p >= 1:
-            raise InvalidParameter(f"Expected p={p:g} of a norm in [1, ∞].")
+        if not (p == 0 or p >= 1):
+            raise InvalidParameter(f"Expected p={p:g} of a norm in [1, ∞], or 0 for the number of changed coordinates.")
         if not (radius > 0 and math.isfinite(radius)):
             raise InvalidParameter(f"Expected radius={radius:g} in (0, ∞).")
         return cls(Kind.BALL, replace=True, p=p, radius=radius)
@@ -164,6 +164,8 @@ class Unit:
             case Kind.CLIENT:
                 return f"one client, {change}"
             case Kind.BALL:
+                if self.p == 0:
+                    return f"an input changed in at most {self.radius:g} coordinates"
                 norm = "∞" if self.p == math.inf else f"{self.p:g}"
                 return f"an input moved by at most {self.radius:g} in the ℓ{norm} norm"
 

@@ -1,0 +1,236 @@
+"""A classifier smoothed by noise: what it answers, and how far its answer certainly holds.
+
+>>> import numpy as np
+>>> from deniable.accounting.input_noise import Gaussian
+>>> from deniable.randomness import SeededRandom
+>>> def side(points):  # which side of the line x₀ = 0
+...     return (points[:, 0] > 0).astype(np.int64)
+>>> smoothed = Smoothed(side, Gaussian(0.25), classes=2, rng=SeededRandom(1))
+>>> answer = smoothed.certify(np.array([0.5, 3.0]))
+>>> answer.label, answer.norm, answer.confidence, answer.samples, 0.4 < answer.radius < 0.5
+(1, 2.0, 0.999, 10100, True)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from deniable.accounting.input_noise import InputNoise
+from deniable.accounting.robustness import Evaluation, RadiusCertificate, Votes, certify_radius
+from deniable.accounting.votes import DEFAULT_ALPHA, Looks, winner
+from deniable.errors import InvalidParameter
+from deniable.randomness import SecureRandom
+from deniable.randomness.generator import Generator
+from deniable.smooth.classifiers import Classifier, adapt, labels
+from deniable.smooth.decision import NO, OPEN, YES, Rule, Sampling
+from deniable.smooth.draws import noisy_copies
+from deniable.smooth.planner import looks_for
+
+Array = NDArray[Any]
+Integers = NDArray[np.int64]
+Item = TypeVar("Item")
+Watch = Callable[[Sequence[Any], str], Iterable[Any]]
+Votings = Iterator[Integers]
+"""Labels of further noisy copies: one array for each number of them that is sent."""
+
+
+@dataclass(frozen=True)
+class Certified:
+    """The smoothed answer is `label` everywhere within `radius` in the ℓ`norm` norm, with this confidence; None abstains.
+
+    `samples` is what it took, choosing included. `holds` says of a radius that was asked for whether it is certified (True),
+    out of reach (False, a claim of its own at the same confidence) or undecided (None).
+    """
+
+    label: int | None
+    radius: float
+    norm: float
+    confidence: float
+    samples: int
+    votes: Votes
+    holds: bool | None = None
+    bank: bool = False
+
+    @property
+    def abstained(self) -> bool:
+        return self.label is None
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """`classifier` under `noise`: the class that noisy copies of an input get most often.
+
+    `norm` is the norm of radii, left out: the noise's own. Whole-number inputs are divided by `scale` before the classifier sees
+    them. Copies are evaluated `batch` at a time; under whole-number noise always exactly so many, so that every noisy input is
+    evaluated in one way. `rng` is for tests: left out, noise comes from the operating system's randomness.
+    """
+
+    classifier: Any
+    noise: InputNoise
+    classes: int | None = None
+    norm: float | None = None
+    batch: int = 500
+    scale: float = 1.0
+    device: str | None = None
+    rng: Generator = field(default_factory=SecureRandom, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.batch < 1 or not self.scale > 0:
+            raise InvalidParameter(f"Expected batch={self.batch} of at least 1 and scale={self.scale} above 0.")
+        object.__setattr__(self, "_adapted", adapt(self.classifier, self.classes, device=self.device))
+        object.__setattr__(self, "_steady", {})
+        self.noise.loss_at(1, self.metric, dimension=1)  # refuses a norm that the noise has no loss for
+
+    @property
+    def model(self) -> Classifier:
+        """The classifier behind its adapter."""
+        adapted: Classifier = self._adapted  # type: ignore[attr-defined]
+        return adapted
+
+    @property
+    def metric(self) -> float:
+        """The p of the ℓp norm that radii are in."""
+        return self.noise.norm if self.norm is None else self.norm
+
+    # ---------------------------------------------------------------------------------------------- answers
+
+    def counts(self, x: ArrayLike, samples: int) -> Integers:
+        """Votes of so many fresh noisy copies, by class."""
+        return self._tally(next(self._votings(_input(x), [samples])))
+
+    def predict(self, x: ArrayLike, *, samples: int = 1000, alpha: float = DEFAULT_ALPHA) -> int | None:
+        """The smoothed answer, or None where the two leading classes cannot be told apart.
+
+        An answer is not the likeliest class with probability at most alpha (Cohen et al. 2019; Hung, Fithian 2019).
+        """
+        found = int(winner(self.counts(x, samples), alpha)[0])
+        return None if found < 0 else found
+
+    def certify(self, x: ArrayLike, sampling: Sampling | None = None) -> Certified:
+        """The answer at `x` and a radius within which it certainly holds, or an abstention."""
+        point, plan = _input(x), sampling or Sampling()
+        rule = self.rule(plan, point.size)
+        return self.decide(self._votings(point, stages(rule)), rule)
+
+    def certify_all(
+        self, inputs: Sequence[ArrayLike] | Array, sampling: Sampling | None = None, *, watch: Watch | None = None
+    ) -> list[Certified]:
+        """`certify` for each input, with fresh noise for each; `watch(items, words)` may draw a progress bar."""
+        track = watch or _unwatched
+        return [self.certify(x, sampling) for x in track(list(inputs), "Certifying")]
+
+    def rule(self, plan: Sampling, dimension: int) -> Rule:
+        """How this plan turns votes into radii; looks at one size, or at several where one radius is to be decided."""
+        looks = Looks((plan.samples,), plan.alpha)
+        if plan.radius is not None:
+            two = plan.runner_up and self.model.classes > 2
+            looks = looks_for(
+                self.noise,
+                plan.radius,
+                plan.samples,
+                plan.alpha,
+                norm=self.metric,
+                dimension=dimension,
+                runner_up=two,
+            )
+        return Rule(self.noise, self.metric, dimension, plan, looks)
+
+    def decide(self, votings: Votings, rule: Rule, *, bank: bool = False) -> Certified:
+        """Choose on the first labels, bound by all later ones, look by look."""
+        first, plan = next(votings), rule.plan
+        chosen, counted = self._tally(first[: plan.choosing]), self._tally(first[plan.choosing :])
+        label = np.array([chosen.argmax()])
+        verdict = int(rule.holds(counted[None], label)[0])
+        for more in votings if verdict == OPEN else ():
+            counted = counted + self._tally(more)
+            verdict = int(rule.holds(counted[None], label)[0])
+            if verdict != OPEN:
+                break
+        votes = Votes(int(label[0]), tuple(chosen.tolist()), tuple(counted.tolist()), rule.looks, plan.runner_up)
+        radius = float(rule.certified(counted[None], label)[0])
+        return Certified(
+            votes.label if rule.ahead(counted[None], label)[0] else None,
+            radius,
+            self.metric,
+            1 - plan.alpha,
+            plan.choosing + int(counted.sum()),
+            votes,
+            {YES: True, NO: False, OPEN: None}[verdict],
+            bank,
+        )
+
+    def certificate(self, x: ArrayLike, certified: Certified) -> RadiusCertificate:
+        """What was certified of `x`, for others to compute again: `deniable verify`."""
+        point = _input(x)
+        fixed = self.noise.integer and not certified.bank and self.steady(point)
+        evaluation = Evaluation(self.model.digest, self.batch, fixed, certified.bank)
+        digest = hashlib.sha256(f"{point.dtype}{point.shape}".encode() + point.tobytes()).hexdigest()
+        return certify_radius(self.noise, self.metric, point.size, certified.votes, evaluation, digest)
+
+    def steady(self, x: ArrayLike) -> bool:
+        """Whether answers are the same, bit for bit, in every place of a batch and in every evaluation.
+
+        Seen on one batch of noisy copies of `x`, put in three other orders: evidence, not proof, and asked once for each shape.
+        """
+        point = _input(x)
+        known: dict[tuple[int, ...], bool] = self._steady  # type: ignore[attr-defined]
+        if point.shape not in known:
+            known[point.shape] = self._seen_steady(point)
+        return known[point.shape]
+
+    # ---------------------------------------------------------------------------------------------- inside
+
+    def _tally(self, voted: Integers) -> Integers:
+        return np.bincount(voted, minlength=self.model.classes)
+
+    def _votings(self, x: Array, sizes: Sequence[int]) -> Votings:
+        """Labels of fresh noisy copies, for each of `sizes` in turn."""
+        draw = noisy_copies(self.noise, x, self.rng)
+        for size in sizes:
+            parts = [self._labels(draw(min(self.batch, size - i))) for i in range(0, size, self.batch)]
+            yield np.concatenate(parts)
+
+    def _labels(self, copies: Array) -> Integers:
+        rows = len(copies)
+        if self.noise.integer and rows < self.batch:  # one way of evaluation: the batch is always of one size
+            copies = np.concatenate([copies, np.repeat(copies[-1:], self.batch - rows, axis=0)])
+        return labels(self.model.outputs(self._fed(copies)), len(copies), self.model.classes)[:rows]
+
+    def _fed(self, copies: Array) -> Array:
+        """Whole numbers as the classifier wants them: 32-bit floats, divided by `scale`."""
+        if np.issubdtype(copies.dtype, np.integer):
+            return (copies / self.scale).astype(np.float32)
+        return copies
+
+    def _seen_steady(self, point: Array) -> bool:
+        batch = self._fed(noisy_copies(self.noise, point, self.rng)(self.batch))
+        first = self.model.outputs(batch)
+        orders = [np.arange(self.batch), np.roll(np.arange(self.batch), 1), self.rng.permutation(self.batch)]
+        return all(_same(self.model.outputs(batch[order]), first[order]) for order in orders)
+
+
+def stages(rule: Rule) -> list[int]:
+    """How many noisy copies each look adds; the first also chooses the class."""
+    first, *later = np.diff([0, *rule.looks.sizes]).tolist()
+    return [rule.plan.choosing + first, *later]
+
+
+def _same(one: Array, other: Array) -> bool:
+    return one.dtype == other.dtype and one.tobytes() == other.tobytes()
+
+
+def _input(x: ArrayLike) -> Array:
+    array = np.ascontiguousarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x)
+    if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+        raise InvalidParameter("Expected finite numbers in the input. Nothing was certified.")
+    return array
+
+
+def _unwatched(items: Sequence[Item], words: str) -> Iterable[Item]:
+    return items

@@ -1,0 +1,230 @@
+"""Smoothed classifiers: every kind of noise and of classifier, predictions, radii, abstentions, looks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+
+from deniable.accounting.robustness import EXACT, ROUNDED
+from deniable.errors import DataError, InvalidParameter
+from deniable.randomness import SecureRandom, SeededRandom
+from deniable.smooth import (
+    Ablation,
+    Gaussian,
+    InputNoise,
+    IntegerGaussian,
+    IntegerLaplace,
+    IntegerUniform,
+    Laplace,
+    Releases,
+    Sampling,
+    Smoothed,
+    Uniform,
+)
+from deniable.smooth.validity import wall
+
+QUICK = Sampling(choosing=50, samples=2000)
+
+
+def smoothed(classifier: Any, noise: InputNoise, seed: int = 1, **options: Any) -> Smoothed:
+    return Smoothed(classifier, noise, rng=SeededRandom(seed), **options)
+
+
+@pytest.mark.parametrize(
+    ("noise", "x", "edge", "near"),
+    [
+        (Gaussian(1), np.array([0.0, 9.0]), 1.5, 1.3),
+        (Laplace(1), np.array([0.0, 9.0]), 1.5, 1.3),
+        (Uniform(2), np.array([0.0, 9.0]), 1.5, 1.3),
+        (IntegerGaussian(20), np.array([0, 9], np.uint8), 30.5, 27.0),
+        (IntegerLaplace(20), np.array([0, 9], np.uint8), 30.5, 25.0),
+        (IntegerUniform(40), np.array([0, 9], np.uint8), 30.5, 27.0),
+    ],
+    ids=lambda one: str(one),
+)
+def test_before_a_wall_the_radius_comes_near_the_distance_and_not_beyond(
+    noise: InputNoise, x: NDArray[Any], edge: float, near: float
+) -> None:
+    answer = smoothed(wall(edge), noise, classes=2).certify(x)
+    assert answer.label == 0
+    assert near < answer.radius < edge
+    assert (answer.norm, answer.confidence, answer.samples) == (noise.norm, 0.999, 10_100)
+
+
+def test_ablated_pixels_certify_a_number_of_changed_pixels() -> None:
+    """The majority of the kept pixels: an image of ones must lose some twenty of 64 of them to turn."""
+
+    def majority(images: NDArray[Any]) -> NDArray[np.int64]:
+        return (images.reshape(len(images), -1).sum(axis=1) > 4).astype(np.int64)
+
+    answer = smoothed(majority, Ablation(9, 64), classes=2).certify(np.ones((8, 8), np.uint8), QUICK)
+    assert answer.label == 1
+    assert answer.norm == 0
+    assert answer.radius == 4  # 1 − C(60, 9)/C(64, 9) = .46 < ½ ≤ 1 − C(59, 9)/C(64, 9)
+
+
+def test_several_releases_stand_side_by_side() -> None:
+    shapes = []
+
+    def mean(copies: NDArray[Any]) -> NDArray[np.int64]:
+        shapes.append(copies.shape[1:])
+        return (copies.mean(axis=1)[:, 0] > 0).astype(np.int64)
+
+    both = Releases((Gaussian(1), Gaussian(1)))
+    answer = smoothed(mean, both, classes=2).certify(np.array([1.0, 0.0]))
+    assert shapes[0] == (2, 2)
+    assert 0.9 < answer.radius < 1, "The mean of two copies has σ/√2, and so has their loss: tight again."
+
+
+def test_torch_modules_estimators_and_functions_agree() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(200, 4)).astype(np.float32)
+    labels = points @ np.array([1, -1, 0.5, 0], np.float32) > 0
+    estimator = LogisticRegression().fit(points, np.where(labels, "yes", "no"))
+    linear = nn.Linear(4, 2)
+    with torch.no_grad():
+        linear.weight.copy_(torch.tensor(np.vstack([-estimator.coef_, estimator.coef_]) / 2))
+        linear.bias.copy_(torch.tensor(np.concatenate([-estimator.intercept_, estimator.intercept_]) / 2))
+    models: tuple[tuple[Any, dict[str, int]], ...] = (
+        (linear, {"classes": 2}),
+        (estimator, {}),
+        (estimator.predict_proba, {"classes": 2}),
+        (lambda batch: (estimator.decision_function(batch) > 0).astype(int), {"classes": 2}),
+    )
+    found = [smoothed(model, Gaussian(0.5), **options).certify(points[0], QUICK) for model, options in models]
+    assert found[0] == found[1] == found[2] == found[3]
+    assert found[0].label == int(labels[0])
+
+
+def test_a_module_is_evaluated_as_in_use_and_left_as_it_was() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.9), nn.BatchNorm1d(2))
+    model.train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    one = smoothed(model, Gaussian(0.1), classes=2)
+    assert one.steady(np.zeros(2, np.float32)), "Dropout or batch statistics were at work."
+    assert all(part.training for part in model.modules())
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+def test_what_cannot_be_told_apart_is_abstained_from() -> None:
+    tie = smoothed(wall(0.0), Gaussian(1), classes=2)
+    x = np.array([0.0, 0.0])
+    assert tie.predict(x) is None
+    answer = tie.certify(x, QUICK)
+    assert answer.abstained
+    assert answer.radius == 0
+    assert tie.predict(np.array([5.0, 0.0])) == 1
+
+
+def test_a_given_radius_is_decided_with_few_samples() -> None:
+    one = smoothed(wall(1.5), Gaussian(1), classes=2)
+    x = np.array([0.0, 0.0])
+    near = one.certify(x, Sampling(radius=0.5))
+    far = one.certify(x, Sampling(radius=2.5))
+    close = one.certify(x, Sampling(radius=1.499))
+    assert (near.holds, far.holds, close.holds) == (True, False, None)
+    assert near.radius >= 0.5
+    assert near.samples < 1000
+    assert far.samples < 10_100
+    assert close.samples == 10_100
+    assert len(near.votes.looks.sizes) > 1
+
+
+def test_labels_come_from_many_classes_by_the_bounding_sample() -> None:
+    def thirds(batch: NDArray[Any]) -> NDArray[np.int64]:
+        return np.digitize(batch[:, 0], [-1.0, 1.0]).astype(np.int64)
+
+    answer = smoothed(thirds, Gaussian(0.6), classes=3).certify(np.array([0.0]))
+    assert answer.label == 1
+    half = smoothed(thirds, Gaussian(0.6), classes=3).certify(np.array([0.0]), Sampling(runner_up=False))
+    assert answer.radius > 1.1 * half.radius, "Two rivals of 5 % each are weaker than one of 10 %."
+    assert answer.radius < 1
+
+
+def test_every_noisy_input_is_evaluated_in_one_way_under_integer_noise() -> None:
+    rows: list[int] = []
+
+    def watched(batch: NDArray[Any]) -> NDArray[np.int64]:
+        rows.append(len(batch))
+        assert batch.dtype == np.float32
+        return wall(0.5)(batch)
+
+    one = Smoothed(watched, IntegerGaussian(64), classes=2, batch=128, scale=255)
+    one.certify(np.array([0, 1], np.uint8), Sampling(choosing=10, samples=301))
+    assert set(rows) == {128}
+
+
+def test_exact_is_said_only_of_integers_in_steady_batches_without_a_bank() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(9, 16), nn.ReLU(), nn.Linear(16, 3))
+    pixels, image = np.full((3, 3), 200, np.uint8), np.full((3, 3), 0.8, np.float32)
+    whole = smoothed(model, IntegerGaussian(16), classes=3, scale=255, batch=100)
+    sure = whole.certify(pixels, QUICK)
+    assert whole.certificate(pixels, sure).precision == EXACT
+    real = smoothed(model, Gaussian(16 / 255), classes=3)
+    assert real.certificate(image, real.certify(image, QUICK)).precision == ROUNDED
+
+    calls = np.zeros(1)
+
+    def drifting(batch: NDArray[Any]) -> NDArray[Any]:
+        calls[0] += 1
+        return np.stack([np.full(len(batch), calls[0]), batch.reshape(len(batch), -1).sum(axis=1) * 0], axis=1)
+
+    def placed(batch: NDArray[Any]) -> NDArray[Any]:
+        scores = np.zeros((len(batch), 2))
+        scores[:, 0] = 1 + 1e-12 * np.arange(len(batch))
+        return scores
+
+    for unsteady in (drifting, placed):
+        one = smoothed(unsteady, IntegerGaussian(16), classes=2, scale=255, batch=100)
+        assert one.certificate(pixels, one.certify(pixels, QUICK)).precision == ROUNDED
+
+
+def test_wrong_inputs_and_outputs_are_told() -> None:
+    x = np.array([0.1, 0.2])
+    with pytest.raises(InvalidParameter, match="Expected whole numbers under integer Gaussian"):
+        smoothed(wall(1), IntegerGaussian(4), classes=2).certify(x)
+    with pytest.raises(InvalidParameter, match="Expected 32- or 64-bit floats"):
+        smoothed(wall(1), Gaussian(4), classes=2).certify(np.array([1, 2]))
+    with pytest.raises(InvalidParameter, match="finite numbers"):
+        smoothed(wall(1), Gaussian(4), classes=2).certify(np.array([math.nan, 2.0]))
+    with pytest.raises(InvalidParameter, match="64 pixels"):
+        smoothed(wall(1), Ablation(9, 64), classes=2).certify(x)
+    with pytest.raises(InvalidParameter, match="number of classes"):
+        smoothed(wall(1), Gaussian(4))
+    with pytest.raises(InvalidParameter, match="ablated pixels protect"):
+        smoothed(wall(1), Gaussian(4), classes=2, norm=0.0)
+    with pytest.raises(DataError, match="labels from 0 to 1"):
+        smoothed(lambda batch: np.full(len(batch), 7), Gaussian(1), classes=2).certify(x)
+    with pytest.raises(DataError, match="one whole label"):
+        smoothed(lambda batch: np.zeros(3), Gaussian(1), classes=2).certify(x)
+
+
+def test_noise_is_fresh_for_every_input_and_generator() -> None:
+    seen: list[NDArray[Any]] = []
+
+    def keep(batch: NDArray[Any]) -> NDArray[np.int64]:
+        seen.append(batch.copy())
+        return np.zeros(len(batch), np.int64)
+
+    one = Smoothed(keep, Gaussian(1), classes=2, rng=SecureRandom())
+    x = np.zeros(3)
+    one.certify_all([x, x], Sampling(choosing=5, samples=20))
+    Smoothed(keep, Gaussian(1), classes=2).certify(x, Sampling(choosing=5, samples=20))
+    drawn = np.concatenate(seen)
+    assert len(np.unique(drawn)) == drawn.size
+
+
+def test_norms_are_those_asked_for() -> None:
+    x = np.zeros(100)
+    plain = smoothed(wall(1.5), Gaussian(1), classes=2).certify(x, QUICK)
+    wide = smoothed(wall(1.5), Gaussian(1), classes=2, norm=math.inf).certify(x, QUICK)
+    assert wide.norm == math.inf
+    assert wide.radius == pytest.approx(plain.radius / 10, rel=1e-6)
