@@ -11,6 +11,7 @@
     ├── Stopped               whoever asked has stopped it; what was charged stays charged
     ├── LedgerError           the journal could not be read or written; nothing was released
     │   ├── AccountFrozen     an earlier failure waits for the owner
+    │   ├── Uncopyable        a copy or a pickle of what there is only one of (also a TypeError)
     │   └── TamperedLedger    the journal is not what was written
     ├── InvalidCertificate    a certificate that does not check
     ├── ProtocolError         a message that a protocol between parties does not allow; the round is over for who got it
@@ -76,6 +77,10 @@ class LedgerError(DeniableError):
 
 class AccountFrozen(LedgerError):
     """An earlier failure on this account waits for its owner to look."""
+
+
+class Uncopyable(LedgerError, TypeError):
+    """What there is only one of (a session, a connection, a generator's state) was to be copied or pickled."""
 
 
 class TamperedLedger(LedgerError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -148,7 +149,8 @@ def test_an_interrupt_passes_and_the_charge_stays(memory: Ledger) -> None:
     account = memory.create("visits", ROW, limit=Budget(1))
 
     def data() -> int:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+        return 5
 
     with pytest.raises(KeyboardInterrupt):
         account.run(Noisy(Pure(0.1)), data)

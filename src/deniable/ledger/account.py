@@ -16,6 +16,7 @@ from deniable.accounting.odometer import Reading, odometer
 from deniable.errors import (
     AccountFrozen,
     BudgetExceeded,
+    DataError,
     DeniableError,
     InvalidLoss,
     InvalidParameter,
@@ -32,6 +33,7 @@ from deniable.ledger.releases import Kept
 from deniable.ledger.session import Session
 from deniable.loss import Loss, Number, exact, mismatch
 from deniable.mechanism import Fitting, Interactive, Mechanism, Random, Release
+from deniable.process import Original, listening
 from deniable.randomness import SecureRandom
 from deniable.units import Unit
 
@@ -73,7 +75,7 @@ class Paid:
         return str(Head(self.entry.seq, self.entry.mac))
 
 
-class Account:
+class Account(Original):
     """A limit on all that leaves a data set, or an analyst's own limit inside it. Made by `Ledger.create`.
 
     Guarantee: everything released through this account and its sub-accounts together is (ε, δ)-DP for its unit, ε and δ the
@@ -81,6 +83,8 @@ class Account:
     Assumes:   each mechanism's loss is true for its unit; data is opened through accounts of one ledger only.
     Reference: docs/theory/filters.md.
     """
+
+    WAY_OUT = "In another process, open the ledger there and take the account by its name."
 
     def __init__(self, journal: Journal, path: list[Standing], analyst: str, on_failure: OnFailure | None) -> None:
         self._journal = journal
@@ -95,8 +99,11 @@ class Account:
         self.parent = path[0].parent
         self.root = path[-1].name
 
+    def __copy__(self) -> Account:
+        """A copy is the same account: what is spent through one is spent through the other."""
+        return self
+
     def __deepcopy__(self, memo: object) -> Account:
-        """A copy would be the same account: what is spent through one is spent through the other."""
         return self
 
     # -------------------------------------------------------------------------------------------- releases
@@ -195,15 +202,23 @@ class Account:
                 raise refusal(standing, charge)
 
     def attempt(self, paid: Paid, act: Callable[[], Value], *, fair: tuple[type[DeniableError], ...] = ()) -> Value:
-        """Do what was paid for. Of a failure the caller learns only that; errors in `fair` never depend on data and pass."""
-        failure: Exception
-        try:
-            return act()
-        except fair:
-            raise
-        except Exception as error:
-            failure = error
+        """Do what was paid for. Of a failure the caller learns only that; errors in `fair` never depend on data and pass.
+
+        Stopped by Ctrl-C the charge stays, and nothing is frozen: it was the person who stopped it. Whatever else ends it, of
+        any type, is a failure, since data may have steered it. Neither carries out a word of what was raised inside.
+        """
+        failure: BaseException
+        with listening() as interrupt:
+            try:
+                return act()
+            except fair:
+                raise
+            except BaseException as error:
+                failure = error
         # Outside the handler, so that the error raised here carries no trace of the one that may depend on data.
+        if interrupt.asked and isinstance(failure, KeyboardInterrupt):
+            del failure
+            raise KeyboardInterrupt
         self._failed(paid, failure)
         del failure
         raise AccountFrozen(
@@ -211,10 +226,10 @@ class Account:
             f'"{self.name}" is frozen until its owner looks. The reason may depend on data, so it is not told here.'
         )
 
-    def _failed(self, paid: Paid, failure: Exception) -> None:
+    def _failed(self, paid: Paid, failure: BaseException) -> None:
         self._freeze(self._names, f"What entry {paid.seq} paid for failed.", self._analyst)
         if self._on_failure is not None:
-            self._on_failure(failure)
+            self._on_failure(failure if isinstance(failure, Exception) else DataError(repr(failure)))
 
     def settle(self, paid: Paid, used: Loss | None) -> None:
         """Give back what a closed session did not use. Sums of ε's and divergences may be stopped at any time; a loss that was
@@ -231,7 +246,12 @@ class Account:
             {"session": paid.seq, "returned": returned},
             used.to_json(),
         )
-        self._journal.append(self._names, lambda before: draft)
+
+        def decide(before: Standings) -> Draft:
+            check_open(before, paid.entry, paid.charges)
+            return draft
+
+        self._journal.append(self._names, decide)
 
     def _kept(self, name: str, used: Loss, paid: Paid) -> Charge:
         whole = paid.charges[name]
@@ -420,6 +440,19 @@ class Account:
                 f'The account "{self.name}" protects {self.unit}; this loss is stated for {unit}. {why(self.unit, unit)} '
                 "Nothing was charged and nothing was run."
             )
+
+
+def check_open(before: Standings, paid: Entry, charges: dict[str, Charge]) -> None:
+    """A session is settled once, and gives back no more than its own entry in the journal was charged."""
+    entry = before.entry(paid.seq)
+    if entry is None or entry != paid or entry.kind is not Kind.OPEN:
+        raise LedgerError(f"Entry {paid.seq} of the journal did not open this session. Nothing was given back.")
+    if entry.details["charges"] != {name: charge.to_dict() for name, charge in charges.items()}:
+        raise LedgerError(
+            f"Entry {paid.seq} was charged something else than this session says. Nothing was given back."
+        )
+    if entry.seq not in before.tip.begun:
+        raise LedgerError(f"The session of entry {paid.seq} is settled already. Nothing was given back.")
 
 
 def concerns(entry: Entry, name: str) -> bool:

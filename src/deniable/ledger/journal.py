@@ -17,6 +17,7 @@ from deniable.ledger.chain import Head
 from deniable.ledger.migrate import migrate
 from deniable.ledger.store import Row, Store, Transaction
 from deniable.ledger.tip import Tip
+from deniable.process import Original
 
 SKEW = timedelta(seconds=10)
 """How far clocks of several machines may differ. Within it, an entry gets the time of the one before."""
@@ -55,7 +56,7 @@ class Standings(dict[str, Standing]):
         """The entry of a number, if there is one and it is as it was written."""
 
 
-class Journal:
+class Journal(Original):
     """Reads and appends. `key` is None if it was not found: then nothing can be appended, and seals are not checked."""
 
     def __init__(self, store: Store, *, key: str | Path | None, create: bool, clock: Clock) -> None:

@@ -19,10 +19,11 @@ from deniable.ledger.chain import Head
 from deniable.ledger.journal import Clock, Draft, Journal, Standings, now
 from deniable.ledger.store import Store
 from deniable.ledger.verify import Verification, verify
+from deniable.process import Original
 from deniable.units import Unit
 
 
-class Ledger:
+class Ledger(Original):
     """Budgets that cannot be overspent, lost or raced: `Ledger.open("sqlite:///privacy.db")`.
 
     >>> from deniable import Budget, Unit
@@ -31,6 +32,8 @@ class Ledger:
     ...     account.spent().epsilon, account.remaining().epsilon
     (0.0, 3.0)
     """
+
+    WAY_OUT = "Open the ledger by its address; processes and threads share it."
 
     def __init__(self, journal: Journal, analyst: str, on_failure: Callable[[Exception], None] | None) -> None:
         self._journal = journal

@@ -30,14 +30,14 @@ def migrate(store: Store, *, create: bool) -> None:
         raise LedgerError(f"There is no ledger in {store}. Nothing was created.")
     if store.path is not None:
         write_ahead(store)
-    with store.failures(), store.engine.begin() as connection:
+    with store.passing(), store.failures(), store.engine.begin() as connection:
         if not store.sqlite:
             connection.execute(sqlalchemy.select(sqlalchemy.func.pg_advisory_xact_lock(_LOCK)))
         _upgrade(connection, store)
 
 
 def _version(store: Store) -> str | None:
-    with store.failures(), store.engine.connect().execution_options(reading=True) as connection:
+    with store.passing(), store.failures(), store.engine.connect().execution_options(reading=True) as connection:
         version = MigrationContext.configure(connection, opts={"version_table": TABLE}).get_current_revision()
         if version is None and store.sqlite and sqlalchemy.inspect(connection).get_table_names():
             raise LedgerError(

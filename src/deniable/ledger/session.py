@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from deniable.errors import AccountFrozen, BudgetExceeded, InvalidQuery, LedgerError
+from deniable.errors import BudgetExceeded, InvalidQuery, LedgerError
 from deniable.loss import Loss
 from deniable.mechanism import Conversation, Release
+from deniable.process import Home, Original
 
 if TYPE_CHECKING:
     from deniable.ledger.account import Account, Paid
@@ -18,18 +22,26 @@ FAIR = (BudgetExceeded, InvalidQuery)
 """What a conversation may raise at a question: these speak of answers given and of the question, never of data."""
 
 
-class Session(Generic[Value]):
+class Session(Original, Generic[Value]):
     """An open conversation. Ask, then close; or use it in a `with` block.
 
     The whole loss was charged at the start. Closing gives back what the answers did not use, if the conversation can say so
     from its answers alone; a session that is never closed, because its process died, stays charged in full. Sessions of one
     account may interleave (Vadhan, Wang 2021; Haney et al. 2023).
+
+    One charge pays for one conversation: a session cannot be copied, pickled, or used in another process than its own. Threads
+    that ask at once are answered one after the other.
     """
+
+    WAY_OUT = "Open another session, which is charged for itself."
 
     def __init__(self, account: Account, paid: Paid, conversation: Conversation[Value]) -> None:
         self._account = account
         self._paid = paid
         self._conversation: Conversation[Value] | None = conversation
+        self._home = Home()
+        self._turn = threading.RLock()
+        self._answering = False
 
     @property
     def entry(self) -> str:
@@ -38,19 +50,38 @@ class Session(Generic[Value]):
 
     def ask(self, question: Any) -> Release[Value]:
         """One answer. Its loss is that of the whole session, which holds for all answers together."""
-        conversation = self._live()
-        try:
-            value: Value = self._account.attempt(self._paid, lambda: conversation.ask(question), fair=FAIR)
-        except AccountFrozen:
-            self._conversation = None  # what failed stays charged in full
-            raise
+        with self._alone():
+            value = self._answer(self._live(), question)
         return Release(value, self._paid.loss, self._paid.unit, None, self.entry, self._paid.private)
+
+    def _answer(self, conversation: Conversation[Value], question: Any) -> Value:
+        try:
+            return self._account.attempt(self._paid, lambda: conversation.ask(question), fair=FAIR)
+        except FAIR:
+            raise
+        except BaseException:
+            self._conversation = None  # what failed or was stopped on the way stays charged in full
+            raise
 
     def close(self) -> None:
         """Settle. Closing twice does nothing."""
-        conversation, self._conversation = self._conversation, None
-        if conversation is not None:
-            self._account.settle(self._paid, _used(conversation))
+        with self._alone():
+            conversation, self._conversation = self._conversation, None
+            if conversation is not None:
+                self._account.settle(self._paid, _used(conversation))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """In the process of this session, one thread at a time, and not from inside an answer."""
+        self._home.check(f"The session of entry {self._paid.seq}", self.WAY_OUT)
+        with self._turn:
+            if self._answering:
+                raise LedgerError(f"The session of entry {self._paid.seq} is answering. Ask or close it afterwards.")
+            self._answering = True
+            try:
+                yield
+            finally:
+                self._answering = False
 
     def _live(self) -> Conversation[Value]:
         if self._conversation is None:
@@ -63,7 +94,9 @@ class Session(Generic[Value]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        """Close; a child that was forked inside the block leaves that to its parent."""
+        if self._home.here():
+            self.close()
 
 
 def _used(conversation: Conversation[Any]) -> Loss | None:

@@ -9,6 +9,7 @@ bare commit that makes it durable.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -21,10 +22,12 @@ import sqlalchemy
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import QueuePool, StaticPool
 
 from deniable.errors import InvalidParameter, LedgerError, MissingExtra
 from deniable.ledger import schema
+from deniable.ledger.gate import Gate, register
+from deniable.process import Home, Original, abandon, strayed
 
 PATIENCE = 60.0
 """Seconds that a writer waits for the writers before it."""
@@ -44,11 +47,13 @@ class Statement(Protocol):
 class Transaction:
     """Statements inside one transaction."""
 
-    def __init__(self, store: Store, cursor: Any) -> None:
+    def __init__(self, store: Store, cursor: Any, home: Home) -> None:
         self._store = store
         self._cursor = cursor
+        self._home = home
 
     def run(self, statement: Statement, **values: Any) -> None:
+        self._home.check("This transaction", "The parent goes on with it.")
         text, given = self._store.compiled(statement)
         self._cursor.execute(text, {**given, **values})
 
@@ -62,7 +67,7 @@ class Transaction:
         return None if row is None else tuple(row)
 
 
-class Store:
+class Store(Original):
     """One database by URL. In memory (`sqlite://`) it lives as long as this object."""
 
     def __init__(self, url: str) -> None:
@@ -70,9 +75,13 @@ class Store:
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self.in_memory = self.sqlite and self.url.database in (None, "", ":memory:")
         self.engine = _engine(self.url, self.in_memory)
+        self.gate = Gate()
+        self._home = Home()
+        self._barred = self._left_open()
         self._texts: dict[Statement, tuple[str, dict[str, Any]]] = {}
         self._turn = threading.RLock() if self.in_memory else nullcontext()  # one connection, shared by all threads
         self._errors = (self.engine.dialect.loaded_dbapi.Error, SQLAlchemyError)
+        register(self)
 
     def __str__(self) -> str:
         return self.url.render_as_string(hide_password=True)
@@ -106,20 +115,59 @@ class Store:
         return self._transaction("BEGIN IMMEDIATE" if self.sqlite else self.compiled(schema.LOCK)[0])
 
     @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Around every use of the database: in the right process, and while no fork is under way."""
+        if self.in_memory:
+            self._home.check("A ledger in memory", "Open a ledger in a file, which processes share.")
+        if self._barred or (self.sqlite and strayed()):
+            raise LedgerError(
+                f"This process was forked in the middle of a transaction on {self}, or by code that did not tell Python, and "
+                "SQLite cannot be used in both. Nothing was charged. Start the process by spawn."
+            )
+        with self.gate.passing():
+            yield
+
+    @contextmanager
     def _transaction(self, begin: str) -> Iterator[Transaction]:
-        with self._turn:
-            connection = None
+        with self.passing(), self._turn:
+            here, connection = Home(), None
             try:
                 connection = self.engine.raw_connection()
                 cursor = connection.cursor()
                 cursor.execute(begin)
-                yield Transaction(self, cursor)
+                yield Transaction(self, cursor, here)
+                here.check("This transaction", "The parent goes on with it.")
                 connection.commit()
             except self._errors as error:
                 raise self._failure(error) from error
             finally:
                 if connection is not None:
-                    connection.close()  # rolls back what was not committed
+                    _let_go(connection, here)
+
+    def before_fork(self, alone: bool) -> bool:
+        """Of SQLite nothing may be open at a fork. A socket to a server stays with the parent: the child leaves it alone."""
+        if self.path is not None and alone:
+            self.engine.dispose()
+        return alone and not self._open_connections()
+
+    def after_fork_in_child(self, clean: bool | None) -> None:
+        """Connections of the parent are neither used nor closed here; this process opens its own."""
+        if self.in_memory:
+            return
+        clean = not self._open_connections() if clean is None else clean
+        abandon(self.engine.pool)
+        self.engine.dispose(close=False)
+        if self.path is not None and not clean:
+            self._barred = True
+            _BARRED.update(_inode(self.path))
+
+    def _open_connections(self) -> int:
+        pool: Any = self.engine.pool
+        return int(pool.checkedin() + pool.checkedout()) if isinstance(pool, QueuePool) else 0
+
+    def _left_open(self) -> bool:
+        """Whether a connection of the parent to this file was open when this process was forked."""
+        return bool(_BARRED.intersection(_inode(self.path)))
 
     def damage(self, transaction: Transaction) -> list[str]:
         """What SQLite itself finds wrong in its file; a server keeps its own checks."""
@@ -141,6 +189,26 @@ class Store:
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+_BARRED: set[tuple[int, int]] = set()
+"""Files of which this process inherited an open connection."""
+
+
+def _inode(path: Path | None) -> set[tuple[int, int]]:
+    try:
+        found = os.stat(path or "")
+    except OSError:
+        return set()
+    return {(found.st_dev, found.st_ino)}
+
+
+def _let_go(connection: Any, here: Home) -> None:
+    """Give a connection back, which rolls back what was not committed; the parent's is not a child's to touch."""
+    if here.here():
+        connection.close()
+    else:
+        abandon(connection)
 
 
 def parse(url: str) -> URL:
@@ -196,7 +264,7 @@ def write_ahead(store: Store) -> None:
     """Turn a SQLite file to WAL, once. Another process may be doing the same, and SQLite does not wait for it here."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        with store.failures():
+        with store.failures(), store.passing():
             connection = store.engine.raw_connection()
             try:
                 mode = connection.cursor().execute("PRAGMA journal_mode=WAL").fetchone()[0]

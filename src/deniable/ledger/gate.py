@@ -1,0 +1,113 @@
+"""Where transactions pass, and a fork waits until none is inside.
+
+SQLite counts the locks of a file once for each process, in memory that a forked child inherits. A child that opens the file
+anew while a connection of the parent was open at the fork finds a lock counted that the system never gave it: its own is then
+not taken, and the parent, closing, removes the write-ahead log under the child's hands. So nothing of SQLite may be open at a
+fork: the parent closes its idle connections before, and opens others when it needs them. A fork in the middle of a transaction
+cannot wait for it; there the child is told to keep off.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+PATIENCE = 10.0
+"""Seconds that a fork waits for the transactions of other threads."""
+
+
+class Forkable(Protocol):
+    """A database with a gate."""
+
+    gate: Gate
+
+    def before_fork(self, alone: bool) -> bool:
+        """Close what a child must not inherit; not `alone` if a transaction is inside. Returns whether nothing is left open."""
+
+    def after_fork_in_child(self, clean: bool | None) -> None:
+        """Begin anew; `clean` is what `before_fork` returned, None if it was never called."""
+
+
+class Gate:
+    """Counts the transactions inside, thread by thread."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """As new; also in a child, where nobody but this thread lives on, and locks stay as they were at the fork."""
+        self._turn = threading.Condition(threading.Lock())
+        self._inside: dict[int, int] = {}
+        self._closed = False
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        thread = threading.get_ident()
+        with self._turn:
+            self._turn.wait_for(lambda: not self._closed or thread in self._inside)
+            self._inside[thread] = self._inside.get(thread, 0) + 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                left = self._inside.pop(thread, 1) - 1
+                if left > 0:
+                    self._inside[thread] = left
+                self._turn.notify_all()
+
+    def shut(self) -> bool:
+        """Let nobody in any more. Returns whether nobody is inside, after some waiting."""
+        with self._turn:
+            self._closed = True
+            if threading.get_ident() in self._inside:
+                return False  # the one who forks: it would wait for itself
+            return self._turn.wait_for(lambda: not self._inside, PATIENCE)
+
+    def open(self) -> None:
+        with self._turn:
+            self._closed = False
+            self._turn.notify_all()
+
+
+_GATED: weakref.WeakSet[Forkable] = weakref.WeakSet()
+
+
+def register(store: Forkable) -> None:
+    """From now on `store` is told of every fork."""
+    _GATED.add(store)
+
+
+class _Fork:
+    """One fork under way."""
+
+    def __init__(self) -> None:
+        self.one = threading.Lock()
+        self.shut: dict[Forkable, bool] = {}
+
+    def before(self) -> None:
+        self.one.acquire()
+        for store in list(_GATED):
+            self.shut[store] = False
+            self.shut[store] = store.before_fork(store.gate.shut())
+
+    def after_in_parent(self) -> None:
+        for store in self.shut:
+            store.gate.open()
+        self.shut = {}
+        self.one.release()
+
+    def after_in_child(self) -> None:
+        self.one = threading.Lock()
+        shut, self.shut = self.shut, {}
+        for store in list(_GATED):
+            store.gate.renew()
+            store.after_fork_in_child(shut.get(store))
+
+
+_fork = _Fork()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_fork.before, after_in_parent=_fork.after_in_parent, after_in_child=_fork.after_in_child)
