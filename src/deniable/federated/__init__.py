@@ -1,4 +1,35 @@
-"""Federated learning: what leaves a device is a masked, noisy, clipped sum and nothing else.
+"""Federated learning: what leaves a device is a clipped update, under noise, and at best inside a secure sum.
 
-So far: `secure_sum`, the sum of many clients' vectors of which nobody sees a single one.
+>>> from torch import nn
+>>> from deniable.federated import FedAvg, Central
+>>> run = FedAvg(nn.Linear(4, 3), nn.CrossEntropyLoss(), clients=1000, rate=0.1, rounds=50, noise=Central(1.55))
+>>> print(run.unit)
+one client, added or removed
 """
+
+from deniable.federated.clients import Clients
+from deniable.federated.fedavg import FedAvg
+from deniable.federated.partition import dirichlet, iid, shards, unbalanced
+from deniable.federated.placement import Central, OnClient, Shared, View
+from deniable.federated.rounds import Federated, RoundHistory
+from deniable.federated.simulation import Simulated, simulate
+from deniable.federated.weights import Capped, Uniform
+
+__all__ = [
+    "Capped",
+    "Central",
+    "Clients",
+    "FedAvg",
+    "Federated",
+    "OnClient",
+    "RoundHistory",
+    "Shared",
+    "Simulated",
+    "Uniform",
+    "View",
+    "dirichlet",
+    "iid",
+    "shards",
+    "simulate",
+    "unbalanced",
+]

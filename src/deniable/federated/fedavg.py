@@ -1,0 +1,212 @@
+"""`FedAvg`: a whole federated run as one mechanism."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import SGD, Optimizer
+
+from deniable import accounting
+from deniable.errors import DataError, InvalidParameter
+from deniable.federated import rounds as engine
+from deniable.federated.clients import Clients
+from deniable.federated.placement import AnyPlacement, Central, OnClient, Shape, Shared, View
+from deniable.federated.train import Recipe
+from deniable.federated.weights import Uniform, Weights
+from deniable.guarantee import Budget
+from deniable.learn.sgd.dpsgd import trial
+from deniable.loss import Loss, Number, Silenced
+from deniable.mechanism import Random
+from deniable.mechanisms import checks
+from deniable.units import Kind, Relation, Unit
+
+Criterion = Callable[[Tensor, Tensor], Tensor]
+ServerOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
+Evaluation = Callable[[nn.Module], float]
+
+START = 1.0
+
+
+@dataclass(frozen=True)
+class FedAvg:
+    """Train a copy of `model` on the data of many clients by federated averaging with noise.
+
+    In each of `rounds` rounds every client is drawn by its own coin of probability `rate`, trains the model it is sent on
+    its own rows (`local_epochs` passes in batches of `batch`; batch=None and one epoch is FedSGD), and sends how its
+    weights moved, clipped to `clip`. The noisy sum over rate · `clients` moves the model through the `server` optimiser
+    (default: the mean is added; momentum and Adam give FedAvgM and FedAdam).
+
+    Guarantee: for `unit`, the loss of `rounds` rounds of integer Gaussian noise where `noise` places it. Everything
+               released (all models on the way and the history) is a function of the noisy sums.
+    Assumes:   `clients`, `rate`, and the cap and total of `weights` are declared, never read from the data; what a client
+               computes depends on its own rows and on what was released, not on others (docs/theory/federated.md).
+    Error:     none is known before data is seen.
+    Reference: McMahan et al. 2017 (FedAvg); McMahan, Ramage, Talwar, Zhang 2018 (its private form);
+               Reddi et al. 2021 (FedAdam).
+
+    >>> run = FedAvg(nn.Linear(4, 3), nn.CrossEntropyLoss(), clients=1000, rate=0.1, rounds=50, learning_rate=0.1,
+    ...              clip=0.5, noise=Central(), epsilon=2, delta=1e-4)
+    >>> round(run.multiplier, 2), str(run.unit)
+    (1.55, 'one client, added or removed')
+    """
+
+    model: nn.Module
+    criterion: Criterion
+    _: KW_ONLY
+    clients: int = 1000
+    rate: Number = 0.1
+    rounds: int = 100
+    local_epochs: int = 1
+    batch: int | None = 10
+    learning_rate: float = 0.1
+    proximal: float = 0.0
+    server: ServerOptimizer | None = None
+    weights: Weights = Uniform()
+    clip: float = 1.0
+    noise: AnyPlacement = Central()
+    epsilon: Number | None = None
+    delta: Number | None = None
+    unit: Unit = None  # type: ignore[assignment]
+    evaluate: Evaluation | None = None
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        checks.whole("clients", self.clients, at_least=2)
+        checks.whole("rounds", self.rounds, at_least=1)
+        checks.number("clip", self.clip, above=0)
+        if not 0 < checks.number("rate", self.rate, above=0) <= 1:
+            raise InvalidParameter(f"Expected rate={self.rate} in (0, 1].")
+        if not isinstance(self.noise, Central | OnClient | Shared):
+            raise InvalidParameter(f"Expected noise=Central(…), OnClient(…) or Shared(…), got {self.noise!r}.")
+        object.__setattr__(self, "unit", _protected(self.unit, self.noise))
+        self._check_unit()
+        self._check_model()
+        self._check_noise()
+
+    # -------------------------------------------------------------------------------------------- the loss
+
+    @property
+    def loss(self) -> Loss:
+        return self.loss_of(self.rounds)
+
+    def loss_of(self, rounds: int) -> Loss:
+        """The loss of the first `rounds` rounds, against whom the noise is placed."""
+        return self._loss_at(self.multiplier, rounds, self.noise.view)
+
+    def loss_against(self, view: View | str) -> Loss:
+        """What the run reveals to the server that drew the cohorts, or to those who see models only.
+
+        A trusted server has no such loss: it sees what clients send.
+        """
+        if View(view) is View.SERVER and isinstance(self.noise, Central):
+            raise InvalidParameter("With noise=Central(…) the server sees every update as it is: nothing bounds that.")
+        return self._loss_at(self.multiplier, self.rounds, View(view))
+
+    def _loss_at(self, multiplier: float, rounds: int, view: View) -> Loss:
+        release = self.noise.release(multiplier, self.shape, self.unit)
+        replaced = self.unit.relation is Relation.REPLACED
+        if view is View.SERVER:
+            whole: Loss = release * min(rounds, self.participations or rounds)
+        elif self.rate == 1 and not replaced:
+            whole = release * rounds
+        else:
+            whole = self._central_view(multiplier).sampled(self.rate, replace=replaced) * rounds
+        return Silenced(whole) if self.unit.relation is Relation.SILENCED else whole
+
+    def _central_view(self, multiplier: float) -> Loss:
+        """One round for a client that is drawn: sampled nodes are stated for one clip, whatever the relation."""
+        one = Unit.client(zero_out=True) if not isinstance(self.noise, Central) else Unit.client()
+        return self.noise.release(multiplier, self.shape, one)
+
+    @cached_property
+    def multiplier(self) -> float:
+        """The noise multiplier: as given, or the least for (epsilon, delta)."""
+        if self.noise.multiplier is not None:
+            return float(checks.number("multiplier", self.noise.multiplier, above=0))
+        budget = Budget(
+            checks.number("epsilon", self.epsilon, above=0), checks.number("delta", self.delta, above=0, below=1)
+        )
+        return accounting.calibrate(lambda z: self._loss_at(z, self.rounds, self.noise.view), budget, start=START)
+
+    # -------------------------------------------------------------------------------------------- what the parameters mean
+
+    @cached_property
+    def shape(self) -> Shape:
+        return Shape(sum(p.numel() for p in self.model.parameters()), float(self.clip), float(self.rate) * self.clients)
+
+    @property
+    def participations(self) -> int | None:
+        """How often one client may take part; None is no limit."""
+        return None if isinstance(self.noise, Central) else self.noise.participations
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(self.local_epochs, self.batch, self.learning_rate, self.proximal)
+
+    @property
+    def denominator(self) -> float:
+        """What the noisy sum is divided by: declared, so that it tells nothing of who was drawn."""
+        return self.weights.denominator(float(self.rate), self.clients)
+
+    def new_optimizer(self, model: nn.Module) -> Optimizer:
+        return SGD(model.parameters(), lr=1.0) if self.server is None else self.server(model.parameters())
+
+    # -------------------------------------------------------------------------------------------- running
+
+    def error(self, confidence: float = 0.95) -> None:
+        return None
+
+    def fits(self, data: Any) -> None:
+        """Before the charge: whether data is of the kind that a run can read. Nothing of a row is looked at."""
+        if not isinstance(data, Clients):
+            raise DataError(
+                f"Expected federated.Clients, got {type(data).__name__}. Nothing was charged. For example "
+                "Clients.by_owner(x, y, owner)."
+            )
+
+    def __call__(self, data: Any, *, rng: Random) -> engine.Federated:
+        self.fits(data)
+        return engine.run(self, data, rng)
+
+    # -------------------------------------------------------------------------------------------- checks
+
+    def _check_unit(self) -> None:
+        if checks.unit(self.unit).kind is not Kind.CLIENT:
+            raise InvalidParameter(f"Expected a unit of one client, got {self.unit}. Nothing was charged.")
+
+    def _check_model(self) -> None:
+        if not isinstance(self.model, nn.Module) or not list(self.model.parameters()):
+            raise InvalidParameter("Expected a torch.nn.Module with parameters. Nothing was charged.")
+        if not all(p.requires_grad and p.is_floating_point() for p in self.model.parameters()):
+            raise InvalidParameter("Expected a model whose parameters are all trained. Nothing was charged.")
+        if any(True for _ in self.model.buffers()):
+            raise InvalidParameter(
+                "Expected a model without buffers (running means and the like): they would leave the clients unclipped and "
+                "without noise. Use GroupNorm or LayerNorm in place of BatchNorm. Nothing was charged."
+            )
+        self.recipe  # noqa: B018  checks its numbers
+        model = copy.deepcopy(self.model)
+        trial(model, self.new_optimizer(model))
+
+    def _check_noise(self) -> None:
+        given = (self.noise.multiplier is None, self.epsilon is None, self.delta is None)
+        if given not in ((False, True, True), (True, False, False), (False, True, False)):
+            raise InvalidParameter(
+                "Expected either a multiplier in noise=, or epsilon and delta from which it is solved. Nothing was charged."
+            )
+        if not math.isfinite(self.multiplier):
+            raise InvalidParameter(f"Expected a finite noise multiplier, got {self.multiplier}.")
+        self.noise.release(self.multiplier, self.shape, self.unit)
+
+
+def _protected(unit: Unit | None, noise: AnyPlacement) -> Unit:
+    """Where none is named: a client that comes or goes, or, where clients add noise, one that falls silent."""
+    if unit is not None:
+        return unit
+    return Unit.client() if isinstance(noise, Central) else Unit.client(zero_out=True)

@@ -1,0 +1,236 @@
+"""Where the noise is added, and what that means for whom it protects.
+
+`Central`: a server that is trusted adds noise to the sum. `OnClient`: each client adds enough for itself, and the server
+may be anybody. `Shared`: each client adds a share of the noise to an integer vector, a secure sum adds them up, and only the
+sum is seen.
+
+A client that is removed takes its own noise along, so noise added by clients is never the central Gaussian for a client that
+is added or removed (ten clients of one clip each: ε = 2.59 at δ = 1e-6, where one Gaussian of the same variance has 1.37). It
+is stated for `Unit.client(zero_out=True)` (silent, but still adding its noise) or `Unit.client(replace=True)` (twice the clip).
+
+Whoever drew the cohort knows it: against the server sampling gives nothing. `against="server"` charges every participation in
+full and limits their number; `against="models"` charges a sampled round, and holds for those who see the models only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deniable.errors import InvalidParameter
+from deniable.federated.encode import Encoding, Floats, Integers, centred
+from deniable.learn.sgd.noise import Grid
+from deniable.loss import DiscreteGaussianNoise, Loss, Number
+from deniable.mechanism import Random
+from deniable.mechanisms import checks
+from deniable.units import Relation, Unit
+
+LEAST_SHARE = 2.5
+"""Grid units of deviation that each party's integer noise must have at the least: below it sums of integer Gaussians differ from
+one integer Gaussian by more than can be neglected (Kairouz, Liu, Steinke 2021, Theorem 1)."""
+DEVIATIONS = 4.5
+"""The modulus holds so many deviations of a coordinate of the sum. Beyond it the sum wraps around: an error, not a loss."""
+
+
+class View(StrEnum):
+    """Whom a run protects from."""
+
+    SERVER = "server"
+    """The server too, which knows who was drawn in which round."""
+    MODELS = "models"
+    """Those who see the models of all rounds, and nothing of who took part."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a placement must know of a run: numbers in an update, the clip, and the declared mean size of a cohort."""
+
+    dimension: int
+    clip: float
+    cohort: float
+
+
+class Placement(Protocol):
+    """A place for the noise."""
+
+    multiplier: Number | None
+
+    @property
+    def view(self) -> View: ...
+
+    def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
+        """What one round reveals about a client that takes part in it, whatever the others do."""
+
+    def total(self, updates: Iterable[Floats], multiplier: float, shape: Shape, rng: Random) -> Floats:
+        """The noisy sum of updates, each clipped here."""
+
+
+def bounded(update: Floats, clip: float) -> Floats:
+    """Of norm at most `clip`, up to rounding; zeros where it is no number: a client whose training failed says nothing."""
+    norm = float(np.linalg.norm(update))
+    if not math.isfinite(norm):
+        return np.zeros_like(update)
+    return update * (clip / norm) if norm > clip else update
+
+
+def on_grid(update: Floats, grid: Grid) -> Integers:
+    """The clipped update in grid units, its norm checked in integers: nothing of floating point bears on it."""
+    units: Integers = grid.rounded(torch.from_numpy(bounded(update, grid.clip))).numpy()
+    return units if int(units @ units) <= grid.sensitivity**2 else np.zeros_like(units)
+
+
+@dataclass(frozen=True)
+class Central:
+    """Noise of `multiplier` × the clip, added by the server to the sum: whoever sees models is held off, the server is trusted.
+
+    Guarantee: integer Gaussian noise on a sum of integer vectors of norm at most one clip, for a client added or removed.
+    Reference: McMahan, Ramage, Talwar, Zhang 2018; Canonne, Kamath, Steinke 2020.
+    """
+
+    multiplier: Number | None = None
+
+    @property
+    def view(self) -> View:
+        return View.MODELS
+
+    def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
+        if unit.relation is Relation.SILENCED:
+            raise _unit("Central", "Unit.client() or Unit.client(replace=True)", unit)
+        return Grid(shape.clip, shape.dimension).loss(multiplier)
+
+    def total(self, updates: Iterable[Floats], multiplier: float, shape: Shape, rng: Random) -> Floats:
+        grid = Grid(shape.clip, shape.dimension)
+        units = np.zeros(shape.dimension, np.int64)
+        for update in updates:
+            units += on_grid(update, grid)
+        return grid.noisy(torch.from_numpy(units), multiplier, rng).numpy()
+
+
+@dataclass(frozen=True)
+class OnClient:
+    """Noise of `multiplier` × the clip on each client's own update, before it leaves the device. No server is trusted.
+
+    Guarantee: one integer Gaussian for each of at most `participations` messages of a client; the server sees each of them.
+    """
+
+    multiplier: Number | None = None
+    participations: int = 1
+
+    def __post_init__(self) -> None:
+        checks.whole("participations", self.participations, at_least=1)
+
+    @property
+    def view(self) -> View:
+        return View.SERVER
+
+    def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
+        return _doubled(Grid(shape.clip, shape.dimension).loss(multiplier), "OnClient", unit)
+
+    def total(self, updates: Iterable[Floats], multiplier: float, shape: Shape, rng: Random) -> Floats:
+        grid = Grid(shape.clip, shape.dimension)
+        sigma = grid.loss(multiplier).sigma
+        units = np.zeros(shape.dimension, np.int64)
+        for update in updates:
+            units += on_grid(update, grid)
+            units += rng.discrete_gaussian(sigma, shape.dimension)
+        return units * float(grid.step)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Shares of noise on integer vectors of `bits` bits, added up by a secure sum: only the sum is seen, by anybody.
+
+    Each client adds `multiplier` × the clip / √(least − colluders), so that `least` answers of which `colluders` know their own
+    noise still carry the whole. Clients refuse to open a sum over fewer than `least` (`federated.secure_sum`).
+
+    Guarantee: that of a sum of integer Gaussians for a client that is silenced or replaced.
+    Reference: Kairouz, Liu, Steinke 2021.
+    """
+
+    multiplier: Number | None = None
+    bits: int = 16
+    least: int = 2
+    colluders: int = 0
+    participations: int = 1
+    against: str = View.SERVER
+
+    def __post_init__(self) -> None:
+        checks.whole("participations", self.participations, at_least=1)
+        checks.whole("colluders", self.colluders, at_least=0)
+        checks.whole("least", self.least, at_least=self.colluders + 2)
+        if self.bits not in (16, 32):
+            raise InvalidParameter(f"Expected bits of 16 or 32, got {self.bits}.")
+        if self.against not in list(View):
+            raise InvalidParameter(f'Expected against="server" or "models", got {self.against!r}.')
+
+    @property
+    def view(self) -> View:
+        return View(self.against)
+
+    @property
+    def parties(self) -> int:
+        """Those whose noise counts."""
+        return self.least - self.colluders
+
+    def encoding(self, multiplier: float, shape: Shape, seed: bytes = b"") -> Encoding:
+        """The finest grid on which a sum of the expected cohort stays within the modulus."""
+        length = Encoding(shape.dimension, shape.clip, shape.clip).length
+        agreeing = shape.cohort * shape.clip / math.sqrt(length)
+        noise = multiplier * shape.clip * math.sqrt(max(shape.cohort, self.parties) / self.parties)
+        spread = math.hypot(agreeing, noise)
+        return Encoding(shape.dimension, shape.clip, 2 * DEVIATIONS * spread / 2**self.bits, seed)
+
+    def share(self, multiplier: float, encoding: Encoding) -> float:
+        """The deviation of each client's noise, in grid units."""
+        sigma = math.nextafter(multiplier * encoding.sensitivity / math.sqrt(self.parties), math.inf)
+        if sigma < LEAST_SHARE:
+            raise InvalidParameter(
+                f"Expected shares of noise of at least {LEAST_SHARE} grid units, got {sigma:.3g} with bits={self.bits} and "
+                f"least={self.least}. Use more bits, or a smaller least. Nothing was charged."
+            )
+        return sigma
+
+    def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
+        encoding = self.encoding(multiplier, shape)
+        sigma = self.share(multiplier, encoding) * math.sqrt(self.parties)
+        noise = DiscreteGaussianNoise(math.nextafter(sigma, 0), encoding.sensitivity, encoding.length)
+        return _doubled(noise, "Shared", unit)
+
+    def total(self, updates: Iterable[Floats], multiplier: float, shape: Shape, rng: Random) -> Floats:
+        encoding = self.encoding(multiplier, shape, seed=int(rng.uniform_integers(2**62)).to_bytes(8, "big"))
+        sigma = self.share(multiplier, encoding)
+        coins = np.random.default_rng(int(rng.uniform_integers(2**62)))
+        units = np.zeros(encoding.length, np.int64)
+        for update in updates:
+            units += encoding.encode(update, coins) + rng.discrete_gaussian(sigma, encoding.length)
+        return encoding.decode(centred(units, self.bits))
+
+
+AnyPlacement: TypeAlias = Central | OnClient | Shared
+
+
+def _doubled(noise: DiscreteGaussianNoise, name: str, unit: Unit) -> Loss:
+    """For a silenced client what it sent is the change; a replaced one changes by twice that."""
+    if unit.relation is Relation.ADDED:
+        raise _unit(name, "Unit.client(zero_out=True) or Unit.client(replace=True)", unit)
+    factor = 2 if unit.relation is Relation.REPLACED else 1
+    return DiscreteGaussianNoise(noise.sigma, factor * int(noise.sensitivity), noise.dimension)
+
+
+def _unit(name: str, units: str, unit: Unit) -> InvalidParameter:
+    return InvalidParameter(
+        f"Expected {units} with noise={name}(…), got {unit}: a client that is removed takes the noise it adds along. "
+        "Nothing was charged."
+    )
+
+
+def as_floats(update: Tensor) -> Floats:
+    values: Floats = update.double().numpy()
+    return values

@@ -1,0 +1,48 @@
+"""A bar for whoever watches: the round, ε so far, the score on public data, bytes up and down. Nothing of it is private."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from deniable import accounting
+
+if TYPE_CHECKING:
+    from deniable.federated.fedavg import FedAvg
+    from deniable.federated.rounds import Rounds
+
+DELTA = 1e-5
+"""Where a run names no δ, ε is shown at this one."""
+READINGS = 20
+"""So often ε is computed in a run."""
+
+
+@contextmanager
+def bar(run: FedAvg) -> Iterator[Callable[[Rounds], None]]:
+    """Something to call after each round. It does nothing unless stderr is a terminal and the run wants a bar."""
+    if not (run.progress and sys.stderr.isatty()):
+        yield lambda rounds: None
+        return
+    columns = (TextColumn("rounds"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as drawn:
+        task, so_far = drawn.add_task("", total=run.rounds), 0.0
+
+        def watch(rounds: Rounds) -> None:
+            nonlocal so_far
+            if (rounds.taken - 1) % max(1, run.rounds // READINGS) == 0 or rounds.taken == run.rounds:
+                so_far = accounting.epsilon(run.loss_of(rounds.taken), float(run.delta or DELTA)).upper
+            drawn.update(task, completed=rounds.taken, description=described(run, rounds, so_far))
+
+        yield watch
+
+
+def described(run: FedAvg, rounds: Rounds, epsilon: float) -> str:
+    """The expected traffic: the real one tells how many clients were drawn."""
+    each_way = run.shape.cohort * run.shape.dimension * 4 * rounds.taken / 1e6
+    score = f" · score {rounds.history.score[-1]:.4g}" if rounds.history.score else ""
+    return f"ε {epsilon:.3g}{score} · about {each_way:.3g} MB each way"

@@ -1,0 +1,118 @@
+"""One round after another: draw a cohort, let each client train alone, add up with noise, move the model.
+
+Only the noisy sum leaves a round; all after it is post-processing.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from deniable.federated import progress
+from deniable.federated.clients import Clients, Indices
+from deniable.federated.encode import Floats
+from deniable.federated.placement import as_floats
+from deniable.federated.simulation import move
+from deniable.federated.train import Pupil, local_training, parameters_of
+from deniable.federated.train.recipe import flat
+from deniable.mechanism import Random
+
+if TYPE_CHECKING:
+    from deniable.federated.fedavg import FedAvg
+
+
+@dataclass
+class RoundHistory:
+    """What happened in each round, from public parameters and released values alone: safe to show."""
+
+    update_norm: list[float] = field(default_factory=list)
+    score: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Federated:
+    """What a run releases: the model, how it came about, and after how many rounds."""
+
+    model: nn.Module
+    history: RoundHistory
+    rounds: int
+
+
+class Rounds:
+    """A model in federated training. `taken` rounds have been begun."""
+
+    def __init__(self, run: FedAvg, data: Clients, rng: Random) -> None:
+        self.run, self.data, self.rng = run, data, rng
+        self.model = copy.deepcopy(run.model)
+        self.optimizer = run.new_optimizer(self.model)
+        self.history = RoundHistory()
+        self.taken = 0
+        self._training = local_training(run.model, run.criterion)
+        self._visits: NDArray[np.uint32] = np.zeros(len(data), np.uint32)
+
+    def step(self) -> None:
+        """One round. Never raises for what a client holds."""
+        self.taken += 1
+        cohort = self._cohort()
+        total = self.run.noise.total(self._updates(cohort), self.run.multiplier, self.run.shape, self.rng)
+        mean = torch.from_numpy(total / self.run.denominator)
+        move(self.optimizer, self.model, mean)
+        self.history.update_norm.append(float(mean.norm()))
+        if self.run.evaluate is not None:
+            self.history.score.append(float(self.run.evaluate(self.model)))
+
+    def _cohort(self) -> Indices:
+        """Every client by its own coin, each at most once a round, and no more often than declared."""
+        drawn: Indices = self.rng.poisson_sample(len(self.data), self.run.rate)
+        if self.run.participations is not None:
+            drawn = drawn[self._visits[drawn] < self.run.participations]
+        self._visits[drawn] += 1
+        return drawn
+
+    def _updates(self, cohort: Indices) -> Iterator[Floats]:
+        start = flat(parameters_of(self.model))
+        seed = int(self.rng.uniform_integers(2**62))
+        # Clients of like size train side by side; the order of a sum of integers does not matter.
+        ranked = sorted((int(client) for client in cohort), key=self.data.size)
+        for first in range(0, len(ranked), GROUP):
+            group = ranked[first : first + GROUP]
+            for client, update in zip(group, self._trained(start, group, seed), strict=True):
+                yield as_floats(update) * self.run.weights.weight(self.data.size(client))
+
+    def _trained(self, start: Tensor, group: list[int], seed: int) -> list[Tensor]:
+        """Each client's update; where some cannot be computed together each alone, and zeros for one that fails by itself."""
+        try:
+            return list(self._training.updates(start, [self._pupil(k, seed) for k in group], self.run.recipe))
+        except Exception:  # steered by what a client holds: it must not show
+            if len(group) == 1:
+                return [torch.zeros_like(start)]
+        return [update for client in group for update in self._trained(start, [client], seed)]
+
+    def _pupil(self, client: int, seed: int) -> Pupil:
+        """Its seed depends on the round and on itself: no other client moves it."""
+        x, y = self.data.rows(client)
+        dtype = next(self.model.parameters()).dtype
+        digest = hashlib.sha256(b"%d/%d" % (seed, client)).digest()
+        return Pupil(x.to(dtype) if x.is_floating_point() else x, y, int.from_bytes(digest[:7], "big"))
+
+
+GROUP = 10
+"""Clients that are trained side by side."""
+
+
+def run(federated: FedAvg, data: Clients, rng: Random) -> Federated:
+    """All rounds, with a bar for whoever watches."""
+    rounds = Rounds(federated, data, rng)
+    with progress.bar(federated) as watch:
+        for _ in range(federated.rounds):
+            rounds.step()
+            watch(rounds)
+    return Federated(rounds.model, rounds.history, rounds.taken)

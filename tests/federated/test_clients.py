@@ -1,0 +1,74 @@
+"""Clients and the ways to deal rows out to them."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deniable.errors import DataError, InvalidParameter
+from deniable.federated import Clients, dirichlet, iid, shards, unbalanced
+
+X = np.arange(600, dtype=np.float32).reshape(300, 2)
+Y = np.arange(300) % 10
+
+
+@pytest.mark.parametrize(
+    "clients",
+    [
+        iid(X, Y, clients=7),
+        shards(X, Y, clients=10),
+        dirichlet(X, Y, clients=7, alpha=0.1),
+        unbalanced(X, Y, clients=7, sigma=2.0),
+        Clients.by_owner(X, Y, [f"user {k % 13}" for k in range(300)]),
+    ],
+)
+def test_every_row_belongs_to_one_client(clients: Clients) -> None:
+    rows = np.concatenate([clients.rows(k)[0].numpy() for k in range(len(clients))])
+    assert sorted(map(tuple, rows.tolist())) == sorted(map(tuple, X.tolist()))
+    assert sum(map(clients.size, range(len(clients)))) == 300
+    for k in range(len(clients)):
+        x, y = clients.rows(k)
+        assert np.array_equal(y.numpy(), Y[(x[:, 0] / 2).int().numpy()])
+
+
+def test_shards_give_clients_few_labels() -> None:
+    clients = shards(X, Y, clients=10)
+    assert all(len(np.unique(clients.rows(k)[1])) <= 3 for k in range(10))
+    assert len(np.unique(iid(X, Y, clients=10).rows(0)[1])) > 5
+
+
+def test_a_million_clients_cost_their_offsets() -> None:
+    x, y = np.zeros((10**6, 1), np.float32), np.zeros(10**6, np.int64)
+    tracemalloc.start()
+    clients = iid(x, y, clients=10**6)
+    assert clients.size(999_999) == 1
+    assert tracemalloc.get_traced_memory()[0] < 20e6
+    tracemalloc.stop()
+
+
+def test_clients_from_a_file(tmp_path: Path) -> None:
+    table = {"who": ["b", "a", "b"], "label": [1, 0, 1], "u": [1.0, 2.0, 3.0], "v": [4, 5, 6]}
+    pq.write_table(pa.table(table), tmp_path / "phones.parquet")
+    clients = Clients.from_parquet(tmp_path / "phones.parquet", user="who", label="label", features=["u", "v"])
+    assert [clients.size(k) for k in range(len(clients))] == [1, 2]
+    assert clients.rows(1)[0].tolist() == [[1.0, 4.0], [3.0, 6.0]]
+    with pytest.raises(DataError, match="cannot be read"):
+        Clients.from_parquet(tmp_path / "nothing.parquet", user="who", label="label", features=["u"])
+
+
+def test_parts_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(DataError, match="as many labels"):
+        iid(X, Y[:-1], clients=3)
+    with pytest.raises(InvalidParameter, match="1 to 300 parts"):
+        iid(X, Y, clients=301)
+    with pytest.raises(InvalidParameter, match="alpha"):
+        dirichlet(X, Y, clients=3, alpha=0)
+    with pytest.raises(InvalidParameter, match="offsets"):
+        Clients(X, Y, np.arange(300), np.array([0, 200]))
+    with pytest.raises(InvalidParameter, match="rows that exist"):
+        Clients(X, Y, np.array([0, 300]), np.array([0, 2]))

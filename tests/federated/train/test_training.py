@@ -1,0 +1,100 @@
+"""Clients trained ten at a time come out as clients trained one by one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deniable.federated.train import LocalTraining, Pupil, Recipe, local_training, parameters_of
+from deniable.federated.train.loop import Loop
+from deniable.federated.train.recipe import flat
+from deniable.federated.train.stacked import Stacked
+
+CRITERION = nn.CrossEntropyLoss()
+
+
+def dense() -> nn.Sequential:
+    torch.manual_seed(0)
+    layers = (nn.Linear(7, 5), nn.Tanh(), nn.Linear(5, 4, bias=False), nn.Sigmoid(), nn.Linear(4, 4), nn.ReLU())
+    return nn.Sequential(nn.Flatten(), *layers, nn.Sequential(nn.Linear(4, 3))).double()
+
+
+def pupils(sizes: list[int]) -> list[Pupil]:
+    draw = torch.Generator().manual_seed(1)
+    return [
+        Pupil(torch.randn(n, 7, generator=draw).double(), torch.randint(0, 3, (n,), generator=draw), seed)
+        for seed, n in enumerate(sizes)
+    ]
+
+
+def trained(training: LocalTraining, model: nn.Module, clients: list[Pupil], recipe: Recipe) -> list[Tensor]:
+    return list(training.updates(flat(parameters_of(model)), clients, recipe))
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Recipe(1, 4, 0.3),
+        Recipe(2, 4, 0.3, proximal=0.5),
+        Recipe(1, None, 0.3),
+        Recipe(3, 1, 0.1),
+        Recipe(2, 50, 0.2, 0.1),
+    ],
+)
+def test_a_stack_trains_like_a_loop(recipe: Recipe) -> None:
+    model, clients = dense(), pupils([5, 0, 12, 3, 4, 8, 1, 2, 9, 9, 9, 7])
+    stacked = Stacked.of(model, CRITERION)
+    assert stacked is not None
+    one_by_one = trained(Loop(model, CRITERION), model, clients, recipe)
+    for mine, other in zip(trained(stacked, model, clients, recipe), one_by_one, strict=True):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-13)
+    assert torch.count_nonzero(one_by_one[1]) == 0
+
+
+def test_companions_do_not_move_a_bit() -> None:
+    """In single precision: the same client with others beside it, in another place of the stack, and alone."""
+    model = dense().float()
+    stacked = Stacked.of(model, CRITERION)
+    assert stacked is not None
+    clients = [Pupil(p.x.float(), p.y, p.seed) for p in pupils([9, 30, 4, 17, 8, 2, 11, 25, 6, 13])]
+    recipe = Recipe(2, 5, 0.3)
+    alone = trained(stacked, model, clients[3:4], recipe)[0]
+    assert torch.equal(trained(stacked, model, clients, recipe)[3], alone)
+    assert torch.equal(trained(stacked, model, clients[::-1], recipe)[6], alone)
+
+
+def test_a_plain_loop_is_what_torch_makes_of_it() -> None:
+    model, (client,) = dense(), pupils([9])
+    update = trained(Loop(model, CRITERION), model, [client], Recipe(1, 4, 0.3))[0]
+    before = flat(parameters_of(model))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    for batch in torch.split(client.orders(1)[0], 4):
+        optimizer.zero_grad()
+        CRITERION(model(client.x[batch]), client.y[batch]).backward()
+        optimizer.step()
+    torch.testing.assert_close(flat(parameters_of(model)) - before, update, rtol=0, atol=1e-14)
+
+
+class Odd(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(7, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x) * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "criterion"),
+    [
+        (Odd(), CRITERION),
+        (nn.Sequential(nn.Linear(7, 3), nn.ReLU()), CRITERION),
+        (nn.Sequential(nn.ReLU(), nn.Linear(7, 3)), CRITERION),
+        (nn.Sequential(nn.Linear(7, 3), nn.Dropout(), nn.Linear(3, 3)), CRITERION),
+        (nn.Linear(7, 3), nn.CrossEntropyLoss(label_smoothing=0.1)),
+        (nn.Linear(7, 3), nn.CrossEntropyLoss(reduction="sum")),
+    ],
+)
+def test_other_models_and_losses_take_the_loop(model: nn.Module, criterion: nn.Module) -> None:
+    assert isinstance(local_training(model, criterion), Loop)
