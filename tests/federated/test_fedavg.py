@@ -94,7 +94,7 @@ def test_a_replaced_client_moves_twice_the_clip() -> None:
 
 
 def test_shares_too_small_for_integer_sums_are_refused() -> None:
-    with pytest.raises(InvalidParameter, match="2.5 grid units"):
+    with pytest.raises(InvalidParameter, match=r"2\.5 grid units"):
         run(noise=Shared(0.01, bits=16, least=40_000), clients=10**6)
 
 
