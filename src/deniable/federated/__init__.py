@@ -8,25 +8,35 @@ one client, added or removed
 """
 
 from deniable.federated.clients import Clients
+from deniable.federated.deployment import Deployment, Federation, agreed, deploy
+from deniable.federated.device import Device
 from deniable.federated.fedavg import FedAvg
 from deniable.federated.partition import dirichlet, iid, shards, unbalanced
 from deniable.federated.placement import Central, OnClient, Shared, View
 from deniable.federated.rounds import Federated, RoundHistory
 from deniable.federated.simulation import Simulated, simulate
+from deniable.federated.transport import InProcess, Transport
 from deniable.federated.weights import Capped, Uniform
 
 __all__ = [
     "Capped",
     "Central",
     "Clients",
+    "Deployment",
+    "Device",
     "FedAvg",
     "Federated",
+    "Federation",
+    "InProcess",
     "OnClient",
     "RoundHistory",
     "Shared",
     "Simulated",
+    "Transport",
     "Uniform",
     "View",
+    "agreed",
+    "deploy",
     "dirichlet",
     "iid",
     "shards",

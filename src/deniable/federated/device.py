@@ -1,0 +1,144 @@
+"""One device of a federation: it trains on its own rows and says only what the run allows it to say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from torch import Tensor
+
+from deniable.errors import InvalidParameter, ProtocolError
+from deniable.federated.encode import Floats, Integers
+from deniable.federated.fedavg import FedAvg
+from deniable.federated.messages import Message, Step, read_weights
+from deniable.federated.placement import Central, OnClient, Shared, as_floats, bounded, on_grid
+from deniable.federated.secure_sum import Agreement, SumClient
+from deniable.federated.train import Pupil, local_training
+from deniable.learn.sgd.noise import Grid
+from deniable.randomness import SecureRandom
+
+
+class Device:
+    """Answers the server's messages: `handle` takes bytes and returns bytes, over any transport.
+
+    It takes part in a round's number once, and no more often than the run declares; with `memory`, a file, it remembers that
+    over a restart. Whether it answers does not depend on its rows: where training fails it sends zeros, noise included.
+    """
+
+    def __init__(
+        self,
+        run: FedAvg,
+        client: int,
+        x: Tensor,
+        y: Tensor,
+        *,
+        agreement: Agreement | None = None,
+        signer: Ed25519PrivateKey | None = None,
+        memory: str | Path | None = None,
+    ) -> None:
+        if isinstance(run.noise, Shared) and (agreement is None or signer is None):
+            raise InvalidParameter("Expected an agreement and a signer with noise=Shared(…): its sums are secure sums.")
+        self.run, self.client = run, client
+        self._x, self._y = x, y
+        self._agreement, self._signer = agreement, signer
+        self._memory = None if memory is None else Path(memory)
+        self._last, self._visits = self._remembered()
+        self._rng = SecureRandom()
+        self._training = local_training(run.model, run.criterion)
+        self._sum: SumClient | None = None
+        self._vector: Integers | None = None
+
+    def handle(self, text: bytes) -> bytes:
+        """The reply to a message of the server. Raises `ProtocolError` where the device stays silent."""
+        message = Message.from_bytes(text)
+        if message.step in (Step.UPDATE, Step.ADVERTISE):
+            return self._begin(message)
+        part = self._sum
+        if part is None or part.turn != message.turn:
+            raise ProtocolError(f"Device {self.client} takes no part in round {message.turn}.")
+        match message.step:
+            case Step.SHARE:
+                return part.share(message.content)
+            case Step.MASK:
+                return part.mask(message.content, self._vector)
+            case Step.SIGN:
+                return part.sign(message.content)
+        return part.unmask(message.content)
+
+    def _begin(self, message: Message) -> bytes:
+        secure = isinstance(self.run.noise, Shared)
+        if secure != (message.step is Step.ADVERTISE):
+            raise ProtocolError("The server asks for updates in a way that this run does not allow. Nothing was sent.")
+        weights = read_weights(message.content, self.run.shape.dimension)
+        self._take_part(message.turn)
+        update = self._update(weights, message.turn)
+        if not secure:
+            return self._sent(update)
+        assert self._agreement is not None
+        assert self._signer is not None
+        self._vector = self._encoded(update, message.turn)
+        self._sum = SumClient(self._agreement, self.client, self._signer, message.turn)
+        return self._sum.advertise()
+
+    def _take_part(self, turn: int) -> None:
+        """Once for a round's number, and not beyond the declared participations; on disk before anything is computed."""
+        limit = self.run.participations
+        if turn <= self._last or (limit is not None and self._visits >= limit) or not 1 <= turn <= self.run.rounds:
+            raise ProtocolError(f"Device {self.client} takes no part in round {turn}.")
+        self._last, self._visits = turn, self._visits + 1
+        if self._memory is not None:
+            beside = self._memory.with_name(self._memory.name + ".new")
+            with beside.open("w", encoding="ascii") as file:
+                file.write(f"{self._last} {self._visits}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self._memory)
+
+    def _remembered(self) -> tuple[int, int]:
+        if self._memory is None or not self._memory.exists():
+            return 0, 0
+        try:
+            last, visits = map(int, self._memory.read_text(encoding="ascii").split())
+        except (OSError, ValueError):
+            raise InvalidParameter(f"Expected the memory of a device in {self._memory}: it cannot be read.") from None
+        return last, visits
+
+    def _update(self, weights: Tensor, turn: int) -> Floats:
+        """What training moved, weighted; zeros where it fails: that it failed must not show."""
+        seed = int(self._rng.uniform_integers(2**56))
+        dtype = next(self.run.model.parameters()).dtype
+        start = weights.to(dtype)
+        try:
+            pupil = Pupil(self._x.to(dtype) if self._x.is_floating_point() else self._x, self._y, seed)
+            update = next(iter(self._training.updates(start, [pupil], self.run.recipe)))
+        except Exception:  # steered by the device's rows
+            update = torch.zeros_like(start)
+        return as_floats(update) * self.run.weights.weight(len(self._x))
+
+    def _sent(self, update: Floats) -> bytes:
+        """To a trusted server the clipped update; to any other one with all its noise, in grid units."""
+        if isinstance(self.run.noise, Central):
+            return bounded(update, self.run.shape.clip).astype("<f4").tobytes()
+        assert isinstance(self.run.noise, OnClient)
+        grid = Grid(self.run.shape.clip, self.run.shape.dimension)
+        sigma = grid.loss(self.run.multiplier).sigma
+        units = on_grid(update, grid) + self._rng.discrete_gaussian(sigma, self.run.shape.dimension)
+        return units.astype("<i8").tobytes()
+
+    def _encoded(self, update: Floats, turn: int) -> Integers:
+        noise = self.run.noise
+        assert isinstance(noise, Shared)
+        assert self._agreement is not None
+        encoding = noise.encoding(self.run.multiplier, self.run.shape, rotation_seed(self._agreement, turn))
+        coins = np.random.default_rng(int(self._rng.uniform_integers(2**62)))
+        share = self._rng.discrete_gaussian(noise.share(self.run.multiplier, encoding), encoding.length)
+        vector: Integers = encoding.encode(update, coins) + share
+        return vector
+
+
+def rotation_seed(agreement: Agreement, turn: int) -> bytes:
+    """Public, the same on all devices, new in every round."""
+    return agreement.session + turn.to_bytes(8, "big")

@@ -1,0 +1,58 @@
+"""Messages between the server and devices: a kind, the number of the round, and bytes. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from deniable.errors import ProtocolError
+
+
+class Step(IntEnum):
+    """What a device is asked to do."""
+
+    UPDATE = 1
+    """Train and send the update as it is (to a trusted server), or with all its noise."""
+    ADVERTISE = 2
+    """Train, and offer keys for a secure sum."""
+    SHARE = 3
+    MASK = 4
+    SIGN = 5
+    UNMASK = 6
+
+
+@dataclass(frozen=True)
+class Message:
+    """One request to a device."""
+
+    step: Step
+    turn: int
+    content: bytes
+
+    def to_bytes(self) -> bytes:
+        return struct.pack(">BQ", self.step, self.turn) + self.content
+
+    @classmethod
+    def from_bytes(cls, text: bytes) -> Message:
+        if len(text) < 9 or text[0] not in list(Step):
+            raise ProtocolError("Expected a message of a federated round. Nothing was done.")
+        step, turn = struct.unpack(">BQ", text[:9])
+        return cls(Step(step), turn, bytes(text[9:]))
+
+
+def write_weights(weights: Tensor) -> bytes:
+    return weights.detach().to(torch.float32).numpy().astype("<f4").tobytes()
+
+
+def read_weights(content: bytes, dimension: int) -> Tensor:
+    """A vector of exactly `dimension` numbers, all finite."""
+    if len(content) != 4 * dimension:
+        raise ProtocolError(f"Expected {4 * dimension:,} bytes of weights, got {len(content):,}. Nothing was done.")
+    weights = torch.frombuffer(bytearray(content), dtype=torch.float32)
+    if not torch.isfinite(weights).all():
+        raise ProtocolError("Expected weights that are numbers. Nothing was done.")
+    return weights
