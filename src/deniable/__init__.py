@@ -53,11 +53,14 @@ if TYPE_CHECKING:
         POISSON,
         SHUFFLED,
         WITHOUT_REPLACEMENT,
+        Allocated,
         Approximate,
         BoundedRange,
+        CappedSample,
         Composed,
         DiscreteGaussianNoise,
         DiscreteLaplaceNoise,
+        DrawnSample,
         GaussianNoise,
         Grouped,
         LaplaceNoise,
@@ -72,6 +75,7 @@ if TYPE_CHECKING:
         Scheme,
         Selected,
         Shuffled,
+        Silenced,
         Zcdp,
     )
     from deniable.mechanism import Error, Interactive, Mechanism, Release, Sequentially
@@ -84,12 +88,14 @@ __all__ = [
     "WITHOUT_REPLACEMENT",
     "Account",
     "AccountFrozen",
+    "Allocated",
     "Answer",
     "Approximate",
     "Bound",
     "BoundedRange",
     "Budget",
     "BudgetExceeded",
+    "CappedSample",
     "Certificate",
     "Composed",
     "Curator",
@@ -97,6 +103,7 @@ __all__ = [
     "DeniableError",
     "DiscreteGaussianNoise",
     "DiscreteLaplaceNoise",
+    "DrawnSample",
     "Error",
     "GaussianNoise",
     "Grouped",
@@ -126,6 +133,7 @@ __all__ = [
     "Selected",
     "Sequentially",
     "Shuffled",
+    "Silenced",
     "TamperedLedger",
     "Unaccountable",
     "Unit",
@@ -172,7 +180,8 @@ _HOMES = {
     "InvalidParameter InvalidQuery LedgerError MissingExtra TamperedLedger Unaccountable UnitMismatch",
     "guarantee": "Bound Budget Certificate",
     "ledger": "Account Ledger",
-    "loss": "POISSON SHUFFLED WITHOUT_REPLACEMENT Approximate BoundedRange Composed DiscreteGaussianNoise "
+    "loss": "POISSON SHUFFLED WITHOUT_REPLACEMENT Allocated Approximate BoundedRange CappedSample Composed "
+    "DiscreteGaussianNoise DrawnSample Silenced "
     "DiscreteLaplaceNoise GaussianNoise Grouped LaplaceNoise Loss NegativeBinomialRuns Parallel PoissonRuns Pure Repeated "
     "ResponseNoise Sampled Scheme Selected Shuffled Zcdp",
     "mechanism": "Error Interactive Mechanism Release Sequentially",

@@ -12,11 +12,14 @@ from deniable.errors import DeniableError, InvalidLoss
 from deniable.loss import (
     SHUFFLED,
     WITHOUT_REPLACEMENT,
+    Allocated,
     Approximate,
     BoundedRange,
+    CappedSample,
     Composed,
     DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
+    DrawnSample,
     GaussianNoise,
     Grouped,
     LaplaceNoise,
@@ -64,6 +67,9 @@ EXAMPLES: list[Node] = [
     Selected(GaussianNoise(3), PoissonRuns(10.5)),
     Selected(Pure(1), NegativeBinomialRuns(1, Fraction(1, 10))),
     Silenced(Sampled(0.01, GaussianNoise(4))),
+    Allocated(100, GaussianNoise(1)),
+    CappedSample(0.01, 600, 50_000, GaussianNoise(1)),
+    DrawnSample(500, 50_000, GaussianNoise(1)),
 ]
 EPSILON = st.one_of(st.floats(0, 1e6), st.integers(0, 100), st.fractions(0, 100))
 POSITIVE = st.one_of(st.floats(1e-6, 1e6), st.integers(1, 100), st.fractions(Fraction(1, 1000), 100))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deniable.loss import Composed, Grouped, Loss, Parallel, Repeated, Selected, Silenced
+from deniable.loss import CappedSample, Composed, Grouped, Loss, Parallel, Repeated, Sampled, Selected, Silenced
 
 
 def as_added(loss: Loss) -> Loss:
     """`loss` with every `Silenced` part written for a unit that is added or removed: the same pairs, the same ε."""
     match loss:
         case Silenced(of):
-            return of
+            return _without_cap(of)
         case Composed(parts) | Parallel(parts, _):
             inner = tuple(map(as_added, parts))
             unchanged = all(new is old for new, old in zip(inner, parts, strict=True))
@@ -23,5 +23,18 @@ def as_added(loss: Loss) -> Loss:
         case Repeated(_, of) | Grouped(_, of) | Selected(of, _):
             plain = as_added(of)
             return loss if plain is of else replace(loss, of=plain)
+        case _:
+            return loss
+
+
+def _without_cap(loss: Loss) -> Loss:
+    """A silent unit keeps its place in the lot, so a cap displaces nobody on its account: a plain Poisson sample."""
+    match loss:
+        case CappedSample(rate, _, _, of):
+            return Sampled(rate, _without_cap(of))
+        case Composed(parts) | Parallel(parts, _):
+            return replace(loss, parts=tuple(map(_without_cap, parts)))
+        case Repeated(_, of) | Grouped(_, of) | Selected(of, _) | Sampled(_, of):
+            return replace(loss, of=_without_cap(of))
         case _:
             return loss

@@ -6,6 +6,7 @@ a new meaning is a new node. Leaves say which noise was used, combinators say ho
     leaf          Pure  Approximate  Zcdp  BoundedRange  ResponseNoise
                   LaplaceNoise  GaussianNoise  DiscreteLaplaceNoise  DiscreteGaussianNoise
     combinator    Sampled  Repeated  Composed  Parallel  Grouped  Shuffled  Selected
+    batches       Allocated  CappedSample  DrawnSample
     relation      Silenced
 
 >>> step = GaussianNoise(4).sampled(0.01)
@@ -18,6 +19,7 @@ Numbers are `int`, `float` or `Fraction`. **A float means the decimal it prints*
 exactly 3 in every sum that the ledger makes. `exact` gives that meaning.
 """
 
+from deniable.loss.batches import Allocated, CappedSample, DrawnSample
 from deniable.loss.relations import Silenced
 from deniable.loss.tree import (
     DEEPEST,
@@ -58,11 +60,14 @@ __all__ = [
     "POISSON",
     "SHUFFLED",
     "WITHOUT_REPLACEMENT",
+    "Allocated",
     "Approximate",
     "BoundedRange",
+    "CappedSample",
     "Composed",
     "DiscreteGaussianNoise",
     "DiscreteLaplaceNoise",
+    "DrawnSample",
     "GaussianNoise",
     "Grouped",
     "LaplaceNoise",

@@ -16,7 +16,7 @@ from deniable.accounting.numerical.discretise import Law, discretise, infinite_m
 from deniable.accounting.numerical.finite import answers, approximate, integer_gaussian, integer_laplace
 from deniable.accounting.numerical.pairs import Gaussian, Laplace, Mixed, Pair, Range, Swapped, Symmetrised
 from deniable.accounting.numerical.search import Case, epsilon_bounds
-from deniable.accounting.numerical.shifted import GaussianGroup, GaussianReplace, LaplaceReplace
+from deniable.accounting.numerical.shifted import GaussianMixture, GaussianReplace, LaplaceReplace
 
 PAIRS: list[Pair] = [
     Gaussian(0.7),
@@ -28,7 +28,7 @@ PAIRS: list[Pair] = [
     Mixed(Range(1.0), 0.1),
     GaussianReplace(0.9, 0.1),
     LaplaceReplace(0.8, 0.3),
-    GaussianGroup(1.2, (0.81, 0.18, 0.01)),
+    GaussianMixture(1.2, (0.0, 1.0, 2.0), (0.81, 0.18, 0.01)),
     Symmetrised(Mixed(Gaussian(0.9), 0.1)),
     Symmetrised(Mixed(Laplace(0.9), 0.1)),
     integer_laplace(2.5, 3),

@@ -32,7 +32,7 @@ from deniable.accounting.numerical.pairs import (
     normal_cells,
 )
 from deniable.accounting.numerical.rounding import U, expm1, fast_length, fft_error, relative
-from deniable.accounting.numerical.shifted import GaussianGroup, GaussianReplace, LaplaceReplace
+from deniable.accounting.numerical.shifted import GaussianMixture, GaussianReplace, LaplaceReplace
 
 PAIRS: dict[str, Pair] = {
     "gaussian": Gaussian(0.7),
@@ -44,7 +44,7 @@ PAIRS: dict[str, Pair] = {
     "twice sampled": Mixed(Mixed(Gaussian(1.0), 0.3), 0.2),
     "replaced gaussian": GaussianReplace(0.9, 0.1),
     "replaced laplace": LaplaceReplace(0.8, 0.3),
-    "group": GaussianGroup(1.2, (0.81, 0.18, 0.01)),
+    "group": GaussianMixture(1.2, (0.0, 1.0, 2.0), (0.81, 0.18, 0.01)),
     "without replacement": Symmetrised(Mixed(Gaussian(0.9), 0.1)),
     "integer laplace": integer_laplace(2.5, 3),
     "sampled integer laplace": Mixed(integer_laplace(2.5, 3), 0.1),
@@ -253,7 +253,7 @@ def test_replaced_gaussian_dominates_vectors_at_an_angle() -> None:
 
 
 def test_group_pair_of_one_is_the_sampled_gaussian() -> None:
-    one, mixed = GaussianGroup(0.8, (0.9, 0.1)), Mixed(Gaussian(0.8), 0.1)
+    one, mixed = GaussianMixture(0.8, (0.0, 1.0), (0.9, 0.1)), Mixed(Gaussian(0.8), 0.1)
     ends = np.linspace(math.log(0.9) - 0.01, 5, 200)
     for got, true in zip(one.cells(ends), mixed.cells(ends), strict=True):
         np.testing.assert_allclose(got, true, rtol=1e-10, atol=1e-18)

@@ -384,7 +384,9 @@ class Swapped(Shape):
 
 
 def swap(pair: Pair) -> Pair:
-    """The other direction of `pair`."""
+    """The other direction of `pair`; one that knows its masses up to a factor only says itself how it is turned."""
+    if hasattr(pair, "turned"):
+        return pair.turned()  # type: ignore[no-any-return]
     if not pair.sided and not isinstance(pair, Swapped):
         return pair
     return pair.of if isinstance(pair, Swapped) else Swapped(pair)

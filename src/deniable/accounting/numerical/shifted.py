@@ -14,6 +14,9 @@ from scipy.special import ndtri
 from deniable.accounting.numerical.pairs import Atoms, Lattice, Shape, normal_cells
 from deniable.accounting.numerical.rounding import Array, Masses
 
+BLOCK = 4096
+"""Losses of a mixture that are worked on at once, to bound memory."""
+
 
 @dataclass(frozen=True)
 class GaussianReplace(Shape):
@@ -96,66 +99,82 @@ class LaplaceReplace(Shape):
 
 
 @dataclass(frozen=True)
-class GaussianGroup(Shape):
-    """P = Σᵢ wᵢ N(i, σ²) against Q = N(0, σ²): how many of a group's records the Poisson sample caught (Ganesh 2024)."""
+class GaussianMixture(Shape):
+    """P = Σᵢ wᵢ N(sᵢ, σ²) against Q = N(0, σ²), shifts ≥ 0 and increasing, weights > 0; `left` is revealed outright.
+
+    How many of a group's records a Poisson sample caught (Ganesh 2024) is one of these, with shifts 0, 1, 2, …
+    """
 
     sigma: float
+    shifts: tuple[float, ...]
     weights: tuple[float, ...]
+    left: float = 0.0
 
     @property
     def sided(self) -> bool:
         return True
 
     @property
-    def edge(self) -> float | None:
-        return math.log(self.weights[0])
+    def slack(self) -> float:
+        return self.left
 
-    def _terms(self, x: Array) -> Array:
-        i = np.arange(len(self.weights))
-        return np.asarray(np.log(self.weights) + (np.multiply.outer(x, i) - 0.5 * i * i) / self.sigma**2)
+    @property
+    def edge(self) -> float | None:
+        return math.log(self.weights[0]) if self.shifts[0] == 0 else None
 
     def loss(self, x: Array) -> Array:
-        terms = self._terms(x)
-        top = terms.max(axis=-1, keepdims=True)
-        return np.asarray(top[..., 0] + np.log(np.exp(terms - top).sum(axis=-1)))
+        return self._loss_and_slope(x)[0]
 
-    def slope(self, x: Array) -> Array:
-        terms = self._terms(x)
-        share = np.exp(terms - terms.max(axis=-1, keepdims=True))
-        return np.asarray(share @ np.arange(len(self.weights)) / share.sum(axis=-1) / self.sigma**2)
+    def _loss_and_slope(self, x: Array) -> Masses:
+        """log Σ wᵢ·e^((x·sᵢ − sᵢ²/2)/σ²) and its derivative, a block of x at a time."""
+        s, logs = np.array(self.shifts), np.log(self.weights)
+        loss, slope = np.empty(len(x)), np.empty(len(x))
+        for start in range(0, len(x), BLOCK):
+            part = slice(start, start + BLOCK)
+            terms = logs + (np.multiply.outer(x[part], s) - 0.5 * s * s) / self.sigma**2
+            top = terms.max(axis=-1, keepdims=True)
+            share = np.exp(terms - top)
+            total = share.sum(axis=-1)
+            loss[part], slope[part] = top[:, 0] + np.log(total), share @ s / total / self.sigma**2
+        return loss, slope
 
     def place(self, losses: Array) -> Array:
         """Newton from the right: the loss is convex and increasing in x, so the iterates fall to the root."""
-        edge = math.log(self.weights[0])
+        edge = -math.inf if self.edge is None else self.edge
         # Each single term bounds the loss from below, so its own root lies right of the true one; the least is closest.
-        i = np.arange(1, len(self.weights))
-        roots = (np.subtract.outer(losses, np.log(self.weights[1:])) * self.sigma**2 + 0.5 * i * i) / i
-        x = roots.min(axis=-1)
+        s, w = (np.array(a) for a in (self.shifts, self.weights))
+        moved = s > 0
         live = (losses > edge) & np.isfinite(losses)
+        ends = losses[live]
+        x = ((np.subtract.outer(ends, np.log(w[moved])) * self.sigma**2) / s[moved] + 0.5 * s[moved]).min(axis=-1)
         for _ in range(80):
-            step = np.where(
-                live, (self.loss(np.where(live, x, 0.0)) - losses) / self.slope(np.where(live, x, 0.0)), 0.0
-            )
+            loss, slope = self._loss_and_slope(x)
+            step = (loss - ends) / slope
             x = x - np.maximum(step, 0)
             if not (step > 1e-15 * (np.abs(x) + 1)).any():
                 break
-        return np.where(live, x, np.where(losses > edge, np.inf, -np.inf))
+        out = np.where(losses > edge, np.inf, -np.inf)
+        out[live] = x
+        return out
 
     def cells(self, losses: Array) -> Masses:
         t = self.place(losses) / self.sigma
-        parts = [w * normal_cells(t - i / self.sigma) for i, w in enumerate(self.weights)]
-        return np.sum(parts, axis=0), normal_cells(t)
+        p = np.zeros(len(losses) - 1)
+        for shift, weight in zip(self.shifts, self.weights, strict=True):
+            p += weight * normal_cells(t - shift / self.sigma)
+        return p, normal_cells(t)
 
     def span(self, tail: float, weight: float = 1.0) -> tuple[float, float]:
         z = -self.sigma * float(ndtri(min(0.5, tail / 2)))
         if tail <= 0:
-            return math.log(self.weights[0]), math.inf
+            return (-math.inf if self.edge is None else self.edge), math.inf
         share = tail / (2 * weight * len(self.weights))
-        reach = [i - self.sigma * float(ndtri(min(0.5, share / w))) for i, w in enumerate(self.weights)]
+        pairs = zip(self.shifts, self.weights, strict=True)
+        reach = [shift - self.sigma * float(ndtri(min(0.5, share / w))) for shift, w in pairs]
         ends = self.loss(np.array([-z, max(z, *reach)]))
         return float(ends[0]), float(ends[1])
 
     def grid(self, tail: float) -> Array:
         z = -self.sigma * float(ndtri(min(0.5, tail / 2)))
-        losses = self.loss(np.linspace(-z, len(self.weights) - 1 + z, 701))
+        losses = self.loss(np.linspace(-z, self.shifts[-1] + z, 701))
         return np.unique(losses)

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 
-from deniable.accounting.numerical import finite, smooth
+from deniable.accounting.numerical import finite, samples, smooth
 from deniable.accounting.numerical.finite import Finite
 from deniable.accounting.numerical.pairs import Gaussian, Laplace, Mixed, Pair, Range, Symmetrised, swap
+from deniable.accounting.numerical.samples import Known, attained, mix
 from deniable.accounting.numerical.search import Case
-from deniable.accounting.numerical.shifted import GaussianGroup, GaussianReplace, LaplaceReplace
+from deniable.accounting.numerical.shifted import GaussianReplace, LaplaceReplace
 from deniable.accounting.relations import as_added
 from deniable.errors import Unaccountable
 from deniable.loss import (
+    Allocated,
     Approximate,
     BoundedRange,
+    CappedSample,
     Composed,
     DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
+    DrawnSample,
     GaussianNoise,
     Grouped,
     LaplaceNoise,
@@ -39,28 +42,13 @@ from deniable.loss import (
     exact,
 )
 
+Sample = Sampled | Allocated | CappedSample | DrawnSample
 MOST_OUTCOMES = 5000
 """Outcomes of a finite loss multiplied out under one shared sample."""
-MOST_GROUPED = 64
-"""Units of a group under sampling."""
 MOST_PARTS = 32
 """Parts of a `Parallel` that are compared pair by pair."""
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.999)
 """Lower bounds for bounded range try mechanisms with losses share·ε and (share − 1)·ε."""
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of a node: a pair that dominates it (None: none known) and pairs that some mechanism attains."""
-
-    upper: Pair | None
-    lowers: tuple[Pair, ...]
-    why: str = ""
-
-
-def attained(pair: Pair) -> Known:
-    """A pair that dominates and is attained."""
-    return Known(pair, (pair,))
 
 
 def cases(loss: Loss) -> list[Case]:
@@ -170,6 +158,12 @@ def what(node: Loss) -> Known:
             return _sampled(node)
         case Grouped():
             return _group(node)
+        case Allocated():
+            return _allocated(node)
+        case CappedSample():
+            return _capped(node)
+        case DrawnSample():
+            return _drawn(node)
         case Zcdp(rho):
             lowers = (Gaussian(1 / math.sqrt(2 * float(rho))),) if rho > 0 else ()
             return Known(None, lowers, _refusal(node, "its worst case has no known pair"))
@@ -225,24 +219,22 @@ def _sampled(node: Sampled) -> Known:
     if node.scheme is Scheme.POISSON and node.replace:
         return _poisson_replace(node, rate)
     inside = _shared(node)
-    lowers = tuple(_mix(pair, rate) for pair in inside.lowers)
+    lowers = tuple(mix(pair, rate) for pair in inside.lowers)
     if inside.upper is None:
         return Known(None, lowers, inside.why)
     if not node.replace:
         same = inside.lowers == (inside.upper,)
-        return attained(lowers[0]) if same else Known(_mix(inside.upper, rate), lowers)
+        return attained(lowers[0]) if same else Known(mix(inside.upper, rate), lowers)
     if inside.upper.sided:
         return Known(None, lowers, _refusal(node, "its content is not symmetric"))
     return Known(Symmetrised(Mixed(inside.upper, rate)), lowers)
 
 
-def _mix(pair: Pair, rate: float) -> Pair:
-    return pair if rate == 1 else Mixed(pair, rate)
+def _shared(node: Sample, of: Loss | None = None) -> Known:
+    """Everything released from one sample, as one pair: Gaussians merge, finite pairs are multiplied out.
 
-
-def _shared(node: Sampled) -> Known:
-    """Everything released from one sample, as one pair: Gaussians merge, finite pairs are multiplied out."""
-    inner = [(one, times) for one, times in flatten(node.of).items()]
+    `of` stands in for the node's own content."""
+    inner = [(one, times) for one, times in flatten(of or node.of).items()]
     if not inner:
         return attained(finite.response(0.0))
     if not all(_plain(one, node) for one, _ in inner):
@@ -266,12 +258,12 @@ def _merged(factors: Sequence[tuple[Pair | None, int]]) -> Known:
     return Known(whole, ()) if whole.left else attained(whole)
 
 
-def _plain(inner: Loss, outer: Sampled) -> bool:
+def _plain(inner: Loss, outer: Sample) -> bool:
     """Whether `inner` means the same under a sample: noise does, and so does a Poisson sample in a Poisson sample."""
-    if isinstance(inner, Sampled):
+    if isinstance(inner, Sampled) and isinstance(outer, Sampled):
         poisson = inner.scheme is Scheme.POISSON and outer.scheme is Scheme.POISSON
         return poisson and not inner.replace and not outer.replace
-    return not isinstance(inner, Grouped | Parallel)
+    return not isinstance(inner, Grouped | Parallel | Sample)
 
 
 def _multiplied(node: Loss, factors: Sequence[tuple[Pair | None, int]]) -> Known:
@@ -298,18 +290,33 @@ def _group(node: Grouped) -> Known:
     """A group that is there as a whole or not at all: the sample catches a binomial number of its records."""
     if isinstance(node.of, Sampled) and node.of.scheme is Scheme.POISSON and not node.of.replace:
         inside = _shared(node.of).upper
-        if isinstance(inside, Gaussian) and not inside.left and node.size <= MOST_GROUPED:
-            return attained(_gaussian_group(inside.sigma, float(node.of.rate), node.size))
-        return Known(
-            None, (), _refusal(node, f"under sampling, groups are known up to {MOST_GROUPED} with Gaussian noise")
-        )
+        if isinstance(inside, Gaussian) and not inside.left:
+            if node.of.rate == 1:
+                return attained(Gaussian(inside.sigma / node.size))
+            pair = samples.caught(inside.sigma, node.size, float(node.of.rate))
+            if pair is not None:
+                return attained(pair)
+        why = f"under sampling, groups are known for Gaussian noise, with up to {samples.MOST_COUNTS} counts of records"
+        return Known(None, (), _refusal(node, why))
     return Known(None, (), _refusal(node, "no pair is known for a group of it"))
 
 
-def _gaussian_group(sigma: float, rate: float, size: int) -> Pair:
-    if rate == 1:
-        return Gaussian(sigma / size)
-    return GaussianGroup(sigma, tuple(math.comb(size, i) * rate**i * (1 - rate) ** (size - i) for i in range(size + 1)))
+def _allocated(node: Allocated) -> Known:
+    inside = _shared(node)
+    if inside.upper is not None and (inside.upper.sided or any(pair.sided for pair in inside.lowers)):
+        return Known(None, (), _refusal(node, "a step of it is not symmetric"))
+    return samples.allocated(inside, node.steps)
+
+
+def _capped(node: CappedSample) -> Known:
+    return samples.capped(_shared(node), _shared(node, grouped(node.of, 2)), float(node.rate), node.cap, node.rows)
+
+
+def _drawn(node: DrawnSample) -> Known:
+    one = samples.drawn(lambda k: _shared(node, grouped(node.of, k)), node.draws, node.rows)
+    if one.upper is not None or one.why.endswith("know one."):
+        return one
+    return Known(None, (), _refusal(node, one.why))
 
 
 # ------------------------------------------------------------------------------------------------ disjoint parts

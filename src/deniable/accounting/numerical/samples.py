@@ -1,0 +1,129 @@
+"""What is known of a node, and how pairs of batches follow from the pair of one step. Proofs: docs/theory/batches.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import bdtrc
+
+from deniable.accounting.numerical import allocation
+from deniable.accounting.numerical.either import Either
+from deniable.accounting.numerical.finite import Finite
+from deniable.accounting.numerical.pairs import Gaussian, Mixed, Pair, Symmetrised
+from deniable.accounting.numerical.rounding import Array
+from deniable.accounting.numerical.shifted import GaussianMixture
+
+RARE = 1e-40
+"""Counts of records rarer than this together are charged as revealed."""
+MOST_COUNTS = 300
+"""Different numbers of records that one sample may hold of one unit."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a node: a pair that dominates it (None: none known) and pairs that some mechanism attains."""
+
+    upper: Pair | None
+    lowers: tuple[Pair, ...]
+    why: str = ""
+
+
+def attained(pair: Pair) -> Known:
+    """A pair that dominates and is attained."""
+    return Known(pair, (pair,))
+
+
+def mix(pair: Pair, rate: float) -> Pair:
+    """The pair behind a sample that holds the record with probability `rate`."""
+    return pair if rate == 1 else Mixed(pair, rate)
+
+
+_allocated: Callable[..., Pair] = lru_cache(maxsize=64)(allocation.allocated)
+
+
+def allocated(inside: Known, steps: int) -> Known:
+    """A pass whose single step is `inside`, both its orders alike."""
+    if inside.upper is None or steps == 1:
+        return inside
+    if isinstance(inside.upper, Finite) and not inside.upper.losses.any():
+        return inside
+    lowers = tuple(_allocated(pair, steps, upper=False) for pair in inside.lowers)
+    return Known(_allocated(inside.upper, steps, upper=True), lowers)
+
+
+def capped(inside: Known, twice: Known, rate: float, cap: int, rows: int) -> Known:
+    """A Poisson sample cut to `cap`: with probability τ or less the unit displaces another, which moves twice as far."""
+    if inside.upper is None or twice.upper is None:
+        return Known(None, (), inside.why or twice.why)
+    lowers = tuple(mix(pair, rate) for pair in inside.lowers)
+    passing = over(cap, rows, rate)
+    if passing in (0, 1):
+        return Known(mix(twice.upper if passing else inside.upper, rate), lowers)
+    parts = ((1 - passing, mix(inside.upper, rate)), (passing, mix(twice.upper, rate)))
+    return Known(Either(parts), lowers)
+
+
+def over(cap: int, rows: int, rate: float) -> float:
+    """P(Binomial(rows − 1, rate) ≥ cap), rounded up: that the others alone fill the lot."""
+    if rows <= cap:
+        return 0.0
+    tail = float(bdtrc(cap - 1, rows - 1, rate)) if rate < 1 else 1.0
+    return min(1.0, tail * (1 + 1e-6) + 1e-300)
+
+
+def drawn(inside: Callable[[int], Known], draws: int, rows: int) -> Known:
+    """With replacement: the record comes a binomial number of times, k copies of it move k times as far."""
+    if rows == 1:
+        return inside(draws)
+    first, weights = counts(draws, 1 / rows)
+    if first > 0 or len(weights) > MOST_COUNTS:
+        return Known(None, (), "the record is drawn too often for its counts to be told apart")
+    seen = -math.expm1(draws * math.log1p(-1 / rows))
+    parts = []
+    for k in range(1, len(weights)):
+        one = inside(k)
+        if one.upper is None or one.upper.sided:
+            return Known(None, (), one.why or "its content is not symmetric")
+        parts.append((float(weights[k]) / seen, one.upper))
+    pair = Either(tuple(parts), 2 * RARE / seen)
+    single = inside(1).upper
+    lowers: tuple[Pair, ...] = ()
+    if isinstance(single, Gaussian) and not single.left:
+        copies = tuple(map(float, range(len(weights))))
+        lowers = (GaussianMixture(single.sigma, copies, tuple(weights.tolist())),)
+    return Known(Symmetrised(Mixed(pair, seen)), lowers)
+
+
+def counts(trials: int, rate: float) -> tuple[int, Array]:
+    """The least count kept and the binomial probabilities from it on; beyond them lies less than RARE on either side.
+
+    By the ratios of neighbours, from the likeliest count outwards, so that no factorial loses digits.
+    """
+    if rate == 1:
+        return trials, np.ones(1)
+    mode = min(trials, math.floor((trials + 1) * rate))
+    odds = rate / (1 - rate)
+    reach = math.ceil(15 * math.sqrt(trials * rate * (1 - rate))) + 300
+    up = np.arange(mode, min(trials, mode + reach), dtype=np.float64)
+    down = np.arange(mode, max(0, mode - reach), -1, dtype=np.float64)
+    above = np.cumprod((trials - up) / (up + 1) * odds)
+    below = np.cumprod(down / (trials - down + 1) / odds)
+    weights = np.concatenate([below[::-1], [1.0], above])
+    weights /= weights.sum()
+    kept = np.flatnonzero(weights > RARE / (len(weights) + 1))
+    return mode - len(down) + int(kept[0]), weights[kept[0] : kept[-1] + 1]
+
+
+def caught(sigma: float, size: int, rate: float) -> Pair | None:
+    """How many of `size` records a Poisson sample caught, each moving Gaussian noise by 1; None if the counts are too many."""
+    first, weights = counts(size, rate)
+    if len(weights) > MOST_COUNTS:
+        return None
+    shifts = np.arange(first, first + len(weights), dtype=np.float64)
+    return GaussianMixture(
+        sigma, tuple(shifts.tolist()), tuple(weights.tolist()), 0.0 if len(weights) > size else 2 * RARE
+    )
