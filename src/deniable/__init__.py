@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         DrawnSample,
         GaussianNoise,
         Grouped,
+        IntegerGaussianSum,
         LaplaceNoise,
         Loss,
         NegativeBinomialRuns,
@@ -107,6 +108,7 @@ __all__ = [
     "Error",
     "GaussianNoise",
     "Grouped",
+    "IntegerGaussianSum",
     "Interactive",
     "InvalidBudget",
     "InvalidCertificate",
@@ -181,7 +183,7 @@ _HOMES = {
     "guarantee": "Bound Budget Certificate",
     "ledger": "Account Ledger",
     "loss": "POISSON SHUFFLED WITHOUT_REPLACEMENT Allocated Approximate BoundedRange CappedSample Composed "
-    "DiscreteGaussianNoise DrawnSample Silenced "
+    "DiscreteGaussianNoise DrawnSample IntegerGaussianSum Silenced "
     "DiscreteLaplaceNoise GaussianNoise Grouped LaplaceNoise Loss NegativeBinomialRuns Parallel PoissonRuns Pure Repeated "
     "ResponseNoise Sampled Scheme Selected Shuffled Zcdp",
     "mechanism": "Error Interactive Mechanism Release Sequentially",

@@ -22,6 +22,7 @@ from deniable.loss import (
     DrawnSample,
     GaussianNoise,
     Grouped,
+    IntegerGaussianSum,
     LaplaceNoise,
     Loss,
     NegativeBinomialRuns,
@@ -70,6 +71,8 @@ EXAMPLES: list[Node] = [
     Allocated(100, GaussianNoise(1)),
     CappedSample(0.01, 600, 50_000, GaussianNoise(1)),
     DrawnSample(500, 50_000, GaussianNoise(1)),
+    IntegerGaussianSum(100, 3, 50, 1000),
+    IntegerGaussianSum(100, 2.5, 50, 1000, replace=True),
 ]
 EPSILON = st.one_of(st.floats(0, 1e6), st.integers(0, 100), st.fractions(0, 100))
 POSITIVE = st.one_of(st.floats(1e-6, 1e6), st.integers(1, 100), st.fractions(Fraction(1, 1000), 100))
@@ -157,6 +160,7 @@ def test_the_json_of_a_node_never_changes() -> None:
         (lambda: DiscreteGaussianNoise(1, 0), "Expected sensitivity=0"),
         (lambda: DiscreteGaussianNoise(1, 1, 0), "at least 1"),
         (lambda: ResponseNoise(0.2, 2), "lies are likelier"),
+        (lambda: IntegerGaussianSum(10, 2.4, 5, 3), "at least 2.5 grid units a party"),
         (lambda: ResponseNoise(1.0), r"in \(0, 1\)"),
         (lambda: NegativeBinomialRuns(-1, 0.5), r"Expected eta=-1 of NegativeBinomialRuns in \(-1, ∞\)"),
         (lambda: Selected(Pure(1), 3), "to be PoissonRuns"),  # type: ignore[arg-type]
@@ -227,6 +231,7 @@ def test_neighbour_relations_never_mix_in_one_tree() -> None:
     added, replaced = GaussianNoise(1).sampled(0.1), GaussianNoise(1).sampled(0.1, replace=True)
     silenced = Silenced(added)
     assert (added.replaces, replaced.replaces, GaussianNoise(1).replaces) == (False, True, None)
+    assert silenced.sampled(0.5).relation is Relation.SILENCED
     assert ((silenced * 3 + Pure(1)).grouped(2).relation, silenced.replaces) == (Relation.SILENCED, False)
     assert (replaced * 3 + Pure(1)).grouped(2).replaces is True
     assert Shuffled(9, Pure(1)).replaces is True
@@ -239,7 +244,6 @@ def test_neighbour_relations_never_mix_in_one_tree() -> None:
         lambda: Shuffled(9, added),
         lambda: added + silenced,
         lambda: replaced + silenced,
-        lambda: silenced.sampled(0.5),
         lambda: silenced.sampled(0.5, WITHOUT_REPLACEMENT),
         lambda: Parallel((silenced,)),
         lambda: Silenced(replaced),

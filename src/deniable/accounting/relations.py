@@ -20,7 +20,7 @@ def as_added(loss: Loss) -> Loss:
             inner = tuple(map(as_added, parts))
             unchanged = all(new is old for new, old in zip(inner, parts, strict=True))
             return loss if unchanged else replace(loss, parts=inner)
-        case Repeated(_, of) | Grouped(_, of) | Selected(of, _):
+        case Repeated(_, of) | Grouped(_, of) | Selected(of, _) | Sampled(_, of):
             plain = as_added(of)
             return loss if plain is of else replace(loss, of=plain)
         case _:

@@ -289,10 +289,14 @@ class Sampled(Loss):
         if not isinstance(self.scheme, Scheme):
             raise InvalidLoss(f"Expected scheme={shown(self.scheme)} to be one of {', '.join(Scheme)}.")
         _boolean(self, "replace")
-        _stated_for(self, _replaced(self.scheme is WITHOUT_REPLACEMENT), self.of)
+        if self.relation is not Relation.SILENCED:
+            _stated_for(self, _replaced(self.scheme is WITHOUT_REPLACEMENT), self.of)
 
     @property
     def relation(self) -> Relation:
+        """On a Poisson sample what is stated for a silenced unit stays so: its coin is the same, its contribution is not."""
+        if self.scheme is POISSON and not self.replace and self.of.relation is Relation.SILENCED:
+            return Relation.SILENCED
         return _replaced(self.replace)
 
     def __str__(self) -> str:

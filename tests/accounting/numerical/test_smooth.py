@@ -64,7 +64,7 @@ def test_the_bracket_meets_for_vectors_and_for_any_sigma(loss: DiscreteGaussianN
 @pytest.mark.parametrize("y", [0.0, 0.5, 2.0])
 def test_the_two_pairs_enclose_the_finite_one(y: float) -> None:
     exact = numerical.delta(DiscreteGaussianNoise(200, 100, 1), y)
-    above, below = smooth.narrower(Fraction(200), Fraction(100)), smooth.wider(Fraction(200), 100)
+    above, below = smooth.narrower(Fraction(200), Fraction(100)), smooth.wider(Fraction(200) ** 2, 100)
     assert above is not None
     assert height(above, y, 1) >= exact.lower
     assert height(below, y, -1) <= exact.upper

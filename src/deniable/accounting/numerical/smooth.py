@@ -23,12 +23,29 @@ def narrower(sigma: Fraction, sensitivity: Fraction) -> Gaussian | None:
 
     None where `sigma` is no larger than the narrow Gaussian itself.
     """
+    return of_variance(sigma**2, sensitivity)
+
+
+def of_variance(variance: Fraction, sensitivity: Fraction) -> Gaussian | None:
+    """The same by σ², which may be no square of a fraction."""
     # Vectors at distance Δ differ in at most Δ² coordinates, each of which costs a factor within e^(±3η).
     eta = math.log(6.1) + 2 * math.log(sensitivity) - math.log(LEFT)
-    left = sigma**2 - Fraction(eta / (2 * math.pi**2) * (1 + 1e-9))
+    left = variance - Fraction(eta / (2 * math.pi**2) * (1 + 1e-9))
     return Gaussian(math.sqrt(left / sensitivity**2) * (1 - 2.0**-50), LEFT) if left > 0 else None
 
 
-def wider(sigma: Fraction, shift: int) -> Gaussian:
-    """A pair that is a post-processing of integer noise of `sigma` ≥ 100, in one coordinate shifted by `shift`."""
-    return Gaussian(math.sqrt((sigma**2 + WIDE) / shift**2) * (1 + 2.0**-50))
+def wider(variance: Fraction, shift: int) -> Gaussian:
+    """A pair that is a post-processing of integer noise of `variance` ≥ 100², in one coordinate shifted by `shift`."""
+    return Gaussian(math.sqrt((variance + WIDE) / shift**2) * (1 + 2.0**-50))
+
+
+def summed(
+    parties: int, sigma: Fraction, sensitivity: Fraction, distance: float
+) -> tuple[Gaussian | None, tuple[Gaussian, ...]]:
+    """A pair above the sum of integer noises, and pairs below it: within e^±distance of one integer Gaussian (T9)."""
+    variance = parties * sigma**2
+    near = of_variance(variance, max(sensitivity, Fraction(1)))
+    upper = None if near is None else Gaussian(near.sigma, near.left + distance)
+    shift = math.floor(sensitivity)
+    sharp = shift >= 1 and variance >= 10**4 and distance < 1e-14
+    return upper, (wider(variance, shift),) if sharp else ()

@@ -30,6 +30,7 @@ from deniable.loss import (
     DrawnSample,
     GaussianNoise,
     Grouped,
+    IntegerGaussianSum,
     LaplaceNoise,
     Loss,
     Parallel,
@@ -154,6 +155,9 @@ def what(node: Loss) -> Known:
             return _integer_laplace(node)
         case DiscreteGaussianNoise():
             return _integer_gaussian(node)
+        case IntegerGaussianSum(parties, sigma, sensitivity):
+            upper, lowers = smooth.summed(parties, exact(sigma), exact(sensitivity), node.distance)
+            return Known(upper, lowers, _refusal(node, "its noise is too narrow for its grid"))
         case Sampled():
             return _sampled(node)
         case Grouped():
@@ -198,7 +202,7 @@ def _integer_gaussian(node: DiscreteGaussianNoise) -> Known:
     if shift == 0:
         return attained(finite.response(0.0))
     single, few = node.dimension == 1 or sensitivity**2 < 2, sigma <= finite.LARGEST_SIGMA
-    lower: Pair = finite.integer_gaussian(float(sigma), shift) if few else smooth.wider(sigma, shift)
+    lower: Pair = finite.integer_gaussian(float(sigma), shift) if few else smooth.wider(sigma**2, shift)
     if single and few:
         return attained(lower)
     upper = smooth.narrower(sigma, Fraction(shift) if single else sensitivity)

@@ -15,6 +15,7 @@ from deniable.loss import (
     DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
     GaussianNoise,
+    IntegerGaussianSum,
     LaplaceNoise,
     Loss,
     Pure,
@@ -44,6 +45,8 @@ def leaf(loss: Loss, orders: Array) -> Array | None:
     if isinstance(loss, Pure) and loss.epsilon > HUGE:
         return np.full(len(orders), ceil_float(exact(loss.epsilon)))
     match loss:
+        case IntegerGaussianSum():
+            return summed(loss, orders)
         case LaplaceNoise():
             return laplace(ceil_float(exact_epsilon(loss)), orders)
         case DiscreteLaplaceNoise(scale, sensitivity) if sensitivity > CELLS or exact(scale) * sensitivity > LONG:
@@ -69,6 +72,12 @@ def linear(loss: Loss) -> Fraction | None:
             return exact(sensitivity) ** 2 / (2 * exact(sigma) ** 2)
         case _:
             return None
+
+
+def summed(loss: IntegerGaussianSum, orders: Array) -> Array:
+    """The integer Gaussian of the sum's variance; laws within e^±t of it change ∫P^α·Q^(1−α) by at most e^((2α−1)t)."""
+    slope = exact(loss.sensitivity) ** 2 / (2 * loss.parties * exact(loss.sigma) ** 2)
+    return ceil_float(slope) * orders + loss.distance * (2 * orders - 1) / (orders - 1) * (1 + 4 * ULP)
 
 
 def laplace(epsilon: float, orders: Array) -> Array:
