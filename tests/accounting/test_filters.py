@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import json
 import math
 from fractions import Fraction
 
@@ -11,12 +13,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
 
-from deniable.accounting import renyi
+from deniable.accounting import calibrate_noise, renyi
 from deniable.accounting.charges import LONGEST, UNIT, UNKNOWN, Charge, charge
 from deniable.accounting.choose import delta as best_delta
 from deniable.accounting.choose import epsilon as best_epsilon
-from deniable.accounting.filters import Filter, converted
+from deniable.accounting.filters import Filter, Purpose, converted
+from deniable.accounting.gaussian import analytic_sigma, hockey_stick
+from deniable.accounting.gaussian_rule import GaussianRule, response_of
 from deniable.accounting.odometer import odometer
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.guarantee import Budget
@@ -408,3 +413,117 @@ def test_an_order_without_a_known_divergence_is_never_read_as_zero() -> None:
     assert not made.admits(spent)
     assert made.reading(spent) == math.inf
     assert odometer(made, spent).epsilon == math.inf
+
+
+# ------------------------------------------------------------------------------------------------ the Gaussian rule
+
+
+def quantised(mu: float, cells: int) -> Step:
+    """Gaussian noise seen in a few cells: a post-processing of N(μ, 1) against N(0, 1)."""
+    ends = [-math.inf, *(mu / 2 + (i - cells / 2) * 1.1 for i in range(1, cells)), math.inf]
+    p = [special.ndtr(b - mu) - special.ndtr(a - mu) for a, b in itertools.pairwise(ends)]
+    q = [special.ndtr(b) - special.ndtr(a) for a, b in itertools.pairwise(ends)]
+    return tuple((float(x), math.log(x / y)) for x, y in zip(p, q, strict=True))
+
+
+def gaussian_menu(epsilons: tuple[float, ...], mus: tuple[float, ...]) -> list[tuple[Step, Charge]]:
+    menu = [(quantised(mu, 4), Charge(impure=1, gaussian=math.ceil(mu * mu * UNIT))) for mu in mus]
+    return menu + [(response(e), charge(Pure(e), gaussian=True)) for e in epsilons]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.02), (2.0, 0.01), (0.5, 0.05)])
+def test_the_gaussian_rule_holds_against_the_worst_analyst(epsilon: float, delta: float) -> None:
+    made = Filter.gaussians(Budget(epsilon, delta), reserve=0)
+    bare = Filter(made.limit, made.reserve, (), (), made.gaussian)
+    mu = math.sqrt(made.gaussian.level / UNIT) if made.gaussian else 0.0
+    menu = gaussian_menu((0.25, 0.5), (mu / 2, mu / math.sqrt(2), mu * 0.999))
+    reached = worst_delta(epsilon, menu, bare.nothing, bare.admits, depth=5)
+    assert delta / 3 < reached <= delta
+
+
+def test_a_gaussian_level_set_too_high_is_found_out() -> None:
+    made = Filter.gaussians(Budget(1, 0.02), reserve=0)
+    assert made.gaussian is not None
+    broken = Filter(made.limit, made.reserve, (), (), GaussianRule(made.gaussian.delta, made.gaussian.level * 2))
+    mu = math.sqrt(2 * made.gaussian.level / UNIT)
+    menu = gaussian_menu((), (mu * 0.999, mu / math.sqrt(2)))
+    assert worst_delta(1.0, menu, broken.nothing, broken.admits, depth=3) > 0.02
+
+
+def test_a_hundred_counts_cost_what_they_must() -> None:
+    limit = Budget(1, 1e-6)
+    made, best = Filter.of(limit, "counts"), analytic_sigma(1, 1e-6) * 10
+    for kind in (lambda s: GaussianNoise(s), lambda s: DiscreteGaussianNoise(s, 1, 1)):
+        assert made.admits(made.charge(kind(best * 1.003)) * 100)
+        assert not made.admits(made.charge(kind(best * 0.999)) * 100)
+    mixed = Filter.of(limit)
+    assert not mixed.admits(mixed.charge(GaussianNoise(best * 1.05)) * 100)
+
+
+def test_one_run_of_exactly_the_limit_fits_its_account() -> None:
+    limit = Budget(3, 1e-5)
+    made = Filter.of(limit, "run")
+    assert made.admits(made.charge(Approximate(3, 1e-5)))
+    assert not Filter.of(limit).admits(Filter.of(limit).charge(Approximate(3, 1e-5)))
+    noise = calibrate_noise(3, 1e-5, rate=0.01, steps=1000)
+    assert made.admits(made.charge(GaussianNoise(noise).sampled(0.01) * 1000, delta=1e-5))
+
+
+@pytest.mark.parametrize("sigma", [5, 7.5, 50, 400])
+def test_integer_noise_enters_the_gaussian_rule_by_a_gaussian_above_it(sigma: float) -> None:
+    loss = DiscreteGaussianNoise(sigma, 1, 1)
+    price = charge(loss, gaussian=True)
+    mu = math.sqrt(price.gaussian / UNIT)
+    assert 0 < price.delta <= Fraction(2, 10**40)
+    for epsilon in (0.0, 0.1, 0.5):
+        assert best_delta(loss, epsilon).lower <= hockey_stick(mu, epsilon)
+    assert mu < 1 / sigma * (1 + 4 / sigma**2)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 10.0])
+def test_a_pure_loss_is_a_post_processing_of_its_gaussian(epsilon: float) -> None:
+    mu = math.sqrt(charge(Pure(epsilon), gaussian=True).gaussian / UNIT)
+    for y in np.linspace(0, epsilon, 9):
+        truth = max(0.0, (math.exp(epsilon) - math.exp(y)) / (1 + math.exp(epsilon)))
+        assert truth <= hockey_stick(mu, float(y)) + 1e-15
+    assert response_of(mu) == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_what_is_no_gaussian_asks_the_gaussian_account_for_a_delta() -> None:
+    made = Filter.of(Budget(1, 1e-6), Purpose.COUNTS)
+    run = GaussianNoise(20).sampled(0.01) * 100
+    with pytest.raises(Unaccountable, match="prices Gaussian noise"):
+        made.charge(run)
+    with pytest.raises(Unaccountable, match="prices Gaussian noise"):
+        made.charge(Zcdp(0.01))
+    assert made.admits(made.charge(run, delta=1e-9))
+    assert not made.admits(made.charge(run, delta=1e-7))
+    assert made.admits(made.charge(Parallel((GaussianNoise(60), GaussianNoise(50)))))
+    assert made.charge(GaussianNoise(60).grouped(3)).gaussian == pytest.approx(UNIT / 400, rel=1e-9)
+
+
+def test_the_gaussian_account_tells_what_is_left_and_keeps_its_bytes() -> None:
+    made = Filter.of(Budget(1, 1e-6), "counts")
+    spent = made.charge(DiscreteGaussianNoise(60, 1, 1)) * 40
+    left = made.left(spent)
+    assert made.admits(spent + made.charge(GaussianNoise(1 / left.mu)))
+    assert not made.admits(spent + made.charge(GaussianNoise(1 / left.mu * (1 - 1e-6))))
+    assert made.admits(spent + made.charge(Pure(left.epsilon)))
+    assert made.spent(spent).method == "Gaussian"
+    assert made.spent(spent).epsilon < 1 < made.reading(spent * 6)
+    assert Filter.from_dict(json.loads(json.dumps(made.to_dict()))) == made
+    assert Charge.from_dict(json.loads(json.dumps(spent.to_dict()))) == spent
+    assert "gaussian" not in Filter.of(Budget(1, 1e-6)).charge(GaussianNoise(60)).to_dict()
+    higher = made.raised(Budget(2, 1e-6))
+    assert higher.gaussian is not None
+    assert higher.orders == made.orders
+    assert higher.admits(spent * 3)
+    assert math.isfinite(odometer(made, spent).epsilon)
+    with pytest.raises(InvalidParameter, match="one of mixed, counts, run"):
+        Filter.of(Budget(1, 1e-6), "sums")
+    for broken in (
+        made.to_dict() | {"gaussian": {"delta": "1"}},
+        made.to_dict() | {"gaussian": {"delta": "1/2", "level": 3}},
+    ):
+        with pytest.raises(InvalidParameter):
+            Filter.from_dict(broken)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -21,6 +21,7 @@ import numpy as np
 
 from deniable.accounting import pure, renyi
 from deniable.accounting.choose import epsilon as best_epsilon
+from deniable.accounting.gaussian_rule import shift
 from deniable.accounting.relations import as_added
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import Approximate, Composed, Loss, Number, Pure, Repeated
@@ -46,13 +47,14 @@ class Charge:
     """What a loss costs, or what many cost together.
 
     `impure` counts the losses that have no ε of their own (Gaussian noise): with one of them in it, a sum of ε's says nothing.
-    `renyi` holds a divergence for each order, in units of 1/UNIT.
+    `renyi` holds a divergence for each order, `gaussian` a sum of μ² where a rule reads it, both in units of 1/UNIT.
     """
 
     epsilon: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
     impure: int = 0
     renyi: tuple[int, ...] = ()
+    gaussian: int = 0
 
     def __add__(self, other: Charge) -> Charge:
         return Charge(
@@ -60,6 +62,7 @@ class Charge:
             _short(self.delta + other.delta),
             self.impure + other.impure,
             tuple(a + b for a, b in zip(self.renyi, other.renyi, strict=True)),
+            self.gaussian + other.gaussian,
         )
 
     def __sub__(self, other: Charge) -> Charge:
@@ -69,11 +72,13 @@ class Charge:
             _short(self.delta - other.delta),
             self.impure - other.impure,
             tuple(a - b for a, b in zip(self.renyi, other.renyi, strict=True)),
+            self.gaussian - other.gaussian,
         )
 
     def __mul__(self, times: int) -> Charge:
         each = tuple(times * r for r in self.renyi)
-        return Charge(_short(times * self.epsilon), _short(times * self.delta), times * self.impure, each)
+        delta = _short(times * self.delta)
+        return Charge(_short(times * self.epsilon), delta, times * self.impure, each, times * self.gaussian)
 
     def within(self, other: Charge) -> bool:
         """Whether no part of this charge is larger than in `other`."""
@@ -85,21 +90,27 @@ class Charge:
         return any(number < 0 for number in self._numbers())
 
     def _numbers(self) -> tuple[Fraction | int, ...]:
-        return (self.epsilon, self.delta, self.impure, *self.renyi)
+        return (self.epsilon, self.delta, self.impure, *self.renyi, self.gaussian)
 
     def to_dict(self) -> dict[str, Any]:
         """Whole numbers only: a fraction is its numerator and its denominator."""
         epsilon, delta = self.epsilon.as_integer_ratio(), self.delta.as_integer_ratio()
-        return {"epsilon": list(epsilon), "delta": list(delta), "impure": self.impure, "renyi": list(self.renyi)}
+        facts = {"epsilon": list(epsilon), "delta": list(delta), "impure": self.impure, "renyi": list(self.renyi)}
+        # Only where a rule reads it, so that the journals of other accounts keep their bytes.
+        return facts | {"gaussian": self.gaussian} if self.gaussian else facts
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Charge:
         """Read what `to_dict` wrote; anything else is refused."""
-        if not isinstance(value, Mapping) or set(value) != {"epsilon", "delta", "impure", "renyi"}:
+        names = {"epsilon", "delta", "impure", "renyi"}
+        if not isinstance(value, Mapping) or not names <= set(value) <= names | {"gaussian"}:
             raise InvalidParameter("Expected the JSON of a charge with epsilon, delta, impure and renyi.")
         epsilon, delta = _read_ratio(value["epsilon"]), _read_ratio(value["delta"])
         renyi = tuple(_read_whole(r) for r in _read_list(value["renyi"]))
-        return cls(epsilon, delta, _read_whole(value["impure"]), renyi)
+        gaussian = _read_whole(value.get("gaussian", 0))
+        if "gaussian" in value and not gaussian:
+            raise InvalidParameter("Expected gaussian of a charge to be left out where it is 0.")
+        return cls(epsilon, delta, _read_whole(value["impure"]), renyi, gaussian)
 
 
 def _read_ratio(value: object) -> Fraction:
@@ -121,15 +132,15 @@ def _read_list(value: object) -> list[Any]:
     return list(value)
 
 
-def charge(loss: Loss, orders: Orders = (), *, delta: Number | None = None) -> Charge:
-    """The cost of `loss` at the Rényi `orders`.
+def charge(loss: Loss, orders: Orders = (), *, delta: Number | None = None, gaussian: bool = False) -> Charge:
+    """The cost of `loss` at the Rényi `orders`, and as Gaussian noise if `gaussian`.
 
     With `delta` it is charged as Approximate(ε, δ), ε by the best method there is: that is a theorem about this one loss, whose
     parameters are fixed. Without, a loss that has neither an ε of its own nor a Rényi curve is refused.
     """
     if delta is not None:
         loss = Approximate(_upper(loss, delta), delta)
-    return _charge(loss.to_json(), orders)
+    return _charge(loss.to_json(), orders, gaussian)
 
 
 def _upper(loss: Loss, delta: Number) -> float:
@@ -141,21 +152,35 @@ def _upper(loss: Loss, delta: Number) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _charge(text: str, orders: Orders) -> Charge:
+def _charge(text: str, orders: Orders, gaussian: bool) -> Charge:
     """Remembered by JSON, which tells 0.1 from the binary number next to it; equality of losses does not."""
-    return cost(as_added(Loss.from_json(text)), orders)
+    return cost(as_added(Loss.from_json(text)), orders, gaussian=gaussian)
 
 
-def cost(loss: Loss, orders: Orders) -> Charge:
+def cost(loss: Loss, orders: Orders, *, gaussian: bool = False) -> Charge:
     """Composed parts add: exact for ε, valid at each order for adaptively chosen parts; δ's of Approximate parts add beside."""
     match loss:
         case Composed(parts):
-            return sum((cost(part, orders) for part in parts), Charge(renyi=(0,) * len(orders)))
+            each = (cost(part, orders, gaussian=gaussian) for part in parts)
+            return sum(each, Charge(renyi=(0,) * len(orders)))
         case Repeated(times, of):
-            return cost(of, orders) * times
+            return cost(of, orders, gaussian=gaussian) * times
         case _:
-            pair = _pair(loss)
-            return _without_epsilon(loss, orders) if pair is None else _with_epsilon(loss, *pair, orders)
+            pair, moved = _pair(loss), _shift(loss) if gaussian else Charge()
+            known = gaussian and moved.gaussian < UNKNOWN
+            rest = _without_epsilon(loss, orders, known) if pair is None else _with_epsilon(loss, *pair, orders)
+            return replace(rest, delta=_short(rest.delta + moved.delta), gaussian=moved.gaussian)
+
+
+def _shift(loss: Loss) -> Charge:
+    """μ² of the Gaussian release that `loss` is a post-processing of, but for a δ; UNKNOWN if there is none.
+
+    What fails with a δ is, but for that, an ε-DP answer (Kairouz, Oh, Viswanath 2015)."""
+    pair = _pair(loss)
+    found = shift(Pure(pair[0]) if pair is not None and pair[1] else loss)
+    if found is None:
+        return Charge(gaussian=UNKNOWN)
+    return Charge(delta=found.left, gaussian=min(math.ceil(found.square * UNIT), UNKNOWN))
 
 
 def _with_epsilon(loss: Loss, epsilon: Fraction, delta: Fraction, orders: Orders) -> Charge:
@@ -166,9 +191,9 @@ def _with_epsilon(loss: Loss, epsilon: Fraction, delta: Fraction, orders: Orders
     return Charge(_short(epsilon), _short(delta), 0, divergences)
 
 
-def _without_epsilon(loss: Loss, orders: Orders) -> Charge:
+def _without_epsilon(loss: Loss, orders: Orders, gaussian: bool) -> Charge:
     divergences = _divergences(loss, orders)
-    if all(d >= UNKNOWN for d in divergences):
+    if not gaussian and all(d >= UNKNOWN for d in divergences):
         known = "no Rényi curve is known at the orders tracked here" if orders else "Rényi orders are not tracked here"
         raise Unaccountable(
             f"This loss has no ε of its own, and {known}: {loss}. Nothing was charged. "

@@ -2,10 +2,11 @@
 
 A composition theorem for fixed parameters does not cover an analyst who picks the next loss after seeing the last answer. A
 *filter* does: it sees the losses alone and grants while everything released stays (ε, δ)-DP, however the losses were chosen
-(Rogers, Roth, Ullman, Vadhan 2016). Two rules:
+(Rogers, Roth, Ullman, Vadhan 2016). Three rules:
 
 - **basic**: Σε ≤ ε and Σδ ≤ δ;
-- **Rényi**: every bounded order under a curve fixed when the filter was made (Feldman, Zrnic 2021; Lécuyer 2021).
+- **Rényi**: every bounded order under a curve fixed when the filter was made (Feldman, Zrnic 2021; Lécuyer 2021);
+- **Gaussian**: Σμ² under a level fixed likewise (Smith, Thakurta 2022).
 
 >>> from deniable.loss import Pure
 >>> limit = Filter.of(Budget(3))
@@ -23,11 +24,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
 from deniable.accounting.charges import UNIT, UNKNOWN, Charge, Orders, charge, cost
+from deniable.accounting.gaussian_rule import GaussianRule, response_of
 from deniable.accounting.rounding import ceil_float, floor_float
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.guarantee import Budget
@@ -53,11 +56,24 @@ class Spent:
 
 @dataclass(frozen=True)
 class Left:
-    """The largest single charge that still fits: a pure ε, a ρ of zCDP, or a δ of an Approximate loss. Rounded down."""
+    """The largest single charge that still fits: a pure ε, a ρ of zCDP, a δ of an Approximate loss, or the μ of Gaussian
+    noise (1/μ times the sensitivity). Rounded down."""
 
     epsilon: float
     rho: float
     delta: float
+    mu: float = 0.0
+
+
+class Purpose(StrEnum):
+    """What an account is for: which of the rules share its δ."""
+
+    MIXED = "mixed"
+    """Anything: half of δ for a Rényi order, half for charges with a δ of their own."""
+    COUNTS = "counts"
+    """Many Gaussian answers: nearly all of δ for the Gaussian rule, a hundredth for charges with a δ of their own."""
+    RUN = "run"
+    """One or a few charges that use up the limit exactly, as (3, 10⁻⁵)-DP training does Budget(3, 1e-5)."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +93,23 @@ class Filter:
     reserve: Fraction
     orders: Orders = ()
     curve: tuple[int, ...] = ()
+    gaussian: GaussianRule | None = None
 
     @classmethod
-    def of(cls, limit: Budget) -> Filter:
-        """`renyi` for a limit with a δ, else `basic`."""
-        return cls.renyi(limit) if limit.delta and limit.epsilon else cls.basic(limit)
+    def of(cls, limit: Budget, purpose: Purpose | str = Purpose.MIXED) -> Filter:
+        """The rules for this purpose; for a limit without a δ, or an ε of 0, there is `basic` alone."""
+        if purpose not in list(Purpose):
+            raise InvalidParameter(f"Expected purpose={purpose!r} to be one of {', '.join(Purpose)}.")
+        if purpose == Purpose.RUN or not (limit.delta and limit.epsilon):
+            return cls.basic(limit)
+        return cls.gaussians(limit) if purpose == Purpose.COUNTS else cls.renyi(limit)
+
+    @classmethod
+    def gaussians(cls, limit: Budget, *, reserve: Number = Fraction(1, 100)) -> Filter:
+        """The basic rule, or Σμ² of everything granted at most the μ² that is the limit (docs/theory/filters.md, Theorem 6)."""
+        kept = _kept(limit, reserve)
+        orders = cls.renyi(limit).orders
+        return cls(limit, kept, orders, (), GaussianRule.fit(limit.epsilon, exact(limit.delta) - kept))
 
     @classmethod
     def basic(cls, limit: Budget) -> Filter:
@@ -95,13 +123,7 @@ class Filter:
         The limit follows from the divergence at α_max alone, so only that order is bounded by default. `orders` bounds
         all of these by the largest line whose best conversion at one of them gives the limit.
         """
-        if not (limit.epsilon > 0 and limit.delta > 0):
-            raise InvalidParameter(
-                f"Expected a limit with ε > 0 and δ > 0 for Rényi orders, got {limit}. Use the basic filter."
-            )
-        if not 0 <= exact(reserve) < 1:
-            raise InvalidParameter(f"Expected reserve={reserve} in [0, 1).")
-        kept = exact(limit.delta) * exact(reserve)
+        kept = _kept(limit, reserve)
         if orders is not None:
             return _line(limit, kept, _checked(orders), ())
         top = max(_candidates(), key=lambda order: _level(limit, kept, order) / Fraction(order))
@@ -115,6 +137,8 @@ class Filter:
             raise InvalidParameter(f"Expected a limit of at least {self.limit}, got {limit}. A limit is never lowered.")
         if not self.orders:
             return Filter.basic(limit)
+        if self.gaussian is not None:
+            return Filter.gaussians(limit, reserve=self.reserve / old)._reading(self.orders)
         bounded = len(self.curve)
         return _line(limit, exact(limit.delta) * self.reserve / old, self.orders[:bounded], self.orders[bounded:])
 
@@ -126,11 +150,24 @@ class Filter:
     @property
     def curve_delta(self) -> Fraction:
         """The part of δ that the curve costs."""
+        return exact(self.limit.delta) - self.reserve - (self.gaussian.delta if self.gaussian else 0)
+
+    @property
+    def rules_delta(self) -> Fraction:
+        """The part of δ that is no reserve: what an odometer may use."""
         return exact(self.limit.delta) - self.reserve
+
+    def _reading(self, orders: Orders) -> Filter:
+        return replace(self, orders=orders)
 
     def charge(self, loss: Loss, *, delta: Number | None = None) -> Charge:
         """What `loss` costs here; refused with the way out if no rule of this filter can bound it."""
-        price = charge(loss, self.orders, delta=delta)
+        price = charge(loss, self.orders, delta=delta, gaussian=self.gaussian is not None)
+        if self.gaussian is not None and price.impure and price.gaussian >= UNKNOWN:
+            raise Unaccountable(
+                f"This account prices Gaussian noise, and this loss is no Gaussian release: {loss}. Nothing was charged. "
+                "Name a δ to charge it as (ε, δ), like delta=1e-8, or use an account for mixed purposes."
+            )
         if price.impure and any(r >= UNKNOWN for r in price.renyi[: len(self.curve)]):
             raise Unaccountable(
                 f"No Rényi divergence of order {self.orders[0]:g} is known for this loss: {loss}. Nothing was charged. "
@@ -140,13 +177,18 @@ class Filter:
 
     def admits(self, spent: Charge) -> bool:
         """Whether charges that come to `spent` keep the limit."""
-        return spent.delta <= self.reserve and (self._basic(spent) or self._under_curve(spent))
+        return spent.delta <= self.reserve and (
+            self._basic(spent) or self._under_curve(spent) or self._under_gaussian(spent)
+        )
 
     def _basic(self, spent: Charge) -> bool:
         return not spent.impure and spent.epsilon <= exact(self.limit.epsilon)
 
     def _under_curve(self, spent: Charge) -> bool:
         return bool(self.curve) and all(r <= top for r, _, top in self._bounded(spent))
+
+    def _under_gaussian(self, spent: Charge) -> bool:
+        return self.gaussian is not None and self.gaussian.admits(spent.gaussian)
 
     def _bounded(self, spent: Charge) -> Iterator[tuple[int, float, int]]:
         return zip(spent.renyi, self.orders, self.curve, strict=False)
@@ -159,6 +201,9 @@ class Filter:
         if self._basic(spent) or not self.orders:
             epsilon = math.inf if spent.impure else above(spent.epsilon)
             return Spent(epsilon, above(spent.delta), "basic", share)
+        if self.gaussian is not None:
+            value, total = self.gaussian.reading(spent.gaussian), spent.delta + self.gaussian.delta
+            return Spent(value, above(total), "Gaussian", share)
         readings = ((converted(r, a, self.curve_delta), a) for r, a in zip(spent.renyi, self.orders, strict=True))
         value, order = min(readings)
         return Spent(value, above(spent.delta + self.curve_delta), f"Rényi order {order:g}", share)
@@ -166,12 +211,14 @@ class Filter:
     def reading(self, spent: Charge) -> float:
         """The ε that the rules themselves see: above the limit exactly where they refuse for ε."""
         curve = max((converted(r, a, self.curve_delta) for r, a, _ in self._bounded(spent)), default=math.inf)
-        return min(curve, math.inf if spent.impure else above(spent.epsilon))
+        gaussian = self.gaussian.reading(spent.gaussian) if self.gaussian is not None else math.inf
+        return min(curve, gaussian, math.inf if spent.impure else above(spent.epsilon))
 
     def _share(self, spent: Charge) -> float:
         curve = max((_ratio(r, top) for r, _, top in self._bounded(spent)), default=math.inf)
         basic = math.inf if spent.impure else _ratio(spent.epsilon, exact(self.limit.epsilon))
-        return max(min(curve, basic), _ratio(spent.delta, self.reserve))
+        gaussian = _ratio(spent.gaussian, self.gaussian.level) if self.gaussian is not None else math.inf
+        return max(min(curve, basic, gaussian), _ratio(spent.delta, self.reserve))
 
     def left(self, spent: Charge) -> Left:
         """What one more charge may cost."""
@@ -179,11 +226,15 @@ class Filter:
             return Left(0.0, 0.0, 0.0)
         basic = _below(exact(self.limit.epsilon) - spent.epsilon) if self._basic(spent) else 0.0
         delta = _below(self.reserve - spent.delta)
+        if self.gaussian is not None:
+            mu = self.gaussian.left(spent.gaussian)
+            return Left(max(basic, response_of(mu)), 0.0, delta, mu)
         if not self._under_curve(spent):
             return Left(basic, 0.0, delta)
         rho = min(Fraction(top - r, UNIT) / Fraction(a) for r, a, top in self._bounded(spent))
         # One part in 2³⁰ covers the rounding up of a charge.
-        return Left(max(basic, self._largest_pure(spent)), floor_float(rho * (1 - Fraction(1, 1 << 30))), delta)
+        fits = floor_float(rho * (1 - Fraction(1, 1 << 30)))
+        return Left(max(basic, self._largest_pure(spent)), fits, delta, math.sqrt(2 * fits) * (1 - 1e-12))
 
     def _largest_pure(self, spent: Charge) -> float:
         low, high = 0.0, 4 * float(self.limit.epsilon)
@@ -197,18 +248,21 @@ class Filter:
 
     def to_dict(self) -> dict[str, Any]:
         """With the curve itself, so that a limit never moves with a library or a machine."""
-        return {
+        facts: dict[str, Any] = {
             "epsilon": str(exact(self.limit.epsilon)),
             "delta": str(exact(self.limit.delta)),
             "reserve": str(self.reserve),
             "orders": list(self.orders),
             "curve": list(self.curve),
         }
+        # Only where there is such a rule, so that the journals of other accounts keep their bytes.
+        return facts | {"gaussian": self.gaussian.to_dict()} if self.gaussian is not None else facts
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Filter:
         """Read what `to_dict` wrote; anything else is refused."""
-        if not isinstance(value, Mapping) or set(value) != {"epsilon", "delta", "reserve", "orders", "curve"}:
+        names = {"epsilon", "delta", "reserve", "orders", "curve"}
+        if not isinstance(value, Mapping) or not names <= set(value) <= names | {"gaussian"}:
             raise InvalidParameter("Expected the JSON of a filter with epsilon, delta, reserve, orders and curve.")
         numbers = {name: rational(value[name], InvalidParameter, name) for name in ("epsilon", "delta", "reserve")}
         limit = Budget(_plain(numbers["epsilon"]), _plain(numbers["delta"]))
@@ -223,10 +277,24 @@ class Filter:
             )
         if not 0 <= numbers["reserve"] <= numbers["delta"]:
             raise InvalidParameter(f"Expected reserve={shown(value['reserve'])} of a filter within its δ.")
-        return cls(limit, numbers["reserve"], tuple(map(float, orders)), tuple(curve))
+        rule = GaussianRule.from_dict(value["gaussian"]) if "gaussian" in value else None
+        if rule is not None and (curve or rule.delta + numbers["reserve"] != numbers["delta"]):
+            raise InvalidParameter("Expected the Gaussian rule of a filter to have all of its δ but the reserve.")
+        return cls(limit, numbers["reserve"], tuple(map(float, orders)), tuple(curve), rule)
 
 
 # ------------------------------------------------------------------------------------------------ the curve
+
+
+def _kept(limit: Budget, reserve: Number) -> Fraction:
+    """The part of δ for losses with a δ of their own."""
+    if not (limit.epsilon > 0 and limit.delta > 0):
+        raise InvalidParameter(
+            f"Expected a limit with ε > 0 and δ > 0 for Rényi orders or Gaussian noise, got {limit}. Use the basic filter."
+        )
+    if not 0 <= exact(reserve) < 1:
+        raise InvalidParameter(f"Expected reserve={reserve} in [0, 1).")
+    return exact(limit.delta) * exact(reserve)
 
 
 def _line(limit: Budget, kept: Fraction, bounded: Orders, read: Orders) -> Filter:

@@ -35,7 +35,7 @@ def odometer(limit: Filter, spent: Charge) -> Reading:
     basic = math.inf if spent.impure else above(spent.epsilon)
     value, order = min(
         (
-            (_uniform(r, a, len(limit.orders), limit.curve_delta), a)
+            (_uniform(r, a, len(limit.orders), limit.rules_delta), a)
             for r, a in zip(spent.renyi, limit.orders, strict=True)
         ),
         default=(math.inf, 0.0),

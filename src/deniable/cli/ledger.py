@@ -17,7 +17,7 @@ from deniable.cli.door import BAD_INPUT, door
 from deniable.cli.options import Json, Replace, parse_unit
 from deniable.errors import InvalidParameter, TamperedLedger
 from deniable.guarantee import Budget
-from deniable.ledger import Account, Entry, Filter, Ledger, Left, Verification
+from deniable.ledger import Account, Entry, Filter, Ledger, Left, Purpose, Verification
 from deniable.ledger.export import comma_separated, json_lines
 
 WIDTH = 20
@@ -48,6 +48,7 @@ class Rule(StrEnum):
 
     BASIC = "basic"
     RENYI = "renyi"
+    GAUSSIAN = "gaussian"
 
 
 class Format(StrEnum):
@@ -57,7 +58,7 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-RULES = {None: Filter.of, Rule.BASIC: Filter.basic, Rule.RENYI: Filter.renyi}
+RULES = {None: None, Rule.BASIC: Filter.basic, Rule.RENYI: Filter.renyi, Rule.GAUSSIAN: Filter.gaussians}
 WRITERS = {Format.JSONL: json_lines, Format.CSV: comma_separated}
 
 
@@ -79,6 +80,10 @@ def create(
     filter: Annotated[
         Rule | None, typer.Option("--filter", help="What keeps the limit; renyi where there is a δ, else basic.")
     ] = None,
+    purpose: Annotated[
+        Purpose | None,
+        typer.Option("--purpose", help="What it is for: counts (Gaussian answers), one run, or mixed (the default)."),
+    ] = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
     json: Json = False,
@@ -94,7 +99,9 @@ def create(
         raise InvalidParameter("Expected --unit: whom does the account protect? For example --unit row.")
     limit = Budget(_plain(epsilon), _plain(delta))
     with Ledger.open(ledger, key=key) as opened:
-        made = opened.create(account, protects, limit=limit, owner=owner, parent=parent, filter=RULES[filter])
+        made = opened.create(
+            account, protects, limit=limit, owner=owner, parent=parent, purpose=purpose, filter=RULES[filter]
+        )
         _tell(made, json)
 
 
@@ -328,6 +335,8 @@ def _at(delta: float) -> str:
 
 def _left(left: Left) -> str:
     rho = f", or ρ ≤ {show.down(left.rho)} of zCDP" if left.rho else ""
+    if left.mu and not left.rho:
+        rho = f", or Gaussian noise of μ ≤ {show.down(left.mu)} (the sensitivity over the noise)"
     delta = f"; δ ≤ {show.down(left.delta)} for those charged at a δ" if left.delta else ""
     return f"ε ≤ {show.down(left.epsilon)}{rho}{delta}"
 

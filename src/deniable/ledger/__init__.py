@@ -8,7 +8,7 @@ Only an account runs a mechanism: it writes the charge durably, then opens the d
 """
 
 from deniable.accounting.charges import Charge
-from deniable.accounting.filters import Filter, Left, Spent
+from deniable.accounting.filters import Filter, Left, Purpose, Spent
 from deniable.accounting.odometer import Reading
 from deniable.ledger.account import Account, Preview
 from deniable.ledger.books import Entry, Kind, Status
@@ -31,6 +31,7 @@ __all__ = [
     "Ledger",
     "Left",
     "Preview",
+    "Purpose",
     "Reading",
     "Session",
     "Spent",

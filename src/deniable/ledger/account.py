@@ -349,7 +349,7 @@ class Account(Original):
     def remaining(self) -> Left:
         """The largest single charge that this account and those above it would still grant."""
         each = [s.filter.left(s.spent) for s in self._journal.standings(self._names).values()]
-        return Left(*(min(asdict(left)[part] for left in each) for part in ("epsilon", "rho", "delta")))
+        return Left(*(min(asdict(left)[part] for left in each) for part in ("epsilon", "rho", "delta", "mu")))
 
     def preview(self, loss: Loss, *, delta: Number | None = None) -> Preview:
         """Would it fit, and what would be left? Nothing is charged."""
@@ -362,7 +362,7 @@ class Account(Original):
         except (BudgetExceeded, LedgerError) as error:
             return Preview(False, own.filter.spent(after), self.remaining(), str(error))
         left = [standings[name].filter.left(standings[name].spent + charges[name]) for name in charges]
-        least = Left(*(min(asdict(one)[part] for one in left) for part in ("epsilon", "rho", "delta")))
+        least = Left(*(min(asdict(one)[part] for one in left) for part in ("epsilon", "rho", "delta", "mu")))
         return Preview(True, own.filter.spent(after), least)
 
     def odometer(self) -> Reading:

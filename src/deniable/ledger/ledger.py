@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from deniable.accounting.filters import Filter
+from deniable.accounting.filters import Filter, Purpose
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
 from deniable.ledger import beside, names
@@ -75,15 +75,18 @@ class Ledger(Original):
         limit: Budget,
         owner: str | None = None,
         parent: str | None = None,
-        filter: Callable[[Budget], Filter] = Filter.of,
+        purpose: Purpose | str | None = None,
+        filter: Callable[[Budget], Filter] | None = None,
     ) -> Account:
         """A new account; with `parent` an analyst's own limit inside another's: a charge counts in both or in neither.
 
-        `filter` makes the rule that keeps the limit: `Filter.basic`, `Filter.renyi`, or by default the one for the limit.
+        `purpose` says what the account is for, and so which rules share its δ: "counts" (many Gaussian answers), "run" (one
+        charge that uses up the limit exactly) or "mixed" (the default). `filter` makes the rules itself: `Filter.basic`,
+        `Filter.renyi`, `Filter.gaussians`.
         The owner of the outermost account is the one who may raise limits and unfreeze.
         """
         names.account(name, parent)
-        made = filter(limit)
+        made = _rules(limit, purpose, filter)
 
         def decide(before: Standings) -> Draft:
             if name in before:
@@ -140,6 +143,14 @@ class Ledger(Original):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _rules(limit: Budget, purpose: Purpose | str | None, filter: Callable[[Budget], Filter] | None) -> Filter:
+    if filter is None:
+        return Filter.of(limit, Purpose.MIXED if purpose is None else purpose)
+    if purpose is not None:
+        raise InvalidParameter("Expected a purpose or a filter of an account, not both: a purpose chooses the filter.")
+    return filter(limit)
 
 
 def _parent(before: Standings, name: str) -> Standing:

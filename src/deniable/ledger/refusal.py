@@ -69,6 +69,8 @@ def _way_out(limit: Filter, spent: Charge) -> str:
     if not left.epsilon:
         return "Use another account."
     noise = f" (or ρ ≤ {_floor(left.rho)} of zCDP)" if left.rho else ""
+    if left.mu and not left.rho:
+        noise = f" (or Gaussian noise of μ ≤ {_floor(left.mu)}, the sensitivity over the noise)"
     return f"Ask with ε ≤ {_floor(left.epsilon)}{noise}, or use another account."
 
 
