@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from deniable.federated.train import LocalTraining, Pupil, Recipe, local_training, parameters_of
+from deniable.federated.train.convolutional import Convolutional
 from deniable.federated.train.loop import Loop
 from deniable.federated.train.recipe import flat
 from deniable.federated.train.stacked import Stacked
@@ -98,3 +99,29 @@ class Odd(nn.Module):
 )
 def test_other_models_and_losses_take_the_loop(model: nn.Module, criterion: nn.Module) -> None:
     assert isinstance(local_training(model, criterion), Loop)
+
+
+def convolutional() -> nn.Sequential:
+    torch.manual_seed(0)
+    first = (nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+    second = (nn.Conv2d(3, 4, 3, stride=2, padding=1, bias=False), nn.ReLU(), nn.Flatten())
+    return nn.Sequential(*first, *second, nn.Linear(16, 5), nn.ReLU(), nn.Linear(5, 3)).double()
+
+
+@pytest.mark.parametrize("recipe", [Recipe(2, 4, 0.3, proximal=0.5), Recipe(1, None, 0.3), Recipe(1, 5, 0.1)])
+def test_convolutions_without_a_graph_train_like_a_loop(recipe: Recipe) -> None:
+    model, draw = convolutional(), torch.Generator().manual_seed(1)
+    clients = [
+        Pupil(torch.randn(n, 2, 8, 8, generator=draw).double(), torch.randint(0, 3, (n,), generator=draw), n)
+        for n in (5, 0, 12)
+    ]
+    chain = Convolutional.of(model, CRITERION)
+    assert chain is not None
+    one_by_one = trained(Loop(model, CRITERION), model, clients, recipe)
+    for mine, other in zip(trained(chain, model, clients, recipe), one_by_one, strict=True):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-13)
+
+
+def test_chains_are_recognised() -> None:
+    assert isinstance(local_training(dense(), CRITERION), Stacked)
+    assert isinstance(local_training(convolutional(), CRITERION), Convolutional)

@@ -1,0 +1,274 @@
+"""Chains with convolutions, one client after the other: no graph, weights moved in place, each layer in its fastest layout.
+
+A first convolution of few channels is a product of patches, pools run with channels last, other convolutions with channels
+first, and where a ReLU is followed by a pool the pool comes first: the largest of the clipped is the clipped largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from deniable.federated.train.recipe import Pupil, Recipe, flat, unflat
+from deniable.federated.train.stacked import chain_of, is_plain
+
+FEW_CHANNELS = 4
+"""Up to so many input channels patches are faster than the library's convolution."""
+
+
+class Link(Protocol):
+    """One layer. `back` gets gradients that already hold the learning rate, moves its weights, and hands gradients on."""
+
+    def forward(self, x: Tensor) -> Tensor: ...
+
+    def back(self, g: Tensor, deeper: bool) -> Tensor: ...
+
+
+@dataclass
+class Patches:
+    """The first convolution: each window is a row, and the kernel a matrix. It hands nothing on."""
+
+    weight: Tensor
+    bias: Tensor | None
+    padding: tuple[int, int]
+    places: Tensor | None = None
+    columns: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        out_channels, channels, height, width = self.weight.shape
+        top, left = self.padding
+        padded = F.pad(x, (left, left, top, top))
+        rows, cols = padded.shape[2] - height + 1, padded.shape[3] - width + 1
+        if self.places is None:
+            self.places = _windows(padded.shape, (channels, height, width), (rows, cols))
+        self.columns = padded.flatten(1)[:, self.places].view(len(x) * rows * cols, channels * height * width)
+        kernel = self.weight.view(out_channels, -1).t()
+        out = self.columns @ kernel if self.bias is None else torch.addmm(self.bias, self.columns, kernel)
+        return out.view(len(x), rows, cols, out_channels).permute(0, 3, 1, 2)
+
+    def back(self, g: Tensor, deeper: bool) -> Tensor:
+        rows = g.permute(0, 2, 3, 1).reshape(-1, len(self.weight))
+        assert self.columns is not None
+        self.weight.view(len(self.weight), -1).addmm_(rows.t(), self.columns, alpha=-1)
+        if self.bias is not None:
+            self.bias.sub_(rows.sum(0))
+        return g
+
+
+def _windows(padded: torch.Size, kernel: tuple[int, int, int], out: tuple[int, int]) -> Tensor:
+    """Where each number of each window lies in a flat padded image."""
+    channels, height, width = kernel
+    rows, cols = padded[2], padded[3]
+    corner = torch.arange(out[0])[:, None] * cols + torch.arange(out[1])
+    inner = (
+        torch.arange(channels)[:, None, None] * rows * cols + torch.arange(height)[:, None] * cols + torch.arange(width)
+    )
+    return (corner.reshape(-1, 1) + inner.reshape(1, -1)).flatten()
+
+
+@dataclass
+class Convolution:
+    """Any other convolution, by the library, with channels first."""
+
+    weight: Tensor
+    bias: Tensor | None
+    settings: tuple[Any, ...]
+    x: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.x = x.contiguous()
+        out: Tensor = torch.convolution(self.x, self.weight, self.bias, *self.settings)
+        return out
+
+    def back(self, g: Tensor, deeper: bool) -> Tensor:
+        sizes = None if self.bias is None else [len(self.weight)]
+        wanted = (deeper, True, self.bias is not None)
+        assert self.x is not None
+        inner, kernel, bias = torch.ops.aten.convolution_backward(
+            g.contiguous(), self.x, self.weight, sizes, *self.settings, wanted
+        )
+        self.weight.sub_(kernel)
+        if self.bias is not None:
+            self.bias.sub_(bias)
+        return inner if deeper else g
+
+
+@dataclass
+class Linear:
+    weight: Tensor
+    bias: Tensor | None
+    x: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.x = x
+        return F.linear(x, self.weight, self.bias)
+
+    def back(self, g: Tensor, deeper: bool) -> Tensor:
+        inner = g.mm(self.weight) if deeper else g
+        assert self.x is not None
+        self.weight.addmm_(g.t(), self.x, alpha=-1)
+        if self.bias is not None:
+            self.bias.sub_(g.sum(0))
+        return inner
+
+
+@dataclass
+class Relu:
+    out: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.out = x.relu()
+        return self.out
+
+    def back(self, g: Tensor, deeper: bool) -> Tensor:
+        inner: Tensor = torch.ops.aten.threshold_backward(g, self.out, 0)
+        return inner
+
+
+@dataclass
+class Pool:
+    settings: tuple[Any, ...]
+    x: Tensor | None = None
+    places: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.x = x.contiguous(memory_format=torch.channels_last)
+        out: Tensor
+        out, self.places = torch.ops.aten.max_pool2d_with_indices(self.x, *self.settings)
+        return out
+
+    def back(self, g: Tensor, deeper: bool) -> Tensor:
+        wide = g.contiguous(memory_format=torch.channels_last)
+        inner: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(wide, self.x, *self.settings, self.places)
+        return inner
+
+
+@dataclass
+class Flatten:
+    shape: torch.Size | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.shape = x.shape
+        return x.flatten(1)
+
+    def back(self, g: Tensor, deeper: bool) -> Tensor:
+        assert self.shape is not None
+        return g.reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Convolutional:
+    """Classifiers by cross-entropy that are chains of convolutions, ReLUs, pools and dense layers."""
+
+    modules: tuple[nn.Module, ...]
+    shapes: tuple[torch.Size, ...]
+
+    @classmethod
+    def of(cls, model: nn.Module, criterion: object) -> Convolutional | None:
+        """The chain that a model is; None if it is another kind of model."""
+        if type(criterion) is not nn.CrossEntropyLoss or not is_plain(criterion):
+            return None
+        modules = tuple(chain_of(model))
+        if not all(map(_known, modules)) or not any(isinstance(m, nn.Conv2d) for m in modules):
+            return None
+        if not isinstance(modules[-1], nn.Linear) or not isinstance(modules[0], nn.Conv2d):
+            return None
+        shapes = tuple(p.shape for p in model.parameters())
+        counted = sum(1 + (m.bias is not None) for m in modules if isinstance(m, nn.Conv2d | nn.Linear))
+        return cls(modules, shapes) if counted == len(shapes) else None
+
+    @torch.no_grad()
+    def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: Recipe) -> Iterator[Tensor]:
+        weights = [part.clone() for part in unflat(start, self.shapes)]
+        links = list(self._links(weights))
+        for pupil in pupils:
+            for own, received in zip(weights, unflat(start, self.shapes), strict=True):
+                own.copy_(received)
+            self._train(links, weights, start, pupil, recipe)
+            yield flat(weights) - start
+
+    def _train(self, links: list[Link], weights: list[Tensor], start: Tensor, pupil: Pupil, recipe: Recipe) -> None:
+        if not len(pupil.x):
+            return
+        labels = pupil.y.long()
+        for order in pupil.orders(recipe.epochs):
+            for rows in torch.split(order, recipe.size(len(pupil.x))):
+                pulls = self._pulls(weights, start, recipe)
+                _step(links, pupil.x[rows], labels[rows], recipe.learning_rate)
+                for own, pull in zip(weights, pulls, strict=False):
+                    own.sub_(pull)
+
+    def _pulls(self, weights: list[Tensor], start: Tensor, recipe: Recipe) -> list[Tensor]:
+        """FedProx: towards the weights that were sent."""
+        if not recipe.proximal:
+            return []
+        factor = recipe.learning_rate * recipe.proximal
+        return [factor * (own - sent) for own, sent in zip(weights, unflat(start, self.shapes), strict=True)]
+
+    def _links(self, weights: list[Tensor]) -> Iterator[Link]:
+        waiting = iter(weights)
+        later: list[Link] = []
+        for k, module in enumerate(self.modules):
+            if (
+                isinstance(module, nn.ReLU)
+                and k + 1 < len(self.modules)
+                and isinstance(self.modules[k + 1], nn.MaxPool2d)
+            ):
+                later.append(Relu())
+                continue
+            yield _link(module, waiting, first=k == 0)
+            yield from later
+            later.clear()
+
+
+def _step(links: list[Link], x: Tensor, y: Tensor, learning_rate: float) -> None:
+    out = x
+    for link in links:
+        out = link.forward(out)
+    g = torch.softmax(out, 1).sub_(F.one_hot(y, out.shape[1])).mul_(learning_rate / len(x))
+    for depth in range(len(links) - 1, -1, -1):
+        g = links[depth].back(g, depth > 0)
+
+
+def _known(module: nn.Module) -> bool:
+    if type(module) is nn.Conv2d:
+        return module.padding_mode == "zeros" and not isinstance(module.padding, str)
+    if type(module) is nn.MaxPool2d:
+        return not module.return_indices
+    if type(module) is nn.Flatten:
+        return module.start_dim == 1 and module.end_dim == -1
+    return type(module) in (nn.Linear, nn.ReLU)
+
+
+def _link(module: nn.Module, weights: Iterator[Tensor], *, first: bool) -> Link:
+    match module:
+        case nn.Conv2d():
+            return _convolution(module, weights, first)
+        case nn.Linear():
+            return Linear(next(weights), next(weights) if module.bias is not None else None)
+        case nn.MaxPool2d():
+            settings = (module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode)
+            return Pool(tuple(_pair(value) for value in settings))
+        case nn.Flatten():
+            return Flatten()
+    return Relu()
+
+
+def _convolution(module: nn.Conv2d, weights: Iterator[Tensor], first: bool) -> Link:
+    weight, bias = next(weights), next(weights) if module.bias is not None else None
+    plain = module.stride == (1, 1) and module.dilation == (1, 1) and module.groups == 1
+    if first and plain and module.in_channels <= FEW_CHANNELS:
+        top, left = _pair(module.padding)
+        return Patches(weight, bias, (top, left))
+    settings = (module.stride, module.padding, module.dilation, False, (0, 0), module.groups)
+    return Convolution(weight, bias, settings)
+
+
+def _pair(value: Any) -> Any:
+    """A number stands for two equal ones; a flag for itself."""
+    return value if isinstance(value, tuple | bool) else (value, value)
