@@ -52,6 +52,18 @@ def by_epoch(
     return save(picture, path)
 
 
+def by_round(curves: Mapping[str, Mapping[int, float]], *, title: str, path: Path) -> Path:
+    """Accuracy in per cent by round, rounds on a logarithmic axis."""
+    picture, plane = axes(title=title, x="round", y="accuracy on the test set (%)", width=8.0)
+    for i, (name, scores) in enumerate(curves.items()):
+        at = sorted(scores)
+        plane.plot(at, [100 * scores[k] for k in at], color=COLOURS[i % 8], label=name, linewidth=1.6)
+    plane.set_xscale("log")
+    plane.set_ylim(bottom=80)
+    plane.legend(frameon=False, fontsize=8, loc="lower right")
+    return save(picture, path)
+
+
 def panels(
     found: Mapping[str, Sequence[tuple[float, float]]], *, title: str, path: Path, logarithmic: Sequence[str] = ()
 ) -> Path:

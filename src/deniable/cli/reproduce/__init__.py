@@ -20,9 +20,13 @@ from deniable.errors import InvalidParameter
 
 
 class Reproduction(Protocol):
+    """`full` is there where `run` computes a part only."""
+
     SUMMARY: str
 
     def run(self, out: Path, progress: Progress) -> Report: ...
+
+    def full(self, out: Path, progress: Progress) -> Report: ...
 
 
 def names() -> list[str]:
@@ -43,6 +47,9 @@ def reproduce(
     out: Annotated[
         Path, typer.Option("--out", metavar="FOLDER", help="Where figure and table go.", file_okay=False)
     ] = Path("out"),
+    full: Annotated[
+        bool, typer.Option("--full", help="The whole of it, where the default is a part; may take days.")
+    ] = False,
 ) -> None:
     """Compute a published result again: a table on the screen, the same as CSV, and a figure.
 
@@ -55,7 +62,9 @@ def reproduce(
         return
     reproduction = load(name)
     out.mkdir(parents=True, exist_ok=True)
-    report = reproduction.run(out, show.progress)
+    if full and not hasattr(reproduction, "full"):
+        raise InvalidParameter(f"The reproduction {name} has no --full: it always computes the whole. Nothing was run.")
+    report = (reproduction.full if full else reproduction.run)(out, show.progress)
     show.heading(report.title)
     show.say("")
     show.table(
