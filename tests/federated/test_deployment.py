@@ -15,7 +15,7 @@ from deniable import Budget, Ledger
 from deniable.errors import InvalidParameter, InvalidQuery, LedgerError, ProtocolError
 from deniable.federated import Central, Clients, Device, FedAvg, InProcess, OnClient, Shared, agreed, deploy, iid
 from deniable.federated.deployment import Coordinator, Federation
-from deniable.federated.messages import Message, Step, write_weights
+from deniable.federated.messages import Message, Step, write_task
 from deniable.federated.secure_sum import Adversary, Agreement
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
@@ -154,7 +154,7 @@ def test_a_round_is_not_played_twice_after_a_crash(tmp_path: Path) -> None:
 
 
 def asked(federated: FedAvg, turn: int, step: Step = Step.UPDATE) -> bytes:
-    return Message(step, turn, write_weights(flat(parameters_of(federated.model)))).to_bytes()
+    return Message(step, turn, write_task(flat(parameters_of(federated.model)), 1.0)).to_bytes()
 
 
 def test_a_device_takes_part_in_a_round_once() -> None:

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from deniable import Budget, Ledger, Unit, accounting
 from deniable.errors import AccountFrozen, DataError, InvalidParameter, UnitMismatch
-from deniable.federated import Capped, Central, Clients, FedAvg, OnClient, Shared, Uniform, iid
+from deniable.federated import Capped, Central, Clients, Correlated, FedAvg, OnClient, Shared, Uniform, iid
 from deniable.federated.placement import Shape, on_grid
 from deniable.federated.rounds import Rounds
+from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.noise import Grid
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, Silenced
 from deniable.randomness import SeededRandom
@@ -103,7 +104,7 @@ def test_shares_too_small_for_integer_sums_are_refused() -> None:
 
 def totals(noise: Central | OnClient | Shared, updates: list[np.ndarray], seed: int = 1) -> np.ndarray:
     shape = Shape(len(updates[0]), 1.0, len(updates))
-    return np.asarray(noise.total(iter(updates), 1.0, shape, SeededRandom(seed)))
+    return np.asarray(noise.summing(1.0, shape, SeededRandom(seed))(iter(updates)))
 
 
 def test_a_client_moves_the_central_sum_by_at_most_the_clip() -> None:
@@ -224,6 +225,60 @@ def test_a_client_does_not_move_what_others_compute() -> None:
     without = list(Rounds(federated, whole, SeededRandom(2))._updates(np.delete(cohort, 4)))
     for mine, other in zip(together[:4] + together[5:], without, strict=True):
         assert np.array_equal(mine, other)
+
+
+@pytest.mark.parametrize(
+    "noise", [Central(1.0), OnClient(1.0, participations=25), Shared(1.0, bits=32, least=20, participations=25)]
+)
+def test_an_adaptive_clip_is_paid_for_and_follows_the_norms(noise: Central | OnClient | Shared) -> None:
+    """The count is one more coordinate: the whole costs what the multiplier says, and the update has more noise."""
+    rule = Adaptive(start=10.0, count_noise=2.0, quantile=0.5)
+    federated = run(clip=rule, noise=noise, rounds=25, rate=1, learning_rate=0.01)
+    plain = run(noise=noise, rounds=25, rate=1)
+    bounds = [accounting.epsilon(each.loss, 1e-5).upper for each in (federated, plain)]
+    assert bounds[0] == pytest.approx(bounds[1], rel=5e-3)
+    assert federated.shape.dimension == plain.shape.dimension + 1
+    assert federated.shape.clip == pytest.approx(1 / np.sqrt(1 - (1.0 / 4.0) ** 2))
+    clips = federated(data(), rng=SeededRandom(1)).history.clip
+    assert clips[0] == 10.0
+    assert clips[-1] < 1.0 or isinstance(noise, OnClient)  # norms are some hundredths: the bound comes down
+
+
+def test_a_count_that_costs_more_than_the_round_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="count_noise"):
+        run(clip=Adaptive(start=1.0, count_noise=0.4), noise=Central(1.0))
+
+
+def test_correlated_noise_is_one_release_of_what_a_client_moves_in_all_its_turns() -> None:
+    noise = Correlated(2.0, apart=4)
+    federated = run(noise=noise, rounds=12)
+    assert federated.loss == Silenced(GaussianNoise(2.0))
+    assert federated.unit == Unit.client(zero_out=True)
+    assert noise.sensitivity(12) == pytest.approx(
+        np.sqrt(3) * np.linalg.norm(noise.encoder(12).coefficients[:4]), rel=1e-6
+    )
+    with pytest.raises(InvalidParameter, match="shift the others"):
+        run(noise=noise, unit=Unit.client())
+
+
+def test_correlated_noise_has_the_law_of_its_matrix() -> None:
+    """Rounds of silent clients: C times the noises of all rounds is white with the deviation it should have (p = 1e-9)."""
+    noise, rounds, numbers = Correlated(1.0, apart=3), 9, 20_000
+    total = noise.summing(1.0, Shape(numbers, 1.0, 5.0, rounds), SeededRandom(4))
+    released = np.stack([np.asarray(total(iter([np.zeros(numbers)] * 2))) for _ in range(rounds)])
+    white = noise.encoder(rounds).encoder @ released / noise.sensitivity(rounds)
+    covariance = white @ white.T / numbers
+    assert np.abs(covariance - np.eye(rounds)).max() < 6.5 * np.sqrt(2 / numbers)
+
+
+def test_clients_take_turns_under_correlated_noise() -> None:
+    rounds = Rounds(run(noise=Correlated(1.0, apart=3), rounds=9), data(7), SeededRandom(1))
+    turns = []
+    for number in range(1, 7):
+        rounds.taken = number
+        turns.append(rounds._cohort().tolist())
+    assert turns == [[0, 3, 6], [1, 4], [2, 5]] * 2
+    assert run(noise=Correlated(1.0, apart=4), clients=40).denominator == 10
 
 
 def test_nobody_takes_part_more_often_than_declared() -> None:

@@ -12,7 +12,7 @@ from deniable.federated.deployment import Deployment, Federation, agreed, deploy
 from deniable.federated.device import Device
 from deniable.federated.fedavg import FedAvg
 from deniable.federated.partition import dirichlet, iid, shards, unbalanced
-from deniable.federated.placement import Central, OnClient, Shared, View
+from deniable.federated.placement import Central, Correlated, OnClient, Shared, View
 from deniable.federated.rounds import Federated, RoundHistory
 from deniable.federated.simulation import Simulated, simulate
 from deniable.federated.transport import InProcess, Transport
@@ -22,6 +22,7 @@ __all__ = [
     "Capped",
     "Central",
     "Clients",
+    "Correlated",
     "Deployment",
     "Device",
     "FedAvg",

@@ -17,8 +17,9 @@ from deniable.errors import InvalidParameter, InvalidQuery, ProtocolError
 from deniable.federated.device import rotation_seed
 from deniable.federated.encode import Floats
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.messages import Message, Step, write_weights
-from deniable.federated.placement import Central, Shared, on_grid
+from deniable.federated.messages import Message, Step, write_task
+from deniable.federated.placement import Central, Correlated, Shared, on_grid
+from deniable.federated.rounds import unframed
 from deniable.federated.secure_sum import Adversary, Agreement, SumServer
 from deniable.federated.secure_sum.agreement import SESSION_BYTES
 from deniable.federated.secure_sum.server import centred
@@ -88,6 +89,7 @@ class Coordinator:
         self._transport, self._rng = transport, rng
         self.model = copy.deepcopy(federation.run.model)
         self._optimizer = federation.run.new_optimizer(self.model)
+        self._bound = federation.run.start_clip
         self._begun = 0
 
     @property
@@ -103,11 +105,12 @@ class Coordinator:
         self._begun = question
         total = self._total(question)
         if total is not None:
-            move(self._optimizer, self.model, torch.from_numpy(total / self._run.denominator))
+            update, self._bound = unframed(self._run, total, self._bound)
+            move(self._optimizer, self.model, torch.from_numpy(update / self._run.denominator))
         return Round(question, copy.deepcopy(self.model), total is not None)
 
     def _total(self, turn: int) -> Floats | None:
-        content = write_weights(flat(parameters_of(self.model)))
+        content = write_task(flat(parameters_of(self.model)), self._bound)
         reached = sorted(self._transport.devices())
         drawn = self._rng.poisson_sample(len(reached), self._run.rate)
         cohort = [reached[int(place)] for place in drawn]
@@ -204,6 +207,11 @@ class Deployment:
 
 def deploy(run: FedAvg, transport: Transport, account: Account, *, agreement: Agreement | None = None) -> Deployment:
     """Charge a run to an account and open it over a transport."""
+    if isinstance(run.noise, Correlated):
+        raise InvalidParameter(
+            "Expected noise=Central(…), OnClient(…) or Shared(…) over a transport: devices that take turns by number are for "
+            "simulations. Nothing was charged."
+        )
     if isinstance(run.noise, Shared) and agreement is None:
         raise InvalidParameter("Expected agreement= with noise=Shared(…): see federated.agreed. Nothing was charged.")
     return Deployment(run, transport, account, agreement)

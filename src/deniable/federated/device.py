@@ -13,8 +13,9 @@ from torch import Tensor
 from deniable.errors import InvalidParameter, ProtocolError
 from deniable.federated.encode import Floats, Integers
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.messages import Message, Step, read_weights
+from deniable.federated.messages import Message, Step, read_task
 from deniable.federated.placement import Central, OnClient, Shared, as_floats, bounded, on_grid
+from deniable.federated.rounds import framed
 from deniable.federated.secure_sum import Agreement, SumClient
 from deniable.federated.train import Pupil, local_training
 from deniable.learn.sgd.noise import Grid
@@ -72,9 +73,10 @@ class Device:
         secure = isinstance(self.run.noise, Shared)
         if secure != (message.step is Step.ADVERTISE):
             raise ProtocolError("The server asks for updates in a way that this run does not allow. Nothing was sent.")
-        weights = read_weights(message.content, self.run.shape.dimension)
+        numbers = sum(p.numel() for p in self.run.model.parameters())
+        weights, bound = read_task(message.content, numbers)
         self._take_part(message.turn)
-        update = self._update(weights, message.turn)
+        update = framed(self.run, self._update(weights), self._bound(bound))
         if not secure:
             return self._sent(update)
         assert self._agreement is not None
@@ -106,7 +108,12 @@ class Device:
             raise InvalidParameter(f"Expected the memory of a device in {self._memory}: it cannot be read.") from None
         return last, visits
 
-    def _update(self, weights: Tensor, turn: int) -> Floats:
+    def _bound(self, asked: float) -> float:
+        """A fixed clip is the device's own, whatever the server says; an adaptive one stays within its declared limits."""
+        rule = self.run.adaptive
+        return self.run.start_clip if rule is None else min(rule.high, max(rule.low, asked))
+
+    def _update(self, weights: Tensor) -> Floats:
         """What training moved, weighted; zeros where it fails: that it failed must not show."""
         seed = int(self._rng.uniform_integers(2**56))
         dtype = next(self.run.model.parameters()).dtype

@@ -16,10 +16,11 @@ from deniable import accounting
 from deniable.errors import DataError, InvalidParameter
 from deniable.federated import rounds as engine
 from deniable.federated.clients import Clients
-from deniable.federated.placement import AnyPlacement, Central, OnClient, Shape, Shared, View
+from deniable.federated.placement import AnyPlacement, Central, Correlated, OnClient, Shape, Shared, View
 from deniable.federated.train import Recipe
 from deniable.federated.weights import Uniform, Weights
 from deniable.guarantee import Budget
+from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.dpsgd import trial
 from deniable.loss import Loss, Number, Silenced
 from deniable.mechanism import Random
@@ -39,8 +40,9 @@ class FedAvg:
 
     In each of `rounds` rounds every client is drawn by its own coin of probability `rate`, trains the model it is sent on
     its own rows (`local_epochs` passes in batches of `batch`; batch=None and one epoch is FedSGD), and sends how its
-    weights moved, clipped to `clip`. The noisy sum over rate · `clients` moves the model through the `server` optimiser
-    (default: the mean is added; momentum and Adam give FedAvgM and FedAdam).
+    weights moved, clipped to `clip` (a number, or an `Adaptive` that follows a quantile of norms). The noisy sum over
+    rate · `clients` moves the model through the `server` optimiser (default: the mean is added; momentum and Adam give
+    FedAvgM and FedAdam).
 
     Guarantee: for `unit`, the loss of `rounds` rounds of integer Gaussian noise where `noise` places it. Everything
                released (all models on the way and the history) is a function of the noisy sums.
@@ -68,7 +70,7 @@ class FedAvg:
     proximal: float = 0.0
     server: ServerOptimizer | None = None
     weights: Weights = Uniform()
-    clip: float = 1.0
+    clip: float | Adaptive = 1.0
     noise: AnyPlacement = Central()
     epsilon: Number | None = None
     delta: Number | None = None
@@ -79,11 +81,14 @@ class FedAvg:
     def __post_init__(self) -> None:
         checks.whole("clients", self.clients, at_least=2)
         checks.whole("rounds", self.rounds, at_least=1)
-        checks.number("clip", self.clip, above=0)
+        if not isinstance(self.clip, Adaptive):
+            checks.number("clip", self.clip, above=0)
         if not 0 < checks.number("rate", self.rate, above=0) <= 1:
             raise InvalidParameter(f"Expected rate={self.rate} in (0, 1].")
-        if not isinstance(self.noise, Central | OnClient | Shared):
-            raise InvalidParameter(f"Expected noise=Central(…), OnClient(…) or Shared(…), got {self.noise!r}.")
+        if not isinstance(self.noise, Central | OnClient | Shared | Correlated):
+            raise InvalidParameter(
+                f"Expected noise=Central(…), OnClient(…), Shared(…) or Correlated(…), got {self.noise!r}."
+            )
         object.__setattr__(self, "unit", _protected(self.unit, self.noise))
         self._check_unit()
         self._check_model()
@@ -104,15 +109,19 @@ class FedAvg:
 
         A trusted server has no such loss: it sees what clients send.
         """
-        if View(view) is View.SERVER and isinstance(self.noise, Central):
-            raise InvalidParameter("With noise=Central(…) the server sees every update as it is: nothing bounds that.")
+        if View(view) is View.SERVER and isinstance(self.noise, Central | Correlated):
+            raise InvalidParameter(
+                "With noise added by the server, the server sees every update as it is: nothing bounds that."
+            )
         return self._loss_at(self.multiplier, self.rounds, View(view))
 
     def _loss_at(self, multiplier: float, rounds: int, view: View) -> Loss:
-        release = self.noise.release(multiplier, self.shape, self.unit)
+        release = self.noise.release(multiplier, self.shape_at(multiplier), self.unit)
         replaced = self.unit.relation is Relation.REPLACED
-        if view is View.SERVER:
-            whole: Loss = release * min(rounds, self.participations or rounds)
+        if isinstance(self.noise, Correlated):
+            whole: Loss = release  # one release for all rounds: stopping early gives nothing back
+        elif view is View.SERVER:
+            whole = release * min(rounds, self.participations or rounds)
         elif self.rate == 1 and not replaced:
             whole = release * rounds
         else:
@@ -122,7 +131,7 @@ class FedAvg:
     def _central_view(self, multiplier: float) -> Loss:
         """One round for a client that is drawn: sampled nodes are stated for one clip, whatever the relation."""
         one = Unit.client(zero_out=True) if not isinstance(self.noise, Central) else Unit.client()
-        return self.noise.release(multiplier, self.shape, one)
+        return self.noise.release(multiplier, self.shape_at(multiplier), one)
 
     @cached_property
     def multiplier(self) -> float:
@@ -138,12 +147,48 @@ class FedAvg:
 
     @cached_property
     def shape(self) -> Shape:
-        return Shape(sum(p.numel() for p in self.model.parameters()), float(self.clip), float(self.rate) * self.clients)
+        return self.shape_at(self.multiplier)
+
+    def shape_at(self, multiplier: float) -> Shape:
+        """Updates are sent in units of the current clip; with an adaptive one a coordinate counts who was within it."""
+        numbers = sum(p.numel() for p in self.model.parameters())
+        cohort = self.drawing_rate * self.clients
+        if self.adaptive is None:
+            return Shape(numbers, 1.0, cohort, self.rounds)
+        return Shape(numbers + 1, math.hypot(1.0, self.count_scale(multiplier)), cohort, self.rounds)
+
+    def count_scale(self, multiplier: float) -> float:
+        """What a client's ±1 for its norm's being within the clip weighs beside an update of norm 1.
+
+        With it the count's noise is `count_noise` clients and the update's is z/√(1 − (z/2count_noise)²): that of Andrew et al.
+        2021, as one Gaussian release of one vector, so it is noised wherever the update is.
+        """
+        assert self.adaptive is not None
+        ratio = multiplier / self.adaptive.count_multiplier
+        if ratio >= 1 - 1e-9:
+            raise InvalidParameter(
+                f"Expected count_noise={self.adaptive.count_noise:g} above {multiplier / 2:g}, half the noise multiplier: "
+                "else the count alone would cost more than a round may. Nothing was charged."
+            )
+        return ratio / math.sqrt((1 - ratio) * (1 + ratio))
+
+    @property
+    def adaptive(self) -> Adaptive | None:
+        return self.clip if isinstance(self.clip, Adaptive) else None
+
+    @property
+    def start_clip(self) -> float:
+        return self.clip.start if isinstance(self.clip, Adaptive) else float(self.clip)
+
+    @property
+    def drawing_rate(self) -> float:
+        """The share of clients in a round: drawn by coins, or every `apart`-th in turn."""
+        return 1 / self.noise.apart if isinstance(self.noise, Correlated) else float(self.rate)
 
     @property
     def participations(self) -> int | None:
         """How often one client may take part; None is no limit."""
-        return None if isinstance(self.noise, Central) else self.noise.participations
+        return self.noise.participations if isinstance(self.noise, OnClient | Shared) else None
 
     @property
     def recipe(self) -> Recipe:
@@ -152,7 +197,7 @@ class FedAvg:
     @property
     def denominator(self) -> float:
         """What the noisy sum is divided by: declared, so that it tells nothing of who was drawn."""
-        return self.weights.denominator(float(self.rate), self.clients)
+        return self.weights.denominator(self.drawing_rate, self.clients)
 
     def new_optimizer(self, model: nn.Module) -> Optimizer:
         return SGD(model.parameters(), lr=1.0) if self.server is None else self.server(model.parameters())

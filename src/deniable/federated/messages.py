@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
@@ -44,15 +45,17 @@ class Message:
         return cls(Step(step), turn, bytes(text[9:]))
 
 
-def write_weights(weights: Tensor) -> bytes:
-    return weights.detach().to(torch.float32).numpy().astype("<f4").tobytes()
+def write_task(weights: Tensor, bound: float) -> bytes:
+    """What a device gets at the beginning of a round: the clip and the model."""
+    return struct.pack(">d", bound) + weights.detach().to(torch.float32).numpy().astype("<f4").tobytes()
 
 
-def read_weights(content: bytes, dimension: int) -> Tensor:
-    """A vector of exactly `dimension` numbers, all finite."""
-    if len(content) != 4 * dimension:
-        raise ProtocolError(f"Expected {4 * dimension:,} bytes of weights, got {len(content):,}. Nothing was done.")
-    weights = torch.frombuffer(bytearray(content), dtype=torch.float32)
-    if not torch.isfinite(weights).all():
-        raise ProtocolError("Expected weights that are numbers. Nothing was done.")
-    return weights
+def read_task(content: bytes, dimension: int) -> tuple[Tensor, float]:
+    """A vector of exactly `dimension` finite numbers, and a clip above 0."""
+    if len(content) != 8 + 4 * dimension:
+        raise ProtocolError(f"Expected a task of {8 + 4 * dimension:,} bytes, got {len(content):,}. Nothing was done.")
+    (bound,) = struct.unpack(">d", content[:8])
+    weights = torch.frombuffer(bytearray(content[8:]), dtype=torch.float32)
+    if not torch.isfinite(weights).all() or not 0 < bound < math.inf:
+        raise ProtocolError("Expected weights that are numbers and a clip above 0. Nothing was done.")
+    return weights, bound

@@ -15,19 +15,21 @@ full and limits their number; `against="models"` charges a sampled round, and ho
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from deniable.accounting import matrices
 from deniable.errors import InvalidParameter
 from deniable.federated.encode import Encoding, Floats, Integers, centred
-from deniable.learn.sgd.noise import Grid
-from deniable.loss import DiscreteGaussianNoise, Loss, Number
+from deniable.learn.sgd.noise import Grid, gaussians
+from deniable.loss import DiscreteGaussianNoise, GaussianNoise, Loss, Number
 from deniable.mechanism import Random
 from deniable.mechanisms import checks
 from deniable.units import Relation, Unit
@@ -37,6 +39,9 @@ LEAST_SHARE = 2.5
 one integer Gaussian by more than can be neglected (Kairouz, Liu, Steinke 2021, Theorem 1)."""
 DEVIATIONS = 4.5
 """The modulus holds so many deviations of a coordinate of the sum. Beyond it the sum wraps around: an error, not a loss."""
+
+
+Summing = Callable[[Iterable[Floats]], Floats]
 
 
 class View(StrEnum):
@@ -50,11 +55,12 @@ class View(StrEnum):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a placement must know of a run: numbers in an update, the clip, and the declared mean size of a cohort."""
+    """What a placement must know of a run: numbers in an update, its bound, the declared mean size of a cohort, the rounds."""
 
     dimension: int
     clip: float
     cohort: float
+    rounds: int = 1
 
 
 class Placement(Protocol):
@@ -68,8 +74,8 @@ class Placement(Protocol):
     def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
         """What one round reveals about a client that takes part in it, whatever the others do."""
 
-    def total(self, updates: Iterable[Floats], multiplier: float, shape: Shape, rng: Random) -> Floats:
-        """The noisy sum of updates, each clipped here."""
+    def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
+        """For a whole run: a function that makes the noisy sum of a round's updates, each clipped there."""
 
 
 def bounded(update: Floats, clip: float) -> Floats:
@@ -105,12 +111,16 @@ class Central:
             raise _unit("Central", "Unit.client() or Unit.client(replace=True)", unit)
         return Grid(shape.clip, shape.dimension).loss(multiplier)
 
-    def total(self, updates: Iterable[Floats], multiplier: float, shape: Shape, rng: Random) -> Floats:
+    def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
         grid = Grid(shape.clip, shape.dimension)
-        units = np.zeros(shape.dimension, np.int64)
-        for update in updates:
-            units += on_grid(update, grid)
-        return grid.noisy(torch.from_numpy(units), multiplier, rng).numpy()
+
+        def total(updates: Iterable[Floats]) -> Floats:
+            units = np.zeros(shape.dimension, np.int64)
+            for update in updates:
+                units += on_grid(update, grid)
+            return grid.noisy(torch.from_numpy(units), multiplier, rng).numpy()
+
+        return total
 
 
 @dataclass(frozen=True)
@@ -133,14 +143,18 @@ class OnClient:
     def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
         return _doubled(Grid(shape.clip, shape.dimension).loss(multiplier), "OnClient", unit)
 
-    def total(self, updates: Iterable[Floats], multiplier: float, shape: Shape, rng: Random) -> Floats:
+    def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
         grid = Grid(shape.clip, shape.dimension)
         sigma = grid.loss(multiplier).sigma
-        units = np.zeros(shape.dimension, np.int64)
-        for update in updates:
-            units += on_grid(update, grid)
-            units += rng.discrete_gaussian(sigma, shape.dimension)
-        return units * float(grid.step)
+
+        def total(updates: Iterable[Floats]) -> Floats:
+            units = np.zeros(shape.dimension, np.int64)
+            for update in updates:
+                units += on_grid(update, grid)
+                units += rng.discrete_gaussian(sigma, shape.dimension)
+            return units * float(grid.step)
+
+        return total
 
 
 @dataclass(frozen=True)
@@ -203,17 +217,84 @@ class Shared:
         noise = DiscreteGaussianNoise(math.nextafter(sigma, 0), encoding.sensitivity, encoding.length)
         return _doubled(noise, "Shared", unit)
 
-    def total(self, updates: Iterable[Floats], multiplier: float, shape: Shape, rng: Random) -> Floats:
-        encoding = self.encoding(multiplier, shape, seed=int(rng.uniform_integers(2**62)).to_bytes(8, "big"))
-        sigma = self.share(multiplier, encoding)
-        coins = np.random.default_rng(int(rng.uniform_integers(2**62)))
-        units = np.zeros(encoding.length, np.int64)
-        for update in updates:
-            units += encoding.encode(update, coins) + rng.discrete_gaussian(sigma, encoding.length)
-        return encoding.decode(centred(units, self.bits))
+    def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
+        sigma = self.share(multiplier, self.encoding(multiplier, shape))
+
+        def total(updates: Iterable[Floats]) -> Floats:
+            seed = int(rng.uniform_integers(2**62)).to_bytes(8, "big")
+            encoding = self.encoding(multiplier, shape, seed)
+            coins = np.random.default_rng(int(rng.uniform_integers(2**62)))
+            units = np.zeros(encoding.length, np.int64)
+            for update in updates:
+                units += encoding.encode(update, coins) + rng.discrete_gaussian(sigma, encoding.length)
+            return encoding.decode(centred(units, self.bits))
+
+        return total
 
 
-AnyPlacement: TypeAlias = Central | OnClient | Shared
+@dataclass(frozen=True)
+class Correlated:
+    """Noise of a trusted server that is correlated over rounds, for cohorts that cannot be sampled (DP-FTRL).
+
+    Clients take turns: client k takes part in every `apart`-th round. The noise of one round takes back part of the noise
+    of those before it (a square-root factorisation of `bands` bands), so sums of many rounds carry less of it.
+
+    Guarantee: one Gaussian release for the whole run, for a client that is silenced or replaced and takes part at most every
+               `apart` rounds. Noise is drawn in double precision, as in `learn.sgd.noise`, not on a grid.
+    Reference: Kairouz et al. 2021 (DP-FTRL); Choquette-Choo et al. 2023; docs/theory/matrices.md.
+    """
+
+    multiplier: Number | None = None
+    apart: int = 10
+    bands: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.whole("apart", self.apart, at_least=1)
+        if self.bands is not None:
+            checks.whole("bands", self.bands, at_least=1)
+
+    @property
+    def view(self) -> View:
+        return View.MODELS
+
+    def encoder(self, rounds: int) -> matrices.Toeplitz:
+        """Bands no wider than the distance of two turns keep a client's columns orthogonal."""
+        return matrices.banded(rounds, min(rounds, self.bands or self.apart))
+
+    def sensitivity(self, rounds: int) -> float:
+        who = matrices.Participation(rounds, times=-(-rounds // self.apart), apart=self.apart)
+        return matrices.sensitivity(self.encoder(rounds), who)
+
+    def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
+        """The whole run at once: noise of `multiplier` × what one client moves in all its rounds together."""
+        if unit.relation is Relation.ADDED:
+            raise InvalidParameter(
+                "Expected Unit.client(zero_out=True) or Unit.client(replace=True) with noise=Correlated(…): turns are "
+                f"taken by number, so a client that comes or goes would shift the others' ({unit}). Nothing was charged."
+            )
+        return GaussianNoise(multiplier / (2 if unit.relation is Relation.REPLACED else 1))
+
+    def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
+        rounds = checks.whole("rounds", shape.rounds, at_least=1)
+        encoder = self.encoder(rounds)
+        # A float sum of clipped updates may pass its bound in the last bits; the noise is raised by more than that.
+        deviation = multiplier * self.sensitivity(rounds) * shape.clip * (1 + 2.0**-30)
+        earlier: list[NDArray[np.float64]] = []
+
+        def total(updates: Iterable[Floats]) -> Floats:
+            units = np.zeros(shape.dimension)
+            for update in updates:
+                units += bounded(update, shape.clip)
+            fresh = gaussians(rng, shape.dimension).numpy() * deviation
+            earlier.append(encoder.noise(fresh, earlier))
+            del earlier[: -encoder.bands]
+            noisy: Floats = units + earlier[-1]
+            return noisy
+
+        return total
+
+
+AnyPlacement: TypeAlias = Central | OnClient | Shared | Correlated
 
 
 def _doubled(noise: DiscreteGaussianNoise, name: str, unit: Unit) -> Loss:

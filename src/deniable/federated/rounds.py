@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from deniable.federated import progress
 from deniable.federated.clients import Clients, Indices
 from deniable.federated.encode import Floats
-from deniable.federated.placement import as_floats
+from deniable.federated.placement import Correlated, as_floats, bounded
 from deniable.federated.simulation import move
 from deniable.federated.train import Pupil, local_training, parameters_of
 from deniable.federated.train.recipe import flat
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 class RoundHistory:
     """What happened in each round, from public parameters and released values alone: safe to show."""
 
+    clip: list[float] = field(default_factory=list)
     update_norm: list[float] = field(default_factory=list)
     score: list[float] = field(default_factory=list)
 
@@ -56,21 +57,34 @@ class Rounds:
         self.history = RoundHistory()
         self.taken = 0
         self._training = local_training(run.model, run.criterion)
+        self.bound = run.start_clip
+        self._sum = run.noise.summing(run.multiplier, run.shape, rng)
         self._visits: NDArray[np.uint32] = np.zeros(len(data), np.uint32)
 
     def step(self) -> None:
         """One round. Never raises for what a client holds."""
         self.taken += 1
         cohort = self._cohort()
-        total = self.run.noise.total(self._updates(cohort), self.run.multiplier, self.run.shape, self.rng)
-        mean = torch.from_numpy(total / self.run.denominator)
+        total = self._sum(self.sent(update) for update in self._updates(cohort))
+        self.history.clip.append(self.bound)
+        mean = torch.from_numpy(self.received(total) / self.run.denominator)
         move(self.optimizer, self.model, mean)
         self.history.update_norm.append(float(mean.norm()))
         if self.run.evaluate is not None:
             self.history.score.append(float(self.run.evaluate(self.model)))
 
+    def sent(self, update: Floats) -> Floats:
+        return framed(self.run, update, self.bound)
+
+    def received(self, total: Floats) -> Floats:
+        """The noisy sum of updates; with an adaptive clip the last coordinate moves the bound of the next round."""
+        update, self.bound = unframed(self.run, total, self.bound)
+        return update
+
     def _cohort(self) -> Indices:
         """Every client by its own coin, each at most once a round, and no more often than declared."""
+        if isinstance(self.run.noise, Correlated):
+            return np.arange((self.taken - 1) % self.run.noise.apart, len(self.data), self.run.noise.apart)
         drawn: Indices = self.rng.poisson_sample(len(self.data), self.run.rate)
         if self.run.participations is not None:
             drawn = drawn[self._visits[drawn] < self.run.participations]
@@ -102,6 +116,23 @@ class Rounds:
         dtype = next(self.model.parameters()).dtype
         digest = hashlib.sha256(b"%d/%d" % (seed, client)).digest()
         return Pupil(x.to(dtype) if x.is_floating_point() else x, y, int.from_bytes(digest[:7], "big"))
+
+
+def framed(run: FedAvg, update: Floats, bound: float) -> Floats:
+    """An update in units of the clip, clipped; with an adaptive clip, and whether its norm was within it."""
+    scaled = bounded(update / bound, 1.0)
+    if run.adaptive is None:
+        return scaled
+    within = 1.0 if float(np.linalg.norm(update)) <= bound else -1.0
+    return np.append(scaled, within * run.count_scale(run.multiplier))
+
+
+def unframed(run: FedAvg, total: Floats, bound: float) -> tuple[Floats, float]:
+    """The sum of updates, and the clip of the next round."""
+    if run.adaptive is None:
+        return total * bound, bound
+    share = 0.5 + float(total[-1]) / (2 * run.count_scale(run.multiplier) * run.denominator)
+    return total[:-1] * bound, run.adaptive.moved(bound, share)
 
 
 GROUP = 10
