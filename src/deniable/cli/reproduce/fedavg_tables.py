@@ -89,9 +89,10 @@ FULL = (
 """Tables 1 (2NN) and 2 (CNN). Days of CPU time; every cell is kept, so it can be broken off and taken up again."""
 
 READING = (
-    "100 clients of 600 digits; weights by numbers of rows; the curve is made monotone and read between two measurements, as in "
-    "the paper. One seed, and rates chosen on the test set, as the paper chose them: the rounds are the best tried, not a mean. The "
-    "paper's initial weights and scaling of pixels are not known, so fewer rounds than the paper's are no better algorithm."
+    "100 clients of 600 digits; weights by numbers of rows; the curve is made monotone and read between two "
+    "measurements, as in the paper. One seed, and rates chosen on the test set, as the paper chose them: the rounds are "
+    "the best tried, not a mean. The paper's initial weights and scaling of pixels are not known, so fewer rounds than "
+    "the paper's do not mean a better algorithm."
 )
 
 
