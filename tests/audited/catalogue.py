@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 import deniable
+from deniable.federated import FedAvg, Federation
 from deniable.guarantee import Budget
 from deniable.learn.convex.descent import Descent as GradientSteps
 from deniable.learn.convex.descent import GradientPerturbation
@@ -402,10 +403,16 @@ ELSEWHERE: dict[type, str] = {
     **{type(client): "tests/local/test_audit.py" for client, *_ in CLIENTS},
     **{type(kind): "tests/learn/pate/test_aggregate.py" for kind, _ in VOTES},
     Plan: "tests/audit/test_endpoint.py",
+    FedAvg: "tests/federated/test_audited.py",
 }
 """Classes that other tests attack, beside broken twins. (`DPSGD` here as a whole run; its steps in tests/learn/sgd.)"""
 
-COMPOSED: dict[type, tuple[type, ...]] = {PcaNetwork: (PrivatePCA, DPSGD), Distributed: (DPSGD,), Training: (DPSGD,)}
+COMPOSED: dict[type, tuple[type, ...]] = {
+    PcaNetwork: (PrivatePCA, DPSGD),
+    Distributed: (DPSGD,),
+    Training: (DPSGD,),
+    Federation: (FedAvg,),
+}
 """Classes that run others of this catalogue one after the other, or on several processes, and state the sum of their losses."""
 
 

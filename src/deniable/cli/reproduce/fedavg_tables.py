@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deniable.cli.reproduce import _learning
 from deniable.cli.reproduce.report import Progress, Report
@@ -14,9 +15,8 @@ from deniable.datasets.real import load
 from deniable.plots import learn as plots
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from deniable.federated import Clients, Simulated
+    from deniable.federated import Simulated
+    from deniable.federated.mcmahan import Digits
 
 SUMMARY = "McMahan et al. 2017: rounds of FedAvg to 97 % (2NN) and 99 % (CNN) on MNIST (about 25 CPU minutes)"
 
@@ -115,7 +115,9 @@ def full(out: Path, progress: Progress) -> Report:
 
 def report(cells: Sequence[Cell], out: Path, progress: Progress) -> Report:
     _learning.need_torch()
-    data = Digits()
+    from deniable.federated.mcmahan import Digits
+
+    data = Digits.of(load("mnist"))
     outcomes = {cell: outcome(cell, data, out) for cell in progress(cells, "Cells of the tables")}
     figure = plots.by_round(
         {cell.name: result.scores for cell, result in outcomes.items()},
@@ -127,39 +129,9 @@ def report(cells: Sequence[Cell], out: Path, progress: Progress) -> Report:
     return Report("Rounds of federated averaging", columns, rows, figure, READING)
 
 
-class Digits:
-    """MNIST as tensors, and dealt out to clients."""
-
-    def __init__(self) -> None:
-        import torch
-
-        data = load("mnist")
-        self.x = torch.from_numpy(data.images).float().reshape(-1, 1, 28, 28) / _scale(data.images)
-        self.y = torch.from_numpy(data.labels).long()
-        self.test_x = torch.from_numpy(data.test_images).float().reshape(-1, 1, 28, 28) / _scale(data.images)
-        self.test_y = torch.from_numpy(data.test_labels).long()
-
-    def dealt(self, split: str) -> Clients:
-        from deniable.federated import iid, shards
-
-        deal = iid if split == "IID" else shards
-        return deal(self.x, self.y.numpy(), clients=CLIENTS)
-
-    def accuracy(self, model: nn.Module) -> float:
-        import torch
-
-        with torch.no_grad():
-            parts = [model(part).argmax(1) for part in torch.split(self.test_x, 1000)]
-        return float((torch.cat(parts) == self.test_y).double().mean())
-
-
-def _scale(images: Any) -> float:
-    return 255.0 if images.dtype.kind in "iu" else 1.0
-
-
 def outcome(cell: Cell, data: Digits, out: Path) -> Outcome:
     """The best of the cell's rates; taken from the folder where it was computed before."""
-    kept = out / "fedavg-cells" / f"{abs(hash_of(cell)):016x}.json"
+    kept = out / "fedavg-cells" / f"{key_of(cell)}.json"
     if kept.exists():
         known = json.loads(kept.read_text(encoding="utf-8"))
         return Outcome(known["rate"], known["rounds"], {int(k): v for k, v in known["scores"].items()})
@@ -169,52 +141,28 @@ def outcome(cell: Cell, data: Digits, out: Path) -> Outcome:
     )
     result = Outcome(rate, best.rounds_to(cell.target), best.scores)
     kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps({"cell": cell.name, "rate": rate, "rounds": result.rounds, "scores": best.scores}))
+    kept.write_text(
+        json.dumps({"cell": cell.name, "rate": rate, "rounds": result.rounds, "scores": best.scores}), encoding="utf-8"
+    )
     return result
 
 
-def hash_of(cell: Cell) -> int:
-    import hashlib
-
-    return int.from_bytes(hashlib.sha256(repr(cell).encode()).digest()[:8], "big")
+def key_of(cell: Cell) -> str:
+    return hashlib.sha256(repr(cell).encode()).hexdigest()[:16]
 
 
 def played(cell: Cell, rate: float, data: Digits) -> Simulated:
-    import torch
+    from deniable.federated import mcmahan
 
-    from deniable.federated import simulate
-
-    torch.manual_seed(0)
-    return simulate(
-        NETWORKS[cell.network](),
-        torch.nn.CrossEntropyLoss(),
-        data.dealt(cell.split),
+    return mcmahan.played(
+        cell.network,
+        data.dealt(cell.split, CLIENTS),
+        data.accuracy,
         share=cell.share,
         rounds=cell.most,
         local_epochs=cell.epochs,
         batch=cell.batch,
         learning_rate=rate,
-        evaluate=data.accuracy,
         every=cell.every,
         target=cell.target,
     )
-
-
-def two_layers() -> nn.Module:
-    """The paper's 2NN: two hidden layers of 200, 199,210 weights."""
-    from torch import nn
-
-    hidden = (nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU())
-    return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(200, 10))
-
-
-def convolutions() -> nn.Module:
-    """The paper's CNN: two 5 × 5 convolutions of 32 and 64 channels, 512 hidden units, 1,663,370 weights."""
-    from torch import nn
-
-    first = (nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2))
-    second = (nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2))
-    return nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 10))
-
-
-NETWORKS: dict[str, Callable[[], nn.Module]] = {"2NN": two_layers, "CNN": convolutions}
