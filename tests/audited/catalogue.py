@@ -38,6 +38,7 @@ from deniable.learn.sgd import DPSGD
 from deniable.learn.sgd.distributed import Distributed
 from deniable.learn.sgd.steps import Training
 from deniable.learn.sgd.trainer import Trained
+from deniable.learn.sgd.walk import Walking
 from deniable.learn.standardize import PrivateStandardizer, Standardizer
 from deniable.ledger.bounded import Bounded
 from deniable.local import GeneralisedResponse, Shuffler, SurveyCoin
@@ -412,6 +413,7 @@ COMPOSED: dict[type, tuple[type, ...]] = {
     Distributed: (DPSGD,),
     Training: (DPSGD,),
     Federation: (FedAvg,),
+    Walking: (DPSGD,),
 }
 """Classes that run others of this catalogue one after the other, or on several processes, and state the sum of their losses."""
 

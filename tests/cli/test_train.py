@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from deniable.cli.train import train
 from deniable.guarantee import Budget, Certificate
 from deniable.learn.sgd.tables import Feature, Table, load
 from deniable.ledger import Filter, Ledger
+from deniable.ledger.beside import ledger_of
 from deniable.units import Unit
 
 APP = typer.Typer()
@@ -250,3 +254,45 @@ def test_an_empty_table_is_data_too(tmp_path: Path) -> None:
     assert x.shape == (0, 2)
     assert math.isnan(TABLE.accuracy(TABLE.model(), tmp_path / "t.parquet"))
     assert len(y) == 0
+
+
+# ------------------------------------------------------------------------------------------------ runs that survive a kill
+
+
+@pytest.mark.parametrize("model", ["linear", "logistic"])
+def test_a_killed_run_goes_on_under_its_charge(table: Path, tmp_path: Path, model: str) -> None:
+    folder, out = tmp_path / "run", tmp_path / "out"
+    asked = (table, *USUAL, "--model", model, "--epochs", 20, "--lot", 20, "--out", out, "--checkpoint", folder)
+    command = [sys.executable, "-m", "deniable", "train", *map(str, (*asked, *FIRST))]
+    victim = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    patience = time.monotonic() + 1800
+    while not (folder / "state.pt").exists() and victim.poll() is None and time.monotonic() < patience:
+        time.sleep(0.005)
+    victim.kill()
+    assert victim.wait(600) < 0, "the run was over before it was killed"
+    assert not (out / "model.pt").exists()
+
+    url = ledger_of(table)
+    with Ledger.open(url) as ledger:
+        spent, begun = (
+            ledger.account("visits").spent(),
+            [e for e in ledger.account("visits").history() if e.kind == "begin"],
+        )
+    assert 0 < begun[-1].details["stop"] < 2000
+    assert "holds a run" in run(*asked, code=2).stderr
+    facts = json.loads(run(*asked, "--resume", "--json").stdout)
+    with Ledger.open(url) as ledger:
+        assert ledger.account("visits").spent() == spent
+    assert 1.9 < facts["epsilon"] <= 2
+    assert (out / "model.pt").exists()
+    certificate = Certificate.from_json((out / "certificate.json").read_text(encoding="utf-8"))
+    assert verify(certificate).upper <= 2
+    (out / "model.pt").unlink()
+    run(*asked, "--resume")  # killed after the end, before the model was written
+    assert (out / "model.pt").exists()
+
+
+def test_what_is_to_be_resumed_must_be_there(table: Path, tmp_path: Path) -> None:
+    assert "--checkpoint FOLDER with --resume" in run(table, *USUAL, *FIRST, "--resume", code=2).stderr
+    said = run(table, *USUAL, *FIRST, "--resume", "--checkpoint", tmp_path / "none", code=2).stderr
+    assert "Expected the folder of a run" in said

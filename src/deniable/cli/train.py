@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deniable import accounting
 from deniable.cli import show
@@ -14,15 +14,20 @@ from deniable.cli import train_options as option
 from deniable.cli.door import door
 from deniable.cli.options import Json
 from deniable.cli.query import parse_limit
-from deniable.cli.train_plan import Declared, Run, Wanted, check_public, planned, read
+from deniable.cli.train_plan import Declared, Run, Wanted, check_public, learn, planned, read
 from deniable.curator import house
+from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget, Certificate
 from deniable.ledger import Account
 from deniable.ledger.beside import ledger_of
+from deniable.mechanism import Release
 from deniable.units import Unit
 
 if TYPE_CHECKING:
     from deniable.learn.sgd.tables import Table
+
+NOTES = 50
+"""So often a run with a checkpoint is noted and saved, about: what a kill can lose is a fiftieth of its steps."""
 
 
 @door
@@ -43,6 +48,8 @@ def train(
     learning_rate: option.LearningRate = None,
     public: option.Public = None,
     out: option.Out = Path("model"),
+    checkpoint: option.Saved = None,
+    resume: option.Resumed = False,
     limit: option.Limit = None,
     account: option.Paying = None,
     ledger: option.Book = None,
@@ -57,6 +64,10 @@ def train(
 
     [bold]deniable train visits.parquet --target ward --classes a,b --feature age:0:100 --n 2000 --epsilon 2 --limit 3:1e-4[/]
     """
+    if resume and checkpoint is None:
+        raise InvalidParameter(
+            "Expected --checkpoint FOLDER with --resume: where is the run to go on with? Nothing was run."
+        )
     declared = Declared.of(schema, n, classes, feature)
     table = declared.table(target, model, hidden)
     run = planned(model, table, declared.n, Wanted(epochs, lot, clip, learning_rate), Budget(epsilon, delta))
@@ -64,22 +75,36 @@ def train(
     if public is not None:
         check_public(table, data, public)
     with _paying(data, ledger, account or data.stem, None if limit is None else parse_limit(limit)) as paying:
-        certificate, right = _trained(run, paying, table, data, public, out, delta)
+        release = _release(run, paying, data, out, delta, checkpoint, resume)
+        certificate = _saved(run, release, paying, table, out, delta)
+        right = None if public is None else table.accuracy(run.model(release.value), public)
     _tell(run, certificate, out, right, json)
 
 
-def _trained(
-    run: Run, paying: Account, table: Table, data: Path, public: Path | None, out: Path, delta: float
-) -> tuple[Certificate, float | None]:
-    """Charge, train and save; the certificate, and the accuracy on public rows."""
+def _release(
+    run: Run, paying: Account, data: Path, out: Path, delta: float, checkpoint: Path | None, resume: bool
+) -> Release[Any]:
+    """Charge and train, or go on with a run that was paid for."""
     _check_writable(out)
-    release = paying.run(run.mechanism, lambda: run.rows(data), delta=delta, description="deniable train")
+    if checkpoint is None:
+        return paying.run(run.mechanism, lambda: run.rows(data), delta=delta, description="deniable train")
+    every, saved = max(1, run.steps // NOTES), learn().saved
+    given = {"account": paying, "checkpoint": checkpoint, "every": every}
+    release: Release[Any]
+    if resume:
+        release = saved.resume(run.mechanism, lambda: run.rows(data), **given)
+    else:
+        release = saved.train(run.mechanism, lambda: run.rows(data), **given, description="deniable train")
+    return release
+
+
+def _saved(run: Run, release: Release[Any], paying: Account, table: Table, out: Path, delta: float) -> Certificate:
+    """Model, description and certificate in their folder."""
     head = paying.certificate(release, delta=delta).head
     certificate = accounting.certify(run.mechanism.loss, run.mechanism.unit, delta, head=head)
-    model = run.model(release.value)
-    table.save(model, out)
+    table.save(run.model(release.value), out)
     (out / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
-    return certificate, None if public is None else table.accuracy(model, public)
+    return certificate
 
 
 def _check_writable(folder: Path) -> None:

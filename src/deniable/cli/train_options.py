@@ -68,6 +68,16 @@ Public: TypeAlias = Annotated[
 Out: TypeAlias = Annotated[
     Path, typer.Option("--out", help="Where model and certificate go.", metavar="FOLDER", file_okay=False)
 ]
+Saved: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint", help="Save the run there on the way, so that a kill loses neither model nor money.", metavar="FOLDER",
+        file_okay=False,
+    ),
+]  # fmt: skip
+Resumed: TypeAlias = Annotated[
+    bool, typer.Option("--resume", help="Go on with the run in --checkpoint, under the charge that paid for it.")
+]
 Limit: TypeAlias = Annotated[
     str | None,
     typer.Option("--limit", metavar="EPSILON[:DELTA]", help="The limit of all that leaves this table. Needed once."),

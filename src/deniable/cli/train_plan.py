@@ -159,13 +159,14 @@ class Learn:
     plan: Any
     Descent: Any
     Linear: Any
+    saved: Any
 
 
 def learn() -> Learn:
     try:
         from deniable.learn.convex.descent import Descent
         from deniable.learn.convex.tables import Linear
-        from deniable.learn.sgd import tables
+        from deniable.learn.sgd import saved, tables
         from deniable.learn.sgd.dpsgd import DPSGD
         from deniable.learn.sgd.lots import plan
     except ModuleNotFoundError as error:
@@ -174,4 +175,4 @@ def learn() -> Learn:
         raise MissingExtra(
             f'Training needs {error.name}, which is not installed: pip install "deniable[learn]".'
         ) from None
-    return Learn(tables, DPSGD, plan, Descent, Linear)
+    return Learn(tables, DPSGD, plan, Descent, Linear, saved)

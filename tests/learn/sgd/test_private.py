@@ -52,15 +52,15 @@ def test_three_lines_train_the_caller_s_own_model(account: Account) -> None:
     assert len(set(sizes)) > 10
     assert float((net(X).argmax(dim=1) == Y).float().mean()) > 0.9
     kinds = [entry.kind for entry in account.history()]
-    assert kinds == [Kind.CREATE, Kind.OPEN, Kind.SETTLE]
+    assert kinds == [Kind.CREATE, Kind.OPEN, Kind.BEGIN, Kind.SETTLE]
 
 
 def test_the_whole_run_is_charged_before_the_first_lot(account: Account) -> None:
     expected = account.preview(small(n=2000, lot=200, steps=60, noise_multiplier=1.5).loss).after
     run = private(account).run
     assert account.spent() == expected
-    assert account.history()[-1].kind is Kind.OPEN
-    assert account.history()[-1].loss == run.loss
+    assert [entry.kind for entry in account.history()[1:]] == [Kind.OPEN, Kind.BEGIN]
+    assert account.history()[1].loss == run.loss
 
 
 def test_closing_settles_the_steps_not_taken(account: Account) -> None:
@@ -76,7 +76,7 @@ def test_closing_settles_the_steps_not_taken(account: Account) -> None:
     assert whole < after < before
     assert account.history()[-1].loss == run.loss_of(10)
     training.close()
-    assert len(account.history()) == 3
+    assert len(account.history()) == 4
 
 
 def test_nothing_taken_gives_everything_back(account: Account) -> None:

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import shutil
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from deniable.errors import AccountFrozen, InvalidParameter, LedgerError
-from deniable.learn.sgd import resume, train
+from deniable.errors import BudgetExceeded, InvalidParameter, LedgerError
+from deniable.learn.convex.descent import Descent, GradientPerturbation
+from deniable.learn.convex.losses import Logistic
+from deniable.learn.sgd import DPSGD, make_private, resume, train
 from deniable.learn.sgd.checkpoint import Checkpoint
+from deniable.learn.sgd.trainer import Trainer
 from deniable.ledger import Account, Filter, Kind, Ledger
+from deniable.ledger.chain import Head
 from deniable.loss import Loss
 from deniable.randomness import SecureRandom
 from tests.learn.sgd import runs
 from tests.learn.sgd.runs import problem, small
-from tests.learn.sgd.workers import long_run, train_until_killed
+from tests.learn.sgd.workers import long_run, resumed_steps, train_until_killed
 
 X, Y = problem()
 
@@ -40,14 +47,12 @@ def account(url: str) -> Iterator[Account]:
 
 
 def broken_off(account: Account, folder: Path, at: int, monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
-    """A run whose process is interrupted in the middle of step `at`, after its number was written."""
-    from deniable.learn.sgd.trainer import Trainer
-
+    """A run whose process is interrupted in the middle of step `at`, after it was noted."""
     honest = Trainer.clipped
 
     def clipped(self: Trainer, lot: Any) -> Any:
         if self.taken == at:
-            signal.raise_signal(signal.SIGINT)  # by the person: what a row could raise would freeze the account
+            signal.raise_signal(signal.SIGINT)
         return honest(self, lot)
 
     monkeypatch.setattr(Trainer, "clipped", clipped)
@@ -56,47 +61,56 @@ def broken_off(account: Account, folder: Path, at: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(Trainer, "clipped", honest)
 
 
-def test_a_killed_run_goes_on_at_the_next_number(url: str, account: Account, tmp_path: Path) -> None:
+def noisy_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of all steps that add noise from now on, in whatever run."""
+    taken, honest = list[int](), Trainer.release
+
+    def release(self: Trainer, sums: Any) -> Any:
+        taken.append(self.taken)
+        return honest(self, sums)
+
+    monkeypatch.setattr(Trainer, "release", release)
+    return taken
+
+
+def test_a_killed_run_goes_on_after_the_ledgers_number(url: str, account: Account, tmp_path: Path) -> None:
     """A real process and a real kill -9, then a new process's worth of randomness."""
-    folder = tmp_path / "run"
-    victim = multiprocessing.Process(target=train_until_killed, args=(url, str(folder)))
+    folder, entry = tmp_path / "run", ""
+    victim = multiprocessing.get_context("spawn").Process(target=train_until_killed, args=(url, str(folder)))
     victim.start()
-    steps = folder / "steps"
     patience = time.monotonic() + 1800
-    while not (steps.exists() and steps.stat().st_size >= 8 * 30) and victim.is_alive() and time.monotonic() < patience:
+    while victim.is_alive() and time.monotonic() < patience:
+        opened = [one for one in account.history() if one.kind is Kind.OPEN]
+        entry = str(Head(opened[0].seq, opened[0].mac)) if opened else ""
+        if entry and account.begun(entry) >= 30 and (folder / "state.pt").exists():
+            break
         time.sleep(0.005)
     os.kill(victim.pid or 0, signal.SIGKILL)
     victim.join(600)
     assert victim.exitcode == -signal.SIGKILL
 
-    begun = -(-steps.stat().st_size // 8)
-    saved = torch.load(folder / "state.pt", weights_only=True)["step"]
+    begun, saved = account.begun(entry), torch.load(folder / "state.pt", weights_only=True)["step"]
     assert 30 <= begun < 400
     assert begun - 7 <= saved <= begun
     spent = account.spent()
-    release = resume(long_run(), (X, Y), account=account, checkpoint=folder)
+    release = resume(long_run(), (X, Y), account=account, checkpoint=folder, every=7)
     assert account.spent() == spent  # charged once, in full
     assert release.value.steps == 400
     assert len(release.value.history.learning_rate) == saved + 400 - begun  # lost steps are spent, not taken again
-    assert steps.stat().st_size == 8 * 400
-    assert [entry.kind for entry in account.history()] == [Kind.CREATE, Kind.OPEN, Kind.SETTLE]
-    with pytest.raises(LedgerError, match="is closed: this run is over"):
-        resume(long_run(), (X, Y), account=account, checkpoint=folder)
+    kinds = [one.kind for one in account.history() if one.kind is not Kind.BEGIN]
+    assert kinds == [Kind.CREATE, Kind.OPEN, Kind.SETTLE]
 
 
 def test_a_run_resumed_starts_from_the_saved_model(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken_off(account, tmp_path / "run", at=15, monkeypatch=monkeypatch, average=0.9)
-    kept = Checkpoint.open(tmp_path / "run")
-    state = kept.load()
-    assert state is not None
-    assert (kept.begun, state["step"]) == (15, 12)
+    state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)
+    assert state["step"] == 12
     assert Loss.from_json(state["loss"]) == small(steps=20).loss_of(12)
-    kept.close()
     release = resume(small(steps=20, average=0.9), (X, Y), account=account, checkpoint=tmp_path / "run")
     assert release.value.history.gradient_norm[:12] == state["history"]["gradient_norm"]
-    assert len(release.value.history.gradient_norm) == 12 + 5
+    assert len(release.value.history.gradient_norm) == 12 + 4  # steps 13 to 16 were noted: lost
     assert release.value.steps == 20
 
 
@@ -105,7 +119,7 @@ def test_a_run_broken_off_before_its_first_save_begins_anew_with_fewer_steps(
 ) -> None:
     broken_off(account, tmp_path / "run", at=3, monkeypatch=monkeypatch)
     release = resume(small(steps=20), (X, Y), account=account, checkpoint=tmp_path / "run")
-    assert len(release.value.history.gradient_norm) == 17
+    assert len(release.value.history.gradient_norm) == 16
 
 
 def test_resumed_steps_draw_fresh_randomness(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,20 +129,42 @@ def test_resumed_steps_draw_fresh_randomness(account: Account, tmp_path: Path, m
     assert set(state) == {"model", "optimizer", "step", "loss", "bounds", "average", "history"}
     found = []
     for _ in range(2):
-        from deniable.learn.sgd.trainer import Trainer
-
         trainer = Trainer.fresh(small(steps=20), SecureRandom())
         trainer.restore(torch.load(tmp_path / "run" / "state.pt", weights_only=True))
         found.append(trainer.step([])["weight"])
     assert not torch.equal(*found)
 
 
-def test_a_copied_folder_is_refused(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An older copy would let steps be taken twice."""
-    broken_off(account, tmp_path / "run", at=5, monkeypatch=monkeypatch)
-    shutil.copytree(tmp_path / "run", tmp_path / "copy")
-    with pytest.raises(LedgerError, match="is a copy or was put back"):
-        resume(small(steps=20), (X, Y), account=account, checkpoint=tmp_path / "copy")
+@pytest.mark.parametrize("what", ["the folder", "the state", "a copy"])
+def test_an_older_folder_put_back_takes_no_step_twice(
+    what: str, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Resumed, killed, put back, resumed, … as often as one likes: never more noisy steps than were paid for."""
+    taken, folder = noisy_steps(monkeypatch), tmp_path / "run"
+    broken_off(account, folder, at=5, monkeypatch=monkeypatch)
+    shutil.copytree(folder, tmp_path / "older")
+    honest = Trainer.clipped
+    for turn in range(6):
+        if what == "the folder":
+            shutil.rmtree(folder)
+            shutil.copytree(tmp_path / "older", folder)
+        elif what == "the state":
+            shutil.copyfile(tmp_path / "older" / "state.pt", folder / "state.pt")
+        else:
+            folder = Path(shutil.copytree(tmp_path / "older", tmp_path / f"copy{turn}"))
+        enough = len(taken) + 2
+
+        def clipped(self: Trainer, lot: Any, enough: int = enough) -> Any:
+            if len(taken) >= enough:
+                signal.raise_signal(signal.SIGINT)
+            return honest(self, lot)
+
+        monkeypatch.setattr(Trainer, "clipped", clipped)
+        with suppress(KeyboardInterrupt, LedgerError):
+            resume(small(steps=20), (X, Y), account=account, checkpoint=folder, every=3)
+    assert len(taken) == len(set(taken)), "a step was taken twice"
+    assert len(taken) <= 20
+    assert max(taken) <= 20
 
 
 def test_two_processes_never_hold_one_folder(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,6 +173,23 @@ def test_two_processes_never_hold_one_folder(account: Account, tmp_path: Path, m
     with pytest.raises(LedgerError, match="Another process is training"):
         resume(small(steps=20), (X, Y), account=account, checkpoint=tmp_path / "run")
     held.close()
+
+
+def test_two_processes_in_two_copies_take_no_step_twice(
+    url: str, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken_off(account, tmp_path / "a", at=5, monkeypatch=monkeypatch)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    both = [context.Process(target=resumed_steps, args=(url, str(tmp_path / name), answers)) for name in "ab"]
+    for process in both:
+        process.start()
+    taken = [step for _ in both for step in answers.get(timeout=1800)]
+    for process in both:
+        process.join(600)
+    assert len(taken) == len(set(taken))
+    assert set(taken) <= set(range(9, 21))
 
 
 def test_another_run_or_account_is_refused(
@@ -153,48 +206,107 @@ def test_another_run_or_account_is_refused(
         resume(small(steps=20), (X, Y), account=account, checkpoint=tmp_path / "run")
 
 
-def test_half_a_number_counts_as_a_step(tmp_path: Path) -> None:
-    kept = Checkpoint.create(tmp_path / "run", entry="1:" + "0" * 64, loss="{}")
-    kept.begin(1)
-    kept.begin(2)
-    with pytest.raises(LedgerError, match="Step 2 was begun before"):
-        kept.begin(2)
-    with (tmp_path / "run" / "steps").open("ab") as file:
-        file.write(b"\0\0\0")
-    assert kept.begun == 3
-    kept.close()
-
-
-def test_the_number_is_on_the_disk_before_the_gradient(
+def test_steps_are_noted_before_their_gradient(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the moment a step's gradient is computed, its number has been synchronised."""
-    from deniable.learn.sgd.trainer import Trainer
-
-    events: list[str] = []
-    sync, clipped = os.fsync, Trainer.clipped
-
-    def noted_sync(file: int) -> None:
-        sync(file)
-        events.append("sync")
+    """At the moment a step's gradient is computed, a new connection to the ledger knows of it."""
+    clipped = Trainer.clipped
+    seen = []
 
     def noted(self: Trainer, lot: Any) -> Any:
-        assert (tmp_path / "run" / "steps").stat().st_size == 8 * self.taken
-        events.append("gradient")
+        notes = [one.details["stop"] for one in account.history() if one.kind is Kind.BEGIN]
+        seen.append((self.taken, max(notes)))
         return clipped(self, lot)
 
-    monkeypatch.setattr(os, "fsync", noted_sync)
     monkeypatch.setattr(Trainer, "clipped", noted)
-    train(small(steps=4), (X, Y), account=account, checkpoint=tmp_path / "run")
-    first = events.index("gradient")
-    assert events[first - 1 : first + 7] == ["sync", "gradient"] * 4
+    train(small(steps=5), (X, Y), account=account, checkpoint=tmp_path / "run", every=2)
+    assert seen == [(1, 2), (2, 2), (3, 4), (4, 4), (5, 5)]
+
+
+def test_a_run_killed_when_all_was_done_gives_its_model(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it was settled, or after: neither model nor money is lost."""
+    honest, folder = account.settle, tmp_path / "run"
+
+    def killed(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(account, "settle", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(small(steps=4), (X, Y), account=account, checkpoint=folder, every=3)
+    monkeypatch.setattr(account, "settle", honest)
+    models = [resume(small(steps=4), (X, Y), account=account, checkpoint=folder).value.model for _ in range(2)]
+    saved = torch.load(folder / "state.pt", weights_only=True)["model"]
+    assert all(torch.equal(dict(model.named_parameters())[name], saved[name]) for model in models for name in saved)
+    assert [one.kind for one in account.history()].count(Kind.SETTLE) == 1
+
+
+def test_a_charge_that_the_folder_does_not_know_of_yet_is_found(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between the charge and the first step."""
+
+    def killed(*given: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(DPSGD, "walk", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(small(steps=4), (X, Y), account=account, checkpoint=tmp_path / "run")
+    monkeypatch.undo()
+    spent = account.spent()
+    assert resume(small(steps=4), (X, Y), account=account, checkpoint=tmp_path / "run").value.steps == 4
+    assert account.spent() == spent
+
+
+def test_a_refused_charge_leaves_no_folder_behind(account: Account, tmp_path: Path) -> None:
+    with pytest.raises(BudgetExceeded):
+        train(small(steps=2, noise_multiplier=0.05), (X, Y), account=account, checkpoint=tmp_path / "run")
+    train(small(steps=2), (X, Y), account=account, checkpoint=tmp_path / "run")
+
+
+def test_an_older_ledger_is_noticed(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken_off(account, tmp_path / "run", at=5, monkeypatch=monkeypatch)
+    monkeypatch.setattr(account, "begun", lambda entry: 2)
+    with pytest.raises(LedgerError, match="an older copy of the ledger"):
+        resume(small(steps=20), (X, Y), account=account, checkpoint=tmp_path / "run")
+
+
+@pytest.mark.parametrize("door", ["train", "loop"])
+def test_what_is_not_saved_is_not_resumed(
+    door: str, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed without a folder, its charge stands and all its steps are begun: a folder made up for it gets none."""
+    run, honest = small(steps=4), Trainer.clipped
+
+    def loop() -> None:
+        optimizer = torch.optim.SGD(run.model.parameters(), lr=0.1)
+        given = {"n": 300, "lot": 60, "steps": 4, "noise_multiplier": 1.0}
+        private = make_private(run.model, optimizer, (X, Y), run.criterion, account=account, **given)
+        next(private.lots())
+        private.step()
+
+    def plain() -> None:
+        train(run, (X, Y), account=account, description=f"DPSGD, run {'0' * 32}")
+
+    monkeypatch.setattr(Trainer, "clipped", lambda self, lot: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        (plain if door == "train" else loop)()
+    monkeypatch.setattr(Trainer, "clipped", honest)
+    (tmp_path / "run").mkdir()
+    header = {"name": "0" * 32, "loss": run.loss.to_json()}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(header), encoding="utf-8")
+    taken = noisy_steps(monkeypatch)
+    with pytest.raises(LedgerError, match=r"this run is over|No charge of the account"):
+        resume(small(steps=4), (X, Y), account=account, checkpoint=tmp_path / "run")
+    assert not taken
 
 
 def test_a_folder_that_holds_a_run_is_not_written_over(account: Account, tmp_path: Path) -> None:
     train(small(steps=2), (X, Y), account=account, checkpoint=tmp_path / "run")
     with pytest.raises(InvalidParameter, match=r"holds a run\. Resume it"):
         train(small(steps=2), (X, Y), account=account, checkpoint=tmp_path / "run")
-    assert [entry.kind for entry in account.history()] == [Kind.CREATE, Kind.OPEN, Kind.SETTLE]
+    assert [entry.kind for entry in account.history()] == [Kind.CREATE, Kind.OPEN, Kind.BEGIN, Kind.SETTLE]
     with pytest.raises(InvalidParameter, match="Expected the folder of a run"):
         resume(small(steps=2), (X, Y), account=account, checkpoint=tmp_path)
 
@@ -207,20 +319,36 @@ def test_training_without_a_folder_is_the_same_run(account: Account) -> None:
 
 
 def test_a_failing_disk_releases_nothing(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Checkpoint, step: int) -> None:
+    def full(self: Checkpoint, state: Any) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(Checkpoint, "begin", full)
-    with pytest.raises(AccountFrozen):
-        train(small(steps=3), (X, Y), account=account, checkpoint=tmp_path / "run")
+    monkeypatch.setattr(Checkpoint, "save", full)
+    with pytest.raises(OSError, match="No space left"):
+        train(small(steps=3), (X, Y), account=account, checkpoint=tmp_path / "run", every=1)
+    monkeypatch.undo()
+    assert resume(small(steps=3), (X, Y), account=account, checkpoint=tmp_path / "run").value.steps == 3
 
 
-def test_a_file_of_steps_that_was_cut_is_refused(
+def test_a_descent_in_whole_numbers_goes_on_too(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In place, so that it is the same file: the saved model has taken more steps than it knows of."""
-    broken_off(account, tmp_path / "run", at=5, monkeypatch=monkeypatch)
-    with (tmp_path / "run" / "steps").open("r+b") as file:
-        file.truncate(8)
-    with pytest.raises(LedgerError, match="was cut or put back"):
-        resume(small(steps=20), (X, Y), account=account, checkpoint=tmp_path / "run")
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (200, 3))
+    data = (rows, np.sign(rows[:, :1] + 0.1))
+    run = GradientPerturbation(Logistic(), 3, 200, 0.0, 1.0, 1e-6, descent=Descent(steps=20))
+    honest, taken = GradientPerturbation.noisy, list[int]()
+
+    def noisy(self: Any, sums: Any, rng: Any) -> Any:
+        if len(taken) == 13:
+            signal.raise_signal(signal.SIGINT)
+        taken.append(1)
+        return honest(self, sums, rng)
+
+    monkeypatch.setattr(GradientPerturbation, "noisy", noisy)
+    with pytest.raises(KeyboardInterrupt):
+        train(run, data, account=account, checkpoint=tmp_path / "run", every=4)
+    assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["step"] == 12
+    taken.clear()
+    release = resume(run, data, account=account, checkpoint=tmp_path / "run")
+    assert len(taken) == 4
+    assert np.isfinite(release.value).all()
+    assert release.value[0, 0] > 0

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from deniable.errors import AccountFrozen, DeniableError
-from deniable.learn.sgd import DPSGD, Adaptive, Distributed, distributed, train
+from deniable.learn.sgd import DPSGD, Adaptive, Distributed, distributed, resume, train
 from deniable.learn.sgd import trainer as trainers
 from deniable.ledger import Ledger
 from tests.learn.sgd.runs import Identity, account, output, problem, small
@@ -24,6 +24,23 @@ def train_until_killed(url: str, folder: str) -> None:
     """Save every 7 steps; the parent kills us on the way."""
     with Ledger.open(url) as ledger:
         train(long_run(), problem(), account=ledger.account("images"), checkpoint=folder, every=7)
+
+
+def resumed_steps(url: str, folder: str, answers: Any) -> None:
+    """Go on with a run, and answer with the numbers of the noisy steps that were taken here."""
+    taken, honest = list[int](), trainers.Trainer.release
+
+    def release(self: trainers.Trainer, sums: Any) -> Any:
+        taken.append(self.taken)
+        return honest(self, sums)
+
+    trainers.Trainer.release = release  # type: ignore[method-assign]
+    try:
+        with Ledger.open(url) as ledger:
+            resume(small(steps=20), problem(), account=ledger.account("images"), checkpoint=folder, every=1)
+    except DeniableError:
+        pass  # the other one was faster
+    answers.put(taken)
 
 
 # ------------------------------------------------------------------------------------------------ several ranks

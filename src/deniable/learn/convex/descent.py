@@ -32,7 +32,7 @@ from deniable.learn.bounded import one_row
 from deniable.learn.convex.fit import rows
 from deniable.learn.convex.losses import Floats, MarginLoss
 from deniable.learn.recipes.exact import MOST_MU, deviation
-from deniable.loss import GaussianNoise, Loss, Number, exact
+from deniable.loss import Composed, GaussianNoise, Loss, Number, exact
 from deniable.mechanism import Random
 from deniable.mechanisms import checks
 from deniable.units import Unit
@@ -135,8 +135,16 @@ class GradientPerturbation:
 
     @property
     def loss(self) -> Loss:
+        return self.loss_of(self.descent.steps)
+
+    def loss_of(self, steps: int) -> Loss:
+        """Of the first `steps` steps."""
         step = GaussianNoise(self.noise_multiplier)
-        return (step if self.rate == 1 else step.sampled(self.rate)) * self.descent.steps
+        return (step if self.rate == 1 else step.sampled(self.rate)) * steps if steps else Composed(())
+
+    @property
+    def length(self) -> int:
+        return self.descent.steps
 
     @property
     def lot(self) -> Number:
@@ -164,17 +172,22 @@ class GradientPerturbation:
     # -------------------------------------------------------------------------------------------- running
 
     def __call__(self, data: Any, *, rng: Random) -> Floats:
+        found, walk = self.rows(data), self.walk(rng)
+        for _ in range(self.length):
+            walk.walk(found)
+        return walk.result()
+
+    def fits(self, data: Any) -> None:
+        """Any data will do: what is no number is 0, and a row without a target is left out."""
+
+    def rows(self, data: Any) -> tuple[Whole, Floats]:
+        """Rows in grid units, and their targets."""
         x, targets = rows(data, self.features, self.outputs, residual=self.loss_function.residual)
-        x, y = _whole_rows(x), np.ascontiguousarray(targets.T)
-        w, speed, mean = np.zeros((3, self.outputs, self.features))
-        later = self.descent.steps // 2
-        for step in range(self.descent.steps):
-            kept = slice(None) if self.rate == 1 else rng.poisson_sample(len(y), self.rate)
-            gradient = self.noisy(self.sums(w, x[kept], y[kept]), rng) + self.alpha * w
-            speed = MOMENTUM * speed + gradient
-            w = _on_grid(w - self.learning_rate * speed)
-            mean += w * (step >= later) / (self.descent.steps - later)
-        return np.asarray(mean)
+        return _whole_rows(x), np.ascontiguousarray(targets.T)
+
+    def walk(self, rng: Random) -> Way:
+        """The run before its first step."""
+        return Way(self, rng)
 
     def noisy(self, sums: NDArray[np.int64], rng: Random) -> Floats:
         """The step's release: the mean gradient over rate·n rows, never over the number drawn."""
@@ -205,6 +218,48 @@ class GradientPerturbation:
         at = np.arange(-FARTHEST * SCORE, FARTHEST * SCORE + 1) / SCORE
         target = np.full_like(at, 0.0 if self.loss_function.residual else 1.0)
         return np.clip(np.rint(self.loss_function.slope(at, target) * (SLOPE / self.clip)), -STEEPEST, STEEPEST)
+
+
+class Way:
+    """A descent on its way: the weights, their speed, and the sum of the weights of the second half of the steps."""
+
+    def __init__(self, run: GradientPerturbation, rng: Random) -> None:
+        self.run, self.rng, self.taken, self.averaged = run, rng, 0, 0
+        self.w, self.speed, self.mean = np.zeros((3, run.outputs, run.features))
+
+    def walk(self, rows: tuple[Whole, Floats]) -> None:
+        """Take the next step."""
+        x, y = rows
+        run, step = self.run, self.taken
+        self.taken += 1
+        kept = slice(None) if run.rate == 1 else self.rng.poisson_sample(len(y), run.rate)
+        gradient = run.noisy(run.sums(self.w, x[kept], y[kept]), self.rng) + run.alpha * self.w
+        self.speed = MOMENTUM * self.speed + gradient
+        self.w = _on_grid(self.w - run.learning_rate * self.speed)
+        if step >= self._later:
+            self.mean += self.w / (run.length - self._later)
+            self.averaged += 1
+
+    @property
+    def _later(self) -> int:
+        return self.run.length // 2
+
+    def result(self) -> Floats:
+        """The mean of the weights of the second half; of those steps of it that were not lost."""
+        if not self.averaged:
+            return np.asarray(self.w)
+        planned = self.run.length - self._later
+        return np.asarray(self.mean if self.averaged == planned else self.mean * (planned / self.averaged))
+
+    def state(self) -> dict[str, Any]:
+        """Made of released weights alone, as lists: exact in double precision."""
+        named = {"w": self.w, "speed": self.speed, "mean": self.mean}
+        lists = {name: values.tolist() for name, values in named.items()}
+        return lists | {"averaged": self.averaged, "step": self.taken, "loss": self.run.loss_of(self.taken).to_json()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.w, self.speed, self.mean = (np.array(state[name], np.float64) for name in ("w", "speed", "mean"))
+        self.averaged, self.taken = int(state["averaged"]), int(state["step"])
 
 
 def _whole_rows(x: Floats) -> Whole:

@@ -102,7 +102,11 @@ class DPSGD:
 
     def loss_of(self, steps: int) -> Loss:
         """The loss of the first `steps` steps."""
-        return self._loss_at(self._noise, steps)
+        return self._loss_at(self._noise, steps) if steps else Composed(())
+
+    @property
+    def length(self) -> int:
+        return self.plan.steps
 
     def _loss_at(self, noise_multiplier: float, steps: int) -> Loss:
         counts: Counter[float] = Counter()
@@ -268,6 +272,10 @@ class DPSGD:
     def rows(self, data: Any) -> rows.Rows:
         """The rows of a container, read as declared."""
         return rows.rows(data, self.example)
+
+    def walk(self, rng: Random) -> Trainer:
+        """The run before its first step, with a copy of the model."""
+        return Trainer.fresh(self, rng)
 
     def __call__(self, data: Any, *, rng: Random) -> Trained:
         found = self.rows(data)

@@ -39,6 +39,7 @@ class Private:
         self._trainer: Trainer | None = None
         training = Training(run, self._start, self._show)
         self._session: Session[Any] = account.open(training, data, rng=rng, delta=run.delta, description="make_private")
+        account.begin(self._session.entry, 0, run.length)  # a loop of one's own is not resumed: all its steps are begun
 
     def _start(self, run: DPSGD, rng: Random) -> Trainer:
         self._trainer = Trainer(run, rng, run.model, self._optimizer)

@@ -1,29 +1,34 @@
-"""Runs that are saved on the way, and go on after a kill."""
+"""Runs that are saved on the way, and go on after a kill.
+
+Before steps s + 1 … s + k are begun, the ledger notes it. A run that is resumed goes on after the ledger's number, whatever its
+folder says: no step is taken twice, never more steps than were paid for. At most the k steps of one note are lost.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from deniable.accounting.charges import Charge
 from deniable.errors import InvalidParameter, LedgerError
 from deniable.learn.sgd import progress
-from deniable.learn.sgd.checkpoint import Checkpoint, vacant
+from deniable.learn.sgd.checkpoint import Checkpoint
 from deniable.learn.sgd.dpsgd import DPSGD
-from deniable.learn.sgd.steps import Ask, Training
-from deniable.learn.sgd.trainer import Trained, Trainer
+from deniable.learn.sgd.walk import Step, Stepwise, Walk, Walking
 from deniable.ledger import Account, Entry, Kind, Session, Status
-from deniable.ledger.account import Paid
-from deniable.ledger.chain import Head
+from deniable.ledger.account import OPENERS, Paid
 from deniable.mechanism import Random, Release
 from deniable.mechanisms import checks
 from deniable.randomness import SecureRandom
 
+Value = TypeVar("Value")
+
 
 def train(
-    run: DPSGD,
+    run: Stepwise[Value],
     data: Any,
     *,
     account: Account,
@@ -31,116 +36,152 @@ def train(
     every: int = 50,
     rng: Random | None = None,
     description: str = "DPSGD",
-) -> Release[Trained]:
+) -> Release[Value]:
     """Run `run` on `data`, charged to `account` at the run's own δ, and saved to the folder `checkpoint` every so many steps.
 
-    What the container shows (shapes, types) is checked before the charge. After a kill, `resume` goes on.
+    `run` is a `DPSGD` or another run of steps; `data` may be a function that opens it. What is declared of the rows is
+    checked before the charge. After a kill, `resume` goes on.
     """
-    run.check(data)
-    checks.whole("every", every, at_least=1)
-    if checkpoint is not None:
-        vacant(checkpoint)
-    saved = _Saved(None, every)
-    training = Training(run, saved.start, begin=saved.begin)
-    session = account.open(training, data, rng=rng, delta=run.delta, description=description)
-    if checkpoint is not None:
-        saved.checkpoint = Checkpoint.create(checkpoint, entry=session.entry, loss=run.loss.to_json())
-    return saved.drive(session, run, private=rng is None or rng.private)
+    run.fits(None if isinstance(data, OPENERS) else data)
+    block = checks.whole("every", every, at_least=1)
+    if checkpoint is None:
+        session, walk = _opened(Walking(run), data, account, rng, description)
+        account.begin(session.entry, 0, run.length)
+        return _driven(run, session, walk, rng is None or rng.private)
+    folder = Checkpoint.create(checkpoint, loss=run.loss.to_json())
+    try:
+        words = f"{description}, run {folder.name}"
+        session, walk = _charged(folder, lambda: _opened(Walking(run), data, account, rng, words), account)
+        return _driven(run, session, walk, rng is None or rng.private, _Notes(account, folder, block))
+    finally:
+        folder.close()
 
 
-def resume(run: DPSGD, data: Any, *, account: Account, checkpoint: str | Path, every: int = 50) -> Release[Trained]:
+def resume(
+    run: Stepwise[Value], data: Any, *, account: Account, checkpoint: str | Path, every: int = 50
+) -> Release[Value]:
     """Go on with a run that was broken off, under the charge that paid for it. `run` must be the same run.
 
-    The steps that were begun are spent, those after the last save among them: the run goes on from the saved model at the next
-    number, with fresh randomness, and takes that many steps fewer.
+    The steps that the ledger has noted are spent, those after the last save among them: the run goes on from the saved model at
+    the next number, with fresh randomness, and takes that many steps fewer. A run whose steps are all spent gives what was saved.
     """
-    run.check(data)
-    checks.whole("every", every, at_least=1)
-    opened = Checkpoint.open(checkpoint)
-    saved = _Saved(opened, every)
+    run.fits(None if isinstance(data, OPENERS) else data)
+    block = checks.whole("every", every, at_least=1)
+    folder = Checkpoint.open(checkpoint)
     try:
-        _check_whole(opened)
-        paid = _paid(account, run, opened.header)
-        training = Training(run, saved.start, begin=saved.begin)
-        conversation = account.attempt(paid, lambda: training.open(data, rng=SecureRandom()))
-        return saved.drive(Session(account, paid, conversation), run, private=paid.private)
+        paid, over = _paid(account, run, folder)
+        state, begun = folder.load(), run.length if over else account.begun(paid.entry_id)
+        _check_state(state, begun, run.length)
+        walking = Walking(run, begun, state)
+        if over:
+            result = walking.started(SecureRandom()).result()
+            return Release(result, run.loss, run.unit, None, paid.entry_id, paid.private)
+        opened = account.attempt(paid, lambda: walking.open(_data(data), rng=SecureRandom()))
+        session: Session[Any] = Session(account, paid, opened)
+        return _driven(run, session, walking.walks[0], paid.private, _Notes(account, folder, block))
     finally:
-        saved.close()
+        folder.close()
 
 
-def _check_whole(opened: Checkpoint) -> None:
-    state = opened.load()
-    if state is not None and state["step"] > opened.begun:
+def _opened(
+    walking: Walking[Value], data: Any, account: Account, rng: Random | None, words: str
+) -> tuple[Session[Any], Walk[Value]]:
+    session = account.open(walking, data, rng=rng, delta=walking.run.delta, description=words)
+    return session, walking.walks[0]
+
+
+def _charged(folder: Checkpoint, act: Callable[[], Value], account: Account) -> Value:
+    """What `act` gives; a run that was refused before its charge leaves no folder behind."""
+    try:
+        return act()
+    except BaseException:
+        if _entry(account, folder.name) is None:
+            folder.discard()
+        raise
+
+
+class _Notes:
+    """Tells the ledger which steps are begun before they are, and saves the run after the last of them."""
+
+    def __init__(self, account: Account, folder: Checkpoint, every: int) -> None:
+        self._account, self._folder, self._every, self._noted = account, folder, every, -1
+
+    def before(self, entry: str, step: int, length: int) -> None:
+        """Before step `step` + 1."""
+        if step >= self._noted:
+            stop = min(length, step + self._every)
+            self._account.begin(entry, step, stop)
+            self._noted = stop
+
+    def after(self, walk: Walk[Any]) -> None:
+        if walk.taken == self._noted:
+            self._folder.save(walk.state())
+
+
+def _driven(
+    run: Stepwise[Value], session: Session[Any], walk: Walk[Value], private: bool, notes: _Notes | None = None
+) -> Release[Value]:
+    """Take the steps that are left, then settle."""
+    with _bar(run) as watch:
+        while walk.taken < run.length:
+            if notes is not None:
+                notes.before(session.entry, walk.taken, run.length)
+            session.ask(Step())
+            watch(walk)
+            if notes is not None:
+                notes.after(walk)
+    session.close()
+    return Release(walk.result(), run.loss, run.unit, None, session.entry, private)
+
+
+@contextmanager
+def _bar(run: Stepwise[Any]) -> Iterator[Callable[[Any], None]]:
+    if isinstance(run, DPSGD):
+        with progress.bar(run) as watch:
+            yield watch
+    else:
+        yield lambda walk: None
+
+
+def _data(data: Any) -> Any:
+    return data() if isinstance(data, OPENERS) else data
+
+
+def _check_state(state: dict[str, Any] | None, begun: int, length: int) -> None:
+    if state is None and begun >= length:
+        raise LedgerError("Every step of this run was begun and none was saved: this run is over. Nothing was run.")
+    if state is not None and int(state["step"]) > begun:
         raise LedgerError(
-            "The file of steps lacks steps that the saved model has taken: it was cut or put back. This run is not resumed: "
-            "start a new one. Nothing was run."
+            "The saved model has taken steps that the ledger does not know of: this is an older copy of the ledger. This run is "
+            "not resumed. Nothing was run."
         )
 
 
-class _Saved:
-    """Drives a session to its end, and keeps what a kill must not lose."""
-
-    def __init__(self, checkpoint: Checkpoint | None, every: int) -> None:
-        self.checkpoint, self._every = checkpoint, every
-        self._trainer: Trainer | None = None
-
-    def start(self, run: DPSGD, rng: Random) -> Trainer:
-        self._trainer = trainer = Trainer.fresh(run, rng)
-        if self.checkpoint is not None:
-            state = self.checkpoint.load()
-            if state is not None:
-                trainer.restore(state)
-            trainer.taken = self.checkpoint.begun
-        return trainer
-
-    def begin(self, step: int) -> None:
-        if self.checkpoint is not None:
-            self.checkpoint.begin(step)
-
-    def drive(self, session: Session[Any], run: DPSGD, *, private: bool) -> Release[Trained]:
-        trainer = self._trainer
-        if trainer is None:
-            raise LedgerError("This session has no trainer. Nothing was run.")
-        try:
-            with progress.bar(run) as watch:
-                while trainer.taken < run.plan.steps:
-                    session.ask(Ask.LOT)
-                    session.ask(Ask.STEP)
-                    watch(trainer)
-                    self._save(trainer, last=trainer.taken == run.plan.steps)
-        finally:
-            self.close()
-        session.close()
-        return Release(trainer.result(), run.loss, run.unit, None, session.entry, private)
-
-    def _save(self, trainer: Trainer, *, last: bool) -> None:
-        if self.checkpoint is not None and (last or trainer.taken % self._every == 0):
-            self.checkpoint.save(trainer.state())
-
-    def close(self) -> None:
-        if self.checkpoint is not None:
-            self.checkpoint.close()
+def _entry(account: Account, name: str) -> Entry | None:
+    """The charge of the run of this name."""
+    charges = (entry for entry in account.history() if entry.kind is Kind.OPEN and entry.account == account.name)
+    return next((entry for entry in charges if entry.description.endswith(f", run {name}")), None)
 
 
-def _paid(account: Account, run: DPSGD, header: Mapping[str, Any]) -> Paid:
-    """The charge that the folder names, if it is this run's, stands in this account, and its session was not closed."""
-    history = account.history()
-    head = Head.parse(header["entry"])
-    entry = next((e for e in history if (e.seq, e.mac) == (head.count, head.mac)), None)
-    if entry is None or entry.kind is not Kind.OPEN or entry.account != account.name:
-        raise LedgerError(f'No charge of the account "{account.name}" paid for this run. Nothing was run.')
-    if entry.loss_json != run.loss.to_json() or header["loss"] != entry.loss_json:
+def _paid(account: Account, run: Stepwise[Any], folder: Checkpoint) -> tuple[Paid, bool]:
+    """The charge that paid for the run of this folder, if it stands in this account; and whether its session was closed."""
+    entry = _entry(account, folder.name)
+    if entry is None:
+        raise LedgerError(
+            f'No charge of the account "{account.name}" paid for this run: it was broken off before, or belongs to another one. '
+            "Nothing was run. If nothing was charged, name an empty folder and begin anew."
+        )
+    if entry.loss_json != run.loss.to_json() or folder.loss != entry.loss_json:
         raise InvalidParameter(
             "Expected the run that was broken off: this one has another loss than what was paid for. Nothing was run."
         )
-    if any(e.kind is Kind.SETTLE and e.details.get("session") == entry.seq for e in history):
-        raise LedgerError(f"The session of entry {entry.seq} is closed: this run is over. Nothing was run.")
     if account.status is not Status.OPEN:
         raise LedgerError(f'The account "{account.name}" is {account.status}. Nothing was run.')
-    return _rebuilt(entry, run)
+    over = any(e.kind is Kind.SETTLE and e.details.get("session") == entry.seq for e in account.history())
+    return _rebuilt(entry, run), over
 
 
-def _rebuilt(entry: Entry, run: DPSGD) -> Paid:
+def _rebuilt(entry: Entry, run: Stepwise[Any]) -> Paid:
     details = entry.details
     charges = {name: Charge.from_dict(charge) for name, charge in details["charges"].items()}
     delta = Fraction(details["delta"]) if "delta" in details else None

@@ -18,7 +18,6 @@ from deniable.mechanism import Random
 from deniable.units import Unit
 
 Window = Callable[[Lot], None]
-Begin = Callable[[int], None]
 Start = Callable[[DPSGD, Random], Trainer]
 
 
@@ -33,14 +32,12 @@ class Ask(Enum):
 class Training:
     """The steps of a run, one at a time: an `Interactive` whose loss is that of the whole run.
 
-    `start` makes the trainer. `window` sees each lot: raw rows, for the owner's loop, never an answer. `begin` is told a
-    step's number before its gradient is computed.
+    `start` makes the trainer. `window` sees each lot: raw rows, for the owner's loop, never an answer.
     """
 
     run: DPSGD
     start: Start
     window: Window = lambda lot: None
-    begin: Begin = lambda step: None
 
     @property
     def loss(self) -> Loss:
@@ -78,7 +75,6 @@ class Steps:
         if lot is None:
             raise InvalidQuery("Expected a lot that was drawn for this step: each lot is used once. Nothing was run.")
         self.trainer.refuse_changes()
-        self._training.begin(self.trainer.taken + 1)
         return self.trainer.step(lot)
 
     @property

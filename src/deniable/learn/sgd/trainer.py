@@ -25,7 +25,7 @@ from deniable.learn.clip.probe import Found
 from deniable.learn.sgd.clipping import ALL, Adaptive
 from deniable.learn.sgd.noise import gaussians, noisy_mean
 from deniable.learn.sgd.rows import Lot, Rows
-from deniable.loss import Composed, Loss
+from deniable.loss import Loss
 from deniable.mechanism import Random
 
 if TYPE_CHECKING:
@@ -289,10 +289,14 @@ class Trainer:
         self.apply(gradient)
         return gradient
 
+    def walk(self, rows: Rows) -> None:
+        """Draw a lot and take a step on it."""
+        self.step(self.draw(rows))
+
     @property
     def used(self) -> Loss:
         """The loss of the steps begun so far."""
-        return self.run.loss_of(self.taken) if self.taken else Composed(())
+        return self.run.loss_of(self.taken)
 
     def result(self) -> Trained:
         """A copy of the model that was given, which has seen no row, with the trained parameters in it (or their average).
