@@ -123,8 +123,13 @@ def matrix(projection: Projection) -> Floats:
     return np.asarray((projection.components.T * projection.strengths) @ projection.components)[np.triu_indices(2)]
 
 
+SPREAD = ([[0.05], [0.95]] * 10, [*([[0.05], [0.95]] * 10), [1.0]])
+
+
 def scaling(made: Standardizer) -> list[float]:
-    return [*made.mean, *made.deviation**2]
+    """The noisy sums of u, of u² − ½ and of rows."""
+    u = 2 * made.mean - 1
+    return [*(made.count * u), *(made.count * (4 * made.deviation**2 + u * u - 0.5)), made.count]
 
 
 def split(node: Node) -> list[float]:
@@ -191,12 +196,10 @@ LEARNT = [
         PrivatePCA(2, 2, epsilon=2), PrivatePCA(2, 2, epsilon=8), (np.empty((0, 2)), np.ones((1, 2))), matrix, least=0.8
     ),
     Audited(
-        PrivateStandardizer((0,), (1,), 100, 1.0), PrivateStandardizer((0,), (1,), 100, 0.25), ([], [[1.0]]), scaling,
-        least=0.3,
+        PrivateStandardizer((0,), (1,), None, 1.0), PrivateStandardizer((0,), (1,), None, 0.25), SPREAD, scaling, least=0.3,
     ),
     Audited(
-        PrivateStandardizer((0,), (1,), 100, epsilon=2), PrivateStandardizer((0,), (1,), 100, epsilon=8), ([], [[1.0]]),
-        scaling, least=0.8,
+        PrivateStandardizer((0,), (1,), epsilon=2), PrivateStandardizer((0,), (1,), epsilon=8), SPREAD, scaling, least=0.8,
     ),
     Audited(Tables(1, 2, 2, 2), Tables(1, 2, 2, 8), (NO_CELLS, ONE_CELL), least=1.0),
     Audited(Tables(1, 2, 2, 2, 0.01), Tables(1, 2, 2, 8, 0.01), (NO_CELLS, ONE_CELL), least=0.4),

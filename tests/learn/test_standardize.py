@@ -1,4 +1,4 @@
-"""Private means and deviations: near the truth, within a sensitivity that holds, from public bounds and n alone."""
+"""Private means and deviations: near the truth, within a sensitivity that holds, from public bounds alone."""
 
 from __future__ import annotations
 
@@ -43,15 +43,50 @@ def test_no_row_moves_the_sums_by_more_than_the_sensitivity(value: float) -> Non
 def test_both_sensitivities_are_attained_at_a_bound() -> None:
     made = PrivateStandardizer((0,), (1,), n=10, epsilon=1)
     moved = made.sums(np.array([[1.0]])).numpy()
-    assert moved.tolist() == [[NORM], [NORM / 2]]
+    assert moved.tolist() == [NORM, NORM / 2, round(NORM * 0.675 ** (1 / 3))]
     assert np.linalg.norm(moved) == pytest.approx(made._l2, rel=1e-12)
     assert np.abs(moved).sum() == made.loss.sensitivity  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("noise", [{"noise_multiplier": 1}, {"epsilon": 1}])
+def test_rounding_near_a_bound_stays_within_the_sensitivity(noise: dict[str, float]) -> None:
+    """Every distance from a bound up to some grid units, in steps of a hundredth."""
+    made = PrivateStandardizer((-1,), (1,), **noise)
+    u = 1 - np.arange(0, 6, 0.01) / NORM
+    for value in np.concatenate([u, -u]):
+        moved = made.sums(np.array([[value]])).numpy()
+        assert np.linalg.norm(moved) <= made._l2
+        assert np.abs(moved).sum() <= made._l1
+
+
+@pytest.mark.parametrize("stated", [None, 18_400, 20_000, 21_600, 40_000])
+@pytest.mark.parametrize("noise", [{"noise_multiplier": 3}, {"epsilon": 1}])
+def test_a_stated_size_that_is_off_does_not_matter(noise: dict[str, float], stated: int | None) -> None:
+    """A column whose values are nearly all at a bound: its variance is the small difference of two large means."""
+    draw = np.random.default_rng(0)
+    losses = np.where(draw.random(20_000) < 0.05, draw.normal(1800, 300, 20_000), 0.0).clip(0, 4356)
+    data = np.column_stack([losses, draw.uniform(0, 1, 20_000)])
+    found = PrivateStandardizer((0, 0), (4356, 1), stated, **noise)(data, rng=SeededRandom(2))
+    assert found.deviation == pytest.approx(data.std(0), rel=0.1)
+    assert found.mean == pytest.approx(data.mean(0), rel=0.1)
+    assert found.count == pytest.approx(20_000, rel=0.01)
+
+
+@pytest.mark.parametrize("columns", [1, 4, 30])
+def test_the_share_of_the_count_is_about_the_best(columns: int) -> None:
+    def error(c: float, gaussian: bool) -> float:
+        size = 1.25 * columns + c * c if gaussian else (1.5 * columns + c) ** 2
+        return size * (5 + 2.25 / c**2)
+
+    for gaussian, noise in ((True, {"noise_multiplier": 1}), (False, {"epsilon": 1})):
+        c = PrivateStandardizer((0,) * columns, (1,) * columns, **noise)._own / NORM
+        assert error(c, gaussian) <= min(error(c * by, gaussian) for by in (0.8, 0.95, 1.05, 1.25))
+
+
 def test_noise_is_of_the_stated_size() -> None:
-    """On no data the mean is noise over n: its spread over many columns is that of the loss."""
+    """On no data the mean is noise over the least count: its spread over many columns is that of the loss."""
     made = PrivateStandardizer((-1,) * 4000, (1,) * 4000, n=10**6, noise_multiplier=2)
-    deviation = 2 * math.sqrt(1.25 * 4000) / 10**6
+    deviation = 2 * math.sqrt(1.25 * 4000 + 0.75 * math.sqrt(4000)) / 10**5
     found = made(np.zeros((0, 4000)), rng=SeededRandom(1)).mean / deviation
     assert abs(np.square(found).mean() - 1) < 6.1 * math.sqrt(2 / 4000)
 
