@@ -61,11 +61,13 @@ if TYPE_CHECKING:
         DiscreteGaussianNoise,
         DiscreteLaplaceNoise,
         DrawnSample,
+        FiniteOutcomes,
         GaussianNoise,
         Grouped,
         IntegerGaussianSum,
         LaplaceNoise,
         Loss,
+        MixedGaussianNoise,
         NegativeBinomialRuns,
         Parallel,
         PoissonRuns,
@@ -106,6 +108,7 @@ __all__ = [
     "DiscreteLaplaceNoise",
     "DrawnSample",
     "Error",
+    "FiniteOutcomes",
     "GaussianNoise",
     "Grouped",
     "IntegerGaussianSum",
@@ -121,6 +124,7 @@ __all__ = [
     "Loss",
     "Mechanism",
     "MissingExtra",
+    "MixedGaussianNoise",
     "NegativeBinomialRuns",
     "Parallel",
     "PoissonRuns",
@@ -183,7 +187,7 @@ _HOMES = {
     "guarantee": "Bound Budget Certificate",
     "ledger": "Account Ledger",
     "loss": "POISSON SHUFFLED WITHOUT_REPLACEMENT Allocated Approximate BoundedRange CappedSample Composed "
-    "DiscreteGaussianNoise DrawnSample IntegerGaussianSum Silenced "
+    "DiscreteGaussianNoise DrawnSample FiniteOutcomes IntegerGaussianSum MixedGaussianNoise Silenced "
     "DiscreteLaplaceNoise GaussianNoise Grouped LaplaceNoise Loss NegativeBinomialRuns Parallel PoissonRuns Pure Repeated "
     "ResponseNoise Sampled Scheme Selected Shuffled Zcdp",
     "mechanism": "Error Interactive Mechanism Release Sequentially",

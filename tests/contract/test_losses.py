@@ -20,11 +20,13 @@ from deniable.loss import (
     DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
     DrawnSample,
+    FiniteOutcomes,
     GaussianNoise,
     Grouped,
     IntegerGaussianSum,
     LaplaceNoise,
     Loss,
+    MixedGaussianNoise,
     NegativeBinomialRuns,
     Node,
     Parallel,
@@ -73,6 +75,8 @@ EXAMPLES: list[Node] = [
     DrawnSample(500, 50_000, GaussianNoise(1)),
     IntegerGaussianSum(100, 3, 50, 1000),
     IntegerGaussianSum(100, 2.5, 50, 1000, replace=True),
+    FiniteOutcomes((0.5, Fraction(1, 4), 0.25), (0.25, 0.25, 0.5)),
+    MixedGaussianNoise(1.5, (0, 1, 2.5), (0.5, 0.25, Fraction(1, 4))),
 ]
 EPSILON = st.one_of(st.floats(0, 1e6), st.integers(0, 100), st.fractions(0, 100))
 POSITIVE = st.one_of(st.floats(1e-6, 1e6), st.integers(1, 100), st.fractions(Fraction(1, 1000), 100))
@@ -160,6 +164,13 @@ def test_the_json_of_a_node_never_changes() -> None:
         (lambda: DiscreteGaussianNoise(1, 0), "Expected sensitivity=0"),
         (lambda: DiscreteGaussianNoise(1, 1, 0), "at least 1"),
         (lambda: ResponseNoise(0.2, 2), "lies are likelier"),
+        (lambda: FiniteOutcomes((0.5, 0.4), (0.5, 0.5)), "present of FiniteOutcomes to sum to 1"),
+        (lambda: FiniteOutcomes((1,), (0.5, 0.5)), "as many probabilities"),
+        (lambda: FiniteOutcomes((1.5, -0.5), (0.5, 0.5)), "at least 0"),
+        (lambda: FiniteOutcomes((), ()), "list of numbers"),
+        (lambda: FiniteOutcomes(("1",), (1,)), "to be numbers"),  # type: ignore[arg-type]
+        (lambda: MixedGaussianNoise(1, (-1, 0), (0.5, 0.5)), "at least 0"),
+        (lambda: MixedGaussianNoise(1, (1,), (0.5, 0.5)), "as many shifts"),
         (lambda: IntegerGaussianSum(10, 2.4, 5, 3), "at least 2.5 grid units a party"),
         (lambda: ResponseNoise(1.0), r"in \(0, 1\)"),
         (lambda: NegativeBinomialRuns(-1, 0.5), r"Expected eta=-1 of NegativeBinomialRuns in \(-1, ∞\)"),

@@ -5,7 +5,7 @@ a new meaning is a new node. Leaves say which noise was used, combinators say ho
 
     leaf          Pure  Approximate  Zcdp  BoundedRange  ResponseNoise
                   LaplaceNoise  GaussianNoise  DiscreteLaplaceNoise  DiscreteGaussianNoise
-                  IntegerGaussianSum
+                  IntegerGaussianSum  MixedGaussianNoise  FiniteOutcomes
     combinator    Sampled  Repeated  Composed  Parallel  Grouped  Shuffled  Selected
     batches       Allocated  CappedSample  DrawnSample
     relation      Silenced
@@ -21,7 +21,7 @@ exactly 3 in every sum that the ledger makes. `exact` gives that meaning.
 """
 
 from deniable.loss.batches import Allocated, CappedSample, DrawnSample
-from deniable.loss.noises import IntegerGaussianSum
+from deniable.loss.noises import FiniteOutcomes, IntegerGaussianSum, MixedGaussianNoise
 from deniable.loss.relations import Silenced
 from deniable.loss.tree import (
     DEEPEST,
@@ -70,11 +70,13 @@ __all__ = [
     "DiscreteGaussianNoise",
     "DiscreteLaplaceNoise",
     "DrawnSample",
+    "FiniteOutcomes",
     "GaussianNoise",
     "Grouped",
     "IntegerGaussianSum",
     "LaplaceNoise",
     "Loss",
+    "MixedGaussianNoise",
     "NegativeBinomialRuns",
     "Node",
     "Number",

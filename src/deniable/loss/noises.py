@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Rational, Real
 
 from deniable.errors import InvalidLoss
 from deniable.loss.tree import Loss, Number, _boolean, _integer, _number, _replaced, exact, show
@@ -64,3 +65,82 @@ class IntegerGaussianSum(Loss):
             f"{show(self.parties)} integer Gaussian noises of σ = {show(self.sigma)} on sensitivity "
             f"{show(self.sensitivity)}"
         )
+
+
+@dataclass(frozen=True)
+class FiniteOutcomes(Loss):
+    """A mechanism of your own with finitely many outcomes: their probabilities with the unit (`present`) and without it
+    (`absent`), such that this pair dominates every two neighbours.
+
+    That is: for each outcome set and each pair of neighbours, P(S) − x·Q(S) is at most that of the best set here, for every
+    x ≥ 0; where a unit is replaced, for the neighbours in either order. Both sides of every bound are then of this pair.
+    """
+
+    present: tuple[Number, ...]
+    absent: tuple[Number, ...]
+
+    def __post_init__(self) -> None:
+        _probabilities(self, "present")
+        _probabilities(self, "absent")
+        if len(self.present) != len(self.absent):
+            raise InvalidLoss(
+                f"Expected as many probabilities in present ({len(self.present)}) as in absent ({len(self.absent)})."
+            )
+
+    def __str__(self) -> str:
+        return f"{len(self.present)} outcomes of known probability"
+
+
+@dataclass(frozen=True)
+class MixedGaussianNoise(Loss):
+    """Gaussian noise of deviation `sigma` around a random shift: with the unit shifts[i] ≥ 0 with probability weights[i], without
+    it 0. A vector-valued shift counts by its norm. Reference: Choquette-Choo et al. 2024; Ganesh 2024.
+    """
+
+    sigma: Number
+    shifts: tuple[Number, ...]
+    weights: tuple[Number, ...]
+
+    def __post_init__(self) -> None:
+        _number(self, "sigma", above=0)
+        _probabilities(self, "weights")
+        object.__setattr__(self, "shifts", tuple(_plain_number(self, "shifts", x) for x in _sequence(self, "shifts")))
+        if len(self.shifts) != len(self.weights):
+            raise InvalidLoss(f"Expected as many shifts ({len(self.shifts)}) as weights ({len(self.weights)}).")
+
+    def __str__(self) -> str:
+        return f"Gaussian noise of σ = {show(self.sigma)} around one of {len(self.shifts)} shifts"
+
+
+NEAR_ONE = Fraction(1, 10**9)
+"""How far probabilities given as decimals may sum from 1; what is missing is charged as revealed."""
+
+
+def _sequence(node: Loss, name: str) -> tuple[object, ...]:
+    value = getattr(node, name)
+    if not isinstance(value, tuple | list) or not value:
+        raise InvalidLoss(f"Expected {name} of {type(node).__name__} to be a list of numbers.")
+    return tuple(value)
+
+
+def _plain_number(node: Loss, name: str, value: object) -> Number:
+    """One entry, finite and not negative, as int, float or Fraction."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidLoss(f"Expected the entries of {name} of {type(node).__name__} to be numbers.")
+    plain: Number = float(value)
+    if isinstance(value, Rational):
+        whole = Fraction(int(value.numerator), int(value.denominator))
+        plain = int(whole) if whole.denominator == 1 else whole
+    if not 0 <= plain < math.inf:
+        raise InvalidLoss(f"Expected the entries of {name} of {type(node).__name__} to be finite and at least 0.")
+    return plain
+
+
+def _probabilities(node: Loss, name: str) -> None:
+    values = tuple(_plain_number(node, name, x) for x in _sequence(node, name))
+    total = sum((exact(x) for x in values), Fraction(0))
+    if abs(total - 1) > NEAR_ONE:
+        raise InvalidLoss(
+            f"Expected the probabilities {name} of {type(node).__name__} to sum to 1, got {float(total):.12g}."
+        )
+    object.__setattr__(node, name, values)

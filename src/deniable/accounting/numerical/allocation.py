@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deniable.accounting.numerical.finite import Finite
+from deniable.accounting.numerical.finite import Sided
 from deniable.accounting.numerical.pairs import Pair
 from deniable.accounting.numerical.rounding import Array, Indices, U, relative
 
@@ -27,30 +27,6 @@ SMALLEST = math.exp(-20.0)
 """Ratios below are spread to 0: an ε above 20 in the direction of adding a unit is not resolved."""
 BULK = 0.5
 """The bulk of a sum of m is never taken as wider than this part of m."""
-
-
-@dataclass(frozen=True, eq=False)
-class Sided(Finite):
-    """A finite pair whose two orders differ, with masses known to a relative `off`.
-
-    For an upper bound (`off` > 0) P is raised and Q lowered by it, for a lower one the reverse; which of the two measures is P
-    depends on the direction, so the other direction is made from the masses themselves.
-    """
-
-    off: float = 0.0
-
-    @classmethod
-    def of(cls, losses: Array, p: Array, q: Array, dropped: float, off: float) -> Sided:
-        return cls(losses + 2 * off, p * (1 + off), q * (1 - off), None, dropped, off)
-
-    @property
-    def sided(self) -> bool:
-        return True
-
-    def turned(self) -> Sided:
-        """The other direction."""
-        losses, p, q = self.losses - 2 * self.off, self.p / (1 + self.off), self.q / (1 - self.off)
-        return Sided.of(-losses[::-1], q[::-1], p[::-1], self.dropped, self.off)
 
 
 @dataclass(frozen=True, eq=False)

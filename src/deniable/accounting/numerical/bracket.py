@@ -241,7 +241,7 @@ def _check(terms: Sequence[Term], upper: Sequence[Part], tail: float) -> None:
     """Both measures keep their mass: catches a mismatch of lattice and masses before it becomes a wrong bound."""
     for (pair, _), (law, _) in zip(terms, upper, strict=True):
         p, q = float(law.mass.sum()), float((law.mass * np.exp(-law.losses)).sum())
-        if not (abs(p - 1 + infinite_mass(pair)) < 1e-6 + tail + pair.slack and q < 1 + 1e-6):
+        if not (abs(p - 1 + infinite_mass(pair)) < 1e-6 + tail + pair.slack + pair.short and q < 1 + 1e-6):
             raise ArithmeticError(f"A law on the lattice has masses {p} and {q} under P and Q instead of 1.")
 
 

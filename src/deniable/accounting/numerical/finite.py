@@ -55,6 +55,35 @@ class Finite(Shape):
         return np.empty(0)
 
 
+@dataclass(frozen=True, eq=False)
+class Sided(Finite):
+    """A finite pair whose two orders differ, with masses known to a relative `off`.
+
+    For an upper bound (`off` > 0) P is raised and Q lowered by it, for a lower one the reverse; which of the two measures is P
+    depends on the direction, so the other direction is made from the masses themselves.
+    """
+
+    off: float = 0.0
+
+    @classmethod
+    def of(cls, losses: Array, p: Array, q: Array, dropped: float, off: float) -> Sided:
+        return cls(losses + 2 * off, p * (1 + off), q * (1 - off), None, dropped, off)
+
+    @property
+    def short(self) -> float:
+        """A pair below the truth may lack some of its mass."""
+        return max(0.0, 1 - min(float(self.p.sum()), float(self.q.sum()))) if self.off < 0 else 0.0
+
+    @property
+    def sided(self) -> bool:
+        return True
+
+    def turned(self) -> Sided:
+        """The other direction."""
+        losses, p, q = self.losses - 2 * self.off, self.p / (1 + self.off), self.q / (1 - self.off)
+        return Sided.of(-losses[::-1], q[::-1], p[::-1], self.dropped, self.off)
+
+
 def response(epsilon: float) -> Finite:
     """Randomized response: the worst case of ε-DP, attained (Kairouz, Oh, Viswanath 2015)."""
     return approximate(epsilon, 0.0)

@@ -11,6 +11,7 @@ Each pair is a frozen value with
     tails(loss, above)  log P and log Q of {loss > l} or {loss < l}, for one step
     smooth              whether it has mass outside its atoms
     slack               mass of P or Q left out; an upper bound charges it as revealed
+    short               mass that P is known to lack, in a pair that stands for a lower bound
     sided               whether (P, Q) and (Q, P) differ
 
 The proofs that they dominate are in docs/theory/numerical.md.
@@ -46,6 +47,8 @@ class Pair(Protocol):
     @property
     def slack(self) -> float: ...
     @property
+    def short(self) -> float: ...
+    @property
     def edge(self) -> float | None: ...
     @property
     def lattice(self) -> Lattice | None: ...
@@ -70,6 +73,10 @@ class Shape(ABC):
 
     @property
     def slack(self) -> float:
+        return 0.0
+
+    @property
+    def short(self) -> float:
         return 0.0
 
     @property
@@ -231,6 +238,10 @@ class Mixed(Shape):
         return self.of.smooth
 
     @property
+    def short(self) -> float:
+        return self.of.short
+
+    @property
     def slack(self) -> float:
         return self.of.slack
 
@@ -349,6 +360,10 @@ class Swapped(Shape):
     @property
     def smooth(self) -> bool:
         return self.of.smooth
+
+    @property
+    def short(self) -> float:
+        return self.of.short
 
     @property
     def slack(self) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import reduce
 
-from deniable.accounting.numerical import finite, samples, smooth
+from deniable.accounting.numerical import finite, own, samples, smooth
 from deniable.accounting.numerical.finite import Finite
 from deniable.accounting.numerical.pairs import Gaussian, Laplace, Mixed, Pair, Range, Symmetrised, swap
 from deniable.accounting.numerical.samples import Known, attained, mix
@@ -28,11 +28,13 @@ from deniable.loss import (
     DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
     DrawnSample,
+    FiniteOutcomes,
     GaussianNoise,
     Grouped,
     IntegerGaussianSum,
     LaplaceNoise,
     Loss,
+    MixedGaussianNoise,
     Parallel,
     Pure,
     Repeated,
@@ -155,6 +157,10 @@ def what(node: Loss) -> Known:
             return _integer_laplace(node)
         case DiscreteGaussianNoise():
             return _integer_gaussian(node)
+        case FiniteOutcomes():
+            return attained(own.finite(node))
+        case MixedGaussianNoise():
+            return attained(own.mixture(node) or finite.response(0.0))
         case IntegerGaussianSum(parties, sigma, sensitivity):
             upper, lowers = smooth.summed(parties, exact(sigma), exact(sensitivity), node.distance)
             return Known(upper, lowers, _refusal(node, "its noise is too narrow for its grid"))
@@ -251,7 +257,29 @@ def _shared(node: Sample, of: Loss | None = None) -> Known:
         return _merged([(pair, times) for pair, (_, times) in zip(pairs, inner, strict=True)])
     if all(isinstance(pair, Finite) for pair in pairs) and all(one.lowers == (one.upper,) for one in known):
         return _multiplied(node, [(pair, times) for pair, (_, times) in zip(pairs, inner, strict=True)])
-    return Known(None, (), _refusal(node, "its releases share one sample and their product has no closed form"))
+    return _product(node, known, [times for _, times in inner])
+
+
+def _product(node: Loss, known: Sequence[Known], times: Sequence[int]) -> Known:
+    """Unlike noises seen together, put on one lattice; Gaussians among them are one."""
+    for one in known:
+        if one.upper is None:
+            return one
+    upper = own.product(_factors([one.upper for one in known], times))
+    if upper is None:
+        why = "its releases share one sample, and their product has too many outcomes"
+        return Known(None, (), _refusal(node, why))
+    attained_by = [one.lowers[0] for one in known if one.lowers]
+    lower = own.product(_factors(attained_by, times)) if len(attained_by) == len(known) else None
+    return Known(upper[0], () if lower is None or lower[1] is None else (lower[1],))
+
+
+def _factors(pairs: Sequence[Pair | None], times: Sequence[int]) -> list[tuple[Pair, int]]:
+    given = [(pair, count) for pair, count in zip(pairs, times, strict=True) if pair is not None]
+    gaussians = [(pair, count) for pair, count in given if isinstance(pair, Gaussian)]
+    rest = [(pair, count) for pair, count in given if not isinstance(pair, Gaussian)]
+    whole = _merged(gaussians).upper if gaussians else None
+    return rest if whole is None else [*rest, (whole, 1)]
 
 
 def _merged(factors: Sequence[tuple[Pair | None, int]]) -> Known:
