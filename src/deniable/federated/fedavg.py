@@ -122,11 +122,12 @@ class FedAvg:
             whole: Loss = release  # one release for all rounds: stopping early gives nothing back
         elif view is View.SERVER:
             whole = release * min(rounds, self.participations or rounds)
-        elif self.rate == 1 and not replaced:
-            whole = release * rounds
+        elif (self.rate == 1 and not replaced) or (replaced and isinstance(self.noise, Shared)):
+            whole = release * rounds  # for a replaced client under shared noise no gain from sampling is proved
         else:
             whole = self._central_view(multiplier).sampled(self.rate, replace=replaced) * rounds
-        return Silenced(whole) if self.unit.relation is Relation.SILENCED else whole
+        silenced = self.unit.relation is Relation.SILENCED and whole.relation is not Relation.SILENCED
+        return Silenced(whole) if silenced else whole
 
     def _central_view(self, multiplier: float) -> Loss:
         """One round for a client that is drawn: sampled nodes are stated for one clip, whatever the relation."""

@@ -29,14 +29,12 @@ from deniable.accounting import matrices
 from deniable.errors import InvalidParameter
 from deniable.federated.encode import Encoding, Floats, Integers, centred
 from deniable.learn.sgd.noise import Grid, gaussians
-from deniable.loss import DiscreteGaussianNoise, GaussianNoise, Loss, Number
+from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianSum, Loss, Number
+from deniable.loss.noises import LEAST_SHARE
 from deniable.mechanism import Random
 from deniable.mechanisms import checks
 from deniable.units import Relation, Unit
 
-LEAST_SHARE = 2.5
-"""Grid units of deviation that each party's integer noise must have at the least: below it sums of integer Gaussians differ from
-one integer Gaussian by more than can be neglected (Kairouz, Liu, Steinke 2021, Theorem 1)."""
 DEVIATIONS = 4.5
 """The modulus holds so many deviations of a coordinate of the sum. Beyond it the sum wraps around: an error, not a loss."""
 
@@ -141,7 +139,9 @@ class OnClient:
         return View.SERVER
 
     def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
-        return _doubled(Grid(shape.clip, shape.dimension).loss(multiplier), "OnClient", unit)
+        noise = Grid(shape.clip, shape.dimension).loss(multiplier)
+        factor = 2 if _moves_twice("OnClient", unit) else 1
+        return DiscreteGaussianNoise(noise.sigma, factor * noise.sensitivity, noise.dimension)
 
     def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
         grid = Grid(shape.clip, shape.dimension)
@@ -206,16 +206,17 @@ class Shared:
         sigma = math.nextafter(multiplier * encoding.sensitivity / math.sqrt(self.parties), math.inf)
         if sigma < LEAST_SHARE:
             raise InvalidParameter(
-                f"Expected shares of noise of at least {LEAST_SHARE} grid units, got {sigma:.3g} with bits={self.bits} and "
-                f"least={self.least}. Use more bits, or a smaller least. Nothing was charged."
+                f"Expected shares of noise of at least {float(LEAST_SHARE)} grid units, got {sigma:.3g} with "
+                f"bits={self.bits} and least={self.least}. Use more bits, or a smaller least. Nothing was charged."
             )
         return sigma
 
     def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
         encoding = self.encoding(multiplier, shape)
-        sigma = self.share(multiplier, encoding) * math.sqrt(self.parties)
-        noise = DiscreteGaussianNoise(math.nextafter(sigma, 0), encoding.sensitivity, encoding.length)
-        return _doubled(noise, "Shared", unit)
+        replaced = _moves_twice("Shared", unit)
+        sensitivity = (2 if replaced else 1) * encoding.sensitivity
+        sigma = self.share(multiplier, encoding)
+        return IntegerGaussianSum(self.parties, sigma, sensitivity, encoding.length, replace=replaced)
 
     def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
         sigma = self.share(multiplier, self.encoding(multiplier, shape))
@@ -297,12 +298,11 @@ class Correlated:
 AnyPlacement: TypeAlias = Central | OnClient | Shared | Correlated
 
 
-def _doubled(noise: DiscreteGaussianNoise, name: str, unit: Unit) -> Loss:
+def _moves_twice(name: str, unit: Unit) -> bool:
     """For a silenced client what it sent is the change; a replaced one changes by twice that."""
     if unit.relation is Relation.ADDED:
         raise _unit(name, "Unit.client(zero_out=True) or Unit.client(replace=True)", unit)
-    factor = 2 if unit.relation is Relation.REPLACED else 1
-    return DiscreteGaussianNoise(noise.sigma, factor * int(noise.sensitivity), noise.dimension)
+    return unit.relation is Relation.REPLACED
 
 
 def _unit(name: str, units: str, unit: Unit) -> InvalidParameter:
