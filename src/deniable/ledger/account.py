@@ -31,6 +31,7 @@ from deniable.ledger.journal import Draft, Journal, Standings
 from deniable.ledger.refusal import refusal, stopped, why
 from deniable.ledger.releases import Kept
 from deniable.ledger.session import Session
+from deniable.ledger.store import Transaction
 from deniable.loss import Loss, Number, exact, mismatch
 from deniable.mechanism import Fitting, Interactive, Mechanism, Random, Release
 from deniable.process import Original, listening
@@ -282,18 +283,16 @@ class Account(Original):
 
         False, and nothing is kept, if a release is kept for this question already.
         """
-        if release.entry is None:
-            raise InvalidParameter("Expected a release that an account paid for. Nothing was kept.")
-        kept = Kept.of(key, release.entry, release.loss, delta, release.private, content)
-        return releases.keep(self._journal, kept, self._names)
+        self._check_unit(release.unit)
+        return releases.keep(self._journal, Kept.of(key, release, delta, content), self._names)
 
     def recall(self, key: str, *, analyst: str | None = None, description: str = "Read again.") -> Kept | None:
-        """The release kept for the question `key`, if there is one.
+        """The release kept for the question `key` and this account's unit, if there is one.
 
         Free for an account that has paid for it. Else this account is charged, and those above it that have not paid either:
         what is shown was released already, so it costs the data set nothing.
         """
-        found = releases.find(self._journal, key)
+        found = releases.find(self._journal, key, self.unit)
         if found is None:
             return None
         kept, readers = found
@@ -304,7 +303,7 @@ class Account(Original):
 
     def holds(self, key: str) -> bool:
         """Whether the release for the question `key` is read here for free."""
-        found = releases.find(self._journal, key)
+        found = releases.find(self._journal, key, self.unit)
         return found is not None and found[1].issuperset(self._names)
 
     def _pay_to_read(self, kept: Kept, owing: list[str], analyst: str, description: str) -> None:
@@ -323,9 +322,10 @@ class Account(Original):
             self._admit(before, charges)
             return draft
 
-        self._journal.append(
-            self._names, decide, lambda written: releases.admit(self._journal, written, kept.key, owing)
-        )
+        def admit(transaction: Transaction, entry: Entry) -> None:
+            releases.admit(self._journal, transaction, kept, owing, str(Head(entry.seq, entry.mac)))
+
+        self._journal.append(self._names, decide, admit)
 
     # -------------------------------------------------------------------------------------------- looking
 

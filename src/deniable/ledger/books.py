@@ -121,9 +121,12 @@ def compact(value: Mapping[str, Any]) -> str:
     return _encode(value)
 
 
-def apply(entry: Entry, before: Mapping[str, Standing]) -> dict[str, Standing]:
-    """The accounts that `entry` changes, after it. What would bring one below nothing is refused."""
-    details = entry.details
+def apply(entry: Entry, before: Mapping[str, Standing], known: Mapping[str, Any] | None = None) -> dict[str, Standing]:
+    """The accounts that `entry` changes, after it. What would bring one below nothing is refused.
+
+    `known` are the details of the entry, where they need not be read again.
+    """
+    details = entry.details if known is None else known
     match entry.kind:
         case Kind.CREATE:
             return {entry.account: _created(entry, details)}

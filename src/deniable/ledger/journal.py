@@ -87,7 +87,7 @@ class Journal(Original):
             name = str(uuid.uuid4()) if known is None else str(known[0])
             check = chain.key_check(key, name)
             if known is None:
-                transaction.run(schema.BEGIN, id=name, key_check=check)
+                transaction.run(schema.BEGIN, id=name, key_check=check, form=schema.CHAINED)
             elif known[1] != check:
                 raise LedgerError(f"The key in {self.key_path} is not the key of the ledger in {self.store}.")
         return name, key
@@ -103,7 +103,7 @@ class Journal(Original):
         self,
         names: Sequence[str],
         decide: Callable[[Standings], Draft],
-        also: Callable[[Transaction], None] | None = None,
+        also: Callable[[Transaction, Entry], None] | None = None,
     ) -> Entry:
         """Add the entry that `decide` makes of the accounts `names`, and what follows from it. Durable on return.
 
@@ -115,20 +115,25 @@ class Journal(Original):
             _check_text(name)
         known = self._tip
         with self.store.writing() as transaction:
-            before = self._standings(transaction, names, self._followed(transaction, known))
-            entry = self._sealed(decide(before), before.tip, key)
-            transaction.run(schema.APPEND, **dict(zip(COLUMNS, entry, strict=True)))
-            for name, standing in apply(entry, before).items():
-                self._put(transaction, standing, key, new=name not in before)
+            before = self.standings_in(transaction, names, self.followed(transaction, known))
+            entry, after = self.write(transaction, decide(before), before, key)
             if also is not None:
-                also(transaction)
-            after = tip.followed(before.tip, [entry], None)
-            if entry.seq % tip.EVERY == 0:
-                self._mark(transaction, after, key)
+                also(transaction, entry)
         self._tip = after  # only what is durable is known
         return entry
 
-    def _mark(self, transaction: Transaction, after: Tip, key: bytes) -> None:
+    def write(self, transaction: Transaction, draft: Draft, before: Standings, key: bytes) -> tuple[Entry, Tip]:
+        """The entry of a draft, inside a transaction, and the tip after it."""
+        entry = self._sealed(draft, before.tip, key)
+        transaction.run(schema.APPEND, **dict(zip(COLUMNS, entry, strict=True)))
+        for name, standing in apply(entry, before, draft.details).items():
+            self.put(transaction, standing, key, entry.mac, new=name not in before)
+        after = tip.advanced(before.tip, entry, draft.details)
+        if entry.seq % tip.EVERY == 0:
+            self.mark(transaction, after, key)
+        return entry, after
+
+    def mark(self, transaction: Transaction, after: Tip, key: bytes) -> None:
         transaction.run(schema.UNMARK, before=after.seq - tip.EVERY, this=after.seq)
         transaction.run(schema.MARK, seq=after.seq, **tip.sealed_mark(key, self.id, after.to_json()))
 
@@ -163,8 +168,9 @@ class Journal(Original):
             )
         return last
 
-    def _put(self, transaction: Transaction, standing: Standing, key: bytes, *, new: bool) -> None:
-        mac = chain.sealed(key, self.id, standing)
+    def put(self, transaction: Transaction, standing: Standing, key: bytes, entry: str, *, new: bool) -> None:
+        """Write an account down, sealed to the seal of the `entry` that changed it."""
+        mac = chain.sealed(key, entry, standing)
         if new:
             transaction.run(schema.OPEN_ACCOUNT, **dict(zip(ACCOUNT_COLUMNS, (*standing, mac), strict=True)))
             return
@@ -195,18 +201,23 @@ class Journal(Original):
     def standings(self, names: Sequence[str]) -> Standings:
         """The accounts of these names that there are."""
         with self.following() as (transaction, at):
-            return self._standings(transaction, names, at)
+            return self.standings_in(transaction, names, at)
+
+    @property
+    def tip(self) -> Tip | None:
+        """The end of the journal as this process knows it, if it has looked."""
+        return self._tip
 
     @contextmanager
     def following(self) -> Iterator[tuple[Transaction, Tip]]:
         """One consistent view, and the tip of the journal in it."""
         known = self._tip  # before the view is taken, which therefore holds all of it
         with self.store.reading() as transaction:
-            at = self._followed(transaction, known)
+            at = self.followed(transaction, known)
             yield transaction, at
         self._tip = at
 
-    def _followed(self, transaction: Transaction, known: Tip | None) -> Tip:
+    def followed(self, transaction: Transaction, known: Tip | None) -> Tip:
         """Check every entry that this process has not seen, and that those it has seen are still there."""
         at = self._marked(transaction) if known is None else known
         rows = transaction.all(schema.ENTRIES, after=at.seq - 1, most=PAGE)
@@ -226,9 +237,10 @@ class Journal(Original):
             return tip.start(self.root() or "")
         return Tip.from_json(row[1])
 
-    def all_standings(self, transaction: Transaction) -> list[Standing]:
-        last = transaction.first(schema.LAST)
-        return [self._genuine(row, 0 if last is None else last[0]) for row in transaction.all(schema.ACCOUNTS)]
+    def names(self) -> list[str]:
+        """Of every account."""
+        with self.following() as (_, at):
+            return sorted(at.accounts)
 
     def path(self, name: str) -> list[Standing]:
         """The account, the one it is part of, and so on."""
@@ -242,9 +254,9 @@ class Journal(Original):
             wanted = standing.parent
         return found
 
-    def _standings(self, transaction: Transaction, names: Sequence[str], at: Tip) -> Standings:
-        rows = (transaction.first(schema.ACCOUNT, this=name) for name in names)
-        found = {row[0]: self._genuine(row, at.seq) for row in rows if row is not None}
+    def standings_in(self, transaction: Transaction, names: Sequence[str], at: Tip) -> Standings:
+        rows = {name: transaction.first(schema.ACCOUNT, this=name) for name in names}
+        found = {name: self._genuine(name, row, at) for name, row in rows.items() if row or name in at.accounts}
         return Standings(found, at, lambda seq: self._entry(transaction, seq))
 
     def _entry(self, transaction: Transaction, seq: int) -> Entry | None:
@@ -258,15 +270,14 @@ class Journal(Original):
             raise tip.broken(seq)
         return entry
 
-    def _genuine(self, row: Row, count: int) -> Standing:
-        """The account in a row, if it is as it was written: an edited or damaged row must not grant anything."""
-        standing = _read_standing(row)
-        if (self.key is not None and chain.sealed(self.key, self.id, standing) != row[-1]) or standing.seq > count:
+    def _genuine(self, name: str, row: Row | None, at: Tip) -> Standing:
+        """The account in a row, if it is as its last entry wrote it: an edited, older or missing row must not grant anything."""
+        if row is None or not genuine(self.key, row, at.accounts.get(name)):
             raise TamperedLedger(
-                f'The account "{row[0]}" in {self.store} is not as it was written. Nothing was charged and nothing was run. '
-                "See `deniable ledger verify`."
+                f'The account "{name}" in {self.store} is not as it was written. Nothing was charged and nothing was run. '
+                "`deniable ledger verify` tells what differs."
             )
-        return standing
+        return read_standing(row)
 
     def entries(self, transaction: Transaction) -> Iterator[Entry]:
         """The whole journal in order, a page at a time."""
@@ -296,7 +307,12 @@ def read_entry(row: Row) -> Entry:
     return Entry._make((*row[:2], Kind(row[2]), *row[3:]))
 
 
-def _read_standing(row: Row) -> Standing:
+def genuine(key: bytes | None, row: Row, entry: str | None) -> bool:
+    """Whether a row of `accounts` is sealed to the seal of the `entry` that changed it last. Without the key nothing is seen."""
+    return entry is not None and (key is None or chain.sealed(key, entry, read_standing(row)) == row[-1])
+
+
+def read_standing(row: Row) -> Standing:
     if row[6] not in list(Status):
         raise TamperedLedger(
             f'The account "{row[0]}" has no known status. It was edited, or written by a later version.'

@@ -14,6 +14,7 @@ from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
 from deniable.ledger import beside, names
 from deniable.ledger.account import Account
+from deniable.ledger.adopt import adopt
 from deniable.ledger.books import Entry, Kind, Standing, Status
 from deniable.ledger.chain import Head
 from deniable.ledger.journal import Clock, Draft, Journal, Standings, now
@@ -60,6 +61,7 @@ class Ledger(Original):
         store = Store(str(url))
         try:
             journal = Journal(store, key=key, create=create, clock=clock)
+            adopt(journal)
         except BaseException:
             store.close()
             raise
@@ -109,9 +111,7 @@ class Ledger(Original):
 
     def accounts(self) -> list[Account]:
         """Every account, by name."""
-        with self._journal.store.reading() as transaction:
-            names = [standing.name for standing in self._journal.all_standings(transaction)]
-        return [self.account(name) for name in names]
+        return [self.account(name) for name in self._journal.names()]
 
     # -------------------------------------------------------------------------------------------- the journal
 

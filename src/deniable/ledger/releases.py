@@ -4,20 +4,26 @@ A release that is shown a second time reveals nothing new, so it costs the data 
 those it is part of, read it for free. An analyst with an account of her own that has not paid learns something new *to her*: her
 own account is charged, and the accounts above that have paid already are not.
 
-Rows are sealed with the key of the ledger. A row that was edited or moved is never shown; a row that was removed only means that
-the question costs again.
+Rows are sealed with the key of the ledger, a release together with its unit and a reader together with the entry that paid, and
+both entries must stand in the journal. A row that was edited or moved is never shown; a row that was removed only means that
+the question costs again. A release is put back only as it was: what was paid for it stays paid. One that was kept without its
+unit, by an earlier version, is not found, and neither is one of another unit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from deniable.errors import TamperedLedger
+from deniable.errors import InvalidParameter, LedgerError, TamperedLedger
 from deniable.ledger import chain, schema
-from deniable.ledger.journal import Journal
+from deniable.ledger.chain import Head
+from deniable.ledger.journal import Journal, Standings
 from deniable.ledger.store import Row, Transaction
 from deniable.loss import Loss, Number, exact
+from deniable.mechanism import Release
+from deniable.units import Unit
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,11 @@ class Kept:
     delta: str | None
     private: bool
     content: str
+    unit_json: str
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.from_json(self.unit_json)
 
     @property
     def loss(self) -> Loss:
@@ -37,78 +48,111 @@ class Kept:
 
     @property
     def fields(self) -> tuple[str | int | None, ...]:
-        return (self.key, self.entry, self.loss_json, self.delta, int(self.private), self.content)
+        return (self.key, self.entry, self.loss_json, self.delta, int(self.private), self.content, self.unit_json)
 
     @classmethod
-    def of(cls, key: str, entry: str, loss: Loss, delta: Number | None, private: bool, content: str) -> Kept:
-        return cls(key, entry, loss.to_json(), None if delta is None else str(exact(delta)), private, content)
+    def of(cls, key: str, release: Release[Any], delta: Number | None, content: str) -> Kept:
+        if release.entry is None:
+            raise InvalidParameter("Expected a release that an account paid for. Nothing was kept.")
+        at = None if delta is None else str(exact(delta))
+        unit = release.unit.to_json()
+        return cls(key, release.entry, release.loss.to_json(), at, release.private, content, unit)
 
 
-def find(journal: Journal, key: str) -> tuple[Kept, set[str]] | None:
-    """The release under `key` and the accounts that have paid for it. Without the ledger's key nothing can be trusted."""
+def find(journal: Journal, key: str, unit: Unit) -> tuple[Kept, set[str]] | None:
+    """The release of this unit under `key` and the accounts that have paid for it. Without the ledger's key none is trusted."""
     if journal.key is None:
         return None
-    with journal.store.reading() as transaction:
+    with journal.following() as (transaction, _):
         row = transaction.first(schema.RELEASE, this=key)
-        return None if row is None else (_genuine(journal, row), set(_readers(journal, transaction, key)))
+        if row is None or row[-1] is None or row[-1] != unit.to_json():
+            return None
+        kept = _genuine(journal, transaction, row)
+        return kept, set(_readers(journal, transaction, kept))
 
 
-def keep(journal: Journal, kept: Kept, accounts: Iterable[str]) -> bool:
-    """Keep a release that `accounts` paid for. False if another process kept one for this question first: that one stays, and
-    who paid for this one has not paid for that."""
+def keep(journal: Journal, kept: Kept, accounts: Sequence[str]) -> bool:
+    """Keep a release that `accounts`, the first of them by its own charge, paid for.
+
+    False if another process kept one for this question first: that one stays, and who paid for this one has not paid for that.
+    """
     if journal.key is None:
         return False
+    known = journal.tip
     with journal.store.writing() as transaction:
-        if transaction.first(schema.RELEASE, this=kept.key) is not None:
+        before = journal.standings_in(transaction, (), journal.followed(transaction, known))
+        _check_paid(before, kept, accounts[0])
+        row = transaction.first(schema.RELEASE, this=kept.key)
+        if row is not None and row[-1] is not None:
             return False
+        for statement in (schema.FORGET, schema.FORGET_READERS):  # one that was kept without its unit
+            transaction.run(statement, this=kept.key)
         mac = _seal(journal, "release", kept.fields)
-        transaction.run(schema.KEEP, **dict(zip(COLUMNS, (*kept.fields, mac), strict=True)))
-        admit(journal, transaction, kept.key, accounts)
+        transaction.run(schema.KEEP, **dict(zip(FIELDS, kept.fields, strict=True)), mac=mac)
+        admit(journal, transaction, kept, accounts, kept.entry)
     return True
 
 
-def admit(journal: Journal, transaction: Transaction, key: str, accounts: Iterable[str]) -> None:
-    """Write down that these accounts have paid for the release under `key`."""
-    known = set(_readers(journal, transaction, key))
+def admit(journal: Journal, transaction: Transaction, kept: Kept, accounts: Iterable[str], entry: str) -> None:
+    """Write down that these accounts have paid for the release, by `entry`."""
+    known = set(_readers(journal, transaction, kept))
     for account in (name for name in accounts if name not in known):
-        transaction.run(schema.ADMIT, key=key, account=account, mac=_seal(journal, "reader", (key, account)))
+        mac = _seal(journal, "reader", (kept.key, kept.entry, account, entry))
+        transaction.run(schema.ADMIT, key=kept.key, account=account, entry=entry, mac=mac)
+
+
+def _check_paid(before: Standings, kept: Kept, account: str) -> None:
+    head = Head.parse(kept.entry)
+    entry = before.entry(head.count)
+    if entry is None or (entry.mac, entry.account, entry.loss_json) != (head.mac, account, kept.loss_json):
+        raise LedgerError(
+            f'Entry {head.count} is not what the account "{account}" paid for this release. Nothing was kept.'
+        )
 
 
 def problems(journal: Journal, transaction: Transaction) -> Iterator[str]:
-    """Every release and reader that is not as it was written."""
+    """Every release and reader that is not as it was written. Those of earlier versions, without a unit, are not read."""
     for row in transaction.all(schema.RELEASES):
+        if row[-1] is None:
+            continue
         try:
-            _genuine(journal, row)
-            list(_readers(journal, transaction, row[0]))
+            list(_readers(journal, transaction, _genuine(journal, transaction, row)))
         except TamperedLedger as error:
-            yield str(error)
+            yield str(error).split(". ")[0] + "."
 
 
-COLUMNS = tuple(column.name for column in schema.releases.columns)
+FIELDS = ("key", "entry", "loss", "delta", "private", "content", "unit")
 
 
 def _seal(journal: Journal, kind: str, fields: tuple[str | int | None, ...]) -> str:
-    """Told apart from seals of entries, which follow a MAC, and of accounts, which follow the ledger's name alone."""
+    """Told apart from seals of entries and accounts, which follow a MAC."""
     return chain.sealed(journal.key or b"", f"{kind} of {journal.id}", fields)
 
 
-def _genuine(journal: Journal, row: Row) -> Kept:
-    key, entry, loss, delta, private, content, mac = row
-    kept = Kept(key, entry, loss, delta, bool(private), content)
-    if _seal(journal, "release", kept.fields) != mac:
-        raise _tampered(key)
+def _genuine(journal: Journal, transaction: Transaction, row: Row) -> Kept:
+    key, entry, loss, delta, private, content, mac, unit = row
+    kept = Kept(key, entry, loss, delta, bool(private), content, unit)
+    if _seal(journal, "release", kept.fields) != mac or not _stands(transaction, entry):
+        raise _tampered(key, entry)
     return kept
 
 
-def _readers(journal: Journal, transaction: Transaction, key: str) -> Iterator[str]:
-    for _, account, mac in transaction.all(schema.READERS, this=key):
-        if _seal(journal, "reader", (key, account)) != mac:
-            raise _tampered(key)
+def _readers(journal: Journal, transaction: Transaction, kept: Kept) -> Iterator[str]:
+    for _, account, mac, entry in transaction.all(schema.READERS, this=kept.key):
+        if _seal(journal, "reader", (kept.key, kept.entry, account, entry)) != mac or not _stands(transaction, entry):
+            raise _tampered(kept.key, kept.entry)
         yield account
 
 
-def _tampered(key: str) -> TamperedLedger:
+def _stands(transaction: Transaction, entry: str) -> bool:
+    """Whether the journal holds this entry: after a cut or a roll-back, nobody has paid for what is kept."""
+    head = Head.parse(entry)
+    row = transaction.first(schema.ENTRY, this=head.count)
+    return row is not None and row[-1] == head.mac
+
+
+def _tampered(key: str, entry: str) -> TamperedLedger:
     return TamperedLedger(
-        f"The release kept under {key[:12]}… is not as it was written. Nothing was shown and nothing was charged. "
-        "See `deniable ledger verify`."
+        f"The release kept under {key[:12]}… (entry {entry.split(':')[0]}), or who has paid for it, is not as it was written. "
+        "Nothing was shown and nothing was charged. `deniable ledger verify` tells what else differs."
     )

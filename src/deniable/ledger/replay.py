@@ -22,6 +22,8 @@ class Replay:
 
     def __init__(self) -> None:
         self.accounts: dict[str, Standing] = {}
+        self.seals: dict[str, str] = {}
+        """Of each account, the seal of the entry that changed it last."""
         self._sessions: dict[int, Charges] = {}
         self._settled: dict[int, int] = {}
         self._paid: dict[int, str] = {}
@@ -34,6 +36,7 @@ class Replay:
             problems = list(self._wrong(entry, details))
             changed = self._void(entry, details) if problems else apply(entry, self.accounts)
             self.accounts |= changed
+            self.seals |= dict.fromkeys(changed, entry.mac)
             self._remember(entry, details)
         except UNREADABLE:
             return [f"Entry {entry.seq} cannot be read, or speaks of an account that was never made."]

@@ -12,11 +12,15 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, or_, s
 
 metadata = MetaData()
 
+CHAINED = 1
+"""The form of a ledger whose accounts are sealed to the entries of the chain; earlier ones have none."""
+
 ledger = Table(
     "ledger",
     metadata,
     Column("id", Text, primary_key=True),
     Column("key_check", Text, nullable=False),
+    Column("form", Integer),
 )
 
 journal = Table(
@@ -58,6 +62,7 @@ releases = Table(
     Column("private", Integer, nullable=False),
     Column("content", Text, nullable=False),
     Column("mac", Text, nullable=False),
+    Column("unit", Text),
 )
 
 readers = Table(
@@ -66,6 +71,7 @@ readers = Table(
     Column("key", Text, primary_key=True),
     Column("account", Text, primary_key=True),
     Column("mac", Text, nullable=False),
+    Column("entry", Text),
 )
 
 marks = Table(
@@ -79,6 +85,8 @@ marks = Table(
 IDENTITY = select(ledger.c.id, ledger.c.key_check)
 LOCK = IDENTITY.with_for_update()
 BEGIN = ledger.insert()
+FORM = select(ledger.c.form)
+ADOPT = ledger.update().values(form=bindparam("new_form"))
 APPEND = journal.insert()
 LAST = select(journal.c.seq, journal.c.time, journal.c.mac).order_by(journal.c.seq.desc()).limit(1)
 ENTRY = select(journal).where(journal.c.seq == bindparam("this"))
@@ -95,6 +103,8 @@ RELEASE = select(releases).where(releases.c.key == bindparam("this"))
 RELEASES = select(releases).order_by(releases.c.key)
 READERS = select(readers).where(readers.c.key == bindparam("this")).order_by(readers.c.account)
 KEEP = releases.insert()
+FORGET = releases.delete().where(releases.c.key == bindparam("this"))
+FORGET_READERS = readers.delete().where(readers.c.key == bindparam("this"))
 ADMIT = readers.insert()
 MARKED = select(marks).order_by(marks.c.seq.desc()).limit(1)
 MARK = marks.insert()

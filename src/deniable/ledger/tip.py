@@ -2,8 +2,8 @@
 
 A row of the table `accounts` says what is spent, and its seal says that we wrote it, but neither says that it is the *last* that
 we wrote: an old row put back has a good seal. Only the chain of entries tells what came last. So every process follows it: it
-checks the seal of each entry that it has not seen, and keeps which entry last changed each account. When nobody else wrote, there
-is nothing to follow, and a charge costs what it did.
+checks the seal of each entry that it has not seen, and keeps which entry last changed each account: only a row that is sealed to
+that entry's seal is good. When nobody else wrote, there is nothing to follow, and a charge costs what it did.
 
 So that a process need not begin at the first entry, the journal is summed up now and then in a *mark*: the tip at an entry,
 sealed. An old mark, or none, costs time and nothing else, since what follows it is read in any case.
@@ -59,12 +59,18 @@ def followed(tip: Tip, entries: Iterable[Entry], key: bytes | None) -> Tip:
         if entry.seq != seq + 1 or (key is not None and chain.sealed(key, mac, entry.content) != entry.mac):
             raise broken(entry.seq)
         seq, time, mac = entry.seq, max(time, entry.time), entry.mac
-        _note(entry, accounts, begun)
+        _note(entry, entry.details, accounts, begun)
     return Tip(seq, time, mac, accounts, begun)
 
 
-def _note(entry: Entry, accounts: dict[str, str], begun: dict[int, int]) -> None:
-    details = entry.details
+def advanced(tip: Tip, entry: Entry, details: Mapping[str, Any]) -> Tip:
+    """The tip after an entry that this process has written itself."""
+    accounts, begun = dict(tip.accounts), dict(tip.begun)
+    _note(entry, details, accounts, begun)
+    return Tip(entry.seq, entry.time, entry.mac, accounts, begun)
+
+
+def _note(entry: Entry, details: Mapping[str, Any], accounts: dict[str, str], begun: dict[int, int]) -> None:
     for name in touched(entry, details):
         accounts[name] = entry.mac
     match entry.kind:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from deniable.errors import DeniableError
-from deniable.ledger import chain, releases
-from deniable.ledger.books import Entry
+from deniable.ledger import chain, releases, schema
+from deniable.ledger.books import Entry, Standing
 from deniable.ledger.chain import Head
-from deniable.ledger.journal import Journal
+from deniable.ledger.journal import Journal, genuine
 from deniable.ledger.replay import Replay
-from deniable.ledger.store import Transaction
+from deniable.ledger.store import Row, Transaction
 
 MOST = 20
 """Problems told one by one; one edit may break much of what follows."""
@@ -93,12 +93,35 @@ class _Reading:
 
     def _standings(self) -> Iterator[str]:
         """The table of accounts, which is what charges are granted by, against what the journal comes to."""
-        try:
-            stored = {standing.name: standing for standing in self._journal.all_standings(self._transaction)}
-        except DeniableError as error:
-            yield str(error)
-            return
-        accounts = self._replay.accounts
-        for name in sorted(stored.keys() | accounts.keys()):
-            if stored.get(name) != accounts.get(name):
-                yield f'The account "{name}" is not what the journal comes to.'
+        rows = {row[0]: row for row in self._transaction.all(schema.ACCOUNTS)}
+        for name in sorted(rows.keys() | self._replay.accounts.keys()):
+            yield from self._standing(name, rows.get(name))
+
+    def _standing(self, name: str, row: Row | None) -> Iterator[str]:
+        known = self._replay.accounts.get(name)
+        if known is None:
+            yield f'The account "{name}" is not what the journal comes to: no entry ever made it.'
+        elif row is None:
+            yield f'The account "{name}" is not what the journal comes to: its row is missing. Entry {known.seq} changed it last.'
+        elif differing := [field for field, a, b in zip(Standing._fields, row, known, strict=False) if a != b]:
+            yield (
+                f'The account "{name}" in the table of accounts is not as it was written: {_listed(differing)} '
+                f"{'is' if len(differing) == 1 else 'are'} not what the journal comes to. Entry {known.seq} changed it last."
+            )
+        elif not genuine(self._journal.key, row, self._replay.seals[name]):
+            yield f'The account "{name}" in the table of accounts is not as it was written: it has another seal.'
+
+
+WORDS = {
+    "unit_json": "its unit",
+    "filter_json": "its limit",
+    "spent_json": "what is spent",
+    "status": "its status",
+    "seq": "its last entry",
+    "parent": "what it is part of",
+    "owner": "its owner",
+}
+
+
+def _listed(fields: list[str]) -> str:
+    return ", ".join(WORDS.get(field, field) for field in fields)
