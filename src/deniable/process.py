@@ -127,5 +127,4 @@ def listening() -> Iterator[Interrupt]:
     try:
         yield interrupt
     finally:
-        if signal.getsignal(signal.SIGINT) is noted:
-            signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before)

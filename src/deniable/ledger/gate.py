@@ -12,8 +12,6 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Protocol
 
 PATIENCE = 10.0
@@ -44,19 +42,20 @@ class Gate:
         self._inside: dict[int, int] = {}
         self._closed = False
 
-    @contextmanager
-    def passing(self) -> Iterator[None]:
+    def enter(self) -> None:
         thread = threading.get_ident()
         with self._turn:
-            self._turn.wait_for(lambda: not self._closed or thread in self._inside)
+            while self._closed and thread not in self._inside:
+                self._turn.wait()
             self._inside[thread] = self._inside.get(thread, 0) + 1
-        try:
-            yield
-        finally:
-            with self._turn:
-                left = self._inside.pop(thread, 1) - 1
-                if left > 0:
-                    self._inside[thread] = left
+
+    def leave(self) -> None:
+        thread = threading.get_ident()
+        with self._turn:
+            left = self._inside.pop(thread, 1) - 1
+            if left > 0:
+                self._inside[thread] = left
+            if self._closed:
                 self._turn.notify_all()
 
     def shut(self) -> bool:

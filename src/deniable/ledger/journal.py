@@ -220,6 +220,9 @@ class Journal(Original):
     def followed(self, transaction: Transaction, known: Tip | None) -> Tip:
         """Check every entry that this process has not seen, and that those it has seen are still there."""
         at = self._marked(transaction) if known is None else known
+        last = transaction.first(schema.LAST)
+        if last is not None and (last[0], last[2]) == (at.seq, at.mac):
+            return at  # nobody wrote in between
         rows = transaction.all(schema.ENTRIES, after=at.seq - 1, most=PAGE)
         if at.seq and (not rows or (rows[0][0], rows[0][-1]) != (at.seq, at.mac)):
             raise tip.rolled_back(at.seq)
@@ -272,12 +275,13 @@ class Journal(Original):
 
     def _genuine(self, name: str, row: Row | None, at: Tip) -> Standing:
         """The account in a row, if it is as its last entry wrote it: an edited, older or missing row must not grant anything."""
-        if row is None or not genuine(self.key, row, at.accounts.get(name)):
+        standing = None if row is None else genuine(self.key, row, at.accounts.get(name))
+        if standing is None:
             raise TamperedLedger(
                 f'The account "{name}" in {self.store} is not as it was written. Nothing was charged and nothing was run. '
                 "`deniable ledger verify` tells what differs."
             )
-        return read_standing(row)
+        return standing
 
     def entries(self, transaction: Transaction) -> Iterator[Entry]:
         """The whole journal in order, a page at a time."""
@@ -299,25 +303,33 @@ class Journal(Original):
         return None if self.key is None else self._root(self.key)
 
 
+KINDS = {kind.value: kind for kind in Kind}
+STATUSES = {status.value: status for status in Status}
+
+
 def read_entry(row: Row) -> Entry:
-    if row[2] not in list(Kind):
+    kind = KINDS.get(row[2])
+    if kind is None:
         raise TamperedLedger(
             f"Entry {row[0]} of the journal is of no known kind. It was edited, or written by a later version."
         )
-    return Entry._make((*row[:2], Kind(row[2]), *row[3:]))
+    return Entry._make((row[0], row[1], kind, *row[3:]))
 
 
-def genuine(key: bytes | None, row: Row, entry: str | None) -> bool:
-    """Whether a row of `accounts` is sealed to the seal of the `entry` that changed it last. Without the key nothing is seen."""
-    return entry is not None and (key is None or chain.sealed(key, entry, read_standing(row)) == row[-1])
+def genuine(key: bytes | None, row: Row, entry: str | None) -> Standing | None:
+    """The account in a row that is sealed to the seal of the `entry` that changed it last. Without the key any row is."""
+    standing = read_standing(row)
+    sealed = entry is not None and (key is None or chain.sealed(key, entry, standing) == row[-1])
+    return standing if sealed else None
 
 
 def read_standing(row: Row) -> Standing:
-    if row[6] not in list(Status):
+    status = STATUSES.get(row[6])
+    if status is None:
         raise TamperedLedger(
             f'The account "{row[0]}" has no known status. It was edited, or written by a later version.'
         )
-    return Standing._make((*row[:6], Status(row[6]), row[7]))
+    return Standing._make((*row[:6], status, row[7]))
 
 
 def _check_text(text: str) -> None:

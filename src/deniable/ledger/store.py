@@ -117,6 +117,14 @@ class Store(Original):
     @contextmanager
     def passing(self) -> Iterator[None]:
         """Around every use of the database: in the right process, and while no fork is under way."""
+        self._check_process()
+        self.gate.enter()
+        try:
+            yield
+        finally:
+            self.gate.leave()
+
+    def _check_process(self) -> None:
         if self.in_memory:
             self._home.check("A ledger in memory", "Open a ledger in a file, which processes share.")
         if self._barred or (self.sqlite and strayed()):
@@ -124,25 +132,26 @@ class Store(Original):
                 f"This process was forked in the middle of a transaction on {self}, or by code that did not tell Python, and "
                 "SQLite cannot be used in both. Nothing was charged. Start the process by spawn."
             )
-        with self.gate.passing():
-            yield
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Transaction]:
-        with self.passing(), self._turn:
-            here, connection = Home(), None
-            try:
+        self._check_process()
+        here, connection = Home(), None
+        self.gate.enter()
+        try:
+            with self._turn:
                 connection = self.engine.raw_connection()
                 cursor = connection.cursor()
                 cursor.execute(begin)
                 yield Transaction(self, cursor, here)
                 here.check("This transaction", "The parent goes on with it.")
                 connection.commit()
-            except self._errors as error:
-                raise self._failure(error) from error
-            finally:
-                if connection is not None:
-                    _let_go(connection, here)
+        except self._errors as error:
+            raise self._failure(error) from error
+        finally:
+            if connection is not None:
+                _let_go(connection, here)
+            self.gate.leave()
 
     def before_fork(self, alone: bool) -> bool:
         """Of SQLite nothing may be open at a fork. A socket to a server stays with the parent: the child leaves it alone."""

@@ -108,7 +108,7 @@ class _Reading:
                 f'The account "{name}" in the table of accounts is not as it was written: {_listed(differing)} '
                 f"{'is' if len(differing) == 1 else 'are'} not what the journal comes to. Entry {known.seq} changed it last."
             )
-        elif not genuine(self._journal.key, row, self._replay.seals[name]):
+        elif genuine(self._journal.key, row, self._replay.seals[name]) is None:
             yield f'The account "{name}" in the table of accounts is not as it was written: it has another seal.'
 
 
