@@ -309,6 +309,13 @@ def test_the_basic_rule_grants_one_charge_of_the_whole_limit(memory: Ledger) -> 
     assert account.spent().share == 1
 
 
+def test_a_rule_for_another_limit_is_refused(memory: Ledger) -> None:
+    """One limit was written down, and another granted."""
+    with pytest.raises(InvalidParameter, match=r"keeps the limit ε = 1, got one for ε = 100. Nothing was created"):
+        memory.create("visits", ROW, limit=Budget(1), filter=lambda _: Filter.basic(Budget(100)))
+    assert memory.accounts() == []
+
+
 def test_the_rule_is_fixed_in_the_journal(ledger: Ledger, url: str) -> None:
     account = ledger.create("visits", ROW, limit=Budget(3, 1e-6))
     made = Filter.from_dict(account.history()[0].details["filter"])

@@ -17,9 +17,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from deniable.errors import LedgerError
+from deniable.errors import InvalidParameter, LedgerError
 from deniable.guarantee import Budget
-from deniable.ledger import Account, Ledger
+from deniable.ledger import Account, Kind, Ledger
 from deniable.loss import Pure
 from deniable.units import Unit
 from tests.ledger.workers import Noisy
@@ -227,4 +227,33 @@ def test_a_clock_that_goes_backwards_is_told(url: str) -> None:
         assert account.spent().epsilon == 0.2
         times = [entry.time for entry in ledger.history()]
         assert times == sorted(times)
+        assert ledger.verify().ok
+
+
+def test_a_clock_that_was_once_in_the_future_is_overcome_by_the_owner_alone(url: str) -> None:
+    moment = [datetime(2030, 1, 1, tzinfo=UTC)]
+    with Ledger.open(url, analyst="ada", clock=lambda: moment[0]) as ledger:
+        account = ledger.create("visits", ROW, limit=Budget(1))
+        moment[0] += timedelta(days=365)
+        account.run(Noisy(Pure(0.1)), 5)
+        moment[0] -= timedelta(days=365)
+        with pytest.raises(LedgerError, match=r"owner goes on with ledger.accept_clock"):
+            account.run(Noisy(Pure(0.1)), opened)
+        with pytest.raises(LedgerError, match=r"Only an owner of its accounts \(ada\)"):
+            ledger.accept_clock("I want to.", owner="eve")
+        with pytest.raises(InvalidParameter, match=r"Expected a reason"):
+            ledger.accept_clock(" ")
+        ledger.accept_clock("The clock was a year ahead.")
+        account.run(Noisy(Pure(0.1)), 5)
+        entry = ledger.history()[2]
+        assert (entry.kind, entry.analyst, entry.description) == (Kind.CLOCK, "ada", "The clock was a year ahead.")
+        assert entry.details == {"after": "2031-01-01T00:00:00.000000+00:00"}
+        assert ledger.history()[3].time.startswith("2030-01-01")
+        assert account.spent().epsilon == 0.2
+        assert ledger.verify().ok
+    with Ledger.open(url, clock=lambda: moment[0]) as ledger:
+        ledger.account("visits").run(Noisy(Pure(0.1)), 5)
+        moment[0] -= timedelta(days=1)
+        with pytest.raises(LedgerError, match=r"The clock reads"):
+            ledger.account("visits").run(Noisy(Pure(0.1)), opened)
         assert ledger.verify().ok

@@ -187,6 +187,70 @@ def unfreeze(
         _tell(found, json)
 
 
+@app.command("raise")
+@door
+def raise_(
+    account: Name,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The new limit's ε.")],
+    delta: Annotated[float | None, typer.Option("--delta", help="The new limit's δ; left out, as it was.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")] = None,
+    ledger: Url = DEFAULT,
+    key: KeyFile = None,
+    json: Json = False,
+) -> None:
+    """Raise the limit of an account. A limit is never lowered, and the guarantee is that of the highest ever set.
+
+    [bold]deniable ledger raise visits --epsilon 4[/]
+    """
+    with _opened(ledger, key) as opened:
+        found = opened.account(account)
+        found.raise_limit(Budget(_plain(epsilon), found.limit.delta if delta is None else _plain(delta)), owner=owner)
+        _tell(found, json)
+
+
+@app.command()
+@door
+def close(
+    account: Name,
+    owner: Annotated[str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")] = None,
+    ledger: Url = DEFAULT,
+    key: KeyFile = None,
+    json: Json = False,
+) -> None:
+    """Close an account for good: no more charges to it and its parts. Its data, its name and what was spent stay with it.
+
+    [bold]deniable ledger close visits[/]
+    """
+    with _opened(ledger, key) as opened:
+        found = opened.account(account)
+        found.close(owner=owner)
+        _tell(found, json)
+
+
+@app.command()
+@door
+def clock(
+    accept: Annotated[
+        str, typer.Option("--accept", metavar="REASON", help="Why the clock is right and the journal is not.")
+    ],
+    owner: Annotated[str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")] = None,
+    ledger: Url = DEFAULT,
+    key: KeyFile = None,
+    json: Json = False,
+) -> None:
+    """Go on at the time of this clock, though the journal has an entry of a later time. For an owner; it is journaled.
+
+    [bold]deniable ledger clock --accept "The server's clock was a year ahead on Monday."[/]
+    """
+    with _opened(ledger, key) as opened:
+        opened.accept_clock(accept, owner=owner)
+        entry = opened.history()[-1]
+    if json:
+        show.as_json(entry.to_dict())
+    else:
+        show.say(f"Entry {entry.seq}: the journal goes on at {entry.time}.")
+
+
 @app.command()
 @door
 def head(ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False) -> None:

@@ -27,6 +27,7 @@ class Kind(StrEnum):
     THAW = "thaw"
     CLOSE = "close"
     BEGIN = "begin"
+    CLOCK = "clock"
 
 
 class Status(StrEnum):
@@ -143,7 +144,7 @@ def apply(entry: Entry, before: Mapping[str, Standing], known: Mapping[str, Any]
             return {n: before[n]._replace(status=Status.OPEN, seq=entry.seq) for n in details["accounts"]}
         case Kind.CLOSE:
             return {entry.account: before[entry.account]._replace(status=Status.CLOSED, seq=entry.seq)}
-        case Kind.BEGIN:
+        case Kind.BEGIN | Kind.CLOCK:
             return {}
 
 
@@ -158,7 +159,7 @@ def touched(entry: Entry, details: Mapping[str, Any]) -> Iterable[str]:
             return tuple(details["returned"])
         case Kind.FREEZE | Kind.THAW:
             return tuple(details["accounts"])
-        case Kind.BEGIN:
+        case Kind.BEGIN | Kind.CLOCK:
             return ()
 
 

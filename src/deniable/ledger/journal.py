@@ -140,7 +140,7 @@ class Journal(Original):
     def _sealed(self, draft: Draft, last: Tip, key: bytes) -> Entry:
         for text in (draft.analyst, draft.description):
             _check_text(text)
-        seq, time = last.seq + 1, self._time(last.time)
+        seq, time = last.seq + 1, self._time("" if draft.kind is Kind.CLOCK else last.time)
         details = compact(draft.details)
         body = (
             seq,
@@ -164,7 +164,8 @@ class Journal(Original):
         if moment + SKEW < datetime.fromisoformat(last):
             raise LedgerError(
                 f"The clock reads {text}, before the last entry of the ledger at {last}. "
-                "Nothing was charged and nothing was run. Set the clock of this machine."
+                "Nothing was charged and nothing was run. Set the clock of this machine; if it is right and the entry is not, an "
+                'owner goes on with ledger.accept_clock("…"), or `deniable ledger clock --accept "…"` in a shell.'
             )
         return last
 

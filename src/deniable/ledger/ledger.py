@@ -128,6 +128,23 @@ class Ledger(Original):
         """Read the whole journal and check every seal, number and sum, and that it still holds `head`."""
         return verify(self._journal, Head.parse(head) if isinstance(head, str) else head)
 
+    def accept_clock(self, reason: str, *, owner: str | None = None) -> None:
+        """Go on at the time that the clock shows now, though the journal has an entry of a later one.
+
+        For the owner of a ledger that was written to while some machine's clock was ahead: until that time comes, every charge is
+        refused. This is an entry of the journal, with the reason; what was written in the meantime stays as it is.
+        """
+        by = owner or self.analyst
+        if not reason.strip():
+            raise InvalidParameter("Expected a reason: it is written into the journal. Nothing was changed.")
+        owners = {self.account(name).owner for name in self._journal.names()}
+        if owners and by not in owners:
+            raise LedgerError(
+                f"Only an owner of its accounts ({', '.join(sorted(owners))}) may set the clock of a ledger; you are {by}. "
+                "Nothing was changed."
+            )
+        self._journal.append((), lambda before: Draft(Kind.CLOCK, "", by, reason, "{}", {"after": before.tip.time}))
+
     def bind(self, data: str | os.PathLike[str]) -> None:
         """Mark a file of data as metered by this ledger. Warns, and names it, if another ledger lies beside the data."""
         beside.bind(self._journal, Path(data))
@@ -150,7 +167,13 @@ def _rules(limit: Budget, purpose: Purpose | str | None, filter: Callable[[Budge
         return Filter.of(limit, Purpose.MIXED if purpose is None else purpose)
     if purpose is not None:
         raise InvalidParameter("Expected a purpose or a filter of an account, not both: a purpose chooses the filter.")
-    return filter(limit)
+    made = filter(limit)
+    if made.limit != limit:
+        raise InvalidParameter(
+            f"Expected a filter that keeps the limit {limit}, got one for {made.limit}. Nothing was created. Name the rule "
+            "alone, like filter=Filter.basic."
+        )
+    return made
 
 
 def _parent(before: Standings, name: str) -> Standing:

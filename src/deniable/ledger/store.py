@@ -136,22 +136,27 @@ class Store(Original):
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Transaction]:
         self._check_process()
-        here, connection = Home(), None
         self.gate.enter()
         try:
             with self._turn:
-                connection = self.engine.raw_connection()
-                cursor = connection.cursor()
-                cursor.execute(begin)
-                yield Transaction(self, cursor, here)
-                here.check("This transaction", "The parent goes on with it.")
-                connection.commit()
+                yield from self._one(begin, Home())
+        finally:
+            self.gate.leave()
+
+    def _one(self, begin: str, here: Home) -> Iterator[Transaction]:
+        connection = None
+        try:
+            connection = self.engine.raw_connection()
+            cursor = connection.cursor()
+            cursor.execute(begin)
+            yield Transaction(self, cursor, here)
+            here.check("This transaction", "The parent goes on with it.")
+            connection.commit()
         except self._errors as error:
             raise self._failure(error) from error
         finally:
             if connection is not None:
                 _let_go(connection, here)
-            self.gate.leave()
 
     def before_fork(self, alone: bool) -> bool:
         """Of SQLite nothing may be open at a fork. A socket to a server stays with the parent: the child leaves it alone."""

@@ -58,7 +58,7 @@ def followed(tip: Tip, entries: Iterable[Entry], key: bytes | None) -> Tip:
     for entry in entries:
         if entry.seq != seq + 1 or (key is not None and chain.sealed(key, mac, entry.content) != entry.mac):
             raise broken(entry.seq)
-        seq, time, mac = entry.seq, max(time, entry.time), entry.mac
+        seq, time, mac = entry.seq, entry.time, entry.mac
         _note(entry, entry.details, accounts, begun)
     return Tip(seq, time, mac, accounts, begun)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deniable.errors import DeniableError
 from deniable.ledger import chain, releases, schema
-from deniable.ledger.books import Entry, Standing
+from deniable.ledger.books import Entry, Kind, Standing
 from deniable.ledger.chain import Head
 from deniable.ledger.journal import Journal, genuine
 from deniable.ledger.replay import Replay
@@ -80,9 +80,9 @@ class _Reading:
             yield f"Entries {self.count + 1} to {entry.seq - 1} are missing."
         if self._journal.key is not None and chain.sealed(self._journal.key, self.mac, entry.content) != entry.mac:
             yield f"Entry {entry.seq} was edited, moved, or does not follow the entry before it."
-        if entry.time < self._time:
+        if entry.time < self._time and entry.kind is not Kind.CLOCK:
             yield f"Entry {entry.seq} is dated before the entry before it."
-        self.count, self.mac, self._time = entry.seq, entry.mac, max(entry.time, self._time)
+        self.count, self.mac, self._time = entry.seq, entry.mac, entry.time
         if self._head is not None and self._head.count == entry.seq and self._head.mac != entry.mac:
             yield f"Entry {entry.seq} is not the one that the head was taken of: the ledger was rolled back and written on."
         yield from self._replay.enter(entry)
