@@ -181,7 +181,7 @@ LEARNT = [
     Audited(OutputPerturbation(HINGE, 1, 1, 8, 2), OutputPerturbation(HINGE, 1, 1, 8, 8), (NOBODY, SOMEBODY), least=0.9),
     Audited(
         OutputPerturbation(HINGE, 1, 1, 8, 2, 0.01), OutputPerturbation(HINGE, 1, 1, 8, 8, 0.01), (NOBODY, SOMEBODY),
-        least=0.5,
+        samples=6000, least=0.5,
     ),
     Audited(
         ObjectivePerturbation(HINGE, 1, 1, 8, 2), QuietObjective(HINGE, 1, 1, 8, 2), (NOBODY, SOMEBODY), samples=1500, least=0.6,

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from deniable import accounting
+from deniable.audit.canary_designs import Bench, Step, dense, momentum, opposed, quietest, scattered, watched
 from deniable.audit.finding import Finding
 from deniable.audit.one_run import (
     CANNOT_SEE,
@@ -44,13 +45,11 @@ from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.loss import GaussianNoise, Loss
 
-Step = Callable[[Array, np.random.Generator], Array]
-"""(gradients of the examples in the batch, one per row and not yet clipped; rng) → what the step releases, one vector."""
-
-OPPOSED = 8
-"""Opposed rounds for each scattered one: they are cheap and show one canary each."""
-LOUD = 10.0
-"""Canaries are this many times longer than the clip, so that a step that forgets to clip gives itself away."""
+DESIGNS = {"scattered": 0.4, "opposed": 0.15, "dense": 0.15, "momentum": 0.15, "quietest": 0.15}
+"""The designs in their order, and the part of alpha that each may spend."""
+STEPS = {"scattered": 1, "opposed": 8, "dense": 8, "momentum": 60, "quietest": 8}
+"""About how many steps each takes for one round: windows show one canary each."""
+LEAST_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -116,16 +115,18 @@ def canaries(
     update: Callable[[Array], None] | None = None,
     rounds: int = 1000,
     each: int = 200,
+    seconds: float = 50.0,
     confidence: float = 0.95,
     seed: int = 0,
     name: str = "training step",
 ) -> Finding:
     """Insert gradients of our own into a step and look for them in what it releases.
 
-    Two designs share the error evenly. *Scattered*: `each` canaries on coordinates of their own, every one in by a fair coin,
-    beside the gradients of `background` (of the model that is being trained, kept up to date by `update`). *Opposed*: one
-    canary against a whole lot of gradients that point the other way; a normaliser that depends on the batch moves all of them.
-    Each design chooses its threshold on a fifth of its observations and certifies μ on the others (`one_run.independent_mu`).
+    The designs of `canary_designs` come one after another, each with its share of the error, until one shows more than is
+    claimed: *scattered* first, `each` canaries in every round beside the gradients of `background` (of the model that is being
+    trained, kept up to date by `update`); then one canary at a time: opposed, dense, momentum, quietest. Each learns where to
+    look and certifies μ on observations of its own (`one_run.independent_mu`). Where steps are slow, designs behind the first
+    have fewer windows, so that all take about `seconds` of CPU time.
     """
     started = clock.monotonic()
     if not 1 <= each <= dimension:
@@ -134,65 +135,57 @@ def canaries(
         )
     if rounds < LEAST or not 0 < confidence < 1:
         raise InvalidParameter(f"Expected rounds={rounds} of at least {LEAST} and confidence={confidence} in (0, 1).")
-    rng, alpha = np.random.default_rng(seed), 1 - confidence
-    seen = [
-        _scattered(step, training, dimension, background, update, rounds, each, rng),
-        _opposed(step, training, dimension, OPPOSED * rounds, rng),
-    ]
-    mus = [independent_mu(scores, inside, alpha / 2) for scores, inside in seen]
-    best = int(np.argmax([mu for mu, _ in mus]))
-    mu, rough = mus[best]
-    epsilon, claimed = training.at_least(mu), training.epsilon
+    bench = Bench(step, training, dimension, np.random.default_rng(seed))
+    alpha, claimed = 1 - confidence, training.epsilon
+    best: tuple[float, float, str, tuple[Array, NDArray[np.bool_]]] | None = None
+    steps, scale, begun = 0, 1.0, clock.process_time()
+    for design, share in DESIGNS.items():
+        budget = rounds if design == "scattered" else max(LEAST_STEPS, int(scale * STEPS[design] * rounds))
+        seen = _observed(design, bench, background, update, budget, each)
+        steps += budget
+        if design == "scattered":
+            cost = (clock.process_time() - begun) / rounds
+            scale = min(1.0, (seconds / max(cost, 1e-9) - rounds) / (rounds * (sum(STEPS.values()) - 1)))
+        mu, rough = independent_mu(*seen, share * alpha)
+        if best is None or mu > best[0]:
+            best = mu, rough, design, seen
+        if training.at_least(mu) > claimed:
+            break
+    assert best is not None
+    mu, rough, design, seen = best
+    epsilon = training.at_least(mu)
     return Finding(
         verdict=verdict(epsilon, claimed), target=name, claim=Budget(claimed, training.delta), epsilon=epsilon,
-        delta=training.delta, confidence=confidence, estimate=training.at_least(rough), samples=(1 + OPPOSED) * rounds,
-        detectable=training.at_least(_visible_mu(training, (1 - LEARN) * rounds * each, alpha / 2)),
+        delta=training.delta, confidence=confidence, estimate=training.at_least(rough), samples=steps,
+        detectable=training.at_least(_visible_mu(training, (1 - LEARN) * rounds * each, DESIGNS["scattered"] * alpha)),
         seconds=clock.monotonic() - started, assumes=CANARY_ASSUMES, cannot_see=CANARY_CANNOT_SEE, method="canary gradients",
-        witness=independent_witness(*seen[best], seed),
-        options={"mu": mu, "claimed_mu": 1 / training.noise_multiplier, "design": ("scattered", "opposed")[best]},
+        witness=independent_witness(*seen, seed),
+        options={"mu": mu, "claimed_mu": 1 / training.noise_multiplier, "design": design},
     )  # fmt: skip
 
 
-def _scattered(
-    step: Step, training: Training, dimension: int, background: Callable[[], Array] | None,
-    update: Callable[[Array], None] | None, rounds: int, each: int, rng: np.random.Generator,
-) -> tuple[Array, NDArray[np.bool_]]:  # fmt: skip
-    scores, insides = [], []
-    for _ in range(rounds):
-        around = background() if background is not None else np.empty((0, dimension))
-        places = rng.choice(dimension, each, replace=False)
-        inside = rng.random(each) < 0.5
-        loud = np.zeros((int(inside.sum()), dimension))
-        loud[np.arange(len(loud)), places[inside]] = LOUD * training.clip
-        released = np.asarray(step(np.concatenate([around, loud]), rng), np.float64)
-        known = _clipped_sum(around, training.clip)
-        scores.append((released[places] * training.lot - known[places]) / training.clip)
-        insides.append(inside)
-        if update is not None:
-            update(released)
-    return np.concatenate(scores), np.concatenate(insides)
-
-
-def _opposed(
-    step: Step, training: Training, dimension: int, rounds: int, rng: np.random.Generator
+def _observed(
+    design: str,
+    bench: Bench,
+    background: Callable[[], Array] | None,
+    update: Callable[[Array], None] | None,
+    steps: int,
+    each: int,
 ) -> tuple[Array, NDArray[np.bool_]]:
-    direction = np.zeros(dimension)
-    direction[0] = LOUD * training.clip
-    crowd = np.tile(-direction, (max(1, round(training.lot)), 1))
-    inside = rng.random(rounds) < 0.5
-    scores = np.empty(rounds)
-    for i in range(rounds):
-        batch = np.concatenate([crowd, direction[None]]) if inside[i] else crowd
-        scores[i] = float(np.asarray(step(batch, rng))[0]) * training.lot / training.clip + len(crowd)
-    return scores, inside
-
-
-def _clipped_sum(gradients: Array, clip: float) -> Array:
-    """Σ of gradients, each scaled to a norm of at most `clip`: what the claim says the step adds up."""
-    if not len(gradients):
-        return np.zeros(gradients.shape[1])
-    norms = np.linalg.norm(gradients, axis=1)
-    return np.asarray(np.minimum(1, clip / np.maximum(norms, 1e-300)) @ gradients)
+    """Scores and coins of one design, from about so many steps."""
+    match design:
+        case "scattered":
+            return scattered(bench, background, update, steps, each)
+        case "opposed":
+            window = opposed(bench)
+        case "dense":
+            window = dense(bench)
+        case "momentum":
+            window = momentum(bench)
+        case _:
+            steps //= 2
+            window = quietest(bench, steps)
+    return watched(bench, window, steps // window.steps)
 
 
 def _visible_mu(training: Training, observations: float, alpha: float) -> float:

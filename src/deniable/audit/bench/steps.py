@@ -1,0 +1,158 @@
+"""Steps of private training with planted flaws, of any number of layers, for `deniable.audit.sgd.canaries`.
+
+numpy's generator, floating point: they exist to be attacked and protect nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.audit.sgd import Training
+
+Array = NDArray[np.float64]
+
+
+class Flaw(StrEnum):
+    """What can be wrong with a step. All but NONE and those called sound break what it claims."""
+
+    NONE = "sound"
+    LATE_MOMENTUM = "sound: momentum after the noise"
+    NORMALISED = "sound: every gradient scaled to the clip"
+    HALVED_NOISE = "halved noise"
+    NO_CLIPPING = "no clipping"
+    WRONG_LOT = "divided by the batch that was drawn"
+    NOISE_PER_DATASET = "noise divided by the data set"
+    LAYERS_EACH = "each layer clipped to the whole clip"
+    LARGEST_NORM = "clipped in the largest coordinate"
+    ONE_UNCLIPPED = "one parameter not clipped"
+    SUMMED_MOMENTUM = "momentum of the sum before the noise"
+    ROW_MOMENTUM = "momentum of the mean added to every gradient before clipping"
+    HALF_REPEATED = "noise repeated in half of the coordinates"
+    TEN_STEPS = "noise drawn once for ten steps"
+    MICROBATCH_MEANS = "means of microbatches clipped"
+    MICROBATCH_SUMS = "sums of microbatches clipped"
+    # Of these nobody was told before.
+    BATCH_CLIPPED = "the whole sum clipped"
+    NOISE_THEN_CLIP = "noise before clipping the sum"
+    FIXED_SEED = "the same noise in every step"
+    BARE_LAYER = "one layer without noise"
+    TEN_COORDINATES = "noise drawn once for ten coordinates"
+    LARGEST_CLIP = "clipped to the largest norm of the batch"
+    CLIP_FORGOTTEN = "noise not scaled by the clip"
+    TWICE = "the first row added twice"
+    ONE_NORM = "clipped to twice the clip where the largest coordinate is small"
+    DECAYING = "half of the noise in every second step"
+
+
+class FlawedStep:
+    """A step over parameters of several layers; `layers` are their sizes."""
+
+    def __init__(self, training: Training, flaw: Flaw = Flaw.NONE, layers: Sequence[int] = (300, 30, 150, 10)) -> None:
+        self.training, self.flaw, self.layers = training, flaw, tuple(layers)
+        self.dimension = sum(layers)
+        self.ends = np.cumsum([0, *layers])
+        self.velocity = np.zeros(self.dimension)
+        self.noise = np.zeros(self.dimension)
+        self.steps = 0
+
+    def __call__(self, gradients: Array, rng: np.random.Generator) -> Array:
+        t, flaw = self.training, self.flaw
+        total = self._sum(np.asarray(gradients, np.float64)) + 0.0
+        noise = self._noise(rng)
+        self.steps += 1
+        if flaw is Flaw.NOISE_THEN_CLIP:
+            whole = total + noise
+            return np.asarray(whole * min(1.0, t.clip * t.lot / float(np.linalg.norm(whole))) / t.lot)
+        if flaw is Flaw.SUMMED_MOMENTUM:
+            self.velocity = 0.9 * self.velocity + total
+            return np.asarray((self.velocity + noise) / t.lot)
+        if flaw is Flaw.LATE_MOMENTUM:
+            self.velocity = 0.9 * self.velocity + total + noise
+            return np.asarray(self.velocity / t.lot)
+        return np.asarray((total + noise) / (max(1, len(gradients)) if flaw is Flaw.WRONG_LOT else t.lot))
+
+    # -------------------------------------------------------------------------------------------- the sum
+
+    def _sum(self, rows: Array) -> Array:
+        clip = self.training.clip
+        match self.flaw:
+            case Flaw.NO_CLIPPING:
+                return np.asarray(rows.sum(axis=0))
+            case Flaw.LAYERS_EACH:
+                parts = [
+                    _clipped(rows[:, a:b], clip).sum(axis=0) for a, b in zip(self.ends, self.ends[1:], strict=False)
+                ]
+                return np.concatenate(parts)
+            case Flaw.LARGEST_NORM:
+                largest = np.abs(rows).max(axis=1, keepdims=True)
+                return np.asarray((rows * np.minimum(1, clip / np.maximum(largest, 1e-300))).sum(axis=0))
+            case Flaw.ONE_UNCLIPPED:
+                last = slice(self.ends[-2], self.ends[-1])
+                clipped = _clipped(rows, clip)
+                clipped[:, last] = rows[:, last]
+                return np.asarray(clipped.sum(axis=0))
+            case Flaw.ROW_MOMENTUM:
+                moved = rows + 0.9 * self.velocity
+                self.velocity = moved.mean(axis=0) if len(moved) else 0.9 * self.velocity
+                return np.asarray(_clipped(moved, clip).sum(axis=0))
+            case Flaw.MICROBATCH_MEANS | Flaw.MICROBATCH_SUMS:
+                parts = [part for part in (rows[i : i + 4] for i in range(0, len(rows), 4)) if len(part)]
+                each = [part.mean(axis=0) if self.flaw is Flaw.MICROBATCH_MEANS else part.sum(axis=0) for part in parts]
+                return np.asarray(_clipped(np.array(each).reshape(-1, self.dimension), clip).sum(axis=0))
+            case Flaw.BATCH_CLIPPED:
+                return np.asarray(_clipped(rows.sum(axis=0)[None], clip)[0])
+            case Flaw.LARGEST_CLIP:
+                norms = np.linalg.norm(rows, axis=1)
+                return np.asarray(_clipped(rows, max(clip, float(norms.max(initial=0)))).sum(axis=0))
+            case Flaw.NOISE_THEN_CLIP:
+                return np.asarray(rows.sum(axis=0))
+            case Flaw.TWICE:
+                clipped = _clipped(rows, clip)
+                return np.asarray(clipped.sum(axis=0) + clipped[:1].sum(axis=0))
+            case Flaw.ONE_NORM:
+                small = np.abs(rows).max(axis=1) < np.linalg.norm(rows, axis=1) / 4
+                return np.asarray((_clipped(rows, clip) * (1 + small)[:, None]).sum(axis=0))
+            case Flaw.NORMALISED:
+                norms = np.linalg.norm(rows, axis=1, keepdims=True)
+                return np.asarray((rows * clip / (norms + 0.01 * clip)).sum(axis=0))
+            case _:
+                return np.asarray(_clipped(rows, clip).sum(axis=0))
+
+    # -------------------------------------------------------------------------------------------- the noise
+
+    def _noise(self, rng: np.random.Generator) -> Array:
+        t = self.training
+        noise = t.noise_multiplier * t.clip * rng.standard_normal(self.dimension)
+        half = self.dimension // 2
+        match self.flaw:
+            case Flaw.HALVED_NOISE:
+                noise /= 2
+            case Flaw.NOISE_PER_DATASET:
+                noise *= t.rate
+            case Flaw.HALF_REPEATED:
+                noise[half : 2 * half] = noise[:half]
+            case Flaw.TEN_STEPS:
+                self.noise = noise if self.steps % 10 == 0 else self.noise
+                return self.noise
+            case Flaw.FIXED_SEED:
+                return t.noise_multiplier * t.clip * np.random.default_rng(1).standard_normal(self.dimension)
+            case Flaw.BARE_LAYER:
+                noise[self.ends[1] : self.ends[2]] = 0
+            case Flaw.TEN_COORDINATES:
+                noise = np.repeat(noise[::10], 10)[: self.dimension]
+            case Flaw.CLIP_FORGOTTEN:
+                noise /= max(t.clip, 1 / t.clip) ** 2
+            case Flaw.DECAYING if self.steps % 2:
+                noise /= 2
+            case _:
+                pass
+        return noise
+
+
+def _clipped(rows: Array, clip: float) -> Array:
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows * np.minimum(1, clip / np.maximum(norms, 1e-300)))

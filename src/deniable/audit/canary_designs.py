@@ -1,0 +1,256 @@
+"""A family of canaries for a step of private training, each made to show another kind of mistake.
+
+    scattered   many canaries on coordinates of their own          noise, clipping, normaliser
+    opposed     one, first and loudest, against a whole lot        microbatches, normalisers, clipping per batch
+    dense       one on all coordinates, as loud                    clipping per layer, in another norm, or not at all
+    momentum    the same, steps before and after it watched        memory before noise, noise used in several steps
+    quietest    one where the noise is least                       noise repeated between coordinates, or missing
+
+Under the claim each of them is one row of a batch, and what is released in a whole window of steps, of which one has it, is
+μ-Gaussian private (composition with steps that do not depend on it, Dong, Roth, Su 2022): so a guess about its coin is right with
+probability at most Φ(μ/2), given all that happened before, and any score is allowed. Where to look is learnt in two parts: some
+windows give directions, others weigh them against one another. The rest is certified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.audit.statistics import Array
+
+if TYPE_CHECKING:
+    from deniable.audit.sgd import Training
+
+Booleans = NDArray[np.bool_]
+Step = Callable[[Array, np.random.Generator], Array]
+"""(gradients of the examples in the batch, one per row and not yet clipped; rng) → what the step releases, one vector."""
+
+LOUD = 10.0
+"""Canaries are this many times longer than the clip, so that a step that forgets to clip gives itself away."""
+LOUDER = 1000.0
+"""The same times longer than those around them, so that one of them outweighs all others that it is averaged with."""
+QUIET = 1e-6
+"""The length of the rows that only make up a batch, in units of the clip."""
+DIRECTIONS, WEIGHTS = 0.3, 0.2
+"""The shares of windows that learn directions, and their weights."""
+PLAIN = 4.0
+"""Deviations from which a coordinate counts as moved by the canary."""
+BLOCKS = 32
+MOST_COORDINATES = 1000
+"""Of a covariance."""
+RIDGE = 1e-3
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A step, what it claims, and the random numbers that everything takes."""
+
+    step: Step
+    training: Training
+    dimension: int
+    rng: np.random.Generator
+
+    def release(self, batch: Array) -> Array:
+        """What one step releases, in units of the clip: the claim says a sum plus noise of the noise multiplier."""
+        released = np.asarray(self.step(batch, self.rng), np.float64).ravel()
+        return released * (self.training.lot / self.training.clip)
+
+    def quiet(self, rows: int) -> Array:
+        return np.full((rows, self.dimension), QUIET * self.training.clip / np.sqrt(self.dimension))
+
+    @property
+    def lot(self) -> int:
+        return max(1, round(self.training.lot))
+
+    def dense(self) -> Array:
+        """A unit vector on all coordinates, with signs by fair coins."""
+        return np.asarray(self.rng.choice([-1.0, 1.0], self.dimension) / np.sqrt(self.dimension))
+
+
+@dataclass(frozen=True)
+class Window:
+    """One canary's batch with and without it, and how many steps without it are watched before and after."""
+
+    canary: Array
+    crowd: Array
+    before: int = 0
+    after: int = 0
+
+    def batches(self, inside: bool) -> Iterator[Array]:
+        for _ in range(self.before):
+            yield self.crowd
+        yield np.concatenate([self.canary[None], self.crowd]) if inside else self.crowd
+        for _ in range(self.after):
+            yield self.crowd
+
+    @property
+    def steps(self) -> int:
+        return self.before + 1 + self.after
+
+
+# ------------------------------------------------------------------------------------------------ designs
+
+
+def scattered(
+    bench: Bench,
+    background: Callable[[], Array] | None,
+    update: Callable[[Array], None] | None,
+    rounds: int,
+    each: int,
+) -> tuple[Array, Booleans]:
+    """Scores and coins of `each` canaries in every round, on coordinates of their own beside the gradients of `background`."""
+    scores, insides, clip = [], [], bench.training.clip
+    for _ in range(rounds):
+        around = background() if background is not None else np.empty((0, bench.dimension))
+        places = bench.rng.choice(bench.dimension, each, replace=False)
+        inside = bench.rng.random(each) < 0.5
+        loud = np.zeros((int(inside.sum()), bench.dimension))
+        loud[np.arange(len(loud)), places[inside]] = LOUD * clip
+        released = bench.release(np.concatenate([around, loud]))
+        known = clipped_sum(around, clip)
+        scores.append(released[places] - known[places] / clip)
+        insides.append(inside)
+        if update is not None:
+            update(released * (clip / bench.training.lot))
+    return np.concatenate(scores), np.concatenate(insides)
+
+
+def opposed(bench: Bench) -> Window:
+    """One canary against a lot of gradients that point the other way: whatever is common to the batch turns round."""
+    direction = bench.dense()
+    crowd = np.tile(-LOUD * bench.training.clip * direction, (bench.lot, 1))
+    return Window(LOUDER * LOUD * bench.training.clip * direction, crowd)
+
+
+def dense(bench: Bench) -> Window:
+    return Window(LOUDER * bench.training.clip * bench.dense(), bench.quiet(1))
+
+
+def momentum(bench: Bench) -> Window:
+    """Steps around it are watched; the crowd is a whole lot, so that what a step remembers moves all of it."""
+    return Window(LOUD * bench.training.clip * bench.dense(), bench.quiet(bench.lot), before=1, after=4)
+
+
+def quietest(bench: Bench, runs: int) -> Window:
+    """A canary in the direction of least variance in `runs` steps without one."""
+    places = np.arange(bench.dimension)
+    if bench.dimension > MOST_COORDINATES:
+        places = np.sort(bench.rng.choice(bench.dimension, MOST_COORDINATES, replace=False))
+    crowd = bench.quiet(1)
+    first = [bench.release(crowd) for _ in range(2)]
+    direction = np.zeros(bench.dimension)
+    twins = _twins(*first)
+    if twins is not None:
+        direction[list(twins)] = np.sqrt(0.5), -np.sqrt(0.5)
+    else:
+        if runs < 2 * len(
+            places
+        ):  # fewer steps than twice the coordinates show directions without variance that are none
+            places = places[: max(2, runs // 2)]
+        rows = np.array([bench.release(crowd)[places] for _ in range(runs)])
+        direction[places] = np.linalg.eigh(np.cov(np.nan_to_num(rows), rowvar=False))[1][:, 0]
+    return Window(LOUD * bench.training.clip * direction, crowd, before=1)
+
+
+def _twins(first: Array, second: Array) -> tuple[int, int] | None:
+    """Two coordinates with the same noise in both steps, if there are any."""
+    order = np.argsort(first, kind="stable")
+    same = np.flatnonzero((np.diff(first[order]) == 0) & (np.diff(second[order]) == 0) & (first[order][1:] != 0))
+    return (int(order[same[0]]), int(order[same[0] + 1])) if len(same) else None
+
+
+def clipped_sum(gradients: Array, clip: float) -> Array:
+    """Σ of gradients, each scaled to a norm of at most `clip`: what the claim says the step adds up."""
+    if not len(gradients):
+        return np.zeros(gradients.shape[1])
+    norms = np.linalg.norm(gradients, axis=1)
+    return np.asarray(np.minimum(1, clip / np.maximum(norms, 1e-300)) @ gradients)
+
+
+# ------------------------------------------------------------------------------------------------ where to look
+
+
+def watched(bench: Bench, window: Window, rounds: int) -> tuple[Array, Booleans]:
+    """Scores and coins of the windows that certify."""
+    inside = bench.rng.random(rounds) < 0.5
+    learn, weigh = int(DIRECTIONS * rounds), int(WEIGHTS * rounds)
+    moments = [Moments.of(bench.dimension) for _ in range(window.steps)]
+    for coin in inside[:learn]:
+        for moment, batch in zip(moments, window.batches(bool(coin)), strict=True):
+            moment.add(bench.release(batch), bool(coin))
+    unit = window.canary / np.linalg.norm(window.canary)
+    # Beside the canary's own step only the canary and what plainly moved are looked at: weights cost observations.
+    views = [_directions(unit, moment) for moment in moments]
+    views = [view if at == window.before else view[:, :2] for at, view in enumerate(views)]
+    features = np.array([_seen(bench, window, views, bool(coin)) for coin in inside[learn:]])
+    weights = _discriminant(features[:weigh], inside[learn : learn + weigh])
+    return features[weigh:] @ weights, inside[learn + weigh :]
+
+
+@dataclass
+class Moments:
+    """Sums of releases with and without the canary, by coordinate."""
+
+    sums: Array
+    squares: Array
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, dimension: int) -> Moments:
+        return cls(np.zeros((2, dimension)), np.zeros((2, dimension)), np.zeros(2, np.int64))
+
+    def add(self, released: Array, inside: bool) -> None:
+        plain = np.nan_to_num(released, posinf=0, neginf=0)
+        self.sums[int(inside)] += plain
+        self.squares[int(inside)] += plain**2
+        self.counts[int(inside)] += 1
+
+    def moved(self) -> tuple[Array, Array, Array]:
+        """How far the canary moves each coordinate on average, the deviation of that, and the variance of one release."""
+        n = np.maximum(self.counts, 1)[:, None]
+        means = self.sums / n
+        spread = np.maximum(self.squares / n - means**2, 0)
+        variance = np.maximum(spread.mean(axis=0), 1e-12)
+        return means[1] - means[0], np.sqrt((spread / n).sum(axis=0) + 1e-24), variance
+
+
+def _directions(unit: Array, moments: Moments) -> Array:
+    """Columns to project releases on: the canary, where it plainly shows, how much of it shows by blocks, and by variance."""
+    gap, doubt, variance = moments.moved()
+    plain = np.where(np.abs(gap) > PLAIN * doubt, gap, 0.0)
+    columns = [unit, plain / variance, _by_blocks(unit, gap) / variance, unit / variance]
+    return np.column_stack([column / max(float(np.linalg.norm(column)), 1e-300) for column in columns])
+
+
+def _by_blocks(unit: Array, gap: Array) -> Array:
+    """The canary, with each block of coordinates as large as it shows there: layers are clipped or noised each in its way."""
+    block = np.minimum(np.arange(len(unit)) * BLOCKS // len(unit), BLOCKS - 1)
+    along, norm = (np.bincount(block, weights, BLOCKS) for weights in (unit * gap, unit * unit))
+    return np.asarray(unit * (along / np.maximum(norm, 1e-300))[block])
+
+
+def _seen(bench: Bench, window: Window, views: list[Array], inside: bool) -> Array:
+    """What a window shows: releases along each direction, how long they are, and how much of them is no number."""
+    seen = []
+    for batch, view in zip(window.batches(inside), views, strict=True):
+        released = bench.release(batch)
+        odd = float(np.count_nonzero(~np.isfinite(released)))
+        plain = np.nan_to_num(released, posinf=0, neginf=0)
+        seen.append([*(plain @ view), np.log(np.linalg.norm(plain) + 1e-12), odd])
+    return np.concatenate(seen)
+
+
+def _discriminant(features: Array, inside: Booleans) -> Array:
+    """Fisher's linear discriminant, on standardised features with a little ridge."""
+    if not 2 <= int(inside.sum()) <= len(inside) - 2:
+        return np.zeros(features.shape[1])
+    means = [features[inside == side].mean(axis=0) for side in (True, False)]
+    rest = np.concatenate([features[inside == side] - mean for side, mean in zip((True, False), means, strict=True)])
+    scale = np.maximum(np.sqrt(np.mean(rest**2, axis=0)), 1e-9)
+    bend = (rest / scale).T @ (rest / scale) / len(rest) + RIDGE * np.eye(len(scale))
+    return np.asarray(np.linalg.solve(bend, (means[0] - means[1]) / scale) / scale)

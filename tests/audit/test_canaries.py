@@ -1,0 +1,83 @@
+"""A family of canaries finds what one kind of canary cannot, and accuses no sound step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from deniable.accounting import calibrate_noise
+from deniable.audit import Verdict
+from deniable.audit.bench.steps import Flaw, FlawedStep
+from deniable.audit.canary_designs import Bench, dense, opposed, quietest, watched
+from deniable.audit.one_run import independent_mu
+from deniable.audit.sgd import DESIGNS, Training, canaries
+
+CLAIM = Training(calibrate_noise(8, 1e-5, rate=0.05, steps=2000), 1.5, 50, 0.05, 2000, 1e-5)
+LAYERS = (120, 12, 60, 8)
+SOUND = [flaw for flaw in Flaw if flaw.value.startswith("sound")]
+SHOWN_BY = {
+    Flaw.WRONG_LOT: "opposed", Flaw.MICROBATCH_MEANS: "opposed", Flaw.MICROBATCH_SUMS: "opposed",
+    Flaw.SUMMED_MOMENTUM: "momentum", Flaw.ROW_MOMENTUM: "momentum", Flaw.TEN_STEPS: "momentum",
+    Flaw.HALF_REPEATED: "quietest", Flaw.TEN_COORDINATES: "quietest",
+}  # fmt: skip
+
+
+def attacked(flaw: Flaw, **more: Any) -> Any:
+    step = FlawedStep(CLAIM, flaw, LAYERS)
+    options = {"rounds": 400, "each": 60, "confidence": 0.999} | more
+    return canaries(step, CLAIM, dimension=step.dimension, **options)
+
+
+@pytest.mark.parametrize("flaw", [flaw for flaw in Flaw if flaw not in SOUND])
+def test_every_flaw_of_a_step_is_found(flaw: Flaw) -> None:
+    found = attacked(flaw)
+    assert found.verdict is Verdict.VIOLATION, str(found)
+    assert found.options["design"] == SHOWN_BY.get(flaw, found.options["design"])
+
+
+@pytest.mark.parametrize("flaw", SOUND)
+def test_sound_steps_are_not_accused(flaw: Flaw) -> None:
+    found = attacked(flaw, rounds=100)
+    assert found.verdict is not Verdict.VIOLATION, str(found)
+
+
+def test_each_design_certifies_a_mu_that_is_true_but_for_its_share() -> None:
+    """120 windows designs on a sound step at α = .1 each: seldom more than the true μ."""
+    passed = 0
+    for seed in range(40):
+        bench = Bench(FlawedStep(CLAIM, Flaw.NONE, (10, 4)), CLAIM, 14, np.random.default_rng(seed))
+        for window in (opposed(bench), dense(bench), quietest(bench, 60)):
+            passed += independent_mu(*watched(bench, window, 150), 0.1)[0] > 1 / CLAIM.noise_multiplier
+    assert passed <= binom.ppf(1 - 1e-9, 120, 0.1)
+
+
+def test_the_designs_share_one_error() -> None:
+    assert sum(DESIGNS.values()) == pytest.approx(1)
+
+
+def test_slow_steps_get_fewer_windows() -> None:
+    assert attacked(Flaw.NONE, rounds=100, seconds=1e-9).samples < 1000 < attacked(Flaw.NONE, rounds=50).samples
+
+
+def test_a_step_that_breaks_down_with_its_canary_is_found() -> None:
+    def step(gradients: Any, rng: np.random.Generator) -> Any:
+        whole = FlawedStep(CLAIM, Flaw.NONE, LAYERS)(gradients, rng)
+        return np.full_like(whole, np.nan) if np.abs(gradients).max() > 100 * CLAIM.clip else whole
+
+    assert canaries(step, CLAIM, dimension=200, each=40, rounds=60).verdict is Verdict.VIOLATION
+
+
+def test_noise_of_a_few_coordinates_among_many_is_found_where_it_repeats() -> None:
+    """2,000 coordinates, two of which have the same noise: no covariance could be learnt from so few steps."""
+
+    def step(gradients: Any, rng: np.random.Generator) -> Any:
+        clipped = gradients * np.minimum(1, CLAIM.clip / np.linalg.norm(gradients, axis=1, keepdims=True))
+        noise = CLAIM.noise_multiplier * CLAIM.clip * rng.standard_normal(2000)
+        noise[1700] = noise[3]
+        return (clipped.sum(axis=0) + noise) / CLAIM.lot
+
+    found = canaries(step, CLAIM, dimension=2000, each=20, rounds=100, seconds=3)
+    assert (found.verdict, found.options["design"]) == (Verdict.VIOLATION, "quietest")
