@@ -16,9 +16,10 @@ CLAIM = Training(calibrate_noise(8, 1e-5, rate=0.05, steps=2000), 1.5, 20, 0.05,
 TRAINERS = dict(sound(CLAIM))
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", ["ours", "Opacus, hooks", "Opacus, ghost"])
 def test_sound_trainers_are_not_accused(name: str) -> None:
-    found = attacked(TRAINERS[name], rounds=15, seconds=0.4)
+    """The others take a minute each: `make soak`."""
+    found = attacked(TRAINERS[name], rounds=60, seconds=0.4)
     assert found.verdict is not Verdict.VIOLATION, str(found)
     assert found.options["mu"] > 0, "An audit that sees nothing proves nothing."
 
