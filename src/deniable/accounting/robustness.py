@@ -54,7 +54,7 @@ class Votes:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How the classifier was evaluated: on batches of one size, with which digest, with or without a noise bank.
+    """How the classifier was evaluated: which one, on inputs divided by `scale`, on batches of one size, with a bank or not.
 
     `fixed` says that its answers were seen to be the same, bit for bit, at every place of a batch.
     """
@@ -63,6 +63,7 @@ class Evaluation:
     batch: int
     fixed: bool
     bank: bool = False
+    scale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ class RadiusCertificate:
             "batch": self.evaluation.batch,
             "fixed": self.evaluation.fixed,
             "bank": self.evaluation.bank,
+            "scale": self.evaluation.scale,
             "input": self.input,
             "precision": self.precision,
             "assumptions": list(self.assumptions),
@@ -137,6 +139,15 @@ class RadiusCertificate:
                 "from them. Do not rely on it."
             )
         return certificate
+
+
+def is_radius(text: str) -> bool:
+    """Whether a certificate speaks of a radius; nothing else of it is looked at."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, Mapping) and value.get("certificate") == KIND
 
 
 def certify_radius(
@@ -196,7 +207,13 @@ def _read(value: Mapping[str, Any]) -> RadiusCertificate:
         looks,
         _flag(value["runner_up"]),
     )
-    evaluation = Evaluation(str(value["model"]), _whole(value["batch"]), _flag(value["fixed"]), _flag(value["bank"]))
+    evaluation = Evaluation(
+        str(value["model"]),
+        _whole(value["batch"]),
+        _flag(value["fixed"]),
+        _flag(value["bank"]),
+        _number(value["scale"]),
+    )
     return RadiusCertificate(
         noise,
         NORMS[value["norm"]],

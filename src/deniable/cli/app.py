@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": "What a guarantee means: how far a belief can move, what the best attacker can do, what a group can expect.",
     "certify": "Write a certificate: the loss, who is protected, the bracket on ε, and every assumption it rests on.",
     "verify": "Compute the claim of a certificate again, here and now, and say what it rests on.",
+    "robustness": "How far a classifier's answers certainly hold under noise: certified accuracy by radius, with abstentions.",
     "audit": "Attack a mechanism from the outside and certify what was found.",
     "reproduce": "Compute a published result again: a table on the screen, the same as CSV, and a figure.",
     "demo": "A tour of Deniable: SQL under a budget, what ε means, training, claims, ledgers, attacks, audits, phones.",

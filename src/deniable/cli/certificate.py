@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from deniable import accounting
+from deniable.accounting.robustness import RadiusCertificate, is_radius, verify_radius
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import (
@@ -77,9 +78,13 @@ def verify(
     [bold]deniable verify certificate.json[/]   (exit code 2 if it does not hold)
     """
     try:
-        claim = Certificate.from_json(certificate.read_text(encoding="utf-8"))
+        text = certificate.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise InvalidCertificate(f"{certificate} is no text, so no certificate.") from None
+    if is_radius(text):
+        _verify_radius(text, json)
+        return
+    claim = Certificate.from_json(text)
     found = accounting.verify(claim)
     if json:
         show.as_json(
@@ -90,6 +95,23 @@ def verify(
     show.say(
         f"Computed again: [{show.down(found.lower)}, {show.up(found.upper)}] ({found.method}).",
         f"Loss: {claim.loss}.",
+        "It rests on:",
+    )
+    show.bullets(claim.assumptions)
+
+
+def _verify_radius(text: str, json: bool) -> None:
+    claim = RadiusCertificate.from_json(text)
+    again = verify_radius(claim)
+    if json:
+        show.as_json({"valid": True, "claimed": claim.to_dict(), "recomputed": {"radius": again}})
+        return
+    votes = claim.votes
+    show.heading(f"Valid: class {votes.label} is certain for {claim.unit} ({claim.precision})")
+    show.say(
+        f"Computed again from {sum(votes.counts):,} votes, {votes.counts[votes.label]:,} for the class: radius "
+        f"{show.down(again, 6)} at α = {number(votes.looks.alpha)}.",
+        f"Noise: {claim.noise}. Model: {claim.evaluation.model[:16]}. Input: {claim.input[:16]}.",
         "It rests on:",
     )
     show.bullets(claim.assumptions)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.fx
 from numpy.typing import NDArray
 from torch import nn
 
@@ -31,7 +32,8 @@ class ModuleClassifier:
 def evaluated(module: nn.Module, batch: torch.Tensor) -> torch.Tensor:
     """The module's scores as in use: no dropout, running statistics."""
     modes = [(part, part.training) for part in module.modules() if part.training]
-    module.eval()
+    if modes and not isinstance(module, torch.fx.GraphModule):  # an exported program has one mode only
+        module.eval()
     try:
         scores: torch.Tensor = module(batch)
     finally:

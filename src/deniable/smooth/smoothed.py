@@ -102,7 +102,7 @@ class Smoothed:
 
     def counts(self, x: ArrayLike, samples: int) -> Integers:
         """Votes of so many fresh noisy copies, by class."""
-        return self._tally(next(self._votings(_input(x), [samples])))
+        return self.tally(next(self._votings(_input(x), [samples])))
 
     def predict(self, x: ArrayLike, *, samples: int = 1000, alpha: float = DEFAULT_ALPHA) -> int | None:
         """The smoothed answer, or None where the two leading classes cannot be told apart.
@@ -141,35 +141,24 @@ class Smoothed:
             )
         return Rule(self.noise, self.metric, dimension, plan, looks)
 
-    def decide(self, votings: Votings, rule: Rule, *, bank: bool = False) -> Certified:
+    def decide(self, votings: Votings, rule: Rule) -> Certified:
         """Choose on the first labels, bound by all later ones, look by look."""
         first, plan = next(votings), rule.plan
-        chosen, counted = self._tally(first[: plan.choosing]), self._tally(first[plan.choosing :])
+        chosen, counted = self.tally(first[: plan.choosing]), self.tally(first[plan.choosing :])
         label = np.array([chosen.argmax()])
         verdict = int(rule.holds(counted[None], label)[0])
         for more in votings if verdict == OPEN else ():
-            counted = counted + self._tally(more)
+            counted = counted + self.tally(more)
             verdict = int(rule.holds(counted[None], label)[0])
             if verdict != OPEN:
                 break
-        votes = Votes(int(label[0]), tuple(chosen.tolist()), tuple(counted.tolist()), rule.looks, plan.runner_up)
-        radius = float(rule.certified(counted[None], label)[0])
-        return Certified(
-            votes.label if rule.ahead(counted[None], label)[0] else None,
-            radius,
-            self.metric,
-            1 - plan.alpha,
-            plan.choosing + int(counted.sum()),
-            votes,
-            {YES: True, NO: False, OPEN: None}[verdict],
-            bank,
-        )
+        return certified_from(rule, chosen, counted)
 
     def certificate(self, x: ArrayLike, certified: Certified) -> RadiusCertificate:
         """What was certified of `x`, for others to compute again: `deniable verify`."""
         point = _input(x)
         fixed = self.noise.integer and not certified.bank and self.steady(point)
-        evaluation = Evaluation(self.model.digest, self.batch, fixed, certified.bank)
+        evaluation = Evaluation(self.model.digest, self.batch, fixed, certified.bank, float(self.scale))
         digest = hashlib.sha256(f"{point.dtype}{point.shape}".encode() + point.tobytes()).hexdigest()
         return certify_radius(self.noise, self.metric, point.size, certified.votes, evaluation, digest)
 
@@ -186,7 +175,8 @@ class Smoothed:
 
     # ---------------------------------------------------------------------------------------------- inside
 
-    def _tally(self, voted: Integers) -> Integers:
+    def tally(self, voted: Integers) -> Integers:
+        """Votes by class."""
         return np.bincount(voted, minlength=self.model.classes)
 
     def _votings(self, x: Array, sizes: Sequence[int]) -> Votings:
@@ -200,19 +190,35 @@ class Smoothed:
         rows = len(copies)
         if self.noise.integer and rows < self.batch:  # one way of evaluation: the batch is always of one size
             copies = np.concatenate([copies, np.repeat(copies[-1:], self.batch - rows, axis=0)])
-        return labels(self.model.outputs(self._fed(copies)), len(copies), self.model.classes)[:rows]
+        return labels(self.model.outputs(self.fed(copies)), len(copies), self.model.classes)[:rows]
 
-    def _fed(self, copies: Array) -> Array:
+    def fed(self, copies: Array) -> Array:
         """Whole numbers as the classifier wants them: 32-bit floats, divided by `scale`."""
         if np.issubdtype(copies.dtype, np.integer):
             return (copies / self.scale).astype(np.float32)
         return copies
 
     def _seen_steady(self, point: Array) -> bool:
-        batch = self._fed(noisy_copies(self.noise, point, self.rng)(self.batch))
+        batch = self.fed(noisy_copies(self.noise, point, self.rng)(self.batch))
         first = self.model.outputs(batch)
         orders = [np.arange(self.batch), np.roll(np.arange(self.batch), 1), self.rng.permutation(self.batch)]
         return all(_same(self.model.outputs(batch[order]), first[order]) for order in orders)
+
+
+def certified_from(rule: Rule, choosing: Integers, counts: Integers, *, bank: bool = False) -> Certified:
+    """What the votes of both samples say, at the look where they ended."""
+    label, row = np.array([choosing.argmax()]), counts[None]
+    votes = Votes(int(label[0]), tuple(choosing.tolist()), tuple(counts.tolist()), rule.looks, rule.plan.runner_up)
+    return Certified(
+        votes.label if rule.ahead(row, label)[0] else None,
+        float(rule.certified(row, label)[0]),
+        rule.norm,
+        1 - rule.plan.alpha,
+        int(choosing.sum() + counts.sum()),
+        votes,
+        {YES: True, NO: False, OPEN: None}[int(rule.holds(row, label)[0])],
+        bank,
+    )
 
 
 def stages(rule: Rule) -> list[int]:
