@@ -13,10 +13,13 @@ callable alone (`pure`, `strong`, `zcdp`, `renyi`, `moments`, `amplify`, `shuffl
 from deniable.accounting.calibration import calibrate, calibrate_noise, calibrate_rate, calibrate_steps
 from deniable.accounting.certificate import certify, verify
 from deniable.accounting.choose import METHODS, compare, delta, epsilon
+from deniable.accounting.dpsgd import Lots, dpsgd
+from deniable.accounting.events import from_event, from_opendp, to_event
 from deniable.accounting.fdp import Tradeoff, tradeoff
 
 __all__ = [
     "METHODS",
+    "Lots",
     "Tradeoff",
     "calibrate",
     "calibrate_noise",
@@ -25,7 +28,11 @@ __all__ = [
     "certify",
     "compare",
     "delta",
+    "dpsgd",
     "epsilon",
+    "from_event",
+    "from_opendp",
+    "to_event",
     "tradeoff",
     "verify",
 ]

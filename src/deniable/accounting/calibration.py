@@ -12,7 +12,7 @@ from collections.abc import Callable
 from deniable.accounting.choose import epsilon
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
-from deniable.loss import POISSON, GaussianNoise, Loss, Number, Scheme
+from deniable.loss import POISSON, Composed, GaussianNoise, Loss, Number, Scheme
 
 _FAR = 60.0
 """ln of how far from the start a solution is looked for: e^±60."""
@@ -25,14 +25,18 @@ def calibrate(
     increasing: bool = False,
     start: float = 1.0,
     relative: float = 1e-4,
+    spent: Loss | None = None,
 ) -> float:
     """The least x with ε(build(x)) within `budget`; with `increasing=True`, where ε grows with x, the largest.
+
+    `spent` is what the same data has paid for before: both together stay within `budget`, as one composition of fixed parts.
 
     >>> sigma = calibrate(lambda x: GaussianNoise(x), Budget(1, 1e-5))
     >>> round(sigma, 2)
     3.73
     """
-    return math.exp(_solve(_excess(build, budget), math.log(start), 1.0 if increasing else -1.0, relative)[0])
+    after = _after(spent, build, budget)
+    return math.exp(_solve(_excess(after, budget), math.log(start), 1.0 if increasing else -1.0, relative)[0])
 
 
 def calibrate_noise(
@@ -44,8 +48,9 @@ def calibrate_noise(
     scheme: Scheme = POISSON,
     replace: bool = False,
     noise: Callable[[float], Loss] = GaussianNoise,
+    spent: Loss | None = None,
 ) -> float:
-    """The least noise multiplier for `steps` releases, each on a sample of `rate`, under (ε, δ).
+    """The least noise multiplier for `steps` releases, each on a sample of `rate`, under (ε, δ), `spent` included.
 
     >>> round(calibrate_noise(3, 1e-5, rate=0.01, steps=10_000), 2)
     1.57
@@ -54,7 +59,7 @@ def calibrate_noise(
     # The central limit of the composition as a first guess: μ ≈ rate·√steps/σ, and ε at δ of a Gaussian of that μ.
     mu = max(1e-3, epsilon / (2 * math.sqrt(2 * math.log(1.25 / delta)))) if delta else 1.0
     start = max(0.3, float(rate) * math.sqrt(steps) / mu)
-    return calibrate(lambda x: build(x) * steps, Budget(epsilon, delta), start=start)
+    return calibrate(lambda x: build(x) * steps, Budget(epsilon, delta), start=start, spent=spent)
 
 
 def calibrate_rate(
@@ -101,6 +106,15 @@ def calibrate_steps(
         middle = (good + bad) // 2
         good, bad = (middle, bad) if _fits(step * middle, budget) else (good, middle)
     return good
+
+
+def _after(spent: Loss | None, build: Callable[[float], Loss], budget: Budget) -> Callable[[float], Loss]:
+    """`build`, composed with what was spent before; refused if that alone leaves nothing."""
+    if spent is None:
+        return build
+    if not _fits(spent, budget):
+        raise InvalidParameter(f"What was spent before ({spent}) passes {budget} by itself: nothing more fits.")
+    return lambda x: Composed((spent, build(x)))
 
 
 def _training(noise: Callable[[float], Loss], rate: Number, scheme: Scheme, replace: bool) -> Callable[[float], Loss]:

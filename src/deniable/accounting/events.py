@@ -1,0 +1,199 @@
+"""Runs that other tools describe: dp-accounting's `DpEvent` and OpenDP's measurements as losses, and losses as events.
+
+The neighbour relation is part of what is converted: an event says it nowhere, and the same numbers mean different things.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from deniable.accounting.relations import as_added
+from deniable.accounting.rounding import ceil_float
+from deniable.errors import MissingExtra, Unaccountable
+from deniable.loss import (
+    POISSON,
+    WITHOUT_REPLACEMENT,
+    Approximate,
+    CappedSample,
+    Composed,
+    DiscreteLaplaceNoise,
+    DrawnSample,
+    GaussianNoise,
+    LaplaceNoise,
+    Loss,
+    MixedGaussianNoise,
+    NegativeBinomialRuns,
+    PoissonRuns,
+    Pure,
+    Repeated,
+    ResponseNoise,
+    Sampled,
+    Selected,
+    Silenced,
+    Zcdp,
+    exact,
+)
+from deniable.units import Kind, Relation, Unit
+
+# ------------------------------------------------------------------------------------------------ dp-accounting
+
+
+def from_event(event: Any, relation: Relation = Relation.ADDED) -> Loss:
+    """The loss of a dp-accounting event, read for this neighbour relation (its `NeighboringRelation`, by our words).
+
+    Refused where the event means different things to dp-accounting's own accountants: plain noise under REPLACE_ONE moves by one
+    sensitivity for its Rényi accountant and by two for its PLD accountant.
+    """
+    inner = _event(event, relation)
+    if relation is not Relation.SILENCED:
+        return inner
+    return inner if inner.relation is Relation.SILENCED else Silenced(inner)
+
+
+def _event(event: Any, relation: Relation) -> Loss:
+    name = type(event).__name__
+    added = relation is not Relation.REPLACED
+    match name:
+        case "NoOpDpEvent":
+            return Composed(())
+        case "ComposedDpEvent":
+            return Composed(tuple(_event(part, relation) for part in event.events))
+        case "SelfComposedDpEvent":
+            return Repeated(int(event.count), _event(event.event, relation))
+        case "ZCDpEvent" if not event.xi:
+            return Zcdp(event.rho)
+        case "RandomizedResponseDpEvent" if not added:
+            noise = exact(float(event.noise_parameter))
+            return ResponseNoise(1 - noise + noise / event.num_buckets, int(event.num_buckets))
+        case "PoissonSampledDpEvent":
+            # A coin takes a record out or puts one in, whatever the relation: its content is read for added records.
+            return Sampled(event.sampling_probability, _event(event.event, Relation.ADDED), POISSON, not added)
+        case "SampledWithoutReplacementDpEvent" if not added:
+            rate = Fraction(int(event.sample_size), int(event.source_dataset_size))
+            return Sampled(rate, _noise(event.event), WITHOUT_REPLACEMENT, replace=True)
+        case "SampledWithReplacementDpEvent" if not added:
+            return DrawnSample(int(event.sample_size), int(event.source_dataset_size), _noise(event.event))
+        case "TruncatedSubsampledGaussianDpEvent" if added:
+            noise_of = GaussianNoise(event.noise_multiplier)
+            return CappedSample(
+                event.sampling_probability, int(event.truncated_batch_size), int(event.dataset_size), noise_of
+            )
+        case "RepeatAndSelectDpEvent" if event.shape == math.inf:
+            return Selected(_event(event.event, relation), PoissonRuns(event.mean))
+        case "RepeatAndSelectDpEvent" if event.shape == 1 and event.mean > 1:
+            return Selected(_event(event.event, relation), NegativeBinomialRuns(1, 1 / exact(float(event.mean))))
+        case _ if added and name in _NOISES:
+            return _noise(event)
+        case _:
+            raise Unaccountable(_refusal(name, relation))
+
+
+_NOISES = ("GaussianDpEvent", "LaplaceDpEvent", "DiscreteLaplaceDpEvent", "MixtureOfGaussiansDpEvent")
+
+
+def _noise(event: Any) -> Loss:
+    """Noise, stated for whatever its sample gives it."""
+    match type(event).__name__:
+        case "GaussianDpEvent" if event.noise_multiplier > 0:
+            return GaussianNoise(event.noise_multiplier)
+        case "LaplaceDpEvent" if event.noise_multiplier > 0:
+            return LaplaceNoise(event.noise_multiplier)
+        case "DiscreteLaplaceDpEvent" if event.noise_parameter > 0:
+            return DiscreteLaplaceNoise(1 / exact(float(event.noise_parameter)), int(event.sensitivity))
+        case "MixtureOfGaussiansDpEvent" if event.standard_deviation > 0:
+            return MixedGaussianNoise(event.standard_deviation, tuple(event.sensitivities), tuple(event.sampling_probs))
+        case name:
+            raise Unaccountable(_refusal(name, Relation.ADDED))
+
+
+def _refusal(name: str, relation: Relation) -> str:
+    return (
+        f"No loss is known for the event {name} and a unit that is {relation.value}: it has no meaning for this "
+        "relation, or more than one. Nothing was converted. State the loss itself, or its (ε, δ) as Approximate."
+    )
+
+
+def to_event(loss: Loss) -> Any:
+    """The dp-accounting event of `loss`, its noise rounded down; for its `NeighboringRelation` see `loss.relation`."""
+    try:
+        from dp_accounting import dp_event
+    except ImportError:
+        raise MissingExtra("Events need dp-accounting: pip install dp-accounting.") from None
+    return _to_event(as_added(loss), dp_event)
+
+
+def _to_event(loss: Loss, events: Any) -> Any:
+    match loss:
+        case Composed(parts):
+            return (
+                events.ComposedDpEvent([_to_event(part, events) for part in parts]) if parts else events.NoOpDpEvent()
+            )
+        case Repeated(times, of):
+            return events.SelfComposedDpEvent(_to_event(of, events), times)
+        case GaussianNoise(multiplier):
+            return events.GaussianDpEvent(_down(exact(multiplier)))
+        case LaplaceNoise(multiplier):
+            return events.LaplaceDpEvent(_down(exact(multiplier)))
+        case DiscreteLaplaceNoise(scale, sensitivity):
+            return events.DiscreteLaplaceDpEvent(ceil_float(1 / exact(scale)), sensitivity)
+        case Zcdp(rho):
+            return events.ZCDpEvent(ceil_float(exact(rho)))
+        case Sampled(rate, of, scheme) if scheme is POISSON:
+            return events.PoissonSampledDpEvent(min(1.0, ceil_float(exact(rate))), _to_event(of, events))
+        case CappedSample(rate, cap, rows, GaussianNoise(multiplier)):
+            rounded = min(1.0, ceil_float(exact(rate)))
+            return events.TruncatedSubsampledGaussianDpEvent(rows, rounded, cap, _down(exact(multiplier)))
+        case MixedGaussianNoise(sigma, shifts, weights):
+            return events.MixtureOfGaussiansDpEvent(
+                _down(exact(sigma)), [ceil_float(exact(s)) for s in shifts], [float(w) for w in weights]
+            )
+        case _:
+            raise Unaccountable(
+                f"dp-accounting has no event for {type(loss).__name__} ({loss}). Nothing was converted."
+            )
+
+
+def _down(x: Fraction) -> float:
+    near = float(x)
+    return near if Fraction(near) <= x else math.nextafter(near, 0.0)
+
+
+# ------------------------------------------------------------------------------------------------ OpenDP
+
+_METRICS = {
+    "SymmetricDistance()": {Relation.ADDED: 1, Relation.REPLACED: 2},
+    "InsertDeleteDistance()": {Relation.ADDED: 1, Relation.REPLACED: 2},
+    "ChangeOneDistance()": {Relation.REPLACED: 1},
+    "HammingDistance()": {Relation.REPLACED: 1},
+}
+"""How far apart neighbours are, by the metric on data sets that a measurement starts from."""
+
+
+def from_opendp(measurement: Any, unit: Unit) -> Loss:
+    """The loss that the map of an OpenDP measurement states for one `unit`: Pure, Zcdp or Approximate.
+
+    The distance of neighbours is worked out here, from the measurement's input metric and the unit's relation and rows; a
+    measurement that starts from numbers rather than a data set is refused, since it says nothing about units.
+    """
+    metric = str(measurement.input_metric)
+    steps = _METRICS.get(metric, {}).get(unit.relation)
+    if steps is None:
+        raise Unaccountable(
+            f"The metric {metric} of this measurement says nothing about {unit}. Nothing was converted. Chain it to a "
+            f"transformation from a data set, with one of {', '.join(_METRICS)}."
+        )
+    if unit.kind is Kind.COLUMN and unit.max_rows is None:
+        raise Unaccountable(f"Expected max_rows of {unit}: without it no distance of neighbours is known.")
+    distance = measurement.map(steps * (unit.max_rows or 1))
+    measure = str(measurement.output_measure).replace(" ", "")
+    match measure:
+        case "MaxDivergence" | "MaxDivergence()" | "MaxDivergence(f64)":
+            return Pure(distance)
+        case "ZeroConcentratedDivergence" | "ZeroConcentratedDivergence()" | "ZeroConcentratedDivergence(f64)":
+            return Zcdp(distance)
+        case _ if measure.startswith(("Approximate(MaxDivergence", "FixedSmoothedMaxDivergence")):
+            return Approximate(*distance)
+        case _:
+            raise Unaccountable(f"No loss is known for OpenDP's measure {measure}. Nothing was converted.")

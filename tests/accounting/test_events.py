@@ -1,0 +1,170 @@
+"""Losses of other tools' runs: dp-accounting both ways, with its own ε as oracle; OpenDP by the map of real measurements."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import opendp.prelude as op
+import pytest
+from dp_accounting import dp_event as ev
+from dp_accounting.pld import pld_privacy_accountant
+from dp_accounting.privacy_accountant import NeighboringRelation
+
+from deniable import accounting
+from deniable.accounting import from_event, from_opendp, to_event
+from deniable.errors import Unaccountable
+from deniable.loss import (
+    WITHOUT_REPLACEMENT,
+    Allocated,
+    Approximate,
+    CappedSample,
+    Composed,
+    DiscreteLaplaceNoise,
+    DrawnSample,
+    GaussianNoise,
+    LaplaceNoise,
+    Loss,
+    MixedGaussianNoise,
+    NegativeBinomialRuns,
+    PoissonRuns,
+    Pure,
+    Repeated,
+    ResponseNoise,
+    Sampled,
+    Selected,
+    Silenced,
+    Zcdp,
+)
+from deniable.units import Relation, Unit
+
+PEERS = {
+    Relation.ADDED: NeighboringRelation.ADD_OR_REMOVE_ONE,
+    Relation.REPLACED: NeighboringRelation.REPLACE_ONE,
+    Relation.SILENCED: NeighboringRelation.REPLACE_SPECIAL,
+}
+STEP = ev.PoissonSampledDpEvent(0.05, ev.GaussianDpEvent(1.5))
+BOTH: list[tuple[Any, Relation]] = [
+    (ev.SelfComposedDpEvent(STEP, 40), Relation.ADDED),
+    (ev.SelfComposedDpEvent(STEP, 40), Relation.REPLACED),
+    (ev.SelfComposedDpEvent(STEP, 40), Relation.SILENCED),
+    (ev.ComposedDpEvent([ev.GaussianDpEvent(3.0), ev.LaplaceDpEvent(5.0)]), Relation.ADDED),
+    (ev.SelfComposedDpEvent(ev.DiscreteLaplaceDpEvent(0.5, 2), 3), Relation.ADDED),
+    (ev.RandomizedResponseDpEvent(0.4, 3), Relation.REPLACED),
+    (ev.MixtureOfGaussiansDpEvent(1.5, [0.0, 1.0], [0.9, 0.1]), Relation.ADDED),
+    (ev.SelfComposedDpEvent(ev.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 30, 1.0), 5), Relation.SILENCED),
+]
+
+
+@pytest.mark.parametrize(("event", "relation"), BOTH, ids=[f"{type(e).__name__}-{r.name}" for e, r in BOTH])
+def test_the_converted_loss_costs_what_dp_accounting_says(event: Any, relation: Relation) -> None:
+    peer = pld_privacy_accountant.PLDAccountant(PEERS[relation], 1e-3).compose(event).get_epsilon(1e-5)
+    loss = from_event(event, relation)
+    bound = accounting.epsilon(loss, 1e-5)
+    assert loss.relation in (relation, None)
+    assert bound.lower <= peer * (1 + 1e-3) + 1e-9
+    assert bound.upper == pytest.approx(peer, rel=2e-2)
+
+
+def test_samples_of_fixed_size_are_for_replaced_records() -> None:
+    event = ev.SampledWithoutReplacementDpEvent(1000, 10, ev.GaussianDpEvent(1.5))
+    assert from_event(event, Relation.REPLACED) == Sampled(
+        Fraction(1, 100), GaussianNoise(1.5), WITHOUT_REPLACEMENT, replace=True
+    )
+    drawn = ev.SampledWithReplacementDpEvent(1000, 10, ev.GaussianDpEvent(1.5))
+    assert from_event(drawn, Relation.REPLACED) == DrawnSample(10, 1000, GaussianNoise(1.5))
+    for relation in (Relation.ADDED, Relation.SILENCED):
+        with pytest.raises(Unaccountable, match="no meaning for this relation"):
+            from_event(event, relation)
+
+
+def test_other_events_keep_their_numbers() -> None:
+    assert from_event(ev.NoOpDpEvent()) == Composed(())
+    assert from_event(ev.ZCDpEvent(0.5)) == Zcdp(0.5)
+    best = ev.RepeatAndSelectDpEvent(ev.GaussianDpEvent(2.0), 10.0, math.inf)
+    assert from_event(best) == Selected(GaussianNoise(2.0), PoissonRuns(10.0))
+    geometric = ev.RepeatAndSelectDpEvent(ev.GaussianDpEvent(2.0), 10.0, 1)
+    assert from_event(geometric) == Selected(GaussianNoise(2.0), NegativeBinomialRuns(1, Fraction(1, 10)))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ev.NonPrivateDpEvent(),
+        ev.UnsupportedDpEvent(),
+        ev.ZCDpEvent(0.5, 0.1),
+        ev.GaussianDpEvent(0.0),
+        ev.RandomizedResponseDpEvent(0.4, 3),
+        ev.RepeatAndSelectDpEvent(ev.GaussianDpEvent(2.0), 10.0, 0.5),
+        ev.SingleEpochTreeAggregationDpEvent(1.0, [4]),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_what_has_no_loss_is_refused(event: Any) -> None:
+    with pytest.raises(Unaccountable, match="Nothing was converted"):
+        from_event(event)
+
+
+def test_plain_noise_means_two_things_for_a_replaced_record_and_is_refused() -> None:
+    with pytest.raises(Unaccountable, match="more than one"):
+        from_event(ev.GaussianDpEvent(2.0), Relation.REPLACED)
+
+
+LOSSES: list[Loss] = [
+    GaussianNoise(4.0).sampled(0.01) * 100,
+    GaussianNoise(2.0) + LaplaceNoise(3.0),
+    DiscreteLaplaceNoise(2, 3) * 5,
+    Zcdp(0.25),
+    CappedSample(0.01, 30, 1000, GaussianNoise(1.0)) * 7,
+    MixedGaussianNoise(1.5, (0.0, 1.0), (0.9, 0.1)),
+    Composed(()),
+]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_losses_survive_the_way_there_and_back(loss: Loss) -> None:
+    assert from_event(to_event(loss)) == loss
+
+
+def test_events_of_silenced_units_and_of_other_nodes() -> None:
+    loss = Silenced(GaussianNoise(4.0).sampled(0.01) * 100)
+    assert from_event(to_event(loss), Relation.SILENCED) == loss
+    for other in (Allocated(10, GaussianNoise(1)), Approximate(1, 1e-6), Pure(1), ResponseNoise(0.75)):
+        with pytest.raises(Unaccountable, match="has no event for"):
+            to_event(other)
+    assert isinstance(from_event(ev.SelfComposedDpEvent(ev.LaplaceDpEvent(2.0), 3)), Repeated)
+
+
+# ------------------------------------------------------------------------------------------------ OpenDP
+
+
+def measurement(metric: Any, noise: Any) -> Any:
+    op.enable_features("contrib")
+    return (op.vector_domain(op.atom_domain(bounds=(0, 10))), metric) >> op.t.then_sum() >> noise
+
+
+def test_the_map_of_a_measurement_is_read_at_the_distance_of_neighbours() -> None:
+    laplace = measurement(op.symmetric_distance(), op.m.then_laplace(scale=20.0))
+    assert from_opendp(laplace, Unit.row()) == Pure(0.5)
+    assert from_opendp(laplace, Unit.row(replace=True)) == Pure(1.0)
+    assert from_opendp(laplace, Unit.column("user", max_rows=3)) == Pure(1.5)
+    gaussian = measurement(op.symmetric_distance(), op.m.then_gaussian(scale=20.0))
+    assert from_opendp(gaussian, Unit.row()) == Zcdp(0.125)
+    fixed = op.c.make_fix_delta(op.c.make_zCDP_to_approxDP(gaussian), 1e-6)
+    loss = from_opendp(fixed, Unit.row())
+    assert isinstance(loss, Approximate)
+    assert loss.delta == 1e-6
+    assert loss.epsilon >= accounting.epsilon(GaussianNoise(2), 1e-6).lower
+
+
+def test_a_measurement_that_says_nothing_about_units_is_refused() -> None:
+    op.enable_features("contrib")
+    number = op.m.make_laplace(op.atom_domain(T=int), op.absolute_distance(T=int), scale=1.0)
+    with pytest.raises(Unaccountable, match="says nothing about"):
+        from_opendp(number, Unit.row())
+    laplace = measurement(op.symmetric_distance(), op.m.then_laplace(scale=20.0))
+    with pytest.raises(Unaccountable, match="says nothing about"):
+        from_opendp(laplace, Unit.row(zero_out=True))
+    with pytest.raises(Unaccountable, match="max_rows"):
+        from_opendp(laplace, Unit.column("user"))
