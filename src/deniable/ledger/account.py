@@ -284,7 +284,10 @@ class Account(Original):
         False, and nothing is kept, if a release is kept for this question already.
         """
         self._check_unit(release.unit)
-        return releases.keep(self._journal, Kept.of(key, release, delta, content), self._names)
+        if release.entry is None:
+            raise InvalidParameter("Expected a release that an account paid for. Nothing was kept.")
+        kept = Kept.of(key, release.entry, release.loss, delta, release.private, content, release.unit)
+        return releases.keep(self._journal, kept, self._names)
 
     def recall(self, key: str, *, analyst: str | None = None, description: str = "Read again.") -> Kept | None:
         """The release kept for the question `key` and this account's unit, if there is one.

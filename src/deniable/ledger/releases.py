@@ -14,15 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from deniable.errors import InvalidParameter, LedgerError, TamperedLedger
+from deniable.errors import LedgerError, TamperedLedger
 from deniable.ledger import chain, schema
 from deniable.ledger.chain import Head
 from deniable.ledger.journal import Journal, Standings
 from deniable.ledger.store import Row, Transaction
 from deniable.loss import Loss, Number, exact
-from deniable.mechanism import Release
 from deniable.units import Unit
 
 
@@ -51,12 +49,19 @@ class Kept:
         return (self.key, self.entry, self.loss_json, self.delta, int(self.private), self.content, self.unit_json)
 
     @classmethod
-    def of(cls, key: str, release: Release[Any], delta: Number | None, content: str) -> Kept:
-        if release.entry is None:
-            raise InvalidParameter("Expected a release that an account paid for. Nothing was kept.")
+    def of(
+        cls,
+        key: str,
+        entry: str,
+        loss: Loss,
+        delta: Number | None,
+        private: bool,
+        content: str,
+        unit: Unit | None = None,
+    ) -> Kept:
+        """Without a unit it can be read and is never recalled."""
         at = None if delta is None else str(exact(delta))
-        unit = release.unit.to_json()
-        return cls(key, release.entry, release.loss.to_json(), at, release.private, content, unit)
+        return cls(key, entry, loss.to_json(), at, private, content, "" if unit is None else unit.to_json())
 
 
 def find(journal: Journal, key: str, unit: Unit) -> tuple[Kept, set[str]] | None:
