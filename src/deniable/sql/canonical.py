@@ -17,9 +17,14 @@ import re
 from collections.abc import Callable
 from enum import StrEnum
 
+from deniable.sql.canonical_words import WORDS, DuckDBWords
 from deniable.sql.dialects import Dialect
+from deniable.sql.render_words import type_name
 from deniable.sql.tree import Kind, Type
-from deniable.sql.types import HIGHEST, LOWEST
+
+FIRST, LAST = "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"
+LONGEST = 1024
+"""The bytes of a text that is read as another type."""
 
 INTEGER = r"[+-]?[0-9]{1,38}"
 DECIMAL = r"[+-]?([0-9]{1,30}([.][0-9]{0,30})?|[.][0-9]{1,30})"
@@ -41,6 +46,7 @@ class Physical(StrEnum):
     DATE = "date"
     TIMESTAMP = "timestamp"
     ZONED = "timestamp with time zone"
+    VOID = "nothing"
     OTHER = "other"
 
 
@@ -53,7 +59,8 @@ _NAMES = {
     Physical.TEXT: "VARCHAR TEXT STRING CHAR CHARACTER ENUM UUID NAME|CHARACTER VARYING",
     Physical.DATE: "DATE",
     Physical.TIMESTAMP: "TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS TIMESTAMP_NTZ|TIMESTAMP WITHOUT TIME ZONE",
-    Physical.ZONED: "TIMESTAMPTZ TIMESTAMP_LTZ|TIMESTAMP WITH TIME ZONE",
+    Physical.ZONED: "TIMESTAMPTZ TIMESTAMPTZ_NS TIMESTAMP_LTZ|TIMESTAMP WITH TIME ZONE",
+    Physical.VOID: 'VOID "NULL"',
 }
 _PHYSICAL = {
     name: physical for physical, text in _NAMES.items() for name in [*text.split("|")[0].split(), *text.split("|")[1:]]
@@ -84,216 +91,85 @@ def quoted(name: str, dialect: Dialect) -> str:
     return f"{mark}{name.replace(mark, mark * 2)}{mark}"
 
 
-def canonical(column: str, stored: Physical, declared: Type, dialect: Dialect) -> str | None:
-    """The expression that reads `column` (SQL, already quoted) as declared, total; None where there is no such reading."""
-    words = _WORDS[dialect]
-    if stored is Physical.WIDE and declared.kind is not Kind.TEXT:
-        stored, column = Physical.INTEGER, words.bigint(column)
-    reading = _READINGS.get((stored, declared.kind))
+def reads(stored: Physical, declared: Type) -> bool:
+    """Whether what is stored so can be read as declared."""
+    return (Physical.INTEGER if stored is Physical.WIDE else stored, declared.kind) in _READINGS
+
+
+def canonical(column: str, stored: str, declared: Type, dialect: Dialect, *, identity: bool = False) -> str | None:
+    """The expression that reads `column` (SQL, already quoted), which the engine calls of type `stored`, as declared; total. None
+    where there is no such reading. An `identity` tells people or rows apart: its texts are not cut but hashed."""
+    words, kind = WORDS[dialect], physical(stored, dialect)
+    if kind is Physical.WIDE and declared.kind is not Kind.TEXT:
+        kind, column = Physical.INTEGER, words.bigint(column)
+    if kind is Physical.DECIMAL:
+        column = words.decimal(column, stored)
+    if kind is Physical.TEXT:
+        column = words.utf8(f"CAST({column} AS {words.string})")
+    if kind is Physical.TEXT and declared.kind is Kind.TEXT and identity:
+        return words.identity(column)
+    if kind is Physical.VOID:
+        return f"CAST(NULL AS {type_name(declared, dialect)})"
+    reading = _READINGS.get((kind, declared.kind))
     return None if reading is None else reading(words, column, declared)
-
-
-# ------------------------------------------------------------------------------------------------ three vocabularies
-
-
-class _DuckDB:
-    """TRY_CAST makes every cast total; a checked pattern makes it mean what it means elsewhere."""
-
-    string, whole, real = "VARCHAR", "BIGINT", "DOUBLE"
-
-    def cut(self, text: str, length: int) -> str:
-        # left() copies every string; where a text has no more bytes than it may have characters, DuckDB keeps its dictionary.
-        return f"CASE WHEN strlen({text}) <= {length} THEN {text} ELSE left({text}, {length}) END"
-
-    def matches(self, text: str, pattern: str) -> str:
-        return f"regexp_full_match({text}, '{pattern}')"
-
-    def trimmed(self, text: str) -> str:
-        return f"trim({text}, ' \t\r\n')"
-
-    def finite(self, x: str) -> str:
-        return f"CASE WHEN isfinite({x}) THEN {x} END"
-
-    def bigint(self, x: str) -> str:
-        return f"TRY_CAST({x} AS BIGINT)"
-
-    def text_bigint(self, text: str) -> str:
-        return self.bigint(text)
-
-    def scaled(self, x: str, scale: int) -> str:
-        # DECIMAL(19, scale) holds whatever 64 bits do after the product, whose 38 digits then hold it exactly.
-        return f"TRY_CAST(TRY_CAST({x} AS DECIMAL(19, {scale})) * CAST({10**scale} AS DECIMAL(19, 0)) AS BIGINT)"
-
-    def rounded(self, x: str) -> str:
-        return f"TRY_CAST(round_even({x}, 0) AS BIGINT)"
-
-    def text_double(self, text: str) -> str:
-        return self.finite(f"TRY_CAST({text} AS DOUBLE)")
-
-    def text_date(self, text: str) -> str:
-        return f"TRY_CAST({text} AS DATE)"
-
-    def text_instant(self, text: str) -> str:
-        return self.utc(f"TRY_CAST({text} AS TIMESTAMPTZ)")
-
-    def utc(self, x: str) -> str:
-        return f"make_timestamp(epoch_us({x}))"
-
-    def timestamp(self, x: str) -> str:
-        return f"TRY_CAST({x} AS TIMESTAMP)"
-
-    def iso(self, date: str) -> str:
-        return f"CAST({date} AS VARCHAR)"
-
-
-class _Spark(_DuckDB):
-    """try_cast as in DuckDB, but a cast to whole numbers cuts where others round."""
-
-    string = "STRING"
-
-    def cut(self, text: str, length: int) -> str:
-        return f"left({text}, {length})"
-
-    def matches(self, text: str, pattern: str) -> str:
-        return f"({text} RLIKE '^({pattern})$')"
-
-    def trimmed(self, text: str) -> str:
-        return f"btrim({text}, ' \t\r\n')"
-
-    def finite(self, x: str) -> str:
-        # NaN is larger than all other numbers in Spark.
-        return f"CASE WHEN abs({x}) < double('Infinity') THEN {x} END"
-
-    def bigint(self, x: str) -> str:
-        return f"try_cast(round({x}, 0) AS BIGINT)"
-
-    def text_bigint(self, text: str) -> str:
-        return f"try_cast({text} AS BIGINT)"
-
-    def rounded(self, x: str) -> str:
-        # A cast of 2^63 gives 2^63 - 1 instead of failing.
-        return f"CASE WHEN {x} < 9223372036854775808D THEN try_cast(rint({x}) AS BIGINT) END"
-
-    def text_instant(self, text: str) -> str:
-        return self.utc(f"try_cast({text} AS TIMESTAMP)")
-
-    def utc(self, x: str) -> str:
-        return f"CAST({x} AS TIMESTAMP_NTZ)"
-
-    def timestamp(self, x: str) -> str:
-        return f"CAST({x} AS TIMESTAMP_NTZ)"
-
-    def iso(self, date: str) -> str:
-        return f"CAST({date} AS STRING)"
-
-
-class _Postgres(_DuckDB):
-    """There is no TRY: every cast stands behind a guard, in the CASE whose order PostgreSQL keeps."""
-
-    string, real = "text", "double precision"
-
-    def cut(self, text: str, length: int) -> str:
-        return f"left({text}, {length})"
-
-    def matches(self, text: str, pattern: str) -> str:
-        return f"({text} ~ '^({pattern})$')"
-
-    def trimmed(self, text: str) -> str:
-        return f"btrim(CAST({text} AS text), ' \t\r\n')"
-
-    def finite(self, x: str) -> str:
-        # NaN is larger than Infinity in PostgreSQL.
-        return f"CASE WHEN {x} > '-Infinity' AND {x} < 'Infinity' THEN CAST({x} AS double precision) END"
-
-    def bigint(self, x: str) -> str:
-        number = f"CAST({x} AS numeric)"
-        return f"CASE WHEN round({number}) BETWEEN {LOWEST} AND {HIGHEST} THEN CAST(round({number}) AS bigint) END"
-
-    def scaled(self, x: str, scale: int) -> str:
-        return self.bigint(f"CAST({x} AS numeric) * {10**scale}")
-
-    def rounded(self, x: str) -> str:
-        return f"CASE WHEN {x} >= -9223372036854775808.0 AND {x} < 9223372036854775808.0 THEN CAST(round({x}) AS bigint) END"
-
-    def text_double(self, text: str) -> str:
-        size = f"abs(CAST({text} AS numeric))"
-        return (
-            f"CASE WHEN {size} > 1.7976931348623158e308 THEN NULL "
-            f"WHEN {size} < 1e-300 THEN 0.0 ELSE CAST({text} AS double precision) END"
-        )
-
-    def text_date(self, text: str) -> str:
-        year, month, day = (f"CAST(substr({text}, {a}, {n}) AS integer)" for a, n in ((1, 4), (6, 2), (9, 2)))
-        last = f"extract(day FROM make_date({year}, {month}, 1) + interval '1 month' - interval '1 day')"
-        return f"CASE WHEN {year} >= 1 THEN CASE WHEN {day} <= {last} THEN make_date({year}, {month}, {day}) END END"
-
-    def text_instant(self, text: str) -> str:
-        return f"CASE WHEN ({self.text_date(text)}) IS NOT NULL THEN {self.utc(f'CAST({text} AS timestamptz)')} END"
-
-    def utc(self, x: str) -> str:
-        return f"({x} AT TIME ZONE 'UTC')"
-
-    def timestamp(self, x: str) -> str:
-        return f"CAST({x} AS timestamp)"
-
-    def iso(self, date: str) -> str:
-        return f"to_char({date}, 'YYYY-MM-DD')"
-
-
-_WORDS: dict[Dialect, _DuckDB] = {
-    Dialect.DUCKDB: _DuckDB(),
-    Dialect.SPARK: _Spark(),
-    Dialect.POSTGRES: _Postgres(),
-}
 
 
 # ------------------------------------------------------------------------------------------------ the readings
 
 
-_Reading = Callable[[_DuckDB, str, Type], str]
+_Reading = Callable[[DuckDBWords, str, Type], str]
 
 
-def _parsed(pattern: str, read: Callable[[_DuckDB, str, Type], str]) -> _Reading:
+def _parsed(pattern: str, read: Callable[[DuckDBWords, str, Type], str]) -> _Reading:
     """A reading of text that `pattern` admits."""
 
-    def reading(w: _DuckDB, x: str, t: Type) -> str:
+    def reading(w: DuckDBWords, x: str, t: Type) -> str:
         text = w.trimmed(x)
-        return f"CASE WHEN {w.matches(text, pattern)} THEN {read(w, text, t)} END"
+        return _short(w, x, f"CASE WHEN {w.matches(text, pattern)} THEN {read(w, text, t)} END")
 
     return reading
 
 
-def _number_to_boolean(w: _DuckDB, x: str, t: Type) -> str:
-    return f"CASE WHEN {x} = 1 THEN TRUE WHEN {x} = 0 THEN FALSE END"
+def _short(w: DuckDBWords, x: str, read: str) -> str:
+    """Longer texts are not looked at: PostgreSQL's patterns fail on a quarter of a gigabyte."""
+    return f"CASE WHEN {w.octets(x)} <= {LONGEST} THEN {read} END"
 
 
-def _text_to_boolean(w: _DuckDB, x: str, t: Type) -> str:
+def _number_to_boolean(w: DuckDBWords, x: str, t: Type) -> str:
+    return f"CASE WHEN {w.is_number(x, 1)} THEN TRUE WHEN {w.is_number(x, 0)} THEN FALSE END"
+
+
+def _text_to_boolean(w: DuckDBWords, x: str, t: Type) -> str:
     text = f"lower({w.trimmed(x)})"
-    return (
-        f"CASE WHEN {text} IN ('true', 't', 'yes', 'y', '1') THEN TRUE "
-        f"WHEN {text} IN ('false', 'f', 'no', 'n', '0') THEN FALSE END"
-    )
+    yes, no = "('true', 't', 'yes', 'y', '1')", "('false', 'f', 'no', 'n', '0')"
+    return _short(w, x, f"CASE WHEN {text} IN {yes} THEN TRUE WHEN {text} IN {no} THEN FALSE END")
 
 
-def _float_to_decimal(w: _DuckDB, x: str, t: Type) -> str:
+def _float_to_decimal(w: DuckDBWords, x: str, t: Type) -> str:
     # Below 1e19 the product of the floats cannot overflow; PostgreSQL would raise if it did.
     return f"CASE WHEN abs({x}) < 1e19 THEN {w.rounded(f'CAST({x} AS {w.real}) * CAST({10**t.scale} AS {w.real})')} END"
 
 
-def _cut(w: _DuckDB, x: str, t: Type) -> str:
+def _cut(w: DuckDBWords, x: str, t: Type) -> str:
     return w.cut(f"CAST({x} AS {w.string})", t.length)
 
 
-def _date(w: _DuckDB, x: str, t: Type | None = None) -> str:
-    return f"CASE WHEN {x} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {x} END"
+def _date(w: DuckDBWords, x: str, t: Type | None = None) -> str:
+    return f"CASE WHEN {w.bounded(x)}{x} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {x} END"
 
 
-def _timestamp(w: _DuckDB, x: str, t: Type | None = None) -> str:
-    first, last = (w.timestamp(f"'{day}'") for day in ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"))
-    return f"CASE WHEN {x} BETWEEN {first} AND {last} THEN {x} END"
+def _zoned(w: DuckDBWords, x: str, t: Type | None = None) -> str:
+    """Bounded before it is converted, which may fail at the ends of an engine's time."""
+    moment = w.zoned(x)
+    return f"CASE WHEN {w.bounded(moment)}{moment} BETWEEN {w.instant(FIRST)} AND {w.instant(LAST)} THEN {w.utc(moment)} END"
 
 
-def _bit(w: _DuckDB, x: str, one: str, zero: str) -> str:
+def _timestamp(w: DuckDBWords, x: str, t: Type | None = None) -> str:
+    first, last = (w.timestamp(f"'{moment}'") for moment in (FIRST, LAST))
+    return f"CASE WHEN {w.bounded(x)}{x} BETWEEN {first} AND {last} THEN {x} END"
+
+
+def _bit(w: DuckDBWords, x: str, one: str, zero: str) -> str:
     return f"CASE WHEN {x} THEN {one} WHEN NOT {x} THEN {zero} END"
 
 
@@ -311,8 +187,9 @@ _READINGS: dict[tuple[Physical, Kind], _Reading] = {
     (_P.DECIMAL, _K.BOOLEAN): _number_to_boolean,
     (_P.DECIMAL, _K.INTEGER): lambda w, x, t: w.scaled(x, 0),
     (_P.DECIMAL, _K.DECIMAL): lambda w, x, t: w.scaled(x, t.scale),
-    (_P.DECIMAL, _K.FLOAT): lambda w, x, t: w.finite(f"CAST({x} AS {w.real})"),
+    (_P.DECIMAL, _K.FLOAT): lambda w, x, t: w.decimal_double(x),
     (_P.DECIMAL, _K.TEXT): _cut,
+    (_P.FLOAT, _K.BOOLEAN): _number_to_boolean,
     (_P.FLOAT, _K.INTEGER): lambda w, x, t: w.rounded(x),
     (_P.FLOAT, _K.DECIMAL): _float_to_decimal,
     (_P.FLOAT, _K.FLOAT): lambda w, x, t: w.finite(f"CAST({x} AS {w.real})"),
@@ -328,6 +205,6 @@ _READINGS: dict[tuple[Physical, Kind], _Reading] = {
     (_P.DATE, _K.TEXT): lambda w, x, t: _cut(w, w.iso(_date(w, x)), t),
     (_P.TIMESTAMP, _K.TIMESTAMP): lambda w, x, t: _timestamp(w, w.timestamp(x)),
     (_P.TIMESTAMP, _K.DATE): lambda w, x, t: f"CAST({_timestamp(w, w.timestamp(x))} AS DATE)",
-    (_P.ZONED, _K.TIMESTAMP): lambda w, x, t: _timestamp(w, w.utc(x)),
-    (_P.ZONED, _K.DATE): lambda w, x, t: f"CAST({_timestamp(w, w.utc(x))} AS DATE)",
+    (_P.ZONED, _K.TIMESTAMP): _zoned,
+    (_P.ZONED, _K.DATE): lambda w, x, t: f"CAST({_zoned(w, x)} AS DATE)",
 }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.sql.canonical import Physical, physical
@@ -59,9 +61,26 @@ NOTES = {
 def describe(name: str, source: Any) -> TableInfo:
     """The columns and types of a source as a declared table, from metadata only. CSV says nothing of types: all is text.
 
-    Columns that have no meaning here (lists, structs, bytes) are left out.
+    Columns that have no meaning here (lists, structs, bytes) are left out. A frame whose types its rows could change is refused:
+    what an analyst may ask would tell of a row.
     """
-    found, dialect = _stored(recognise(source, name))
+    where = recognise(source, name)
+    if isinstance(where, Frame) and where.loose:
+        raise InvalidParameter(_undeclared(where))
+    return _described(name, where)
+
+
+def _undeclared(frame: Frame) -> str:
+    first, *others = sorted(frame.loose, key=frame.table.column_names.index)
+    more = f" (and of {len(others)} more)" if others else ""
+    return (
+        f'The type of the column "{first}"{more} comes from its values, so that one row could change it and with it what may be '
+        f"asked. Nothing was opened. Declare it in a schema=, or in the frame: {frame.line}"
+    )
+
+
+def _described(name: str, source: Source) -> TableInfo:
+    found, dialect = _stored(source)
     columns = [ColumnInfo(column, kind) for column, stored in found.items() if (kind := _type(stored, dialect))]
     if not columns:
         raise DataError(f'The table "{name}" has no column that can be asked about.')
@@ -83,7 +102,8 @@ def draft(source: Any, name: str | None = None) -> str:
           patient_id: {type: integer}  # bounds: [lower, upper] ...
           days: {type: integer}  # bounds: [lower, upper] ...
     """
-    table = describe(named(source) if name is None else name, source)
+    name = named(source) if name is None else name
+    table = _described(name, recognise(source, name))
     guess = next((column.name for column in table.columns if re.search(r"(?i)(^|_)id$", column.name)), "person_id")
     lines = [
         HEAD + 'version: "1"',
@@ -136,9 +156,21 @@ def _stored(source: Source) -> tuple[dict[str, str], Dialect]:
 def _embedded(source: Parquet | DuckDBTable | Frame) -> dict[str, str]:
     try:
         with duckdb.connect(":memory:", config={**embedded.CLOSED}) as connection:
+            if isinstance(source, Frame):
+                return _types(connection, source.table)
             return embedded.columns(connection, embedded.origin(connection, "_source", source, ()))
     except (duckdb.Error, OSError) as error:
         raise DataError(f"The source cannot be read: {error}") from error
+
+
+def _types(connection: Any, table: pa.Table) -> dict[str, str]:
+    """Column by column and without a row: DuckDB does not know every type that Arrow has."""
+    found: dict[str, str] = {}
+    for name in table.column_names:
+        with suppress(duckdb.Error):
+            connection.register("_column", table.select([name]).slice(0, 0))
+            found |= embedded.columns(connection, "_column")
+    return found
 
 
 def _type(stored: str, dialect: Dialect) -> Type | None:

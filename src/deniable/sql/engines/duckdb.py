@@ -14,13 +14,14 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.sql import statistics
 from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
+from deniable.sql.engines import parquet
 from deniable.sql.engines.engine import Statement, Summary
+from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
 from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
 from deniable.sql.schema import Schema, TableInfo
@@ -29,7 +30,7 @@ from deniable.sql.tree import Kind as ColumnKind
 from deniable.sql.weights import ONE, WEIGHT, weight
 from deniable.units import Kind, Unit
 
-VERSIONS = ((1, 3), (3,))
+VERSIONS = ((2, 0), (3,))
 MEMORY = re.compile(r"[0-9]+([.][0-9]+)? ?[KMGT]i?B")
 CLOSED = {
     "autoload_known_extensions": "false",
@@ -76,6 +77,7 @@ class DuckDBEngine:
         within(tuple(int(part) for part in duckdb.__version__.split(".")[:2]), *VERSIONS, "DuckDB")
         self.prepared: dict[str, int] = {}
         self.summaries: dict[str, Summary] = {}
+        self._parquet: dict[int, tuple[TableInfo, Parquet, frozenset[str], tuple[tuple[int, int, int], ...]]] = {}
         self._limit = TimeLimit(seconds)
         self._lock = threading.Lock()
         self._folder = tempfile.mkdtemp(prefix="deniable")
@@ -92,7 +94,7 @@ class DuckDBEngine:
         self._connection.execute(f"SET perfect_ht_threshold = {DENSE_BITS}")
         self._make_room()
         for index, table in enumerate(schema.tables):
-            self._show(index, table, sources[table.name])
+            self._show(index, table, sources[table.name], schema.identities(table.name))
         files = [file for source in sources.values() if isinstance(source, Parquet) for file in source.files]
         self._connection.execute(f"SET allowed_paths = [{', '.join(map(_literal, files))}]")
         self._connection.execute("SET enable_external_access = false")
@@ -106,22 +108,49 @@ class DuckDBEngine:
         with suppress(OSError):
             file.unlink()
 
-    def _show(self, index: int, table: TableInfo, source: Source) -> None:
+    def _show(self, index: int, table: TableInfo, source: Source, identities: frozenset[str]) -> None:
         """Create the declared table as a view over its source."""
         try:
-            names = tuple(column.name for column in table.columns)
-            stored = origin(self._connection, f"_source_{index}", source, names)
-            body = view(table, columns(self._connection, stored), stored, Dialect.DUCKDB)
+            stored = self._origin(index, table, source, identities)
+            body = view(table, columns(self._connection, stored), stored, Dialect.DUCKDB, identities)
             name = quoted(table.name, Dialect.DUCKDB)
+            if isinstance(source, Parquet):
+                self._parquet[index] = (table, source, identities, parquet.state(source))
             if isinstance(source, CSV):
                 self._connection.execute(f"CREATE TABLE _table_{index} AS {body}")
                 body = f"SELECT * FROM _table_{index}"
-            self._connection.execute(f"CREATE VIEW {name} AS {body}")
+            self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS {body}")
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise DataError(f'The table "{table.name}" cannot be read: {error}') from error
 
+    def _origin(self, index: int, table: TableInfo, source: Source, identities: frozenset[str]) -> str:
+        """SQL that stands for the rows as they are stored, of which none can make a statement fail."""
+        name = f"_source_{index}"
+        if isinstance(source, Frame):
+            self._connection.register(name, readable(source.table, table, source.loose))
+            return name
+        stored = origin(self._connection, name, source, tuple(column.name for column in table.columns))
+        if not isinstance(source, Parquet):
+            return stored
+        if not parquet.strays(source, table):
+            if index not in self._parquet:  # a file that changes later is read with "?" for what is not UTF-8
+                parquet.check_identities(self._connection, table, source, identities)
+            return stored
+        place = f"{PREPARED}.main.{name}"
+        self._connection.register("_batches", parquet.batches(source, table))
+        self._connection.execute(f"CREATE OR REPLACE TABLE {place} AS SELECT * FROM _batches")
+        self._connection.unregister("_batches")
+        return place
+
+    def _look_again(self) -> None:
+        """A file that was replaced may hold what the one before did not."""
+        for index, (table, source, identities, before) in list(self._parquet.items()):
+            if table.name not in self.prepared and parquet.state(source) != before:
+                self._show(index, table, source, identities)
+
     def run(self, statement: Statement) -> pa.Table:
         with guarded(), self._lock, self._limit(self._connection.interrupt):
+            self._look_again()
             return self._select(text(statement, Dialect.DUCKDB))
 
     def _select(self, sql: str) -> pa.Table:
@@ -257,7 +286,8 @@ def origin(connection: Any, name: str, source: Source, declared: tuple[str, ...]
     """SQL that stands for the rows as they are stored, reached under `name` where they need a name."""
     match source:
         case Parquet():
-            return parquet(source)
+            parquet.check_layout(source)
+            return parquet.scan(source)
         case CSV():
             return csv(source, declared)
         case DuckDBTable():
@@ -268,19 +298,6 @@ def origin(connection: Any, name: str, source: Source, declared: tuple[str, ...]
             return name
         case _:
             raise InvalidParameter("Expected a file or a frame for embedded DuckDB.")
-
-
-def parquet(source: Parquet) -> str:
-    """Files with one layout, told by their footers: a file that differs would fail in the middle of a query."""
-    first, *others = [pq.read_schema(file) for file in source.files]
-    for file, other in zip(source.files[1:], others, strict=True):
-        if not other.equals(first, check_metadata=False):
-            raise DataError(
-                f"The columns of {file} differ from those of {source.files[0]}. Nothing was opened; write one layout."
-            )
-    files = ", ".join(map(_literal, source.files))
-    hive = "true, hive_types_autocast = false" if source.hive else "false"
-    return f"read_parquet([{files}], hive_partitioning = {hive})"
 
 
 def csv(source: CSV, declared: tuple[str, ...]) -> str:

@@ -29,9 +29,11 @@ READ_ONLY = (
 )
 """The first words of every transaction. A function or operator that somebody put beside the data is never found by its name."""
 VERSION = "SELECT CAST(current_setting('server_version_num') AS integer) / 10000 AS major"
+ENCODING = "SELECT CAST(getdatabaseencoding() AS text) AS encoding"
 COLUMNS = """
     SELECT CAST(a.attname AS text) AS name,
-           CASE WHEN t.typtype = 'e' THEN 'text' ELSE format_type(a.atttypid, a.atttypmod) END AS type
+           CASE WHEN a.attgenerated = 'v' THEN 'a virtual column'
+                WHEN t.typtype = 'e' THEN 'text' ELSE format_type(a.atttypid, a.atttypmod) END AS type
     FROM pg_attribute AS a
     JOIN pg_class AS c ON c.oid = a.attrelid
     JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -61,13 +63,17 @@ class PostgresEngine:
         self._connection = connect(addresses.pop())
         try:
             within((ask(self._connection, VERSION).column("major")[0].as_py(),), *VERSIONS, "PostgreSQL")
-            self._tables = tuple((table.name, self._view(table, tables[table.name])) for table in schema.tables)
+            self._check_encoding()
+            self._tables = tuple(
+                (table.name, self._view(table, tables[table.name], schema.identities(table.name)))
+                for table in schema.tables
+            )
             self._look(schema)
         except BaseException:
             self.close()
             raise
 
-    def _view(self, table: TableInfo, source: PostgresTable) -> str:
+    def _view(self, table: TableInfo, source: PostgresTable, identities: frozenset[str]) -> str:
         stored = _columns(self._connection, source)
         if not stored:
             raise DataError(
@@ -75,7 +81,16 @@ class PostgresEngine:
                 "Nothing was opened."
             )
         origin = ".".join(quoted(part, Dialect.POSTGRES) for part in (source.schema, source.table))
-        return view(table, stored, origin, Dialect.POSTGRES)
+        return view(table, stored, origin, Dialect.POSTGRES, identities)
+
+    def _check_encoding(self) -> None:
+        """In other encodings a database may hold text that has no Unicode, and a statement that meets it fails."""
+        encoding = ask(self._connection, ENCODING).column("encoding")[0].as_py()
+        if encoding != "UTF8":
+            raise DataError(
+                f"The database is in the encoding {encoding}, in which not every stored text can be read as Unicode. Nothing was "
+                "opened; copy the tables to a database in UTF8."
+            )
 
     def _look(self, schema: Schema) -> None:
         """Ask each table for no row, so that a missing right is told to the owner at the opening."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import glob
 import gzip
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter
+from deniable.sql.engines.frames import from_pandas
 
 POSTGRES_URLS = ("postgresql://", "postgres://")
 
@@ -83,9 +85,12 @@ class DuckDBTable:
 
 @dataclass(frozen=True)
 class Frame:
-    """A table in this process's memory."""
+    """A table in this process's memory. The types of `loose` columns were taken from values, so a schema must declare them, or
+    else the `line` of code."""
 
     table: pa.Table = field(repr=False)
+    loose: frozenset[str] = frozenset()
+    line: str = ""
 
 
 @dataclass(frozen=True)
@@ -185,25 +190,21 @@ def _object(source: Any, name: str) -> Source:
     if module == "pyspark" and kind == "DataFrame":
         return SparkFrame(source)
     if isinstance(source, pa.Table):
-        return Frame(source)
+        return _arrow(source, "table = table.set_column({index}, {name}, pa.nulls(len(table), pa.string()))")
     if module == "pandas" and kind == "DataFrame":
-        return Frame(_from_pandas(source))
+        return Frame(*from_pandas(source))
     if module == "polars" and kind == "DataFrame":
-        return Frame(source.to_arrow())
+        return _arrow(source.to_arrow(), "frame = frame.cast({{{name}: pl.String}})")
     raise InvalidParameter(
         f"Expected a file, an address or a table, got {kind}. "
         "Sources are parquet, CSV and DuckDB files, pandas, polars and Arrow tables, postgresql:// and Spark."
     )
 
 
-def _from_pandas(frame: Any) -> pa.Table:
-    # Column by column and now, so that an object column of mixed types is told to the owner here and not met in a query.
-    columns = {}
-    for label in frame.columns:
-        try:
-            columns[str(label)] = pa.chunked_array([pa.array(frame[label], from_pandas=True)])
-        except (pa.ArrowException, TypeError, ValueError):
-            raise DataError(
-                f'The column "{label}" holds values of several types. Nothing was opened; make it one type, for example text.'
-            ) from None
-    return pa.table(columns)
+def _arrow(table: pa.Table, line: str) -> Frame:
+    """A column of nothing but NULL has the type of no value."""
+    loose = [field.name for field in table.schema if pa.types.is_null(field.type)]
+    if not loose:
+        return Frame(table)
+    shown = line.format(name=json.dumps(loose[0]), index=table.column_names.index(loose[0]))
+    return Frame(table, frozenset(loose), shown)

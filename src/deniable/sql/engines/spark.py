@@ -28,6 +28,9 @@ SETTINGS = {
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
 }
 """What the meaning of a statement depends on. Set for its time and put back, since the session is the owner's."""
 
@@ -51,14 +54,17 @@ class SparkEngine:
         self._made: list[str] = []
         within(tuple(int(part) for part in self._session.version.split(".")[:2]), *VERSIONS, "Spark")
         try:
-            self._tables = tuple((table.name, self._view(table, sources[table.name])) for table in schema.tables)
+            self._tables = tuple(
+                (table.name, self._view(table, sources[table.name], schema.identities(table.name)))
+                for table in schema.tables
+            )
         except BaseException:
             self.close()
             raise
 
-    def _view(self, table: TableInfo, source: Source) -> str:
+    def _view(self, table: TableInfo, source: Source, identities: frozenset[str]) -> str:
         frame, origin = self._frame(source)
-        return view(table, stored(frame, table.name), origin, Dialect.SPARK)
+        return view(table, stored(frame, table.name), origin, Dialect.SPARK, identities)
 
     def _frame(self, source: Source) -> tuple[Any, str]:
         """The stored table as a DataFrame, and SQL that stands for it."""

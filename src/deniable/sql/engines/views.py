@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from deniable.errors import DataError, InvalidParameter
@@ -20,23 +20,30 @@ NEARLY = 0.99
 FAILED = "The engine did not finish this statement. Nothing was released; the reason is kept for the owner."
 
 
-def view(table: TableInfo, stored: Mapping[str, str], origin: str, dialect: Dialect) -> str:
-    """SELECT the declared columns, in canonical types, from `origin`, whose columns are stored as `stored` says."""
-    columns = [f"{_read(table, column, stored, dialect)} AS {quoted(column.name, dialect)}" for column in table.columns]
+def view(
+    table: TableInfo, stored: Mapping[str, str], origin: str, dialect: Dialect, identities: Collection[str] = ()
+) -> str:
+    """SELECT the declared columns, in canonical types, from `origin`, whose columns are stored as `stored` says. `identities` are
+    the columns that tell people or rows apart."""
+    columns = [
+        f"{_read(table, column, stored, dialect, column.name in identities)} AS {quoted(column.name, dialect)}"
+        for column in table.columns
+    ]
     return f"SELECT {', '.join(columns)} FROM {origin}"
 
 
-def _read(table: TableInfo, column: ColumnInfo, stored: Mapping[str, str], dialect: Dialect) -> str:
-    name = _named(table, column.name, stored)
+def _read(table: TableInfo, column: ColumnInfo, stored: Mapping[str, str], dialect: Dialect, identity: bool) -> str:
+    name = named(table, column.name, stored)
     if not 0 <= column.type.scale <= MAX_SCALE or column.type.length < 1:
         raise InvalidParameter(
             f'Expected the column "{column.name}" with a scale in [0, {MAX_SCALE}] and a length of at least 1.'
         )
     kind = physical(stored[name], dialect)
-    if column.keys is not None and (dialect, kind, column.type.kind) == (Dialect.DUCKDB, Physical.TEXT, Kind.TEXT):
+    plain = column.keys is not None and not identity
+    if plain and (dialect, kind, column.type.kind) == (Dialect.DUCKDB, Physical.TEXT, Kind.TEXT):
         # The same cut as `canonical`'s. DuckDB computes it once for each entry of a dictionary, which few values have.
         return f"substring(CAST({quoted(name, dialect)} AS VARCHAR), 1, {column.type.length})"
-    read = canonical(quoted(name, dialect), kind, column.type, dialect)
+    read = canonical(quoted(name, dialect), stored[name], column.type, dialect, identity=identity)
     if read is None:
         what = stored[name] if kind is Physical.OTHER else kind.value
         raise DataError(
@@ -46,7 +53,7 @@ def _read(table: TableInfo, column: ColumnInfo, stored: Mapping[str, str], diale
     return read
 
 
-def _named(table: TableInfo, name: str, stored: Mapping[str, str]) -> str:
+def named(table: TableInfo, name: str, stored: Mapping[str, str]) -> str:
     """The stored column that is meant: of that name, or else the only one that differs in upper and lower case."""
     alike = [other for other in stored if other.casefold() == name.casefold()]
     if name in stored:

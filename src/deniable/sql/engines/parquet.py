@@ -1,0 +1,163 @@
+"""Parquet in place, so that no stored value can make a statement fail.
+
+DuckDB raises on three kinds of values before any guard in SQL: text that is not UTF-8, which it is told to replace, times in
+milliseconds beyond what microseconds hold, and decimals beyond their precision. A file whose own statistics do not rule these out is read by Arrow, once, and
+stored beside the prepared tables with NULL for such values.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deniable.errors import DataError
+from deniable.sql.canonical import Physical, physical, quoted
+from deniable.sql.dialects import Dialect
+from deniable.sql.engines.frames import readable
+from deniable.sql.engines.sources import Parquet
+from deniable.sql.engines.views import named
+from deniable.sql.schema import TableInfo
+from deniable.sql.tree import Kind
+
+FARTHEST = 9 * 10**15
+"""Milliseconds around 1970 that fit 64 bits as microseconds."""
+
+
+def scan(source: Parquet, *, strict: bool = False) -> str:
+    """SQL for the rows. A `strict` scan raises on text that is not UTF-8; else such bytes are read as "?"."""
+    hive = "true, hive_types_autocast = false" if source.hive else "false"
+    texts = "strict" if strict else "replace"
+    files = ", ".join("'" + file.replace("'", "''") + "'" for file in source.files)
+    return f"read_parquet([{files}], hive_partitioning = {hive}, utf8_validation = '{texts}')"
+
+
+def check_layout(source: Parquet) -> None:
+    """Files with one layout, told by their footers: a file that differs would fail in the middle of a query."""
+    first, *others = [pq.read_schema(file) for file in source.files]
+    for file, other in zip(source.files[1:], others, strict=True):
+        if not other.equals(first, check_metadata=False):
+            raise DataError(
+                f"The columns of {file} differ from those of {source.files[0]}. Nothing was opened; write one layout."
+            )
+
+
+def state(source: Parquet) -> tuple[tuple[int, int, int], ...]:
+    """What changes when a file does."""
+    found = (os.stat(file) for file in source.files)
+    return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in found)
+
+
+# ------------------------------------------------------------------------------------------------ values to be left out
+
+
+def strays(source: Parquet, table: TableInfo) -> bool:
+    """Whether a declared column may hold times or decimals that DuckDB fails on, as far as the footers tell."""
+    wanted = {column.name.casefold() for column in table.columns}
+    return any(_strays(pq.read_metadata(file), wanted) for file in source.files)
+
+
+def _strays(footer: Any, wanted: set[str]) -> bool:
+    for index in range(footer.num_columns):
+        column = footer.schema.column(index)
+        limit = _limit(column) if column.path.casefold() in wanted else None
+        if limit is not None:
+            groups = (footer.row_group(group).column(index) for group in range(footer.num_row_groups))
+            if not all(_within(group.statistics, limit) for group in groups if group.num_values):
+                return True
+    return False
+
+
+def _limit(column: Any) -> int | None:
+    """What no stored number of a column may reach; None where DuckDB reads all of them."""
+    if _milliseconds(column):
+        return FARTHEST
+    wide = column.logical_type.type == "DECIMAL" and column.precision > 18
+    return int(10**column.precision) if wide else None
+
+
+def _milliseconds(column: Any) -> bool:
+    logical = column.logical_type
+    stated = logical.type == "TIMESTAMP" and "milliseconds" in logical.to_json()
+    return stated or column.converted_type == "TIMESTAMP_MILLIS"
+
+
+def _within(statistics: Any, limit: int) -> bool:
+    if statistics is None or not statistics.has_min_max:
+        return statistics is not None and statistics.num_values == 0
+    low, high = (_number(end) for end in (statistics.min_raw, statistics.max_raw))
+    return -limit < low <= high < limit
+
+
+def _number(stored: int | bytes) -> int:
+    return stored if isinstance(stored, int) else int.from_bytes(stored, "big", signed=True)
+
+
+def batches(source: Parquet, table: TableInfo) -> pa.RecordBatchReader:
+    """The declared columns of all files, with nothing in them that DuckDB could fail on."""
+    names = pq.read_schema(source.files[0]).names
+    wanted = {column.name.casefold() for column in table.columns}
+    stored = [name for name in names if name.casefold() in wanted]
+    pieces = _pieces(source, table, stored)
+    first = next(pieces, None)
+    if first is None:
+        empty = readable(pq.read_schema(source.files[0]).empty_table().select(stored), table)
+        return pa.RecordBatchReader.from_batches(empty.schema, iter(()))
+    return pa.RecordBatchReader.from_batches(first.schema, _all(first, pieces))
+
+
+def _all(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+    yield from first.to_batches()
+    for table in others:
+        yield from table.cast(first.schema).to_batches()
+
+
+def _pieces(source: Parquet, table: TableInfo, stored: Sequence[str]) -> Iterator[pa.Table]:
+    for file in source.files:
+        parts = folders(file) if source.hive else {}
+        for batch in pq.ParquetFile(file).iter_batches(columns=list(stored)):
+            piece = pa.Table.from_batches([batch])
+            for name, value in parts.items():
+                if name not in stored:
+                    piece = piece.append_column(name, pa.repeat(pa.scalar(value, pa.string()), len(piece)))
+            yield readable(piece, table)
+
+
+def folders(file: str) -> dict[str, str | None]:
+    """The columns that the names of folders say.
+
+    >>> folders("data/region=EU/year=2024/part.parquet")
+    {'region': 'EU', 'year': '2024'}
+    """
+    pairs = (part.split("=", 1) for part in Path(file).parent.parts if "=" in part)
+    return {name: None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value) for name, value in pairs}
+
+
+# ------------------------------------------------------------------------------------------------ names of people
+
+
+def check_identities(connection: Any, table: TableInfo, source: Parquet, identities: frozenset[str]) -> None:
+    """Text that tells people apart is text: replaced bytes could make two of them one. For the owner, at the opening."""
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {scan(source)}").fetchall()
+    stored = {row[0]: row[1] for row in rows}
+    for column in table.columns:
+        if column.name not in identities or column.type.kind is not Kind.TEXT:
+            continue
+        name = named(table, column.name, stored)
+        if physical(stored[name], Dialect.DUCKDB) is Physical.TEXT:
+            _check_text(connection, table.name, name, scan(source, strict=True))
+
+
+def _check_text(connection: Any, table: str, name: str, rows: str) -> None:
+    try:
+        connection.execute(f"SELECT max(strlen({quoted(name, Dialect.DUCKDB)})) FROM {rows}").fetchall()
+    except Exception as error:
+        raise DataError(
+            f'The column "{name}" of "{table}", which tells people or rows apart, holds text that is not UTF-8. Nothing was '
+            "opened; write it as UTF-8, or as numbers."
+        ) from error

@@ -1,0 +1,102 @@
+"""No stored value makes a statement fail: every storage type with its extreme values, on every engine and from every source."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deniable.randomness import SecureRandom
+from deniable.sql.check import check
+from deniable.sql.engines import Engine, open_engine
+from deniable.sql.engines.sources import PostgresTable
+from deniable.sql.plan import plan
+from deniable.sql.terms import Terms
+from deniable.units import Unit
+from tests.contract.extremes import EVERY_ARROW, EVERY_POSTGRES, EVERY_SPARK, Case, cases, schema
+from tests.sql.engines.real import server, session
+
+PERSON = Unit.column("person", max_rows=2)
+
+
+def unanswered(engine: Engine, chosen: list[Case]) -> list[str]:
+    """The queries that fail after the charge, and why. (What is refused before is refused without these people too.)"""
+    declared, failed = schema(chosen), []
+    for query in (query for case in chosen for query in case.queries):
+        made = plan(check(query, declared, PERSON), PERSON, Terms(epsilon=10, delta=1e-3))
+        try:
+            made(engine, rng=SecureRandom())
+        except Exception as error:
+            failed.append(f"{error.__cause__ or error!r} in {query}"[:600])
+    engine.close()
+    return failed
+
+
+def as_parquet(rows: pa.Table, folder: Path) -> Any:
+    pq.write_table(rows, folder)
+    return folder
+
+
+def as_bare_parquet(rows: pa.Table, file: Path) -> Any:
+    """Without statistics and dictionaries, in several row groups."""
+    pq.write_table(rows, file, write_statistics=False, use_dictionary=False, row_group_size=16)
+    return file
+
+
+def as_arrow(rows: pa.Table, file: Path) -> Any:
+    return rows
+
+
+def as_polars(rows: pa.Table, file: Path) -> Any:
+    return pl.from_arrow(rows)
+
+
+def as_nullable(rows: pa.Table, file: Path) -> Any:
+    """A pandas frame of Arrow's own types."""
+    return rows.to_pandas(types_mapper=pd.ArrowDtype)
+
+
+SOURCES = {"arrow": as_arrow, "parquet": as_parquet, "bare parquet": as_bare_parquet, "pandas": as_nullable}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_value_that_arrow_can_store_is_answered(source: str, tmp_path: Path) -> None:
+    chosen = cases(EVERY_ARROW)
+    if "parquet" in source:  # Arrow itself cannot write all seconds as parquet's milliseconds
+        chosen = [case for case in chosen if not case.table.startswith("t_time_s")]
+    places = {case.table: SOURCES[source](case.rows, tmp_path / f"{case.table}.parquet") for case in chosen}
+    assert unanswered(open_engine(places, schema(chosen), threads=1), chosen) == []
+
+
+@pytest.mark.needs("postgres")
+def test_every_value_that_postgresql_can_store_is_answered() -> None:
+    chosen, places = [], {}
+    name = f"extremes_{uuid.uuid4().hex[:12]}"
+    server().psql(f"CREATE SCHEMA {name};")
+    for key, (kind, stored) in EVERY_POSTGRES.items():
+        case = Case(f"t_{key}", stored)
+        columns = ", ".join(f"{column} {kind}" for column in case.columns)
+        lines = (f"({i}{f', {value}' * len(case.columns)})" for i, value in enumerate(case.values))
+        server().psql(f"CREATE TABLE {name}.{case.table} (person bigint, {columns});")
+        server().psql(f"INSERT INTO {name}.{case.table} VALUES {', '.join(lines)};")
+        chosen.append(case)
+        places[case.table] = PostgresTable(server().get_uri(), case.table, name)
+    assert unanswered(open_engine(places, schema(chosen)), chosen) == []
+
+
+@pytest.mark.needs("spark")
+def test_every_value_that_spark_can_store_is_answered(tmp_path: Path) -> None:
+    chosen, places = [], {}
+    for key, (kind, stored) in EVERY_SPARK.items():
+        case = Case(f"t_{key}", stored)
+        lines = ", ".join(f"({i}L, CAST({value} AS {kind}))" for i, value in enumerate(case.values))
+        columns = ", ".join(f"v AS {column}" for column in case.columns)
+        chosen.append(case)
+        places[case.table] = session().sql(f"SELECT person, {columns} FROM VALUES {lines} AS rows(person, v)")
+    assert unanswered(open_engine(places, schema(chosen)), chosen) == []
