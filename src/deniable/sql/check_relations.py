@@ -18,31 +18,25 @@ from deniable.sql.check_expressions import Translator
 from deniable.sql.check_lookups import read_public
 from deniable.sql.check_meet import condition, convert, meet
 from deniable.sql.check_scope import Field, Scope, domain, fold
+from deniable.sql.check_sizes import bounded
 from deniable.sql.check_units import has_aggregate, per_unit, plain
 from deniable.sql.intervals import Interval
 from deniable.sql.parse import refuse, refuse_node, shown
 from deniable.sql.schema import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import (
-    Aggregate,
-    Call,
     Column,
     Expr,
     Filter,
     Join,
-    Literal,
-    PerUnit,
     Project,
     Relation,
     Scan,
-    Statistic,
     Union,
 )
 from deniable.sql.types_relations import columns, hoisted, readings, several
 from deniable.units import Kind, Unit
 
 MAX_TABLES = 32
-MOST_JOINED = 256
-"""Of units with more rows than this, none are joined with a table's own other rows."""
 MAX_READINGS = 256
 """How often tables may be read in all: a WITH that is named twice, in one that is named twice, … grows fast."""
 
@@ -146,6 +140,12 @@ def _unit(sources: Sources, table: TableInfo) -> tuple[str | None, tuple[tuple[s
             f"The table {shown(table.name)} has no way to the unit of privacy {shown(str(sources.unit.column_name))}.",
             "Ask the owner to declare its unit or the path to it, or that it is public.",
         )
+    found = last.column(name)
+    if found is not None and found.type.kind is types.TEXT.kind and name not in sources.schema.identities(last.name):
+        refuse(
+            f"The table {shown(last.name)} does not declare that {shown(name)} is its unit, so its texts may be cut.",
+            "Ask the owner to declare it: unit.",
+        )
     return name, table.path
 
 
@@ -170,8 +170,9 @@ def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
         refuse("A join without an equality between its two sides is not answered.", "Use JOIN … ON a.x = b.x.")
     on_unit = any(a.unit and b.unit for a, b in pairs)
     _check_join(sources, left, right, pairs, on_unit, outer)
-    if on_unit and left.private & right.private and several(left.relation) and several(right.relation):
-        left, right = (_few(left), right) if outer else (left, _few(right))
+    if on_unit and several(left.relation) and several(right.relation):
+        sides = bounded(left.relation, right.relation)
+        left, right = replace(left, relation=sides[0]), replace(right, relation=sides[1])
     on = tuple(_equal(a, b) for a, b in pairs if not (a.unit and b.unit))
     scope = _joined(left, right, Join(left.relation, right.relation, on, on_unit, outer), node, outer)
     if rest and outer:
@@ -249,14 +250,18 @@ def _check_join(
         refuse("Two private tables are joined on the unit of privacy only.", f"Add USING ({sources.unit.column_name}).")
     if outer and not left.private:
         refuse("A LEFT JOIN needs the private table on its left side.", "Change the sides, or use JOIN.")
-    if sources.unit.kind is Kind.ROW and left.private != right.private:
-        public, at = (right, 1) if left.private else (left, 0)
-        on = {pair[at].column.name for pair in pairs if pair[at].column is not None}  # type: ignore[union-attr]
-        if not public.unique or not public.unique <= on:
-            refuse(
-                "Where the unit of privacy is a row, a public table is joined on columns that identify its rows.",
-                "Ask the owner to declare them as unique, and join on all of them.",
-            )
+    public = [side for side in enumerate((left, right)) if not side[1].private]
+    if public and not any(_identified(side, [pair[at] for pair in pairs]) for at, side in public):
+        refuse(
+            "A public table is joined on columns that identify its rows, so that a join multiplies nothing.",
+            "Ask the owner to declare them as unique, and join on all of them.",
+        )
+
+
+def _identified(public: Scope, on: list[Field]) -> bool:
+    """Whether the columns of a join name at most one row of a public side."""
+    names = {f.column.name for f in on if f.column is not None}
+    return bool(public.unique) and public.unique <= names
 
 
 def _joined(left: Scope, right: Scope, join: Join, node: exp.Join, outer: bool) -> Scope:
@@ -266,16 +271,11 @@ def _joined(left: Scope, right: Scope, join: Join, node: exp.Join, outer: bool) 
         values = f.domain if f.domain is None or not outer or None in f.domain else (*f.domain, None)
         # Beside rows without a match the right side's unit is NULL, so it is not the unit of the row.
         ours.append(replace(f, domain=values, hidden=f.hidden or fold(f.name) in merged, unit=f.unit and not outer))
-    return _bounded(Scope(join, left.fields + tuple(ours), left.private | right.private))
-
-
-def _few(scope: Scope) -> Scope:
-    """The rows of units that have at most MOST_JOINED of them: a function of each unit's own rows. A table that is joined with
-    itself on the unit would make n² rows of a unit's n; one unit could keep the engine busy, and a clock would tell."""
-    counted = PerUnit(scope.relation, (), (("_n", Aggregate(Statistic.COUNT)),))
-    few = Filter(counted, Call("le", (Column("_n", types.INTEGER), Literal(MOST_JOINED, types.INTEGER)), types.BOOLEAN))
-    kept = tuple((column.name, column) for column in columns(scope.relation))
-    return replace(scope, relation=Project(Join(scope.relation, few, (), True), kept))
+    # Of two public tables the right one was met on its unique columns, or else the left one was.
+    on = frozenset(pair[1] for pair in join.on)
+    unique = left.unique if right.unique and right.unique <= on else right.unique
+    private = left.private | right.private
+    return _bounded(Scope(join, left.fields + tuple(ours), private, frozenset() if private else unique))
 
 
 def _bounded(scope: Scope) -> Scope:

@@ -114,7 +114,10 @@ def relation(of: Relation, dialect: Dialect) -> str:
             items = [f"{expression(e, dialect)} AS {quote(name, dialect)}" for name, e in of.columns]
             return f"SELECT {_items(of, items, dialect)} FROM ({relation(of.of, dialect)}) AS t"
         case Filter():
-            return f"SELECT * FROM ({relation(of.of, dialect)}) AS t WHERE {expression(of.where, dialect)}"
+            kept = f"SELECT * FROM ({relation(of.of, dialect)}) AS t WHERE {expression(of.where, dialect)}"
+            # Spark joins in the order that is written.
+            stored = of.first and dialect is not Dialect.SPARK
+            return f"WITH kept AS MATERIALIZED ({kept}) SELECT * FROM kept" if stored else kept
         case Join():
             return _join(of, dialect)
         case Union():

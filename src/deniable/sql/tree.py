@@ -136,8 +136,11 @@ class Project:
 
 @dataclass(frozen=True)
 class Filter:
+    """The rows that meet a condition; `first` of all, before an engine joins them with anything."""
+
     of: Relation
     where: Expr
+    first: bool = False
 
 
 @dataclass(frozen=True)

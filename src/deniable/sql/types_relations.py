@@ -146,7 +146,7 @@ def prune(relation: Relation, needed: frozenset[str]) -> Relation:
             kept = tuple((name, expr) for name, expr in relation.columns if name in needed)
             return Project(prune(relation.of, _reads(expr for _, expr in kept)), kept)
         case Filter():
-            return Filter(prune(relation.of, needed | _reads([relation.where])), relation.where)
+            return replace(relation, of=prune(relation.of, needed | _reads([relation.where])))
         case Join():
             on = {name for pair in relation.on for name in pair}
             return replace(relation, left=prune(relation.left, needed | on), right=prune(relation.right, needed | on))

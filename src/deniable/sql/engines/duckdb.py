@@ -164,6 +164,7 @@ class DuckDBEngine:
         """From the statistics that are kept with the data; DuckDB's own plans rest on them too."""
         asked = ", ".join(f"stats({quoted(name, Dialect.DUCKDB)})" for name in columns)
         with guarded(), self._lock, self._limit(self._connection.interrupt):
+            self._look_again()
             found = self._connection.execute(f"SELECT {asked} FROM {quoted(table, Dialect.DUCKDB)} LIMIT 1").fetchall()
         told = zip(columns, found[0], strict=True) if found else ()
         return frozenset(name for name, statistics in told if _complete(statistics))

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from deniable.errors import DataError
 from deniable.sql.canonical import Physical, physical, reads
 from deniable.sql.dialects import Dialect
+from deniable.sql.engines.views import named
 from deniable.sql.schema import TableInfo
 
 FIRST_DAY, LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
@@ -31,15 +32,14 @@ TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 def readable(table: pa.Table, declared: TableInfo, loose: Collection[str] = ()) -> pa.Table:
     """The declared columns of a frame, with nothing in them that DuckDB could fail on."""
-    wanted = {column.name.casefold(): column for column in declared.columns}
-    indices = [i for i, name in enumerate(table.column_names) if name.casefold() in wanted]
-    columns = []
-    for i in indices:
-        name, column = table.column_names[i], safe(table.column(i))
-        if name in loose and not reads(_stored(column.type), wanted[name.casefold()].type):
+    names, columns = dict.fromkeys(table.column_names, ""), {}
+    for info in declared.columns:
+        name = named(declared, info.name, names)
+        column = safe(table.column(table.column_names.index(name)))
+        if name in loose and not reads(_stored(column.type), info.type):
             column = _chunked([_texts(column.to_pylist())], pa.string())
-        columns.append(column)
-    return pa.table(columns, names=[table.column_names[i] for i in indices])
+        columns[name] = column
+    return pa.table(columns)
 
 
 def _stored(of: pa.DataType) -> Physical:
