@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
+import warnings
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -366,6 +368,29 @@ def test_a_statement_is_stopped_after_its_time(kind: str) -> None:
     assert rows(again, "SELECT COUNT(*) FROM t") == [(3000,)]
     for one in (engine, again):
         one.close()
+
+
+@pytest.mark.parametrize("kind", ENGINES[:2])
+def test_an_engine_refuses_use_in_a_child(kind: str) -> None:
+    schema = Schema((TableInfo("t", (ColumnInfo("a", Type(Kind.INTEGER)),)),))
+    engine = opened(kind, {"t": pa.table({"a": [1]})}, schema)
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # other threads run; the child only asks
+        child = os.fork()
+    if child == 0:
+        try:
+            engine.run(Statement((), "SELECT 1"))
+        except DataError as error:
+            os.write(writing, str(error).encode())
+        finally:
+            engine.close()
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    assert "This engine belongs to the process that opened it" in os.read(reading, 1000).decode()
+    assert rows(engine, "SELECT a FROM t") == [(1,)]
+    engine.close()
 
 
 LONG_IDS = ["p" * 256, "p" * 257, "p" * 299 + "a", "p" * 299 + "b", "é" * 256, "é" * 257, "", "short", None]

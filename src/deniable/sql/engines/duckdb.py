@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter
+from deniable.process import Home, abandon
 from deniable.sql import statistics
 from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
@@ -23,7 +24,7 @@ from deniable.sql.engines import parquet
 from deniable.sql.engines.engine import Statement, Summary
 from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
-from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
+from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
 from deniable.sql.schema import Schema, TableInfo
 from deniable.sql.tree import Column
 from deniable.sql.tree import Kind as ColumnKind
@@ -79,6 +80,7 @@ class DuckDBEngine:
         self.summaries: dict[str, Summary] = {}
         self._parquet: dict[int, tuple[TableInfo, Parquet, frozenset[str], tuple[tuple[int, int, int], ...]]] = {}
         self._limit = TimeLimit(seconds)
+        self._home = Home()
         self._lock = threading.Lock()
         self._folder = tempfile.mkdtemp(prefix="deniable")
         settings = CLOSED | _settings(memory, threads) | {"temp_directory": self._folder}
@@ -111,11 +113,12 @@ class DuckDBEngine:
     def _show(self, index: int, table: TableInfo, source: Source, identities: frozenset[str]) -> None:
         """Create the declared table as a view over its source."""
         try:
+            before = parquet.state(source) if isinstance(source, Parquet) else ()
             stored = self._origin(index, table, source, identities)
             body = view(table, columns(self._connection, stored), stored, Dialect.DUCKDB, identities)
             name = quoted(table.name, Dialect.DUCKDB)
             if isinstance(source, Parquet):
-                self._parquet[index] = (table, source, identities, parquet.state(source))
+                self._parquet[index] = (table, source, identities, before)
             if isinstance(source, CSV):
                 self._connection.execute(f"CREATE TABLE _table_{index} AS {body}")
                 body = f"SELECT * FROM _table_{index}"
@@ -149,6 +152,7 @@ class DuckDBEngine:
                 self._show(index, table, source, identities)
 
     def run(self, statement: Statement) -> pa.Table:
+        check_home(self._home)
         with guarded(), self._lock, self._limit(self._connection.interrupt):
             self._look_again()
             return self._select(text(statement, Dialect.DUCKDB))
@@ -162,6 +166,7 @@ class DuckDBEngine:
 
     def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
         """From the statistics that are kept with the data; DuckDB's own plans rest on them too."""
+        check_home(self._home)
         asked = ", ".join(f"stats({quoted(name, Dialect.DUCKDB)})" for name in columns)
         with guarded(), self._lock, self._limit(self._connection.interrupt):
             self._look_again()
@@ -175,6 +180,7 @@ class DuckDBEngine:
         `_weight` is min(ONE, ⌊ONE·m/n⌋) for a unit of n rows of which m count: a function of that unit's own rows, so that the
         weights of one unit sum to at most m·ONE, and no filter can make that more.
         """
+        check_home(self._home)
         if unit.kind is not Kind.COLUMN or unit.max_rows is None or unit.column_name is None:
             raise InvalidParameter(
                 "Expected Unit.column(…, max_rows=…): weights are stored for a known number of rows of a unit. "
@@ -226,6 +232,9 @@ class DuckDBEngine:
 
     def close(self) -> None:
         """Stops what still runs: a busy connection cannot be closed."""
+        if not self._home.here():
+            abandon(self._connection)
+            return
         for _ in range(CLOSING):
             if self._lock.acquire(timeout=0.05):
                 self._lock.release()

@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter, MissingExtra
+from deniable.process import Home, abandon
 from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
 from deniable.sql.engines.engine import Statement, Summary
 from deniable.sql.engines.sources import PostgresTable, Source
-from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
+from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
 from deniable.sql.schema import Schema, TableInfo
 from deniable.units import Unit
 
@@ -57,6 +58,7 @@ class PostgresEngine:
             raise InvalidParameter("Expected all tables of a data set on one PostgreSQL server, by one address.")
         self.prepared: dict[str, int] = {}
         self.summaries: dict[str, Summary] = {}
+        self._home = Home()
         self._lock = threading.Lock()
         self._limit = TimeLimit(seconds)
         self._timeout = 0 if seconds is None else max(1, math.ceil(seconds * 1000))
@@ -101,6 +103,7 @@ class PostgresEngine:
             raise DataError("The role of this address may not SELECT from every declared table.") from error.__cause__
 
     def run(self, statement: Statement) -> pa.Table:
+        check_home(self._home)
         with guarded(), self._lock, self._limit():  # the server stops it, our clock says so
             sql = text(statement, Dialect.POSTGRES, self._tables, "NOT MATERIALIZED ")
             return ask(self._connection, sql, timeout=self._timeout)
@@ -121,6 +124,9 @@ class PostgresEngine:
         self._connection.adbc_cancel()
 
     def close(self) -> None:
+        if not self._home.here():
+            abandon(self._connection)
+            return
         self._connection.close()
 
 

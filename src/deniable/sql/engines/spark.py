@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter
+from deniable.process import Home, abandon
 from deniable.sql.canonical import quoted
 from deniable.sql.dialects import Dialect
 from deniable.sql.engines.engine import Statement, Summary
 from deniable.sql.engines.sources import Source, SparkFrame, SparkTable
-from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
+from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
 from deniable.sql.schema import Schema, TableInfo
 from deniable.units import Unit
 
@@ -49,6 +50,7 @@ class SparkEngine:
         self.summaries: dict[str, Summary] = {}
         self._limit = TimeLimit(seconds)
         self._group: str | None = None
+        self._home = Home()
         self._lock = threading.Lock()
         self._session = _session(sources)
         self._made: list[str] = []
@@ -77,6 +79,7 @@ class SparkEngine:
         return source.frame, quoted(name, Dialect.SPARK)
 
     def run(self, statement: Statement) -> pa.Table:
+        check_home(self._home)
         sql = text(statement, Dialect.SPARK, self._tables)
         context, group = self._session.sparkContext, f"deniable-{uuid.uuid4().hex}"
         limit = self._limit(lambda: context.cancelJobGroup(group))
@@ -104,6 +107,9 @@ class SparkEngine:
             self._session.sparkContext.cancelJobGroup(group)
 
     def close(self) -> None:
+        if not self._home.here():
+            abandon(self._session)
+            return
         for name in self._made:
             self._session.catalog.dropTempView(name)
         self._made.clear()
