@@ -30,7 +30,8 @@ TABLES = {
     "holes": pa.table({"x": [1, None], "name": ["a", None]}),
     "empty": pa.table({"x": pa.array([], pa.int64()), "name": pa.array([], pa.string())}),
 }
-SCHEMA = Schema(tuple(TableInfo(name, COLUMNS, public=name != "rows") for name in TABLES))
+UNIQUE = {"few": ("x",)}
+SCHEMA = Schema(tuple(TableInfo(name, COLUMNS, public=name != "rows", unique=UNIQUE.get(name, ())) for name in TABLES))
 CONDITIONS = [
     *(
         f"{x} {op} (SELECT {x} FROM {table})"
