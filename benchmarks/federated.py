@@ -1,0 +1,195 @@
+"""Federated rounds beside a plain loop, private rounds beside plain ones, and secure sums.
+
+    python benchmarks/federated.py [--quick]     writes its table into docs/benchmarks.md
+
+CPU seconds in one process, variants in turn, medians; ten clients of 600 made-up digits, one epoch in batches of ten. The
+plain loop is the one that everybody writes: a model, `torch.optim.SGD`, `backward`, one client after the other.
+"""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import numpy as np
+import torch
+from torch import nn
+
+from _report import write_section
+from deniable.federated import Central, Clients, FedAvg, Shared, iid, simulate
+from deniable.federated.mcmahan import NETWORKS
+from deniable.federated.rounds import Rounds
+from deniable.federated.secure_sum import Stage, SumClient, SumServer, generated
+from deniable.federated.secure_sum import simulate as secure_sum
+from deniable.federated.train import Pupil, Recipe, local_training, parameters_of
+from deniable.federated.train.recipe import flat
+from deniable.randomness import SecureRandom
+
+QUICK = "--quick" in sys.argv
+REPEATS = 3 if QUICK else 9
+ROWS = {"2NN": 600, "CNN": 100 if QUICK else 300}
+CRITERION = nn.CrossEntropyLoss()
+
+
+def cpu(act: Callable[[], object]) -> float:
+    start = time.process_time()
+    act()
+    return time.process_time() - start
+
+
+def plain_loop(network: str, pupils: list[Pupil]) -> None:
+    """What everybody writes first."""
+    model = NETWORKS[network]()
+    start = [p.detach().clone() for p in model.parameters()]
+    for pupil in pupils:
+        with torch.no_grad():
+            for p, value in zip(model.parameters(), start, strict=True):
+                p.copy_(value)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for batch in torch.split(pupil.orders(1)[0], 10):
+            optimizer.zero_grad()
+            CRITERION(model(pupil.x[batch]), pupil.y[batch]).backward()
+            optimizer.step()
+
+
+def digits(rows: int, clients: int) -> list[Pupil]:
+    draw = torch.Generator().manual_seed(0)
+    return [
+        Pupil(torch.rand(rows, 1, 28, 28, generator=draw), torch.randint(0, 10, (rows,), generator=draw), k)
+        for k in range(clients)
+    ]
+
+
+def training(network: str) -> tuple[float, float]:
+    pupils = digits(ROWS[network], 10)
+    model = NETWORKS[network]()
+    ours, start = local_training(model, CRITERION), flat(parameters_of(model))
+    times: dict[str, list[float]] = {"plain": [], "ours": []}
+    for _ in range(REPEATS):
+        times["plain"].append(cpu(lambda: plain_loop(network, pupils)))
+        times["ours"].append(cpu(lambda: list(ours.updates(start, pupils, Recipe(1, 10, 0.1)))))
+    return statistics.median(times["plain"]), statistics.median(times["ours"])
+
+
+def private_round() -> dict[str, float]:
+    """A round of all ten clients: without noise, with central noise, with shares of noise."""
+    pupils = digits(ROWS["2NN"], 10)
+    x, y = torch.cat([p.x for p in pupils]), torch.cat([p.y for p in pupils])
+    data = iid(x, y.numpy(), clients=10)
+    made = {
+        "central": FedAvg(NETWORKS["2NN"](), CRITERION, clients=10, rate=1, noise=Central(1.0), progress=False),
+        "shared": FedAvg(
+            NETWORKS["2NN"](),
+            CRITERION,
+            clients=10,
+            rate=1,
+            noise=Shared(1.0, least=8, participations=99),
+            progress=False,
+        ),
+    }
+    times: dict[str, list[float]] = {"plain": [], **{name: [] for name in made}}
+    for _ in range(REPEATS):
+        times["plain"].append(cpu(lambda: simulate(NETWORKS["2NN"](), CRITERION, data, share=1, rounds=1)))
+        for name, run in made.items():
+            rounds = Rounds(run, data, SecureRandom())
+            times[name].append(cpu(rounds.step))
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def secure(
+    clients: int, length: int, neighbours: int | None, threshold: int, least: int, dropped: int
+) -> tuple[float, float]:
+    """CPU seconds of one client and of the server."""
+    spent = {SumClient: 0.0, SumServer: 0.0}
+    undo = [_timed(kind, spent) for kind in spent]
+    agreement, signers = generated(
+        clients=clients, length=length, threshold=threshold, least=least, neighbours=neighbours
+    )
+    vector = np.random.default_rng(0).integers(-1000, 1000, length)
+    dropouts = dict.fromkeys(range(dropped), Stage.MASK)
+    outcome = secure_sum(agreement, signers, dict.fromkeys(range(clients), vector), dropouts=dropouts)
+    assert np.array_equal(outcome.signed(), vector * (clients - dropped))
+    for each in undo:
+        each()
+    return spent[SumClient] / clients, spent[SumServer]
+
+
+def _timed(kind: type, spent: dict[type, float]) -> Callable[[], None]:
+    names = [name for name, value in vars(kind).items() if callable(value) and (name == "__init__" or name[0] != "_")]
+    originals = {name: getattr(kind, name) for name in names}
+
+    def wrapped(act: Callable[..., object]) -> Callable[..., object]:
+        def timed(*args: object, **kwargs: object) -> object:
+            start = time.process_time()
+            try:
+                return act(*args, **kwargs)
+            finally:
+                spent[kind] += time.process_time() - start
+
+        return timed
+
+    for name, act in originals.items():
+        setattr(kind, name, wrapped(act))
+
+    def undo() -> None:
+        for name, act in originals.items():
+            setattr(kind, name, act)
+
+    return undo
+
+
+def memory_of_a_million() -> tuple[float, float]:
+    """MB that clients cost beside their rows: a thousand and a million of them."""
+    import tracemalloc
+
+    sizes = []
+    for clients in (1000, 10**6):
+        x, y = np.zeros((10**6, 1), np.float32), np.zeros(10**6, np.int64)
+        tracemalloc.start()
+        data: Clients = iid(x, y, clients=clients)
+        sizes.append(tracemalloc.get_traced_memory()[0] / 1e6)
+        tracemalloc.stop()
+        del data
+    return sizes[0], sizes[1]
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    lines = [
+        "## Federated learning",
+        "",
+        f"`python benchmarks/federated.py{' --quick' if QUICK else ''}`, {datetime.now(UTC):%Y-%m-%d}, "
+        f"Python {platform.python_version()}, torch {torch.__version__}; CPU seconds, one process, medians of {REPEATS}.",
+        "",
+        "| ten clients, one epoch, batches of ten | plain loop | ours | ratio |",
+        "|---|--:|--:|--:|",
+    ]
+    for network in ("2NN", "CNN"):
+        plain, ours = training(network)
+        lines.append(f"| {network}, {ROWS[network]} rows a client | {plain:.3f} | {ours:.3f} | {ours / plain:.2f} |")
+    rounds = private_round()
+    lines += ["", "| a round of ten 2NN clients | CPU s | of a plain round |", "|---|--:|--:|"]
+    lines += [f"| {name} | {seconds:.3f} | {seconds / rounds['plain']:.2f} |" for name, seconds in rounds.items()]
+    lines += ["", "| secure sum | numbers | client CPU s | server CPU s |", "|---|--:|--:|--:|"]
+    cases = [(100, 10**6, None, 67, 67, 5), (1000, 10**5, 50, 30, 800, 50)]
+    for clients, length, neighbours, threshold, least, dropped in cases[:1] if QUICK else cases:
+        client, server = secure(clients, length, neighbours, threshold, least, dropped)
+        around = "everybody" if neighbours is None else f"{neighbours} neighbours"
+        lines.append(f"| {clients} clients, {around}, {dropped} dropped | {length:,} | {client:.3f} | {server:.2f} |")
+    few, many = memory_of_a_million()
+    lines += [
+        "",
+        f"Beside their rows a thousand clients take {few:.1f} MB and a million {many:.1f} MB "
+        "(an order of a million rows in both).",
+    ]
+    text = "\n".join(lines)
+    print(text)
+    write_section("federated", text)
+
+
+if __name__ == "__main__":
+    main()
