@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from deniable.cli.reproduce import _learning
 from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
+from deniable.guarantee import Budget
+from deniable.ledger import Filter, Ledger
 from deniable.plots import learn as plots
 
 if TYPE_CHECKING:
@@ -64,9 +66,7 @@ def trained(place: str, epsilon: float, data: Digits, clients: Any) -> tuple[flo
     mechanism = private(
         place, epsilon, delta=DELTA, clients=CLIENTS, rate=RATE, rounds=ROUNDS, participations=PARTICIPATIONS
     )
-    limit = _learning.Budget(1.01 * epsilon, DELTA)
-    account = _learning.Ledger.open("sqlite://").create(
-        "phones", mechanism.unit, limit=limit, filter=_learning.Filter.basic
-    )
+    limit = Budget(1.01 * epsilon, DELTA)
+    account = Ledger.open("sqlite://").create("phones", mechanism.unit, limit=limit, filter=Filter.basic)
     release = account.run(mechanism, clients, delta=DELTA)
     return mechanism.multiplier, 100 * data.accuracy(release.value.model)
