@@ -139,15 +139,18 @@ def charge(loss: Loss, orders: Orders = (), *, delta: Number | None = None, gaus
     parameters are fixed. Without, a loss that has neither an ε of its own nor a Rényi curve is refused.
     """
     if delta is not None:
-        loss = Approximate(_upper(loss, delta), delta)
+        loss = Approximate(_upper(loss.to_json(), float(delta)), delta)
     return _charge(loss.to_json(), orders, gaussian)
 
 
-def _upper(loss: Loss, delta: Number) -> float:
+@lru_cache(maxsize=1024)
+def _upper(text: str, delta: float) -> float:
+    """One ε for all accounts that a loss is charged to."""
+    loss = Loss.from_json(text)
     # A float means the decimal it prints, which may lie half a step from it: δ is taken a step below, ε a step above.
-    upper = best_epsilon(loss, math.nextafter(float(delta), 0.0)).upper
+    upper = best_epsilon(loss, math.nextafter(delta, 0.0)).upper
     if math.isinf(upper):
-        raise Unaccountable(f"No ε is known for {loss} at δ = {float(delta):g}. Name a larger δ.")
+        raise Unaccountable(f"No ε is known for {loss} at δ = {delta:g}. Name a larger δ.")
     return math.nextafter(upper, math.inf)
 
 

@@ -234,15 +234,22 @@ class Filter:
         rho = min(Fraction(top - r, UNIT) / Fraction(a) for r, a, top in self._bounded(spent))
         # One part in 2³⁰ covers the rounding up of a charge.
         fits = floor_float(rho * (1 - Fraction(1, 1 << 30)))
-        return Left(max(basic, self._largest_pure(spent)), fits, delta, math.sqrt(2 * fits) * (1 - 1e-12))
+        return Left(max(basic, self._largest_pure(spent, basic)), fits, delta, math.sqrt(2 * fits) * (1 - 1e-12))
 
-    def _largest_pure(self, spent: Charge) -> float:
-        low, high = 0.0, 4 * float(self.limit.epsilon)
-        for _ in range(40):
-            middle = (low + high) / 2
-            fits = self._under_curve(spent + cost(Pure(middle), self.orders))
-            low, high = (middle, high) if fits else (low, middle)
-        return low
+    def _largest_pure(self, spent: Charge, above: float) -> float:
+        """The largest ε whose charge stays under the curve, to a part in 2²⁰ and rounded down; 0 if it is not above `above`.
+
+        Solved by the divergence of randomized response in floats, then charged once to be certain that it does fit.
+        """
+        room = [((top - r) / UNIT, order) for r, order, top in self._bounded(spent)]
+        largest = min(_largest_response(*each, 4 * float(self.limit.epsilon)) for each in room) * (1 - 2.0**-30)
+        for doublings in range(20):
+            if largest <= above:
+                return 0.0
+            if self._under_curve(spent + cost(Pure(largest), self.orders)):
+                return largest
+            largest *= 1 - 2.0 ** (doublings - 20)
+        return 0.0
 
     # -------------------------------------------------------------------------------------------- JSON
 
@@ -316,6 +323,18 @@ def converted(divergence: int, order: float, delta: Fraction) -> float:
     if divergence >= UNKNOWN or delta <= 0:
         return math.inf
     return max(ceil_float(Fraction(divergence, UNIT) + Fraction(_toll(order, delta))), 0.0)
+
+
+def _largest_response(divergence: float, order: float, most: float) -> float:
+    """The ε up to `most` at which randomized response has this Rényi divergence of this order. Not rounded."""
+    low, high = 0.0, most
+    for _ in range(50):
+        middle = (low + high) / 2
+        odds = (order - 1) * middle
+        # ln(p·e^((α−1)ε) + q·e^(−(α−1)ε)) for answers of probability p = 1/(1 + e^−ε) and q = 1 − p.
+        moment = odds + math.log1p(math.exp(-middle - 2 * odds)) - math.log1p(math.exp(-middle))
+        low, high = (middle, high) if moment <= (order - 1) * divergence else (low, middle)
+    return low
 
 
 def _toll(order: float, delta: Fraction) -> float:
