@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deniable.accounting import charges, renyi
 from deniable.curator import Curator
-from deniable.errors import DeniableError, InvalidParameter, LedgerError
+from deniable.errors import BudgetExceeded, DeniableError, InvalidParameter, LedgerError
 from deniable.guarantee import Budget
 from deniable.ledger import Filter, Kind, Ledger
 from deniable.ledger.journal import Draft
@@ -153,3 +154,139 @@ def test_whatever_a_curator_releases_moves_its_root(
         else:
             assert ledger.account(data).parent is None
             assert ledger.account(data).spent().epsilon == 0.25
+
+
+# ------------------------------------------------------------------------------------------------ analysts
+
+
+ONE = Budget(1)
+
+
+def shared(ledger: Ledger, limit: Budget = ONE) -> tuple[Curator, Curator, Curator]:
+    """The owner's curator, and those of two analysts."""
+    owner = Curator.open(
+        VISITS, name="visits", unit=Unit.row(), limit=limit, ledger=ledger, rng=SeededRandom(1), analyst=ledger.analyst
+    )
+    return owner, owner.share("ada", Budget(0.75)), owner.share("bob", Budget(0.75))
+
+
+def test_what_another_asked_looks_like_a_new_answer() -> None:
+    with Ledger.open("sqlite://") as ledger:
+        owner, ada, bob = shared(ledger)
+        first = ada.sql(COUNT, epsilon=0.25)
+        assert not bob.preview(COUNT, epsilon=0.25).free
+        second = bob.sql(COUNT, epsilon=0.25)
+        assert second.value.equals(first.value)
+        assert (second.again, second.notes) == (False, first.notes)
+        assert second.entry == str(ledger.head()) != first.entry
+        assert bob.account.history()[-1].description == ada.account.history()[-1].description
+        assert owner.account.spent().epsilon == 0.25
+        for asking, entry in ((ada, first.entry), (bob, second.entry)):
+            again = asking.sql(COUNT, epsilon=0.25)
+            assert (again.again, again.entry) == (True, entry)
+            assert asking.account.spent().epsilon == 0.25
+        assert ledger.verify().ok
+
+
+def test_what_another_asked_takes_the_time_that_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    lingered: list[float] = []
+    monkeypatch.setattr("deniable.curator.pace.Pace.linger", lambda self, seconds: lingered.append(seconds))
+    with Ledger.open("sqlite://") as ledger:
+        _, ada, bob = shared(ledger)
+        ada.sql(COUNT, epsilon=0.25)
+        ada.sql(COUNT, epsilon=0.25)
+        assert lingered == []
+        bob.sql(COUNT, epsilon=0.25)
+        assert len(lingered) == 1
+        assert 0 < lingered[0] < 30
+
+
+@pytest.mark.parametrize("spent", [0.0, 0.7])
+@pytest.mark.parametrize("epsilon", [0.25, 0.5])
+def test_a_preview_agrees_with_the_answer_whoever_asked_before(spent: float, epsilon: float) -> None:
+    with Ledger.open("sqlite://") as ledger:
+        owner, ada, bob = shared(ledger)
+        ada.sql(COUNT, epsilon=0.25)
+        if spent:
+            owner.sql(f"{COUNT} WHERE days > 1", epsilon=spent)
+        told = bob.preview(COUNT, epsilon=epsilon)
+        said = None
+        try:
+            bob.sql(COUNT, epsilon=epsilon)
+        except BudgetExceeded as error:
+            said = str(error)
+        assert (told.fits, told.refusal) == (said is None, said)
+        if said is None:
+            assert bob.account.remaining().epsilon == told.left.epsilon
+
+
+def test_the_numbers_of_the_data_set_are_the_owners() -> None:
+    with Ledger.open("sqlite://") as ledger:
+        owner, ada, _ = shared(ledger)
+        owner.sql(COUNT, epsilon=0.9)
+        assert ada.account.remaining().epsilon == 0.75
+        assert ada.preview(f"{COUNT} WHERE days > 1", epsilon=0.05).left.epsilon == pytest.approx(0.7)
+        with pytest.raises(BudgetExceeded) as caught:
+            ada.sql(f"{COUNT} WHERE days > 1", epsilon=0.5)
+        refused = ada.preview(f"{COUNT} WHERE days > 1", epsilon=0.5)
+        for text in (str(caught.value), refused.refusal or ""):
+            assert 'The data set that "visits/ada" is a part of has not enough left' in text
+            assert "0.9" not in text
+            assert "0.1" not in text
+        assert (caught.value.spent, caught.value.limit) == (0.0, 0.75)
+        assert refused.left.epsilon == 0.75
+        with pytest.raises(BudgetExceeded, match=r"spent: 0\.9, asked: 0\.5"):
+            owner.sql(f"{COUNT} WHERE days > 1", epsilon=0.5)
+        assert ledger.account("visits/ada").remaining().epsilon == pytest.approx(0.1)
+
+
+# ------------------------------------------------------------------------------------------------ cost
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> Iterator[list[str]]:
+    """Every call of a function in this block."""
+    calls: list[str] = []
+    inner = getattr(where, name)
+
+    def call(*args: Any, **named: Any) -> Any:
+        calls.append(name)
+        return inner(*args, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(where, name, call)
+        yield calls
+
+
+@pytest.mark.parametrize("part", [False, True])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian", "auto"])
+def test_an_ask_makes_three_transactions_and_a_preview_one(
+    monkeypatch: pytest.MonkeyPatch, noise: str, part: bool
+) -> None:
+    with Ledger.open("sqlite://") as ledger:
+        owner, ada, _ = shared(ledger, Budget(3, 1e-6))
+        asking, store = (ada if part else owner), ledger._journal.store
+        terms: dict[str, Any] = {"epsilon": 0.25, "noise": noise, "delta": 1e-8 if noise == "gaussian" else None}
+        if noise == "gaussian" and part:
+            asking = owner.share("eve", Budget(1, 1e-7))
+        asking.sql(COUNT, **terms)
+        for act, most in ((asking.preview, 1), (asking.sql, 3), (asking.sql, 1)):
+            with counted(monkeypatch, store, "_transaction") as calls:
+                act(f"{COUNT} WHERE days > 1", **terms)
+            assert len(calls) <= most
+
+
+@pytest.mark.parametrize(("act", "epsilon"), [("preview", 0.51), ("sql", 0.52)])
+def test_a_loss_is_priced_once(monkeypatch: pytest.MonkeyPatch, act: str, epsilon: float) -> None:
+    """Twenty counts come out better with Gaussian noise, whose ε takes numerical work; what is left takes one more price."""
+    counts = ", ".join(f"COUNT(*) FILTER (WHERE days > {i}) AS n{i}" for i in range(20))
+    with Ledger.open("sqlite://") as ledger:
+        owner, _, _ = shared(ledger, Budget(3, 1e-4))
+        asking = owner.share("eve", Budget(1, 1e-4))
+        with (
+            counted(monkeypatch, charges, "best_epsilon") as epsilons,
+            counted(monkeypatch, renyi, "curve") as curves,
+        ):
+            getattr(asking, act)(f"SELECT {counts} FROM visits", epsilon=epsilon)
+        assert len(epsilons) == 1
+        assert len(curves) <= 6

@@ -114,7 +114,7 @@ def test_it_is_kept_and_read_again_bit_for_bit() -> None:
     result = Result(table, {"n": [0.0, -3.0]}, {"n": [2.0, math.inf]}, 0.9, {"x": (0.0, 1.0)})
     made = Answer.of(Release(result, LOSS, Unit.column("p", max_rows=3), None, "7:ab"), epsilon=0.1, delta=1e-9)
     kept = Kept.of("key", "7:ab", LOSS, None, True, made.to_text())
-    again = Answer.from_kept(kept)
+    again = Answer.from_kept(kept, "7:ab", again=True)
     assert again.value.equals(made.value) or again.value.slice(0, 1).equals(made.value.slice(0, 1))
     assert again.value.schema == made.value.schema
     assert (again.low, again.high) == (made.low, made.high)

@@ -172,8 +172,8 @@ class Answer(Release[pa.Table]):
 
     # -------------------------------------------------------------------------------------------- kept
 
-    def to_text(self) -> str:
-        """All that the ledger does not hold of this answer, as one text."""
+    def to_text(self, seconds: float = 0.0) -> str:
+        """All that the ledger does not hold of this answer, as one text, and what whoever asked has waited for it."""
         return json.dumps(
             {
                 "format": FORMAT,
@@ -185,18 +185,20 @@ class Answer(Release[pa.Table]):
                 "epsilon": self.epsilon,
                 "delta": self.delta,
                 "bounds": {name: list(pair) for name, pair in self.bounds.items()},
+                "seconds": seconds,
             }
         )
 
     @classmethod
-    def from_kept(cls, kept: Kept) -> Answer:
-        """The answer that a ledger kept; its seal has been checked."""
+    def from_kept(cls, kept: Kept, entry: str | None, *, again: bool) -> Answer:
+        """The answer that a ledger kept, to whom paid for it by `entry`; its seal has been checked. Only who has paid before is
+        told that it was given before."""
         said = json.loads(kept.content)
         return cls(
             value=_unpacked(said["value"]),
             loss=kept.loss,
             unit=Unit.from_dict(said["unit"]),
-            entry=kept.entry,
+            entry=entry,
             private=kept.private,
             low=_unpacked(said["low"]),
             high=_unpacked(said["high"]),
@@ -204,8 +206,13 @@ class Answer(Release[pa.Table]):
             epsilon=said["epsilon"],
             delta=said["delta"],
             bounds={name: (pair[0], pair[1]) for name, pair in said["bounds"].items()},
-            again=True,
+            again=again,
         )
+
+
+def answer_seconds(kept: Kept) -> float:
+    """How long whoever asked first has waited for the answer."""
+    return float(json.loads(kept.content).get("seconds", 0.0))
 
 
 def _found(package: str) -> Any:

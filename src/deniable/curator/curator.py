@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,15 +17,16 @@ import pyarrow as pa
 from deniable.accounting.charges import charge
 from deniable.accounting.filters import above
 from deniable.curator import house
-from deniable.curator.answer import Answer
+from deniable.curator.answer import Answer, answer_seconds
 from deniable.curator.declare import Bounds, Keys, declared
-from deniable.curator.pace import checked, paced
+from deniable.curator.pace import Pace, checked, paced
 from deniable.curator.preview import Preview
 from deniable.curator.stop import Stop, Stoppable, by_signal
 from deniable.errors import DataError, DeniableError, LedgerError, Stopped, Unaccountable
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger, names
-from deniable.loss import Number
+from deniable.ledger.releases import View
+from deniable.loss import Loss, Number
 from deniable.mechanism import Random
 from deniable.sql.check import check
 from deniable.sql.draft import describe
@@ -48,9 +50,8 @@ SHARE = 100
 class Asked:
     """A query as it was checked and planned, and how it is charged: `at` is the δ of the charge, None if it has none to name."""
 
-    query: Query
     plan: Plan
-    terms: Terms
+    loss: Loss
     key: str
     at: Number | None
     epsilon: float
@@ -87,8 +88,10 @@ class Curator:
         self._owned: list[Any] = []
         self._asking: list[Stop] = []
         self.schema = schema
+        self._declared = repr(schema)
         self.account = account
         self.ledger = ledger
+        self._delta = ledger.account(account.root).limit.delta
 
     @classmethod
     def open(
@@ -173,16 +176,25 @@ class Curator:
         `discover`, bounds that are not declared are found from part of ε. The same query on the same version of the data is
         answered once and then given again.
         """
-        terms = self._terms(epsilon, within, delta, confidence, at_least, max_groups, noise, discover)
+        terms = partial(
+            Terms,
+            epsilon,
+            confidence=confidence,
+            noise=noise,
+            max_groups=max_groups,
+            within=within,
+            at_least=at_least,
+            discover=discover,
+        )
         with self._stoppable() as stop:
-            with paced(self._floor, stop):
-                asked = self._ask(text, terms)
+            with paced(self._floor, stop) as pace:
+                asked, view = self._look(text, terms, delta)
                 words = _cut(text)
-                kept = self.account.recall(asked.key, description=f"Read again: {words}")
-                answer = self._answer(asked, words, stop) if kept is None else Answer.from_kept(kept)
+                stop.check()
+                answer = self._answer(asked, words, stop) if view.kept is None else self._read(view, words, pace)
+                seconds = pace.seconds
             stop.check()
-        if kept is None:
-            self._keep(asked, answer)  # not before it is certain that it is given
+        self._keep(asked, view, answer, seconds)  # not before it is certain that it is given
         return answer
 
     def preview(
@@ -199,12 +211,22 @@ class Curator:
         discover: bool = False,
     ) -> Preview:
         """What `sql` would cost, how far its answer may be off, and what would be left. No data is opened, nothing is charged."""
-        asked = self._ask(text, self._terms(epsilon, within, delta, confidence, at_least, max_groups, noise, discover))
-        would = self.account.preview(asked.plan.loss, delta=asked.at)
-        free = self.account.holds(asked.key)
-        left = self.account.remaining() if free else would.left
+        terms = partial(
+            Terms,
+            epsilon,
+            confidence=confidence,
+            noise=noise,
+            max_groups=max_groups,
+            within=within,
+            at_least=at_least,
+            discover=discover,
+        )
+        asked, view = self._look(text, terms, delta)
+        would = self.account.preview(asked.loss, delta=asked.at, view=view)
+        free = self.account.free(view)
         told = {each.name: str(each).removeprefix(f"{each.name}: ") for each in asked.plan.expected(confidence)}
-        return Preview(asked.epsilon, asked.delta, told, confidence, would.fits or free, free, left, would.refusal)
+        refused = None if free else would.refusal
+        return Preview(asked.epsilon, asked.delta, told, confidence, would.fits or free, free, would.left, refused)
 
     def share(self, analyst: str, limit: Budget) -> Curator:
         """The same data for `analyst`, under a limit of her own inside the data set's. What others have paid for costs the data
@@ -264,53 +286,46 @@ class Curator:
             )
         return Answer.of(release, epsilon=asked.epsilon, delta=asked.delta)
 
-    def _terms(
-        self,
-        epsilon: Number | None,
-        within: Number | None,
-        delta: Number | None,
-        confidence: float,
-        at_least: int | None,
-        max_groups: int | None,
-        noise: str,
-        discover: bool,
-    ) -> Terms:
-        share = self.ledger.account(self.account.root).limit.delta / SHARE if delta is None else delta
-        return Terms(
-            epsilon=epsilon,
-            delta=share,
-            confidence=confidence,
-            noise=noise,
-            max_groups=max_groups,
-            within=within,
-            at_least=at_least,
-            discover=discover,
-        )
+    def _look(self, text: str, terms: Callable[..., Terms], delta: Number | None) -> tuple[Asked, View]:
+        """The query as it would be charged, and what the ledger says of it now. A query's δ is a share of the data set's where
+        none is named; should the owner have raised that, it is planned once more."""
+        while True:
+            asked = self._ask(text, terms(delta=self._delta / SHARE if delta is None else delta))
+            view = self.account.view(asked.key)
+            whole = view.standings[self.account.root].filter.limit.delta
+            if delta is not None or whole == self._delta:
+                return asked, view
+            self._delta = whole
 
     def _ask(self, text: str, terms: Terms) -> Asked:
         """From metadata alone: whatever is refused here is refused whatever the data."""
         query = check(text, self.schema, self.account.unit)
         made = plan(query, self.account.unit, terms)
-        own = _has_epsilon(made)
-        price = charge(made.loss, delta=None if own else terms.delta)
-        key = _key(self.account.root, self._places, query, self.schema, self.account.unit, terms)
-        at = None if own or self._by_curve(made, terms) else terms.delta
-        return Asked(query, made, terms, key, at, above(price.epsilon), above(price.delta))
+        loss = made.loss
+        own = _has_epsilon(loss)
+        price = charge(loss, delta=None if own else terms.delta)
+        key = _key(self.account.root, self._places, query, self._declared, self.account.unit, terms)
+        # Gaussian noise that was asked for by name is charged by its Rényi curve, where the account keeps one: many such
+        # queries cost much less than the sum of their ε's. Noise that was chosen for the analyst costs the ε she named.
+        by_curve = terms.noise == "gaussian" and self.account.accountable(loss)
+        at = None if own or by_curve else terms.delta
+        return Asked(made, loss, key, at, above(price.epsilon), above(price.delta))
 
-    def _by_curve(self, made: Plan, terms: Terms) -> bool:
-        """Gaussian noise that was asked for by name is charged by its Rényi curve, where the account keeps one: many such
-        queries cost much less than the sum of their ε's. Noise that was chosen for the analyst costs the ε she named."""
-        if terms.noise != "gaussian":
-            return False
-        try:
-            self.account.preview(made.loss)
-        except Unaccountable:
-            return False
-        return True
+    def _read(self, view: View, words: str, pace: Pace) -> Answer:
+        """An answer that is kept. Who has not paid for it gets it as if it were new: with her own entry, after the same time."""
+        kept, again = view.kept, self.account.free(view)
+        assert kept is not None
+        answer = Answer.from_kept(kept, self.account.read(view, description=words), again=again)
+        if not again:
+            pace.linger(answer_seconds(kept))
+        return answer
 
-    def _keep(self, asked: Asked, answer: Answer) -> None:
+    def _keep(self, asked: Asked, view: View, answer: Answer, seconds: float) -> None:
         try:
-            self.account.keep(asked.key, answer, answer.to_text(), delta=asked.at)
+            if view.kept is None:
+                self.account.keep(asked.key, answer, answer.to_text(seconds), delta=asked.at)
+            elif not answer.again and answer.entry is not None:
+                self.account.admit(view, answer.entry)
         except LedgerError:
             return  # the answer is paid for and stands; asked again, it only costs again
 
@@ -341,18 +356,18 @@ def _described(table: str, source: Any) -> TableInfo:
         raise DataError(f'The source of "{table}" cannot be read: {error} Nothing was opened.') from error
 
 
-def _has_epsilon(made: Plan) -> bool:
+def _has_epsilon(loss: Loss) -> bool:
     """Whether the loss adds up by itself, as (ε, δ) without a δ that would have to be named."""
     try:
-        charge(made.loss)
+        charge(loss)
     except Unaccountable:
         return False
     return True
 
 
-def _key(data: str, places: tuple[str, ...], query: Query, schema: Schema, unit: Unit, terms: Terms) -> str:
+def _key(data: str, places: tuple[str, ...], query: Query, schema: str, unit: Unit, terms: Terms) -> str:
     """What makes two questions the same: never the data itself, only where it lies and what its owner says its version is."""
-    parts = ("deniable answer 1", data, repr(places), normal(query), repr(schema), unit.to_json(), repr(terms))
+    parts = ("deniable answer 1", data, repr(places), normal(query), schema, unit.to_json(), repr(terms))
     return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from deniable.errors import (
     InvalidLoss,
     InvalidParameter,
     LedgerError,
+    Unaccountable,
     UnitMismatch,
 )
 from deniable.guarantee import Budget, Certificate
@@ -28,10 +29,9 @@ from deniable.ledger import notes, releases
 from deniable.ledger.books import Entry, Kind, Standing, Status
 from deniable.ledger.chain import Head
 from deniable.ledger.journal import Draft, Journal, Standings
-from deniable.ledger.refusal import refusal, stopped, why
-from deniable.ledger.releases import Kept
+from deniable.ledger.refusal import refusal, refused_above, stopped, why
+from deniable.ledger.releases import Kept, View
 from deniable.ledger.session import Session
-from deniable.ledger.store import Transaction
 from deniable.loss import Loss, Number, exact, mismatch
 from deniable.mechanism import Fitting, Interactive, Mechanism, Random, Release
 from deniable.process import Original, listening
@@ -200,7 +200,7 @@ class Account(Original):
             if standing.status is not Status.OPEN:
                 raise stopped(standing)
             if not standing.filter.admits(standing.spent + charge):
-                raise refusal(standing, charge)
+                raise refusal(standing, charge) if name in self._seen else refused_above(before[self.name])
 
     def attempt(self, paid: Paid, act: Callable[[], Value], *, fair: tuple[type[DeniableError], ...] = ()) -> Value:
         """Do what was paid for. Of a failure the caller learns only that; errors in `fair` never depend on data and pass.
@@ -295,21 +295,40 @@ class Account(Original):
         Free for an account that has paid for it. Else this account is charged, and those above it that have not paid either:
         what is shown was released already, so it costs the data set nothing.
         """
-        found = releases.find(self._journal, key, self.unit)
-        if found is None:
-            return None
-        kept, readers = found
-        owing = [name for name in self._names if name not in readers]
-        if owing:
-            self._pay_to_read(kept, owing, analyst or self._analyst, description)
-        return kept
+        view = self.view(key)
+        if view.kept is not None and view.owing(self._names):
+            self.admit(view, self.read(view, analyst=analyst, description=description))
+        return view.kept
 
     def holds(self, key: str) -> bool:
         """Whether the release for the question `key` is read here for free."""
-        found = releases.find(self._journal, key, self.unit)
-        return found is not None and found[1].issuperset(self._names)
+        view = self.view(key)
+        return view.kept is not None and not view.owing(self._names)
 
-    def _pay_to_read(self, kept: Kept, owing: list[str], analyst: str, description: str) -> None:
+    def view(self, key: str | None = None) -> View:
+        """What the ledger says now, in one transaction, of this account and of the question `key`."""
+        return releases.view(self._journal, self._names, key, self.unit)
+
+    def free(self, view: View) -> bool:
+        """Whether the answer in `view` was paid for by this account and those above."""
+        return view.kept is not None and not view.owing(self._names)
+
+    def read(self, view: View, *, analyst: str | None = None, description: str = "Read again.") -> str:
+        """Pay for the answer in `view` where that is still to be done; the entry by which this account paid for it."""
+        if view.kept is None:
+            raise InvalidParameter("Expected a question whose answer is kept. Nothing was charged.")
+        owing = view.owing(self._names)
+        if not owing:
+            return view.readers[self.name]
+        return self._pay_to_read(view.kept, owing, analyst or self._analyst, description)
+
+    def admit(self, view: View, entry: str) -> None:
+        """Write down that the answer in `view` has been paid for by `entry`: it is free from now on."""
+        if view.kept is not None:
+            with self._journal.store.writing() as transaction:
+                releases.admit(self._journal, transaction, view.kept, view.owing(self._names), entry)
+
+    def _pay_to_read(self, kept: Kept, owing: list[str], analyst: str, description: str) -> str:
         delta = None if kept.delta is None else Fraction(kept.delta)
         prices = self._prices(kept.loss, delta)
         charges = {name: prices[name] for name in owing}
@@ -325,10 +344,8 @@ class Account(Original):
             self._admit(before, charges)
             return draft
 
-        def admit(transaction: Transaction, entry: Entry) -> None:
-            releases.admit(self._journal, transaction, kept, owing, str(Head(entry.seq, entry.mac)))
-
-        self._journal.append(self._names, decide, admit)
+        entry = self._journal.append(self._names, decide)
+        return str(Head(entry.seq, entry.mac))
 
     # -------------------------------------------------------------------------------------------- looking
 
@@ -349,24 +366,41 @@ class Account(Original):
         standing = self.standing()
         return standing.filter.spent(standing.spent)
 
-    def remaining(self) -> Left:
-        """The largest single charge that this account and those above it would still grant."""
-        each = [s.filter.left(s.spent) for s in self._journal.standings(self._names).values()]
-        return Left(*(min(asdict(left)[part] for left in each) for part in ("epsilon", "rho", "delta", "mu")))
+    @property
+    def _seen(self) -> list[str]:
+        """The accounts on the path whose numbers are told here: the owner sees them all, an analyst her own."""
+        return self._names if self._analyst == self.owner else self._names[:1]
 
-    def preview(self, loss: Loss, *, delta: Number | None = None) -> Preview:
-        """Would it fit, and what would be left? Nothing is charged."""
-        charges = self._prices(loss, delta)
-        standings = self._journal.standings(self._names)
+    def remaining(self) -> Left:
+        """The largest single charge that this account and, as far as its owner asks, those above it would still grant."""
+        return self._left(self._journal.standings(self._seen), {})
+
+    def _left(self, standings: Standings, charges: Mapping[str, Charge]) -> Left:
+        seen = [standings[name] for name in self._seen]
+        each = [s.filter.left(s.spent + charges[s.name] if s.name in charges else s.spent) for s in seen]
+        return Left(*(min(getattr(left, part) for left in each) for part in ("epsilon", "rho", "delta", "mu")))
+
+    def preview(self, loss: Loss, *, delta: Number | None = None, view: View | None = None) -> Preview:
+        """Would it fit, and what would be left? Nothing is charged. With a `view` of a question whose answer is kept, as reading
+        it would be charged."""
+        view = self.view() if view is None else view
+        prices, standings = self._prices(loss, delta), view.standings
+        charges = {name: prices[name] for name in view.owing(self._names)}
         own = standings[self.name]
-        after = own.spent + charges[self.name]
+        after = own.filter.spent(own.spent + charges[self.name] if self.name in charges else own.spent)
         try:
             self._admit(standings, charges)
         except (BudgetExceeded, LedgerError) as error:
-            return Preview(False, own.filter.spent(after), self.remaining(), str(error))
-        left = [standings[name].filter.left(standings[name].spent + charges[name]) for name in charges]
-        least = Left(*(min(asdict(one)[part] for one in left) for part in ("epsilon", "rho", "delta", "mu")))
-        return Preview(True, own.filter.spent(after), least)
+            return Preview(False, after, self._left(standings, {}), str(error))
+        return Preview(True, after, self._left(standings, charges))
+
+    def accountable(self, loss: Loss) -> bool:
+        """Whether every account on the path can be charged for `loss` without a δ that is named."""
+        try:
+            self._prices(loss, None)
+        except Unaccountable:
+            return False
+        return True
 
     def odometer(self) -> Reading:
         """A bound on what has been lost by now, valid at every moment at once; higher than `spent`, which is not."""

@@ -46,6 +46,19 @@ def refusal(standing: Standing, charge: Charge) -> BudgetExceeded:
     )
 
 
+def refused_above(own: Standing) -> BudgetExceeded:
+    """To whom the numbers of the data set are not told. Those of the error are her own part's."""
+    limit, spent = own.filter, own.filter.reading(own.spent)
+    return BudgetExceeded(
+        f'The data set that "{own.name}" is a part of has not enough left for this query. Nothing was run and nothing was '
+        f"charged. Ask for less, or speak to its owner, {own.owner}.",
+        asked=float("nan"),
+        spent=spent,
+        total=float("nan"),
+        limit=float(limit.limit.epsilon),
+    )
+
+
 def _over_delta(standing: Standing, charge: Charge, total: Charge) -> str:
     before, asked, after = (f"{float(x):.4g}" for x in (standing.spent.delta, charge.delta, total.delta))
     return (

@@ -12,8 +12,8 @@ unit, by an earlier version, is not found, and neither is one of another unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from deniable.errors import LedgerError, TamperedLedger
 from deniable.ledger import chain, schema
@@ -64,16 +64,29 @@ class Kept:
         return cls(key, entry, loss.to_json(), at, private, content, "" if unit is None else unit.to_json())
 
 
-def find(journal: Journal, key: str, unit: Unit) -> tuple[Kept, set[str]] | None:
-    """The release of this unit under `key` and the accounts that have paid for it. Without the ledger's key none is trusted."""
-    if journal.key is None:
-        return None
-    with journal.following() as (transaction, _):
-        row = transaction.first(schema.RELEASE, this=key)
+@dataclass(frozen=True)
+class View:
+    """What stands in the ledger at one moment about the accounts on a path and about a question put to them: the release that is
+    kept for it, if there is one, and who has paid for that, by which entry."""
+
+    standings: Standings
+    kept: Kept | None = None
+    readers: Mapping[str, str] = field(default_factory=dict)
+
+    def owing(self, names: Sequence[str]) -> list[str]:
+        """Those of the accounts that have to pay before the question is answered."""
+        return [name for name in names if self.kept is None or name not in self.readers]
+
+
+def view(journal: Journal, names: Sequence[str], key: str | None, unit: Unit) -> View:
+    """In one transaction. Only a release of this unit is found; without the ledger's key none is trusted."""
+    with journal.following() as (transaction, at):
+        standings = journal.standings_in(transaction, names, at)
+        row = None if key is None or journal.key is None else transaction.first(schema.RELEASE, this=key)
         if row is None or row[-1] is None or row[-1] != unit.to_json():
-            return None
+            return View(standings)
         kept = _genuine(journal, transaction, row)
-        return kept, set(_readers(journal, transaction, kept))
+        return View(standings, kept, dict(_readers(journal, transaction, kept)))
 
 
 def keep(journal: Journal, kept: Kept, accounts: Sequence[str]) -> bool:
@@ -100,7 +113,7 @@ def keep(journal: Journal, kept: Kept, accounts: Sequence[str]) -> bool:
 
 def admit(journal: Journal, transaction: Transaction, kept: Kept, accounts: Iterable[str], entry: str) -> None:
     """Write down that these accounts have paid for the release, by `entry`."""
-    known = set(_readers(journal, transaction, kept))
+    known = dict(_readers(journal, transaction, kept))
     for account in (name for name in accounts if name not in known):
         mac = _seal(journal, "reader", (kept.key, kept.entry, account, entry))
         transaction.run(schema.ADMIT, key=kept.key, account=account, entry=entry, mac=mac)
@@ -142,11 +155,11 @@ def _genuine(journal: Journal, transaction: Transaction, row: Row) -> Kept:
     return kept
 
 
-def _readers(journal: Journal, transaction: Transaction, kept: Kept) -> Iterator[str]:
+def _readers(journal: Journal, transaction: Transaction, kept: Kept) -> Iterator[tuple[str, str]]:
     for _, account, mac, entry in transaction.all(schema.READERS, this=kept.key):
         if _seal(journal, "reader", (kept.key, kept.entry, account, entry)) != mac or not _stands(transaction, entry):
             raise _tampered(kept.key, kept.entry)
-        yield account
+        yield account, entry
 
 
 def _stands(transaction: Transaction, entry: str) -> bool:

@@ -88,6 +88,8 @@ class Plan:
 
     def error(self, confidence: float = 0.95) -> Error | None:
         """Of a query with one number per group whose ± is known before the release."""
+        if sum(bool(post.aggregates_in(output.of)) for output in self.query.outputs) != 1:
+            return None
         shown = self.expected(confidence)
         if len(shown) != 1 or shown[0].within is None or shown[0].rows is not None:
             return None
