@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+import os
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +24,7 @@ from deniable.guarantee import Budget
 from deniable.ledger import Filter, Kind, Ledger
 from deniable.ledger.journal import Draft
 from deniable.randomness import SeededRandom
+from deniable.sql.engines import Statement
 from deniable.units import Unit
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
@@ -290,3 +297,43 @@ def test_a_loss_is_priced_once(monkeypatch: pytest.MonkeyPatch, act: str, epsilo
             getattr(asking, act)(f"SELECT {counts} FROM visits", epsilon=epsilon)
         assert len(epsilons) == 1
         assert len(curves) <= 6
+
+
+# ------------------------------------------------------------------------------------------------ processes
+
+
+def in_a_child(act: Callable[[], object]) -> str:
+    """What a forked child says of doing it."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if child == 0:
+        said = "done"
+        try:
+            act()
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        said = stream.read()
+    os.waitpid(child, 0)
+    return said
+
+
+def test_a_curator_and_its_engine_refuse_to_work_in_a_forked_child(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/privacy.db"
+    with Curator.open(VISITS, name="visits", unit=Unit.row(), limit=Budget(1), ledger=url) as curator:
+        curator.sql(COUNT, epsilon=0.25)
+        for act in (curator.sql, curator.preview):
+            said = in_a_child(partial(act, f"{COUNT} WHERE days > 1", epsilon=0.25))
+            assert said.startswith("LedgerError: This curator belongs to the process that opened it")
+        said = in_a_child(lambda: curator._engine.run(Statement((), "SELECT 1")))
+        assert "belongs to the process that opened it" in said
+        assert curator.account.spent().epsilon == 0.25
+        assert curator.sql(f"{COUNT} WHERE days > 1", epsilon=0.25).epsilon == 0.25
+        for double in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(LedgerError, match="cannot be copied"):
+                double(curator)

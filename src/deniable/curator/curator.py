@@ -28,6 +28,7 @@ from deniable.ledger import Account, Ledger, names
 from deniable.ledger.releases import View
 from deniable.loss import Loss, Number
 from deniable.mechanism import Random
+from deniable.process import Home, Original
 from deniable.sql.check import check
 from deniable.sql.draft import describe
 from deniable.sql.engines import Engine, open_engine
@@ -58,7 +59,7 @@ class Asked:
     delta: float
 
 
-class Curator:
+class Curator(Original):
     """Answers SQL about private data, within a limit that a ledger keeps. Made by `Curator.open`.
 
     Guarantee: all answers together are (ε, δ)-DP for the unit, ε and δ the account's limit, whatever is asked, in whatever
@@ -68,6 +69,8 @@ class Curator:
     Error:     told with every answer, and before it by `preview`.
     Reference: docs/theory/curator.md.
     """
+
+    WAY_OUT = "Open the data there with Curator.open; processes share one ledger."
 
     def __init__(
         self,
@@ -80,6 +83,7 @@ class Curator:
         rng: Random | None = None,
         places: tuple[str, ...] = (),
     ) -> None:
+        self._home = Home()
         self._engine = engine
         self._places = places
         self._floor = checked(floor)
@@ -253,6 +257,7 @@ class Curator:
     def prepare(self) -> None:
         """Bound every unit's rows once and keep the bounded table beside the engine, so that later queries run at the speed of
         plain SQL. For the owner: it reads all data, and a failure here tells about it. DuckDB only."""
+        self._home.check("This curator", self.WAY_OUT)
         with self._turn:
             self._engine.prepare(self.schema, self.account.unit)
 
@@ -289,6 +294,7 @@ class Curator:
     def _look(self, text: str, terms: Callable[..., Terms], delta: Number | None) -> tuple[Asked, View]:
         """The query as it would be charged, and what the ledger says of it now. A query's δ is a share of the data set's where
         none is named; should the owner have raised that, it is planned once more."""
+        self._home.check("This curator", self.WAY_OUT)
         while True:
             asked = self._ask(text, terms(delta=self._delta / SHARE if delta is None else delta))
             view = self.account.view(asked.key)
