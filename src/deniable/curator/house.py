@@ -110,7 +110,7 @@ def open_account(ledger: Ledger, name: str, unit: Unit | None, limit: Budget | N
     if limit is not None and limit != root.limit:
         raise InvalidParameter(
             f'The account "{name}" has the limit {root.limit} already, so it cannot be opened with {limit}. Nothing was '
-            "changed. Leave limit= out, or raise it: curator.account.raise_limit(…)."
+            "changed. Leave limit= (--limit) out, or raise it: curator.account.raise_limit(…), or `deniable ledger raise`."
         )
     own = None if analyst is None else known.get(names.part(name, analyst))
     return ledger.account(name, analyst=analyst) if own is None else part_of(ledger, own, name, analyst)
@@ -121,7 +121,7 @@ def part_of(ledger: Ledger, own: Account, root: str, analyst: str | None) -> Acc
     if own.parent != root:
         raise LedgerError(
             f'The account "{own.name}" has the name of an analyst\'s part of "{root}", and is none. Nothing was opened. '
-            "Give the analyst another name, or the account: `deniable ledger rename`."
+            "Give the analyst another name."
         )
     return ledger.account(own.name, analyst=analyst)
 
