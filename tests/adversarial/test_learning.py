@@ -10,21 +10,22 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from deniable.errors import DataError, DeniableError, InvalidParameter
+from deniable.errors import DataError, DeniableError, InvalidParameter, InvalidQuery
 from deniable.guarantee import Budget
 from deniable.learn.clip import per_example
 from deniable.learn.recipes.classifier import Recipe
 from deniable.learn.recipes.linear import Descent
 from deniable.learn.select import Selection
 from deniable.learn.sgd import DPSGD, Distributed, make_private, train
+from deniable.learn.sgd.trainer import Trainer
 from deniable.ledger import Account, Ledger, Status
 from deniable.loss import NegativeBinomialRuns
 from deniable.mechanism import Sequentially
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
-from tests.learn.sgd.runs import FEATURES, problem, small, trainer
+from tests.learn.sgd.runs import FEATURES, linear, problem, small, trainer
 
 X, Y = problem(60)
 EXAMPLE = (torch.zeros(FEATURES), 0)
@@ -63,7 +64,7 @@ def doors(own: Account) -> dict[str, Callable[..., Any]]:
     """The ways to train on a data set."""
 
     def loop(run: DPSGD, data: Any) -> None:
-        optimizer = torch.optim.SGD(run.model.parameters(), lr=0.1)
+        optimizer = torch.optim.SGD([p for p in run.model.parameters() if p.requires_grad], lr=0.1)
         given = {"n": 300, "lot": 60, "steps": 5, "noise_multiplier": 1.0, "example": run.example}
         with make_private(run.model, optimizer, data, run.criterion, account=own, **given) as private:
             for _ in private.lots():
@@ -207,6 +208,215 @@ def test_the_model_is_probed_once_a_run(door: str, ledger: Ledger, monkeypatch: 
 def test_ranks_are_told_before_the_charge() -> None:
     with pytest.raises(InvalidParameter, match="fails on generated rows"):
         Distributed(small(nn.Linear(9, 3))).fits((X, Y))
+
+
+# ------------------------------------------------------------------------------------------------ loops of one's own
+
+
+def loop(own: Account, model: nn.Module, data: Any = None, **given: Any) -> Any:
+    optimizer = given.pop("optimizer", None) or torch.optim.SGD(model.parameters(), lr=0.1)
+    given = {"n": 60, "lot": 60, "steps": 3, "noise_multiplier": 1.0} | given
+    return make_private(model, optimizer, (X, Y) if data is None else data, nn.CrossEntropyLoss(), account=own, **given)
+
+
+def test_what_is_done_to_a_lot_does_not_reach_the_step(ledger: Ledger) -> None:
+    sums = []
+    for spoil in (False, True):
+        private = loop(account(ledger) if not sums else ledger.account("rows"), linear(), rng=SeededRandom(1))
+        for x, _ in private.lots():
+            if spoil:
+                x.sub_(x.mean(0)).div_(x.std(0)).mul_(1e3)
+            sums.append(private.step().value["weight"])
+            break
+        private.close()
+    assert torch.equal(*sums)
+
+
+def test_an_ordinary_loop_left_around_is_refused(ledger: Ledger) -> None:
+    model = linear()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    with loop(account(ledger), model, optimizer=optimizer) as private:
+        for x, y in private.lots():
+            before = model.weight.clone()
+            nn.functional.cross_entropy(model(x), y).backward()
+            with pytest.raises(InvalidQuery, match=r"moves by private.step\(\) alone"):
+                optimizer.step()
+            assert torch.equal(model.weight, before)
+            private.step()
+            assert not torch.equal(model.weight, before)
+    optimizer.step()  # after the loop it is the caller's again
+
+
+def test_a_step_in_inference_mode_is_refused_without_a_freeze(ledger: Ledger) -> None:
+    own = account(ledger)
+    with loop(own, linear()) as private:
+        next(private.lots())
+        with torch.inference_mode(), pytest.raises(InvalidQuery, match="inference_mode"):
+            private.step()
+        assert own.status is Status.OPEN
+    with torch.inference_mode(), pytest.raises(InvalidParameter, match="no gradient in any trainable parameter"):
+        own.run(small(), (X, Y))
+
+
+def test_a_parameter_frozen_by_the_caller_is_told_without_a_freeze_of_the_account(ledger: Ledger) -> None:
+    own, model = account(ledger), linear()
+    with loop(own, model) as private:
+        next(private.lots())
+        model.bias.requires_grad_(False)
+        with pytest.raises(InvalidQuery, match="trainable parameters have changed: bias"):
+            private.step()
+    assert own.status is Status.OPEN
+
+
+# ------------------------------------------------------------------------------------------------ gradients that mix
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient + gradient.sum(0, keepdim=True)
+
+
+class Sneaky(nn.Module):
+    """Mixes rows on the way back, or forward, when `when` says so."""
+
+    def __init__(self, when: Callable[[Sneaky, Tensor], bool], way: str) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(FEATURES, 8), nn.Linear(8, 3)
+        self.when, self.way, self.calls = when, way, 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        hidden: Tensor = torch.tanh(self.first(x))
+        if self.when(self, x):
+            if self.way == "function":
+                hidden = _Sum.apply(hidden)  # type: ignore[no-untyped-call]
+            elif hidden.requires_grad:
+                hidden.register_hook(lambda g: g + g.sum(0, keepdim=True))
+        out: Tensor = self.second(hidden)
+        return out
+
+
+SNEAKY: dict[str, Callable[[Sneaky, Tensor], bool]] = {
+    "above 10 rows": lambda model, x: len(x) > 10,
+    "above 40 rows": lambda model, x: len(x) > 40,
+    "above 50 rows": lambda model, x: len(x) > 50,
+}
+
+
+def moved(run: DPSGD, model: nn.Module | None = None) -> float:
+    """By how much one row moves the sum, in clips."""
+    each = trainer(run) if model is None else Trainer(run, SeededRandom(1), model, run.new_optimizer(model))
+    whole, less = (each.clipped([(X[:k], Y[:k])]).total["all"] for k in (60, 59))
+    return float((whole - less).norm())
+
+
+@pytest.mark.parametrize("way", ["function", "hook"])
+@pytest.mark.parametrize("when", SNEAKY)
+def test_a_backward_pass_that_mixes_rows_moves_nothing(when: str, way: str) -> None:
+    torch.manual_seed(0)
+    run = small(Sneaky(SNEAKY[when], way), n=60, lot=60)
+    try:
+        run.check((X, Y))
+    except InvalidParameter:
+        return
+    assert moved(run) <= 1.001
+
+
+def test_a_model_that_begins_to_mix_on_the_way_is_caught_at_a_random_step() -> None:
+    """After 200 calls, by Python state: within some steps its rows go one by one."""
+    torch.manual_seed(0)
+    run = small(Sneaky(lambda model, x: model.calls > 200, "function"), n=60, lot=60, steps=1000)
+    run.check((X, Y))
+    training = trainer(run)
+    for _ in range(500):
+        training.step([(X[:30], Y[:30])])
+    whole, less = (training.clipped([(X[:k], Y[:k])]).total["all"] for k in (60, 59))
+    assert float((whole - less).norm()) <= 1.001
+    assert training.model.calls > 500  # type: ignore[operator]
+
+
+# ------------------------------------------------------------------------------------------------ what acts on nothing
+
+
+class Normed(nn.Module):
+    """Transfer learning: a body that is only read, batch norm in it, and a head that is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 8), nn.BatchNorm1d(8), nn.ReLU())
+        self.head = nn.Sequential(nn.Dropout(0.1), nn.Linear(8, 3))
+        self.body.requires_grad_(False).eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.body(x))
+        return out
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_frozen_batch_norm_is_trained_around(door: str, ledger: Ledger) -> None:
+    own, model = account(ledger), Normed()
+    before = {name: value.clone() for name, value in model.body.state_dict().items()}
+    doors(own)[door](small(model, example=EXAMPLE), watched())
+    assert all(torch.equal(value, before[name]) for name, value in model.body.state_dict().items())
+    assert own.status is Status.OPEN
+
+
+class Endless(IterableDataset[Any]):
+    def __iter__(self) -> Any:
+        return iter(zip(X, Y, strict=True))
+
+
+@pytest.mark.parametrize("door", ["account", "train", "loop"])
+def test_what_cannot_be_trained_is_refused_before_the_charge(door: str, ledger: Ledger) -> None:
+    own = account(ledger)
+    spectral = nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(FEATURES, 4)), nn.Linear(4, 3))
+    original = linear()
+
+    def penalised(output: Tensor, target: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(output, target, reduction="none") + original.weight.square().sum()
+
+    wrong: list[tuple[Any, Any]] = [((), Endless()), ((spectral,), watched())]
+    if door != "loop":  # which trains the model itself
+        wrong.append(((original, penalised), watched()))
+    for made, data in wrong:
+        with pytest.raises(DeniableError):
+            doors(own)[door](small(*made, example=EXAMPLE), data)
+        assert len(own.history()) == 1
+
+
+def test_rates_of_parameter_groups_are_not_overridden(ledger: Ledger) -> None:
+    def groups(parameters: Any) -> torch.optim.Optimizer:
+        first, *others = parameters
+        return torch.optim.SGD([{"params": [first], "lr": 0.1}, {"params": others, "lr": 0.7}])
+
+    with pytest.raises(InvalidParameter, match="would give them all one rate"):
+        small(optimizer=groups)
+    run, model = small(optimizer=groups, learning_rate=None), linear()
+    own = account(ledger)
+    own.run(run, (X, Y))
+    with pytest.raises(InvalidParameter, match="would give them all one rate"):
+        loop(own, model, optimizer=groups(model.parameters()), learning_rate=0.5)
+    assert [g["lr"] for g in run.new_optimizer(linear()).param_groups] == [0.1, 0.7]
+
+
+def test_a_collate_function_is_called_for_each_row_by_itself(ledger: Ledger) -> None:
+    batches = list[int]()
+
+    def collate(rows: list[Any]) -> Any:
+        batches.append(len(rows))
+        return torch.stack([2 * x for x, _ in rows]), torch.tensor([int(y) for _, y in rows])
+
+    loader = DataLoader(watched(), batch_size=7, collate_fn=collate)
+    run = small(example=EXAMPLE)
+    found = trainer(run).clipped(run.rows(loader).take(np.arange(60), torch.float32)).total["all"]
+    assert torch.allclose(found, trainer(run).clipped([(2 * X, Y)]).total["all"], atol=1e-5)
+    assert set(batches) == {1}
+    account(ledger).run(run, loader)
 
 
 # ------------------------------------------------------------------------------------------------ recipes

@@ -296,3 +296,11 @@ def test_what_is_to_be_resumed_must_be_there(table: Path, tmp_path: Path) -> Non
     assert "--checkpoint FOLDER with --resume" in run(table, *USUAL, *FIRST, "--resume", code=2).stderr
     said = run(table, *USUAL, *FIRST, "--resume", "--checkpoint", tmp_path / "none", code=2).stderr
     assert "Expected the folder of a run" in said
+
+
+def test_a_column_of_words_is_no_feature(table: Path, tmp_path: Path) -> None:
+    asked = ("--target", "ward", "--classes", "surgery,maternity", "--feature", "name:0:1", "--n", N, "--epsilon", 2)
+    said = run(table, *asked, *FIRST, "--out", tmp_path / "out", code=2).stderr
+    assert "no column of numbers by its type" in said
+    assert "Nothing was charged" in said
+    assert not Path(str(ledger_of(table)).removeprefix("sqlite:///")).exists()

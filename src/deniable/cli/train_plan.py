@@ -71,6 +71,7 @@ def read(table: Table, path: Path) -> tuple[Any, Any]:
     with path.open("rb"):
         pass  # what cannot be opened is told by its name
     try:
+        table.refuse_types(path)
         return table.read(path)
     except (ValueError, NotImplementedError, OSError):
         pass

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from deniable.learn.clip import PerExample, chain
 from deniable.learn.clip.passes import Passed, Task, chained, closed
-from deniable.learn.clip.probe import _gradient
+from deniable.learn.clip.probe import gradient
 from deniable.learn.clip.structure import per_row, trainable
 from deniable.learn.clip.tape import Uncovered
 from tests.learn.clip import models
@@ -83,7 +83,7 @@ def test_a_chain_gives_what_autograd_gives(name: str, k: int) -> None:
 
 
 def _of(task: Task, passed: Passed, name: str, i: int) -> Tensor:
-    return _gradient(task, passed, name, i)
+    return gradient(task, passed, name, i)
 
 
 @pytest.mark.parametrize("name", CHAINS)

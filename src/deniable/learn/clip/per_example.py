@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 import torch
@@ -15,10 +14,11 @@ from torch import Tensor, nn
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.learn.clip import structure
 from deniable.learn.clip.passes import Passed, Task, alone, chained, closed
-from deniable.learn.clip.probe import Found, probe
+from deniable.learn.clip.probe import LARGE, Found, probe
 from deniable.learn.clip.rounding import LIMIT, weights
 from deniable.learn.clip.tape import Key, Uncovered
 from deniable.learn.clip.terms import Term
+from deniable.learn.clip.trial import same_alone
 
 METHODS = {"chained": "closed form", "closed": "closed form", "vectorized": "vmap", "alone": "one by one"}
 HELD = 2**21
@@ -89,13 +89,34 @@ class PerExample:
         self._trained = [p.requires_grad for p in self._all]
         self.ways: dict[Shape, Found] = dict(ways or {})
         self._probing = ways is None
+        self._largest: dict[Shape, int] = {}
 
-    def check(self, x: Tensor, y: Tensor) -> None:
+    def check(self, x: Tensor, y: Tensor, *, lot: float | None = None) -> None:
         """Refuse the model if it cannot be clipped exactly on batches like these, of which only shape and type are read.
 
         Raises `InvalidParameter` with the name of the layer and the way out. Runs by itself at the first call for each new shape.
+        With `lot`, gradients are tried at the sizes of lots of about so many examples; where they are not those of the
+        examples alone, examples go through the model one by one.
         """
-        self._way(x, y)
+        found = self._way(x, y)
+        if lot is not None and not same_alone(self._task, found.run, x, y, self._sizes(found, lot)):
+            self._distrust(x, y)
+
+    def again(self, x: Tensor, y: Tensor, *, lot: float, seed: int) -> None:
+        """Try the gradients once more, with the weights and whatever else the model holds by now. Nothing shows of it but time:
+        a model that fails sees one example at a time from here on."""
+        found = self._way(x, y)
+        sizes = self._sizes(found, lot)
+        if not same_alone(self._task, found.run, x, y, {sizes[seed % len(sizes)]}, seed):
+            self._distrust(x, y)
+
+    def _sizes(self, found: Found, lot: float) -> list[int]:
+        """Examples that go through the model at once: of a lot of the expected size, of a large one, and of a small one."""
+        large = math.ceil(lot + 4 * math.sqrt(lot))
+        return sorted({LARGE, self._size(found, max(1, round(lot))), self._size(found, large), min(large, 5)})
+
+    def _distrust(self, x: Tensor, y: Tensor) -> None:
+        self.ways[self._shape(x, y)] = self._one_by_one("its gradients change with the other rows of a batch")
 
     def method(self, x: Tensor, y: Tensor) -> str:
         """How batches of this shape are clipped: "closed form", "vmap" or "one by one", and why not faster."""
@@ -112,7 +133,7 @@ class PerExample:
             )
         sums = _Sums(self._task, self.groups, bounds)
         if len(x):
-            found = self._way(x, y)
+            found = self._tried(x, y)
             size = self._size(found, len(x) // k) * k
             for start in range(0, len(x), size):
                 self._add(sums, found, x[start : start + size], y[start : start + size])
@@ -121,17 +142,34 @@ class PerExample:
     def _way(self, x: Tensor, y: Tensor) -> Found:
         """What the probe found for this shape, asked once."""
         self._same()
-        modes = tuple([module.training for module in self._modules])
-        shape = (x.shape[1:], x.dtype, y.shape[1:], y.dtype, modes)
+        shape = self._shape(x, y)
         if shape not in self.ways and self._probing:
             structure.refuse(self._task.model)
-            self.ways[shape] = probe(self._task, x, y)
-        return self.ways.get(shape) or self._undeclared
+            found = probe(self._task, x, y)
+            self.ways[shape] = found
+            if not same_alone(self._task, found.run, x, y, (LARGE,)):
+                self._distrust(x, y)
+        return self.ways.get(shape) or self._one_by_one("the shape was not declared")
 
-    @cached_property
-    def _undeclared(self) -> Found:
-        """Rows of a shape that nothing is known of: none of them is in a batch with another."""
-        return Found(alone, "the shape was not declared", sum(p.numel() for p in self._task.parameters.values()))
+    def _tried(self, x: Tensor, y: Tensor) -> Found:
+        """The way for a lot of this size; where nobody declared how large lots are, gradients are tried at powers of two."""
+        found = self._way(x, y)
+        if not self._probing or found.run is alone:
+            return found
+        size = 1 << (self._size(found, len(x) // self._task.multiplicity) - 1).bit_length()
+        if size > max(LARGE, self._largest.get(self._shape(x, y), 0)):
+            self._largest[self._shape(x, y)] = size
+            if not same_alone(self._task, found.run, x, y, (size,)):
+                self._distrust(x, y)
+        return self._way(x, y)
+
+    def _shape(self, x: Tensor, y: Tensor) -> Shape:
+        modes = tuple([module.training for module in self._modules])
+        return (x.shape[1:], x.dtype, y.shape[1:], y.dtype, modes)
+
+    def _one_by_one(self, why: str) -> Found:
+        """No row is in a batch with another."""
+        return Found(alone, why, sum(p.numel() for p in self._task.parameters.values()))
 
     def _same(self) -> None:
         """A parameter frozen or thawed later would be trained without being clipped, or the reverse."""

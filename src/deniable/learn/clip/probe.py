@@ -56,9 +56,9 @@ class Found:
 
 def probe(task: Task, x: Tensor, y: Tensor) -> Found:
     """The fastest exact way for batches like x and y, of which only shapes and types are read."""
-    with _restored(task.model), torch.random.fork_rng(devices=[]), _still(task.model):
+    with restored(task.model), torch.random.fork_rng(devices=[]), still(task.model):
         before = _digests(task.model)
-        batches = [[_batch(task, x, y, size, seed) for size in SIZES] for seed in range(DRAWS)]
+        batches = [[made_batch(task, x, y, size, seed) for size in SIZES] for seed in range(DRAWS)]
         _refuse_changes(task, before)
         _refuse_ungraded(task, *batches[0][0])
         if _random(task, *batches[0][0]):
@@ -75,9 +75,9 @@ def probe(task: Task, x: Tensor, y: Tensor) -> Found:
         return Found(alone, "; ".join(reasons), _held(alone(task, *batches[0][0])))
 
 
-def _batch(task: Task, x: Tensor, y: Tensor, size: int, seed: int) -> tuple[Tensor, Tensor]:
+def made_batch(task: Task, x: Tensor, y: Tensor, size: int, seed: int) -> tuple[Tensor, Tensor]:
     """Generated rows of the shape and type of x and y; a class is 0 or 1, a word any that every table has."""
-    inputs, targets = _rows(task, x, y, size, seed)
+    inputs, targets = generated(task, x, y, size, seed)
     try:
         task.losses(inputs, targets)
     except DeniableError:
@@ -89,7 +89,9 @@ def _batch(task: Task, x: Tensor, y: Tensor, size: int, seed: int) -> tuple[Tens
     return inputs, targets
 
 
-def _rows(task: Task, x: Tensor, y: Tensor, size: int, seed: int, wide: float | None = None) -> tuple[Tensor, Tensor]:
+def generated(
+    task: Task, x: Tensor, y: Tensor, size: int, seed: int, wide: float | None = None
+) -> tuple[Tensor, Tensor]:
     """Inputs in [0, 1], or normal ones of the deviation `wide`; targets in [0, 1]."""
     random = torch.Generator().manual_seed(seed)
     tables = [m.num_embeddings for m in task.model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)]
@@ -188,11 +190,11 @@ def _refuse_mixing(task: Task, batches: list[list[tuple[Tensor, Tensor]]]) -> No
 @torch.no_grad()
 def _refuse_exchange(task: Task, x: Tensor, y: Tensor) -> None:
     """Refuse if the loss of a row changes when all others of a larger batch are replaced, by numbers near or far from 0."""
-    near = _batch(task, x, y, LARGE, seed=0)
+    near = made_batch(task, x, y, LARGE, seed=0)
     here = task.split(task.losses(*near))
     ones = torch.ones_like(near[1]) if near[1].any() else near[1]  # targets that are all 0 are so because others fail
     for wide in WIDE:
-        others = _rows(task, x, y, LARGE, 1, wide)[0], ones
+        others = generated(task, x, y, LARGE, 1, wide)[0], ones
         for i in (0, LARGE - 1):
             mixed = (_exchanged(task, own, other, i) for own, other in zip(near, others, strict=True))
             try:
@@ -231,7 +233,7 @@ def _depends(task: Task, x: Tensor, y: Tensor) -> bool:
         apart = torch.stack([task.losses(own, target).detach() for own, target in pairs])
     except Exception:
         return True
-    return not _close(together, apart)
+    return not close(together, apart)
 
 
 def _mixing(task: Task, x: Tensor) -> str:
@@ -254,7 +256,7 @@ def _first_mixing(task: Task, x: Tensor) -> str:
     for i in range(len(x) // k):
         own = slice(i * k, (i + 1) * k)
         for (name, a), (_, b) in zip(together, _outputs(task.model, x[own]), strict=False):
-            if a.shape[0] == len(x) and b.shape[0] == k and not _close(a[own], b):
+            if a.shape[0] == len(x) and b.shape[0] == k and not close(a[own], b):
                 return name
     return ""
 
@@ -307,16 +309,16 @@ def _unlike(task: Task, run: Pass, x: Tensor, y: Tensor) -> str:
     found, examples = run(task, x, y), len(x) // task.multiplicity
     sizes = dict.fromkeys(task.parameters, 0.0)
     for i in range(examples):
-        sizes = {name: max(sizes[name], _largest(right)) for name, right in _alone(task, x, y, i).items()}
+        sizes = {name: max(sizes[name], _largest(right)) for name, right in row_gradients(task, x, y, i).items()}
     least = 1e-3 * max(sizes.values())
     for i in range(examples):
-        for name, right in _alone(task, x, y, i).items():
-            if not _close(_gradient(task, found, name, i), right, scale=max(sizes[name], least)):
+        for name, right in row_gradients(task, x, y, i).items():
+            if not close(gradient(task, found, name, i), right, scale=max(sizes[name], least)):
                 return f"{run.__name__}: the gradient of {name} is not that of the examples alone"
     return ""
 
 
-def _alone(task: Task, x: Tensor, y: Tensor, i: int) -> dict[str, Tensor]:
+def row_gradients(task: Task, x: Tensor, y: Tensor, i: int) -> dict[str, Tensor]:
     """The gradient of the i-th example, run by itself."""
     own = slice(i * task.multiplicity, (i + 1) * task.multiplicity)
     terms, _ = alone(task, x[own], y[own])
@@ -324,7 +326,7 @@ def _alone(task: Task, x: Tensor, y: Tensor, i: int) -> dict[str, Tensor]:
     return {name: grads.view_as(task.parameters[name]) for name, grads in rows}
 
 
-def _gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
+def gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
     """The i-th example's gradient of one parameter."""
     terms, losses = passed
     found = torch.zeros_like(task.parameters[name], requires_grad=False)
@@ -345,7 +347,7 @@ def _largest(gradient: Tensor) -> float:
     return float(torch.maximum(-low, high))
 
 
-def _close(a: Tensor, b: Tensor, scale: float | None = None) -> bool:
+def close(a: Tensor, b: Tensor, scale: float | None = None) -> bool:
     """Equal up to rounding; where both are not finite they count as equal. Compared by parts, for memory."""
     if not a.is_floating_point():
         return torch.equal(a, b)
@@ -385,7 +387,7 @@ class _Still(TorchFunctionMode):
 
 
 @contextmanager
-def _still(model: nn.Module) -> Iterator[None]:
+def still(model: nn.Module) -> Iterator[None]:
     """Dropout off, in modules that carry their own rate as well."""
     rates = [
         (module, module.dropout)
@@ -403,7 +405,7 @@ def _still(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _restored(model: nn.Module) -> Iterator[None]:
+def restored(model: nn.Module) -> Iterator[None]:
     """Parameters and buffers are afterwards what they were, whatever a forward pass does to them."""
     tensors = [*model.buffers(), *model.parameters()]
     before = [value.detach().clone() for value in tensors]

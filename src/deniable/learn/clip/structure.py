@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.utils.parametrizations import _SpectralNorm
+from torch.nn.utils.spectral_norm import SpectralNorm
 
 from deniable.errors import InvalidParameter
 from deniable.learn.clip.cover import BATCH_NORM
@@ -43,6 +45,11 @@ def refuse(model: nn.Module) -> None:
                 f"{where} keeps running statistics of the data, without noise; nothing was trained. "
                 "Build it with track_running_stats=False."
             )
+        if module.training and _is_spectral(module):
+            raise InvalidParameter(
+                f"{where} has spectral_norm, which rewrites its own vectors at every forward pass; nothing was trained. Remove "
+                "it (torch.nn.utils.parametrize.remove_parametrizations), or put that layer in eval mode and freeze it."
+            )
         if isinstance(module, nn.Embedding | nn.EmbeddingBag) and (
             module.max_norm is not None or module.scale_grad_by_freq
         ):
@@ -50,6 +57,12 @@ def refuse(model: nn.Module) -> None:
                 f"{where} has max_norm, which rewrites its table by the rows looked up, or scale_grad_by_freq, which mixes "
                 "examples; nothing was trained. Build it without either."
             )
+
+
+def _is_spectral(module: nn.Module) -> bool:
+    """By its kind, not by a trial: whether a pass changes the vectors is luck at the weights that a model begins with."""
+    hooks = module._forward_pre_hooks.values()
+    return isinstance(module, _SpectralNorm) or any(isinstance(hook, SpectralNorm) for hook in hooks)
 
 
 def in_training(model: nn.Module) -> nn.Module:

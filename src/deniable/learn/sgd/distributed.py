@@ -109,6 +109,7 @@ def _agree(run: DPSGD) -> None:
 def _step(trainer: Trainer, shard: Rows) -> None:
     """Clip and add up here, add noise there, move alike."""
     trainer.taken += 1
+    trainer.try_again()
     sums = trainer.clipped(trainer.draw(shard))
     trainer.seen = sums.seen
     _collect(sums)

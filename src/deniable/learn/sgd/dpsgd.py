@@ -6,6 +6,7 @@ import copy
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -231,9 +232,12 @@ class DPSGD:
             microbatch=self.microbatch,
             multiplicity=self.multiplicity,
         )
-        clipper.check(views.seen(self.augment, x), y)
+        made = views.seen(self.augment, x), y
+        clipper.check(*made, lot=self.plan.lot)
+        if model is None:
+            self._refuse_own_weights(given, *made)
         self._refuse_example(clipper)
-        found = Checked(frozenset({(shape_of(x), shape_of(y))}), clipper.ways)
+        found = Checked(frozenset({(shape_of(x), shape_of(y))}), clipper.ways, made)
         object.__setattr__(self, "checked", found)
         return found
 
@@ -243,6 +247,20 @@ class DPSGD:
         if self.example is None:
             raise InvalidParameter(rows.UNDECLARED)
         return rows.Form.of(self.example, self.dtype)
+
+    def _refuse_own_weights(self, copied: nn.Module, x: Tensor, y: Tensor) -> None:
+        """A criterion that uses the weights of the model that was given acts on nothing: a copy is trained."""
+        weights = [p for p in self.model.parameters() if p.requires_grad]
+        reached: tuple[Tensor | None, ...] = ()
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]), suppress(Exception):  # zeros may be no rows for it
+            losses = structure.per_row(self.criterion)(copied(x), y)
+            reached = torch.autograd.grad(losses.sum(), weights, allow_unused=True) if losses.requires_grad else ()
+        if any(part is not None for part in reached):
+            raise InvalidParameter(
+                "The criterion uses the weights of the model that was given, and a copy of it is trained, on which that does not "
+                "act. Nothing was charged. Take weight_decay of the optimizer for a penalty, or train the model itself by "
+                "make_private."
+            )
 
     def _refuse_example(self, clipper: PerExample) -> None:
         """The example itself, with the values it has: its label is one of the classes, its words are in the table."""
@@ -355,6 +373,8 @@ class DPSGD:
             raise InvalidParameter(
                 f"Expected an optimizer made from parameters alone: {error}. Nothing was charged."
             ) from None
+        if self.learning_rate is not None and len(optimizer.param_groups) > 1:
+            raise InvalidParameter(several_rates(optimizer))
         trial(model, optimizer)
         held = {id(p) for group in optimizer.param_groups for p in group["params"]}
         if not {id(p) for p in model.parameters() if p.requires_grad} <= held:
@@ -397,6 +417,13 @@ def _pair(form: rows.Form) -> tuple[Tensor, Tensor]:
     if not (isinstance(made, tuple) and len(made) == 2 and all(isinstance(part, Tensor) for part in made)):
         raise InvalidParameter("Expected rows of two parts, an input and a target. Nothing was charged.")
     return made
+
+
+def several_rates(optimizer: Optimizer) -> str:
+    return (
+        f"The optimizer has {len(optimizer.param_groups)} groups of parameters, and learning_rate= would give them all one rate. "
+        "Nothing was charged. Leave out learning_rate to keep the groups' own, or make one group."
+    )
 
 
 def trial(model: nn.Module, optimizer: Optimizer) -> None:

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from deniable.errors import InvalidParameter, InvalidQuery
+from deniable.learn.nests import mapped
 from deniable.learn.sgd.clipping import Rule
-from deniable.learn.sgd.dpsgd import DPSGD, Criterion, trial
+from deniable.learn.sgd.dpsgd import DPSGD, Criterion, several_rates, trial
 from deniable.learn.sgd.rows import Lot
 from deniable.learn.sgd.schedules import Schedule
 from deniable.learn.sgd.steps import Ask, Training
@@ -37,8 +38,16 @@ class Private:
         self.run = run
         self._optimizer, self._seen, self._stepped = optimizer, list[tuple[Tensor, Tensor]](), True
         self._trainer: Trainer | None = None
+        self._stepping = False
+        self._hook = optimizer.register_step_pre_hook(self._refuse_step)
         training = Training(run, self._start, self._show)
-        self._session: Session[Any] = account.open(training, data, rng=rng, delta=run.delta, description="make_private")
+        try:
+            self._session: Session[Any] = account.open(
+                training, data, rng=rng, delta=run.delta, description="make_private"
+            )
+        except BaseException:
+            self._hook.remove()
+            raise
         account.begin(self._session.entry, 0, run.length)  # a loop of one's own is not resumed: all its steps are begun
 
     def _start(self, run: DPSGD, rng: Random) -> Trainer:
@@ -46,7 +55,15 @@ class Private:
         return self._trainer
 
     def _show(self, lot: Lot) -> None:
-        self._seen = lot
+        """Copies: what is done to them in place must not reach the rows that `step` trains on."""
+        self._seen = [mapped(Tensor.clone, batch) for batch in lot]
+
+    def _refuse_step(self, *given: Any) -> None:
+        if not self._stepping:
+            raise InvalidQuery(
+                "The optimizer of a private loop moves by private.step() alone: optimizer.step() would train on gradients "
+                "without noise. Nothing was moved. Take loss.backward() and optimizer.step() out of the loop, or close it first."
+            )
 
     @property
     def taken(self) -> int:
@@ -66,12 +83,17 @@ class Private:
 
     def step(self) -> Release[dict[str, Tensor]]:
         """Put the noisy mean of the lot's clipped gradients into .grad, let the optimiser move, and release that mean."""
-        release: Release[dict[str, Tensor]] = self._session.ask(Ask.STEP)
+        self._stepping = True
+        try:
+            release: Release[dict[str, Tensor]] = self._session.ask(Ask.STEP)
+        finally:
+            self._stepping = False
         self._stepped, self._seen = True, []
         return release
 
     def close(self) -> None:
-        """Settle. Closing twice does nothing."""
+        """Settle, and give the optimiser back. Closing twice does nothing."""
+        self._hook.remove()
         self._session.close()
 
     def __enter__(self) -> Self:
@@ -125,6 +147,7 @@ def make_private(
         optimizer=_stand_in, epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, multiplicity=multiplicity,
         augment=augment, grid=grid, unit=unit, microbatch=microbatch, example=example,
     )  # fmt: skip
+    _check_rates(optimizer, learning_rate)
     run.check(data, model=model)
     return Private(run, optimizer, data, account, rng)
 
@@ -143,6 +166,11 @@ def _check_optimizer(model: nn.Module, optimizer: Optimizer) -> None:
             "Expected the optimizer to hold the trainable parameters of this model and no others. Nothing was charged."
         )
     trial(*copy.deepcopy((model, optimizer)))
+
+
+def _check_rates(optimizer: Optimizer, learning_rate: float | Schedule | None) -> None:
+    if learning_rate is not None and len(optimizer.param_groups) > 1:
+        raise InvalidParameter(several_rates(optimizer))
 
 
 def _joined(lot: Lot) -> tuple[Any, Any]:

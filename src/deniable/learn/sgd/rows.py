@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -24,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate, default_convert
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.learn.nests import Structure, taken_apart
@@ -189,12 +190,30 @@ class _Paired(Dataset[Any]):
         return self.x[index], self.y[index]
 
 
+class _Collated(Dataset[Any]):
+    """Rows as a loader's own `collate_fn` makes them, each in a batch of its own, so that none bears on another."""
+
+    def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any]) -> None:
+        self.dataset, self.collate = dataset, collate
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        structure, parts = taken_apart(self.collate([self.dataset[index]]))
+        if any(len(part) != 1 for part in parts):
+            raise DataError("Expected a batch of one row.")  # seen by nobody: the row is left out
+        return structure.built([part[0] for part in parts])
+
+
 def rows(data: Any, example: Any = None) -> Rows:
     """Read a container: (inputs, targets) as tensors, arrays or lists, a map-style `Dataset`, or a `DataLoader` for its data
     set. `example` is a row, made up or public."""
     match data:
         case Rows():
             return data
+        case DataLoader() if data.collate_fn not in (default_collate, default_convert, None):
+            return DatasetRows(_Collated(DatasetRows(data.dataset).dataset, data.collate_fn), example)
         case DataLoader():
             return rows(data.dataset, example)
         case TensorDataset() if len(data.tensors) == 2:

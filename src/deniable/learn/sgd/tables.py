@@ -100,6 +100,18 @@ class Table:
         x[labels < 0] = np.nan
         return torch.from_numpy(x.astype(np.float32)), torch.from_numpy(np.maximum(labels, 0))
 
+    def refuse_types(self, path: Path) -> None:
+        """Raise if a feature's column is of a type that holds no numbers, whatever its rows are: each would be left out."""
+        if path.suffix != ".parquet":
+            return  # a CSV file has no types
+        schema = pyarrow.parquet.read_schema(path)
+        words = [f.name for f in self.features if f.name in schema.names and not _is_number(schema.field(f.name).type)]
+        if words:
+            raise DataError(
+                f"The column {', '.join(map(repr, words))} of {path.name} is no column of numbers by its type: every row would "
+                "be left out. Nothing was charged. Write words as numbers first, one column for each word."
+            )
+
     def accuracy(self, model: nn.Module, path: Path) -> float:
         """The share of a public file's readable rows that the model names rightly; NaN if there is none."""
         x, y = self.read(path)
@@ -164,6 +176,12 @@ def _numbers(column: Any) -> NDArray[np.float64]:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return np.array(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
     return np.array([_number(value) for value in column.to_pylist()], np.float64)
+
+
+def _is_number(kind: Any) -> bool:
+    types = pa.types
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    return any(test(kind) for test in tests)
 
 
 def _number(value: Any) -> float:

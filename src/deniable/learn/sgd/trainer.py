@@ -82,6 +82,8 @@ class Checked:
 
     shapes: frozenset[tuple[object, object]] = frozenset()
     ways: Mapping[Shape, Found] = field(default_factory=dict)
+    made: tuple[Tensor, Tensor] | None = None
+    """Made-up rows as the model sees them."""
 
 
 def shape_of(part: Tensor) -> tuple[object, ...]:
@@ -126,6 +128,7 @@ class Trainer:
         self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._groups = run.groups
         self._state = _State.of(model)
+        self._next = 2
         self._average = None if run.average is None else {n: p.detach().clone() for n, p in self._named.items()}
 
     @classmethod
@@ -281,6 +284,7 @@ class Trainer:
     def step(self, lot: Lot) -> dict[str, Tensor]:
         """One whole step on a lot that was drawn."""
         self.taken += 1
+        self.try_again()
         for parameter in self._named.values():
             parameter.grad = None
         sums = self.clipped(lot)
@@ -288,6 +292,13 @@ class Trainer:
         gradient = self.release(sums)
         self.apply(gradient)
         return gradient
+
+    def try_again(self) -> None:
+        """At about ten random steps of a thousand, fewer and fewer: are gradients in a batch still those of rows alone?"""
+        if self.taken < self._next or self.run.checked.made is None or self.run.grid:
+            return
+        self._next = self.taken + 1 + self.rng.uniform_integers(max(2, 2 * self.taken))
+        self._clipper.again(*self.run.checked.made, lot=self.run.plan.lot, seed=self.rng.uniform_integers(1 << 31))
 
     def walk(self, rows: Rows) -> None:
         """Draw a lot and take a step on it."""
