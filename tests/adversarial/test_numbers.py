@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
+from fractions import Fraction
 from functools import reduce
 
 import pytest
 
-from deniable.accounting import certify, epsilon, verify
+from deniable.accounting import certify, delta, epsilon, verify
 from deniable.accounting.charges import Charge, charge
 from deniable.accounting.filters import Filter
-from deniable.errors import InvalidCertificate, InvalidLoss, InvalidParameter
+from deniable.errors import DeniableError, InvalidCertificate, InvalidLoss, InvalidParameter
 from deniable.guarantee import Budget, Certificate
 from deniable.loss import (
     DEEPEST,
+    Approximate,
     Composed,
+    DiscreteLaplaceNoise,
     GaussianNoise,
     Grouped,
+    LaplaceNoise,
     Loss,
+    NegativeBinomialRuns,
     Pure,
     Repeated,
+    ResponseNoise,
+    Selected,
+    Shuffled,
+    Zcdp,
 )
 from deniable.units import Unit
 
@@ -184,3 +194,90 @@ def test_a_forged_bound_is_called_false(lower: float, upper: float | str) -> Non
 
 def test_the_honest_certificate_passes() -> None:
     assert verify(Certificate.from_json(HONEST.to_json())).upper == 1
+
+
+# ------------------------------------------------------------------------------------------------ lower sides
+
+EVERYDAY = [
+    Pure(0.01),
+    Pure(0.1),
+    Pure(1),
+    Pure(8),
+    DiscreteLaplaceNoise(10),
+    DiscreteLaplaceNoise(10, 3),
+    DiscreteLaplaceNoise(Fraction(10, 3), 2),
+    DiscreteLaplaceNoise(100, 50),
+    ResponseNoise(0.75),
+    ResponseNoise(0.5, 5),
+    LaplaceNoise(10),
+    LaplaceNoise(0.3),
+]
+
+
+@pytest.mark.parametrize("node", EVERYDAY, ids=str)
+@pytest.mark.parametrize("times", [1, 2, 10, 30, 1000, 10**6])
+def test_an_everyday_loss_never_loses_its_lower_side(node: Loss, times: int) -> None:
+    """Ten counts at ε = .1 and δ = 1e-6 had the bracket [0, .99937]."""
+    for at in (0.1, 1e-3, 1e-6, 5e-7, 1e-9, 1e-20):
+        bound = epsilon(node * times, at)
+        assert bound.gap <= max(1e-3 * bound.upper, 1e-5), at
+
+
+def test_losses_of_very_different_sizes_are_composed() -> None:
+    """A common lattice of both would have ten thousand million nodes."""
+    for loss in (Pure(1e-9) * 10 + Pure(1) * 10, Pure(1) * 10 + Pure(1e-5) * 10, LaplaceNoise(1e6) * 99 + Pure(1)):
+        bound = epsilon(loss, 1e-6)
+        assert bound.gap <= 1e-3 * bound.upper
+
+
+# ------------------------------------------------------------------------------------------------ one error tree
+
+EXTREMES = [
+    Pure(10**400),
+    Pure(10**400) * 3,
+    Pure(5e-324) * 10,
+    GaussianNoise(Fraction(1, 10**400)),
+    GaussianNoise(5e-324).sampled(5e-324) * 10,
+    GaussianNoise(1e308) * 10,
+    Zcdp(1e308),
+    Zcdp(1e308) * 10 + Pure(1),
+    Repeated(10**30, GaussianNoise(4).sampled(0.01)),
+    GaussianNoise(1).sampled(1e-300) * 10,
+    LaplaceNoise(5e-324) * 10,
+    DiscreteLaplaceNoise(1e-9, 10**12) * 5,
+    Shuffled(10**40, Pure(1)),
+    Selected(Pure(1e300), NegativeBinomialRuns(1e300, 0.5)),
+    Grouped(64, GaussianNoise(1).sampled(Fraction(10**900, 10**901 + 1))),
+    Approximate(1e308, 5e-324) * 10**20,
+]
+
+
+@pytest.mark.parametrize("loss", EXTREMES, ids=lambda loss: loss.to_json()[:60])
+@pytest.mark.parametrize("at", [0.0, 5e-324, 1e-300, 1e-6, 0.5])
+def test_extreme_numbers_give_a_bound_or_a_sentence(loss: Loss, at: float) -> None:
+    for ask in (
+        lambda: epsilon(loss, at),
+        lambda: delta(loss, at),
+        lambda: charge(loss, (2.0, 32.0)),
+        lambda: certify(loss, Unit.value(), at),
+        lambda: Filter.of(Budget(1, 1e-6)).charge(loss, delta=at),
+    ):
+        with contextlib.suppress(DeniableError):  # any other error fails
+            ask()
+
+
+def test_fractions_of_many_digits_are_refused_where_they_enter() -> None:
+    for number in (Fraction(1, 10**5000), 10**5000, Fraction(10**5000 + 1, 10**5000)):
+        with pytest.raises(InvalidLoss, match="digits"):
+            Pure(number)
+        with pytest.raises(DeniableError, match="digits"):
+            Budget(number)
+
+
+# ------------------------------------------------------------------------------------------------ the least of all methods
+
+
+def test_several_shuffled_reports_are_composed_by_the_best_method() -> None:
+    """The default said 9.99998 where `optimal` says .0529."""
+    loss = Shuffled(10**6, Pure(1)) * 10
+    assert epsilon(loss, 1e-6).upper <= epsilon(loss, 1e-6, method="optimal").upper < 0.06

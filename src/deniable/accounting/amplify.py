@@ -10,6 +10,7 @@ and numerical methods are far tighter. Which schemes and relations are covered i
 
 from __future__ import annotations
 
+from deniable.accounting.refusals import guarded
 from deniable.accounting.sampling import amplified, has_sample
 from deniable.accounting.strong import optimal
 from deniable.errors import Unaccountable
@@ -18,6 +19,7 @@ from deniable.loss import Loss, Number
 __all__ = ["amplified", "epsilon"]
 
 
+@guarded
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε of a loss with samples in it: each step's best pair amplified, the steps composed optimally."""
     if not has_sample(loss):

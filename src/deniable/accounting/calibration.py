@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 
 from deniable.accounting.choose import epsilon
+from deniable.accounting.refusals import guarded
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.loss import POISSON, Composed, GaussianNoise, Loss, Number, Scheme
@@ -18,6 +19,7 @@ _FAR = 60.0
 """ln of how far from the start a solution is looked for: e^±60."""
 
 
+@guarded
 def calibrate(
     build: Callable[[float], Loss],
     budget: Budget,
@@ -39,6 +41,7 @@ def calibrate(
     return math.exp(_solve(_excess(after, budget), math.log(start), 1.0 if increasing else -1.0, relative)[0])
 
 
+@guarded
 def calibrate_noise(
     epsilon: float,
     delta: float,
@@ -62,6 +65,7 @@ def calibrate_noise(
     return calibrate(lambda x: build(x) * steps, Budget(epsilon, delta), start=start, spent=spent)
 
 
+@guarded
 def calibrate_rate(
     epsilon: float,
     delta: float,
@@ -82,6 +86,7 @@ def calibrate_rate(
     return min(1.0, calibrate(build, budget, increasing=True, start=0.01))
 
 
+@guarded
 def calibrate_steps(
     epsilon: float,
     delta: float,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from deniable._version import VERSION
 from deniable.accounting.choose import epsilon
+from deniable.accounting.refusals import guarded
 from deniable.errors import InvalidCertificate, UnitMismatch
 from deniable.guarantee import Bound, Certificate
 from deniable.loss import (
@@ -30,6 +31,7 @@ _ROUNDING = 1e-6
 """Relative: two machines may differ in the last digits of a bracket that both have certified."""
 
 
+@guarded
 def certify(
     loss: Loss, unit: Unit, delta: float, *, assumptions: tuple[str, ...] = (), head: str | None = None
 ) -> Certificate:
@@ -40,6 +42,7 @@ def certify(
     return Certificate(loss, unit, float(delta), epsilon(loss, delta), granted, VERSION, head)
 
 
+@guarded
 def verify(certificate: Certificate) -> Bound:
     """Compute the claim again and return the bracket; `InvalidCertificate` says what does not hold."""
     if wrong := mismatch(certificate.loss, certificate.unit):

@@ -22,6 +22,7 @@ import numpy as np
 from deniable.accounting import pure, renyi
 from deniable.accounting.choose import epsilon as best_epsilon
 from deniable.accounting.gaussian_rule import shift
+from deniable.accounting.refusals import guarded
 from deniable.accounting.relations import as_added
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import Approximate, Composed, Loss, Number, Pure, Repeated
@@ -132,6 +133,7 @@ def _read_list(value: object) -> list[Any]:
     return list(value)
 
 
+@guarded
 def charge(loss: Loss, orders: Orders = (), *, delta: Number | None = None, gaussian: bool = False) -> Charge:
     """The cost of `loss` at the Rényi `orders`, and as Gaussian noise if `gaussian`.
 

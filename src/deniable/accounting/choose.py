@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from deniable.accounting import amplify, moments, numerical, pure, renyi, shuffle, strong, zcdp
+from deniable.accounting import amplify, gaussian, moments, numerical, pure, renyi, shuffle, strong, zcdp
 from deniable.accounting.attained import reach
+from deniable.accounting.gaussian import squared_mu
 from deniable.accounting.numerical.search import delta_bounds
 from deniable.accounting.numerical.terms import cases, lower_cases
+from deniable.accounting.refusals import guarded
 from deniable.accounting.relations import as_added
 from deniable.accounting.rounding import floor_float
-from deniable.errors import InvalidParameter, Unaccountable
+from deniable.accounting.steps import any_pair
+from deniable.errors import DeniableError, InvalidParameter, Unaccountable
 from deniable.guarantee import NONE_KNOWN, Bound
 from deniable.loss import (
     SHUFFLED,
@@ -51,12 +54,14 @@ METHODS: dict[str, Method] = {
 """Every method by name, in the order of the field's history."""
 
 
-FALLBACK = ("basic", "amplified", "shuffle", "renyi")
-"""What can beat the numerical method or stand in for it: the others are never below one of these."""
 TIGHT = 2e-3
-"""A relative gap below which the numerical bracket cannot be bettered worth speaking of."""
+"""A relative gap below which only what is exact can better the numerical bracket."""
+TIGHT_DELTA = 2e-2
+SHORT = 20_000
+"""Outcomes of randomized response that are listed in no more time than a numerical composition takes."""
 
 
+@guarded
 def epsilon(loss: Loss, delta: float, *, method: str | None = None) -> Bound:
     """The least ε such that every mechanism with this loss is (ε, δ)-DP, bracketed.
 
@@ -69,23 +74,14 @@ def epsilon(loss: Loss, delta: float, *, method: str | None = None) -> Bound:
         return Bound(0.0, _method(method)(loss, delta), method)
     if delta == 0:
         return _pure(loss)
-    try:
-        bound = numerical.epsilon(loss, delta)
-    except Unaccountable:
-        upper, name = _best(loss, delta)
-        if math.isinf(upper):
-            raise
-        return _bracket(numerical.lower(loss, delta), upper, name)
-    if bound.gap <= TIGHT * bound.upper and not _told(loss):
-        return bound
-    return _bracket(bound.lower, *min((bound.upper, bound.method), _best(loss, delta)))
+    bound, refusal = _attempt(numerical.epsilon, loss, delta)
+    upper, name = min(_uppers(loss, delta, bound))
+    if math.isinf(upper) and refusal is not None:
+        raise refusal
+    return _bracket(bound.lower if bound else _or_zero(numerical.lower, loss, delta), upper, name)
 
 
-def _told(loss: Loss) -> bool:
-    """Whether a part is known by its ε and δ alone: what others add to them may be known to more digits than cells are wide."""
-    return any(isinstance(part, Approximate) for part in _flatten(loss))
-
-
+@guarded
 def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
     """The least δ such that every mechanism with this loss is (ε, δ)-DP, bracketed."""
     if not (epsilon >= 0 and math.isfinite(epsilon)):
@@ -94,17 +90,19 @@ def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
     _refuse_shuffled(loss)
     if method is not None:
         return Bound(0.0, _inverted(_method(method), loss, epsilon), method)
-    try:
-        return numerical.delta(loss, epsilon)
-    except Unaccountable:
-        best, name = _best(loss, 1e-6)
-        if math.isinf(best):
-            raise
-        return _bracket(
-            delta_bounds(lower_cases(loss), epsilon)[0], _inverted(METHODS.get(name, _split), loss, epsilon), name
-        )
+    bound, refusal = _attempt(numerical.delta, loss, epsilon)
+    if bound is not None and bound.gap <= TIGHT_DELTA * bound.upper:
+        listed = strong.optimal_delta(loss, epsilon) if strong.outcomes(loss) <= SHORT else math.inf
+        return _bracket(bound.lower, *min((bound.upper, bound.method), (listed, "optimal")))
+    upper, name = _least_delta(loss, epsilon)
+    if bound is not None:
+        return _bracket(bound.lower, *min((bound.upper, bound.method), (upper, name)))
+    if upper >= 1 and refusal is not None:
+        raise refusal
+    return _bracket(_or_zero(_lower_delta, loss, epsilon), upper, name)
 
 
+@guarded
 def compare(loss: Loss, delta: float) -> dict[str, Bound | str]:
     """Every method side by side: its bound, or the sentence with which it refuses."""
     _check_delta(delta)
@@ -132,10 +130,68 @@ def _pure(loss: Loss) -> Bound:
     return Bound(lower, upper, "basic", "basic" if lower > 0 else NONE_KNOWN)
 
 
-def _best(loss: Loss, delta: float) -> tuple[float, str]:
-    """The least that does without a pair for the whole tree, the split of mixed trees among it; ∞ if none knows the loss."""
-    found = [(_or_infinite(METHODS[name], loss, delta), name) for name in FALLBACK]
-    return min(*found, (_or_infinite(_split, loss, delta), "split"))
+def _told(loss: Loss) -> bool:
+    """Whether a part is known by its ε and δ alone: what others add to them may be known to more digits than cells are wide."""
+    return any(isinstance(part, Approximate) for part in _flatten(loss))
+
+
+def _uppers(loss: Loss, delta: float, bound: Bound | None) -> Iterator[tuple[float, str]]:
+    """Upper bounds, quick ones first, of which the least is never above any named method.
+
+    Left out is only what cannot be the least: `amplified` is `optimal` on a sample, `advanced` has larger terms than it,
+    `moments` fewer orders and a larger conversion than `renyi`; and, beside a tight numerical bracket, what knows less of the
+    loss.
+    """
+    if bound is not None:
+        yield bound.upper, bound.method
+    yield _or_infinite(pure.epsilon, loss, delta), "basic"
+    if bound is not None and bound.gap <= TIGHT * bound.upper and not _told(loss):
+        if strong.outcomes(loss) <= SHORT:
+            yield _or_infinite(strong.optimal, loss, delta), "optimal"
+        return
+    yield from _unpaired(loss, delta)
+    if bound is None:
+        yield _or_infinite(_split, loss, delta), "split"
+
+
+def _unpaired(loss: Loss, delta: float) -> Iterator[tuple[float, str]]:
+    """The methods that need no dominating pair."""
+    if isinstance(loss, Shuffled):  # the others know the report before it was mixed
+        yield _or_infinite(shuffle.epsilon, loss, delta), "shuffle"
+        return
+    if squared_mu(loss) is not None:
+        yield _or_infinite(gaussian.epsilon, loss, delta), "optimal"
+    yield _or_infinite(zcdp.epsilon, loss, delta), "zcdp"
+    yield _or_infinite(renyi.epsilon, loss, delta), "renyi"
+    if any_pair(loss):
+        yield _or_infinite(strong.optimal, loss, delta), "optimal"
+
+
+def _least_delta(loss: Loss, epsilon: float) -> tuple[float, str]:
+    """The least δ at which some method says at most ε, and that method's name; 1 if none does."""
+    winner = ["basic"]
+
+    def least(whole: Loss, delta: float) -> float:
+        for upper, name in _uppers(whole, delta, None):
+            if upper <= epsilon:
+                winner[0] = name
+                return upper
+        return math.inf
+
+    return _inverted(least, loss, epsilon), winner[0]
+
+
+def _lower_delta(loss: Loss, epsilon: float) -> float:
+    return delta_bounds(lower_cases(loss), epsilon)[0]
+
+
+def _attempt(
+    method: Callable[[Loss, float], Bound], loss: Loss, at: float
+) -> tuple[Bound | None, Unaccountable | None]:
+    try:
+        return method(loss, at), None
+    except Unaccountable as refusal:
+        return None, refusal
 
 
 def _split(loss: Loss, delta: float) -> float:
@@ -197,8 +253,15 @@ def _bracket(lower: float, upper: float, method: str) -> Bound:
 def _or_infinite(method: Method, loss: Loss, delta: float) -> float:
     try:
         return method(loss, delta)
-    except Unaccountable:
+    except DeniableError:
         return math.inf
+
+
+def _or_zero(method: Method, loss: Loss, at: float) -> float:
+    try:
+        return guarded(method)(loss, at)
+    except DeniableError:
+        return 0.0
 
 
 def _method(name: str) -> Method:

@@ -19,6 +19,7 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from deniable.accounting.grouping import spread
 from deniable.accounting.pure import share
+from deniable.accounting.refusals import guarded
 from deniable.accounting.rounding import ULP, ceil_float, floor_float, up
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import Composed, GaussianNoise, Grouped, Loss, Number, Repeated, exact
@@ -26,6 +27,7 @@ from deniable.loss import Composed, GaussianNoise, Grouped, Loss, Number, Repeat
 _SQRT2 = math.sqrt(2)
 
 
+@guarded
 def hockey_stick(mu: float, epsilon: float) -> float:
     """δ at `epsilon` of Gaussian noise 1/μ times the sensitivity, rounded up.
 
@@ -61,6 +63,7 @@ def epsilon_of(mu: float, delta: float) -> float:
     return up(high)
 
 
+@guarded
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε of a composition of Gaussian noise, exactly; raises `Unaccountable` for any other loss."""
     squared = squared_mu(loss)
@@ -72,6 +75,7 @@ def epsilon(loss: Loss, delta: Number) -> float:
     return epsilon_of(up(math.sqrt(ceil_float(squared)), 4 * ULP), left)
 
 
+@guarded
 def textbook_epsilon(loss: Loss, delta: Number) -> float:
     """√(2·ln(1.25/δ))·μ, the classical formula read backwards, and the exact ε where that is larger.
 
@@ -101,6 +105,7 @@ def squared_mu(loss: Loss) -> Fraction | None:
             return None
 
 
+@guarded
 def analytic_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     """The least σ that makes Gaussian noise (ε, δ)-DP, rounded up (Balle, Wang 2018, Theorem 8)."""
     _check(epsilon, delta, sensitivity)
@@ -113,6 +118,7 @@ def analytic_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     return up(sensitivity / low)
 
 
+@guarded
 def classical_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     """√(2·ln(1.25/δ))·Δ/ε, for ε ≤ 1 only (Dwork, Roth 2014, Theorem A.1)."""
     _check(epsilon, delta, sensitivity)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from deniable.accounting.pure import exact_pair, grouped
+from deniable.accounting.rounding import shorten_up
 from deniable.loss import (
     POISSON,
     Approximate,
@@ -70,5 +71,8 @@ def _leaf(size: int, loss: Loss) -> Loss | None:
 
 
 def _any_of(size: int, rate: Fraction) -> Fraction:
-    """1 − (1 − q)^size, at most size·q; the cheaper expression for a group so large that the power has many digits."""
-    return 1 - (1 - rate) ** size if size <= 64 else min(size * rate, Fraction(1))
+    """1 − (1 − q)^size, at most size·q: rounded up, or the cheaper expression, where the power has many digits."""
+    if size > 64:
+        return min(size * rate, Fraction(1))
+    share = 1 - (1 - rate) ** size
+    return share if share.denominator.bit_length() < 2000 else min(shorten_up(share), Fraction(1))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from deniable.accounting.refusals import guarded
 from deniable.errors import InvalidParameter
 from deniable.loss import Number
 
@@ -29,6 +30,7 @@ class Posterior:
     failure: float
 
 
+@guarded
 def posterior(prior: float, epsilon: Number, delta: Number = 0, *, slack: Number = 0.1) -> Posterior:
     """Where a belief of `prior` in a fact about one unit can end after an (ε, δ)-private answer.
 
@@ -54,6 +56,7 @@ def posterior(prior: float, epsilon: Number, delta: Number = 0, *, slack: Number
     return Posterior(_down(low), _up(high), _up(delta * (1 + shrink) / -math.expm1(-slack)))
 
 
+@guarded
 def attacker_power(false_positive_rate: float, epsilon: Number, delta: Number = 0) -> float:
     """The largest true-positive rate of any test for one unit's presence with this false-positive rate.
 
@@ -74,6 +77,7 @@ def attacker_power(false_positive_rate: float, epsilon: Number, delta: Number = 
     return _up(min(above, below))
 
 
+@guarded
 def advantage(epsilon: Number, delta: Number = 0) -> float:
     """The largest TPR − FPR of any test: the total variation distance of P and Q, (e^ε − 1 + 2δ)/(e^ε + 1) at most.
 
@@ -88,6 +92,7 @@ def advantage(epsilon: Number, delta: Number = 0) -> float:
     return _up((-math.expm1(-epsilon) + 2 * delta * shrink) / (1 + shrink))
 
 
+@guarded
 def group_odds(epsilon: Number, size: int) -> float:
     """The factor e^(k·ε) by which the odds of any fact about a group of `size` units can change under ε-privacy.
 
@@ -100,6 +105,7 @@ def group_odds(epsilon: Number, size: int) -> float:
     return _outward_exp(exponent)
 
 
+@guarded
 def group_delta(epsilon: Number, delta: Number, size: int) -> float:
     """The δ that goes with k·ε for a group of `size`: δ·(1 + e^ε + … + e^((k−1)ε)), at most 1.
 

@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from deniable.accounting.pure import share
+from deniable.accounting.refusals import guarded
 from deniable.accounting.renyi.tree import conditioned, curve
 from deniable.accounting.rounding import floor_float, up
 from deniable.errors import InvalidParameter
@@ -23,6 +24,7 @@ MOMENTS = 32
 """The moments tried, as in the paper: "it suffices to compute α(λ) for λ ≤ 32"."""
 
 
+@guarded
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε by the 2016 moments accountant. The Rényi method is never worse; this one is kept to compare with the paper."""
     kept, failed = conditioned(loss)
@@ -33,6 +35,7 @@ def epsilon(loss: Loss, delta: Number) -> float:
     return up(max(0.0, float(np.min(curve(kept, moments + 1) - math.log(left) / moments))))
 
 
+@guarded
 def theorem1_constant(
     rate: float, noise_multiplier: float, steps: int, delta: float, *, epsilon: float | None = None
 ) -> float:

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from deniable.accounting.charges import UNIT, UNKNOWN, Charge
 from deniable.accounting.filters import Filter, above
+from deniable.accounting.refusals import guarded
 from deniable.accounting.rounding import ceil_float
 
 
@@ -23,6 +24,7 @@ class Reading:
     method: str
 
 
+@guarded
 def odometer(limit: Filter, spent: Charge) -> Reading:
     """The least of Σε and, for each of the J tracked orders, D_α + ln(J/δ)/(α − 1).
 

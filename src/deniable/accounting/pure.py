@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from deniable.accounting.refusals import guarded
 from deniable.accounting.rounding import ceil_float, exp_wide, log_ratio_up, shorten_up
 from deniable.accounting.sampling import LARGE, amplified
 from deniable.accounting.selection import pure_epsilon
@@ -42,6 +43,7 @@ from deniable.loss import (
 Pair = tuple[Fraction, Fraction]
 
 
+@guarded
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε by basic composition; ∞ if the δ's of the parts come to more than `delta`."""
     total, spent = exact_pair(loss)

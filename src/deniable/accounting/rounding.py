@@ -83,7 +83,8 @@ def shorten_up(x: Fraction) -> Fraction:
 
 def _wide(x: Fraction) -> Context:
     """60 digits, and as many more as x (or ln(1 + x)) has leading zeros, so that e^x − 1 keeps 60 too."""
-    zeros = 0 if not x else max(0, len(str(x.denominator)) - len(str(abs(x.numerator))))
+    bits = x.denominator.bit_length() - abs(x.numerator).bit_length()
+    zeros = max(0, math.ceil(bits * 0.30103)) if x else 0  # log₁₀ 2; Python writes no int of over 4300 digits
     return Context(prec=60 + 2 * zeros, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 

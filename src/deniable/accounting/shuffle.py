@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from deniable.accounting.pure import exact_epsilon, share
+from deniable.accounting.refusals import guarded
 from deniable.accounting.rounding import ceil_float, floor_float, up
 from deniable.errors import Unaccountable
 from deniable.loss import Loss, Number, ResponseNoise, Shuffled, exact
@@ -57,6 +58,7 @@ class _Clones:
         return self.tells * float(np.dot(self.masses, _given(self.counts, self.local, epsilon))) * (1 + _RELATIVE)
 
 
+@guarded
 def epsilon(loss: Loss, delta: Number) -> float:
     """The least ε known at `delta` for shuffled reports; never above the local ε₀."""
     if not isinstance(loss, Shuffled):
@@ -69,6 +71,7 @@ def epsilon(loss: Loss, delta: Number) -> float:
     return min(local, *(_solve(clones, target) for clones in _known_clones(loss, local)))
 
 
+@guarded
 def closed_form(loss: Shuffled, delta: float) -> float:
     """ln(1 + tanh(ε₀/2)·(8√(e^ε₀·ln(4/δ)/n) + 8e^ε₀/n)) where ε₀ ≤ ln(n/(16·ln(4/δ))), else ε₀ (2021, Theorem 3.1)."""
     local, n = ceil_float(exact_epsilon(loss.of)), loss.reports

@@ -6,10 +6,12 @@ Pure(epsilon=1)
 
 from __future__ import annotations
 
+from deniable.accounting.refusals import guarded
 from deniable.errors import InvalidParameter
 from deniable.loss import Number, Pure, exact
 
 
+@guarded
 def above_threshold(
     threshold_scale: Number, query_scale: Number, sensitivity: Number = 1, *, answers: int = 1, monotone: bool = False
 ) -> Pure:

@@ -20,6 +20,7 @@ import numpy as np
 
 from deniable.accounting.grouping import spread
 from deniable.accounting.pure import exact_epsilon, share
+from deniable.accounting.refusals import guarded
 from deniable.accounting.renyi.convert import best, to_epsilon, to_log_delta
 from deniable.accounting.renyi.leaves import linear
 from deniable.accounting.renyi.tree import conditioned, curve
@@ -45,6 +46,7 @@ from deniable.loss import (
 )
 
 
+@guarded
 def rho(loss: Loss) -> float:
     """The least ρ known for `loss`, rounded up. Raises `Unaccountable` for losses that are not concentrated."""
     slope = linear(loss)
@@ -65,6 +67,7 @@ def rho(loss: Loss) -> float:
             return _combined(loss)
 
 
+@guarded
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε of ρ-zCDP at `delta`, at the best order (Canonne, Kamath, Steinke 2020), below ρ + 2√(ρ·ln 1/δ)."""
     kept, failed = conditioned(loss)
@@ -76,6 +79,7 @@ def epsilon(loss: Loss, delta: Number) -> float:
     return max(0.0, up(found))
 
 
+@guarded
 def delta(loss: Loss, epsilon: float) -> float:
     """δ of ρ-zCDP at `epsilon`, at the best order."""
     if not (epsilon >= 0 and math.isfinite(epsilon)):

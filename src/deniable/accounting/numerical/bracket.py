@@ -32,6 +32,8 @@ PASSES = 8
 MOST_NODES = 100_000
 FINEST = 200_000
 """No cell is narrower than this part of the widest pair's losses."""
+STEEPEST = 8.0
+"""Most of θ·dt: on a coarse lattice ε lies between two nodes, and a steeper tilt would leave no digit at the lower one."""
 
 
 @dataclass
@@ -249,14 +251,13 @@ def _sums(
     parts: Sequence[Part], plan: Plan, like: tuple[Composition, ...] | None
 ) -> tuple[tuple[Composition, ...], float]:
     """The compositions that add up to δ, and a bound on what they leave out (two jumps or more). Windows as in `like`."""
-    wide = plan.wide
+    wide, steepest = plan.wide, STEEPEST / parts[0][0].dt
+    thetas = [min(piece.theta, steepest) for piece in plan.pieces]
     if math.isinf(plan.cut):
-        return (
-            compose(parts, plan.pieces[0].theta, plan.eta, slopes=like[0].slopes if like else None, wide=wide),
-        ), 0.0
+        return (compose(parts, thetas[0], plan.eta, slopes=like[0].slopes if like else None, wide=wide),), 0.0
     halves = [(*_halves(law, plan.cut), times) for law, times in parts]
     bulk = [(low, times) for low, _, times in halves]
-    out = [compose(bulk, plan.pieces[0].theta, plan.eta, reach=plan.reach, wide=wide)]
+    out = [compose(bulk, thetas[0], plan.eta, reach=plan.reach, wide=wide)]
     jumping = 0.0
     for i, (low, high, times) in enumerate(halves):
         mass = float(high.mass.sum())
@@ -264,9 +265,7 @@ def _sums(
             jumping += times * mass
             rest = [b for k, b in enumerate(bulk) if k != i] + ([(low, times - 1)] if times > 1 else [])
             one = [*rest, (high, 1)]
-            out.append(
-                compose(one, plan.pieces[1].theta, plan.eta, reach=plan.reach, wide=wide, log_weight=math.log(times))
-            )
+            out.append(compose(one, thetas[1], plan.eta, reach=plan.reach, wide=wide, log_weight=math.log(times)))
     return tuple(out), 0.5 * jumping**2 * (1 + 1e-9)
 
 
@@ -282,3 +281,24 @@ def tops(terms: Sequence[Term]) -> float:
     """Σ of the largest finite losses: no ε above it is ever needed beyond what is revealed outright."""
     total = sum(times * max(0.0, pair.span(0.0)[1]) for pair, times in terms)
     return total * (1 + 4 * U)
+
+
+def top_atom(terms: Sequence[Term]) -> tuple[float, float]:
+    """The sum of the largest losses and ln of the chance to lose that much: δ(ε) ≥ P(top)·(1 − e^(ε − top)), nothing composed.
+
+    0 and −∞ where the largest loss of a pair has no mass of its own.
+    """
+    top = log_mass = 0.0
+    for pair, times in terms:
+        losses, p, _ = pair.atoms
+        finite = np.isfinite(losses)
+        if not finite.any() or (pair.smooth and pair.span(0.0)[1] > losses[finite].max() * (1 + 4 * U)):
+            return 0.0, -math.inf
+        largest = int(np.argmax(np.where(finite, losses, -math.inf)))
+        if losses[largest] <= 0 or p[largest] <= 0:
+            return 0.0, -math.inf
+        top += times * float(losses[largest])
+        log_mass += times * math.log(float(p[largest]))
+    # Each loss is right to `relative`, each mass too (T5).
+    slack = sum(times for _, times in terms) * relative(REACH)
+    return top * (1 - 4 * U) - slack, log_mass - slack

@@ -17,10 +17,13 @@ from scipy import fft, optimize
 
 from deniable.accounting.numerical.discretise import Law
 from deniable.accounting.numerical.rounding import NEGLIGIBLE, Array, Indices, U, expm1, fast_length, fft_error
+from deniable.errors import Unaccountable
 
 Complex: TypeAlias = npt.NDArray[np.complexfloating[Any, Any]]
 Kernel: TypeAlias = Callable[[int], float]
 Part: TypeAlias = tuple[Law, int]
+MOST_NODES = 1 << 24
+"""Nodes of one window."""
 FEW = 64
 """Up to so many steps the FFT path is taken, above it the direct one if it is certified."""
 
@@ -91,12 +94,27 @@ class Composition:
 
 def log_moment(s: float, parts: Sequence[tuple[Array, Array, int]]) -> float:
     """Σ times·log Σ weight·e^(s·place)."""
-    total = 0.0
-    for weight, place, times in parts:
-        z = s * place
-        top = float(z.max())
-        total += times * (top + math.log(float(np.exp(z - top) @ weight)))
-    return total
+    return Moments(parts)(s)
+
+
+class Moments:
+    """s ↦ Σ times·log Σ weight·e^(s·place), many parts in one array."""
+
+    def __init__(self, parts: Sequence[tuple[Array, Array, int]]) -> None:
+        self._weight = np.concatenate([weight for weight, _, _ in parts])
+        self._place = np.concatenate([place for _, place, _ in parts])
+        self._times = np.array([float(times) for _, _, times in parts])
+        sizes = np.array([len(weight) for weight, _, _ in parts])
+        self._starts = np.append(0, np.cumsum(sizes)[:-1])
+        self._sizes = sizes
+
+    def __call__(self, s: float) -> float:
+        z = s * self._place
+        tops = np.maximum.reduceat(z, self._starts)
+        z -= np.repeat(tops, self._sizes)
+        np.exp(z, out=z)
+        z *= self._weight
+        return float(self._times @ (tops + np.log(np.add.reduceat(z, self._starts))))
 
 
 def compose(
@@ -124,6 +142,11 @@ def compose(
     low, high = window.low, window.high
     if reach is not None:
         low, high = min(low, math.floor((reach[0] - base) / dt) - 2), max(high, math.ceil((reach[1] - base) / dt) + 2)
+    if high - low > MOST_NODES:
+        raise Unaccountable(
+            f"The numerical accountant would need {high - low:,} nodes for this composition, over the {MOST_NODES:,} it takes: "
+            "its losses are of too different sizes. Nothing was computed; another method may know a bound."
+        )
     steps = sum(times for _, times in parts)
     # Under a slight tilt the kernel would run round the circle undiminished (T6's `lap`); the FFT path has no circle.
     fades = theta * dt * (high - mean) > 20
@@ -191,9 +214,10 @@ def _coarse(tilted: Tilted) -> tuple[Array, Array, int]:
 
 def _slope(coarse: Sequence[tuple[Array, Array, int]], sign: int, goal: float, variance: float) -> float:
     start = math.log(math.sqrt(2 * goal / max(variance, 1e-9)))
+    moment = Moments(coarse)
 
     def end(v: float) -> float:
-        return (goal + log_moment(sign * math.exp(v), coarse)) * math.exp(-v)
+        return (goal + moment(sign * math.exp(v))) * math.exp(-v)
 
     found = optimize.minimize_scalar(end, bounds=(start - 7, start + 3), method="bounded", options={"xatol": 0.05})
     return math.exp(float(found.x))
@@ -217,7 +241,8 @@ def _by_fft(tilted: Sequence[Tilted], low: int, high: int, dt: float, theta: flo
     size = fast_length(high - low + 1)
     rho = fft_error(size)
     total: Complex | None = None
-    error = growth = 0.0
+    tilted, error = _paired(tilted, size)
+    growth = 0.0
     for t in tilted:
         f = fft.rfft(np.bincount(t.index % size, t.weight, size))
         norm = float(np.linalg.norm(t.weight))
@@ -235,6 +260,62 @@ def _by_fft(tilted: Sequence[Tilted], low: int, high: int, dt: float, theta: flo
     error = error * math.exp(min(growth, 700)) + 1.01 * rho + 1.01 * math.sqrt(5) * U * (steps + len(tilted))
     error = (error + len(tilted) * math.exp(-NEGLIGIBLE)) * float(np.linalg.norm(w)) * 1.01 + math.exp(-NEGLIGIBLE)
     return size, lambda i: float(y[i : i + count] @ w[: size - i]), error
+
+
+MANY = 16
+"""From so many unlike steps on, short laws are convolved two by two before the long transforms."""
+
+
+def _paired(tilted: Sequence[Tilted], size: int) -> tuple[Sequence[Tilted], float]:
+    """T9: unlike single steps convolved in pairs, round by round, while their laws are short against `size`; and the L2 error.
+
+    A thousand transforms of the whole window become a few, and the short ones add up to ten times the length of all laws.
+    """
+    single = [t for t in tilted if t.times == 1]
+    if len(single) < MANY:
+        return tilted, 0.0
+    rest = [t for t in tilted if t.times != 1]
+    laws = sorted((_dense(t) for t in single), key=lambda law: len(law.mass))
+    while len(laws) > 1 and len(laws[0].mass) + len(laws[1].mass) <= size // 2:
+        room = [law for law in laws if 2 * len(law.mass) <= size // 2]
+        pairs = [_convolved(a, b) for a, b in zip(room[0::2], room[1::2], strict=False)]
+        if not pairs:
+            break
+        left = room[-1:] if len(room) % 2 else []
+        laws = sorted([*pairs, *left, *laws[len(room) :]], key=lambda law: len(law.mass))
+    return [*rest, *(law.tilted() for law in laws)], 1.01 * sum(law.error for law in laws)
+
+
+@dataclass(frozen=True)
+class _Dense:
+    """Weights at successive nodes from `first` on, and the L2 error they may have."""
+
+    first: int
+    mass: Array
+    error: float
+
+    def tilted(self) -> Tilted:
+        index = self.first + np.arange(len(self.mass), dtype=np.int64)
+        mean = float(self.mass @ index)
+        return Tilted(self.mass, index, np.asarray(index - mean, dtype=np.float64), 1)
+
+
+def _dense(t: Tilted) -> _Dense:
+    first = int(t.index.min())
+    return _Dense(first, np.bincount(t.index - first, t.weight).astype(np.float64, copy=False), 0.0)
+
+
+def _convolved(a: _Dense, b: _Dense) -> _Dense:
+    """a ∗ b by one transform each: what Young's inequality and T4 leave as the error, measured in L2."""
+    count = len(a.mass) + len(b.mass) - 1
+    size = fast_length(count)
+    rho, root = fft_error(size), math.sqrt(size)
+    mass = fft.irfft(fft.rfft(a.mass, size) * fft.rfft(b.mass, size), size)[:count]
+    norms = [float(np.linalg.norm(one.mass)) for one in (a, b)]
+    # ‖FFT‖∞ ≤ ‖·‖₁ ≤ 1 + √n·error, which `heavy` covers for both factors.
+    heavy = 1 + root * (a.error + b.error + 2 * rho * sum(norms))
+    fresh = (2 * rho * sum(norms) + (math.sqrt(5) + 1) * U * min(norms)) * heavy
+    return _Dense(a.first + b.first, mass, (a.error + b.error + fresh) * heavy)
 
 
 def _direct(

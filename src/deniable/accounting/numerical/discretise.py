@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -107,7 +107,7 @@ def discretise(
     off = (atoms[0][~on & ~lone], atoms[1][~on & ~lone], atoms[2][~on & ~lone])
     cells = Cells.of(
         pair, np.asarray(offset + dt * nodes, dtype=np.float64), cut if (nodes == 0).any() else math.nan, off
-    )
+    ).above(offset + dt * first)
     above, below = cells.upper(), cells.lower()
     for masses, law in ((above, above_lone), (below, below_lone)):
         np.add.at(masses, np.searchsorted(nodes, law.index), law.mass)
@@ -184,6 +184,13 @@ class Cells:
             p = p + np.bincount(k[inside], off[1][inside], len(p))
             q = q + np.bincount(k[inside], off[2][inside], len(q))
         return cls(losses, p, q, away, cut)
+
+    def above(self, low: float) -> Cells:
+        """Without, on the lower side, what lies below `low`: a lone atom far down would make a cell too wide for a tangent."""
+        if self.losses[0] >= low:
+            return self
+        ends = np.repeat(self.losses[1:], 2)
+        return replace(self, away=self.away | (ends <= low))
 
     @property
     def x(self) -> Array:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from deniable.accounting.numerical.bracket import PASSES, TAIL, Steering, Term, curves, plan, tops
+from deniable.accounting.numerical.bracket import PASSES, TAIL, Steering, Term, curves, plan, top_atom, tops
 from deniable.accounting.numerical.curve import Curve
 from deniable.accounting.numerical.discretise import infinite_mass
 from deniable.accounting.numerical.finite import Finite
@@ -160,6 +160,9 @@ def _start(side: Side, delta: float) -> None:
         side.lower = min(side.lower, side.upper)
         side.done = True
         return
+    top, log_mass = top_atom(terms)
+    if math.log(delta) < log_mass - 1e-9:
+        side.lower = max(side.lower, min(top + math.log1p(-math.exp(math.log(delta) - log_mass)), side.upper))
     times = sum(t for _, t in terms)
     side.state.sketches = tuple(sketch(pair, t, TAIL * delta / times) for pair, t in terms)
     side.state.theta, guess = tilt(side.state.sketches, delta=delta)

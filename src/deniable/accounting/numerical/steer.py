@@ -10,10 +10,13 @@ from fractions import Fraction
 import numpy as np
 from scipy import optimize
 
-from deniable.accounting.numerical.compose import log_moment
+from deniable.accounting.numerical.compose import Moments
 from deniable.accounting.numerical.discretise import Bools, Thin, sparse
 from deniable.accounting.numerical.pairs import Pair
 from deniable.accounting.numerical.rounding import Array, Indices
+
+SHORTEST = 1 / 64
+"""A common lattice finer than this part of the step that precision asks for is not worth its nodes."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,11 @@ def _fewer(losses: Array, mass: Array, times: int) -> Sketch:
 
 def tilt(sketches: Sequence[Sketch], *, delta: float = 0.0, epsilon: float | None = None) -> tuple[float, float]:
     """θ of the least Chernoff bound, and that bound: of ε at this δ, or of log δ at this ε (the saddle point)."""
-    triples = [s.triple for s in sketches]
+    moment = Moments([s.triple for s in sketches])
 
     def bound(v: float) -> float:
         t = math.exp(v)
-        k = log_moment(t, triples) - t * math.log1p(1 / t) - math.log1p(t)
+        k = moment(t) - t * math.log1p(1 / t) - math.log1p(t)
         return (k - math.log(delta)) / t if epsilon is None else k - t * epsilon
 
     found = optimize.minimize_scalar(bound, bounds=(-7, 18), method="bounded", options={"xatol": 0.03})
@@ -128,15 +131,20 @@ def lattice_step(pairs: Sequence[Pair], wanted: float, again: bool) -> float:
     """A dt near `wanted` on which the atoms of all pairs lie, as far as their steps are commensurable.
 
     Finite pairs on a common lattice need no finer one than it; if that was not enough (`again`), it is cut up all the same.
+    Steps far below `wanted` count for nothing beside longer ones: within one cell their atoms lie near the node at their offset.
     """
     steps = [pair.lattice[1] for pair in pairs if pair.lattice is not None and pair.lattice[1] is not None]
+    dense = not any(pair.smooth or sparse(pair) for pair in pairs)
+    if not dense:
+        steps = [step for step in steps if step >= SHORTEST * wanted]
     if not steps:
         return wanted
     parts = common_parts([s / steps[0] for s in steps])
     unit = steps[0] / max(parts, 1)
     if unit > wanted and (again or not parts or not all(pair.lattice and not pair.smooth for pair in pairs)):
         return unit / math.ceil(unit / wanted - 1e-9)
-    dense = not any(pair.smooth or sparse(pair) for pair in pairs)
+    if not dense and unit < SHORTEST * wanted:
+        return wanted
     return unit * max(1, math.floor(wanted / unit)) if dense else unit
 
 

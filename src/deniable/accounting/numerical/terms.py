@@ -17,6 +17,7 @@ from deniable.accounting.numerical.pairs import Gaussian, Laplace, Mixed, Pair, 
 from deniable.accounting.numerical.samples import Known, attained, mix
 from deniable.accounting.numerical.search import Case
 from deniable.accounting.numerical.shifted import GaussianReplace, LaplaceReplace
+from deniable.accounting.refusals import check_range
 from deniable.accounting.relations import as_added
 from deniable.errors import Unaccountable
 from deniable.loss import (
@@ -59,7 +60,7 @@ def cases(loss: Loss) -> list[Case]:
     loss = as_added(loss)
     if isinstance(loss, Parallel):
         return _parallel(loss)
-    known = [(what(node), times) for node, times in flatten(loss).items()]
+    known = _known(loss)
     for one, _ in known:
         if one.upper is None:
             raise Unaccountable(one.why)
@@ -74,7 +75,13 @@ def lower_cases(loss: Loss) -> list[Case]:
     loss = as_added(loss)
     if isinstance(loss, Parallel):
         return [case for part in loss.parts for case in lower_cases(part)]
-    return _lower_cases([(what(node), times) for node, times in flatten(loss).items()])
+    return _lower_cases(_known(loss))
+
+
+def _known(loss: Loss) -> list[tuple[Known, int]]:
+    steps = flatten(loss)
+    check_range(steps.items())
+    return [(what(node), times) for node, times in steps.items()]
 
 
 def _lower_cases(known: Sequence[tuple[Known, int]]) -> list[Case]:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from deniable.accounting.pure import exact_epsilon, share
+from deniable.accounting.refusals import guarded
 from deniable.accounting.renyi.kernel import Array
 from deniable.accounting.renyi.tree import conditioned, curve
 from deniable.accounting.rounding import ULP, ceil_float, floor_float, up
@@ -27,6 +28,7 @@ _WHOLE = 64
 """Orders above this are tried at whole numbers only, where sums are cheapest; that costs less than a relative 1e-4."""
 
 
+@guarded
 def epsilon(loss: Loss, delta: Number) -> float:
     """The least ε at `delta` that any Rényi order gives; the δ's of Approximate parts are taken from `delta`."""
     kept, failed = conditioned(loss)
@@ -37,6 +39,7 @@ def epsilon(loss: Loss, delta: Number) -> float:
     return max(0.0, min(up(found), _pure(kept)))
 
 
+@guarded
 def delta(loss: Loss, epsilon: float) -> float:
     """The least δ at `epsilon` that any Rényi order gives."""
     if not (epsilon >= 0 and math.isfinite(epsilon)):

@@ -12,6 +12,7 @@ import numpy as np
 
 from deniable.accounting.grouping import spread
 from deniable.accounting.pure import exact_epsilon
+from deniable.accounting.refusals import guarded
 from deniable.accounting.relations import as_added
 from deniable.accounting.renyi import sampled
 from deniable.accounting.renyi.kernel import Array
@@ -46,6 +47,7 @@ def divergence(loss: Loss, order: float) -> float:
     return float(curve(loss, [order])[0])
 
 
+@guarded
 def curve(loss: Loss, orders: Iterable[float]) -> Array:
     """Upper bounds on the Rényi divergence at each order, the larger of both directions.
 
