@@ -281,3 +281,17 @@ def test_several_shuffled_reports_are_composed_by_the_best_method() -> None:
     """The default said 9.99998 where `optimal` says .0529."""
     loss = Shuffled(10**6, Pure(1)) * 10
     assert epsilon(loss, 1e-6).upper <= epsilon(loss, 1e-6, method="optimal").upper < 0.06
+
+
+# ------------------------------------------------------------------------------------------------ many unlike steps
+
+
+def test_hundreds_of_unlike_steps_keep_both_sides() -> None:
+    """Rounded to few classes: the upper side is that of less noise, the lower that of more, a hundredth of ε apart."""
+    multipliers = [10 + i / 20 for i in range(400)]
+    bound = epsilon(Composed(tuple(map(LaplaceNoise, multipliers))), 1e-6)
+    assert bound.gap <= 1e-2 * bound.upper
+    # Each tenth of them ten times: more noise for some and less for others, so the truth of both lies together.
+    least, most = (epsilon(Composed(tuple(LaplaceNoise(m) * 10 for m in multipliers[at::10])), 1e-6) for at in (0, 9))
+    assert bound.lower <= least.upper
+    assert bound.upper >= most.lower

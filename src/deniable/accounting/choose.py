@@ -169,6 +169,8 @@ def _unpaired(loss: Loss, delta: float) -> Iterator[tuple[float, str]]:
 
 def _least_delta(loss: Loss, epsilon: float) -> tuple[float, str]:
     """The least δ at which some method says at most ε, and that method's name; 1 if none does."""
+    if isinstance(loss, Shuffled):
+        return shuffle.delta(loss, epsilon), "shuffle"
     winner = ["basic"]
 
     def least(whole: Loss, delta: float) -> float:

@@ -72,6 +72,17 @@ def epsilon(loss: Loss, delta: Number) -> float:
 
 
 @guarded
+def delta(loss: Shuffled, epsilon: float) -> float:
+    """The least δ known at `epsilon` for shuffled reports; 0 from the local ε₀ on, 1 where no report holds a clone."""
+    local = ceil_float(exact_epsilon(loss.of))
+    if epsilon >= local:
+        return 0.0
+    if local > _HOPELESS:
+        return 1.0
+    return min(1.0, *(up(clones.delta(epsilon)) for clones in _known_clones(loss, local)))
+
+
+@guarded
 def closed_form(loss: Shuffled, delta: float) -> float:
     """ln(1 + tanh(ε₀/2)·(8√(e^ε₀·ln(4/δ)/n) + 8e^ε₀/n)) where ε₀ ≤ ln(n/(16·ln(4/δ))), else ε₀ (2021, Theorem 3.1)."""
     local, n = ceil_float(exact_epsilon(loss.of)), loss.reports

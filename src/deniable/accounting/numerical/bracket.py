@@ -32,6 +32,8 @@ PASSES = 8
 MOST_NODES = 100_000
 FINEST = 200_000
 """No cell is narrower than this part of the widest pair's losses."""
+FEW_TERMS = 24
+"""Terms on which dt is tried out where there are many more."""
 STEEPEST = 8.0
 """Most of θ·dt: on a coarse lattice ε lies between two nodes, and a steeper tilt would leave no digit at the lower one."""
 
@@ -151,9 +153,12 @@ def discretise_all(terms: Sequence[Term], plan: Plan) -> Laws:
         plan.passes - 1, 4
     )
     lone = any(sparse(pair) for pair in pairs) or sum(pair.lattice is not None for pair in pairs) > 1
+    # Of many terms a few, standing for the others, show how fine dt must be; all are then put on the lattice once.
+    every = max(1, len(terms) // FEW_TERMS)
+    few, sketches = [(pair, t * every) for pair, t in terms[::every]], plan.sketches[::every]
     for attempt in range(6):
         dt = lattice_step(pairs, max(dt, width / FINEST), attempt > 0)
-        laws = Laws(dt, *_laws(terms, plan, dt, times))
+        laws = Laws(dt, *_laws(few, sketches, plan, dt, times))
         gap = max(_gap(laws, piece, plan.cut) for piece in plan.leading)
         nodes = max(len(law.index) for law, _ in laws.upper)
         if gap <= 1.05 * plan.slack or nodes > MOST_NODES or dt <= width / FINEST or attempt == 5:
@@ -161,16 +166,16 @@ def discretise_all(terms: Sequence[Term], plan: Plan) -> Laws:
         # Both discretisations are second order in dt (lone atoms: first), so the dt that will do can be foreseen.
         shrink = plan.slack / gap if gap < math.inf else 0.5
         dt *= max(0.02, min(0.9, 0.95 * shrink)) if lone else max(0.2, min(0.9, 0.95 * math.sqrt(shrink)))
-    return laws
+    return laws if every == 1 else Laws(dt, *_laws(terms, plan.sketches, plan, dt, times))
 
 
 def _laws(
-    terms: Sequence[Term], plan: Plan, dt: float, times: int
+    terms: Sequence[Term], sketches: Sequence[Sketch], plan: Plan, dt: float, times: int
 ) -> tuple[tuple[Part, ...], tuple[Part, ...] | None, float]:
     upper: list[Part] = []
     lower: list[Part] = []
     reach = 0.0
-    for (pair, t), one in zip(terms, plan.sketches, strict=True):
+    for (pair, t), one in zip(terms, sketches, strict=True):
         low, high = pair.span(plan.tail)
         reach = max(reach, abs(low), abs(high))
         place = anchor(pair, dt)

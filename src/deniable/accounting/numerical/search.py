@@ -20,6 +20,8 @@ TOLERANCE = 7e-4
 GOAL = 1e-3
 NEAR = 1e-5
 """Brackets of ε narrower than this are tight enough whatever ε is."""
+CROWDED = 100
+"""Unlike steps above which a bracket of a hundredth of ε will do."""
 GOAL_DELTA = 1e-2
 LEAST = 1e-250
 """No δ smaller than this is aimed at."""
@@ -107,6 +109,8 @@ def epsilon_bounds(
     cases: Sequence[Case], delta: float, *, tolerance: float = TOLERANCE, goal: float = GOAL
 ) -> tuple[float, float]:
     """Bounds on the least ε at δ."""
+    if sum(len(case.terms) for case in cases) > CROWDED:  # many unlike steps: time and memory before the third digit
+        tolerance, goal = 2 * tolerance, 8 * goal
     sides = directions(cases, delta)
     _search(
         sides, lambda s: _refine_epsilon(s, delta, tolerance), lambda _, upper: max(goal * upper, NEAR * goal / GOAL)

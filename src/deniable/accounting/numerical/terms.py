@@ -7,11 +7,13 @@ where the pair known to dominate is not known to be attained, upper and lower ca
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 
 from deniable.accounting.numerical import finite, own, samples, smooth
+from deniable.accounting.numerical.classes import coarse
 from deniable.accounting.numerical.finite import Finite
 from deniable.accounting.numerical.pairs import Gaussian, Laplace, Mixed, Pair, Range, Symmetrised, swap
 from deniable.accounting.numerical.samples import Known, attained, mix
@@ -60,7 +62,16 @@ def cases(loss: Loss) -> list[Case]:
     loss = as_added(loss)
     if isinstance(loss, Parallel):
         return _parallel(loss)
-    known = _known(loss)
+    steps = flatten(loss)
+    check_range(steps.items())
+    rounded = coarse(steps)
+    if rounded is not None:
+        above, below = _cases(_what(rounded[0])), _cases(_what(rounded[1]))
+        return [replace(case, lower=False) for case in above] + [replace(case, upper=False) for case in below]
+    return _cases(_what(steps))
+
+
+def _cases(known: list[tuple[Known, int]]) -> list[Case]:
     for one, _ in known:
         if one.upper is None:
             raise Unaccountable(one.why)
@@ -75,12 +86,13 @@ def lower_cases(loss: Loss) -> list[Case]:
     loss = as_added(loss)
     if isinstance(loss, Parallel):
         return [case for part in loss.parts for case in lower_cases(part)]
-    return _lower_cases(_known(loss))
-
-
-def _known(loss: Loss) -> list[tuple[Known, int]]:
     steps = flatten(loss)
     check_range(steps.items())
+    rounded = coarse(steps)
+    return _lower_cases(_what(steps if rounded is None else rounded[1]))
+
+
+def _what(steps: Mapping[Loss, int]) -> list[tuple[Known, int]]:
     return [(what(node), times) for node, times in steps.items()]
 
 
