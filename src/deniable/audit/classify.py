@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.audit.support import Support
 from deniable.audit.tables import Array, Coder, Codes, Tables
 from deniable.audit.tables import Rows as Rows
 from deniable.errors import InvalidParameter
@@ -259,7 +260,9 @@ def model_from_dict(value: Mapping[str, Any]) -> Model:
             return Logistic.from_dict(value)
         case "boosting":
             return Boosting.from_dict(value)
+        case "support":
+            return Support.from_dict(value)
         case other:
             raise InvalidParameter(
-                f"Expected the model of a witness to be tables, logistic or boosting, got {other!r}."
+                f"Expected the model of a witness to be tables, logistic, boosting or support, got {other!r}."
             )

@@ -32,6 +32,7 @@ from deniable.audit.restart import repeats, started_anew
 from deniable.audit.rules import DOUBT, HOPE, Counts, Rule, candidates, choose, choose_coupled, expected
 from deniable.audit.source import Source
 from deniable.audit.statistics import detectable, from_coupled, from_guesses, lower, upper
+from deniable.audit.support import EITHER, UNSEEN, Support
 from deniable.audit.tables import Array, Rows, Tables
 from deniable.audit.target import Called, as_target
 from deniable.errors import InvalidParameter, Unaccountable
@@ -260,6 +261,25 @@ class Attack:
         return self.rule.count_pairs(first, second) if self.coupled else (*self.rule.count(first, second), 0)
 
 
+class Tally:
+    """What one attack guessed, and how its scores fall between cuts."""
+
+    def __init__(self, attack: Attack) -> None:
+        cuts = np.unique(np.array([*attack.cuts, attack.rule.high, attack.rule.low]))
+        self.attack, self.cuts = attack, cuts[np.isfinite(cuts)]
+        self.counts = np.zeros((len(self.cuts) + 1, 2), np.int64)
+        self.guesses = (0, 0, 0)
+
+    def count(self, first: Rows, second: Rows) -> tuple[Any, tuple[int, int, int]]:
+        scores = self.attack.score(first), self.attack.score(second)
+        bins = [np.bincount(np.searchsorted(self.cuts, s, side="right"), minlength=len(self.counts)) for s in scores]
+        return np.stack(bins, axis=1), self.attack.guesses(*scores)
+
+    def add(self, counts: Any, guesses: tuple[int, int, int]) -> None:
+        self.counts += counts
+        self.guesses = self.guesses[0] + guesses[0], self.guesses[1] + guesses[1], self.guesses[2] + guesses[2]
+
+
 @dataclass(frozen=True)
 class _Sniper:
     source: Source
@@ -270,10 +290,13 @@ class _Sniper:
     choosing: dict[str, Record] = field(default_factory=dict)
     """The outputs that chose a rule on each pair."""
 
+    rare: dict[str, Support] = field(default_factory=dict)
+    """What was seen on one neighbour alone, by pair."""
+
     @property
     def certain(self) -> float:
         """What is left of alpha for the certificate."""
-        return (1 - SHARE) * self.alpha
+        return (1 - SHARE - UNSEEN) * self.alpha
 
     @property
     def certifying(self) -> int:
@@ -293,7 +316,20 @@ class _Sniper:
             found = self._round(sights, int(share * whole), stage)
             best = {(attack.pair.name, attack.view): (attack.pair, [attack.view]) for attack in found}
             sights = list(best.values())[:keep]
-        return self._final(self._round(sights, int(whole * (1 - sum(share for _, share in rounds))), 0))
+        attacks = self._round(sights, int(whole * (1 - sum(share for _, share in rounds))), 0)
+        return self._with_rarest(self._final(attacks), attacks)
+
+    def _with_rarest(self, best: Attack, attacks: list[Attack]) -> Attack:
+        """The best attack, or that on the pair where rare outputs promise a violation that it does not."""
+
+        def promise(attack: Attack) -> float:
+            rare, record = self.rare.get(attack.pair.name), self.choosing[attack.pair.name]
+            seen = len(record.first) + len(record.second)
+            return rare.promise(seen, self.certifying, self.alpha) if rare is not None else 0.0
+
+        other = max(attacks, key=promise)
+        better = best.margin <= 0 and promise(best) <= self._claimed(best) < promise(other)
+        return other if better else best
 
     def _round(self, sights: list[Sight], trials: int, stage: int) -> list[Attack]:
         """All attacks on each pair, the best first. Stage 0 is the last one."""
@@ -339,6 +375,9 @@ class _Sniper:
         learn = self.source.draw(pair, int(LEARN * trials), 2 * phase)
         record = self.source.record(pair, trials - int(LEARN * trials), 2 * phase + 1)
         self.choosing[pair.name], fresh = record, (record.first, record.second)
+        rare = Support.fit(*(np.concatenate(sides) for sides in zip(learn, fresh, strict=True)))
+        if rare is not None:
+            self.rare[pair.name] = rare
         found: list[Attack] = []
         with ThreadPoolExecutor(self.source.workers) as pool:
             for view in seen:
@@ -397,7 +436,10 @@ class _Sniper:
         anew = started_anew(self.source.target, attack.pair, min(ANEW, self.total // 4), self.source.seed)
         if anew is None:
             return found
-        right, wrong = attack.rule.count(attack.score(anew[0]), attack.score(anew[1]))
+        shown = replace(
+            attack, view=View(witness.view), model=model_from_dict(witness.model), rule=Rule(witness.high, witness.low)
+        )
+        right, wrong = shown.rule.count(shown.score(anew[0]), shown.score(anew[1]))
         trials, here = len(anew[0]) + len(anew[1]), witness.right + witness.wrong
         rarer = binom.cdf(right, trials, witness.right / witness.trials)
         poorer = binom.cdf(right, right + wrong, witness.right / max(here, 1))
@@ -422,37 +464,44 @@ class _Sniper:
     def certify(self, attack: Attack, chunks: int | None = None) -> Finding:
         """Count guesses on fresh samples and say what they prove."""
         chunks = chunks or max(1, (self.total - self.source.drawn) // self.source.chunk)
-        cuts = np.unique(np.array([*attack.cuts, attack.rule.high, attack.rule.low]))
-        cuts = cuts[np.isfinite(cuts)]
-
         self.source.coupled = attack.coupled
+        tallies = [Tally(one) for one in (attack, self._rare_attack(attack)) if one is not None]
 
-        def count(first: Rows, second: Rows) -> tuple[Any, Any]:
-            scores = attack.score(first), attack.score(second)
-            bins = [np.bincount(np.searchsorted(cuts, s, side="right"), minlength=len(cuts) + 1) for s in scores]
-            return np.stack(bins, axis=1), np.array(attack.guesses(*scores))
+        def count(first: Rows, second: Rows) -> list[tuple[Any, Any]]:
+            return [tally.count(first, second) for tally in tallies]
 
-        counts, guesses = np.zeros((len(cuts) + 1, 2), np.int64), np.zeros(3, np.int64)
-        for done, (part, guessed) in enumerate(self.source.reduce(attack.pair, chunks, count)):
-            counts, guesses = counts + part, guesses + guessed
+        for done, parts in enumerate(self.source.reduce(attack.pair, chunks, count)):
+            for tally, part in zip(tallies, parts, strict=True):
+                tally.add(*part)
             self.tell(0.4 + 0.6 * (done + 1) / chunks, "certifying")
-        right, wrong, both = map(int, guesses)
-        return self._finding(attack, counts, tuple(map(float, cuts)), (right, wrong, both), chunks)
+        found = [self._finding(tally, chunks) for tally in tallies]
+        return max(found, key=lambda one: one.epsilon)
 
-    def _finding(
-        self, attack: Attack, counts: Any, cuts: tuple[float, ...], guesses: tuple[int, int, int], chunks: int
-    ) -> Finding:
+    def _rare_attack(self, attack: Attack) -> Attack | None:
+        """Outputs that only one neighbour was seen to give, on the same pair and samples, with an error of its own."""
+        rare = self.rare.get(attack.pair.name)
+        if rare is None or isinstance(attack.model, Support):
+            return None
+        rule = EITHER
+        if attack.coupled:  # pairs of runs are counted for one set
+            sides = [sum(r.seen for r in rare.regions if r.side == side) for side in (1, -1)]
+            rule = Rule(EITHER.high, -math.inf) if sides[0] >= sides[1] else Rule(math.inf, EITHER.low)
+        return replace(attack, view=View.RAW, model=rare, rule=rule, cuts=())
+
+    def _finding(self, tally: Tally, chunks: int) -> Finding:
+        attack, counts, guesses = tally.attack, tally.counts, tally.guesses
+        alpha = UNSEEN * self.alpha if isinstance(attack.model, Support) else self.certain
         trials, delta, coupled = int(counts.sum()), attack.delta, attack.coupled
         claimed = self._claimed(attack)
         sides, both = attack.rule.sides, guesses[2]
         right, wrong = guesses[0] + both, guesses[1] + both
-        epsilon = self._bound(attack, guesses, trials, self.certain)
+        epsilon = self._bound(attack, guesses, trials, alpha)
         visible = detectable(trials, epsilon=claimed, delta=delta, alpha=self.certain, coupled=coupled)
         columns = tuple(self.source.target.columns) if isinstance(self.source.target, Called) else None
         witness = Witness(
             pair=attack.pair.name, first=attack.pair.first, second=attack.pair.second, view=attack.view.value,
             model=attack.model.to_dict(), high=attack.rule.high, low=attack.rule.low, trials=trials, right=right,
-            wrong=wrong, seed=self.source.seed, chunk=self.source.chunk, chunks=chunks, cuts=cuts,
+            wrong=wrong, seed=self.source.seed, chunk=self.source.chunk, chunks=chunks, cuts=tuple(map(float, tally.cuts)),
             counts=tuple((int(a), int(b)) for a, b in counts), columns=columns,
         )  # fmt: skip
         return Finding(
@@ -461,7 +510,7 @@ class _Sniper:
             epsilon=epsilon, delta=delta, confidence=1 - self.alpha, detectable=visible,
             estimate=_estimate(right / trials - delta * sides / 2, wrong / trials), samples=self.source.drawn,
             seconds=0.0, support_differs=wrong == 0 and epsilon > max(2.0, claimed), witness=witness,
-            curve=certified_curve(counts, self.certain), cannot_see=CANNOT_SEE,
+            curve=certified_curve(counts, alpha), cannot_see=CANNOT_SEE,
             assumes=(*ASSUMES, ASSUMES_ROWS) if coupled and self.source.target.batched else ASSUMES,
             method=COUPLED if coupled else "sniper", options={"pairs": list(guesses)} if coupled else None,
         )  # fmt: skip
