@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from deniable.audit.endpoint import Endpoint
 from deniable.audit.finding import Finding, Verdict, Witness
+from deniable.audit.membership import membership
 from deniable.audit.pairs import Pair, patterns
 from deniable.audit.sniper import audit, replay
 from deniable.audit.target import Asking
 
-__all__ = ["Asking", "Endpoint", "Finding", "Pair", "Verdict", "Witness", "audit", "patterns", "replay"]
+__all__ = ["Asking", "Endpoint", "Finding", "Pair", "Verdict", "Witness", "audit", "membership", "patterns", "replay"]

@@ -27,6 +27,7 @@ APART = 0.3
 CALLS = 4
 """Runs on each neighbour after each start."""
 COULD_NOT = "It could not be started anew to see whether it then says the same: give it as module:name, and let it hold no state."
+MAY_REMEMBER = "It goes on between runs and cannot be started anew from here: its answer may be one that it keeps."
 SAID_ELSE = "Started anew in a process of its own it says something else."
 
 
@@ -35,7 +36,11 @@ def repeats(target: Target, pair: Pair, fixed: Sequence[Constant]) -> str | None
 
     Our own classes keep no answers, and are not started.
     """
-    if not fixed or _ours(target):
+    if not fixed:
+        return None
+    if getattr(getattr(target, "function", None), "remembers", False):
+        return MAY_REMEMBER
+    if _ours(target):
         return None
     form = _form(target)
     if form is None:

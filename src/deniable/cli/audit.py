@@ -21,6 +21,7 @@ from deniable.audit import Finding, replay
 from deniable.audit import audit as attack
 from deniable.audit.bench import CASES, NULLS
 from deniable.cli import show
+from deniable.cli.audit_system import System, show_plan
 from deniable.cli.audit_targets import (
     Target,
     again,
@@ -38,6 +39,7 @@ from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.plots import FORMATS
 from deniable.plots import audit as plots
+from deniable.plots.report import report as write_report
 
 BENCH = "bench"
 
@@ -90,6 +92,34 @@ Replay: TypeAlias = Annotated[
 Save: TypeAlias = Annotated[
     Path | None, typer.Option("--save", metavar="FILE", help="Write the finding, for --replay.")
 ]
+Program: TypeAlias = Annotated[
+    str | None, typer.Option("--command", metavar="LINE", help="A program to audit; {data} is a neighbour's name.")
+]
+Address: TypeAlias = Annotated[
+    str | None, typer.Option("--url", help="An address to audit that answers in JSON; {data} is a neighbour's name.")
+]
+Database: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--sql", metavar="DSN", help="A database to audit: the target is a query, {data} a table or schema."),
+]
+Neighbours: TypeAlias = Annotated[
+    tuple[str, str] | None,
+    typer.Option("--data", metavar="FIRST SECOND", help="Two made-up neighbours for {data}: files, tables or schemas."),
+]
+Method: TypeAlias = Annotated[
+    str, typer.Option("--method", help="For --url: GET, or POST to send the neighbour's file.")
+]
+JsonPath: TypeAlias = Annotated[
+    str, typer.Option("--json-path", help="For --url: what to look at, like result.rows.0.")
+]
+Rate: TypeAlias = Annotated[float | None, typer.Option("--rate", help="At most so many runs a second.")]
+Resume: TypeAlias = Annotated[
+    Path | None, typer.Option("--resume", metavar="FILE", help="Keep every run in FILE, and go on from what it holds.")
+]
+OnlyPlan: TypeAlias = Annotated[bool, typer.Option("--plan", help="Say how many runs the claim needs, and stop.")]
+Report: TypeAlias = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="Write an HTML report with pictures, to hand in.")
+]
 What: TypeAlias = Annotated[
     str | None,
     typer.Argument(
@@ -111,12 +141,22 @@ def audit(
     bounds: Bounds = None,
     keys: Keys = None,
     family: Single = None,
+    command: Program = None,
+    url: Address = None,
+    sql: Database = None,
+    data: Neighbours = None,
+    method: Method = "GET",
+    json_path: JsonPath = "",
+    rate: Rate = None,
+    resume: Resume = None,
+    only_plan: OnlyPlan = False,
     seconds: Seconds = 60.0,
     samples: Samples = None,
     confidence: Confidence = 0.95,
     seed: Seed = None,
     replay_file: Replay = None,
     save: Save = None,
+    report: Report = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -130,16 +170,25 @@ def audit(
 
     [bold]deniable audit scores.csv --epsilon 1[/]
 
+    [bold]deniable audit --command './count.sh {data}' --data with.csv without.csv --epsilon 1[/]
+
     [bold]deniable audit bench --time 5[/]
 
     [bold]deniable audit --replay finding.json[/]
     """
     budget = None if epsilon is None else Budget(epsilon, delta)
     of_queries = {"--tables": tables, "--name": name, "--schema": schema, "--bounds": bounds, "--keys": keys}
-    _sensible(target, samples, seconds, family, pairs, of_queries, (plot, save))
+    asks = System(command, url, sql, target, data, method, json_path, rate, resume)
+    _sensible(None if asks.given else target, samples, seconds, family, pairs, of_queries, (plot, save, report))
+    if only_plan:
+        show_plan(budget, confidence, json)
+        return
     options = {"time": seconds, "samples": samples, "confidence": confidence}
     if replay_file is not None:
         found = _replay(replay_file, seed)
+    elif asks.given:
+        with _bar(asks.name) as tell:
+            found = asks.attack(budget, options | {"seed": seed or 0, "progress": tell})
     elif target is None:
         raise InvalidParameter("Expected a target to audit, or --replay with the file of a finding.")
     elif target == BENCH:
@@ -154,6 +203,8 @@ def audit(
         found = _attacked(named(target, budget), target, pairs, unit, options | {"seed": seed or 0})
     if save is not None:
         save.write_text(found.to_json(), encoding="utf-8")
+    if report is not None:
+        write_report(found, report)
     _show(found, plot, json)
     raise typer.Exit(found.exit_code)
 
@@ -165,7 +216,7 @@ def _sensible(
     family: OneRun | None,
     pairs: Path | None,
     of_queries: Mapping[str, Any],
-    files: tuple[Path | None, Path | None],
+    files: tuple[Path | None, ...],
 ) -> None:
     """Refuse what would be passed over in silence, or fail only when the audit is done."""
     for file in files:
@@ -220,6 +271,8 @@ def _replay(path: Path, seed: int | None) -> Finding:
             raise InvalidParameter(f'The finding on "{found.target}" does not name the file of its scores.')
         used = options.get("seed", 0) if seed is None else seed
         return from_scores(Path(options["target"]), found.claim, found.confidence, used, options.get("family"))
+    if "system" in options:
+        return replace(replay(found, System(**options["system"]).target(), seed=seed), options=options)
     with failing(found.target):
         return replay(found, again(options, found.target).of, seed=seed)
 

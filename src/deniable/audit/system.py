@@ -1,0 +1,266 @@
+"""Any system as a target: a command, an address, a database. Neighbours are made-up tables, never the system's real data.
+
+Each run asks the system once, so runs count against its budget and its rate: `Paced` waits between them, and `Recorded` keeps
+what it said, so that an audit that was broken off goes on where it was. `plan` says beforehand how many runs a claim needs.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import time as clock
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from deniable.audit.independence import SHARE
+from deniable.audit.sniper import EXPLORE, LEAST_SAMPLES
+from deniable.audit.statistics import detectable
+from deniable.audit.support import UNSEEN
+from deniable.errors import InvalidParameter
+from deniable.guarantee import Budget
+
+DATA = "{data}"
+SECONDS = 60.0
+"""After which a run is given up."""
+TIMES = (1.1, 1.25, 1.5, 2.0, 4.0)
+MOST_RUNS = 1 << 30
+
+System = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program: {data} in its arguments is the name of a neighbour. What it prints and how it ends are the output.
+
+    >>> Command("echo {data} 3")("7")
+    [0, 7, 3]
+    """
+
+    template: str
+    seconds: float = SECONDS
+    remembers = False  # every run is a process of its own
+
+    def __post_init__(self) -> None:
+        _placed(self.template, "--command")
+
+    def __call__(self, data: str) -> Any:
+        parts = [part.replace(DATA, data) for part in shlex.split(self.template)]
+        try:
+            # The person who audits names the program; no shell reads the line.
+            done = subprocess.run(parts, capture_output=True, text=True, timeout=self.seconds, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise InvalidParameter(f'The command "{parts[0]}" did not run: {error}. Nothing was certified.') from None
+        return [done.returncode, *_words(done.stdout)]
+
+
+@dataclass(frozen=True)
+class Url:
+    """An address that answers in JSON: {data} in it is the name of a neighbour, or `body` sends the neighbour's file.
+
+    `path` leads to what is looked at, like "result.rows.0"; a status other than 200 is an output too.
+    """
+
+    template: str
+    method: str = "GET"
+    path: str = ""
+    body: bool = False
+    seconds: float = SECONDS
+    remembers = True  # or may: it goes on between runs
+
+    def __post_init__(self) -> None:
+        if not self.template.startswith(("http://", "https://")):
+            raise InvalidParameter(
+                f"Expected --url {self.template} to begin with http:// or https://. Nothing was run."
+            )
+        if not self.body:
+            _placed(self.template, "--url")
+
+    def __call__(self, data: str) -> Any:
+        address = self.template.replace(DATA, urllib.parse.quote(data, safe=""))
+        sent = Path(data).read_bytes() if self.body else None
+        kind = {"Content-Type": "application/json" if data.endswith(".json") else "text/csv"} if self.body else {}
+        request = urllib.request.Request(address, sent, kind, method=self.method)
+        try:
+            with urllib.request.urlopen(request, timeout=self.seconds) as answer:
+                return [answer.status, _at(json.loads(answer.read() or b"null"), self.path)]
+        except urllib.error.HTTPError as error:
+            return [error.code, None]
+        except (OSError, ValueError) as error:
+            raise InvalidParameter(f"{address} gave no JSON: {error}. Nothing was certified.") from None
+
+
+@dataclass(frozen=True)
+class Sql:
+    """A query through any database address: {data} in it is the table or schema of a neighbour."""
+
+    address: str
+    query: str
+    engine: Any = field(init=False, repr=False, compare=False)
+    remembers = True
+
+    def __post_init__(self) -> None:
+        _placed(self.query, "the query")
+        try:
+            object.__setattr__(self, "engine", create_engine(self.address))
+        except (SQLAlchemyError, ImportError) as error:
+            raise InvalidParameter(
+                f"The database cannot be opened: {str(error).splitlines()[0]}. Nothing was run."
+            ) from None
+
+    def __call__(self, data: str) -> Any:
+        try:
+            with self.engine.connect() as connection:
+                return [list(row) for row in connection.execute(text(self.query.replace(DATA, data)))]
+        except SQLAlchemyError as error:
+            reason = str(error).splitlines()[0]
+            raise InvalidParameter(f"The database refused the query: {reason}. Nothing was certified.") from None
+
+
+def _placed(template: str, option: str) -> None:
+    if DATA not in template:
+        raise InvalidParameter(f"Expected {{data}} in {option} {template}: the neighbour's name. Nothing was run.")
+
+
+def _words(printed: str) -> list[Any]:
+    """What was printed: JSON if it is, else its words, numbers as such."""
+    try:
+        return [json.loads(printed)]
+    except ValueError:
+        return [_number(word) for word in printed.split()]
+
+
+def _number(word: str) -> Any:
+    try:
+        return int(word)
+    except ValueError:
+        pass
+    try:
+        return float(word)
+    except ValueError:
+        return word
+
+
+def _at(value: Any, path: str) -> Any:
+    for part in filter(None, path.split(".")):
+        try:
+            value = value[int(part)] if isinstance(value, list) else value[part]
+        except (LookupError, TypeError, ValueError):
+            return None  # that it is missing may depend on the data
+    return value
+
+
+# ------------------------------------------------------------------------------------------------ pace and memory
+
+
+@dataclass
+class Paced:
+    """At most `rate` runs a second."""
+
+    system: System
+    rate: float
+    last: float = 0.0
+
+    @property
+    def remembers(self) -> bool:
+        return bool(getattr(self.system, "remembers", True))
+
+    def __call__(self, data: str) -> Any:
+        clock.sleep(max(0.0, self.last + 1 / self.rate - clock.monotonic()))
+        self.last = clock.monotonic()
+        return self.system(data)
+
+
+class Recorded:
+    """Keeps every output in a file of JSON lines, each written before it is used; runs that are there are not made again.
+
+    Outputs of one neighbour are used in the order in which they were made, so an audit with the same options goes on as if it had
+    not been broken off. A last line that is not whole is taken away.
+    """
+
+    def __init__(self, system: System, path: Path, about: str) -> None:
+        self.system, self.path = system, path
+        self._kept: dict[str, Iterator[Any]] = {}
+        lines = _whole_lines(path)
+        if lines and lines[0] != {"about": about}:
+            raise InvalidParameter(f"{path}: these runs are of another target or other neighbours. Nothing was run.")
+        if not lines:
+            path.write_text(json.dumps({"about": about}) + "\n", encoding="utf-8")
+        outputs: dict[str, list[Any]] = {}
+        for line in lines[1:]:
+            outputs.setdefault(line["data"], []).append(line["output"])
+        self._kept = {data: iter(each) for data, each in outputs.items()}
+        self.count = max(0, len(lines) - 1)
+
+    @property
+    def remembers(self) -> bool:
+        return bool(getattr(self.system, "remembers", True))
+
+    def __call__(self, data: str) -> Any:
+        for output in self._kept.get(data, iter(())):
+            return output
+        output = json.loads(json.dumps(self.system(data), default=str))
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"data": data, "output": output}) + "\n")
+        self.count += 1
+        return output
+
+
+def _whole_lines(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    written = path.read_text(encoding="utf-8")
+    whole = written[: written.rfind("\n") + 1]
+    if whole != written:
+        path.write_text(whole, encoding="utf-8")
+    try:
+        return [dict(json.loads(line)) for line in whole.splitlines()]
+    except (ValueError, TypeError):
+        raise InvalidParameter(f"{path}: expected the runs of an audit, a JSON object in each line.") from None
+
+
+# ------------------------------------------------------------------------------------------------ plans
+
+
+def runs_needed(claim: Budget, true: float, confidence: float = 0.95) -> int:
+    """How many runs could tell a true ε from the claim, with probability .95, on the easiest target of that ε.
+
+    >>> runs_needed(Budget(1), 2.0) < runs_needed(Budget(1), 1.5) < runs_needed(Budget(1), 1.1)
+    True
+    """
+    alpha = (1 - SHARE - UNSEEN) * (1 - confidence)
+    epsilon, delta = float(claim.epsilon), float(claim.delta)
+    if not true > epsilon:
+        raise InvalidParameter(f"Expected true={true} above the claim of ε = {epsilon:g}.")
+
+    def enough(runs: int) -> bool:
+        return detectable(int((1 - EXPLORE) * runs), epsilon=epsilon, delta=delta, alpha=alpha) <= true
+
+    high = LEAST_SAMPLES
+    if enough(high):
+        return high
+    while not enough(high):
+        high *= 2
+        if high > MOST_RUNS:
+            raise InvalidParameter(f"No number of runs up to {MOST_RUNS:,} tells ε = {true:g} from the claim {claim}.")
+    low = high // 2
+    while high - low > max(1, high // 100):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def plan(claim: Budget, confidence: float = 0.95) -> list[tuple[float, int]]:
+    """(a true ε, the runs that could tell it from the claim), from the smallest violation to the largest."""
+    return [
+        (times * float(claim.epsilon), runs_needed(claim, times * float(claim.epsilon), confidence))
+        for times in TIMES[::-1]
+    ]

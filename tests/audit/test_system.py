@@ -1,0 +1,180 @@
+"""Any system can be audited: a command, an address, a database; slowly, with pauses, and planned beforehand."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from deniable.audit import Verdict, audit, membership
+from deniable.audit.statistics import detectable
+from deniable.audit.system import Command, Paced, Recorded, Sql, Url, plan, runs_needed
+from deniable.cli import audit as command
+from deniable.errors import InvalidParameter
+from deniable.guarantee import Budget
+
+APP = typer.Typer()
+APP.command()(command.audit)
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(APP, arguments, env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> tuple[str, str]:
+    """Two made-up neighbours of three and four people."""
+    paths = tmp_path / "without.csv", tmp_path / "with.csv"
+    for path, people in zip(paths, (3, 4), strict=True):
+        path.write_text("person\n" + "\n".join(map(str, range(people))) + "\n", encoding="utf-8")
+    return str(paths[0]), str(paths[1])
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    """A count of lines plus 0, 1 or 2 by chance: supports differ."""
+    path = tmp_path / "count.sh"
+    path.write_text(
+        "#!/bin/sh\nlines=$(wc -l < $1)\nbyte=$(od -An -N1 -tu1 /dev/urandom)\necho $((lines + byte % 3))\n"
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_command_is_audited_and_reported(tmp_path: Path, script: str, tables: tuple[str, str]) -> None:
+    page, kept = tmp_path / "report.html", tmp_path / "runs.jsonl"
+    line = ("--command", f"{script} {{data}}", "--data", *tables, "--epsilon", "1", "--samples", "300", "--seed", "1")
+    saved = tmp_path / "finding.json"
+    said = run(*line, "--report", str(page), "--resume", str(kept), "--save", str(saved), code=1).stdout
+    assert "VIOLATION" in run("--replay", str(saved), code=1).stdout
+    assert "VIOLATION" in said
+    written = page.read_text(encoding="utf-8")
+    assert "data:image/png;base64," in written
+    assert "violation" in written
+    assert len(kept.read_text().splitlines()) > 250
+
+
+def test_an_audit_that_was_broken_off_makes_no_run_twice(tmp_path: Path, script: str, tables: tuple[str, str]) -> None:
+    kept = tmp_path / "runs.jsonl"
+    made: list[str] = []
+
+    def counted(data: str) -> Any:
+        made.append(data)
+        return Command(f"{script} {{data}}")(data)
+
+    first = audit(Recorded(counted, kept, "x"), tables, 1.0, samples=300)
+    whole, lines = len(made), kept.read_text().splitlines(keepends=True)
+    kept.write_text("".join(lines[:120]) + lines[120][:7])  # killed in the middle of a line
+    again = audit(Recorded(counted, kept, "x"), tables, 1.0, samples=300)
+    assert len(made) - whole == whole - 119
+    assert again.verdict is first.verdict is Verdict.VIOLATION
+    with pytest.raises(InvalidParameter, match="of another target"):
+        Recorded(counted, kept, "y")
+
+
+def test_runs_keep_their_pace() -> None:
+    begun = time.monotonic()
+    paced = Paced(lambda data: data, rate=50)
+    assert [paced("a") for _ in range(6)] == ["a"] * 6
+    assert time.monotonic() - begun >= 0.1
+
+
+def test_a_database_is_audited_on_two_tables(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "people.db") as base:
+        for name, people in (("without", 3), ("with_her", 4)):
+            base.execute(f"CREATE TABLE {name} (person INTEGER)")
+            base.executemany(f"INSERT INTO {name} VALUES (?)", [(i,) for i in range(people)])
+    query = "SELECT COUNT(*) + abs(random() % 3) AS n FROM {data}"
+    where = ("--sql", f"sqlite:///{tmp_path / 'people.db'}", "--data", "without", "with_her", "--epsilon", "1")
+    assert "VIOLATION" in run(query, *where, "--samples", "400", code=1).stdout
+    exact = run("SELECT COUNT(*) FROM {data}", *where, "--samples", "400", code=5).stdout
+    assert "may be one that it keeps" in exact
+    with pytest.raises(InvalidParameter, match="The database refused the query"):
+        Sql(f"sqlite:///{tmp_path / 'people.db'}", "SELECT nothing FROM {data}")("without")
+
+
+class Server(BaseHTTPRequestHandler):
+    """Counts the lines it is sent, or those that the address names, and adds noise."""
+
+    def do_GET(self) -> None:
+        self._answer(int(self.path.rpartition("/")[2]))
+
+    def do_POST(self) -> None:
+        self._answer(self.rfile.read(int(self.headers["Content-Length"])).count(b"\n"))
+
+    def _answer(self, count: int) -> None:
+        noise = int(np.random.default_rng().integers(3))
+        body = json.dumps({"result": {"rows": [count + noise]}}).encode()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        return
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), Server)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_address_is_audited(address: str, tables: tuple[str, str]) -> None:
+    get = ("--url", address + "/{data}", "--json-path", "result.rows.0", "--epsilon", "1", "--samples", "300")
+    assert "VIOLATION" in run(*get, "--data", "3", "4", code=1).stdout
+    assert Url(address + "/count", "POST", "result.rows.0", body=True)(tables[1])[0] == 200
+    assert Url(address + "/{data}", path="no.such.2")("3") == [200, None]
+
+
+def test_a_plan_says_how_many_runs_are_needed() -> None:
+    runs = [needed for _, needed in plan(Budget(1))]
+    assert runs == sorted(runs)
+    needed = runs_needed(Budget(1), 1.5)
+    assert detectable(int(0.8 * needed), epsilon=1, delta=0, alpha=0.8 * 0.05) <= 1.5
+    assert detectable(int(0.8 * 0.95 * needed), epsilon=1, delta=0, alpha=0.8 * 0.05) > 1.5
+    assert "true ε" in run("--plan", "--epsilon", "1").stdout
+    assert json.loads(run("--plan", "--epsilon", "1", "--json").stdout)["plan"][0]["epsilon"] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--command", "true", "--data", "a", "b", "--epsilon", "1"), "Expected {data} in --command true"),
+        (("--command", "true {data}"), "add --data FIRST SECOND and --epsilon"),
+        (("--url", "ftp://x/{data}", "--data", "a", "b", "--epsilon", "1"), "to begin with http:// or https://"),
+        (
+            ("--command", "x {data}", "--url", "http://x/{data}", "--data", "a", "b", "--epsilon", "1"),
+            "Expected one of",
+        ),
+        (("--command", "x {data}", "--data", "a", "b", "--epsilon", "1", "--rate", "0"), "Expected --rate 0 above 0"),
+        (("--plan",), "A plan is made for a claim"),
+        (("--command", "/no/such/program {data}", "--data", "a", "b", "--epsilon", "1"), "did not run"),
+    ],
+)
+def test_what_cannot_be_run_is_told_in_a_sentence(arguments: tuple[str, ...], said: str) -> None:
+    assert said in run(*arguments, code=2).output
+
+
+def test_scores_of_a_membership_attack_are_certified_in_one_call() -> None:
+    rng = np.random.default_rng(1)
+    inside = rng.random(2000) < 0.5
+    found = membership(rng.normal(4.0 * inside), inside, (1.0, 1e-5))
+    assert (found.verdict, found.target) == (Verdict.VIOLATION, "membership attack")
+    with pytest.raises(InvalidParameter, match="fair coin"):
+        membership(rng.normal(size=1000), np.arange(1000) < 700, (1.0, 1e-5))
