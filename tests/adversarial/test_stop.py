@@ -306,7 +306,7 @@ def test_deniable_query_ends_cleanly_on_ctrl_c(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/privacy.db"
 
     def ready() -> bool:
-        if not (tmp_path / "privacy.db.key").exists():
+        if not (tmp_path / "hospital.duckdb.ledger").exists():
             return False
         with Ledger.open(url) as ledger:
             return charges(ledger) == 1
