@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from deniable.accounting.gaussian import hockey_stick
 from deniable.accounting.hypotheses import ROUNDING, closed, misses
 from deniable.accounting.input_noise import (
     Ablation,
@@ -101,6 +102,35 @@ def lecture(p_a: float, p_b: float) -> float:
     if p_a <= p_b:
         return 0.0
     return 0.5 * math.log(p_a / p_b) if p_b else math.inf
+
+
+def by_definition(noise: InputNoise, p_a: float, p_b: float) -> float:
+    """The radius by the definition of (ε, δ)-DP alone: p_a > e^(2ε)·p_b + (1 + e^ε)·δ at some ε (Lecuyer et al. 2019, Prop. 1).
+
+    For Laplace noise δ = 0 and it is the lecture's; for Gaussian noise δ(ε) is its own; for uniform noise it is the tight radius.
+
+    >>> round(by_definition(Gaussian(1), 0.99, 0.01), 3), round(float(radii(Gaussian(1), 0.99, 0.01)), 3)
+    (1.318, 2.326)
+    """
+    p_a, p_b = _probabilities(p_a, p_b)
+    if p_a <= p_b:
+        return 0.0
+    match noise:
+        case Laplace(scale):
+            return float(scale) * lecture(p_a, p_b)
+        case Uniform(width):
+            return float(width) * (p_a - p_b)
+        case Gaussian(sigma):
+            top = lecture(p_a, p_b) if p_b else 40.0
+            return float(sigma) * _last(lambda mu: _defined(mu, top, p_a, p_b), 1e-6)[0]
+        case _:
+            raise InvalidParameter(f"Expected Gaussian, Laplace or uniform noise, got {noise}.")
+
+
+def _defined(mu: float, top: float, p_a: float, p_b: float) -> bool:
+    return any(
+        p_a > math.exp(2 * e) * p_b + (1 + math.exp(e)) * hockey_stick(mu, float(e)) for e in np.linspace(0, top, 80)
+    )
 
 
 # ------------------------------------------------------------------------------------------------ many inputs at once
