@@ -46,6 +46,7 @@ from deniable.local.longitudinal import Collection
 from deniable.loss import Composed, GaussianNoise, Loss, NegativeBinomialRuns, Repeated
 from deniable.mechanism import Random, Sequentially
 from deniable.mechanisms import Laplace, RandomizedResponse, cautionary
+from deniable.smooth import IntegerLaplace, NoisyInput
 from deniable.sql import discover, keys, noise, quantiles
 from deniable.sql.plan import Plan
 from deniable.sql.statistics import Measure, Part
@@ -324,6 +325,9 @@ OTHERS = [
     Audited(
         Bounded(CountOfRows(), TWO_ROWS), Bounded(CountOfRows(), Unit.column("person", max_rows=6)),
         (rows([1, 2]), rows([1, 2, *[3] * 9])), least=1.2,
+    ),
+    Audited(
+        NoisyInput(IntegerLaplace(2), 2), NoisyInput(IntegerLaplace(0.5), 2), (np.array([7, 3]), np.array([7, 5])), least=0.6,
     ),
     Audited(Sequentially((Laplace(2), Laplace(2))), Sequentially((Laplace(0.5), Laplace(2))), (0, 1), least=0.3),
     Audited(

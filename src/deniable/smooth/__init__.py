@@ -22,6 +22,7 @@ from deniable.accounting.radius import lecture, radii, radius
 from deniable.accounting.robustness import RadiusCertificate
 from deniable.accounting.votes import Looks
 from deniable.smooth.decision import Sampling
+from deniable.smooth.mechanism import NoisyInput
 from deniable.smooth.planner import fewest_samples, looks_for, needed_probability, samples_for
 from deniable.smooth.smoothed import Certified, Smoothed
 
@@ -35,6 +36,7 @@ __all__ = [
     "IntegerUniform",
     "Laplace",
     "Looks",
+    "NoisyInput",
     "RadiusCertificate",
     "Releases",
     "Sampling",
