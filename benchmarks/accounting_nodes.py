@@ -1,5 +1,7 @@
 """Batches, matrices' cyclic samples, own mechanisms: our brackets beside dp-accounting where it has the node.
 
+Its mixture of Gaussians is compared in tests, on fewer steps, and not timed here.
+
     python benchmarks/accounting_nodes.py       writes its table into docs/benchmarks.md
 
 CPU seconds, each loss once in a process that has accounted for nothing like it; δ = 1e-6.
@@ -63,11 +65,9 @@ def peers() -> dict[str, Any]:
     from dp_accounting.privacy_accountant import NeighboringRelation as Relation
 
     capped = ev.SelfComposedDpEvent(ev.TruncatedSubsampledGaussianDpEvent(50_000, 0.01, 600, 1.0), 10**4)
-    mixture = ev.SelfComposedDpEvent(ev.MixtureOfGaussiansDpEvent(2.0, [0, 1, 2], [0.97, 0.02, 0.01]), 10**4)
     return {
         "capped sample, 10⁴ steps, cap at 4.5 deviations": (capped, Relation.ADD_OR_REMOVE_ONE),
         "capped sample, zero-out, 10⁴ steps": (capped, Relation.REPLACE_SPECIAL),
-        "mixture of Gaussians, 10⁴ steps": (mixture, Relation.ADD_OR_REMOVE_ONE),
     }
 
 
@@ -92,7 +92,6 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     numerical.epsilon(GaussianNoise(1).sampled(0.01) * 1000, 1e-5)
     events = peers()
-    peer(*events["mixture of Gaussians, 10⁴ steps"])
     lines = []
     for name, loss in NODES:
         lines.append(line(name, loss, events))
