@@ -19,6 +19,9 @@ from deniable.accounting.numerical.shifted import GaussianMixture
 
 RARE = 1e-40
 """Counts of records rarer than this together are charged as revealed."""
+TAIL = allocation.TAIL
+MOST_STEPS = 10**6
+"""Steps of one pass: their roundings add up."""
 MOST_COUNTS = 300
 """Different numbers of records that one sample may hold of one unit."""
 

@@ -16,6 +16,7 @@ from deniable.accounting.numerical import finite, own, samples, smooth
 from deniable.accounting.numerical.classes import coarse
 from deniable.accounting.numerical.finite import Finite
 from deniable.accounting.numerical.pairs import Gaussian, Laplace, Mixed, Pair, Range, Symmetrised, swap
+from deniable.accounting.numerical.rounding import REACH
 from deniable.accounting.numerical.samples import Known, attained, mix
 from deniable.accounting.numerical.search import Case
 from deniable.accounting.numerical.shifted import GaussianReplace, LaplaceReplace
@@ -356,6 +357,10 @@ def _allocated(node: Allocated) -> Known:
     inside = _shared(node)
     if inside.upper is not None and (inside.upper.sided or any(pair.sided for pair in inside.lowers)):
         return Known(None, (), _refusal(node, "a step of it is not symmetric"))
+    if node.steps > samples.MOST_STEPS:
+        return Known(None, (), _refusal(node, f"passes are accounted up to {samples.MOST_STEPS:,} steps"))
+    if inside.upper is not None and max(map(abs, inside.upper.span(samples.TAIL))) > REACH:
+        return Known(None, (), _refusal(node, f"one step may lose more than ε = {REACH:.0f}"))
     return samples.allocated(inside, node.steps)
 
 
