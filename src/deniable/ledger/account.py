@@ -180,10 +180,21 @@ class Account(Original):
         draft = Draft(kind, self.name, analyst or self._analyst, words, self._unit_json, details, loss.to_json())
 
         def decide(before: Standings) -> Draft:
+            self._check_current(before)
             self._admit(before, charges)
             return draft
 
         return Paid(self._journal.append(self._names, decide), loss, unit, source.private, charges, delta)
+
+    def _check_current(self, before: Standings) -> None:
+        """Unit and limit may be set anew until the first charge: what was priced by the old ones is not charged."""
+        if (
+            before[self.name].unit_json != self._unit_json
+            or before[self.name].filter.nothing != self._filters[self.name].nothing
+        ):
+            raise LedgerError(
+                f'The account "{self.name}" was set anew since it was opened here. Nothing was charged. Open it again.'
+            )
 
     def _prices(self, loss: Loss, delta: Number | None) -> dict[str, Charge]:
         """What `loss` costs in each account on the path. The orders of a filter never change, so this needs no lock."""

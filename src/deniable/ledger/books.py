@@ -28,6 +28,9 @@ class Kind(StrEnum):
     CLOSE = "close"
     BEGIN = "begin"
     CLOCK = "clock"
+    BIND = "bind"
+    RESET = "reset"
+    RENAME = "rename"
 
 
 class Status(StrEnum):
@@ -144,14 +147,16 @@ def apply(entry: Entry, before: Mapping[str, Standing], known: Mapping[str, Any]
             return {n: before[n]._replace(status=Status.OPEN, seq=entry.seq) for n in details["accounts"]}
         case Kind.CLOSE:
             return {entry.account: before[entry.account]._replace(status=Status.CLOSED, seq=entry.seq)}
-        case Kind.BEGIN | Kind.CLOCK:
+        case Kind.RESET:
+            return {entry.account: _reset(entry, before[entry.account], details)}
+        case Kind.BEGIN | Kind.CLOCK | Kind.BIND | Kind.RENAME:
             return {}
 
 
 def touched(entry: Entry, details: Mapping[str, Any]) -> Iterable[str]:
     """The accounts that `entry` changes: the keys of what `apply` returns."""
     match entry.kind:
-        case Kind.CREATE | Kind.RAISE | Kind.CLOSE:
+        case Kind.CREATE | Kind.RAISE | Kind.CLOSE | Kind.RESET:
             return (entry.account,)
         case Kind.RUN | Kind.OPEN:
             return tuple(details["charges"])
@@ -159,7 +164,7 @@ def touched(entry: Entry, details: Mapping[str, Any]) -> Iterable[str]:
             return tuple(details["returned"])
         case Kind.FREEZE | Kind.THAW:
             return tuple(details["accounts"])
-        case Kind.BEGIN | Kind.CLOCK:
+        case Kind.BEGIN | Kind.CLOCK | Kind.BIND | Kind.RENAME:
             return ()
 
 
@@ -174,6 +179,14 @@ def _created(entry: Entry, details: Mapping[str, Any]) -> Standing:
         compact(limit.nothing.to_dict()),
         Status.OPEN,
         entry.seq,
+    )
+
+
+def _reset(entry: Entry, standing: Standing, details: Mapping[str, Any]) -> Standing:
+    """Unit and limit set anew. What was ever charged would be priced by the old ones, so there must be nothing."""
+    nothing = compact(Filter.from_dict(details["filter"]).nothing.to_dict())
+    return standing._replace(
+        unit_json=entry.unit_json, filter_json=compact(details["filter"]), spent_json=nothing, seq=entry.seq
     )
 
 

@@ -178,6 +178,7 @@ class Journal(Original):
         transaction.run(
             schema.UPDATE_ACCOUNT,
             this=standing.name,
+            new_unit=standing.unit_json,
             new_filter=standing.filter_json,
             new_spent=standing.spent_json,
             new_status=standing.status,
@@ -246,10 +247,15 @@ class Journal(Original):
         with self.following() as (_, at):
             return sorted(at.accounts)
 
+    def resolved(self, name: str) -> str:
+        """The account behind a name that it was given later."""
+        with self.following() as (_, at):
+            return at.aliases.get(name, name)
+
     def path(self, name: str) -> list[Standing]:
         """The account, the one it is part of, and so on."""
         found: list[Standing] = []
-        wanted: str | None = name
+        wanted: str | None = self.resolved(name)
         while wanted is not None:
             standing = self.standings([wanted]).get(wanted)
             if standing is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,7 +12,7 @@ from typing import Self
 from deniable.accounting.filters import Filter, Purpose
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
-from deniable.ledger import beside, names
+from deniable.ledger import beside, names, sources
 from deniable.ledger.account import Account
 from deniable.ledger.adopt import adopt
 from deniable.ledger.books import Entry, Kind, Standing, Status
@@ -91,7 +91,7 @@ class Ledger(Original):
         made = _rules(limit, purpose, filter)
 
         def decide(before: Standings) -> Draft:
-            if name in before:
+            if name in before or name in before.tip.aliases:
                 raise LedgerError(
                     f'There is an account "{name}" already. Nothing was changed; open it with ledger.account.'
                 )
@@ -104,6 +104,70 @@ class Ledger(Original):
 
         self._journal.append([name] if parent is None else [name, parent], decide)
         return self.account(name)
+
+    def reset(self, name: str, unit: Unit, *, limit: Budget, owner: str | None = None) -> Account:
+        """Set unit and limit of an account anew, for its owner, as long as nothing was ever charged to it or to a part of it.
+
+        A balance of 0 after a refund is not that. Journaled; afterwards as before, the limit is what is granted in all.
+        """
+        by = owner or self.analyst
+        made = _rules(limit, None, None)
+        account = self.account(name)
+
+        def decide(before: Standings) -> Draft:
+            standing = before[account.name]
+            if account.name in before.tip.charged:
+                raise LedgerError(
+                    f'The account "{account.name}" has been charged, so its unit and limit stay. Nothing was changed. A '
+                    "limit can be raised: account.raise_limit(…), or `deniable ledger raise` in a shell."
+                )
+            if by != standing.owner or standing.parent is not None:
+                raise LedgerError(
+                    f'Only {standing.owner}, the owner of the data set, may set the unit and limit of "{account.name}" anew; you '
+                    f"are {by}. Nothing was changed."
+                )
+            if any(other.startswith(f"{account.name}{names.STROKE}") for other in before.tip.accounts):
+                raise LedgerError(f'The account "{account.name}" has parts, made for its limit. Nothing was changed.')
+            words = f"Set anew before the first charge: limit {limit}, protects {unit}."
+            return Draft(Kind.RESET, account.name, by, words, unit.to_json(), {"filter": made.to_dict()})
+
+        self._journal.append([account.name], decide)
+        return self.account(account.name)
+
+    def rename(self, name: str, new: str, *, owner: str | None = None) -> Account:
+        """Give a data set's account a further name, for its owner. The old name goes on to mean it and stays taken, and its data
+        stays its own: a new name is no second budget."""
+        names.account(new, None)
+        by = owner or self.analyst
+        account = self.account(name)
+
+        def decide(before: Standings) -> Draft:
+            standing = before[account.name]
+            if by != standing.owner or standing.parent is not None:
+                raise LedgerError(
+                    f'Only {standing.owner}, the owner, may rename the data set "{account.root}"; you are {by}. '
+                    "Nothing was changed."
+                )
+            if new in before.tip.accounts or new in before.tip.aliases:
+                raise LedgerError(f'The name "{new}" is taken. Nothing was changed.')
+            words = f'"{account.name}" is now called "{new}" as well.'
+            return Draft(Kind.RENAME, account.name, by, words, standing.unit_json, {"name": new})
+
+        self._journal.append([account.name], decide)
+        return self.account(new)
+
+    def was_charged(self, name: str) -> bool:
+        """Whether anything was ever charged to the account, whatever was given back later."""
+        with self._journal.following() as (_, at):
+            return at.aliases.get(name, name) in at.charged
+
+    def owners(self, keys: Collection[str]) -> dict[str, str]:
+        """The accounts that sources of data with these keys belong to."""
+        return sources.owners(self._journal, keys)
+
+    def bind_sources(self, name: str, keys: Collection[str]) -> None:
+        """Bind sources of data to the account `name`, for good."""
+        sources.bind(self._journal, self.account(name).root, self.analyst, keys)
 
     def account(self, name: str, *, analyst: str | None = None) -> Account:
         """The account of this name. `analyst` is who will ask, if not the one who opened the ledger."""

@@ -28,6 +28,9 @@ class Replay:
         self._settled: dict[int, int] = {}
         self._paid: dict[int, str] = {}
         self._begun: dict[int, int] = {}
+        self._sources: dict[str, str] = {}
+        self._aliases: dict[str, str] = {}
+        self._charged: set[str] = set()
 
     def enter(self, entry: Entry) -> list[str]:
         """Take one more entry in; returns what is wrong with it."""
@@ -54,6 +57,12 @@ class Replay:
                 yield from (f'Entry {entry.seq} charges the account "{name}" less than nothing.' for name in low)
             case Kind.BEGIN:
                 yield from self._wrong_begin(entry, details["entry"], details["start"], details["stop"])
+            case Kind.RESET if entry.account in self._charged:
+                yield f'Entry {entry.seq} sets unit and limit of the account "{entry.account}" anew, which was charged before.'
+            case Kind.BIND:
+                yield from self._wrong_bind(entry, details["sources"])
+            case Kind.RENAME if details["name"] in self.accounts or details["name"] in self._aliases:
+                yield f'Entry {entry.seq} gives the account "{entry.account}" the name of another, "{details["name"]}".'
 
     def _wrong_settle(self, entry: Entry, session: int, returned: Charges) -> Iterator[str]:
         if session in self._settled:
@@ -72,16 +81,29 @@ class Replay:
         elif not self._begun.get(paid, 0) <= start < stop:
             yield f"Entry {entry.seq} begins steps of entry {paid} a second time, or none."
 
+    def _wrong_bind(self, entry: Entry, sources: list[str]) -> Iterator[str]:
+        for source in sources:
+            if self._sources.get(source, entry.account) != entry.account:
+                yield (
+                    f'Entry {entry.seq} gives data of the account "{self._sources[source]}" to the account "{entry.account}".'
+                )
+
     def _void(self, entry: Entry, details: Mapping[str, Any]) -> dict[str, Standing]:
         return {name: self.accounts[name]._replace(seq=entry.seq) for name in touched(entry, details)}
 
     def _remember(self, entry: Entry, details: Mapping[str, Any]) -> None:
+        if entry.kind in (Kind.RUN, Kind.OPEN):
+            self._charged.update(details["charges"])
         match entry.kind:
             case Kind.OPEN:
                 self._sessions[entry.seq] = _charges(details["charges"])
                 self._paid[entry.seq] = entry.account
             case Kind.RUN:
                 self._paid[entry.seq] = entry.account
+            case Kind.BIND:
+                self._sources |= {source: entry.account for source in details["sources"] if source not in self._sources}
+            case Kind.RENAME:
+                self._aliases.setdefault(details["name"], entry.account)
             case Kind.SETTLE:
                 self._settled.setdefault(details["session"], entry.seq)
                 self._sessions.pop(details["session"], None)

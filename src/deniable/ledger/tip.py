@@ -27,7 +27,8 @@ class Tip(NamedTuple):
     """What the journal comes to at its entry `seq`. A value: following makes a new one.
 
     `accounts` names for each account the seal of the entry that changed it last. `begun` counts the steps begun of each session
-    that is not settled, and of each run whose steps were noted.
+    that is not settled, and of each run whose steps were noted. `sources` names the account that each source of data belongs to,
+    `aliases` the account behind each new name, and `charged` has every account that was ever charged, refunds or not.
     """
 
     seq: int
@@ -35,51 +36,83 @@ class Tip(NamedTuple):
     mac: str
     accounts: Mapping[str, str]
     begun: Mapping[int, int]
+    sources: Mapping[str, str]
+    aliases: Mapping[str, str]
+    charged: frozenset[str]
 
     def to_json(self) -> str:
-        state = [self.seq, self.time, self.mac, dict(self.accounts), list(self.begun.items())]
+        state = [
+            self.seq,
+            self.time,
+            self.mac,
+            dict(self.accounts),
+            list(self.begun.items()),
+            dict(self.sources),
+            dict(self.aliases),
+            sorted(self.charged),
+        ]
         return json.dumps(state, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Tip:
-        seq, time, mac, accounts, begun = json.loads(text)
-        return cls(seq, time, mac, accounts, dict(begun))
+        seq, time, mac, accounts, begun, sources, aliases, charged = json.loads(text)
+        return cls(seq, time, mac, accounts, dict(begun), sources, aliases, frozenset(charged))
 
 
 def start(root: str) -> Tip:
     """Before the first entry."""
-    return Tip(0, "", root, {}, {})
+    return Tip(0, "", root, {}, {}, {}, {}, frozenset())
 
 
 def followed(tip: Tip, entries: Iterable[Entry], key: bytes | None) -> Tip:
     """The tip after `entries`, each of which must follow the one before. Without the key only their numbers are checked."""
-    seq, time, mac = tip.seq, tip.time, tip.mac
-    accounts, begun = dict(tip.accounts), dict(tip.begun)
+    seq, time, mac, state = tip.seq, tip.time, tip.mac, _State(tip)
     for entry in entries:
         if entry.seq != seq + 1 or (key is not None and chain.sealed(key, mac, entry.content) != entry.mac):
             raise broken(entry.seq)
         seq, time, mac = entry.seq, entry.time, entry.mac
-        _note(entry, entry.details, accounts, begun)
-    return Tip(seq, time, mac, accounts, begun)
+        state.note(entry, entry.details)
+    return state.tip(seq, time, mac)
 
 
 def advanced(tip: Tip, entry: Entry, details: Mapping[str, Any]) -> Tip:
     """The tip after an entry that this process has written itself."""
-    accounts, begun = dict(tip.accounts), dict(tip.begun)
-    _note(entry, details, accounts, begun)
-    return Tip(entry.seq, entry.time, entry.mac, accounts, begun)
+    state = _State(tip)
+    state.note(entry, details)
+    return state.tip(entry.seq, entry.time, entry.mac)
 
 
-def _note(entry: Entry, details: Mapping[str, Any], accounts: dict[str, str], begun: dict[int, int]) -> None:
-    for name in touched(entry, details):
-        accounts[name] = entry.mac
-    match entry.kind:
-        case Kind.OPEN:
-            begun[entry.seq] = 0
-        case Kind.SETTLE:
-            begun.pop(details["session"], None)
-        case Kind.BEGIN:
-            begun[details["entry"]] = details["stop"]
+class _State:
+    """A tip in the making. What an entry does not change is shared with the tip before it."""
+
+    def __init__(self, tip: Tip) -> None:
+        self.accounts, self.begun = dict(tip.accounts), dict(tip.begun)
+        self.sources, self.aliases, self.charged = tip.sources, tip.aliases, tip.charged
+
+    def note(self, entry: Entry, details: Mapping[str, Any]) -> None:
+        changed = tuple(touched(entry, details))
+        for name in changed:
+            self.accounts[name] = entry.mac
+        match entry.kind:
+            case Kind.OPEN | Kind.RUN:
+                self._charge(entry, changed)
+            case Kind.SETTLE:
+                self.begun.pop(details["session"], None)
+            case Kind.BEGIN:
+                self.begun[details["entry"]] = details["stop"]
+            case Kind.BIND:
+                self.sources = {**self.sources, **dict.fromkeys(details["sources"], entry.account)}
+            case Kind.RENAME:
+                self.aliases = {**self.aliases, details["name"]: entry.account}
+
+    def _charge(self, entry: Entry, changed: tuple[str, ...]) -> None:
+        if not self.charged.issuperset(changed):
+            self.charged = self.charged.union(changed)
+        if entry.kind is Kind.OPEN:
+            self.begun[entry.seq] = 0
+
+    def tip(self, seq: int, time: str, mac: str) -> Tip:
+        return Tip(seq, time, mac, self.accounts, self.begun, self.sources, self.aliases, self.charged)
 
 
 def broken(seq: int) -> TamperedLedger:
