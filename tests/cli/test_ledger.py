@@ -97,6 +97,26 @@ def test_the_owner_freezes_and_unfreezes_and_nobody_else(url: str, monkeypatch: 
     assert "Restored it." in run("ledger", "history", "visits").stdout
 
 
+def test_the_owner_raises_renames_and_closes_and_nobody_else(url: str) -> None:
+    assert "Only owner" in sentence("ledger", "raise", "visits", "--epsilon", "4", "--owner", "eve")
+    assert (
+        run_json("ledger", "raise", "visits", "--epsilon", "4", "--owner", "owner", "--json")["limit"]["epsilon"] == 4
+    )
+    assert "Only owner" in sentence("ledger", "rename", "visits", "stays", "--owner", "eve")
+    renamed = run_json("ledger", "rename", "visits", "stays", "--owner", "owner", "--json")
+    assert renamed == run_json("ledger", "show", "stays", "--json") == run_json("ledger", "show", "visits", "--json")
+    assert "already" in sentence("ledger", "create", "stays", "--epsilon", "1", "--unit", "row")
+    assert "Only owner" in sentence("ledger", "close", "stays", "--owner", "eve")
+    assert "closed" in run("ledger", "close", "stays", "--owner", "owner").stdout
+    assert run("ledger", "verify").exit_code == 0
+
+
+def test_an_owner_accepts_a_clock_with_a_reason(url: str) -> None:
+    assert "you are eve" in sentence("ledger", "clock", "--accept", "It was ahead.", "--owner", "eve")
+    assert "the journal goes on" in run("ledger", "clock", "--accept", "It was ahead.", "--owner", "owner").stdout
+    assert "clock" in run("ledger", "history", "--json").stdout
+
+
 def test_a_head_kept_elsewhere_is_verified(url: str) -> None:
     head = run("ledger", "head").stdout.strip()
     assert head.startswith("6:")

@@ -229,6 +229,24 @@ def close(
 
 @app.command()
 @door
+def rename(
+    account: Name,
+    name: Annotated[str, typer.Argument(help="The new name.")],
+    owner: Annotated[str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")] = None,
+    ledger: Url = DEFAULT,
+    key: KeyFile = None,
+    json: Json = False,
+) -> None:
+    """Give an account a further name. The old one goes on to mean it; its data and what was spent stay with it.
+
+    [bold]deniable ledger rename visits stays[/]
+    """
+    with _opened(ledger, key) as opened:
+        _tell(opened.rename(account, name, owner=owner), json)
+
+
+@app.command()
+@door
 def clock(
     accept: Annotated[
         str, typer.Option("--accept", metavar="REASON", help="Why the clock is right and the journal is not.")
