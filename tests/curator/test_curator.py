@@ -267,7 +267,8 @@ def test_a_ledger_named_once_is_found_again(parquet: Path, tmp_path: Path) -> No
 
 
 def test_a_limit_or_unit_that_contradicts_the_ledger_is_refused(parquet: Path) -> None:
-    Curator.open(parquet, unit=PATIENT, limit=LIMIT).close()
+    with Curator.open(parquet, unit=PATIENT, limit=LIMIT) as curator:
+        curator.sql(COUNT, epsilon=0.1)
     with pytest.raises(InvalidParameter, match="has the limit ε = 3 at δ = 1e-06 already"):
         Curator.open(parquet, limit=Budget(30, 1e-6))
     with pytest.raises(UnitMismatch, match="cannot be opened for one row"):
@@ -332,7 +333,7 @@ def test_a_prepared_table_gives_the_same_answers(hospital: Open, table: pa.Table
     head = ready.ledger.head()
     first, second = (curator.sql(BY_DIAGNOSIS, epsilon=0.5) for curator in (plain, ready))
     assert second.value.column("n").to_pylist() == first.value.column("n").to_pylist()
-    assert head.count == 1  # preparing releases nothing, and is charged nothing
+    assert head.count == 0  # preparing releases nothing, and is charged nothing
 
 
 # ------------------------------------------------------------------------------------------------ safety

@@ -21,6 +21,7 @@ from deniable.curator.answer import Answer, answer_seconds
 from deniable.curator.declare import Bounds, Keys, declared
 from deniable.curator.pace import Pace, checked, paced
 from deniable.curator.preview import Preview
+from deniable.curator.sources import keys as source_keys
 from deniable.curator.stop import Stop, Stoppable, by_signal
 from deniable.errors import DataError, DeniableError, LedgerError, Stopped, Unaccountable
 from deniable.guarantee import Budget
@@ -95,7 +96,9 @@ class Curator(Original):
         self._declared = repr(schema)
         self.account = account
         self.ledger = ledger
-        self._delta = ledger.account(account.root).limit.delta
+        self._delta = account.view().standings[account.root].filter.limit.delta
+        self._opening: house.Opening | None = None
+        self._unbound: house.Terms | None = None
 
     @classmethod
     def open(
@@ -135,26 +138,35 @@ class Curator(Original):
         data = account or house.data_name(stated)
         if analyst is not None:
             names.name(analyst, "an analyst")
+        keyed = source_keys(sources, frozenset(table.name for table in stated.tables if not table.public))
         owned: list[Any] = []
         try:
-            if isinstance(ledger, Ledger):
-                books = ledger
-            else:
-                books = house.open_ledger(ledger or house.address(sources), data, limit, analyst, on_failure)
-                owned.append(books)
-            known = declared(stated, house.protects(books, data, unit, limit), bounds or {}, keys or {}, version)
+            place = "this ledger" if isinstance(ledger, Ledger) else ledger or house.address(sources)
+            books = (
+                ledger if isinstance(ledger, Ledger) else house.known_ledger(place, data, limit, analyst, on_failure)
+            )
+            owned += [] if books is None or books is ledger else [books]
+            data = house.data_account(books, data, account is not None, keyed)
+            protected = house.protects(books, data, unit, limit)
+            known = declared(stated, protected, bounds or {}, keys or {}, version)
             engine = open_engine(sources, known, memory=memory, seconds=seconds, threads=threads)
             owned.append(engine)
-            paying = house.open_account(books, data, unit, limit, analyst)
-            paths = house.files(sources)
-            for path in paths:
-                books.bind(path)
-            places = tuple(str(path.resolve()) for path in paths)
-            made = cls(engine, known, paying, books, floor=floor, rng=rng, places=places)
+            terms = house.Terms(data, protected, limit, analyst, keyed, tuple(house.files(sources)))
+            opening = house.opening(books, place, terms, on_failure)
+            if opening is not None:
+                proposal, paying = opening.proposed()
+                owned.append(proposal)
+            else:
+                assert books is not None
+                paying = house.open_account(books, data, unit, limit, analyst)
+                proposal = books
+            places = tuple(str(path.resolve()) for path in terms.paths)
+            made = cls(engine, known, paying, books or proposal, floor=floor, rng=rng, places=places)
         except BaseException:
             _close(owned)
             raise
-        made._owned = owned
+        made._owned, made._opening = owned, opening
+        made._unbound = None if opening is not None or house.is_bound(made.ledger, terms) else terms
         return made
 
     # -------------------------------------------------------------------------------------------- asking
@@ -235,8 +247,10 @@ class Curator(Original):
     def share(self, analyst: str, limit: Budget) -> Curator:
         """The same data for `analyst`, under a limit of her own inside the data set's. What others have paid for costs the data
         set nothing when she asks it again; her own limit it does cost."""
+        part = names.part(self.account.root, analyst)
+        with self._turn:
+            self._begin()
         root = self.account.root
-        part = names.part(root, analyst)
         self.ledger.create(part, limit=limit, parent=root)
         return self._with(self.ledger.account(part, analyst=analyst))
 
@@ -279,8 +293,23 @@ class Curator(Original):
         finally:
             self._asking.remove(stop)
 
+    def _begin(self) -> None:
+        """Write down what was only proposed so far: the ledger, the account, its sources and the mark beside the data."""
+        if self._unbound is not None:
+            house.bind(self.ledger, self._unbound)
+            self._unbound = None
+        if self._opening is None:
+            return
+        ledger, account = self._opening.commit()
+        self._opening = None
+        self.account.become(account)
+        if self.ledger is not ledger:
+            self.ledger.become(ledger)
+
     def _answer(self, asked: Asked, words: str, stop: Stop) -> Answer:
         with stop.turn(self._turn):
+            if self._opening is None or self.account.preview(asked.loss, delta=asked.at).fits:
+                self._begin()  # what does not fit is refused by the proposal, and nothing is written
             release = self.account.run(
                 Stoppable(asked.plan, stop),
                 self._engine,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deniable.curator.sources import above
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger, names
 from deniable.ledger.beside import ledger_of
+from deniable.ledger.sources import another
 from deniable.ledger.store import Store
 from deniable.sql.schema import Schema
 from deniable.units import Unit
@@ -64,21 +67,142 @@ def address(sources: Mapping[str, Any]) -> str:
     )
 
 
-def open_ledger(
+@dataclass(frozen=True)
+class Terms:
+    """What a data set is opened with: its account's name, unit and limit, who asks, and the keys and paths of its sources."""
+
+    name: str
+    unit: Unit
+    limit: Budget | None
+    analyst: str | None
+    keys: tuple[str, ...]
+    paths: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A data set that was opened and never charged: nothing of it is written before its first charge.
+
+    Until then an account in memory stands for the one that would be made. `commit` makes what is missing: the ledger, the
+    account, its sources and the mark beside the data. Of two that commit at once the first decides unit and limit.
+    """
+
+    place: str | Ledger
+    terms: Terms
+    limit: Budget
+    on_failure: Callable[[Exception], None] | None
+
+    def proposed(self) -> tuple[Ledger, Account]:
+        """A ledger that is forgotten, and in it the account as it would be made."""
+        ledger = Ledger.open("sqlite://", analyst=self.terms.analyst, on_failure=self.on_failure)
+        ledger.create(self.terms.name, self.terms.unit, limit=self.limit)
+        return ledger, ledger.account(self.terms.name, analyst=self.terms.analyst)
+
+    def commit(self) -> tuple[Ledger, Account]:
+        """The ledger and the account, made now."""
+        given = isinstance(self.place, Ledger)
+        ledger = self.place if isinstance(self.place, Ledger) else self._new_ledger(self.place)
+        try:
+            return ledger, self._account(ledger)
+        except BaseException:
+            if not given:
+                ledger.close()
+            raise
+
+    def _new_ledger(self, url: str) -> Ledger:
+        return Ledger.open(url, analyst=self.terms.analyst, on_failure=self.on_failure)
+
+    def _account(self, ledger: Ledger) -> Account:
+        terms = self.terms
+        data_account(
+            ledger, terms.name, True, terms.keys
+        )  # another process may have opened the same data by another name
+        other = {account.name: account for account in ledger.accounts()}.get(terms.name)
+        if other is None:
+            account = _first(ledger, terms.name, terms.unit, self.limit, terms.analyst)
+        else:
+            if (other.unit, other.limit) != (terms.unit, self.limit) and fresh(ledger, terms.name, terms.keys):
+                ledger.reset(terms.name, terms.unit, limit=self.limit)
+            account = open_account(ledger, terms.name, terms.unit, self.limit, terms.analyst)
+        bind(ledger, terms)
+        return account
+
+
+def bind(ledger: Ledger, terms: Terms) -> None:
+    """The sources belong to the account from now on, and a mark beside them names the ledger."""
+    ledger.bind_sources(terms.name, terms.keys)
+    for path in terms.paths:
+        ledger.bind(path)
+
+
+def is_bound(ledger: Ledger, terms: Terms) -> bool:
+    """Whether all sources belong to the account already. Reads only."""
+    return set(ledger.owners(terms.keys)) == set(terms.keys)
+
+
+def opening(
+    ledger: Ledger | None, place: str, terms: Terms, on_failure: Callable[[Exception], None] | None
+) -> Opening | None:
+    """How the account is made at its first charge; None where it is there and stays as it is."""
+    known = {} if ledger is None else {account.name: account for account in ledger.accounts()}
+    there = known.get(terms.name)
+    if there is None or ledger is None:
+        if terms.limit is None:
+            raise no_limit(terms.name, place)
+        return Opening(ledger or place, terms, terms.limit, on_failure)
+    if there.parent is None and there.owner == ledger.analyst and fresh(ledger, terms.name, terms.keys):
+        return Opening(ledger, terms, terms.limit or there.limit, on_failure)
+    return None
+
+
+def fresh(ledger: Ledger, name: str, keys: Collection[str]) -> bool:
+    """Whether an account was made by opening this data and was never charged. One made on purpose has no data yet."""
+    return bool(keys) and name in ledger.owners(keys).values() and not ledger.was_charged(name)
+
+
+def known_ledger(
     url: str, name: str, limit: Budget | None, analyst: str | None, on_failure: Callable[[Exception], None] | None
-) -> Ledger:
-    """The ledger at `url`. One that does not exist is made only for a data set that has a limit."""
+) -> Ledger | None:
+    """The ledger at `url`, if there is one already. One that does not exist is made only for a data set that has a limit."""
     store = Store(url)
     exists, in_memory = store.exists(), store.in_memory
     store.close()
-    if limit is None and not exists:
+    if exists or in_memory:
+        return Ledger.open(url, analyst=analyst, create=in_memory, on_failure=on_failure)
+    if limit is None:
         raise no_limit(name, url)
-    return Ledger.open(url, analyst=analyst, create=limit is not None or in_memory, on_failure=on_failure)
+    return None
 
 
-def protects(ledger: Ledger, name: str, unit: Unit | None, limit: Budget | None) -> Unit:
+def open_ledger(
+    url: str, name: str, limit: Budget | None, analyst: str | None, on_failure: Callable[[Exception], None] | None
+) -> Ledger:
+    """The ledger at `url`, made if there is none and the data set has a limit."""
+    known = known_ledger(url, name, limit, analyst, on_failure)
+    return known or Ledger.open(url, analyst=analyst, on_failure=on_failure)
+
+
+def data_account(ledger: Ledger | None, name: str, explicit: bool, keys: tuple[str, ...]) -> str:
+    """The account of a data set: the one that any of its sources belongs to, else the one of its name."""
+    if ledger is None:
+        return name
+    owners = ledger.owners((*keys, *above(keys)))
+    accounts = sorted(set(owners.values()))
+    if len(accounts) > 1:
+        raise LedgerError(
+            f"These sources belong to several accounts of this ledger ({', '.join(accounts)}), and a query of them all would "
+            "have to be charged to each. Nothing was opened. Open them one by one, or begin a ledger for all of them together."
+        )
+    if not accounts:
+        return ledger.root_of(name)
+    if explicit and ledger.root_of(name) != accounts[0]:
+        raise another(next(iter(owners)), accounts[0], name)
+    return accounts[0]
+
+
+def protects(ledger: Ledger | None, name: str, unit: Unit | None, limit: Budget | None) -> Unit:
     """Whom the data set protects: as it was set at its first use, or as it is being set now."""
-    known = {account.name: account for account in ledger.accounts()}
+    known = {} if ledger is None else {account.name: account for account in ledger.accounts()}
     if name in known:
         return unit or known[name].unit
     if limit is None:

@@ -107,6 +107,10 @@ class Account(Original):
     def __deepcopy__(self, memo: object) -> Account:
         return self
 
+    def become(self, made: Account) -> None:
+        """A proposal is this account from now on: whoever holds the one holds the other."""
+        self.__dict__.update(made.__dict__)
+
     # -------------------------------------------------------------------------------------------- releases
 
     def run(

@@ -67,6 +67,16 @@ class Ledger(Original):
             raise
         return cls(journal, analyst or _user(), on_failure)
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether it is forgotten with this object."""
+        return self._journal.store.in_memory
+
+    def become(self, made: Ledger) -> None:
+        """A proposal is this ledger from now on: whoever holds the one holds the other."""
+        self._journal.store.close()
+        self.__dict__.update(made.__dict__)
+
     # -------------------------------------------------------------------------------------------- accounts
 
     def create(
@@ -155,6 +165,10 @@ class Ledger(Original):
 
         self._journal.append([account.name], decide)
         return self.account(new)
+
+    def root_of(self, name: str) -> str:
+        """The account behind a name: itself, where it was never renamed."""
+        return self._journal.resolved(name)
 
     def was_charged(self, name: str) -> bool:
         """Whether anything was ever charged to the account, whatever was given back later."""
