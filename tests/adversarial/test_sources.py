@@ -170,7 +170,7 @@ def test_who_holds_the_account_holds_the_one_that_is_made(file: Path) -> None:
         curator.sql(COUNT, epsilon=0.5)
         assert account.spent().epsilon == 0.5
         assert ledger.verify().ok
-        assert [entry.kind for entry in ledger.history()] == [Kind.CREATE, Kind.BIND, Kind.RUN]
+        assert [entry.kind for entry in ledger.history()] == [Kind.CREATE, Kind.RUN]
 
 
 def test_an_account_made_and_never_charged_is_set_anew_by_its_owner(file: Path, url: str) -> None:

@@ -119,7 +119,7 @@ class Opening:
         )  # another process may have opened the same data by another name
         other = {account.name: account for account in ledger.accounts()}.get(terms.name)
         if other is None:
-            account = _first(ledger, terms.name, terms.unit, self.limit, terms.analyst)
+            account = _first(ledger, terms.name, terms.unit, self.limit, terms.analyst, terms.keys)
         else:
             if (other.unit, other.limit) != (terms.unit, self.limit) and fresh(ledger, terms.name, terms.keys):
                 ledger.reset(terms.name, terms.unit, limit=self.limit)
@@ -250,11 +250,18 @@ def part_of(ledger: Ledger, own: Account, root: str, analyst: str | None) -> Acc
     return ledger.account(own.name, analyst=analyst)
 
 
-def _first(ledger: Ledger, name: str, unit: Unit | None, limit: Budget | None, analyst: str | None) -> Account:
+def _first(
+    ledger: Ledger,
+    name: str,
+    unit: Unit | None,
+    limit: Budget | None,
+    analyst: str | None,
+    keys: Collection[str] = (),
+) -> Account:
     if limit is None:
         raise no_limit(name, "this ledger")
     try:
-        ledger.create(name, unit, limit=limit)
+        ledger.create(name, unit, limit=limit, data=keys)
     except LedgerError:
         if name not in {account.name for account in ledger.accounts()}:
             raise

@@ -89,13 +89,15 @@ class Ledger(Original):
         parent: str | None = None,
         purpose: Purpose | str | None = None,
         filter: Callable[[Budget], Filter] | None = None,
+        data: Collection[str] = (),
     ) -> Account:
         """A new account; with `parent` an analyst's own limit inside another's: a charge counts in both or in neither.
 
         `purpose` says what the account is for, and so which rules share its δ: "counts" (many Gaussian answers), "run" (one
         charge that uses up the limit exactly) or "mixed" (the default). `filter` makes the rules itself: `Filter.basic`,
         `Filter.renyi`, `Filter.gaussians`.
-        The owner of the outermost account is the one who may raise limits and unfreeze.
+        The owner of the outermost account is the one who may raise limits and unfreeze. `data` are keys of sources that belong to
+        the account from the beginning.
         """
         names.account(name, parent)
         made = _rules(limit, purpose, filter)
@@ -108,7 +110,9 @@ class Ledger(Original):
             above = None if parent is None else _parent(before, parent)
             chosen = _unit(name, unit, above)
             holder = owner or (self.analyst if above is None else above.owner)
-            details = {"parent": parent, "owner": holder, "filter": made.to_dict()}
+            sources.check(before, name, data)
+            bound = {"sources": sorted(data)} if data else {}
+            details = {"parent": parent, "owner": holder, "filter": made.to_dict()} | bound
             words = f"Account of {holder}, limit {limit}, protects {chosen}."
             return Draft(Kind.CREATE, name, self.analyst, words, chosen.to_json(), details)
 

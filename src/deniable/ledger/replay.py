@@ -59,8 +59,8 @@ class Replay:
                 yield from self._wrong_begin(entry, details["entry"], details["start"], details["stop"])
             case Kind.RESET if entry.account in self._charged:
                 yield f'Entry {entry.seq} sets unit and limit of the account "{entry.account}" anew, which was charged before.'
-            case Kind.BIND:
-                yield from self._wrong_bind(entry, details["sources"])
+            case Kind.BIND | Kind.CREATE:
+                yield from self._wrong_bind(entry, details.get("sources", []))
             case Kind.RENAME if details["name"] in self.accounts or details["name"] in self._aliases:
                 yield f'Entry {entry.seq} gives the account "{entry.account}" the name of another, "{details["name"]}".'
 
@@ -100,8 +100,9 @@ class Replay:
                 self._paid[entry.seq] = entry.account
             case Kind.RUN:
                 self._paid[entry.seq] = entry.account
-            case Kind.BIND:
-                self._sources |= {source: entry.account for source in details["sources"] if source not in self._sources}
+            case Kind.BIND | Kind.CREATE:
+                given = details.get("sources", [])
+                self._sources |= {source: entry.account for source in given if source not in self._sources}
             case Kind.RENAME:
                 self._aliases.setdefault(details["name"], entry.account)
             case Kind.SETTLE:

@@ -26,14 +26,19 @@ def bind(journal: Journal, root: str, by: str, keys: Collection[str]) -> None:
         return
 
     def decide(before: Standings) -> Draft:
-        for key in keys:
-            if before.tip.sources.get(key, root) != root:
-                raise another(key, before.tip.sources[key], root)
+        check(before, root, keys)
         fresh = sorted(key for key in keys if key not in before.tip.sources)
         words = f'Data of the account "{root}".'
         return Draft(Kind.BIND, root, by, words, before[root].unit_json, {"sources": fresh})
 
     journal.append([root], decide)
+
+
+def check(before: Standings, root: str, keys: Collection[str]) -> None:
+    """Raise if one of these keys belongs to another account."""
+    for key in keys:
+        if before.tip.sources.get(key, root) != root:
+            raise another(key, before.tip.sources[key], root)
 
 
 def another(key: str, owner: str, wanted: str) -> LedgerError:

@@ -100,8 +100,8 @@ class _State:
                 self.begun.pop(details["session"], None)
             case Kind.BEGIN:
                 self.begun[details["entry"]] = details["stop"]
-            case Kind.BIND:
-                self.sources = {**self.sources, **dict.fromkeys(details["sources"], entry.account)}
+            case Kind.BIND | Kind.CREATE:
+                self.sources = {**self.sources, **dict.fromkeys(details.get("sources", ()), entry.account)}
             case Kind.RENAME:
                 self.aliases = {**self.aliases, details["name"]: entry.account}
 
