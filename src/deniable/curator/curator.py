@@ -21,7 +21,6 @@ from deniable.curator.answer import Answer, answer_seconds
 from deniable.curator.declare import Bounds, Keys, declared
 from deniable.curator.pace import Pace, checked, paced
 from deniable.curator.preview import Preview
-from deniable.curator.sources import keys as source_keys
 from deniable.curator.stop import Stop, Stoppable, by_signal
 from deniable.errors import DataError, DeniableError, LedgerError, Stopped, Unaccountable
 from deniable.guarantee import Budget
@@ -33,6 +32,7 @@ from deniable.process import Home, Original
 from deniable.sql.check import check
 from deniable.sql.draft import describe
 from deniable.sql.engines import Engine, open_engine
+from deniable.sql.engines.identity import keys as source_keys
 from deniable.sql.normal import normal
 from deniable.sql.plan import Plan, plan
 from deniable.sql.schema import Schema, TableInfo

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deniable.curator.sources import above
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger, names
 from deniable.ledger.beside import ledger_of
 from deniable.ledger.sources import another
 from deniable.ledger.store import Store
+from deniable.sql.engines.identity import above
 from deniable.sql.schema import Schema
 from deniable.units import Unit
 
