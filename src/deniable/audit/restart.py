@@ -24,6 +24,8 @@ STARTS = 8
 """Noise of ε = 1 on whole numbers falls on one of them with probability ½ at most, so on the same in all starts once in 300."""
 APART = 0.3
 """Seconds between two starts at least, so that together they outlast a generator that is seeded by the second."""
+FEWEST, LONGEST = 3, 10.0
+"""Where a start takes long, so many are enough once so many seconds have passed."""
 CALLS = 4
 """Runs on each neighbour after each start."""
 COULD_NOT = "It could not be started anew to see whether it then says the same: give it as module:name, and let it hold no state."
@@ -45,8 +47,11 @@ def repeats(target: Target, pair: Pair, fixed: Sequence[Constant]) -> str | None
     form = _form(target)
     if form is None:
         return COULD_NOT
+    first = clock.monotonic()
     for start in range(STARTS):
         begun = clock.monotonic()
+        if start >= FEWEST and begun - first > LONGEST:
+            break
         try:
             outputs = _started(form, target, pair, start)
         except Failed:
