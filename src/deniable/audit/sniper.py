@@ -58,6 +58,8 @@ MOST_ROWS, MOST_CELLS = 16_000_000, 50_000_000
 """More outputs, and more numbers, than these are not worth exploring: the time is better spent on certifying samples."""
 FEW_OUTPUTS = 32
 """Up to so many outputs among the first ones, one table is learnt, which costs next to nothing."""
+FORGIVEN = 0.01
+"""A δ from which on outputs that only one neighbour gives are not looked for by themselves."""
 ANEW = 20_000
 """Runs, but a quarter of all at most, in which a target that was started anew must show a violation too."""
 MOST_SAMPLES = 84_000_000
@@ -296,7 +298,12 @@ class _Sniper:
     @property
     def certain(self) -> float:
         """What is left of alpha for the certificate."""
-        return (1 - SHARE - UNSEEN) * self.alpha
+        return (1 - SHARE - UNSEEN * self.looks_for_rare) * self.alpha
+
+    @property
+    def looks_for_rare(self) -> bool:
+        """A δ forgives what is rare: then there is no error to be kept for it."""
+        return min(limit.delta for limit in self.limits) < FORGIVEN
 
     @property
     def certifying(self) -> int:
@@ -480,7 +487,7 @@ class _Sniper:
     def _rare_attack(self, attack: Attack) -> Attack | None:
         """Outputs that only one neighbour was seen to give, on the same pair and samples, with an error of its own."""
         rare = self.rare.get(attack.pair.name)
-        if rare is None or isinstance(attack.model, Support):
+        if rare is None or isinstance(attack.model, Support) or not self.looks_for_rare:
             return None
         rule = EITHER
         if attack.coupled:  # pairs of runs are counted for one set

@@ -20,6 +20,8 @@ from deniable.errors import InvalidParameter
 
 Array = NDArray[np.float64]
 
+RIGHT = 0.3
+"""The part of alpha that `from_guesses` has for the rate of right guesses where there is a δ: the rarer wrong ones need more."""
 SPARE = 0.1
 """The part of alpha that `from_coupled` keeps for pairs that speak against the rule; good couplings have next to none."""
 
@@ -52,7 +54,7 @@ def from_guesses(right: int, wrong: int, trials: int, *, delta: float, alpha: fl
 
     δ = 0: given that a guess was made it is right with probability R/(R + W) ≤ e^ε/(1 + e^ε), independently, so one exact
     binomial bound on right/(right + wrong) suffices and no α is shared between two rates. δ > 0: exact bounds on R and W at
-    α/2 each. Both sides may be used at once since each inequality is the definition, applied to S₁ and to S₀.
+    RIGHT·α and (1 − RIGHT)·α. Both sides may be used at once since each inequality is the definition, applied to S₁ and to S₀.
     """
     _check(alpha, delta)
     if min(right, wrong) < 0 or right + wrong > trials:
@@ -60,8 +62,9 @@ def from_guesses(right: int, wrong: int, trials: int, *, delta: float, alpha: fl
     if delta == 0:
         share = float(lower(right, right + wrong, alpha)) if right + wrong else 0.0
         return max(0.0, _logit(share))
-    certain = float(lower(right, trials, alpha / 2)) - delta * sides / 2
-    return max(0.0, math.log(certain) - math.log(float(upper(wrong, trials, alpha / 2)))) if certain > 0 else 0.0
+    certain = float(lower(right, trials, RIGHT * alpha)) - delta * sides / 2
+    most = float(upper(wrong, trials, (1 - RIGHT) * alpha))
+    return max(0.0, math.log(certain) - math.log(most)) if certain > 0 else 0.0
 
 
 def from_coupled(only_right: int, only_wrong: int, both: int, *, alpha: float) -> float:
