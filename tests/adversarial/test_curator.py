@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +26,7 @@ from deniable.errors import BudgetExceeded, DeniableError, InvalidParameter, Led
 from deniable.guarantee import Budget
 from deniable.ledger import Filter, Kind, Ledger
 from deniable.ledger.journal import Draft
+from deniable.mechanisms import Laplace
 from deniable.randomness import SeededRandom
 from deniable.sql.engines import Statement
 from deniable.units import Unit
@@ -337,3 +341,35 @@ def test_a_curator_and_its_engine_refuse_to_work_in_a_forked_child(tmp_path: Pat
         for double in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(LedgerError, match="cannot be copied"):
                 double(curator)
+
+
+SEEN = """
+import sys
+from deniable.ledger import Ledger
+with Ledger.open(sys.argv[1]) as ledger:
+    print(sum(float(account.spent().epsilon) for account in ledger.accounts()))
+"""
+
+
+def seen_elsewhere(url: str) -> float:
+    """What another process that opens and closes the ledger says is spent."""
+    said = subprocess.run([sys.executable, "-c", SEEN, url], check=True, capture_output=True, text=True)
+    return float(said.stdout)
+
+
+def test_looking_for_other_ledgers_beside_the_data_lets_go_of_no_lock(tmp_path: Path) -> None:
+    """POSIX drops all locks of a process on a file when the process closes it, however it had opened it. A ledger whose locks
+    are gone has its write-ahead log removed by the next process that closes it, and its charges go into a deleted file."""
+    data, url = tmp_path / "visits.parquet", f"sqlite:///{tmp_path}/privacy.db"
+    pq.write_table(VISITS, data)
+    with Ledger.open(f"sqlite:///{tmp_path}/other.db") as other, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        account = other.create("other", Unit.row(), limit=Budget(1))
+        with Curator.open(data, unit=Unit.row(), limit=Budget(1), ledger=url) as curator:
+            for spent in (0.25, 0.5):
+                assert seen_elsewhere(url) == spent - 0.25
+                assert seen_elsewhere(f"sqlite:///{tmp_path}/other.db") == spent - 0.25
+                curator.sql(f"{COUNT} WHERE days > {spent}", epsilon=0.25)
+                account.run(Laplace(scale=4, sensitivity=1), 1)
+            assert seen_elsewhere(url) == 0.5
+            assert seen_elsewhere(f"sqlite:///{tmp_path}/other.db") == 0.5

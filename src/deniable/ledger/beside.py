@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import struct
+import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 from deniable.errors import LedgerError
@@ -14,6 +15,9 @@ from deniable.ledger.store import APPLICATION
 
 BESIDE = "privacy.db"
 """The ledger of the data in a folder, where no other is named."""
+
+BELONGINGS = ("-shm", "-wal", "-journal")
+"""What SQLite keeps beside a database, and locks: never to be opened by anybody else in a process that uses the database."""
 
 HIDDEN = "***"
 """What stands for a password in an address."""
@@ -71,19 +75,25 @@ def _lying(journal: Journal, data: Path) -> Iterator[str]:
     """SQLite ledgers in the folder of the data, told by the number that a ledger writes into the head of its file."""
     own = journal.store.path
     for file in sorted(data.resolve().parent.iterdir()):
-        if file.is_file() and _is_ledger(file) and (own is None or not own.exists() or not file.samefile(own)):
+        if not file.is_file() or file.name.endswith(BELONGINGS) or (own is not None and _same(file, own)):
+            continue
+        if _is_ledger(file):
             yield str(file)
 
 
+def _same(one: Path, other: Path) -> bool:
+    return other.exists() and one.samefile(other)
+
+
 def _is_ledger(file: Path) -> bool:
+    """Asked of SQLite itself. POSIX drops all locks of a process on a file when the process closes it, however it was opened:
+    were a ledger that is open here opened and closed as a plain file, the next process to close it would take itself for the
+    last, remove the write-ahead log, and charges would go into a deleted file. SQLite keeps such a file open until it may."""
     try:
-        with file.open("rb") as stream:
-            head = stream.read(72)
-    except OSError:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+            return bool(connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION)
+    except sqlite3.Error:
         return False
-    return (
-        len(head) == 72 and head.startswith(b"SQLite format 3\0") and struct.unpack(">I", head[68:72])[0] == APPLICATION
-    )
 
 
 def _mark(journal: Journal, data: Path) -> None:
