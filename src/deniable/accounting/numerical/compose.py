@@ -267,7 +267,7 @@ MANY = 16
 
 
 def _paired(tilted: Sequence[Tilted], size: int) -> tuple[Sequence[Tilted], float]:
-    """T9: unlike single steps convolved in pairs, round by round, while their laws are short against `size`; and the L2 error.
+    """T10: unlike single steps convolved in pairs, round by round, while their laws are short against `size`; and the L2 error.
 
     A thousand transforms of the whole window become a few, and the short ones add up to ten times the length of all laws.
     """
