@@ -13,7 +13,7 @@ export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs bench soak clean
+.PHONY: help demo test lint types docs bench soak fuzz clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -39,8 +39,11 @@ docs: $(VENV)/.docs  ## build the site into site/
 bench: $(VENV)/.test $(BENCH)/.peers  ## run every benchmark beside its peers; writes docs/benchmarks.md
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(VENV)/bin/python $$file || exit 1; done
 
-soak: $(VENV)/.test  ## the long tests, with many more random examples
+soak: $(VENV)/.test fuzz  ## the long tests, with many more random examples, and the fuzzer
 	HYPOTHESIS_PROFILE=soak $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m ""
+
+fuzz: $(VENV)/.fuzz  ## feed the readers of losses, units and certificates with grown texts for a minute
+	$(VENV)/bin/python tools/fuzz_readers.py 60
 
 clean:  ## remove environments, caches and what was built
 	rm -rf $(VENV) $(BENCH) site dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -75,6 +78,10 @@ $(VENV)/.test: $(VENV)/.torch $(VENV)/.core pyproject.toml constraints.txt
 	@# Spark, 400 MB, only where there is a Java to run it; without one its tests say loudly that they did not run.
 	@if $(VENV)/bin/python -c 'import sys; from tests.requirements import find_java; sys.exit(find_java() is None)'; \
 	  then $(PIP) --editable ".[spark]"; fi
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.core pyproject.toml
+	$(PIP) --group fuzz
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.core pyproject.toml
