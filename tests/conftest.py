@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from typing import Any
 
 import hypothesis
@@ -16,6 +17,11 @@ hypothesis.settings.register_profile("test", deadline=None, derandomize=True, pr
 hypothesis.settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
 
 LOUD = pytest.StashKey[list[str]]()
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that starts the tests in the background ignores Ctrl-C for them, and those that press it would wait for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:
