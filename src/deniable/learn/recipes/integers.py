@@ -81,14 +81,25 @@ def _by_floats(left: Tensor, right: Tensor) -> Tensor:
 def scores(features: Tensor, weights: Tensor) -> Tensor:
     """features [n, d] in 8 bits · weights [k, d]ᵀ, in 32-bit floats; weights are rounded to 15 bits of the largest first.
 
-    A row's scores do not depend, to the bit, on the other rows where `exact_at` holds; elsewhere see `exact`.
+    A row's scores do not depend, to the bit, on the other rows: they are whole numbers, times one unit.
     """
     unit = float(weights.abs().max()) / (MOST * FINE) or 1.0
     whole = (weights / unit).round()
-    if not exact_at(*features.shape, 2 * len(weights)):
-        with exact.full_precision():
-            return features.float() @ (whole * unit).T
     high = (whole / FINE).round()
     digits = torch.cat([high, whole - FINE * high]).to(torch.int8).T.contiguous()
-    found = torch._int_mm(features, digits).double()
+    if exact_at(*features.shape, 2 * len(weights)):
+        found = torch._int_mm(features, digits).double()
+    else:
+        found = _whole_by_floats(features, digits)
     return ((found[:, : len(weights)] * FINE + found[:, len(weights) :]) * unit).float()
+
+
+def _whole_by_floats(left: Tensor, right: Tensor) -> Tensor:
+    """left [n, d] · right [d, k], both in 8 bits: pieces whose sums stay below 2^24, where floats are exact in any order."""
+    total = torch.zeros(len(left), right.shape[1], dtype=torch.float64)
+    chunk = (EXACT_FLOAT - 1) // 128**2
+    with exact.full_precision():
+        for start in range(0, left.shape[1], chunk):
+            part = slice(start, start + chunk)
+            total += left[:, part].float() @ right[part].float()
+    return total
