@@ -100,9 +100,16 @@ def test_a_query_stays_within_its_claim_under_a_long_look(name: str) -> None:
     assert Query(text, PERSON, keys).found(MANY).verdict is not Verdict.VIOLATION
 
 
-@pytest.mark.parametrize("name", ["count", "sum", "avg", "groups", "private keys"])
+@pytest.mark.parametrize("name", ["count", "sum", "avg", "groups"])
 def test_without_contribution_bounds_the_same_audit_finds_the_violation(name: str) -> None:
     text, keys = QUERIES[name]
     found = Query(text, PERSON, keys, bounding=False).found()
     assert found.verdict is Verdict.VIOLATION, str(found)
     assert found.epsilon > EPSILON
+
+
+def test_without_contribution_bounds_private_keys_are_not_certified() -> None:
+    """One neighbour then gives one answer in all runs, which the auditor cannot tell from an answer that is remembered: the
+    target holds an engine, so it cannot be started anew."""
+    text, keys = QUERIES["private keys"]
+    assert Query(text, PERSON, keys, bounding=False).found().verdict in (Verdict.VIOLATION, Verdict.REPEATS)
