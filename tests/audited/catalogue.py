@@ -203,7 +203,7 @@ LEARNT = [
         PrivateStandardizer((0,), (1,), epsilon=2), PrivateStandardizer((0,), (1,), epsilon=8), SPREAD, scaling, least=0.8,
     ),
     Audited(Tables(1, 2, 2, 2), Tables(1, 2, 2, 8), (NO_CELLS, ONE_CELL), least=1.0),
-    Audited(Tables(1, 2, 2, 2, 0.01), Tables(1, 2, 2, 8, 0.01), (NO_CELLS, ONE_CELL), least=0.4),
+    Audited(Tables(1, 2, 2, 2, 0.01), Tables(1, 2, 2, 8, 0.01), (NO_CELLS, ONE_CELL), least=0.3),
     Audited(Growth(Tables(1, 2, 2, 1), 1), Growth(Tables(1, 2, 2, 6), 1), (ONE_CELL, TWO_CELLS), split, least=0.2),
     Audited(
         Selection((RandomizedResponse.for_budget(1),), float, NegativeBinomialRuns(1, 0.1)),

@@ -79,7 +79,8 @@ def test_a_preview_runs_nothing(file: str) -> None:
     said = run(file, BY_WARD, *FIRST, *KEYS, "--epsilon", "0.5", "--preview").stdout
     assert "Cost: ε = 0.5." in said
     assert "Left afterwards for one charge: ε ≤ 2.5" in said
-    facts = run_json(file, COUNT, "--epsilon", "0.5", "--preview")
+    assert not Path("privacy.db").exists()
+    facts = run_json(file, COUNT, *FIRST, "--epsilon", "0.5", "--preview")
     assert facts["fits"]
     assert facts["left"]["epsilon"] == pytest.approx(2.5)
     assert set(facts["expected"]) == {"n"}

@@ -103,7 +103,9 @@ TREE = st.recursive(
 
 
 def test_every_node_has_an_example() -> None:
-    assert {type(e) for e in EXAMPLES} == set(Node.kinds.values()) - {Loss}
+    """Nodes of other rooms, like the noises of smoothing, have their examples there."""
+    here = {kind for kind in Node.kinds.values() if kind.__module__.startswith("deniable.loss")}
+    assert {type(e) for e in EXAMPLES} == here - {Loss}
 
 
 @pytest.mark.parametrize("node", EXAMPLES, ids=str)

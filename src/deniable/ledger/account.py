@@ -96,6 +96,7 @@ class Account(Original):
         self.name = path[0].name
         self.unit = path[0].unit
         self._unit_json = path[0].unit_json
+        self._filter_json = path[0].filter_json
         self.owner = path[-1].owner
         self.parent = path[0].parent
         self.root = path[-1].name
@@ -192,10 +193,9 @@ class Account(Original):
 
     def _check_current(self, before: Standings) -> None:
         """Unit and limit may be set anew until the first charge: what was priced by the old ones is not charged."""
-        if (
-            before[self.name].unit_json != self._unit_json
-            or before[self.name].filter.nothing != self._filters[self.name].nothing
-        ):
+        standing = before[self.name]
+        same = standing.unit_json == self._unit_json and standing.filter.nothing == self._filters[self.name].nothing
+        if not same or (self.name not in before.tip.charged and standing.filter_json != self._filter_json):
             raise LedgerError(
                 f'The account "{self.name}" was set anew since it was opened here. Nothing was charged. Open it again.'
             )
@@ -447,6 +447,7 @@ class Account(Original):
             return Draft(Kind.RAISE, self.name, by, words, standing.unit_json, {"filter": raised.to_dict()})
 
         self._journal.append([self.name], decide)
+        self._filter_json = self.standing().filter_json
 
     def freeze(self, reason: str = "Frozen by hand.") -> None:
         """Refuse every charge until the owner looks."""
