@@ -83,6 +83,19 @@ def test_noise_of_clients_is_not_stated_for_removal(noise: OnClient | Shared) ->
         run(noise=noise, unit=Unit.row())
 
 
+def test_a_shared_sum_over_fewer_than_least_is_never_opened() -> None:
+    """A cohort of four carries four shares, made for ten: less noise than the loss speaks of."""
+    noise = Shared(1.0, bits=32, least=10)
+    total = noise.summing(1.0, Shape(16, 1.0, 10.0), SeededRandom(1))
+    assert total(iter([np.ones(16)] * 9)) is None
+    assert total(iter([np.ones(16)] * 10)) is not None
+    few = run(noise=Shared(1.0, bits=32, least=30, participations=9), rate=0.5, rounds=3, clients=40)
+    result = few(data(20), rng=SeededRandom(1))
+    assert result.history.update_norm == [0.0, 0.0, 0.0]
+    for trained, before in zip(result.model.parameters(), few.model.parameters(), strict=True):
+        assert torch.equal(trained, before)
+
+
 def test_a_replaced_client_moves_twice_the_clip() -> None:
     shape = Shape(10, 1.0, 20)
     for noise in (OnClient(1.0), Shared(1.0, bits=32, least=10)):

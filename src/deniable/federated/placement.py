@@ -39,7 +39,7 @@ DEVIATIONS = 4.5
 """The modulus holds so many deviations of a coordinate of the sum. Beyond it the sum wraps around: an error, not a loss."""
 
 
-Summing = Callable[[Iterable[Floats]], Floats]
+Summing = Callable[[Iterable[Floats]], Floats | None]
 
 
 class View(StrEnum):
@@ -73,7 +73,8 @@ class Placement(Protocol):
         """What one round reveals about a client that takes part in it, whatever the others do."""
 
     def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
-        """For a whole run: a function that makes the noisy sum of a round's updates, each clipped there."""
+        """For a whole run: a function that makes the noisy sum of a round's updates, each clipped there; None where too few
+        answered for it to be opened."""
 
 
 def bounded(update: Floats, clip: float) -> Floats:
@@ -221,14 +222,17 @@ class Shared:
     def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
         sigma = self.share(multiplier, self.encoding(multiplier, shape))
 
-        def total(updates: Iterable[Floats]) -> Floats:
+        def total(updates: Iterable[Floats]) -> Floats | None:
             seed = int(rng.uniform_integers(2**62)).to_bytes(8, "big")
             encoding = self.encoding(multiplier, shape, seed)
             coins = np.random.default_rng(int(rng.uniform_integers(2**62)))
             units = np.zeros(encoding.length, np.int64)
+            answers = 0
             for update in updates:
                 units += encoding.encode(update, coins) + rng.discrete_gaussian(sigma, encoding.length)
-            return encoding.decode(centred(units, self.bits))
+                answers += 1
+            # Fewer shares carry less noise than the loss speaks of: such a sum is never opened, here as by real clients.
+            return encoding.decode(centred(units, self.bits)) if answers >= self.least else None
 
         return total
 

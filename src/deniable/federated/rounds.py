@@ -67,9 +67,12 @@ class Rounds:
         cohort = self._cohort()
         total = self._sum(self.sent(update) for update in self._updates(cohort))
         self.history.clip.append(self.bound)
-        mean = torch.from_numpy(self.received(total) / self.run.denominator)
-        move(self.optimizer, self.model, mean)
-        self.history.update_norm.append(float(mean.norm()))
+        if total is None:  # too few answered: nothing was opened, and nothing moves
+            self.history.update_norm.append(0.0)
+        else:
+            mean = torch.from_numpy(self.received(total) / self.run.denominator)
+            move(self.optimizer, self.model, mean)
+            self.history.update_norm.append(float(mean.norm()))
         if self.run.evaluate is not None:
             self.history.score.append(float(self.run.evaluate(self.model)))
 
