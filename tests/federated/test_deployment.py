@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -222,3 +223,12 @@ def test_shared_noise_needs_an_agreement() -> None:
     assert paying.spent().epsilon == 0
     with pytest.raises(InvalidParameter, match="noise=Shared"):
         agreed(run(Central(2.0)), {}, threshold=3)
+
+
+def test_a_device_refuses_an_agreement_that_opens_smaller_sums() -> None:
+    federated = run(shared(3.0))
+    _, agreement = devices(federated)
+    assert agreement is not None
+    signer = Ed25519PrivateKey.generate()
+    with pytest.raises(InvalidParameter, match="least=5"):
+        Device(federated, 0, *clients().rows(0), agreement=replace(agreement, least=2), signer=signer)

@@ -42,6 +42,8 @@ class Device:
     ) -> None:
         if isinstance(run.noise, Shared) and (agreement is None or signer is None):
             raise InvalidParameter("Expected an agreement and a signer with noise=Shared(…): its sums are secure sums.")
+        if agreement is not None:
+            _check_terms(run, agreement)
         self.run, self.client = run, client
         self._x, self._y = x, y
         self._agreement, self._signer = agreement, signer
@@ -144,6 +146,20 @@ class Device:
         share = self._rng.discrete_gaussian(noise.share(self.run.multiplier, encoding), encoding.length)
         vector: Integers = encoding.encode(update, coins) + share
         return vector
+
+
+def _check_terms(run: FedAvg, agreement: Agreement) -> None:
+    """Shares of noise are made for `least` survivors: an agreement that opens sums of fewer would leave too little of it."""
+    noise = run.noise
+    if not isinstance(noise, Shared):
+        raise InvalidParameter("Expected an agreement with noise=Shared(…) only: others send no secure sums.")
+    length = noise.encoding(run.multiplier, run.shape).length
+    asked = (noise.least, noise.colluders, noise.bits, length)
+    if (agreement.least, agreement.colluders, agreement.bits, agreement.length) != asked:
+        raise InvalidParameter(
+            f"Expected an agreement with least={noise.least}, colluders={noise.colluders}, bits={noise.bits} and length="
+            f"{length:,}, as the run has it. Nothing was sent."
+        )
 
 
 def rotation_seed(agreement: Agreement, turn: int) -> bytes:
