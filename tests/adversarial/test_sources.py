@@ -18,6 +18,7 @@ from deniable.curator import Curator
 from deniable.errors import BudgetExceeded, DeniableError, InvalidParameter, InvalidQuery, LedgerError
 from deniable.guarantee import Budget
 from deniable.ledger import Kind, Ledger
+from deniable.mechanisms import Laplace
 from deniable.units import Unit
 from tests.sql.engines import real
 
@@ -230,3 +231,12 @@ def test_an_analysts_part_is_found_again(file: Path, url: str) -> None:
         assert curator.as_analyst("bo").account.spent().epsilon == 0.25
         with pytest.raises(LedgerError):
             curator.as_analyst("eve")
+
+
+def test_a_mechanism_run_on_the_account_before_the_first_query_is_charged_for_good(file: Path, url: str) -> None:
+    """A proposal stands for the account until its first charge, whoever makes that: nothing is charged to a proposal."""
+    with Curator.open(file, ledger=url, unit=Unit.row(), limit=Budget(1)) as curator:
+        curator.account.run(Laplace(4), 1)
+        assert curator.account.spent().epsilon == 0.25
+    with Ledger.open(url) as ledger:
+        assert ledger.account("visits").spent().epsilon == 0.25

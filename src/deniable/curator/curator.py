@@ -166,6 +166,7 @@ class Curator(Original):
             _close(owned)
             raise
         made._owned, made._opening = owned, opening
+        paying.before_charge = None if opening is None else made._begin
         made._unbound = None if opening is not None or house.is_bound(made.ledger, terms) else terms
         return made
 
@@ -302,14 +303,15 @@ class Curator(Original):
             return
         ledger, account = self._opening.commit()
         self._opening = None
+        account.before_charge = None
         self.account.become(account)
         if self.ledger is not ledger:
             self.ledger.become(ledger)
 
     def _answer(self, asked: Asked, words: str, stop: Stop) -> Answer:
         with stop.turn(self._turn):
-            if self._opening is None or self.account.preview(asked.loss, delta=asked.at).fits:
-                self._begin()  # what does not fit is refused by the proposal, and nothing is written
+            if self._opening is None:
+                self._begin()
             release = self.account.run(
                 Stoppable(asked.plan, stop),
                 self._engine,

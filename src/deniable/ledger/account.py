@@ -97,6 +97,8 @@ class Account(Original):
         self.unit = path[0].unit
         self._unit_json = path[0].unit_json
         self._filter_json = path[0].filter_json
+        self.before_charge: Callable[[], None] | None = None
+        """Of an account that is only proposed: makes it. Nothing is ever charged to a proposal."""
         self.owner = path[-1].owner
         self.parent = path[0].parent
         self.root = path[-1].name
@@ -176,6 +178,10 @@ class Account(Original):
         loss, unit = mechanism.loss, mechanism.unit
         self._check_unit(unit)
         charges = self._prices(loss, delta)
+        if self.before_charge is not None:
+            self._admit(self._journal.standings(self._names), charges)  # what does not fit makes nothing
+            self.before_charge()
+            self._source(source)  # of the account that is there now
         named = {} if delta is None else {"delta": str(exact(delta))}
         details = {
             "charges": {name: charge.to_dict() for name, charge in charges.items()},
