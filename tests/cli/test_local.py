@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from deniable.cli.demo import local as act
 from deniable.cli.local import app
-from deniable.cli.reproduce import count_mean_sketch, local_vs_central, rappor
 from deniable.local.simulate import PROTOCOLS
+from deniable.reproduce import count_mean_sketch, local_vs_central, rappor
 
 WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deniable.cli import reproduce
-from deniable.cli.reproduce import abadi_figure2
+from deniable import reproduce
+from deniable.reproduce import abadi_figure2
 from tests.cli.runner import run, sentence
 
 

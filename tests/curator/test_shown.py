@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from deniable.cli.demo import curator as act
-from deniable.cli.reproduce import hospital_visits
 from deniable.datasets import real
+from deniable.reproduce import hospital_visits
 from tests.meta.source import ROOT
 
 

@@ -10,17 +10,25 @@ import pytest
 from tests.meta.source import Import, imports, modules
 
 LAYERS = (
-    ("_version", "errors", "process", "strict_json", "units", "loss", "guarantee", "mechanism"),
+    ("_version", "errors", "process", "strict_json", "numbers", "units", "loss", "guarantee", "mechanism"),
     ("randomness", "accounting"),
     ("mechanisms", "ledger"),
     ("sql", "learn", "federated", "local", "smooth", "datasets"),
-    ("curator", "audit", "attack", "plots"),
+    ("curator", "audit", "attack", "plots", "reproduce"),
     ("cli", "server"),
     ("__main__",),
 )
 LAYER = {part: layer for layer, parts in enumerate(LAYERS) for part in parts}
-BESIDE = {("federated", "learn"), ("plots", "audit"), ("plots", "attack"), ("curator", "plots")}
-"""Imports within one layer that are meant: a picture reads the finding that it draws, never the other way.
+BESIDE = {
+    ("federated", "learn"),
+    ("plots", "audit"),
+    ("plots", "attack"),
+    ("curator", "plots"),
+    ("reproduce", "curator"),
+    ("reproduce", "plots"),
+}
+"""Imports within one layer that are meant: a picture reads the finding that it draws, a published result is computed by what
+users hold and then drawn, and never the other way.
 Layer 0 is a chain: each part may use those before it."""
 HEAVY = {
     "matplotlib": {"plots"},

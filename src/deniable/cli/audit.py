@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from deniable import numbers
 from deniable.audit import Finding, replay
 from deniable.audit import audit as attack
 from deniable.audit.bench import CASES, NULLS
@@ -317,7 +318,7 @@ def _judged(missed: list[str], accused: list[str]) -> Iterator[str]:
 
 def _figures(true: float, found: Finding) -> tuple[str, str, str, str]:
     verdict = f"{found.verdict}, support differs" if found.support_differs else str(found.verdict)
-    return show.up(float(found.claim.epsilon)), show.up(true), show.down(found.epsilon), verdict
+    return numbers.up(float(found.claim.epsilon)), numbers.up(true), numbers.down(found.epsilon), verdict
 
 
 def _line(found: Finding) -> dict[str, Any]:

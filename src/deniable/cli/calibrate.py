@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from deniable import numbers
 from deniable.accounting import calibrate_noise, calibrate_rate, calibrate_steps, epsilon
 from deniable.cli import show
 from deniable.cli.door import door
@@ -61,7 +62,7 @@ def calibrate(
         return
     show.heading(f"{LABEL[unknown]}: {number(found) if unknown == 'steps' else repr(found)}")
     show.say(
-        f"With it, ε lies in [{show.down(bound.lower)}, {show.up(bound.upper)}] at δ = {number(delta)}, "
+        f"With it, ε lies in [{numbers.down(bound.lower)}, {numbers.up(bound.upper)}] at δ = {number(delta)}, "
         f"within ε = {number(target)}.",
         f"The run: {run.loss}.",
     )
@@ -88,7 +89,7 @@ def _solved(unknown: str, run: Run, target: float, delta: float) -> Run:
         found = calibrate_noise(
             target, delta, rate=run.rate, steps=run.steps, scheme=scheme, replace=replace, noise=kind
         )
-        return changed(run, noise=show.ceiling(found, 6))
+        return changed(run, noise=numbers.ceiling(found, 6))
     if run.kind is not Noise.GAUSSIAN:
         raise InvalidParameter(
             "Rate and steps are solved for with Gaussian noise; leave out --noise to solve for Laplace noise."
@@ -97,6 +98,6 @@ def _solved(unknown: str, run: Run, target: float, delta: float) -> Run:
         rate = calibrate_rate(
             target, delta, noise_multiplier=run.noise, steps=run.steps, scheme=scheme, replace=replace
         )
-        return changed(run, rate=show.floor(rate, 6))
+        return changed(run, rate=numbers.floor(rate, 6))
     steps = calibrate_steps(target, delta, noise_multiplier=run.noise, rate=run.rate, scheme=scheme, replace=replace)
     return changed(run, steps=steps)

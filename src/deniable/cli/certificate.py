@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deniable import accounting
+from deniable import accounting, numbers
 from deniable.accounting.robustness import RadiusCertificate, is_radius, verify_radius
 from deniable.cli import show
 from deniable.cli.door import door
@@ -65,7 +65,7 @@ def certify(
         typer.echo(certificate.to_json(), nl=False)
         return
     out.write_text(certificate.to_json(), encoding="utf-8")
-    show.say(f"{out}: ε ≤ {show.up(certificate.bound.upper)} at δ = {number(delta)}.")
+    show.say(f"{out}: ε ≤ {numbers.up(certificate.bound.upper)} at δ = {number(delta)}.")
 
 
 @door
@@ -91,9 +91,9 @@ def verify(
             {"valid": True, "claimed": claim.to_dict(), "recomputed": {"lower": found.lower, "upper": found.upper}}
         )
         return
-    show.heading(f"Valid: ε ≤ {show.up(claim.bound.upper)} at δ = {number(claim.delta)}")
+    show.heading(f"Valid: ε ≤ {numbers.up(claim.bound.upper)} at δ = {number(claim.delta)}")
     show.say(
-        f"Computed again: [{show.down(found.lower)}, {show.up(found.upper)}] ({found.method}).",
+        f"Computed again: [{numbers.down(found.lower)}, {numbers.up(found.upper)}] ({found.method}).",
         f"Loss: {claim.loss}.",
         "It rests on:",
     )
@@ -110,7 +110,7 @@ def _verify_radius(text: str, json: bool) -> None:
     show.heading(f"Valid: class {votes.label} is certain for {claim.unit} ({claim.precision})")
     show.say(
         f"Computed again from {sum(votes.counts):,} votes, {votes.counts[votes.label]:,} for the class: radius "
-        f"{show.down(again, 6)} at α = {number(votes.looks.alpha)}.",
+        f"{numbers.down(again, 6)} at α = {number(votes.looks.alpha)}.",
         f"Noise: {claim.noise}. Model: {claim.evaluation.model[:16]}. Input: {claim.input[:16]}.",
         "It rests on:",
     )

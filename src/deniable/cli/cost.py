@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from deniable import numbers
 from deniable.accounting import compare, epsilon
 from deniable.cli import show
 from deniable.cli.door import door
@@ -91,7 +92,7 @@ def _table(methods: dict[str, Bound | str]) -> None:
     """The bounds in the order of history; the methods that know no theorem for this loss are named below."""
     known = {name: bound.upper for name, bound in methods.items() if isinstance(bound, Bound)}
     least = min(known.values(), default=0.0)
-    rows = [(name, show.up(value), _ratio(value, least), ABOUT.get(name, "")) for name, value in known.items()]
+    rows = [(name, numbers.up(value), _ratio(value, least), ABOUT.get(name, "")) for name, value in known.items()]
     best = list(known.values()).index(least) if known else None
     show.table(("method", "ε", "× least", "what it is"), rows, right=(1, 2), best=best)
     refused = [name for name in methods if name not in known]
@@ -107,8 +108,8 @@ def _ratio(value: float, least: float) -> str:
 
 def _verdict(bound: Bound) -> str:
     if bound.lower == 0:
-        return f"ε ≤ {show.up(bound.upper)} ({bound.method}); no lower bound is known."
-    return f"The true ε lies in [{show.down(bound.lower)}, {show.up(bound.upper)}] ({bound.method})."
+        return f"ε ≤ {numbers.up(bound.upper)} ({bound.method}); no lower bound is known."
+    return f"The true ε lies in [{numbers.down(bound.lower)}, {numbers.up(bound.upper)}] ({bound.method})."
 
 
 def _draw(run: Run, delta: float, path: Path) -> Path:

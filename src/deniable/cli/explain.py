@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from deniable import numbers
 from deniable.accounting import meaning
 from deniable.cli import show
 from deniable.cli.door import door
@@ -76,14 +77,16 @@ def _json(
 
 def _beliefs(beliefs: Mapping[float, meaning.Posterior], delta: float) -> None:
     show.say("", "A belief in any fact about the unit, before the answer and after it:", "")
-    rows = [(show.percent_up(p), show.percent_down(b.low), show.percent_up(b.high)) for p, b in beliefs.items()]
+    rows = [
+        (numbers.percent_up(p), numbers.percent_down(b.low), numbers.percent_up(b.high)) for p, b in beliefs.items()
+    ]
     show.table(("before", "after, at least", "after, at most"), rows, right=(0, 1, 2))
     if delta:
         failure = max(b.failure for b in beliefs.values())
         show.say(
             "",
             "δ > 0, so no limits hold for every answer: these allow for ε + 0.1 and fail with probability at most "
-            f"{show.up(failure, 2)}, whatever is true. An answer for which they fail may tell everything.",
+            f"{numbers.up(failure, 2)}, whatever is true. An answer for which they fail may tell everything.",
         )
 
 
@@ -91,12 +94,12 @@ def _attacker(power: Mapping[float, float], advantage: float) -> None:
     show.say(
         "", "The best attacker there can be, who knows all other units, deciding whether this one is in the data:", ""
     )
-    rows = [(show.percent_up(rate), show.percent_up(best)) for rate, best in power.items()]
+    rows = [(numbers.percent_up(rate), numbers.percent_up(best)) for rate, best in power.items()]
     show.table(("false alarms", "finds at most"), rows, right=(0, 1))
     show.say(
         "",
-        f"Between two equally likely worlds she is right with probability {show.percent_up((1 + advantage) / 2)} at most "
-        f"(advantage {show.up(advantage)}); guessing gives 50 %.",
+        f"Between two equally likely worlds she is right with probability {numbers.percent_up((1 + advantage) / 2)} at most "
+        f"(advantage {numbers.up(advantage)}); guessing gives 50 %.",
     )
 
 
@@ -104,9 +107,9 @@ def _group(size: int, epsilon: float, delta: float, odds: float) -> None:
     if delta >= 1:
         show.say("", f"For a group of {size} that shares its fate nothing is left of this guarantee: δ grows to 1.")
         return
-    tail = f", except for δ = {show.up(delta, 3)}" if delta else ""
+    tail = f", except for δ = {numbers.up(delta, 3)}" if delta else ""
     show.say(
         "",
         f"For a group of {size} that shares its fate: ε = {number(size * epsilon)}, so the odds of any fact about it change "
-        f"by a factor of {show.up(odds)} at most{tail}.",
+        f"by a factor of {numbers.up(odds)} at most{tail}.",
     )

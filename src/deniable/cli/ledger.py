@@ -12,6 +12,7 @@ from typing import Annotated, Any, TextIO, TypeAlias
 
 import typer
 
+from deniable import numbers
 from deniable.cli import show
 from deniable.cli.door import BAD_INPUT, door
 from deniable.cli.options import Json, Replace, parse_unit
@@ -406,21 +407,21 @@ def _tell(account: Account, json: bool) -> None:
     show.heading(f"{account.name}{part} ({account.status})")
     show.say(f"{bar(spent.share)} {percent(spent.share)} of {account.limit}")
     show.say(f"Protects {account.unit}. Owner: {account.owner}.")
-    show.say(f"Spent: ε = {show.up(spent.epsilon)}{_at(spent.delta)} ({spent.method}).")
+    show.say(f"Spent: ε = {numbers.up(spent.epsilon)}{_at(spent.delta)} ({spent.method}).")
     show.say(f"Left for one charge: {_left(account.remaining())}.")
-    show.say(f"Lost by now, at every moment at once: ε ≤ {show.up(running.epsilon)}{_at(running.delta)}.")
+    show.say(f"Lost by now, at every moment at once: ε ≤ {numbers.up(running.epsilon)}{_at(running.delta)}.")
 
 
 def _at(delta: float) -> str:
-    return f" at δ = {show.up(delta)}" if delta else ""
+    return f" at δ = {numbers.up(delta)}" if delta else ""
 
 
 def _left(left: Left) -> str:
-    rho = f", or ρ ≤ {show.down(left.rho)} of zCDP" if left.rho else ""
+    rho = f", or ρ ≤ {numbers.down(left.rho)} of zCDP" if left.rho else ""
     if left.mu and not left.rho:
-        rho = f", or Gaussian noise of μ ≤ {show.down(left.mu)} (the sensitivity over the noise)"
-    delta = f"; δ ≤ {show.down(left.delta)} for those charged at a δ" if left.delta else ""
-    return f"ε ≤ {show.down(left.epsilon)}{rho}{delta}"
+        rho = f", or Gaussian noise of μ ≤ {numbers.down(left.mu)} (the sensitivity over the noise)"
+    delta = f"; δ ≤ {numbers.down(left.delta)} for those charged at a δ" if left.delta else ""
+    return f"ε ≤ {numbers.down(left.epsilon)}{rho}{delta}"
 
 
 def _row(entry: Entry) -> tuple[object, ...]:

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from deniable import numbers
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot, Replace
@@ -267,7 +268,7 @@ def _tell(answer: Answer, curator: Curator, json: bool) -> None:
         return
     columns = answer.value.column_names
     show.table(columns, answer.rows(), right=[i for i, name in enumerate(columns) if name in answer.numbers])
-    show.say("", f"Cost: {answer.cost}. Spent: ε = {show.up(spent.epsilon)} of {limit}.", *answer.notes)
+    show.say("", f"Cost: {answer.cost}. Spent: ε = {numbers.up(spent.epsilon)} of {limit}.", *answer.notes)
 
 
 def _plain(value: object) -> object:

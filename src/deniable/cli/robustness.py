@@ -14,6 +14,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from deniable import numbers
 from deniable.accounting.input_noise import (
     NORMS,
     Ablation,
@@ -231,7 +232,7 @@ def _say(
         rows = [(f"{r:.3f}", f"{100 * accuracy:.1f} %") for r, accuracy in report["accuracy"]]
         show.say("")
         show.table(("radius", word), rows, right=(0, 1))
-        show.say("", f"Mean radius, 0 where wrong: {show.down(report['mean_radius'])}.")
+        show.say("", f"Mean radius, 0 where wrong: {numbers.down(report['mean_radius'])}.")
     show.say(
         f"Abstained: {report['abstained']:,}. Noisy copies a picture: {report['samples']:,.0f}.",
         *([f"Certificates: {certificates}"] if certificates else []),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deniable import accounting
+from deniable import accounting, numbers
 from deniable.cli import show
 from deniable.cli import train_options as option
 from deniable.cli.door import door
@@ -136,7 +136,7 @@ def _tell(run: Run, certificate: Certificate, out: Path, right: float | None, js
     if json:
         show.as_json(facts)
         return
-    show.heading(f"Trained: ε ≤ {show.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}")
+    show.heading(f"Trained: ε ≤ {numbers.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}")
     show.say(
         f"{run.steps:,} steps on lots of {run.lot:g} rows, noise multiplier {float(run.mechanism.noise_multiplier):.4g}.",
         f"Model: {out / 'model.pt'} (described in model.json). Certificate: {out / 'certificate.json'}.",

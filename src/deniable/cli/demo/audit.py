@@ -1,5 +1,6 @@
 """The auditor finds a planted bug, and accuses nobody else."""
 
+from deniable import numbers
 from deniable.audit import audit
 from deniable.audit.bench import case
 from deniable.cli import show
@@ -11,6 +12,6 @@ def play() -> None:
     for name in ("Laplace", "HalvedNoise", "ReusedSeed"):
         target = case(name)
         found = audit(target, target.pairs(), samples=1_000_000)
-        claimed, certified = show.up(float(found.claim.epsilon)), show.down(found.epsilon)
+        claimed, certified = numbers.up(float(found.claim.epsilon)), numbers.down(found.epsilon)
         differs = " The support differs: one answer betrays the person." if found.support_differs else ""
         show.say(f"{name}: claimed ε = {claimed}, certified ε ≥ {certified}: {found.verdict}.{differs}")

@@ -1,5 +1,6 @@
 """A budget that cannot be overspent."""
 
+from deniable import numbers
 from deniable.cli import show
 from deniable.errors import BudgetExceeded
 from deniable.guarantee import Budget
@@ -18,7 +19,7 @@ def play() -> None:
         for _ in range(3):
             try:
                 release = account.run(count, VISITS)
-                spent = show.up(account.spent().epsilon)
+                spent = numbers.up(account.spent().epsilon)
                 show.say(f"Answered: {release.value:,} {release.error}; spent so far: ε = {spent}.")
             except BudgetExceeded as refusal:
                 show.say(f"Refused:  {refusal}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from deniable import numbers
 from deniable.cli import show
 from deniable.curator import Curator
 from deniable.datasets.people import DIAGNOSES
@@ -78,4 +79,4 @@ def _ledger(curator: Curator) -> None:
     ]
     show.table(("entry", "what", "description"), rows, right=(0,), fixed=(2,))
     spent = curator.account.spent()
-    show.say("", f"Spent: ε = {show.up(spent.epsilon)} of {curator.account.limit}. More: deniable query --help")
+    show.say("", f"Spent: ε = {numbers.up(spent.epsilon)} of {curator.account.limit}. More: deniable query --help")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from deniable import numbers
 from deniable.cli import show
 from deniable.local import Shuffler, best
 from deniable.randomness import SecureRandom
@@ -32,5 +33,5 @@ def play() -> None:
     show.say(
         "",
         "Nobody but the phones ever held a true value. If a shuffler mixes the reports first, whoever sees them mixed learns "
-        f"at most ε = {show.up(central.upper)} at δ = 1e-06 about anyone.",
+        f"at most ε = {numbers.up(central.upper)} at δ = 1e-06 about anyone.",
     )

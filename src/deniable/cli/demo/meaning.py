@@ -1,5 +1,6 @@
 """What ε means."""
 
+from deniable import numbers
 from deniable.accounting import meaning
 from deniable.cli import show
 
@@ -11,6 +12,8 @@ def play() -> None:
     for epsilon in (0.1, 0.5, 1, 3, 8):
         belief = meaning.posterior(0.4, epsilon)
         found = meaning.attacker_power(0.01, epsilon)
-        rows.append((epsilon, show.percent_down(belief.low), show.percent_up(belief.high), show.percent_up(found)))
+        rows.append(
+            (epsilon, numbers.percent_down(belief.low), numbers.percent_up(belief.high), numbers.percent_up(found))
+        )
     show.table(("ε", "40 % falls to", "or rises to", "found at 1 % false alarms"), rows, right=range(4))
     show.say("", "Whoever asks and whatever she knows already. More: deniable explain --epsilon 1 --prior .4")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from deniable import numbers
 from deniable.accounting import certify, verify
 from deniable.cli import show
 from deniable.errors import InvalidCertificate
@@ -16,7 +17,8 @@ def play() -> None:
     honest = certify(GaussianNoise(4).sampled(0.01) * 10_000, Unit.row(), 1e-5)
     again = verify(honest)
     show.say(
-        f"Honest:  ε ≤ {show.up(honest.bound.upper)}. Computed again: [{show.down(again.lower)}, {show.up(again.upper)}]."
+        f"Honest:  ε ≤ {numbers.up(honest.bound.upper)}. "
+        f"Computed again: [{numbers.down(again.lower)}, {numbers.up(again.upper)}]."
     )
     flattered = replace(honest, bound=Bound(0.0, 0.5, honest.bound.method))
     try:

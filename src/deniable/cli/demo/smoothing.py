@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from deniable import numbers
 from deniable.accounting.radius import lecture
 from deniable.accounting.robustness import verify_radius
 from deniable.accounting.votes import bounds
@@ -25,12 +26,12 @@ def play() -> None:
     defined = 0.5 * lecture(float(p_a[0]), float(p_b[0]))
     show.say(
         f"Of {sum(counts):,} noisy copies of the point (0.2, 0.3), {counts[label]:,} lie nearest to centre {label}. That is "
-        f"the likeliest answer for every point within {show.down(answer.radius)} in ℓ1, at 99.9 % confidence. (By the "
-        f"definition of ε alone, e^(2ε) times likelier: {show.down(defined)}. The nearest border is 1.2 away.)"
+        f"the likeliest answer for every point within {numbers.down(answer.radius)} in ℓ1, at 99.9 % confidence. (By the "
+        f"definition of ε alone, e^(2ε) times likelier: {numbers.down(defined)}. The nearest border is 1.2 away.)"
     )
     quick = smoothed.certify(x, Sampling(radius=0.5))
     again = verify_radius(smoothed.certificate(x, answer))
     show.say(
         f"Whether 0.5 holds was decided with {quick.samples:,} copies. The certificate, computed again from its counts: "
-        f"{show.down(again)}."
+        f"{numbers.down(again)}."
     )

@@ -6,10 +6,10 @@ import math
 from pathlib import Path
 
 from deniable.accounting import epsilon
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.errors import Unaccountable
 from deniable.loss import GaussianNoise, Loss
 from deniable.plots import accounting as plots
+from deniable.reproduce.report import Progress, Report
 
 SUMMARY = "Abadi et al. 2016, Figure 2: what 400 epochs of DP-SGD cost (strong composition, moments, tight)"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.cli.reproduce import laplace_utility, laplace_vs_exponential, randomized_response
+from deniable.reproduce import laplace_utility, laplace_vs_exponential, randomized_response
 
 
 def quietly(items: Sequence[float], label: str) -> Iterable[float]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.mechanisms import CoinBias, Laplace
 from deniable.plots import mechanisms as plots
 from deniable.randomness import SeededRandom
+from deniable.reproduce.report import Progress, Report
 
 SUMMARY = "A coin's bias by Laplace noise (variance 1/N²) and by the exponential mechanism (variance 1/N)"
 

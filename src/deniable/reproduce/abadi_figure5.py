@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from deniable.cli.reproduce import _learning
-from deniable.cli.reproduce._learning import DELTA
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
 from deniable.plots import learn as plots
+from deniable.reproduce import _learning
+from deniable.reproduce._learning import DELTA
+from deniable.reproduce.report import Progress, Report
 
 SUMMARY = "Abadi et al. 2016, Figure 5: MNIST accuracy at ε = 2 by one parameter at a time (about 2 CPU minutes)"
 

@@ -6,11 +6,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from deniable.cli.reproduce import _learning
-from deniable.cli.reproduce._learning import DELTA, RUNS, Accuracy
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
 from deniable.plots import learn as plots
+from deniable.reproduce import _learning
+from deniable.reproduce._learning import DELTA, RUNS, Accuracy
+from deniable.reproduce.report import Progress, Report
 
 SUMMARY = "MNIST at ε = 0.5 to 8: Abadi's network of 2016 and the best of ours (about 15 CPU minutes)"
 

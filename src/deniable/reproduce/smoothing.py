@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from deniable.accounting.input_noise import Gaussian, InputNoise, Laplace, Uniform
 from deniable.accounting.radius import by_definition
 from deniable.accounting.votes import bounds
-from deniable.cli.reproduce import _learning
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
 from deniable.plots import smooth as plots
+from deniable.reproduce import _learning
+from deniable.reproduce.report import Progress, Report
 
 if TYPE_CHECKING:
     from deniable.smooth import Certified, Smoothed

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from deniable.accounting import epsilon
-from deniable.cli.reproduce import _learning
-from deniable.cli.reproduce._learning import DELTA, upper
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
 from deniable.plots import learn as plots
+from deniable.reproduce import _learning
+from deniable.reproduce._learning import DELTA, upper
+from deniable.reproduce.report import Progress, Report
 
 SUMMARY = "Abadi et al. 2016, Figure 3: MNIST accuracy by epoch at three levels of noise (about 3 CPU minutes)"
 

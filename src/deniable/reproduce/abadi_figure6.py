@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.cli.reproduce import _learning
-from deniable.cli.reproduce._learning import upper
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
 from deniable.plots import learn as plots
+from deniable.reproduce import _learning
+from deniable.reproduce._learning import upper
+from deniable.reproduce.report import Progress, Report
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.loss import exact
 from deniable.mechanisms import RandomizedResponse
 from deniable.plots import mechanisms as plots
 from deniable.randomness import SeededRandom
+from deniable.reproduce.report import Progress, Report
 
 SUMMARY = "Randomized response with two coins: what a report reveals, and its price beside Laplace noise"
 

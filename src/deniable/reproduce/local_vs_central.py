@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from deniable.accounting import epsilon
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.local import best, simulate
 from deniable.local.simulate import zipf
 from deniable.loss import Pure, Shuffled
 from deniable.plots import local as plots
 from deniable.randomness import SecureRandom
+from deniable.reproduce.report import Progress, Report
 
 SUMMARY = "Local, shuffled, central: the error of a histogram of 256 items at ε = 1, by the number of users"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from deniable.accounting import epsilon
-from deniable.cli.reproduce import _learning
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
 from deniable.plots import learn as plots
+from deniable.reproduce import _learning
+from deniable.reproduce.report import Progress, Report
 
 SUMMARY = "Abadi et al. 2016, Figure 4: MNIST accuracy at pairs of ε and δ (about 2 CPU minutes)"
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import duckdb
 
-from deniable.cli import show
-from deniable.cli.reproduce.report import Progress, Report
+from deniable import numbers
 from deniable.curator import Answer, Curator, words
 from deniable.datasets import real
 from deniable.guarantee import Budget
 from deniable.plots import answers
+from deniable.reproduce.report import Progress, Report
 from deniable.units import Unit
 
 SUMMARY = "Strack et al. 2014 (UCI diabetes, 130 hospitals): true and private SQL answers side by side, ε = 3 for all"
@@ -61,9 +61,9 @@ def run(out: Path, progress: Progress) -> Report:
     rows = [(f"Q{line.question + 1}", line.group, line.column, _shown(line.truth), line.said) for line in lines]
     held = sum(line.holds for line in lines)
     reading = (
-        f"{table.num_rows:,} visits; all visits of a patient are protected together, and at most {MAX_ROWS} of them count. The "
-        f"six answers cost ε = {show.up(spent)} in total. {held} of {len(lines)} intervals hold the true value; they count noise "
-        f"and rounding, not what was left out of patients with more than {MAX_ROWS} visits."
+        f"{table.num_rows:,} visits; all visits of a patient are protected together, and at most {MAX_ROWS} of them "
+        f"count. The six answers cost ε = {numbers.up(spent)} in total. {held} of {len(lines)} intervals hold the true value; "
+        f"they count noise and rounding, not what was left out of patients with more than {MAX_ROWS} visits."
     )
     return Report("True and private answers", ("query", "group", "number", "true", "private"), rows, figure, reading)
 

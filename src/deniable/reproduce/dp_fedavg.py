@@ -7,12 +7,12 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deniable.cli.reproduce import _learning
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
 from deniable.guarantee import Budget
 from deniable.ledger import Filter, Ledger
 from deniable.plots import learn as plots
+from deniable.reproduce import _learning
+from deniable.reproduce.report import Progress, Report
 
 if TYPE_CHECKING:
     from deniable.federated.mcmahan import Digits

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import numbers
 from deniable.accounting import epsilon
 from deniable.accounting.filters import Filter
-from deniable.cli import show
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
 from deniable.errors import MissingExtra
 from deniable.guarantee import Budget
 from deniable.ledger import Ledger
 from deniable.plots import pate as plots
+from deniable.reproduce.report import Progress, Report
 from deniable.units import Unit
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ def _owner(ensemble: Ensemble, bought: Bought) -> str:
     bound = DependentBound(10, sigma, TEACHERS, len(votes), ORDER, BOUND_EPSILON, BOUND_DELTA)
     published = bound(votes, rng=SecureRandom()).epsilon(DELTA)
     return (
-        f"The owner, whose eyes alone they are for, sees data-dependent ε's of {show.up(one)} (one direction, as the papers "
-        f"print) and {show.up(both)} (both); a published bound of {show.up(published)} would cost a further "
+        f"The owner, whose eyes alone they are for, sees data-dependent ε's of {numbers.up(one)} (one direction, as the papers "
+        f"print) and {numbers.up(both)} (both); a published bound of {numbers.up(published)} would cost a further "
         f"ε = {BOUND_EPSILON:g} at δ = {BOUND_DELTA:g}, and nothing is refunded."
     )
 
@@ -167,7 +167,7 @@ def _row(of: Sequence[Run]) -> tuple[object, ...]:
     first = of[0]
     mean = {name: float(np.mean([getattr(one, name) for one in of])) for name in ("right", "accuracy")}
     return (
-        show.up(first.upper),
+        numbers.up(first.upper),
         first.asked,
         round(first.sigma, 1),
         f"{100 * mean['right']:.1f} %",

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from deniable.cli import show
-from deniable.cli.reproduce.report import Progress, Report
+from deniable import numbers
 from deniable.local import Rappor
 from deniable.local.estimate import quantile
 from deniable.local.simulate import zipf
 from deniable.plots import local as plots
 from deniable.randomness import SecureRandom
+from deniable.reproduce.report import Progress, Report
 
 SUMMARY = "Erlingsson et al. 2014 (RAPPOR): a Zipf vocabulary of 100 words found among 200 candidates"
 
@@ -40,15 +40,15 @@ def run(out: Path, progress: Progress) -> Report:
         [float(truth[i]) for i in names],
         [float(decoded.counts[i]) for i in names],
         [quantile(0.95) * float(decoded.standard_errors[i]) for i in names],
-        title=f"RAPPOR: {USERS:,} users, ε = {show.up(client.epsilon)} a report, {show.up(client.memo_epsilon)} for life",
+        title=f"RAPPOR: {USERS:,} users, ε = {numbers.up(client.epsilon)} a report, {numbers.up(client.memo_epsilon)} for life",
         path=out / "rappor.png",
     )
     false = sum(word not in WORDS for word, _, _ in found)
     reading = (
         f"{len(found)} words are found at significance 0.05 (Bonferroni over {len(WORDS + OTHERS)} candidates), {false} of them "
         f"nobody's; the vocabulary has {len(WORDS)}. As in the paper a word needs a multiple of √users users to rise above the "
-        f"noise. One report costs ε = {show.up(client.epsilon, 5)} (the paper prints 1.0743), all reports of a memo "
-        f"{show.up(client.memo_epsilon, 5)}."
+        f"noise. One report costs ε = {numbers.up(client.epsilon, 5)} (the paper prints 1.0743), all reports of a memo "
+        f"{numbers.up(client.memo_epsilon, 5)}."
     )
     columns = ("word", "users", "estimate", "standard error")
     return Report("RAPPOR: words found, most frequent first", columns, rows, figure, reading)

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.cli.reproduce import (
+from deniable.learn.recipes import cifar10, mnist
+from deniable.learn.recipes.linear import Descent
+from deniable.reproduce import (
     abadi_figure3,
     abadi_figure4,
     abadi_figure5,
@@ -19,9 +21,7 @@ from deniable.cli.reproduce import (
     mnist_dpsgd,
     names,
 )
-from deniable.cli.reproduce.report import Report
-from deniable.learn.recipes import cifar10, mnist
-from deniable.learn.recipes.linear import Descent
+from deniable.reproduce.report import Report
 
 SHORT = Descent(steps=10, learning_rate=1, clip=0.5)
 

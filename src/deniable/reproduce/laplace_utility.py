@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.mechanisms import Laplace
 from deniable.plots import mechanisms as plots
 from deniable.randomness import SeededRandom
+from deniable.reproduce.report import Progress, Report
 
 SUMMARY = "The error of a count by its ε, and the best ε for an error that one tolerates"
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.cli.reproduce import _learning
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
 from deniable.plots import learn as plots
+from deniable.reproduce import _learning
+from deniable.reproduce.report import Progress, Report
 
 if TYPE_CHECKING:
     from deniable.federated import Simulated

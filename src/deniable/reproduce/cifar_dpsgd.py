@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deniable.cli.reproduce import _learning
-from deniable.cli.reproduce._learning import RUNS
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.datasets.real import load
 from deniable.plots import learn as plots
+from deniable.reproduce import _learning
+from deniable.reproduce._learning import RUNS
+from deniable.reproduce.report import Progress, Report
 
 SUMMARY = "CIFAR-10 at ε = 3 and 8 without public data, by fixed features and half whitening (about 15 CPU minutes)"
 

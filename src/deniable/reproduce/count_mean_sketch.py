@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from deniable.cli.reproduce.report import Progress, Report
 from deniable.local import CountMeanSketch, FragmentPuzzle, PrefixTree
 from deniable.local.estimate import quantile
 from deniable.local.simulate import zipf
 from deniable.local.words import read, spell
 from deniable.plots import local as plots
 from deniable.randomness import SecureRandom
+from deniable.reproduce.report import Progress, Report
 
 SUMMARY = "Apple 2017: a Zipf vocabulary through the Count Mean Sketch; unknown words by puzzle and by prefix tree"
 

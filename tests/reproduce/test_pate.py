@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from deniable.cli.reproduce import mnist_pate
 from deniable.datasets.real import Images
+from deniable.reproduce import mnist_pate
 from tests.learn.pate.test_student import scans
 
 BUDGETS = ((20.0, 30), (40.0, 40))
