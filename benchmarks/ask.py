@@ -1,4 +1,4 @@
-"""What a curator adds to planning: CPU of a preview and of an ask beyond the engine, by `sql.check` + `sql.plan` in the same run.
+"""What a curator adds to planning: CPU of a preview and of an ask beyond the engine, by `check` + `plan` in the same run.
 
 python -m benchmarks.ask
 """
@@ -15,9 +15,9 @@ from deniable.curator import Curator
 from deniable.datasets.people import DIAGNOSES
 from deniable.datasets.visits import visits
 from deniable.guarantee import Budget
-from deniable.sql.check import check
-from deniable.sql.plan import plan
-from deniable.sql.terms import Terms
+from deniable.sql.plan.plan import plan
+from deniable.sql.plan.request import Terms
+from deniable.sql.read.query import check
 from deniable.units import Unit
 
 RUNS = 60

@@ -27,12 +27,12 @@ import duckdb
 
 from _report import write_section
 from deniable.randomness import SecureRandom
-from deniable.sql.check import check
 from deniable.sql.engines import open_engine
-from deniable.sql.plan import plan
-from deniable.sql.schema import Schema
-from deniable.sql.schema_file import parse
-from deniable.sql.terms import Terms
+from deniable.sql.plan.plan import plan
+from deniable.sql.plan.request import Terms
+from deniable.sql.read.query import check
+from deniable.sql.schema.declare import Schema
+from deniable.sql.schema.file import parse
 from deniable.units import Unit
 
 ROOT = Path(__file__).resolve().parent.parent

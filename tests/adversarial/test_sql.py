@@ -22,17 +22,17 @@ from deniable.curator.answer import Answer
 from deniable.errors import DataError, InvalidParameter, InvalidQuery
 from deniable.guarantee import Budget
 from deniable.randomness import SecureRandom
-from deniable.sql import render
-from deniable.sql.check import check
-from deniable.sql.dialects import Dialect
-from deniable.sql.draft import describe
+from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import Statement, open_engine
-from deniable.sql.plan import plan
-from deniable.sql.schema import ColumnInfo
-from deniable.sql.schema_file import parse
-from deniable.sql.terms import Terms
+from deniable.sql.plan.plan import plan
+from deniable.sql.plan.request import Terms
+from deniable.sql.read.query import check
+from deniable.sql.schema.declare import ColumnInfo
+from deniable.sql.schema.file import parse
+from deniable.sql.schema.infer import describe
 from deniable.sql.types import TEXT
-from deniable.sql.weights import ONE, TOTAL, VALUE_BITS
+from deniable.sql.write import expressions
+from deniable.sql.write.weights import ONE, TOTAL, VALUE_BITS
 from deniable.units import Unit
 from tests.sql.engines.real import ingest, server
 
@@ -285,7 +285,7 @@ def _rows(query: str, heavy: dict[str, int]) -> int:
                 f"UNION ALL SELECT 999, range FROM range({many})"
             )
         [(found,)] = connection.sql(
-            f"SELECT COUNT(*) FROM ({render.relation(relation, Dialect.DUCKDB)}) AS t"
+            f"SELECT COUNT(*) FROM ({expressions.relation(relation, Dialect.DUCKDB)}) AS t"
         ).fetchall()
     return int(found)
 

@@ -17,11 +17,11 @@ from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.ledger.books import Kind
 from deniable.randomness import SeededRandom
-from deniable.sql.keys import Selection
-from deniable.sql.noise import Noise
-from deniable.sql.plan import Plan
-from deniable.sql.quantiles import Rank
-from deniable.sql.weights import ONE
+from deniable.sql.plan.keys import Selection
+from deniable.sql.plan.noise import Noise
+from deniable.sql.plan.plan import Plan
+from deniable.sql.plan.quantiles import Rank
+from deniable.sql.write.weights import ONE
 from deniable.units import Unit
 
 EPSILON, DELTA = 1, 0.01

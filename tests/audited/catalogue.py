@@ -47,9 +47,8 @@ from deniable.loss import Composed, GaussianNoise, Loss, NegativeBinomialRuns, R
 from deniable.mechanism import Random, Sequentially
 from deniable.mechanisms import Laplace, RandomizedResponse, cautionary
 from deniable.smooth import IntegerLaplace, NoisyInput
-from deniable.sql import discover, keys, noise, quantiles
-from deniable.sql.plan import Plan
-from deniable.sql.statistics import Measure, Part
+from deniable.sql.plan.plan import Plan, keys, noise, private_bounds, quantiles
+from deniable.sql.plan.statistics import Measure, Part
 from deniable.units import Unit
 from tests.audit.test_shipped import SHIPPED
 from tests.learn.pate.test_aggregate import AUDITED as VOTES
@@ -331,11 +330,11 @@ OTHERS = [
     ),
     Audited(Sequentially((Laplace(2), Laplace(2))), Sequentially((Laplace(0.5), Laplace(2))), (0, 1), least=0.3),
     Audited(
-        discover.RowBound(Fraction(4)), discover.RowBound(Fraction(12)),
+        private_bounds.RowBound(Fraction(4)), private_bounds.RowBound(Fraction(12)),
         ({0: 4, 1: 15, 3: 1}, {0: 4, 1: 15, 3: 1, 8: 1}), least=0.8,
     ),
     Audited(
-        discover.ValueBounds(PART, HALVES), discover.ValueBounds(PART, QuietNoise(**vars(HALVES))),
+        private_bounds.ValueBounds(PART, HALVES), private_bounds.ValueBounds(PART, QuietNoise(**vars(HALVES))),
         ({4: 12}, {4: 13}), lambda pair: [float(x) for x in pair], 6000, least=0.6,
     ),
     Audited(noise.laplace(HALVES.sensitivity, Fraction(1)), noise.laplace(HALVES.sensitivity, Fraction(4)), (0, 1),

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from deniable.sql.canonical import Physical, reads
-from deniable.sql.schema import ColumnInfo, Schema, TableInfo
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Kind, Type
+from deniable.sql.write.columns import Physical, reads
 
 TOP, LOW = 2**63 - 1, -(2**63)
 EVERYDAY = 40

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deniable.sql.check import check
 from deniable.sql.engines import Engine
-from deniable.sql.plan import plan
-from deniable.sql.schema_file import parse
-from deniable.sql.terms import Terms
+from deniable.sql.plan.plan import plan
+from deniable.sql.plan.request import Terms
+from deniable.sql.read.query import check
+from deniable.sql.schema.file import parse
 from deniable.units import Unit
 from tests.sql.engines.real import ENGINES, listed, opened
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 from deniable.errors import DataError, InvalidParameter
-from deniable.sql.canonical import quoted
 from deniable.sql.engines import Engine, Statement, open_engine
-from deniable.sql.schema import ColumnInfo, Schema, TableInfo
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Kind, Type
+from deniable.sql.write.columns import quoted
 from tests.sql.engines.real import ENGINES, ingest, opened, rows, session
 
 TEXTS = [

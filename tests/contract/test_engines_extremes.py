@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from deniable.randomness import SecureRandom
-from deniable.sql.check import check
 from deniable.sql.engines import Engine, open_engine
 from deniable.sql.engines.sources import PostgresTable
-from deniable.sql.plan import plan
-from deniable.sql.terms import Terms
+from deniable.sql.plan.plan import plan
+from deniable.sql.plan.request import Terms
+from deniable.sql.read.query import check
 from deniable.units import Unit
 from tests.contract.extremes import EVERY_ARROW, EVERY_POSTGRES, EVERY_SPARK, Case, cases, schema
 from tests.sql.engines.real import server, session

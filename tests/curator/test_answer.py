@@ -22,9 +22,9 @@ from deniable.ledger.releases import Kept
 from deniable.loss import DiscreteLaplaceNoise
 from deniable.mechanism import Release
 from deniable.randomness import SeededRandom
-from deniable.sql.discover import ValueBounds
-from deniable.sql.noise import Family, Noise, Sensitivity
-from deniable.sql.statistics import Measure, Part
+from deniable.sql.plan.noise import Family, Noise, Sensitivity
+from deniable.sql.plan.private_bounds import ValueBounds
+from deniable.sql.plan.statistics import Measure, Part
 from deniable.sql.tree import Result
 from deniable.units import Unit
 

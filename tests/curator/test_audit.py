@@ -14,12 +14,12 @@ from deniable.audit.endpoint import Remembering, Salted
 from deniable.curator.declare import declared
 from deniable.guarantee import Budget
 from deniable.mechanism import Random
-from deniable.sql.check import check
-from deniable.sql.draft import describe
 from deniable.sql.engines import open_engine
-from deniable.sql.plan import Plan, plan
-from deniable.sql.schema import Schema
-from deniable.sql.terms import Terms
+from deniable.sql.plan.plan import Plan, plan
+from deniable.sql.plan.request import Terms
+from deniable.sql.read.query import check
+from deniable.sql.schema.declare import Schema
+from deniable.sql.schema.infer import describe
 from deniable.units import Unit
 
 PERSON = Unit.column("person", max_rows=2)

@@ -291,8 +291,8 @@ def test_a_ledger_that_is_open_already_can_be_given(table: pa.Table) -> None:
 
 
 def test_several_tables_with_a_public_one(hospital: Open, table: pa.Table) -> None:
-    from deniable.sql.draft import describe
-    from deniable.sql.schema import Schema, TableInfo
+    from deniable.sql.schema.declare import Schema, TableInfo
+    from deniable.sql.schema.infer import describe
 
     wards = pa.table({"ward": ["emergency", "medicine", "surgery", "children", "eyes"], "floor": [0, 1, 1, 2, 3]})
     tables = describe("visits", table), describe("wards", wards)
@@ -311,8 +311,8 @@ def test_several_tables_with_a_public_one(hospital: Open, table: pa.Table) -> No
 
 def test_a_table_may_lie_a_path_away_from_the_person(hospital: Open) -> None:
     """prescriptions → visits → patient: one patient with very many prescriptions counts for four of them."""
-    from deniable.sql.draft import describe
-    from deniable.sql.schema import Schema, TableInfo
+    from deniable.sql.schema.declare import Schema, TableInfo
+    from deniable.sql.schema.infer import describe
 
     many = 2000
     visits = pa.table({"visit": list(range(100)), "patient_id": [i // 2 for i in range(100)]})

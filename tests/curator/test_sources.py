@@ -14,8 +14,8 @@ import pytest
 
 from deniable.curator import Curator
 from deniable.errors import InvalidQuery
-from deniable.sql.draft import describe
-from deniable.sql.schema import Schema
+from deniable.sql.schema.declare import Schema
+from deniable.sql.schema.infer import describe
 from tests.sql.engines import real
 
 QUESTION = (

@@ -44,7 +44,7 @@ ARRAYS = {"numpy", "scipy", "pyarrow", "duckdb", "sqlalchemy"}
 
 
 def part(module: str) -> str:
-    """The part of the package that a module belongs to: `deniable.sql.check` → `sql`."""
+    """The part of the package that a module belongs to: `deniable.sql.read.query` → `sql`."""
     return module.split(".")[1] if "." in module else ""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from deniable.sql.dialects import Dialect
+from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines.spark import SETTINGS
 from tests.sql.engines.real import server, session
 from tests.sql.values import create, insert

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from deniable.sql.check import check
-from deniable.sql.schema import ColumnInfo, Schema, TableInfo
+from deniable.sql.read.query import check
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Query, Value
 from deniable.sql.types import BOOLEAN, DATE, FLOAT, INTEGER, TEXT, TIMESTAMP, Type, decimal
 from deniable.units import Unit

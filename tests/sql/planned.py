@@ -11,10 +11,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from deniable.sql.dialects import Dialect
+from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import Statement
-from deniable.sql.plan import Plan
-from deniable.sql.run import Run
+from deniable.sql.plan.plan import Plan
+from deniable.sql.plan.run import Run
 from deniable.sql.tree import Aggregate, AggregateRef, Column, Key, KeyRef, Kind, Output, Query, Relation, Scan, Type
 from deniable.sql.tree import Statistic as S
 from deniable.units import Unit

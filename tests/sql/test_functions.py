@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from deniable.errors import InvalidQuery
-from deniable.sql import check_expressions, functions, render, render_numbers, render_texts
-from deniable.sql.dialects import Dialect
-from deniable.sql.parse import ALLOWED
+from deniable.sql import functions
+from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.read.expressions import RULES
+from deniable.sql.read.parse import ALLOWED
 from deniable.sql.tree import AggregateRef, Call, Statistic
 from deniable.sql.types import INTEGER
+from deniable.sql.write import expressions, numbers, texts
 from tests.sql.hospital import checked
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sql.md").read_text()
@@ -46,20 +48,20 @@ def test_operators_on_results_are_operators() -> None:
 
 
 def test_every_rule_is_for_a_node_that_may_be_read() -> None:
-    assert set(check_expressions.RULES) <= set(ALLOWED)
+    assert set(RULES) <= set(ALLOWED)
 
 
 def test_every_operator_has_one_rendering() -> None:
-    assert not render_numbers.RULES.keys() & render_texts.RULES.keys()
+    assert not numbers.RULES.keys() & texts.RULES.keys()
     plain = {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null", "in", "coalesce", "nullif", "case"}
-    assert plain | render_numbers.RULES.keys() | render_texts.RULES.keys() == functions.OPS
+    assert plain | numbers.RULES.keys() | texts.RULES.keys() == functions.OPS
 
 
 def test_what_is_not_on_the_list_is_not_rendered() -> None:
     with pytest.raises(TypeError, match="not on the list"):
-        render.expression(Call("sleep", (), INTEGER), Dialect.DUCKDB)
+        expressions.expression(Call("sleep", (), INTEGER), Dialect.DUCKDB)
     with pytest.raises(TypeError, match="released result"):
-        render.expression(AggregateRef(0, INTEGER), Dialect.DUCKDB)
+        expressions.expression(AggregateRef(0, INTEGER), Dialect.DUCKDB)
 
 
 @pytest.mark.parametrize("name", [n for n in functions.REFUSED if re.fullmatch(r"\w+", n)])

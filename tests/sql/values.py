@@ -6,10 +6,10 @@ import random
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from deniable.sql.check_scope import Field, Scope
-from deniable.sql.dialects import Dialect
-from deniable.sql.parse import parse
-from deniable.sql.render_words import literal, quote, type_name
+from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects.words import literal, quote, type_name
+from deniable.sql.read.names import Field, Scope
+from deniable.sql.read.parse import parse
 from deniable.sql.tree import Column, Expr, Scan, Type
 from deniable.sql.types import BOOLEAN, DATE, FLOAT, INTEGER, TEXT, TIMESTAMP, decimal
 

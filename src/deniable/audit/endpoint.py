@@ -33,15 +33,15 @@ from deniable.ledger import Ledger
 from deniable.loss import Number
 from deniable.mechanism import Random
 from deniable.randomness import SeededRandom
-from deniable.sql.check import check
 from deniable.sql.engines import Engine, Statement, open_engine
-from deniable.sql.keys import Group, combinations
-from deniable.sql.noise import Noise
-from deniable.sql.plan import Plan, plan
-from deniable.sql.quantiles import Rank
-from deniable.sql.run import Run
-from deniable.sql.schema import Schema
-from deniable.sql.terms import Terms
+from deniable.sql.plan.keys import Group, combinations
+from deniable.sql.plan.noise import Noise
+from deniable.sql.plan.plan import Plan, plan
+from deniable.sql.plan.quantiles import Rank
+from deniable.sql.plan.request import Terms
+from deniable.sql.plan.run import Run
+from deniable.sql.read.query import check
+from deniable.sql.schema.declare import Schema
 from deniable.units import Unit
 
 SALT = 7

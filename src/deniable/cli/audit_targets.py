@@ -27,10 +27,10 @@ from deniable.curator.declare import declared
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.mechanisms import Gaussian, Laplace
-from deniable.sql.draft import describe
-from deniable.sql.schema import Schema
-from deniable.sql.schema_file import load as load_schema
-from deniable.sql.terms import Terms
+from deniable.sql.plan.request import Terms
+from deniable.sql.schema.declare import Schema
+from deniable.sql.schema.file import load as load_schema
+from deniable.sql.schema.infer import describe
 
 
 @dataclass(frozen=True)

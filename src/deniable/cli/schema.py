@@ -11,10 +11,10 @@ from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json
 from deniable.errors import InvalidParameter
-from deniable.sql.draft import draft
 from deniable.sql.engines import open_engine
-from deniable.sql.schema import ColumnInfo, TableInfo
-from deniable.sql.schema_file import load
+from deniable.sql.schema.declare import ColumnInfo, TableInfo
+from deniable.sql.schema.file import load
+from deniable.sql.schema.infer import draft
 
 app = typer.Typer(
     help="What an analyst may know about private tables: draft it from metadata, review it, check it.",

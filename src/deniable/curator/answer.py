@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 NOT_FOUND = (-1.0, 1.0)
-"""What `sql.discover` says where it found no bounds."""
+"""What `sql.plan.private_bounds` says where it found no bounds."""
 NOTHING = pa.table({})
 
 LEFT_OUT = (

@@ -29,15 +29,15 @@ from deniable.ledger.releases import View
 from deniable.loss import Loss, Number
 from deniable.mechanism import Random
 from deniable.process import Home, Original
-from deniable.sql.check import check
-from deniable.sql.draft import describe
+from deniable.sql.answer.cache_key import normal
 from deniable.sql.engines import Engine, open_engine
 from deniable.sql.engines.identity import keys as source_keys
-from deniable.sql.normal import normal
-from deniable.sql.plan import Plan, plan
-from deniable.sql.schema import Schema, TableInfo
-from deniable.sql.schema_file import load
-from deniable.sql.terms import Terms
+from deniable.sql.plan.plan import Plan, plan
+from deniable.sql.plan.request import Terms
+from deniable.sql.read.query import check
+from deniable.sql.schema.declare import Schema, TableInfo
+from deniable.sql.schema.file import load
+from deniable.sql.schema.infer import describe
 from deniable.sql.tree import Query
 from deniable.units import Unit
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from deniable.errors import InvalidParameter
 from deniable.loss import exact
-from deniable.sql.schema import ColumnInfo, Schema, TableInfo
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Kind, Type, Value
 from deniable.units import Kind as UnitKind
 from deniable.units import Unit

@@ -14,7 +14,7 @@ from deniable.ledger.beside import ledger_of
 from deniable.ledger.sources import another
 from deniable.ledger.store import Store
 from deniable.sql.engines.identity import above
-from deniable.sql.schema import Schema
+from deniable.sql.schema.declare import Schema
 from deniable.units import Unit
 
 

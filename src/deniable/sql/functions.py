@@ -84,7 +84,7 @@ SCALARS: tuple[Function, ...] = (
 
 OPS: frozenset[str] = frozenset(f.op for f in SCALARS) | {"add_days"}
 
-# What may be computed from released numbers: `sql.post` evaluates these, and nothing else.
+# What may be computed from released numbers: `sql.answer.evaluate` evaluates these, and nothing else.
 # fmt: off
 POST: frozenset[str] = frozenset({
     "add", "subtract", "multiply", "divide", "int_divide", "modulo", "negate", "abs", "sign", "round",

@@ -2,7 +2,7 @@
 
 Two questions are asked of it. With the bounds that the owner declared for columns it gives the bounds that an aggregate clamps to
 (a value outside is clamped, so nothing rests on the data keeping to them). With `physical`, the ranges that the types
-themselves enforce, it proves that an operation cannot overflow, and `sql.render` then leaves the guard out.
+themselves enforce, it proves that an operation cannot overflow, and `sql.write.expressions` then leaves the guard out.
 
 Assumes:   every expression is NULL or a number of its interval; NULLs are not counted.
 Reference: Moore, Kearfott, Cloud 2009, Introduction to Interval Analysis, ch. 2.

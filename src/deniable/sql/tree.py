@@ -1,6 +1,6 @@
 """What a checked query is: a small typed tree that holds nothing of the analyst's text but literals and declared names.
 
-`sql.check` makes it from a parsed statement and the owner's schema; `sql.render` writes it in an engine's dialect, every
+`sql.read` makes it from a parsed statement and the owner's schema; `sql.write` writes it in an engine's dialect, every
 expression total; `sql.plan` turns it into a Mechanism. Nothing else of the analyst's text reaches an engine.
 """
 

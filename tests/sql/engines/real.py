@@ -17,7 +17,7 @@ import pytest
 
 from deniable.sql.engines import Engine, Statement, open_engine
 from deniable.sql.engines.sources import PostgresTable
-from deniable.sql.schema import Schema
+from deniable.sql.schema.declare import Schema
 
 ENGINES = (
     "duckdb",

@@ -20,9 +20,9 @@ from deniable.sql.engines import Statement, open_engine
 from deniable.sql.engines import duckdb as embedded
 from deniable.sql.engines.duckdb import DuckDBEngine
 from deniable.sql.engines.sources import CSV, DuckDBTable
-from deniable.sql.schema import ColumnInfo, Schema, TableInfo
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Kind, Type
-from deniable.sql.weights import ONE
+from deniable.sql.write.weights import ONE
 from deniable.units import Unit
 from tests.sql.engines.real import rows
 

@@ -13,7 +13,7 @@ import pytest
 from deniable.errors import DataError, InvalidParameter
 from deniable.sql.engines import Engine, Statement, open_engine
 from deniable.sql.engines.sources import PostgresTable
-from deniable.sql.schema import ColumnInfo, Schema, TableInfo
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Kind, Type
 from deniable.units import Unit
 from tests.sql.engines.real import ingest, rows, server

@@ -8,7 +8,7 @@ import pytest
 from deniable.errors import DataError, InvalidParameter
 from deniable.sql.engines import Statement, open_engine
 from deniable.sql.engines.sources import SparkTable
-from deniable.sql.schema import ColumnInfo, Schema, TableInfo
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Kind, Type
 from deniable.units import Unit
 from tests.sql.engines.real import frames, rows, session

@@ -11,17 +11,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from deniable.sql.check import check
 from deniable.sql.engines import Engine
-from deniable.sql.noise import Noise
-from deniable.sql.plan import Plan, plan
-from deniable.sql.run import Run
-from deniable.sql.schema import ColumnInfo, Schema, TableInfo
-from deniable.sql.terms import Terms
+from deniable.sql.plan.noise import Noise
+from deniable.sql.plan.plan import Plan, plan
+from deniable.sql.plan.request import Terms
+from deniable.sql.plan.run import Run
+from deniable.sql.read.query import check
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Kind, Type
 from deniable.units import Unit
 from tests.sql.engines.real import opened
-from tests.sql.test_sensitivity import check_noise, check_rank
+from tests.sql.plan.test_sensitivity import check_noise, check_rank
 
 UNIT = Unit.column("patient_id", max_rows=3)
 TERMS = Terms(epsilon=1, delta=1e-6)

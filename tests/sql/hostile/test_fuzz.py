@@ -6,7 +6,7 @@ import pytest
 
 from deniable.errors import InvalidQuery
 from deniable.randomness import SeededRandom
-from deniable.sql.plan import Plan
+from deniable.sql.plan.plan import Plan
 from tests.sql.engines.real import ENGINES
 from tests.sql.hostile.fuzz import Fuzz
 from tests.sql.hostile.neighbours import assert_alike, hospitals, planned

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from deniable.errors import InvalidParameter
-from deniable.sql.dialects import Dialect
+from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines.engine import Engine, Statement, Summary
 from deniable.sql.engines.sources import PostgresTable, SparkFrame, SparkTable, recognised
-from deniable.sql.schema import Schema
+from deniable.sql.schema.declare import Schema
 
 __all__ = ["Engine", "Statement", "Summary", "open_engine"]
 

@@ -17,18 +17,18 @@ import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home, abandon
-from deniable.sql import statistics
-from deniable.sql.canonical import quoted
-from deniable.sql.dialects import Dialect
+from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import parquet
 from deniable.sql.engines.engine import Statement, Summary
 from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
 from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
-from deniable.sql.schema import Schema, TableInfo
+from deniable.sql.plan import statistics
+from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.tree import Column
 from deniable.sql.tree import Kind as ColumnKind
-from deniable.sql.weights import ONE, WEIGHT, weight
+from deniable.sql.write.columns import quoted
+from deniable.sql.write.weights import ONE, WEIGHT, weight
 from deniable.units import Kind, Unit
 
 VERSIONS = ((2, 0), (3,))

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from deniable.sql.dialects import Dialect
-from deniable.sql.schema import Schema
+from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.schema.declare import Schema
 from deniable.units import Unit
 
 

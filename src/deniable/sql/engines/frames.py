@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deniable.errors import DataError
-from deniable.sql.canonical import Physical, physical, reads
-from deniable.sql.dialects import Dialect
+from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines.views import named
-from deniable.sql.schema import TableInfo
+from deniable.sql.schema.declare import TableInfo
+from deniable.sql.write.columns import Physical, physical, reads
 
 FIRST_DAY, LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
 TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deniable.errors import DataError
-from deniable.sql.canonical import Physical, physical, quoted
-from deniable.sql.dialects import Dialect
+from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import Parquet
 from deniable.sql.engines.views import named
-from deniable.sql.schema import TableInfo
+from deniable.sql.schema.declare import TableInfo
 from deniable.sql.tree import Kind
+from deniable.sql.write.columns import Physical, physical, quoted
 
 FARTHEST = 9 * 10**15
 """Milliseconds around 1970 that fit 64 bits as microseconds."""

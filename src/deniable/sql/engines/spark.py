@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home, abandon
-from deniable.sql.canonical import quoted
-from deniable.sql.dialects import Dialect
+from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines.engine import Statement, Summary
 from deniable.sql.engines.sources import Source, SparkFrame, SparkTable
 from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
-from deniable.sql.schema import Schema, TableInfo
+from deniable.sql.schema.declare import Schema, TableInfo
+from deniable.sql.write.columns import quoted
 from deniable.units import Unit
 
 VERSIONS = ((4,), (5,))

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home
-from deniable.sql.canonical import Physical, canonical, physical, quoted
-from deniable.sql.dialects import Dialect
+from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines.engine import Statement
-from deniable.sql.schema import ColumnInfo, TableInfo
+from deniable.sql.schema.declare import ColumnInfo, TableInfo
 from deniable.sql.tree import Kind
 from deniable.sql.types import MAX_SCALE
+from deniable.sql.write.columns import Physical, canonical, physical, quoted
 
 NEARLY = 0.99
 """From this share of its time on, a statement may have been stopped by the server's own clock."""

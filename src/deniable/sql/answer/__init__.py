@@ -1,0 +1,1 @@
+"""From released numbers to the answer, with an interval for every number."""

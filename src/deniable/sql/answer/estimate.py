@@ -1,0 +1,149 @@
+"""From noisy integers to an aggregate with its interval. Pure post-processing.
+
+The interval holds the aggregate without noise (of clamped values and bounded contributions) with probability 1 − β: counts and
+sums by the law of their noise, quotients by Fieller's argument (`joint_noise`), variances by a union of two or three of these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from deniable.sql import floats
+from deniable.sql.answer.joint_noise import Bound, Ends, Form, quotients
+from deniable.sql.floats import nearest
+from deniable.sql.plan.statistics import Grid
+from deniable.sql.tree import Statistic
+
+ROUNDED_ROWS = 10**8
+"""Rounding moves a sum by half a grid unit per row at most; the ± of a sum of floats allows for this many rows of a group."""
+
+INFINITE = (-math.inf, math.inf)
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A released value, and the interval of what it would be without noise."""
+
+    value: Any
+    low: float = -math.inf
+    high: float = math.inf
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A noisy integer, its noise (or a number that its error never passes), what one of it is worth in rows (or units, or
+    values), and which part it is: the noise of one without a number is its own."""
+
+    noisy: int
+    noise: Bound
+    worth: Fraction
+    part: int | None = None
+
+    @property
+    def value(self) -> Fraction:
+        return self.noisy * self.worth
+
+    @property
+    def form(self) -> Form:
+        return Form(self.value, {id(self) if self.part is None else self.part: (self.worth, self.noise)})
+
+
+def linear(statistic: Statistic, parts: Sequence[Measured], grid: Grid | None) -> Form | None:
+    """A count or a sum in terms of its parts; None for what is not linear in them. A sum is counted from the grid's origin; a
+    centred one needs the count to come back from there."""
+    if grid is None:
+        return parts[0].form
+    if statistic is not Statistic.SUM:
+        return None
+    unit = parts[0].form.times(grid.unit)
+    total = Form(unit.value, unit.terms, Fraction(0) if grid.exact else ROUNDED_ROWS * grid.unit / 2)
+    return total if len(parts) < 2 else total.plus(parts[1].form.times(grid.origin))
+
+
+def ranged(form: Form, beta: float) -> Cell:
+    low, high = form.ends(beta)
+    return Cell(form.value, nearest(low), nearest(high))
+
+
+def mean(part: Measured, grid: Grid, rows: Measured, beta: float) -> Cell:
+    """The origin plus sum over count; unbounded where the count may be 0. The mean of clamped values lies between the bounds."""
+    if rows.noisy <= 0:
+        return Cell(None)
+    least, most = grid.lower * grid.scale, grid.upper * grid.scale
+    value = max(least, min(most, grid.origin + grid.unit * part.value / rows.value))
+    ends = _means(part, rows, beta, (Fraction(grid.low), Fraction(grid.high)))
+    if ends is None:
+        return Cell(value)
+    slack = Fraction(0) if grid.exact else grid.unit / 2
+    low, high = grid.origin + grid.unit * ends[0] - slack, grid.origin + grid.unit * ends[1] + slack
+    return Cell(value, float(max(least, min(low, most))), float(min(most, max(high, least))))
+
+
+def _means(part: Measured, rows: Measured, beta: float, between: Ends) -> Ends | None:
+    """Of integers between two bounds, by their noisy sum and count. If no mean is left, the bound that is nearest."""
+    ends = quotients(part.form, rows.form, beta, between)
+    if ends is None:
+        return None
+    low, high = (max(between[0], min(between[1], end)) for end in ends)
+    return min(low, high), max(low, high)
+
+
+def spread(square: Measured, part: Measured, rows: Measured, grid: Grid, statistic: Statistic, beta: float) -> Cell:
+    """Variance or deviation: mean square minus squared mean, both counted from the origin."""
+    root = statistic in (Statistic.STDDEV, Statistic.STDDEV_POP)
+    sample = statistic in (Statistic.VARIANCE, Statistic.STDDEV)
+    if rows.noisy <= 0:
+        return Cell(None)
+    worth, middle = grid.unit**2 * (1 << grid.shift), grid.square_centre
+    first, second = grid.unit * part.value / rows.value, worth * (square.value / rows.value + middle)
+    most = ((grid.upper - grid.lower) * grid.scale) ** 2 / 4
+    value = max(Fraction(0), min(most, second - first**2)) * _corrected(rows.value, sample)
+    ends = _spread_interval(square, part, rows, grid, sample, beta)
+    if root:
+        value, ends = floats.root(value), ends and (floats.root(ends[0]), floats.root(ends[1]))
+    return Cell(value, 0.0, math.inf) if ends is None else Cell(value, nearest(ends[0]), nearest(ends[1]))
+
+
+def _spread_interval(
+    square: Measured, part: Measured, rows: Measured, grid: Grid, sample: bool, beta: float
+) -> Ends | None:
+    """Both moments at once, and the count where it is divided out once more: β in equal shares. None where nothing is known."""
+    share = beta / (3 if sample else 2)
+    firsts = _means(part, rows, share, (Fraction(grid.low), Fraction(grid.high)))
+    seconds = _means(square, rows, share, (Fraction(grid.squares[0]), Fraction(grid.squares[1])))
+    fewest, most = rows.form.ends(share)
+    if firsts is None or seconds is None or (sample and fewest <= 1):
+        return None
+    cut = 1 if grid.shift else 0
+    # A value rounded by half a unit at |u| ≤ top has its square moved by at most top + ¼, its mean by ½.
+    slack = Fraction(0) if grid.exact else grid.unit**2 * (grid.top + Fraction(1, 4))
+    worth, middle = grid.unit**2 * (1 << grid.shift), grid.square_centre
+    means = [grid.unit * end for end in firsts]
+    squares = [mean * mean for mean in means]
+    least = Fraction(0) if means[0] <= 0 <= means[1] else min(squares)
+    low = max(Fraction(0), worth * (seconds[0] + middle) - max(squares) - 2 * slack)
+    high = max(low, worth * (seconds[1] + middle + cut) - least + 2 * slack)
+    return low * _corrected(most, sample), high * _corrected(fewest, sample)
+
+
+def _corrected(rows: Fraction, sample: bool) -> Fraction:
+    """n/(n − 1) of a sample variance; 1 where n is no more than 1."""
+    return rows / (rows - 1) if sample and rows > 1 else Fraction(1)
+
+
+def aggregate(statistic: Statistic, parts: Sequence[Measured], grid: Grid | None, beta: float) -> Cell:
+    """The aggregate that stands on `parts`, in the order of `statistics.parts_of`, with its interval of failure `beta`."""
+    form = linear(statistic, parts, grid)
+    if form is not None:
+        return ranged(form, beta)
+    if grid is None:
+        return Cell(None)
+    if statistic is Statistic.AVG:
+        return mean(parts[0], grid, parts[1], beta)
+    return spread(parts[0], parts[1], parts[2], grid, statistic, beta)

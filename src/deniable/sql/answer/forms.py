@@ -1,0 +1,88 @@
+"""Which parts of an output have an interval of their own: what is linear in noisy numbers, and quotients of that.
+
+`COUNT(*) FILTER (…) / COUNT(*)` or `SUM(x) - SUM(y)` depend on several noises at once, and `joint_noise` knows how far
+those reach together. Whatever else is written around such pieces is computed from their intervals (`evaluate`).
+The pieces follow from the text of the query alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+
+from deniable.sql.answer.estimate import INFINITE, Interval
+from deniable.sql.answer.evaluate import aggregates_in
+from deniable.sql.answer.joint_noise import Form, quotients
+from deniable.sql.floats import nearest
+from deniable.sql.tree import AggregateRef, Call, Expr, Kind, Literal
+
+Known = Callable[[int], Form | None]
+"""The form of an aggregate, None where it has none."""
+
+
+def pieces(expr: Expr, known: Known) -> tuple[Expr, ...]:
+    """The largest parts of `expr` with an interval of their own, each once; each aggregate is one at the least."""
+    if not aggregates_in(expr):
+        return ()
+    if isinstance(expr, AggregateRef) or form(expr, known) is not None or _quotient(expr, known) is not None:
+        return (expr,)
+    inner = (piece for arg in getattr(expr, "args", ()) for piece in pieces(arg, known))
+    return tuple(dict.fromkeys(inner))
+
+
+def ends(expr: Expr, known: Known, beta: float) -> Interval:
+    """The interval of a piece, of failure `beta`."""
+    whole = form(expr, known)
+    pair = _quotient(expr, known)
+    try:
+        found = whole.ends(beta) if whole is not None else quotients(*pair, beta) if pair is not None else None
+        return INFINITE if found is None else (nearest(found[0]), nearest(found[1]))
+    except ArithmeticError:
+        return INFINITE
+
+
+def form(expr: Expr, known: Known) -> Form | None:
+    """`expr` as a sum of multiples of noisy numbers, if it is one."""
+    match expr:
+        case Literal(value=value):
+            return _constant(value)
+        case AggregateRef(index, _):
+            return known(index)
+        case Call("cast", (arg,), type_) if type_.kind is Kind.FLOAT:
+            return form(arg, known)
+        case Call("negate", (arg,), _):
+            inner = form(arg, known)
+            return None if inner is None else inner.times(Fraction(-1))
+        case Call("add" | "subtract" | "multiply" | "divide" as op, (left, right), _):
+            return _joined(op, form(left, known), form(right, known))
+    return None
+
+
+def _constant(value: object) -> Form | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
+        return None
+    return Form(Fraction(value))
+
+
+def _joined(op: str, left: Form | None, right: Form | None) -> Form | None:
+    if left is None or right is None:
+        return None
+    match op:
+        case "add":
+            return left.plus(right)
+        case "subtract":
+            return left.plus(right.times(Fraction(-1)))
+        case "multiply" if left.known or right.known:
+            return right.times(left.value) if left.known else left.times(right.value)
+        case "divide" if right.known and right.value:
+            return left.times(1 / right.value)
+    return None
+
+
+def _quotient(expr: Expr, known: Known) -> tuple[Form, Form] | None:
+    if not isinstance(expr, Call) or expr.op != "divide":
+        return None
+    top, bottom = (form(arg, known) for arg in expr.args)
+    return None if top is None or bottom is None or bottom.known else (top, bottom)

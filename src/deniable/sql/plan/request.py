@@ -1,0 +1,85 @@
+"""What an analyst asks for beside the text of a query, and what a plan expects of its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from deniable.errors import InvalidParameter
+from deniable.loss import Number, exact
+from deniable.mechanisms import checks
+from deniable.sql.plan.noise import Family
+
+DEFAULT_GROUPS = 4
+"""How many private keys a unit counts for where neither max_groups nor the unit's max_rows says it."""
+TYPICAL = 1000
+"""The size of the group for which the error of an average is shown before the release."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The price, or the accuracy, of a query.
+
+    `epsilon` is the total at `delta`, private keys and bounds included. Or `within` is the ± wanted at `confidence`, and
+    the least ε that gives it is taken; averages and variances then need `at_least`, a public size of every group.
+    `noise` is "auto", "laplace" or "gaussian". `max_groups` is how many private keys one unit counts for. `discover=True`
+    lets missing bounds be found privately.
+    """
+
+    epsilon: Number | None = None
+    delta: Number = 0
+    confidence: float = 0.95
+    noise: str = "auto"
+    max_groups: int | None = None
+    within: Number | None = None
+    at_least: int | None = None
+    discover: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) == (self.within is None):
+            raise InvalidParameter(
+                "Expected either epsilon= or within=, and not both. Nothing was run and nothing was charged."
+            )
+        for name in ("epsilon", "within"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checks.number(name, getattr(self, name), above=0))
+        for name in ("max_groups", "at_least"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checks.whole(name, getattr(self, name), at_least=1))
+        object.__setattr__(self, "delta", checks.number("delta", self.delta, at_least=0, below=1))
+        checks.failure(self.confidence)
+        if self.noise != "auto" and self.noise not in list(Family):
+            raise InvalidParameter(f'Expected noise={self.noise!r} to be "auto", "laplace" or "gaussian".')
+        if self.noise == Family.GAUSSIAN and not self.delta:
+            raise InvalidParameter(
+                "Expected delta above 0 for Gaussian noise. Ask with noise='laplace', or give a delta."
+            )
+
+    @property
+    def family(self) -> Family | None:
+        return None if self.noise == "auto" else Family(self.noise)
+
+    @property
+    def beta(self) -> Fraction:
+        return 1 - exact(self.confidence)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """How far a column of the answer may be off, before the release.
+
+    `within` is None where it is known only after it. `rows` is None where the ± holds whatever the data, else the size of the
+    group for which it is shown. Of a quantile, `ranks` is how many rows its rank may be off.
+    """
+
+    name: str
+    within: float | None
+    rows: int | None = None
+    ranks: float | None = None
+
+    def __str__(self) -> str:
+        if self.ranks is not None:
+            return f"{self.name}: within {self.ranks:,.0f} rows of the rank asked for"
+        if self.within is None:
+            return f"{self.name}: known after the release"
+        return f"{self.name}: ± {self.within:.4g}" + (f" for a group of {self.rows:,}" if self.rows else "")

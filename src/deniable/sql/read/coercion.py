@@ -1,0 +1,110 @@
+"""Types that meet: what an operator wants of its operands, and how they become one type. Nothing is cast silently but numbers to
+wider numbers, dates to timestamps and literals to the type beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sqlglot import expressions as exp
+
+from deniable.sql import types
+from deniable.sql.read.parse import refuse, shown
+from deniable.sql.tree import Call, Expr, Kind, Literal, Type
+from deniable.sql.types import BOOLEAN, INTEGER, NUMBERS, TEXT, TIMES, WHOLE
+
+
+class Reader(Protocol):
+    """Gives the meaning of a node where it stands: `check_expressions.Translator`."""
+
+    def __call__(self, node: exp.Expr) -> Expr: ...
+
+    def all(self, nodes: Sequence[exp.Expr]) -> list[Expr]: ...
+
+
+def condition(of: Reader, node: exp.Expr, where: str) -> Expr:
+    return boolean(of(node), where)
+
+
+def convert(expr: Expr, to: Type) -> Expr:
+    """As a value of type `to`; a literal becomes a literal."""
+    if expr.type == to or (expr.type.kind is to.kind and to.kind is not Kind.DECIMAL):
+        return expr
+    if isinstance(expr, Literal):
+        found = types.literal_as(expr.value, to)
+        if found is None:
+            refuse(f"{shown_literal(expr)} is not of type {types.name(to)}.", "Write a literal of that type.")
+        return found
+    return Call("cast", (expr,), to)
+
+
+def meet(exprs: Sequence[Expr], where: str) -> tuple[list[Expr], Type]:
+    """All of them in their common type. A literal text beside another type is read as that type; NULL has every type."""
+    firm = [e.type for e in exprs if not types.is_null(e) and not is_loose(e)]
+    rest = [e.type for e in exprs if not types.is_null(e)]
+    to = types.common(firm) if firm else (types.common(rest) if rest else TEXT)
+    if to is not None and to.kind is Kind.TEXT and rest:
+        to = types.common(rest)
+    if to is None:
+        kinds = ", ".join(sorted({types.name(t) for t in firm}))
+        refuse(f"{where} got values of types that do not go together: {kinds}.", "Use CAST(x AS …).")
+    return [convert(e, to) for e in exprs], to
+
+
+def is_loose(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and isinstance(expr.value, str)
+
+
+def shown_literal(expr: Literal) -> str:
+    return shown(str(expr.value))
+
+
+def boolean(expr: Expr, where: str) -> Expr:
+    if types.is_null(expr):
+        return Literal(None, BOOLEAN)
+    if expr.type.kind is not Kind.BOOLEAN:
+        refuse(f"{where} expects a condition, got {types.name(expr.type)}.", "Compare it, such as x <> 0.")
+    return expr
+
+
+def number(expr: Expr, where: str, kinds: frozenset[Kind] = NUMBERS) -> Expr:
+    if types.is_null(expr):
+        return Literal(None, INTEGER)
+    if expr.type.kind not in kinds:
+        names = "a whole or decimal number" if kinds == WHOLE else "a number"
+        refuse(f"{where} expects {names}, got {types.name(expr.type)}.", "Use CAST(x AS …).")
+    return expr
+
+
+def a_text(expr: Expr, where: str) -> Expr:
+    if types.is_null(expr):
+        return Literal(None, TEXT)
+    if expr.type.kind is not Kind.TEXT:
+        refuse(f"{where} expects a TEXT, got {types.name(expr.type)}.", "Use CAST(x AS VARCHAR).")
+    return expr
+
+
+def a_time(expr: Expr, where: str) -> Expr:
+    if expr.type.kind not in TIMES:
+        refuse(f"{where} expects a DATE or TIMESTAMP, got {types.name(expr.type)}.", "Use CAST(x AS DATE).")
+    return expr
+
+
+def whole(node: exp.Expr | None, where: str, low: int, high: int) -> int:
+    sign = -1 if isinstance(node, exp.Neg) else 1
+    inner = node.this if isinstance(node, exp.Neg) else node
+    digits = str(inner.this) if isinstance(inner, exp.Literal) and not inner.is_string else ""
+    value = sign * int(digits) if digits.isdecimal() and len(digits) < 20 else None
+    if value is None or not low <= value <= high:
+        refuse(f"{where} expects a whole number from {low} to {high:,}, written as a literal.")
+    return value
+
+
+def string(node: exp.Expr | None, where: str) -> str:
+    if not (isinstance(node, exp.Literal) and node.is_string) or len(str(node.this)) > 256:
+        refuse(f"{where} expects a text of at most 256 characters, written as a literal.")
+    return str(node.this)
+
+
+def negation(expr: Expr) -> Expr:
+    return Call("not", (expr,), BOOLEAN)

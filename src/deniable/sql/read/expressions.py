@@ -1,0 +1,335 @@
+"""From syntax to typed expressions: one small function per node; types meet by `types.common`, nothing is cast silently but
+numbers to wider numbers, dates to timestamps and literals to the type beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from itertools import pairwise
+
+from sqlglot import expressions as exp
+
+from deniable.sql import functions, types
+from deniable.sql.read import dates, texts
+from deniable.sql.read.coercion import boolean, condition, convert, meet, negation, number, whole
+from deniable.sql.read.dates import date_part, moved_by_days, part_name
+from deniable.sql.read.parse import refuse, refuse_node, shown
+from deniable.sql.tree import Call, Expr, Kind, Literal
+from deniable.sql.types import BOOLEAN, DATE, FLOAT, INTEGER, TEXT, TIMES, WHOLE
+
+MAX_LIST = 1_000
+MAX_EDGES = 257
+
+# Asked first about every node: what a column, key or aggregate is where this expression stands.
+Leaf = Callable[[exp.Expr], "Expr | None"]
+
+
+@dataclass(frozen=True)
+class Translator:
+    """`leaf` gives meaning to names; `allowed` are the operators that may stand here (all, or those over noisy results)."""
+
+    leaf: Leaf
+    allowed: frozenset[str] = functions.OPS
+
+    def __call__(self, node: exp.Expr) -> Expr:
+        found = self.leaf(node)
+        if found is not None:
+            return found
+        rule = RULES.get(type(node))
+        if rule is None:
+            refuse_node(node)
+        made = rule(self, node)
+        if isinstance(made, Call) and made.op not in self.allowed:
+            refuse(
+                f"{made.op.upper()} is not computed from released results.",
+                "Put it into the query's groups or aggregates, or compute it from the answer.",
+            )
+        return made
+
+    def all(self, nodes: Sequence[exp.Expr]) -> list[Expr]:
+        return [self(node) for node in nodes]
+
+
+# ------------------------------------------------------------------------------------------------ rules
+
+
+def _literal(of: Translator, node: exp.Expr) -> Expr:
+    given = str(node.this)
+    if node.args.get("is_string"):
+        if len(given) > types.MAX_TEXT:
+            refuse(f"Expected texts of at most {types.MAX_TEXT:,} characters, got one of {len(given):,}.")
+        return Literal(given, types.text(max(1, len(given))))
+    return _numeral(given)
+
+
+def _numeral(given: str) -> Expr:
+    try:
+        value = Decimal(given)
+    except InvalidOperation:
+        refuse(f"{shown(given)} is not a number that can be read.")
+    if not value.is_finite() or "e" in given.lower() or len(value.as_tuple().digits) > 18:
+        return _wide(given, value)
+    scale = max(0, -int(value.as_tuple().exponent))
+    if scale == 0:
+        return Literal(int(value), INTEGER)
+    return Literal(value, types.decimal(scale)) if scale <= types.MAX_SCALE else _wide(given, value)
+
+
+def _wide(given: str, value: Decimal) -> Literal:
+    if given.isdecimal() and value <= types.HIGHEST:
+        return Literal(int(value), INTEGER)
+    found = types.literal_as(float(value), FLOAT)
+    if found is None:
+        refuse(f"{shown(given)} is beyond the range of a float.")
+    return found
+
+
+def _negate(of: Translator, node: exp.Expr) -> Expr:
+    x = number(of(node.this), "Minus")
+    if isinstance(x, Literal) and isinstance(x.value, (int, float, Decimal)):
+        return Literal(-x.value, x.type)
+    return Call("negate", (x,), x.type)
+
+
+def _arithmetic(op: str) -> Callable[[Translator, exp.Expr], Expr]:
+    def rule(of: Translator, node: exp.Expr) -> Expr:
+        a, b = of(node.this), of(node.args["expression"])
+        if a.type.kind in TIMES or b.type.kind in TIMES:
+            return moved_by_days(op, a, b)
+        a, b = number(a, op.capitalize()), number(b, op.capitalize())
+        if op == "multiply" and {a.type.kind, b.type.kind} <= WHOLE and a.type.scale + b.type.scale <= types.MAX_SCALE:
+            scale = a.type.scale + b.type.scale
+            return Call(op, (a, b), types.decimal(scale) if scale else INTEGER)
+        if op == "multiply" and Kind.DECIMAL in (a.type.kind, b.type.kind):
+            return Call(op, (convert(a, FLOAT), convert(b, FLOAT)), FLOAT)
+        (a, b), to = meet([a, b], op.capitalize())
+        return Call(op, (a, b), to)
+
+    return rule
+
+
+def _divide(of: Translator, node: exp.Expr) -> Expr:
+    a, b = (number(of(x), "Division") for x in (node.this, node.args["expression"]))
+    return Call("divide", (convert(a, FLOAT), convert(b, FLOAT)), FLOAT)
+
+
+def _whole_division(op: str) -> Callable[[Translator, exp.Expr], Expr]:
+    def rule(of: Translator, node: exp.Expr) -> Expr:
+        sign = "//" if op == "int_divide" else "%"
+        given = [number(of(x), sign, WHOLE) for x in (node.this, node.args["expression"])]
+        (a, b), to = meet(given, sign)
+        return Call(op, (a, b), INTEGER if op == "int_divide" else to)
+
+    return rule
+
+
+def _keep(op: str) -> Callable[[Translator, exp.Expr], Expr]:
+    def rule(of: Translator, node: exp.Expr) -> Expr:
+        x = number(of(node.this), op.upper())
+        return Call(op, (x,), INTEGER if op == "sign" else x.type)
+
+    return rule
+
+
+def _whole_part(op: str) -> Callable[[Translator, exp.Expr], Expr]:
+    def rule(of: Translator, node: exp.Expr) -> Expr:
+        x = number(of(node.this), op.upper())
+        return x if x.type.kind is Kind.INTEGER else Call(op, (x,), FLOAT if x.type.kind is Kind.FLOAT else INTEGER)
+
+    return rule
+
+
+def _round(of: Translator, node: exp.Expr) -> Expr:
+    x = number(of(node.this), "ROUND")
+    given = node.args.get("decimals")
+    digits = whole(given, "The number of digits of ROUND", 0, 15) if given is not None else 0
+    if x.type.kind is Kind.INTEGER or (x.type.kind is Kind.DECIMAL and digits >= x.type.scale):
+        return x
+    to = FLOAT if x.type.kind is Kind.FLOAT else (types.decimal(digits) if digits else INTEGER)
+    return Call("round", (x, Literal(digits, INTEGER)), to)
+
+
+def _real(op: str) -> Callable[[Translator, exp.Expr], Expr]:
+    def rule(of: Translator, node: exp.Expr) -> Expr:
+        return Call(op, (convert(number(of(node.this), op.upper()), FLOAT),), FLOAT)
+
+    return rule
+
+
+def _log(of: Translator, node: exp.Expr) -> Expr:
+    base, x = node.this, node.args.get("expression")
+    if x is None:
+        x = base
+    elif not (isinstance(base, exp.Literal) and base.this == "10"):
+        refuse("A logarithm to this base is not answered.", "Use ln(x) or log10(x), and divide.")
+    return Call("log10", (convert(number(of(x), "LOG10"), FLOAT),), FLOAT)
+
+
+def _power(of: Translator, node: exp.Expr) -> Expr:
+    a, b = (convert(number(of(x), "POWER"), FLOAT) for x in (node.this, node.args["expression"]))
+    return Call("power", (a, b), FLOAT)
+
+
+def _extreme(op: str) -> Callable[[Translator, exp.Expr], Expr]:
+    def rule(of: Translator, node: exp.Expr) -> Expr:
+        args, to = meet(of.all([node.this, *node.expressions]), op.upper())
+        return args[0] if len(args) == 1 else Call(op, tuple(args), to)
+
+    return rule
+
+
+def _coalesce(of: Translator, node: exp.Expr) -> Expr:
+    args, to = meet(of.all([node.this, *node.expressions]), "COALESCE")
+    return Call("coalesce", tuple(args), to)
+
+
+def _nullif(of: Translator, node: exp.Expr) -> Expr:
+    args, to = meet([of(node.this), of(node.args["expression"])], "NULLIF")
+    return Call("nullif", tuple(args), to)
+
+
+def _case(of: Translator, node: exp.Expr) -> Expr:
+    subject = node.this
+    tests = [exp.EQ(this=subject, expression=i.this) if subject is not None else i.this for i in node.args["ifs"]]
+    return _choice(of, tests, [i.args["true"] for i in node.args["ifs"]], node.args.get("default"))
+
+
+def _if(of: Translator, node: exp.Expr) -> Expr:
+    return _choice(of, [node.this], [node.args["true"]], node.args.get("false"))
+
+
+def _choice(of: Translator, tests: list[exp.Expr], then: list[exp.Expr], default: exp.Expr | None) -> Expr:
+    conditions = [condition(of, test, "CASE WHEN") for test in tests]
+    otherwise = of(default) if default is not None else Literal(None, TEXT)
+    values, to = meet([*of.all(then), otherwise], "CASE")
+    pairs = (x for pair in zip(conditions, values[:-1], strict=True) for x in pair)
+    return Call("case", (*pairs, values[-1]), to)
+
+
+def _compare(op: str) -> Callable[[Translator, exp.Expr], Expr]:
+    def rule(of: Translator, node: exp.Expr) -> Expr:
+        args, _ = meet([of(node.this), of(node.args["expression"])], "A comparison")
+        return Call(op, tuple(args), BOOLEAN)
+
+    return rule
+
+
+def _between(of: Translator, node: exp.Expr) -> Expr:
+    (x, low, high), _ = meet(of.all([node.this, node.args["low"], node.args["high"]]), "BETWEEN")
+    return Call("and", (Call("ge", (x, low), BOOLEAN), Call("le", (x, high), BOOLEAN)), BOOLEAN)
+
+
+def _in(of: Translator, node: exp.Expr) -> Expr:
+    if len(node.expressions) > MAX_LIST:
+        refuse(f"Expected at most {MAX_LIST:,} values in IN, got {len(node.expressions):,}.")
+    values = of.all(node.expressions)
+    if not values or not all(isinstance(v, Literal) and v.value is not None for v in values):
+        refuse("IN expects literals.", "Use = and OR for columns, IS NULL for NULL.")
+    args, _ = meet([of(node.this), *values], "IN")
+    return Call("in", tuple(args), BOOLEAN)
+
+
+def _chain(op: str) -> Callable[[Translator, exp.Expr], Expr]:
+    def rule(of: Translator, node: exp.Expr) -> Expr:
+        """Flat and without recursion along the chain: a OR b OR c … may be long."""
+        kind, waiting, found = type(node), [node], []
+        while waiting:
+            one = waiting.pop()
+            if type(one) is kind:
+                waiting += [one.args["expression"], one.this]
+            else:
+                found.append(one)
+        return Call(op, tuple(condition(of, part, op.upper()) for part in found), BOOLEAN)
+
+    return rule
+
+
+def _not(of: Translator, node: exp.Expr) -> Expr:
+    return negation(condition(of, node.this, "NOT"))
+
+
+def _is(of: Translator, node: exp.Expr) -> Expr:
+    x, what = of(node.this), node.args["expression"]
+    if isinstance(what, exp.Null):
+        return Call("is_null", (x,), BOOLEAN)
+    if not isinstance(what, exp.Boolean):
+        refuse_node(node)
+    x = boolean(x, "IS TRUE")
+    wanted = x if what.this else negation(x)
+    return Call("coalesce", (wanted, Literal(False, BOOLEAN)), BOOLEAN)
+
+
+def _anonymous(of: Translator, node: exp.Expr) -> Expr:
+    name, args = str(node.this).lower(), node.expressions
+    if name == "bucket" and len(args) == 2 and isinstance(args[1], exp.Array):
+        return _bucket(of(args[0]), of.all(args[1].expressions))
+    if name == "clamp" and len(args) == 3:
+        (x, low, high), to = meet(of.all(args), "CLAMP")
+        return Call("least", (Call("greatest", (x, low), to), high), to)
+    if name in ("date_part", "datepart") and len(args) == 2:
+        return date_part(of, part_name(args[0]), args[1])
+    refuse_node(node)
+
+
+def _bucket(x: Expr, edges: list[Expr]) -> Expr:
+    if not 2 <= len(edges) <= MAX_EDGES or not all(isinstance(e, Literal) for e in edges):
+        refuse(f"BUCKET expects from 2 to {MAX_EDGES} edges, written as literals.")
+    edges = [convert(e, DATE) for e in edges] if x.type.kind is Kind.DATE else edges
+    edges, to = meet(edges, "BUCKET")
+    values = [e.value for e in edges if isinstance(e, Literal)]
+    if to.kind not in WHOLE | {Kind.DATE} or any(not a < b for a, b in pairwise(values)):  # type: ignore[operator]
+        refuse("BUCKET expects rising edges: whole or decimal numbers, or dates.")
+    if to.kind in WHOLE:
+        x = number(x, "BUCKET")
+        if x.type.kind is not Kind.FLOAT:
+            (x, *edges), to = meet([x, *edges], "BUCKET")
+    elif x.type.kind is not Kind.DATE:
+        refuse(f"BUCKET with dates expects a DATE, got {types.name(x.type)}.", "Use CAST(x AS DATE).")
+    return Call("bucket", (x, *edges), to)
+
+
+RULES: dict[type[exp.Expr], Callable[[Translator, exp.Expr], Expr]] = {
+    exp.Literal: _literal,
+    exp.Boolean: lambda of, node: Literal(bool(node.this), BOOLEAN),
+    exp.Null: lambda of, node: Literal(None, TEXT),
+    exp.Paren: lambda of, node: of(node.this),
+    exp.Neg: _negate,
+    exp.Add: _arithmetic("add"),
+    exp.Sub: _arithmetic("subtract"),
+    exp.Mul: _arithmetic("multiply"),
+    exp.Div: _divide,
+    exp.IntDiv: _whole_division("int_divide"),
+    exp.Mod: _whole_division("modulo"),
+    exp.Abs: _keep("abs"),
+    exp.Sign: _keep("sign"),
+    exp.Floor: _whole_part("floor"),
+    exp.Ceil: _whole_part("ceil"),
+    exp.Round: _round,
+    exp.Sqrt: _real("sqrt"),
+    exp.Ln: _real("ln"),
+    exp.Exp: _real("exp"),
+    exp.Log: _log,
+    exp.Pow: _power,
+    exp.Greatest: _extreme("greatest"),
+    exp.Least: _extreme("least"),
+    exp.Coalesce: _coalesce,
+    exp.Nullif: _nullif,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.EQ: _compare("eq"),
+    exp.NEQ: _compare("ne"),
+    exp.LT: _compare("lt"),
+    exp.LTE: _compare("le"),
+    exp.GT: _compare("gt"),
+    exp.GTE: _compare("ge"),
+    exp.Between: _between,
+    exp.In: _in,
+    exp.And: _chain("and"),
+    exp.Or: _chain("or"),
+    exp.Not: _not,
+    exp.Is: _is,
+    exp.Anonymous: _anonymous,
+    **texts.RULES,
+    **dates.RULES,
+}

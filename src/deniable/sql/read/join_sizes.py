@@ -1,0 +1,133 @@
+"""How many rows of one unit a join makes, and who is left out of it because there would be too many.
+
+A table that is joined with itself makes n² rows of a unit's n, and each further join multiplies again: one unit could keep an
+engine busy, and a clock, or a time limit, would tell of it. So a unit takes part in a chain of joins only if it makes at most
+MOST_JOINED rows for each row that it has in the table where it has the most of them. Whether it does is a function of that
+unit's own rows, whatever is joined, in whatever order, through subqueries and UNION ALL.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import product
+
+from deniable.sql import types
+from deniable.sql.read.parse import refuse
+from deniable.sql.tree import (
+    Aggregate,
+    Call,
+    Column,
+    Expr,
+    Filter,
+    Join,
+    Literal,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    Statistic,
+    Union,
+)
+from deniable.sql.types_relations import columns, has_unit, prune
+
+MOST_JOINED = 256
+"""Rows that a unit may make in a chain of joins for each row of its longest table."""
+MOST_TERMS = 64
+
+Rows = tuple[tuple[Relation, ...], ...]
+"""At most how many rows a unit has: a sum of products of its numbers of rows in leaves, which are tables as they are filtered."""
+
+
+def rows(relation: Relation) -> Rows:
+    """An upper bound by the relation's form. A row is multiplied by joins on the unit only: public sides are unique."""
+    match relation:
+        case Scan():
+            return ((prune(relation, frozenset()),),)
+        case Filter(of, _) | Project(of, _):
+            return ((prune(relation, frozenset()),),) if _is_leaf(relation) else rows(of)
+        case PerUnit(of, keys, _):
+            return rows(of) if keys else ((),)
+        case Union(parts):
+            return _few(tuple(term for part in parts for term in rows(part)))
+        case Join(left, right, _, _, _):
+            sides = [rows(side) for side in (left, right) if has_unit(side)]
+            return _few(tuple(tuple(leaf for term in terms for leaf in term) for terms in product(*sides)))
+
+
+def _is_leaf(relation: Relation) -> bool:
+    while isinstance(relation, Filter | Project):
+        relation = relation.of
+    return isinstance(relation, Scan)
+
+
+def _few(terms: Rows) -> Rows:
+    if len(terms) > MOST_TERMS:
+        refuse(
+            f"Expected at most {MOST_TERMS} combinations of the parts of UNION ALL in a join.", "Ask about them apart."
+        )
+    return terms
+
+
+def bounded(left: Relation, right: Relation) -> tuple[Relation, Relation]:
+    """Both sides of a join on the unit without the units that would make too many rows of it.
+
+    Without them on one side there are none in the result. Where a side is a join itself, they are taken from both: an engine
+    may begin with any two tables.
+    """
+    sides = rows(left), rows(right)
+    terms = _few(tuple(a + b for a, b in product(*sides)))
+    if all(len(set(term)) + (len(term) > len(set(term))) < 2 for term in terms):
+        return left, right
+    many = _too_many(terms)
+    chained = any(len(term) > 1 for side in sides for term in side)
+    return _without(left, many), _without(right, many) if chained else right
+
+
+def _too_many(terms: Rows) -> Relation:
+    """One row for each unit that makes more rows than it may."""
+    leaves = list(dict.fromkeys(leaf for term in terms for leaf in term))
+    names = [f"_n{i}" for i in range(len(leaves))]
+    numbers: dict[Relation, Expr] = {
+        leaf: Call("greatest", (Column(name, types.INTEGER), _whole(1)), types.INTEGER)
+        for leaf, name in zip(leaves, names, strict=True)
+    }
+    products: list[Expr] = [reduce(_times, [numbers[leaf] for leaf in term]) if term else _whole(1) for term in terms]
+    size = reduce(_plus, products)
+    longest = Call("greatest", tuple(numbers.values()), types.INTEGER) if len(leaves) > 1 else numbers[leaves[0]]
+    fits = Call("le", (size, _times(_whole(MOST_JOINED), longest)), types.BOOLEAN)
+    # A product beyond 64 bits is NULL, and so is its comparison.
+    known = Call("coalesce", (fits, Literal(False, types.BOOLEAN)), types.BOOLEAN)
+    return Filter(_counts(leaves, names), Call("not", (known,), types.BOOLEAN))
+
+
+def _counts(leaves: list[Relation], names: list[str]) -> Relation:
+    """How many rows each unit has in each leaf, by one grouping of all of them together."""
+    marks = [f"_m{i}" for i in range(len(leaves))]
+
+    def marked(at: int) -> Relation:
+        values = (_whole(1) if i == at else Literal(None, types.INTEGER) for i in range(len(leaves)))
+        return Project(leaves[at], tuple(zip(marks, values, strict=True)))
+
+    parts = [marked(i) for i in range(len(leaves))]
+    counts = (Aggregate(Statistic.COUNT, Column(mark, types.INTEGER)) for mark in marks)
+    return PerUnit(parts[0] if len(parts) == 1 else Union(tuple(parts)), (), tuple(zip(names, counts, strict=True)))
+
+
+def _without(relation: Relation, units: Relation) -> Relation:
+    """The rows of all other units. `units` has few rows, mostly none, so that looking each row up costs little."""
+    first = columns(units)[0]
+    met = Join(relation, units, (), True, outer=True)
+    kept = tuple((column.name, column) for column in columns(relation))
+    return Project(Filter(met, Call("is_null", (first,), types.BOOLEAN), first=True), kept)
+
+
+def _times(a: Expr, b: Expr) -> Expr:
+    return Call("multiply", (a, b), types.INTEGER)
+
+
+def _plus(a: Expr, b: Expr) -> Expr:
+    return Call("add", (a, b), types.INTEGER)
+
+
+def _whole(number: int) -> Literal:
+    return Literal(number, types.INTEGER)

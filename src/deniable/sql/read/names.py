@@ -1,0 +1,177 @@
+"""Names and what they stand for: the columns in sight of an expression, with their bounds and public values.
+
+Names resolve against the owner's schema only, and as DuckDB does without regard to the case of ASCII letters; no other letters
+are folded, so a look-alike is an unknown name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+
+from sqlglot import expressions as exp
+
+from deniable.errors import InvalidQuery
+from deniable.sql import types
+from deniable.sql.intervals import EVERYTHING, PARTS, Interval, interval
+from deniable.sql.read.expressions import Translator
+from deniable.sql.read.parse import refuse, shown
+from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Relation, Value
+
+MAX_DOMAIN = 1_000
+NO_SUBQUERY = "A subquery is not answered in this place."
+Lookup = Callable[[exp.Expr, Translator], Expr]
+_FOLD = {ord(c): ord(c.lower()) for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+
+
+def fold(name: str) -> str:
+    return name.translate(_FOLD)
+
+
+def is_subquery(node: exp.Expr) -> bool:
+    """In an expression: (SELECT …), EXISTS (SELECT …), x IN (SELECT …)."""
+    return isinstance(node, (exp.Query, exp.Exists)) or node.args.get("query") is not None
+
+
+@dataclass(frozen=True)
+class Field:
+    """A name in sight. `unit`: it is the unit of privacy; `column` is None where only the relation's `_unit` holds it.
+    `hidden`: found only by its qualified name (the right side of USING)."""
+
+    name: str
+    table: str
+    column: Column | None
+    bounds: Interval = EVERYTHING
+    domain: tuple[Value, ...] | None = None
+    unit: bool = False
+    hidden: bool = False
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A relation with the names of its columns. `private` are the private tables it reads; `unique` the columns of a public
+    relation that together identify a row of it. `lookup` gives meaning to a subquery in an expression, and `inside` says that
+    this is one."""
+
+    relation: Relation
+    fields: tuple[Field, ...]
+    private: frozenset[str] = frozenset()
+    unique: frozenset[str] = frozenset()
+    lookup: Lookup | None = field(default=None, compare=False, repr=False)
+    inside: bool = False
+
+    def find(self, node: exp.Column) -> Field:
+        if isinstance(node.this, exp.Star):
+            refuse(
+                "SELECT * is not answered.",
+                "Rows never leave: aggregate them, such as COUNT(*) or AVG(x); in a subquery name the columns.",
+            )
+        name, table = str(node.name), str(node.table)
+        found = [f for f in self.fields if fold(f.name) == fold(name)]
+        found = [f for f in found if (fold(f.table) == fold(table) if table else not f.hidden)]
+        if not found:
+            have = ", ".join(sorted({f.name for f in self.fields})[:30]) or "none"
+            around = "A subquery in an expression does not see the columns around it. " if self.inside else ""
+            refuse(f"There is no column {shown(name)} here.", f"{around}The columns are: {have}.")
+        if len(found) > 1 and not all(f.unit for f in found):
+            refuse(f"The column {shown(name)} is ambiguous.", "Write the table's name before it.")
+        return found[0]
+
+    def bounds(self, column: Column) -> Interval:
+        return next((f.bounds for f in self.fields if f.column == column), EVERYTHING)
+
+    def interval(self, expr: Expr) -> Interval:
+        return interval(expr, self.bounds)
+
+    @property
+    def rows(self) -> Translator:
+        """The meaning of an expression that is computed for each row."""
+        return Translator(self._leaf)
+
+    def attempt(self, node: exp.Expr) -> Expr | None:
+        """A group key is found by its whole expression. What has no meaning as one is refused where its parts are read."""
+        try:
+            return self.rows(node)
+        except InvalidQuery:
+            return None
+
+    def _leaf(self, node: exp.Expr) -> Expr | None:
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup)):
+            refuse("An aggregate stands here inside a condition or another aggregate.", "Use HAVING, or a subquery.")
+        if is_subquery(node):
+            if self.lookup is None:
+                refuse(NO_SUBQUERY, "Put it into WHERE, or join the table.")
+            return self.lookup(node, self.rows)
+        if isinstance(node, exp.Star):
+            refuse(
+                "SELECT * is not answered.",
+                "Rows never leave: aggregate them, such as COUNT(*) or AVG(x); in a subquery name the columns.",
+            )
+        return None
+
+    def _column(self, node: exp.Column) -> Expr:
+        field = self.find(node)
+        if field.column is None:
+            refuse(
+                f"The unit of privacy {shown(field.name)} cannot be used here.",
+                "Use it to join, in COUNT(DISTINCT …), or to group a subquery.",
+            )
+        return field.column
+
+    def named(self, table: str, names: list[str]) -> Scope:
+        """The same under another name: FROM … AS table (names…)."""
+        if len(names) > len(self.fields):
+            refuse(f"{shown(table)} has {len(self.fields)} columns, but {len(names)} names are given.")
+        given = names + [f.name for f in self.fields[len(names) :]]
+        fields = (replace(f, name=n, table=table, hidden=False) for f, n in zip(self.fields, given, strict=True))
+        return replace(self, fields=tuple(fields))
+
+
+def domain(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
+    """The public list of values that an expression takes, if the schema or its own form gives one."""
+    match expr:
+        case Column():
+            declared = next((f.domain for f in scope.fields if f.column == expr), None)
+            return declared if declared is not None else _by_type(expr, scope)
+        case Literal():
+            return (expr.value,)
+        case Call(op="is_null"):
+            return (False, True)
+        case Call(op="case", args=args):
+            return _chosen([*args[1:-1:2], args[-1]], scope)
+        case Call(op="coalesce", args=args):
+            found = _chosen(list(args), scope)
+            safe = any(isinstance(a, Literal) and a.value is not None for a in args)
+            return found if found is None or not safe else tuple(v for v in found if v is not None)
+        case Call(op="bucket", args=args):
+            return (*(e.value for e in args[1:-1] if isinstance(e, Literal)), None)
+        case Call(op="date_part", args=(Literal(value=part), _)) if part != "year":
+            low, high = PARTS[str(part)]
+            return (*range(low, high + 1), None)
+    return _by_type(expr, scope)
+
+
+def _chosen(values: list[Expr], scope: Scope) -> tuple[Value, ...] | None:
+    parts = [domain(value, scope) for value in values]
+    known = [part for part in parts if part is not None]
+    return tuple(dict.fromkeys(v for part in known for v in part)) if len(known) == len(parts) else None
+
+
+def _by_type(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
+    """Booleans, and whole numbers with few values between their bounds. NULL is a key like any other."""
+    if expr.type.kind is Kind.BOOLEAN:
+        return (False, True, None)
+    bounds = scope.interval(expr).bounds if expr.type.kind in types.WHOLE else None
+    if bounds is None:
+        return None
+    unit = 10**expr.type.scale
+    low, high = -(-bounds[0] * unit // 1), bounds[1] * unit // 1
+    if high - low >= MAX_DOMAIN:
+        return None
+    whole = range(int(low), int(high) + 1)
+    if expr.type.kind is Kind.INTEGER:
+        return (*whole, None)
+    return (*(Decimal(n).scaleb(-expr.type.scale) for n in whole), None)

@@ -1,0 +1,264 @@
+"""From text and schema to a checked query: the one door for an analyst's words.
+
+Everything refused here is refused for a reason in the text or in the declared schema. What passes is a tree of declared names,
+literals and allowed operators, in which every row belongs to one unit of privacy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import combinations, product
+
+from sqlglot import expressions as exp
+
+from deniable.sql import functions
+from deniable.sql.read.aggregates import aggregate
+from deniable.sql.read.coercion import condition
+from deniable.sql.read.expressions import Translator
+from deniable.sql.read.names import NO_SUBQUERY, Scope, domain, fold, is_subquery
+from deniable.sql.read.parse import parse, refuse, shown
+from deniable.sql.read.per_unit import aliases, has_aggregate, meant, plain
+from deniable.sql.read.relations import Sources, rows_of
+from deniable.sql.schema.declare import Schema
+from deniable.sql.tree import (
+    Aggregate,
+    AggregateRef,
+    Expr,
+    Key,
+    KeyRef,
+    Kind,
+    Literal,
+    Order,
+    Output,
+    Query,
+    Relation,
+)
+from deniable.sql.types_relations import aggregate_type, hoisted, prune, read
+from deniable.units import Unit
+
+MAX_KEYS = 16
+MAX_SETS = 64
+MAX_OUTPUTS = 256
+MAX_LIMIT = 1_000_000
+
+
+def check(text: str, schema: Schema, unit: Unit) -> Query:
+    """The query that `text` asks, typed and resolved against `schema`.
+
+    Raises InvalidQuery, with the way out, for whatever is not answered.
+
+    >>> from deniable.sql.schema.declare import ColumnInfo, TableInfo
+    >>> from deniable.sql.types import INTEGER
+    >>> visits = TableInfo("visits", (ColumnInfo("days", INTEGER),))
+    >>> query = check("SELECT COUNT(*) FROM visits WHERE days > 3", Schema((visits,)), Unit.row())
+    >>> query.aggregates[0].statistic
+    <Statistic.COUNT: 'count'>
+    >>> check("SELECT days FROM visits", Schema((visits,)), Unit.row())
+    Traceback (most recent call last):
+    deniable.errors.InvalidQuery: The column "days" is neither grouped nor inside an aggregate. ...
+    """
+    tree: exp.Expr = parse(text)
+    sources = Sources(schema, unit)
+    while isinstance(tree, exp.Subquery) and not tree.alias:
+        sources, tree = sources.with_ctes(tree), tree.this
+    if not isinstance(tree, exp.Select):
+        refuse("UNION ALL at the top of a query is not answered.", "Put it into FROM (…) and aggregate over it.")
+    sources = sources.with_ctes(tree)
+    scope = rows_of(sources, tree)
+    if not scope.private:
+        refuse("The query reads public tables only.", "There is nothing to protect in them: ask the database itself.")
+    return _Answer(scope, tree).query()
+
+
+@dataclass
+class _Answer:
+    """The SELECT at the top, read once: keys first, then outputs, which collect the aggregates they need."""
+
+    scope: Scope
+    select: exp.Select
+    keys: list[Key] = field(default_factory=list)
+    aggregates: list[Aggregate] = field(default_factory=list)
+
+    def query(self) -> Query:
+        if len(self.select.expressions) > MAX_OUTPUTS:
+            refuse(f"Expected at most {MAX_OUTPUTS} columns, got {len(self.select.expressions)}.")
+        sets = self._sets()
+        over = Translator(self._leaf, functions.POST)
+        outputs = self._outputs(over)
+        aliased = Translator(self._alias_leaf, functions.POST)
+        having = self.select.args.get("having")
+        kept = condition(aliased, having.this, "HAVING") if having is not None else None
+        order = tuple(self._order(aliased, outputs))
+        limit, offset = (_number(self.select.args.get(part), part) for part in ("limit", "offset"))
+        relation, keys, aggregates = self._columns()
+        return Query(relation, keys, aggregates, tuple(outputs), sets, kept, order, limit, offset or 0)
+
+    def _columns(self) -> tuple[Relation, tuple[Key, ...], tuple[Aggregate, ...]]:
+        """The relation with the columns that are read and no others; subqueries in expressions are columns of it."""
+        used = [key.of for key in self.keys] + [x for a in self.aggregates for x in (a.of, a.where)]
+        relation, exprs = hoisted(self.scope.relation, used)
+        many = len(self.keys)
+        keys = (replace(key, of=of) for key, of in zip(self.keys, exprs[:many], strict=True) if of is not None)
+        pairs = zip(exprs[many::2], exprs[many + 1 :: 2], strict=True)
+        ours = (replace(a, of=of, where=where) for a, (of, where) in zip(self.aggregates, pairs, strict=True))
+        needed = frozenset(name for expr in exprs for name in read(expr))
+        return prune(relation, needed), tuple(keys), tuple(ours)
+
+    @property
+    def items(self) -> list[exp.Expr]:
+        return [plain(item) for item in self.select.expressions]
+
+    # -------------------------------------------------------------------------------------------- keys
+
+    def _sets(self) -> tuple[tuple[int, ...], ...]:
+        """GROUP BY as grouping sets; each element gives some sets, and together they give all combinations."""
+        group, distinct = self.select.args.get("group"), self.select.args.get("distinct")
+        aggregated = any(has_aggregate(item) for item in self.items)
+        if distinct and (group is not None or aggregated):
+            refuse("SELECT DISTINCT beside GROUP BY or aggregates is not answered.", "Leave DISTINCT out.")
+        if distinct or (group is not None and group.args.get("all")):
+            return (tuple(sorted({self._key(item) for item in self.items if not has_aggregate(item)})),)
+        elements = list(group.expressions) if group is not None else []
+        for part in ("grouping_sets", "cube", "rollup"):
+            elements += (group.args.get(part) or []) if group is not None else []
+        parts = [self._element(element) for element in elements]
+        combined = dict.fromkeys(tuple(sorted(set(sum(choice, ())))) for choice in product(*parts))
+        if len(combined) > MAX_SETS:
+            refuse(f"Expected at most {MAX_SETS} grouping sets, got {len(combined)}.")
+        return tuple(combined)
+
+    def _element(self, node: exp.Expr) -> list[tuple[int, ...]]:
+        parts = [self._members(part) for part in node.expressions] if not isinstance(node, exp.Tuple) else []
+        match node:
+            case exp.Rollup():
+                return [sum(parts[:n], ()) for n in range(len(parts), -1, -1)]
+            case exp.Cube():
+                if len(parts) > 6:
+                    refuse("Expected at most 6 columns in CUBE.")
+                return [sum(c, ()) for n in range(len(parts), -1, -1) for c in combinations(parts, n)]
+            case exp.GroupingSets():
+                return [s for part in node.expressions for s in self._element(part)]
+        return [self._members(node)]
+
+    def _members(self, node: exp.Expr) -> tuple[int, ...]:
+        inside = node.expressions if isinstance(node, exp.Tuple) else [node]
+        return tuple(self._key(plain(one)) for one in inside)
+
+    def _key(self, node: exp.Expr) -> int:
+        node, name = self._named(node)
+        if has_aggregate(node):
+            refuse("GROUP BY an aggregate is not answered.", "Group by columns; use HAVING for aggregates.")
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) and self.scope.find(node).unit:
+            refuse(
+                f"The unit of privacy {shown(str(node.name))} cannot be a group: an answer would be about one person.",
+                "Group by it in a subquery, and aggregate over that.",
+            )
+        expr = self.scope.rows(node)
+        known = [key.of for key in self.keys]
+        if expr not in known:
+            self._add_key(name, expr)
+            return len(self.keys) - 1
+        return known.index(expr)
+
+    def _add_key(self, name: str, expr: Expr) -> None:
+        values = domain(expr, self.scope)
+        if expr.type.kind is Kind.FLOAT and values is None:
+            refuse("A float cannot be a group.", "Use bucket(x, [0, 10, 20]) or CAST(x AS DECIMAL(18, 2)).")
+        if len(self.keys) >= MAX_KEYS:
+            refuse(f"Expected at most {MAX_KEYS} group keys.")
+        self.keys.append(Key(name or f"key{len(self.keys) + 1}", expr, values))
+
+    def _named(self, node: exp.Expr) -> tuple[exp.Expr, str]:
+        """What a group means, and the name it goes by."""
+        node = meant(node, self.scope, self.select)
+        given = {id(plain(item)): str(item.alias) for item in self.select.expressions if isinstance(item, exp.Alias)}
+        return node, given.get(id(node)) or (self.scope.find(node).name if isinstance(node, exp.Column) else "")
+
+    # -------------------------------------------------------------------------------------------- outputs
+
+    def _leaf(self, node: exp.Expr) -> Expr | None:
+        found = aggregate(node, self.scope)
+        if found is not None:
+            if found not in self.aggregates:
+                self.aggregates.append(found)
+            return AggregateRef(self.aggregates.index(found), aggregate_type(found))
+        if isinstance(node, exp.Star):
+            return self.scope.rows(node)
+        if isinstance(node, (exp.Literal, exp.Null, exp.Boolean)) or (has_aggregate(node) and not is_subquery(node)):
+            return None
+        row = self.scope.attempt(node) if self.keys else None
+        for index, key in enumerate(self.keys):
+            if key.of == row:
+                return KeyRef(index, key.of.type)
+        if is_subquery(node):
+            refuse(NO_SUBQUERY, "Put it into WHERE or inside an aggregate, or join the table.")
+        if isinstance(node, exp.Column):
+            if self.scope.find(node).unit:
+                refuse(f"The unit of privacy {shown(str(node.name))} is never released.", "Use COUNT(DISTINCT …).")
+            refuse(
+                f"The column {shown(str(node.name))} is neither grouped nor inside an aggregate.",
+                "Add it to GROUP BY, or aggregate it, such as AVG(x).",
+            )
+        return None
+
+    def _alias_leaf(self, node: exp.Expr) -> Expr | None:
+        """In HAVING and ORDER BY an alias of the answer comes first."""
+        if isinstance(node, exp.Column) and not node.table and (of := aliases(self.select).get(fold(str(node.name)))):
+            return Translator(self._leaf, functions.POST)(of)
+        return self._leaf(node)
+
+    def _outputs(self, over: Translator) -> list[Output]:
+        made: list[Output] = []
+        for item in self.select.expressions:
+            expr = over(plain(item))
+            name = str(item.alias) if isinstance(item, exp.Alias) else self._name(expr, len(made))
+            taken = {fold(output.name) for output in made}
+            unique = next(n for n in (name, *(f"{name}_{i}" for i in range(2, 999))) if fold(n) not in taken)
+            made.append(Output(unique, expr))
+        if not made:
+            refuse("The query has no columns.", "Name some after SELECT.")
+        if not self.aggregates and not self.keys:
+            refuse("The query has no aggregate and no group.", "Use COUNT(*), SUM(x), … or GROUP BY.")
+        return made
+
+    def _name(self, expr: Expr, index: int) -> str:
+        if isinstance(expr, KeyRef):
+            return self.keys[expr.index].name
+        if isinstance(expr, AggregateRef):
+            made = self.aggregates[expr.index]
+            read_from = list(dict.fromkeys(read(made.of)))
+            return "_".join([made.statistic.replace(" ", "_"), *(read_from if len(read_from) == 1 else [])])
+        return f"column{index + 1}"
+
+    def _order(self, over: Translator, outputs: list[Output]) -> list[Order]:
+        made, order = [], self.select.args.get("order")
+        for one in order.expressions if order is not None else ():
+            node = plain(one.this)
+            if isinstance(node, exp.Var):
+                refuse("ORDER BY ALL is not answered.", "Name the columns.")
+            by = outputs[_place(node, len(outputs))].of if _is_number(node) else over(node)
+            if not isinstance(by, Literal):
+                made.append(Order(by, bool(one.args.get("desc")), bool(one.args.get("nulls_first"))))
+        return made
+
+
+def _is_number(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string
+
+
+def _place(node: exp.Expr, count: int) -> int:
+    given = str(node.this)
+    at = int(given) if given.isdecimal() and len(given) < 6 else 0
+    if not 1 <= at <= count:
+        refuse(f"Expected the position of one of {count} columns, got {shown(given)}.")
+    return at - 1
+
+
+def _number(node: exp.Expr | None, part: str) -> int | None:
+    if node is None:
+        return None
+    given = node.args.get("expression")
+    text = str(given.this) if given is not None and _is_number(given) else ""
+    if not text.isdecimal() or len(text) > 9 or int(text) > MAX_LIMIT:
+        refuse(f"{part.upper()} expects a whole number up to {MAX_LIMIT:,}, written as a literal.")
+    return int(text)

@@ -1,0 +1,144 @@
+"""Rules for texts: patterns are literals, positions are literals, and what is made is cut to a stated length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import expressions as exp
+
+from deniable.sql import types
+from deniable.sql.read.coercion import Reader, a_text, negation, string, whole
+from deniable.sql.read.parse import refuse
+from deniable.sql.tree import Call, Expr, Literal
+from deniable.sql.types import BOOLEAN, INTEGER, TEXT
+
+Rule = Callable[[Reader, exp.Expr], Expr]
+
+
+def _like(of: Reader, node: exp.Expr, escape: str | None = None) -> Expr:
+    x = a_text(of(node.this), "LIKE")
+    pattern = node.args["expression"]
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+        refuse("LIKE expects a pattern written as a literal.", "Use starts_with, ends_with or contains for columns.")
+    shape = like_pattern(str(pattern.this), escape)
+    if isinstance(node, exp.ILike):
+        x, shape = Call("lower", (x,), x.type), "".join(c.lower() if c.isascii() else c for c in shape)
+    made = Call("like", (x, Literal(shape, types.text(len(shape)))), BOOLEAN)
+    return negation(made) if node.args.get("negate") else made
+
+
+def like_pattern(given: str, escape: str | None) -> str:
+    """The pattern with `!` as its escape sign, runs of % made one. Few %, because matching may try every place for each.
+
+    >>> like_pattern("50!%%", None), like_pattern("50!%", "!")
+    ('50!!%', '50!%')
+    """
+    made: list[str] = []
+    signs = iter(given)
+    for sign in signs:
+        if sign == escape:
+            sign = next(signs, "")
+            if sign not in ("%", "_", escape):
+                refuse("In LIKE the ESCAPE character must stand before %, _ or itself.")
+            made.append("!" + sign if sign in "%_!" else sign)
+        elif not (sign == "%" and made and made[-1] == "%"):
+            made.append("!!" if sign == "!" else sign)
+    if made.count("%") > 3 or len(given) > 256:
+        refuse(
+            "LIKE expects a pattern of at most 256 characters with at most 3 runs of %.", "Use AND between patterns."
+        )
+    return "".join(made)
+
+
+def _escape(of: Reader, node: exp.Expr) -> Expr:
+    sign = string(node.args["expression"], "ESCAPE")
+    if len(sign) != 1 or not isinstance(node.this, (exp.Like, exp.ILike)):
+        refuse("ESCAPE expects one character after LIKE or ILIKE.")
+    return _like(of, node.this, sign)
+
+
+def _same_text(op: str) -> Callable[[Reader, exp.Expr], Expr]:
+    def rule(of: Reader, node: exp.Expr) -> Expr:
+        x = a_text(of(node.this), op.upper())
+        return Call(op, (x,), x.type)
+
+    return rule
+
+
+def _length(of: Reader, node: exp.Expr) -> Expr:
+    return Call("length", (a_text(of(node.this), "LENGTH"),), INTEGER)
+
+
+def _substring(of: Reader, node: exp.Expr) -> Expr:
+    start = whole(node.args.get("start"), "The start of SUBSTRING", 1, types.MAX_TEXT)
+    given = node.args.get("length")
+    count = types.MAX_TEXT if given is None else whole(given, "The count of SUBSTRING", 0, types.MAX_TEXT)
+    return _cut("substring", a_text(of(node.this), "SUBSTRING"), start, count)
+
+
+def _left(of: Reader, node: exp.Expr) -> Expr:
+    return _cut(
+        "substring", a_text(of(node.this), "LEFT"), 1, whole(node.args["expression"], "LEFT", 0, types.MAX_TEXT)
+    )
+
+
+def _right(of: Reader, node: exp.Expr) -> Expr:
+    return _cut("right", a_text(of(node.this), "RIGHT"), whole(node.args["expression"], "RIGHT", 0, types.MAX_TEXT))
+
+
+def _cut(op: str, x: Expr, *numbers: int) -> Expr:
+    length = min(x.type.length, max(1, numbers[-1]))
+    return Call(op, (x, *(Literal(n, INTEGER) for n in numbers)), types.text(length))
+
+
+def _trim(of: Reader, node: exp.Expr) -> Expr:
+    x, side = a_text(of(node.this), "TRIM"), str(node.args.get("position") or "BOTH").upper()
+    return Call("trim", (x, Literal(side, TEXT)), x.type)
+
+
+def _concat(of: Reader, node: exp.Expr) -> Expr:
+    """`||` is NULL if a part is; concat() takes NULL as the empty text, as DuckDB does."""
+    if isinstance(node, exp.DPipe):
+        parts = [a_text(of(x), "||") for x in (node.this, node.args["expression"])]
+    else:
+        empty = Literal("", types.text(1))
+        parts = [Call("coalesce", (x, empty), x.type) for x in (a_text(of(n), "CONCAT") for n in node.expressions)]
+    return Call("concat", tuple(parts), types.text(sum(p.type.length for p in parts)))
+
+
+def _replace(of: Reader, node: exp.Expr) -> Expr:
+    x = a_text(of(node.this), "REPLACE")
+    old, new = (string(node.args.get(part), "REPLACE") for part in ("expression", "replacement"))
+    if not old:
+        refuse("REPLACE expects a text to look for that is not empty.")
+    length = x.type.length * max(1, len(new))
+    literals = (Literal(part, types.text(max(1, len(part)))) for part in (old, new))
+    return Call("replace", (x, *literals), types.text(length))
+
+
+def _find(op: str) -> Callable[[Reader, exp.Expr], Expr]:
+    def rule(of: Reader, node: exp.Expr) -> Expr:
+        a, b = (a_text(of(x), op.upper()) for x in (node.this, node.args["expression"]))
+        return Call(op, (a, b), BOOLEAN)
+
+    return rule
+
+
+RULES: dict[type[exp.Expr], Rule] = {
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Escape: _escape,
+    exp.Lower: _same_text("lower"),
+    exp.Upper: _same_text("upper"),
+    exp.Length: _length,
+    exp.Substring: _substring,
+    exp.Left: _left,
+    exp.Right: _right,
+    exp.Trim: _trim,
+    exp.DPipe: _concat,
+    exp.Concat: _concat,
+    exp.Replace: _replace,
+    exp.StartsWith: _find("starts_with"),
+    exp.EndsWith: _find("ends_with"),
+    exp.Contains: _find("contains"),
+}

@@ -1,0 +1,207 @@
+"""A first schema from metadata: names and types of columns, and nothing that a row says."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from deniable.errors import DataError, InvalidParameter
+from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.engines import duckdb as embedded
+from deniable.sql.engines.sources import (
+    CSV,
+    DuckDBTable,
+    Frame,
+    Parquet,
+    PostgresTable,
+    Source,
+    SparkFrame,
+    SparkTable,
+    recognise,
+)
+from deniable.sql.schema.declare import ColumnInfo, TableInfo
+from deniable.sql.tree import Kind, Type
+from deniable.sql.types import MAX_SCALE
+from deniable.sql.write.columns import Physical, physical
+
+KINDS = {
+    Physical.BOOLEAN: Kind.BOOLEAN,
+    Physical.INTEGER: Kind.INTEGER,
+    Physical.WIDE: Kind.TEXT,
+    Physical.DECIMAL: Kind.DECIMAL,
+    Physical.FLOAT: Kind.FLOAT,
+    Physical.TEXT: Kind.TEXT,
+    Physical.DATE: Kind.DATE,
+    Physical.TIMESTAMP: Kind.TIMESTAMP,
+    Physical.ZONED: Kind.TIMESTAMP,
+}
+HEAD = """\
+# What analysts may ask about, and what is public knowledge. Made from the names and types of columns; no row was read.
+# Review every line: all that stands here may be seen by analysts, so write down only what is known without the data.
+# Raise the version when the data changes: a question that was answered is answered from memory within one version.
+"""
+UNIT = """\
+    # Who is protected: the column whose every value is one person. Without it one row is protected.
+    # unit: {guess}
+"""
+NOTES = {
+    Kind.INTEGER: "bounds: [lower, upper] that hold by knowledge, not by a look at the data; values beyond count as these",
+    Kind.TEXT: "keys: [a, b] if the values are public; length: the characters that are kept",
+    Kind.BOOLEAN: "",
+    Kind.DATE: "",
+    Kind.TIMESTAMP: "in UTC",
+}
+
+
+def describe(name: str, source: Any) -> TableInfo:
+    """The columns and types of a source as a declared table, from metadata only. CSV says nothing of types: all is text.
+
+    Columns that have no meaning here (lists, structs, bytes) are left out. A frame whose types its rows could change is refused:
+    what an analyst may ask would tell of a row.
+    """
+    where = recognise(source, name)
+    if isinstance(where, Frame) and where.loose:
+        raise InvalidParameter(_undeclared(where))
+    return _described(name, where)
+
+
+def _undeclared(frame: Frame) -> str:
+    first, *others = sorted(frame.loose, key=frame.table.column_names.index)
+    more = f" (and of {len(others)} more)" if others else ""
+    return (
+        f'The type of the column "{first}"{more} comes from its values, so that one row could change it and with it what may be '
+        f"asked. Nothing was opened. Declare it in a schema=, or in the frame: {frame.line}"
+    )
+
+
+def _described(name: str, source: Source) -> TableInfo:
+    found, dialect = _stored(source)
+    columns = [ColumnInfo(column, kind) for column, stored in found.items() if (kind := _type(stored, dialect))]
+    if not columns:
+        raise DataError(f'The table "{name}" has no column that can be asked about.')
+    return TableInfo(name, tuple(columns))
+
+
+def draft(source: Any, name: str | None = None) -> str:
+    """The text of a schema file to review, with the places where the owner's knowledge goes.
+
+    >>> import pyarrow as pa
+    >>> print(draft(pa.table({"patient_id": [1], "days": [3]}), "visits"))
+    # What analysts may ask about, ...
+    version: "1"
+    tables:
+      visits:
+        # Who is protected: the column whose every value is one person. Without it one row is protected.
+        # unit: patient_id
+        columns:
+          patient_id: {type: integer}  # bounds: [lower, upper] ...
+          days: {type: integer}  # bounds: [lower, upper] ...
+    """
+    name = named(source) if name is None else name
+    table = _described(name, recognise(source, name))
+    guess = next((column.name for column in table.columns if re.search(r"(?i)(^|_)id$", column.name)), "person_id")
+    lines = [
+        HEAD + 'version: "1"',
+        "tables:",
+        f"  {_name(table.name)}:",
+        UNIT.format(guess=_name(guess)) + "    columns:",
+    ]
+    return "\n".join([*lines, *map(_line, table.columns)]) + "\n"
+
+
+def named(source: Any) -> str:
+    """The name of a table that a file suggests.
+
+    >>> named("data/Visits 2024.parquet"), named("s/*.parquet"), named([1])
+    ('visits_2024', 's', 'data')
+    """
+    if isinstance(source, CSV):
+        source = source.path
+    if isinstance(source, DuckDBTable | PostgresTable):
+        return source.table
+    parts = Path(str(source)).parts if isinstance(source, str | Path) and "://" not in str(source) else ()
+    stem = next((part for part in reversed(parts) if "*" not in part), "data").split(".")[0]
+    return re.sub(r"\W+", "_", stem.lower()).strip("_") or "data"
+
+
+def _stored(source: Source) -> tuple[dict[str, str], Dialect]:
+    """The stored columns with the engine's names of their types."""
+    # The servers' modules are loaded where they are needed: they are extras.
+    match source:
+        case PostgresTable():
+            from deniable.sql.engines.postgres import stored_columns
+
+            return stored_columns(source), Dialect.POSTGRES
+        case SparkTable() | SparkFrame():
+            from deniable.sql.engines import spark
+
+            frame = source.frame if isinstance(source, SparkFrame) else spark.found(source)
+            return spark.stored(frame, "data"), Dialect.SPARK
+        case CSV():
+            names = source.names()
+            if names is None:
+                raise InvalidParameter(
+                    "A CSV file without a header has no names for its columns. Write the schema by hand."
+                )
+            return dict.fromkeys(names, "VARCHAR"), Dialect.DUCKDB
+        case _:
+            return _embedded(source), Dialect.DUCKDB
+
+
+def _embedded(source: Parquet | DuckDBTable | Frame) -> dict[str, str]:
+    try:
+        with duckdb.connect(":memory:", config={**embedded.CLOSED}) as connection:
+            if isinstance(source, Frame):
+                return _types(connection, source.table)
+            return embedded.columns(connection, embedded.origin(connection, "_source", source, ()))
+    except (duckdb.Error, OSError) as error:
+        raise DataError(f"The source cannot be read: {error}") from error
+
+
+def _types(connection: Any, table: pa.Table) -> dict[str, str]:
+    """Column by column and without a row: DuckDB does not know every type that Arrow has."""
+    found: dict[str, str] = {}
+    for name in table.column_names:
+        with suppress(duckdb.Error):
+            connection.register("_column", table.select([name]).slice(0, 0))
+            found |= embedded.columns(connection, "_column")
+    return found
+
+
+def _type(stored: str, dialect: Dialect) -> Type | None:
+    kind = KINDS.get(physical(stored, dialect))
+    if kind is None:
+        return None
+    places = re.search(r"\(\d+, *(\d+)\)", stored)
+    if kind is not Kind.DECIMAL:
+        return Type(kind)
+    # A numeric of PostgreSQL without stated places has any number of them.
+    return Type(kind, scale=min(MAX_SCALE, int(places[1]))) if places else Type(Kind.FLOAT)
+
+
+def _line(column: ColumnInfo) -> str:
+    kind = column.type.kind
+    scale = f", scale: {column.type.scale}" if kind is Kind.DECIMAL else ""
+    note = NOTES[Kind.INTEGER if kind in (Kind.DECIMAL, Kind.FLOAT) else kind]
+    return f"      {_name(column.name)}: {{type: {kind.value}{scale}}}" + (f"  # {note}" if note else "")
+
+
+def _name(name: str) -> str:
+    """A name as YAML reads it back: plain where it can be, else in quotes."""
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in {
+        "true",
+        "false",
+        "null",
+        "yes",
+        "no",
+        "on",
+        "off",
+        "y",
+        "n",
+    }
+    return name if plain else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,128 @@
+"""How one unit's contributions are bounded inside the engine, as SQL.
+
+By weights: each row of a unit with n rows counts min(1, m/n), as the integer min(W, ⌊W·m/n⌋), so that a unit's rows weigh
+at most m·W together, whatever they are: n·⌊W·m/n⌋ ≤ W·m, and n·W ≤ W·m where n ≤ m. n is counted on the rows that reach
+the aggregate. A weight depends on that unit's own rows only. Two hash aggregations and a join, no sort.
+
+By choice, where whole things are needed: at most k of a unit's different (group, value) pairs, those with the least keyed
+hash; ties are broken by the values themselves, so the choice depends on that unit's own rows only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.tree import Expr, Key, Literal, Relation
+from deniable.sql.write import expressions
+from deniable.sql.write.columns import quoted
+from deniable.sql.write.weights import WEIGHT, weight
+
+TEXT = {Dialect.DUCKDB: "VARCHAR", Dialect.POSTGRES: "TEXT", Dialect.SPARK: "STRING"}
+DOUBLE = {Dialect.DUCKDB: "DOUBLE", Dialect.POSTGRES: "DOUBLE PRECISION", Dialect.SPARK: "DOUBLE"}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How much of a unit counts: `rows` rows and `groups` groups of it in full, a full row weighing `one`.
+
+    `by_unit` is False where the unit is a row, which may reach the aggregate `rows` times (UNION ALL). `stored` weights lie in
+    the column "_weight" of a prepared table. `bounded=False` leaves the bounding out: only for audits that must find it.
+    """
+
+    by_unit: bool
+    rows: int = 1
+    groups: int = 1
+    one: int = 1
+    stored: bool = False
+    bounded: bool = True
+
+    @property
+    def total(self) -> int:
+        """What all rows of one unit weigh at most."""
+        return self.rows * self.one
+
+
+def rows(
+    relation: Relation, columns: Sequence[tuple[str, Expr]], dialect: Dialect, *, by_unit: bool, stored: bool = False
+) -> str:
+    """The rows that reach the aggregate: the named expressions over `relation`, with the unit where it is a column."""
+    names = [f"{expressions.expression(of, dialect)} AS {quoted(name, dialect)}" for name, of in columns]
+    kept = [quoted("_unit", dialect)] if by_unit else []
+    kept += [quoted(WEIGHT, dialect)] if stored else []
+    return (
+        f"SELECT {', '.join(kept + names) or '1 AS ' + quoted('_one', dialect)} "
+        f"FROM ({expressions.relation(relation, dialect)}) AS {quoted('_relation', dialect)}"
+    )
+
+
+def inside(keys: Sequence[tuple[str, Key]], dialect: Dialect) -> str:
+    """A condition on key columns: those with a public list of values are on it. Empty where no key has one."""
+    return " AND ".join(_on_list(name, key, dialect) for name, key in keys if key.domain is not None)
+
+
+def _on_list(name: str, key: Key, dialect: Dialect) -> str:
+    column = quoted(name, dialect)
+    listed = [expressions.expression(Literal(v, key.of.type), dialect) for v in key.domain or () if v is not None]
+    tests = [f"{column} IN ({', '.join(listed)})"] if listed else []
+    tests += [f"{column} IS NULL"] if None in (key.domain or ()) else []
+    return f"({' OR '.join(tests) or '1 = 0'})"
+
+
+def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple[str, str]:
+    """What to put after FROM so that each row of `text` has its weight, and the weight's name there.
+
+    Only the rows that meet `condition` count towards n; other rows are dropped where no row of their unit meets it, and the
+    caller drops their groups. Written twice rather than as a common table: engines then scan twice and store nothing.
+    """
+
+    def q(name: str) -> str:
+        return quoted(name, dialect)
+
+    if not limit.by_unit or not limit.bounded or limit.stored:
+        name = q(WEIGHT) if limit.stored else str(limit.one)
+        return f"({text}) AS {q('_rows')}", name
+    each = weight(limit.one, limit.rows, dialect)
+    person = (
+        f"SELECT {q('_unit')} AS {q('_id')}, {each} AS {q('_w')} FROM ({text}) AS {q('_counted')}{_where(condition)} "
+        f"GROUP BY {q('_unit')}"
+    )
+    return f"({text}) AS {q('_rows')} JOIN ({person}) AS {q('_person')} ON {q('_unit')} = {q('_id')}", q("_w")
+
+
+def meeting(text: str, condition: str, dialect: Dialect) -> str:
+    """The rows of `text` that meet `condition`."""
+    return f"SELECT * FROM ({text}) AS {quoted('_listed', dialect)}{_where(condition)}" if condition else text
+
+
+def _where(condition: str) -> str:
+    return f" WHERE {condition}" if condition else ""
+
+
+def chosen(text: str, names: Sequence[str], most: int, salt: str, dialect: Dialect) -> str:
+    """At most `most` different values of `names` for each unit of `text`: those of the least keyed hash.
+
+    Units that have no more keep them all without a sort. The salt keeps an analyst from knowing whose value stays; any
+    salt keeps the bound.
+    """
+
+    def q(name: str) -> str:
+        return quoted(name, dialect)
+
+    columns = ", ".join(q(name) for name in names)
+    pairs = f"SELECT DISTINCT {', '.join(filter(None, (q('_unit'), columns)))} FROM ({text}) AS {q('_all')}"
+    sizes = (
+        f"SELECT {q('_unit')} AS {q('_id')}, COUNT(*) AS {q('_n')} FROM ({pairs}) AS {q('_p')} GROUP BY {q('_unit')}"
+    )
+    joined = f"({pairs}) AS {q('_pairs')} JOIN ({sizes}) AS {q('_sizes')} ON {q('_unit')} = {q('_id')}"
+    order = ", ".join([_hash(["_unit", *names], salt, dialect), *(q(name) for name in names)])
+    rank = f"ROW_NUMBER() OVER (PARTITION BY {q('_unit')} ORDER BY {order}) AS {q('_rank')}"
+    few = f"SELECT {columns} FROM {joined} WHERE {q('_n')} <= {most}"
+    many = f"SELECT {columns}, {rank} FROM {joined} WHERE {q('_n')} > {most}"
+    return f"{few} UNION ALL SELECT {columns} FROM ({many}) AS {q('_ranked')} WHERE {q('_rank')} <= {most}"
+
+
+def _hash(names: Sequence[str], salt: str, dialect: Dialect) -> str:
+    texts = [f"COALESCE(CAST({quoted(name, dialect)} AS {TEXT[dialect]}), 'null')" for name in names]
+    return "MD5(" + " || '/' || ".join([f"'{salt}'", *texts]) + ")"

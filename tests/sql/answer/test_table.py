@@ -1,0 +1,207 @@
+"""Answers of whole plans: every interval holds what would be said without noise, as often as it claims, and is not idle."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import cast
+
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from deniable.randomness import SeededRandom
+from deniable.sql.answer import forms
+from deniable.sql.answer.joint_noise import Form
+from deniable.sql.answer.table import Reader, Released
+from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.engines import Engine, Statement
+from deniable.sql.plan.noise import Noise
+from deniable.sql.plan.plan import Plan, plan
+from deniable.sql.plan.request import Terms
+from deniable.sql.tree import Aggregate, AggregateRef, Call, Expr, Literal, Output, Query, Result
+from deniable.sql.tree import Statistic as S
+from deniable.units import Unit
+from tests.sql.planned import FLAG, FLOAT, INTEGER, N_BOUNDS, X_BOUNDS, Duck, N, X, duck, query
+
+ROWS = [(i, "a", float(i % 83) / 10, i % 8, i % 3 == 0) for i in range(900)]
+XS, NS = [row[2] for row in ROWS], [row[3] for row in ROWS]
+AGGREGATES = (
+    Aggregate(S.COUNT),
+    Aggregate(S.COUNT, None, FLAG),
+    Aggregate(S.SUM, X, bounds=X_BOUNDS),
+    Aggregate(S.AVG, X, bounds=X_BOUNDS),
+    Aggregate(S.AVG, N, bounds=N_BOUNDS),
+    Aggregate(S.VARIANCE, N, bounds=N_BOUNDS),
+    Aggregate(S.QUANTILE, N, level=Fraction(1, 2), bounds=N_BOUNDS),
+    Aggregate(S.QUANTILE, X, level=Fraction(9, 10), bounds=X_BOUNDS),
+    Aggregate(S.MIN, N, bounds=N_BOUNDS),
+    Aggregate(S.MAX, X, bounds=X_BOUNDS),
+)
+COUNT, FLAGGED, TOTAL, MEAN, _, _, MEDIAN, _, LEAST, _ = (AggregateRef(i, FLOAT) for i in range(10))
+
+
+def call(op: str, *args: Expr) -> Call:
+    return Call(op, args, FLOAT)
+
+
+OUTPUTS: dict[str, tuple[Expr, float]] = {
+    "count": (COUNT, 900),
+    "sum": (TOTAL, sum(XS)),
+    "mean": (MEAN, statistics.fmean(XS)),
+    "whole mean": (AggregateRef(4, FLOAT), statistics.fmean(NS)),
+    "variance": (AggregateRef(5, FLOAT), statistics.variance(NS)),
+    "median": (MEDIAN, 3.5),
+    "high": (AggregateRef(7, FLOAT), 7.4),
+    "least": (LEAST, 0),
+    "largest": (AggregateRef(9, FLOAT), 8.2),
+    "share": (call("divide", FLAGGED, COUNT), 1 / 3),
+    "ratio": (call("divide", TOTAL, FLAGGED), sum(XS) / 300),
+    "difference": (call("subtract", COUNT, call("multiply", Literal(2, INTEGER), FLAGGED)), 300),
+    "mixed": (call("add", call("multiply", MEDIAN, LEAST), call("divide", FLAGGED, COUNT)), 1 / 3),
+}
+CONFIDENCE = 0.8
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A DuckDB that computes each statement once: without noise it says the same every time."""
+
+    engine: Duck
+    dialect: Dialect = Dialect.DUCKDB
+    seen: dict[Statement, pa.Table] = field(default_factory=dict)
+
+    def run(self, statement: Statement) -> pa.Table:
+        if statement not in self.seen:
+            self.seen[statement] = self.engine.run(statement)
+        return self.seen[statement]
+
+
+def released(made: Plan, runs: int, seed: int) -> list[Result]:
+    rng = SeededRandom(seed)
+    with duck(ROWS) as engine:
+        remembered = cast(Engine, Remembered(engine))
+        return [made(remembered, rng=rng) for _ in range(runs)]
+
+
+def asked(noise: str, epsilon: int) -> Plan:
+    unit, outputs = Unit.row(), tuple(Output(name, of) for name, (of, _) in OUTPUTS.items())
+    base = query(AGGREGATES, unit)
+    made = Query(base.relation, (), AGGREGATES, outputs, ((),))
+    return plan(made, unit, Terms(epsilon=epsilon, delta=1e-6, noise=noise, confidence=CONFIDENCE))
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_every_interval_holds_the_truth_as_often_as_it_says(noise: str) -> None:
+    runs = 200
+    results = released(asked(noise, 8), runs, 11)
+    for name, (_, truth) in OUTPUTS.items():
+        slack = 1e-9 * (1 + abs(truth))
+        missed = sum(not r.low[name][0] - slack <= truth <= r.high[name][0] + slack for r in results)
+        assert stats.binomtest(missed, runs, 1 - CONFIDENCE, alternative="greater").pvalue > 1e-9, name
+        for r in results:
+            value = r.table.column(name)[0].as_py()
+            assert value is None or r.low[name][0] - slack <= value <= r.high[name][0] + slack, name
+
+
+def test_quantiles_say_more_than_their_bounds() -> None:
+    results = released(asked("laplace", 40), 20, 5)
+    widths = {name: statistics.mean(float(r.high[name][0] - r.low[name][0]) for r in results) for name in OUTPUTS}
+    assert widths["median"] <= 2.5
+    assert widths["high"] <= 2.5
+    assert widths["least"] <= 2
+    assert widths["largest"] <= 3
+    assert all(r.low["least"][0] == 0 and r.high["largest"][0] == 10 for r in results)
+
+
+def test_pieces_of_one_output_fail_no_more_often_together_than_the_output_may() -> None:
+    """The output "mixed" reads four aggregates, two of them quantiles, whose intervals may fail in a quarter of β each."""
+    made, beta = asked("laplace", 8), 1 - CONFIDENCE
+    [bracket] = [made.brackets[0][made.stands[6][0]]]
+    assert bracket is not None
+    assert bracket.beta == pytest.approx(beta / 4)
+    assert bracket.low.shift == -bracket.high.shift
+    assert bracket.high.shift > bracket.high.miss(beta / 8)
+    reader, group = Reader(made, made.limit, made.known_grids), Released(0, (), (900,) * 12, ((0, 7),) * 12)
+    mixed = OUTPUTS["mixed"][0]
+    pieces = reader.pieces(mixed)
+    assert len(pieces) == 3
+    apart = reader.cell(call("divide", FLAGGED, COUNT), [call("divide", FLAGGED, COUNT)], group, beta / 2)
+    together = reader.cell(mixed, pieces, group, beta)
+    assert (together.high - together.low) - (apart.high - apart.low) == pytest.approx(49)
+
+
+def test_two_pieces_fail_half_as_often_each() -> None:
+    made, beta = asked("laplace", 8), 1 - CONFIDENCE
+    reader, group = Reader(made, made.limit, made.known_grids), Released(0, (), (900,) * 12, ((0, 7),) * 12)
+    product = call("multiply", COUNT, FLAGGED)
+    cell = reader.cell(product, reader.pieces(product), group, beta)
+    reach = [made.measures[0][made.stands[i][0]].within(beta / 2) for i in (0, 1)]  # type: ignore[union-attr]
+    assert (cell.low, cell.high) == ((900 - reach[0]) * (900 - reach[1]), (900 + reach[0]) * (900 + reach[1]))
+
+
+def test_the_bracket_of_a_float_allows_for_rounding_it() -> None:
+    made = asked("laplace", 8)
+    reader, group = Reader(made, made.limit, made.known_grids), Released(0, (), (300,) * 12, ((200, 400),) * 12)
+    high = AggregateRef(7, FLOAT)
+    cell, grid = reader.cell(high, [high], group, 0.05), made.known_grids[made.parts[made.stands[7][0]]]
+    assert not grid.exact
+    assert cell.low == float(grid.lower + grid.unit * Fraction(399, 2))
+    assert cell.high == float(grid.lower + grid.unit * Fraction(801, 2))
+
+
+def test_a_share_of_a_count_is_narrower_than_its_box() -> None:
+    made = asked("laplace", 1)
+    [flagged, count] = [made.measures[0][made.stands[i][0]] for i in (1, 0)]
+    assert isinstance(flagged, Noise)
+    assert isinstance(count, Noise)
+    radii = flagged.within((1 - CONFIDENCE) / 2), count.within((1 - CONFIDENCE) / 2)
+    box = (300 + radii[0]) / (900 - radii[1]) - (300 - radii[0]) / (900 + radii[1])
+    results = released(made, 20, 5)
+    assert max(float(r.high["share"][0] - r.low["share"][0]) for r in results) < 0.8 * box
+
+
+def test_a_quantile_costs_what_was_asked_with_its_brackets() -> None:
+    for noise in ("laplace", "gaussian"):
+        made = asked(noise, 1)
+        [bracket] = [made.brackets[0][made.stands[6][0]]]
+        assert bracket is not None
+        point = made.measures[0][made.stands[6][0]]
+        parts = [point.epsilon, bracket.low.epsilon, bracket.high.epsilon]
+        cost = sum(parts) if noise == "laplace" else sum(e**2 / 8 for e in parts)
+        amount = made.allotment.amounts[made.stands[6][0]]
+        assert amount * (1 - Fraction(1, 10**9)) <= cost <= amount
+
+
+# ------------------------------------------------------------------------------------------------ pieces of an output
+
+
+def known(index: int) -> Form | None:
+    return Form(Fraction(10 * index + 10), {index: (Fraction(1), 1)}) if index < 3 else None
+
+
+PIECES: list[tuple[Callable[[], Expr], list[Expr]]] = [
+    (lambda: call("round", call("divide", FLAGGED, COUNT)), [call("divide", FLAGGED, COUNT)]),
+    (lambda: call("add", COUNT, FLAGGED), [call("add", COUNT, FLAGGED)]),
+    (lambda: call("add", MEAN, FLAGGED), [MEAN, FLAGGED]),
+    (lambda: call("multiply", COUNT, FLAGGED), [COUNT, FLAGGED]),
+    (lambda: call("multiply", call("divide", COUNT, FLAGGED), COUNT), [call("divide", COUNT, FLAGGED), COUNT]),
+    (lambda: call("divide", MEAN, COUNT), [MEAN, COUNT]),
+    (lambda: call("negate", call("cast", COUNT)), [call("negate", call("cast", COUNT))]),
+    (lambda: Literal(1, INTEGER), []),
+    (lambda: call("divide", COUNT, Literal(0, INTEGER)), [COUNT]),
+]
+
+
+@pytest.mark.parametrize(("expr", "wanted"), PIECES)
+def test_pieces_are_as_large_as_they_can_be(expr: Callable[[], Expr], wanted: list[Expr]) -> None:
+    assert list(forms.pieces(expr(), known)) == wanted
+
+
+def test_the_ends_of_a_piece_are_those_of_its_form() -> None:
+    tenth = call("divide", call("subtract", Literal(4, INTEGER), call("add", COUNT, FLAGGED)), Literal(10, INTEGER))
+    low, high = forms.ends(tenth, known, 0.05)
+    assert (low, high) == pytest.approx(((4 - 32) / 10, (4 - 28) / 10))
+    assert forms.ends(call("divide", COUNT, FLAGGED), known, 0.05) == pytest.approx((9 / 21, 11 / 19))

@@ -1,0 +1,60 @@
+"""Bounds that nobody declared are found privately."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from deniable.loss import BoundedRange
+from deniable.randomness import SeededRandom
+from deniable.sql.plan.noise import laplace
+from deniable.sql.plan.plan import plan
+from deniable.sql.plan.private_bounds import RowBound, ValueBounds, _edges
+from deniable.sql.plan.request import Terms
+from deniable.sql.plan.statistics import Measure, Part, counted
+from deniable.sql.tree import Aggregate
+from deniable.sql.tree import Statistic as S
+from deniable.sql.write.statements import EXPONENTS
+from deniable.units import Unit
+from tests.sql.planned import X, duck, query, run_of
+
+NOISE = laplace(counted(1, replace=False, single=False), Fraction(1))
+
+
+def test_the_row_bound_is_a_power_of_two_near_the_quantile() -> None:
+    bound, rng = RowBound(Fraction(1)), SeededRandom(1)
+    assert bound.loss == BoundedRange(1)
+    assert {bound({2: 5000, 5: 10}, rng=rng) for _ in range(20)} == {4}
+
+
+def test_values_lie_between_the_edges_of_their_cell() -> None:
+    made = plan(query([Aggregate(S.SUM, X)], Unit.row()), Unit.row(), Terms(epsilon=1, discover=True))
+    (bounds,) = made.value_bounds
+    for value in (0.0, 1.0, 1.5, -3.0, 1e-9, 1e30, -1e6, 0.7):
+        with duck([(1, "a", value, 1, True)]) as engine:
+            table = engine.run(run_of(made).writer.magnitudes(bounds.part))
+        ((cell,), (weight,)) = (column.to_pylist() for column in table.columns)
+        low, high = _edges(int(cell))
+        assert weight == "1"
+        assert low <= min(Fraction(value), Fraction(2) ** 62) <= high
+
+
+def test_bounds_hold_the_bulk_and_leave_the_noise_out() -> None:
+    part, rng = Part(Measure.SUM, X, None), SeededRandom(2)
+    place = 1 - EXPONENTS[0]
+    weights = {place + 3: 500, place + 6: 800, place + 40: 1}
+    found = {ValueBounds(part, NOISE)(weights, rng=rng) for _ in range(10)}
+    assert found == {(Fraction(8), Fraction(128))}
+    assert ValueBounds(part, NOISE)({}, rng=rng) == (-1, 1)
+
+
+@pytest.mark.parametrize("unit", [Unit.row(), Unit.column("person"), Unit.column("person", max_rows=3)])
+def test_found_bounds_are_released_with_the_answer(unit: Unit) -> None:
+    rows = [(i // 3, "a", 20.0 + i % 10, 1, True) for i in range(9000)]
+    made = plan(query([Aggregate(S.AVG, X)], unit), unit, Terms(epsilon=8, discover=True))
+    with duck(rows) as engine:
+        result = made(engine, rng=SeededRandom(3))
+    assert result.bounds == {"x": (16.0, 32.0)}
+    assert result.table["a0"][0].as_py() == pytest.approx(24.5, abs=0.5)
+    assert made.expected()[0].within is None
