@@ -13,7 +13,7 @@ export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs bench soak fuzz clean
+.PHONY: help demo test lint types house docs bench soak fuzz clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -32,6 +32,9 @@ lint: $(VENV)/.test  ## ruff: lint and format
 
 types: $(VENV)/.test  ## mypy, strict
 	$(VENV)/bin/mypy
+
+house: $(VENV)/.test  ## print what one query passes through and how the code reads, beside the aims
+	$(VENV)/bin/python -m tools.house
 
 docs: $(VENV)/.docs  ## build the site into site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet

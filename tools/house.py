@@ -1,0 +1,309 @@
+"""The measures of the house (`make house`): what one query passes through, and how the code reads.
+
+    python -m tools.house            the measures beside what they are to be
+    python -m tools.house --all      and where each of them fails
+
+A query is measured on an open curator that has answered before, in all threads. A measure prints ✗ where it misses its aim;
+the command itself never fails: it steers, tests guard.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import statistics
+import sys
+import tempfile
+import threading
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tests.meta.source import SOURCE, imports, modules
+
+PACKAGE = SOURCE / "deniable"
+QUERY = "SELECT region, COUNT(*), AVG(x) FROM visits GROUP BY region"
+BEFORE = "SELECT COUNT(*) FROM visits"
+PRICE = ("accounting/charges.py", "charge")
+TRANSACTIONS = {("ledger/store.py", "reading"), ("ledger/store.py", "writing")}
+LONG = 110
+
+BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.IfExp, ast.comprehension)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+# fmt: off
+IRREGULAR = frozenset([
+    "asked", "built", "caught", "chosen", "drawn", "found", "given", "gone", "held", "kept", "known",
+    "led", "lent", "lost", "made", "meant", "met", "paid", "put", "said", "seen", "sent", "shown",
+    "sought", "spent", "spoken", "stood", "taken", "told", "understood", "won", "worn", "written", "one",
+    "plain", "whole",
+])
+# fmt: on
+"""Participles that do not end in -ed, and the pronouns and adjectives that stand for a noun in this code."""
+NOUNS = frozenset(["seed", "speed", "need", "feed", "bed", "embed", "shed", "breed", "unused"])
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number, its aim (at most, unless `at_least`), and the places behind it."""
+
+    name: str
+    value: float
+    aim: float
+    at_least: bool = False
+    places: list[str] = field(default_factory=list)
+
+    @property
+    def reached(self) -> bool:
+        return self.value >= self.aim if self.at_least else self.value <= self.aim
+
+    def __str__(self) -> str:
+        sign = "≥" if self.at_least else "≤"
+        mark = "✓" if self.reached else "✗"
+        return f"{mark} {self.name:<64}{self.value:>10g}   ({sign} {self.aim:g})"
+
+
+# ------------------------------------------------------------------------------------------------ the walk of one query
+
+
+@dataclass
+class Walk:
+    """What a profiler sees of our own modules while one query is answered. A switch is a call into another package."""
+
+    calls: Counter[tuple[str, str]] = field(default_factory=Counter)
+    switches: int = 0
+    running: bool = False
+
+    def watch(self, frame: FrameType, event: str, _: Any) -> None:
+        here = _ours(frame) if self.running and event == "call" else None
+        if here is None:
+            return
+        caller = _caller(frame)
+        self.calls[here, frame.f_code.co_name] += 1
+        self.switches += caller is not None and here.split("/")[0] != caller.split("/")[0]
+
+    @property
+    def modules(self) -> list[str]:
+        return sorted({module for module, _ in self.calls})
+
+
+def _ours(frame: FrameType) -> str | None:
+    name = frame.f_code.co_filename
+    root = f"{PACKAGE}/"
+    return name.removeprefix(root) if name.startswith(root) else None
+
+
+def _caller(frame: FrameType) -> str | None:
+    """The next of our own modules below in the stack."""
+    below = frame.f_back
+    while below is not None and _ours(below) is None:
+        below = below.f_back
+    return None if below is None else _ours(below)
+
+
+def walk() -> Walk:
+    """One query on a small table, asked of a curator that has answered another one."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    from deniable import Budget, Curator, Unit
+
+    regions = ["north", "south", "east"]
+    rows = {"person": list(range(300)), "region": regions * 100, "x": [float(i % 50) for i in range(300)]}
+    seen = Walk()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "visits.parquet"
+        pyarrow.parquet.write_table(pa.table(rows), path)
+        threading.setprofile(seen.watch)
+        try:
+            with Curator.open(
+                str(path),
+                unit=Unit.column("person", max_rows=1),
+                limit=Budget(9, 1e-6),
+                bounds={"x": (0, 50)},
+                keys={"region": regions},
+            ) as curator:
+                curator.sql(BEFORE, epsilon=1)
+                sys.setprofile(seen.watch)
+                seen.running = True
+                curator.sql(QUERY, epsilon=1)
+                seen.running = False
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+    return seen
+
+
+def of_query() -> list[Measure]:
+    seen = walk()
+    transactions = sum(seen.calls[each] for each in TRANSACTIONS)
+    return [
+        Measure("modules that one query enters", len(seen.modules), 35, places=seen.modules),
+        Measure("times its loss is priced", seen.calls[PRICE], 1),
+        Measure("transactions", transactions, 3),
+        Measure("switches between first-level packages", seen.switches, 200),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ the code
+
+
+@dataclass(frozen=True)
+class Module:
+    """One file: its text, its tree and what is counted in them."""
+
+    name: str
+    path: Path
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @cached_property
+    def functions(self) -> list[Function]:
+        return [node for node in ast.walk(self.tree) if isinstance(node, FUNCTIONS)]
+
+    @property
+    def comments(self) -> int:
+        tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
+        return sum(token.type == tokenize.COMMENT for token in tokens)
+
+    @property
+    def classes(self) -> list[str]:
+        names = [node.name for node in self.tree.body if isinstance(node, ast.ClassDef)]
+        return [name for name in names if not name.startswith("_")]
+
+    @property
+    def locals(self) -> Iterator[tuple[str, int]]:
+        """Names that functions bind, with their lines."""
+        for function in self.functions:
+            for node in ast.walk(function):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield node.id, node.lineno
+
+
+def complexity(function: Function) -> int:
+    """Ways through a function: one more for each branch, loop, handler, case, condition and `and` or `or`."""
+    ways = 1
+    for node in ast.walk(function):
+        match node:
+            case ast.comprehension(ifs=conditions):
+                ways += 1 + len(conditions)
+            case ast.BoolOp(values=values):
+                ways += len(values) - 1
+            case ast.match_case(pattern=ast.MatchAs(pattern=None), guard=None):
+                pass  # `case _` is the way that was there before
+            case ast.match_case():
+                ways += 1
+            case _ if isinstance(node, BRANCHES):
+                ways += 1
+    return ways
+
+
+def typed(function: Function) -> bool:
+    """Whether every argument and the result have a type."""
+    given = function.args
+    named = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    free = {"self", "cls"}
+    return function.returns is not None and all(a is None or a.annotation or a.arg in free for a in named)
+
+
+def lone(name: str) -> bool:
+    """Whether a name is a participle or a pronoun and nothing else.
+
+    >>> [name for name in ("found", "rows_read", "bounded", "seed", "answer", "one") if lone(name)]
+    ['found', 'bounded', 'one']
+    """
+    return name in IRREGULAR or (name.isalpha() and name.endswith("ed") and name not in NOUNS)
+
+
+def twice(house: list[Module]) -> dict[str, list[str]]:
+    """Public class names that stand in several modules."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for module in house:
+        for name in module.classes:
+            homes[name].append(module.name.removeprefix("deniable."))
+    return {name: places for name, places in sorted(homes.items()) if len(places) > 1}
+
+
+def circle() -> list[str]:
+    """The modules of one import circle, if there is any. What type checkers alone see does not count."""
+    known = modules()
+    graph = {
+        name: {edge.target for edge in imports(name, path, known) if edge.target in known and not edge.typing_only}
+        - {name}
+        for name, path in known.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def of_code() -> list[Measure]:
+    house = [Module(name, path) for name, path in modules().items()]
+    functions = [(module, function) for module in house for function in module.functions]
+    lengths = [(function.end_lineno or 0) - function.lineno + 1 for _, function in functions]
+    complex_ = sorted(((complexity(f), f"{m.name}.{f.name}") for m, f in functions), reverse=True)
+    in_sql = [(ways, name) for ways, name in complex_ if name.startswith("deniable.sql.")]
+    over = [f"{ways:>4} {name}" for ways, name in complex_ if ways > 12]
+    total = sum(len(module.lines) for module in house)
+    long = [f"{m.name}:{i}" for m in house for i, line in enumerate(m.lines, 1) if len(line) > LONG]
+    choices = sum(isinstance(node, ast.IfExp) for module in house for node in ast.walk(module.tree))
+    names = twice(house)
+    folders = Counter(str(m.path.parent.relative_to(PACKAGE)) for m in house if m.path.name != "__init__.py")
+    rooms = sorted(((n, name) for name, n in folders.items() if name.split("/")[0] == "sql"), reverse=True)
+    untyped = [f"{module.name}.{function.name}" for module, function in functions if not typed(function)]
+    bound = Counter(name for module in house for name, _ in module.locals if lone(name))
+    return [
+        Measure("greatest complexity of a function in sql/", in_sql[0][0], 12, places=over),
+        Measure("functions of a complexity over 12, everywhere", len(over), 0),
+        Measure("files in one folder of sql/, most", rooms[0][0], 12, places=[f"{n:>4} {name}" for n, name in rooms]),
+        Measure("public class names that stand twice", len(names), 12, places=[f"{k}: {', '.join(v)}" for k, v in names.items()]),
+        Measure("lines of a file, median", statistics.median(len(module.lines) for module in house), 150),
+        Measure("lines of a file, most", max(len(module.lines) for module in house), 600),
+        Measure("lines of a function, median", statistics.median(lengths), 6),
+        Measure("modules in an import circle", len(circle()), 0, places=circle()),
+        Measure("typed functions, %", 100 * (1 - len(untyped) / len(functions)), 100, at_least=True, places=untyped),
+        Measure(f"lines over {LONG} characters", len(long), 0, places=long),
+        Measure("conditional expressions per thousand lines", round(1000 * choices / total, 1), 9),
+        Measure("comments per thousand lines", round(1000 * sum(m.comments for m in house) / total, 1), 25, at_least=True),
+        Measure(
+            "locals that are a lone participle or pronoun",
+            sum(bound.values()),
+            0,
+            places=[f"{count:>4} {name}" for name, count in bound.most_common(40)],
+        ),
+    ]  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="also say where a measure fails")
+    parser.add_argument("--code", action="store_true", help="only what is read from the code")
+    options = parser.parse_args()
+    for measure in [*([] if options.code else of_query()), *of_code()]:
+        sys.stdout.write(f"{measure}\n")
+        if options.all and not measure.reached:
+            sys.stdout.writelines(f"      {place}\n" for place in measure.places)
+
+
+if __name__ == "__main__":
+    main()
