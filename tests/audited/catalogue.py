@@ -47,7 +47,8 @@ from deniable.loss import Composed, GaussianNoise, Loss, NegativeBinomialRuns, R
 from deniable.mechanism import Random, Sequentially
 from deniable.mechanisms import Laplace, RandomizedResponse, cautionary
 from deniable.smooth import IntegerLaplace, NoisyInput
-from deniable.sql.plan.plan import Plan, keys, noise, private_bounds, quantiles
+from deniable.sql.plan import keys, noise, private_bounds, quantiles
+from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.statistics import Measure, Part
 from deniable.units import Unit
 from tests.audit.test_shipped import SHIPPED
