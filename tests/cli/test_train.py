@@ -117,6 +117,13 @@ def test_the_ledger_beside_the_data_remembers_every_run(table: Path, tmp_path: P
     assert "over its limit" in run(table, *paid, code=2).stderr
 
 
+def test_a_file_is_not_granted_twice_under_another_name(table: Path, tmp_path: Path) -> None:
+    paid = (*USUAL, *FIRST, "--epochs", 1, "--out", tmp_path / "out")
+    run(table, *paid)
+    assert 'the account "visits"' in run(table, *paid, "--account", "another", code=2).stderr
+    run(table, *paid, "--account", "visits", "--epsilon", 0.1)
+
+
 def test_a_table_whose_people_have_many_rows_is_refused(table: Path, tmp_path: Path) -> None:
     with Ledger.open(f"sqlite:///{tmp_path / 'privacy.db'}") as ledger:
         ledger.create("visits", Unit.column("name", max_rows=2), limit=Budget(3, 4e-5))

@@ -13,6 +13,7 @@ from deniable._version import VERSION
 COMMANDS = {
     "query": "Ask a private table in SQL: a table with a ± for every number, charged to a limit that is kept beside the data.",
     "train": "Train a classifier on a table by DP-SGD; save the model and a certificate of what it costs.",
+    "federate": "Train a classifier on the rows of many clients by federated averaging; every client is protected as a whole.",
     "cost": "What a run costs: ε by every known method side by side, and the bracket that holds the truth.",
     "calibrate": "Solve for what is left out: the noise, or with --noise given the steps or the rate.",
     "explain": "What a guarantee means: how far a belief can move, what the best attacker can do, what a group can expect.",

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +10,12 @@ from deniable.cli import show
 from deniable.cli import train_options as option
 from deniable.cli.door import door
 from deniable.cli.options import Json
+from deniable.cli.paying import account_of, check_writable
 from deniable.cli.query import parse_limit
 from deniable.cli.train_plan import Declared, Run, Wanted, check_public, learn, planned, read
-from deniable.curator import house
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget, Certificate
 from deniable.ledger import Account
-from deniable.ledger.beside import ledger_of
 from deniable.mechanism import Release
 from deniable.units import Unit
 
@@ -74,7 +70,7 @@ def train(
     read(table, data)  # what a file as a whole shows is told before anything is charged
     if public is not None:
         check_public(table, data, public)
-    with _paying(data, ledger, account or data.stem, None if limit is None else parse_limit(limit)) as paying:
+    with account_of(data, ledger, account, Unit.row(), None if limit is None else parse_limit(limit)) as paying:
         release = _release(run, paying, data, out, delta, checkpoint, resume)
         certificate = _saved(run, release, paying, table, out, delta)
         right = None if public is None else table.accuracy(run.model(release.value), public)
@@ -85,7 +81,7 @@ def _release(
     run: Run, paying: Account, data: Path, out: Path, delta: float, checkpoint: Path | None, resume: bool
 ) -> Release[Any]:
     """Charge and train, or go on with a run that was paid for."""
-    _check_writable(out)
+    check_writable(out)
     if checkpoint is None:
         return paying.run(run.mechanism, lambda: run.rows(data), delta=delta, description="deniable train")
     every, saved = max(1, run.steps // NOTES), learn().saved
@@ -105,22 +101,6 @@ def _saved(run: Run, release: Release[Any], paying: Account, table: Table, out: 
     table.save(run.model(release.value), out)
     (out / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
     return certificate
-
-
-def _check_writable(folder: Path) -> None:
-    """A model that has been paid for must find its place."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        pass
-
-
-@contextmanager
-def _paying(data: Path, url: str | None, name: str, limit: Budget | None) -> Iterator[Account]:
-    """The account of this table, in the ledger that its queries are charged to unless another is named."""
-    with house.open_ledger(url or ledger_of(data), name, limit, None, None) as ledger:
-        paying = house.open_account(ledger, name, Unit.row(), limit, None)
-        ledger.bind(data)
-        yield paying
 
 
 def _tell(run: Run, certificate: Certificate, out: Path, right: float | None, json: bool) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
 from deniable.cli.train_options import Model
-from deniable.errors import DataError, InvalidParameter, MissingExtra
+from deniable.errors import DataError, DeniableError, InvalidParameter, MissingExtra
 from deniable.guarantee import Budget
 from deniable.mechanisms import checks
 
 if TYPE_CHECKING:
     from deniable.learn.sgd.tables import Table
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -27,20 +29,22 @@ class Declared:
     features: tuple[tuple[str, float, float], ...]
 
     @classmethod
-    def of(cls, schema: Path | None, n: int | None, classes: str | None, feature: list[str] | None) -> Declared:
-        """The options, and what they leave out from the schema."""
-        file = {} if schema is None else _schema(schema)
-        size = n if n is not None else file.get("n")
+    def of(
+        cls, schema: Path | None, n: int | None, classes: str | None, feature: list[str] | None, *, size: str = "n"
+    ) -> Declared:
+        """The options, and what they leave out from the schema; `size` is what n is called there."""
+        file = {} if schema is None else _schema(schema, size)
+        count = n if n is not None else file.get("n")
         named = tuple(classes.split(",")) if classes else tuple(map(str, file.get("classes", ())))
         bounded = [_bounds(text) for text in feature or ()] or [
             (name, *b) for name, b in file.get("features", {}).items()
         ]
-        for value, option in ((size, "--n"), (named, "--classes"), (bounded, "--feature")):
+        for value, option in ((count, f"--{size}"), (named, "--classes"), (bounded, "--feature")):
             if not value:
                 raise InvalidParameter(
                     f"Expected {option}: what is private cannot tell it. Nothing was charged. Give it, or a --schema that has it."
                 )
-        return cls(checks.whole("n", size, at_least=1), named, tuple(bounded))
+        return cls(checks.whole(size, count, at_least=1), named, tuple(bounded))
 
     def table(self, target: str, model: Model, hidden: int) -> Table:
         tables = learn().tables
@@ -50,15 +54,17 @@ class Declared:
         return table
 
 
-def _schema(path: Path) -> dict[str, Any]:
+def _schema(path: Path, size: str) -> dict[str, Any]:
     try:
         read = yaml.safe_load(path.read_text(encoding="utf-8"))
         bounds = {
             str(name): (float(low), float(high)) for name, (low, high) in dict(read.get("features") or {}).items()
         }
-        return {"n": read.get("n"), "classes": tuple(read.get("classes") or ()), "features": bounds}
+        return {"n": read.get(size), "classes": tuple(read.get("classes") or ()), "features": bounds}
     except (yaml.YAMLError, AttributeError, TypeError, ValueError):
-        raise InvalidParameter(f"Expected {path} to hold n, classes and features with [low, high] as YAML.") from None
+        raise InvalidParameter(
+            f"Expected {path} to hold {size}, classes and features with [low, high] as YAML."
+        ) from None
 
 
 def _bounds(text: str) -> tuple[str, float, float]:
@@ -67,12 +73,20 @@ def _bounds(text: str) -> tuple[str, float, float]:
 
 
 def read(table: Table, path: Path) -> tuple[Any, Any]:
-    """Inputs and targets. A file that is no such table is told without quoting it: readers like to show the row they hate."""
+    """Inputs and targets."""
+    return untold(table, path, table.read)
+
+
+def untold(table: Table, path: Path, reader: Callable[[Path], Value]) -> Value:
+    """What `reader` makes of a file. One that is no such table is told without quoting it: readers like to show the row they
+    hate."""
     with path.open("rb"):
         pass  # what cannot be opened is told by its name
     try:
         table.refuse_types(path)
-        return table.read(path)
+        return reader(path)
+    except DeniableError:
+        raise  # in our own words, which quote nothing
     except (ValueError, NotImplementedError, OSError):
         pass
     raise DataError(

@@ -92,7 +92,20 @@ class Table:
 
     def read(self, path: Path) -> tuple[Tensor, Tensor]:
         """Inputs and targets from a parquet or CSV file; a row that is to be left out has NaN inputs."""
-        columns = _columns(path, [*(feature.name for feature in self.features), self.target])
+        return self._rows(_columns(path, self._names))
+
+    def read_owned(self, path: Path, owner: str) -> tuple[Tensor, Tensor, Any]:
+        """Inputs, targets, and the column that says whose a row is."""
+        if owner in self._names:
+            raise InvalidParameter(f"Expected the owner {owner!r} of a row to be neither a feature nor the target.")
+        columns = _columns(path, [*self._names, owner])
+        return *self._rows(columns), columns[owner]
+
+    @property
+    def _names(self) -> list[str]:
+        return [*(feature.name for feature in self.features), self.target]
+
+    def _rows(self, columns: dict[str, Any]) -> tuple[Tensor, Tensor]:
         scaled = [_scaled(columns[f.name], f) for f in self.features]
         places = {name: place for place, name in enumerate(self.classes)}
         labels = np.array([places.get(_word(v), -1) for v in columns[self.target].to_pylist()], np.int64)

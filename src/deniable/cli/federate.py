@@ -1,0 +1,201 @@
+"""`deniable federate`: a classifier from the rows of many clients, each protected as a whole, with its certificate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deniable import accounting
+from deniable.cli import federate_options as option
+from deniable.cli import show, train_options
+from deniable.cli.door import door
+from deniable.cli.options import Json
+from deniable.cli.paying import account_of, check_writable
+from deniable.cli.query import parse_limit
+from deniable.cli.train_plan import Declared, check_public, untold
+from deniable.errors import InvalidParameter
+from deniable.guarantee import Certificate
+from deniable.plots import federated as picture
+from deniable.units import Unit
+
+if TYPE_CHECKING:
+    from deniable.federated import FedAvg
+
+TRUST = {
+    option.Place.SERVER: "The server is trusted: it sees every update. Those who see models are held off.",
+    option.Place.SHARED: "Nobody sees a single update: each client adds a share of the noise, and a secure sum opens the total.",
+    option.Place.CLIENT: "Nobody is trusted: each update carries all of its noise when it leaves the client.",
+}
+
+
+@door
+def federate(
+    data: option.Data,
+    user: option.User,
+    target: train_options.Target,
+    epsilon: train_options.Epsilon,
+    delta: train_options.Delta = 1e-5,
+    clients: option.Number = None,
+    classes: train_options.Classes = None,
+    feature: train_options.Features = None,
+    schema: option.Schema = None,
+    noise: option.Noise = option.Place.SERVER,
+    rate: option.Rate = 0.1,
+    rounds: option.Rounds = 50,
+    local_epochs: option.LocalEpochs = 1,
+    batch: option.Batch = 10,
+    learning_rate: option.LearningRate = 0.5,
+    momentum: option.Momentum = 0.0,
+    clip: option.Clip = 0.5,
+    least: option.Least = None,
+    participations: option.Participations = None,
+    against: option.Against = option.Observer.SERVER,
+    replace: option.Replaced = False,
+    model: option.Trained = option.Network.LINEAR,
+    hidden: train_options.Hidden = 64,
+    public: train_options.Public = None,
+    out: train_options.Out = Path("model"),
+    limit: train_options.Limit = None,
+    account: train_options.Paying = None,
+    ledger: train_options.Book = None,
+    json: Json = False,
+    plot: option.Shown = None,
+) -> None:
+    """Train a classifier on the rows of many clients by federated averaging; every client is protected as a whole.
+
+    A simulation: the file holds what the clients hold. In each round some are drawn, each trains the model on its own rows, and
+    the noisy sum of clipped updates moves it. How many clients there are, bounds and classes are what you state.
+
+    [bold]deniable federate phones.parquet --user phone --target app --classes a,b --feature age:0:99 --clients 900 --epsilon 4[/]
+    """
+    if plot is not None and public is None:
+        raise InvalidParameter(
+            "Expected --public FILE with --plot: what could be drawn otherwise? Nothing was charged."
+        )
+    declared = Declared.of(schema, clients, classes, feature, size="clients")
+    table = declared.table(target, train_options.Model(model), hidden)
+    wanted = Wanted(noise, rate, rounds, least, participations, against, replace)
+    tables = _tables()
+    if public is not None:
+        check_public(table, data, public)
+    run = _fedavg()(
+        table.model(), tables.CRITERION, clients=declared.n, rate=rate, rounds=rounds, local_epochs=local_epochs,
+        batch=batch or None, learning_rate=learning_rate, server=tables.averaging(momentum), clip=clip,
+        noise=wanted.placement(declared.n), unit=wanted.unit, epsilon=epsilon, delta=delta,
+        evaluate=None if public is None else tables.accuracy_on(table, public),
+    )  # fmt: skip
+    rows = untold(table, data, lambda path: tables.read(table, path, user))
+    with account_of(data, ledger, account, run.unit, None if limit is None else parse_limit(limit)) as paying:
+        check_writable(out)
+        release = paying.run(run, rows, delta=delta, description="deniable federate")
+        head = paying.certificate(release, delta=delta).head
+    certificate = accounting.certify(run.loss, run.unit, delta, head=head)
+    table.save(release.value.model, out)
+    (out / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
+    scores = release.value.history.score
+    if plot is not None:
+        picture.by_round(scores, title=f"ε ≤ {show.up(certificate.bound.upper)}, {run.unit}", path=plot)
+    _tell(run, wanted, certificate, out, scores, json)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the caller says about rounds, and about where the noise is added."""
+
+    place: option.Place
+    rate: float
+    rounds: int
+    least: int | None
+    participations: int | None
+    against: option.Observer
+    replace: bool
+
+    def __post_init__(self) -> None:
+        if self.place is not option.Place.SHARED and (self.least, self.against) != (None, option.Observer.SERVER):
+            raise InvalidParameter("Expected --least and --against with --noise shared only. Nothing was charged.")
+        if self.place is option.Place.SERVER and self.participations is not None:
+            raise InvalidParameter(
+                "Expected --participations with --noise shared or client only: a trusted server draws clients by coins. "
+                "Nothing was charged."
+            )
+        if not 0 < self.rate <= 1 or self.rounds < 1:
+            raise InvalidParameter(
+                f"Expected --rate {self.rate:g} in (0, 1] and --rounds {self.rounds} of at least 1. Nothing was charged."
+            )
+
+    @property
+    def unit(self) -> Unit:
+        if self.replace:
+            return Unit.client(replace=True)
+        return Unit.client(zero_out=self.place is not option.Place.SERVER)
+
+    def placement(self, clients: int) -> Any:
+        from deniable.federated import Central, OnClient, Shared
+
+        most = self.participations
+        if most is None:
+            most = min(self.rounds, math.ceil(1.5 * self.rate * self.rounds))
+        match self.place:
+            case option.Place.SERVER:
+                return Central()
+            case option.Place.CLIENT:
+                return OnClient(participations=most)
+        least = max(2, int(0.6 * self.rate * clients)) if self.least is None else self.least
+        return Shared(least=least, participations=most, against=self.against.value)
+
+
+def _tables() -> Any:
+    """What makes clients of a table. The table has said already if torch is missing."""
+    from deniable.federated import tables
+
+    return tables
+
+
+def _fedavg() -> Any:
+    from deniable.federated import FedAvg
+
+    return FedAvg
+
+
+def _tell(run: FedAvg, wanted: Wanted, certificate: Certificate, out: Path, scores: list[float], json: bool) -> None:
+    views = _views(run, wanted.place, certificate.delta)
+    facts = {
+        "epsilon": certificate.bound.upper,
+        "delta": certificate.delta,
+        "unit": str(run.unit),
+        "noise": wanted.place.value,
+        "noise_multiplier": run.multiplier,
+        "epsilon_against": views,
+        "rounds": run.rounds,
+        "rate": float(run.rate),
+        "clients": run.clients,
+        "participations": run.participations,
+        "least": getattr(run.noise, "least", None),
+        "out": out,
+        "accuracy_on_public_rows": scores[-1] if scores else None,
+    }
+    if json:
+        show.as_json(facts)
+        return
+    show.heading(f"Trained: ε ≤ {show.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}")
+    show.say(
+        f"{run.rounds:,} rounds of about {run.drawing_rate * run.clients:g} clients, noise multiplier {run.multiplier:.4g}, "
+        f"added by the {'clients together' if wanted.place is option.Place.SHARED else wanted.place.value}.",
+        TRUST[wanted.place],
+    )
+    if len(views) > 1:
+        show.say(
+            f"Against the server, which knows who was drawn: ε ≤ {show.up(views['server'])}. Against those who see models only: "
+            f"ε ≤ {show.up(views['models'])}."
+        )
+    show.say(f"Model: {out / 'model.pt'} (described in model.json). Certificate: {out / 'certificate.json'}.")
+    if scores:
+        show.say(f"Accuracy on the public rows: {100 * scores[-1]:.1f} %.")
+
+
+def _views(run: FedAvg, place: option.Place, delta: float) -> dict[str, float]:
+    """ε against each who looks: the server too, where it is not trusted."""
+    observers = ("models",) if place is option.Place.SERVER else ("server", "models")
+    return {who: accounting.epsilon(run.loss_against(who), delta).upper for who in observers}

@@ -1,0 +1,42 @@
+"""The account that pays for what a command learns from a file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from deniable.curator import house
+from deniable.guarantee import Budget
+from deniable.ledger import Account
+from deniable.ledger.beside import ledger_of
+from deniable.sql.engines.identity import keys
+from deniable.units import Unit
+
+
+@contextmanager
+def account_of(data: Path, url: str | None, name: str | None, unit: Unit, limit: Budget | None) -> Iterator[Account]:
+    """The account of a file, in the ledger that its queries are charged to unless another is named.
+
+    A file belongs to one account of a ledger, from the first charge on: under a second name it would be granted twice.
+    """
+    sources = keys({"data": data}, frozenset({"data"}))
+    with house.open_ledger(url or ledger_of(data), name or data.stem, limit, None, None) as ledger:
+        owner = house.data_account(ledger, name or data.stem, name is not None, sources)
+        paying = house.open_account(ledger, owner, unit, limit, None)
+        ledger.bind(data)
+
+        def bind() -> None:
+            ledger.bind_sources(owner, sources)
+            paying.before_charge = None
+
+        paying.before_charge = bind
+        yield paying
+
+
+def check_writable(folder: Path) -> None:
+    """A model that has been paid for must find its place."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass

@@ -1,0 +1,63 @@
+"""Clients from a table: a column says whose a row is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.optim import SGD
+
+from deniable.federated.clients import Clients, Indices
+from deniable.federated.fedavg import Evaluation, ServerOptimizer
+from deniable.learn.sgd.tables import Table
+
+
+def read(table: Table, path: Path, user: str) -> Clients:
+    """The clients of a parquet or CSV file, by its column `user`. A row that names nobody is nobody's.
+
+    Rows with a value that is missing or no number, or with a target that is none of the classes, are left out. A client all
+    of whose rows are left out stays a client and says nothing: were it gone, a client whose rows are replaced could leave,
+    and take the noise that it adds along.
+    """
+    x, y, names = table.read_owned(path, user)
+    places, clients = _places(names)
+    usable = torch.isfinite(x).all(dim=1).numpy() & (places >= 0)
+    rows = np.flatnonzero(usable).astype(np.int64)
+    order = rows[np.argsort(places[rows], kind="stable")]
+    sizes = np.bincount(places[rows], minlength=clients)
+    return Clients(x, y, order, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+
+
+def _places(names: Any) -> tuple[Indices, int]:
+    """For each row the number of its client, −1 for nobody; and how many clients there are."""
+    encoded = names.dictionary_encode().combine_chunks()
+    places: Indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    words = encoded.dictionary.to_pylist()
+    if "" in words:  # what a CSV file has for nobody
+        places[places == words.index("")] = -1
+    return places, len(words)
+
+
+def averaging(momentum: float) -> ServerOptimizer | None:
+    """The server adds the mean update to the model, with momentum over rounds (FedAvgM, Hsu et al. 2019)."""
+    return None if momentum == 0 else lambda parameters: SGD(parameters, lr=1.0, momentum=momentum)
+
+
+def accuracy_on(table: Table, path: Path) -> Evaluation:
+    """The share of a public file's readable rows that a model names rightly. The file is read once."""
+    x, y = table.read(path)
+    usable = torch.isfinite(x).all(dim=1)
+    inputs, labels = x[usable], y[usable]
+
+    def accuracy(model: nn.Module) -> float:
+        with torch.no_grad():
+            return float((model(inputs).argmax(dim=1) == labels).double().mean())
+
+    return accuracy
+
+
+CRITERION = nn.CrossEntropyLoss()
+"""What a client's steps lower: −ln of the probability of the right class, the mean over a batch."""

@@ -1,0 +1,164 @@
+"""`deniable federate`: the rows of many clients become a model and a certificate; every client is charged for as a whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from deniable.accounting import verify
+from deniable.federated import FedAvg
+from deniable.guarantee import Budget, Certificate
+from deniable.learn.sgd.tables import load
+from deniable.ledger import Ledger
+from deniable.units import Unit
+from tests.cli.runner import run, sentence
+
+CLIENTS = 300
+DECLARED = ("--user", "phone", "--target", "app", "--classes", "maps,games", "--feature", "hour:0:24", "--feature",
+            "age:0:100", "--clients", str(CLIENTS))  # fmt: skip
+USUAL = (*DECLARED, "--epsilon", "8", "--delta", "1e-4", "--rate", "0.3", "--rounds", "12")
+FIRST = ("--limit", "10:1e-3")
+
+
+def phones(seed: int = 0) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    owner = np.repeat(np.arange(CLIENTS), 10)
+    hour, age = rng.uniform(0, 24, len(owner)), rng.uniform(0, 100, len(owner))
+    app = np.where(hour / 24 + age / 100 > 1, "games", "maps")
+    return pa.table({"phone": [f"phone {k}" for k in owner], "hour": hour, "age": age, "app": app})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    pyarrow.parquet.write_table(phones(), tmp_path / "phones.parquet")
+    return str(tmp_path / "phones.parquet")
+
+
+@pytest.fixture
+def public(tmp_path: Path) -> str:
+    pyarrow.csv.write_csv(phones(1), tmp_path / "public.csv")
+    return str(tmp_path / "public.csv")
+
+
+def federate(table: str, *options: str) -> Any:
+    out = str(Path(table).with_name("out"))
+    return json.loads(run("federate", table, *USUAL, "--out", out, *options, "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("place", "unit"),
+    [("server", Unit.client()), ("shared", Unit.client(zero_out=True)), ("client", Unit.client(zero_out=True))],
+)
+def test_clients_become_a_model_with_a_certificate_that_holds(table: str, public: str, place: str, unit: Unit) -> None:
+    facts = federate(table, *FIRST, "--noise", place, "--public", public)
+    assert 7.5 < facts["epsilon"] <= 8
+    out = Path(facts["out"])
+    certificate = Certificate.from_json((out / "certificate.json").read_text(encoding="utf-8"))
+    assert verify(certificate).upper <= 8
+    assert certificate.unit == unit
+    described, model = load(out)
+    assert described.accuracy(model, Path(public)) == pytest.approx(facts["accuracy_on_public_rows"])
+    if place == "server":
+        assert facts["accuracy_on_public_rows"] > 0.8
+        assert facts["epsilon_against"] == {"models": facts["epsilon"]}
+    else:
+        assert facts["epsilon_against"]["server"] == facts["epsilon"]
+        assert facts["epsilon_against"]["models"] <= facts["epsilon"]
+
+
+def test_the_ledger_beside_the_data_pays_and_refuses_the_second_run(table: str) -> None:
+    federate(table, *FIRST)
+    with Ledger.open(f"sqlite:///{Path(table).with_name('privacy.db')}", create=False) as ledger:
+        account = ledger.account("phones")
+        assert account.unit == Unit.client()
+        assert 7 < account.spent().epsilon <= 8 + 1e-9
+    assert "over its limit" in sentence("federate", table, *USUAL)
+
+
+def test_a_file_is_not_granted_twice_under_another_name(table: str) -> None:
+    federate(table, *FIRST)
+    said = sentence("federate", table, *USUAL, *FIRST, "--account", "another")
+    assert 'the account "phones"' in said
+
+
+def test_an_account_of_rows_does_not_pay_for_clients(table: str, tmp_path: Path) -> None:
+    with Ledger.open(f"sqlite:///{tmp_path / 'privacy.db'}") as ledger:
+        ledger.create("phones", Unit.row(), limit=Budget(10, 1e-3))
+    assert "protects one row" in sentence("federate", table, *USUAL, "--out", str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_words_say_what_it_cost_and_who_is_trusted(table: str, tmp_path: Path) -> None:
+    said = run("federate", table, *USUAL, *FIRST, "--noise", "shared", "--out", str(tmp_path / "out")).stdout
+    assert "at δ = 0.0001, one client, silenced but still present" in said
+    assert "12 rounds of about 90 clients" in said
+    assert "Nobody sees a single update" in said
+    assert "Against the server, which knows who was drawn: ε ≤" in said
+
+
+def test_the_number_of_clients_is_declared_and_never_counted(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with half of the clients is charged the same, with the same noise, over the same denominator."""
+    facts = federate(table, *FIRST)
+    half = tmp_path / "half.parquet"
+    pyarrow.parquet.write_table(phones().slice(0, 5 * CLIENTS), half)
+    again = federate(str(half), *FIRST)
+    same = ("epsilon", "noise_multiplier", "rate", "rounds", "clients", "unit")
+    assert [facts[name] for name in same] == [again[name] for name in same]
+
+
+def test_a_client_whose_rows_cannot_be_read_stays_a_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were it gone, replaced rows could make a client leave with the noise that it adds. A row that names nobody is nobody's."""
+    rows = {"phone": ["a", "a", "b", None, "c"], "hour": ["1", "x", "nan", "2", "3"], "age": ["1"] * 5,
+            "app": ["maps", "games", "maps", "maps", "chess"]}  # fmt: skip
+    pyarrow.csv.write_csv(pa.table(rows), tmp_path / "few.csv")
+    sizes: list[list[int]] = []
+    real = FedAvg.__call__
+
+    def watched(self: FedAvg, data: Any, *, rng: Any) -> Any:
+        sizes.append([data.size(k) for k in range(len(data))])
+        return real(self, data, rng=rng)
+
+    monkeypatch.setattr(FedAvg, "__call__", watched)
+    federate(str(tmp_path / "few.csv"), *FIRST)
+    assert sorted(sizes[0]) == [0, 0, 0, 1]  # b, c, nobody, a
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--user", "nobody"), "has no column 'nobody'"),
+        (("--user", "app"), "neither a feature nor the target"),
+        (("--least", "5"), "--least and --against with --noise shared only"),
+        (("--participations", "5"), "--noise shared or client only"),
+        (("--rate", "0"), "Expected --rate 0 in (0, 1]"),
+        (("--noise", "shared", "--least", "1"), "least"),
+        (("--plot", "rounds.png"), "Expected --public FILE with --plot"),
+        (("--clients", "1"), "clients"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_any_charge(table: str, options: tuple[str, ...], words: str) -> None:
+    said = sentence("federate", table, *USUAL, *FIRST, *options)
+    assert words in said
+    assert not Path(table).with_name("privacy.db").exists()
+
+
+def test_a_broken_file_is_told_without_quoting_it(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.csv"
+    broken.write_text("phone,hour,age,app\na,1,2,maps\nsecret,1\n", encoding="utf-8")
+    said = sentence("federate", str(broken), *USUAL, *FIRST)
+    assert "cannot be read as a table" in said
+    assert "secret" not in said
+
+
+def test_accuracy_by_round_is_drawn(table: str, public: str, tmp_path: Path) -> None:
+    federate(table, *FIRST, "--public", public, "--plot", str(tmp_path / "rounds.svg"))
+    assert "<svg" in (tmp_path / "rounds.svg").read_text(encoding="utf-8")
