@@ -22,7 +22,7 @@ COMMANDS = {
     "robustness": "How far a classifier's answers certainly hold under noise: certified accuracy by radius, with abstentions.",
     "audit": "Attack a mechanism from the outside and certify what was found.",
     "reproduce": "Compute a published result again: a table on the screen, the same as CSV, and a figure.",
-    "demo": "A tour of Deniable: SQL under a budget, what ε means, training, claims, ledgers, attacks, audits, phones, radii.",
+    "demo": "A tour of Deniable: SQL under a budget, what ε means, training, claims, ledgers, attacks, audits, phones, sums.",
     "schema": "What an analyst may know about private tables: draft it from metadata, review it, check it.",
     "ledger": "Budgets that cannot be overspent: create them, look at them, verify them.",
     "local": "Reports that are private before they leave the phone.",

@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deniable.cli import show
-from deniable.cli.demo import attack, audit, budget, curator, local, meaning, proof, smoothing, training
+from deniable.cli.demo import attack, audit, budget, curator, federated, local, meaning, proof, smoothing, training
 from deniable.cli.door import door
 from deniable.errors import MissingExtra
 
 ACTS: tuple[tuple[str, Callable[[], None]], ...] = tuple(
-    (act.TITLE, act.play) for act in (curator, meaning, training, proof, budget, attack, audit, local, smoothing)
+    (act.TITLE, act.play)
+    for act in (curator, meaning, training, proof, budget, attack, audit, local, federated, smoothing)
 )
 
 
 @door
 def demo() -> None:
-    """A tour of Deniable: SQL under a budget, what ε means, training, claims, ledgers, attacks, audits, phones, radii."""
+    """A tour of Deniable: SQL under a budget, what ε means, training, claims, ledgers, attacks, audits, phones, sums."""
     for i, (title, play) in enumerate(ACTS, 1):
         show.say("" if i == 1 else "\n")
         show.heading(f"{i}. {title}")

@@ -67,8 +67,12 @@ def simulate(
     *,
     turn: int = 0,
     dropouts: Mapping[int, Stage] | None = None,
+    seen: Callable[[int, Vector], None] | None = None,
 ) -> Outcome:
-    """The sum of `vectors` of all clients that did not drop out before they sent theirs."""
+    """The sum of `vectors` of all clients that did not drop out before they sent theirs.
+
+    `seen` is told what the server receives of each client in place of its vector.
+    """
     silent = {} if dropouts is None else dropouts
     clients = {v: SumClient(agreement, v, signers[v], turn) for v in vectors}
     server = SumServer(agreement, turn)
@@ -82,7 +86,10 @@ def simulate(
     opening = server.open({v: clients[v].advertise() for v in present(Stage.ADVERTISE, clients)})
     forwarded = server.forward(answers(Stage.SHARE, opening, SumClient.share))
     for v in present(Stage.MASK, forwarded):
-        if not server.add(v, clients[v].mask(forwarded[v], vectors[v])):
+        masked = clients[v].mask(forwarded[v], vectors[v])
+        if seen is not None:
+            seen(v, np.frombuffer(masked, agreement.dtype))
+        if not server.add(v, masked):
             raise ProtocolError(f"The vector of client {v} was not taken. This round is over.")
     asked = server.survivors()
     confirmed = server.confirm(answers(Stage.SIGN, asked, SumClient.sign))
