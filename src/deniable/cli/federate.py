@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deniable import accounting
+from deniable import accounting, numbers
 from deniable.cli import federate_options as option
 from deniable.cli import show, train_options
 from deniable.cli.door import door
@@ -96,7 +96,7 @@ def federate(
     (out / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
     scores = release.value.history.score
     if plot is not None:
-        picture.by_round(scores, title=f"ε ≤ {show.up(certificate.bound.upper)}, {run.unit}", path=plot)
+        picture.by_round(scores, title=f"ε ≤ {numbers.up(certificate.bound.upper)}, {run.unit}", path=plot)
     _tell(run, wanted, certificate, out, scores, json)
 
 
@@ -179,7 +179,7 @@ def _tell(run: FedAvg, wanted: Wanted, certificate: Certificate, out: Path, scor
     if json:
         show.as_json(facts)
         return
-    show.heading(f"Trained: ε ≤ {show.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}")
+    show.heading(f"Trained: ε ≤ {numbers.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}")
     show.say(
         f"{run.rounds:,} rounds of about {run.drawing_rate * run.clients:g} clients, noise multiplier {run.multiplier:.4g}, "
         f"added by the {'clients together' if wanted.place is option.Place.SHARED else wanted.place.value}.",
@@ -187,8 +187,8 @@ def _tell(run: FedAvg, wanted: Wanted, certificate: Certificate, out: Path, scor
     )
     if len(views) > 1:
         show.say(
-            f"Against the server, which knows who was drawn: ε ≤ {show.up(views['server'])}. Against those who see models only: "
-            f"ε ≤ {show.up(views['models'])}."
+            f"Against the server, which knows who was drawn: ε ≤ {numbers.up(views['server'])}. "
+            f"Against those who see models only: ε ≤ {numbers.up(views['models'])}."
         )
     show.say(f"Model: {out / 'model.pt'} (described in model.json). Certificate: {out / 'certificate.json'}.")
     if scores:

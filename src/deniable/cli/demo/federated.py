@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from deniable import numbers
 from deniable.accounting import calibrate_noise, epsilon
 from deniable.cli import show
 from deniable.federated import secure_sum
@@ -44,7 +45,7 @@ def play() -> None:
         "",
         "Phone 3 went silent before it sent, phone 8 after: the others gave the shares that take their masks away. "
         f"Phones open no sum of fewer than {LEAST}. For a phone that falls silent, "
-        f"ε ≤ {show.up(epsilon(loss, DELTA).upper)} at δ = {DELTA:g}, against the server too.",
+        f"ε ≤ {numbers.up(epsilon(loss, DELTA).upper)} at δ = {DELTA:g}, against the server too.",
     )
     _places()
 
@@ -70,8 +71,8 @@ def _places() -> None:
     show.say(
         "",
         "Fifty rounds of training with a tenth of 1,000 clients each, for ε = 2 at δ = 1e-4: a trusted server adds "
-        f"noise of {show.up(server, 3)} clips to a sum; shared noise that holds the server off too, "
-        f"{show.up(others, 3)} clips to a sum (at most 5 rounds each: the server knows whom it drew); noise of each "
-        f"client alone, {show.up(others, 3)} clips to every update. "
+        f"noise of {numbers.up(server, 3)} clips to a sum; shared noise that holds the server off too, "
+        f"{numbers.up(others, 3)} clips to a sum (at most 5 rounds each: the server knows whom it drew); noise of each "
+        f"client alone, {numbers.up(others, 3)} clips to every update. "
         "More: deniable federate --help",
     )
