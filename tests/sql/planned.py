@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from deniable.sql.dialects.dialect import Dialect
-from deniable.sql.engines import Statement
+from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.run import Run
 from deniable.sql.tree import Aggregate, AggregateRef, Column, Key, KeyRef, Kind, Output, Query, Relation, Scan, Type
@@ -31,15 +31,23 @@ Line = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Duck:
+class Duck(Engine):
     """A real DuckDB without anything around it, so that NaN and infinities arrive too."""
 
     connection: duckdb.DuckDBPyConnection
     dialect: Dialect = Dialect.DUCKDB
+    prepared: Mapping[str, int] = field(default_factory=dict)
 
     def run(self, statement: Statement) -> pa.Table:
         assert not statement.ctes
         return self.connection.sql(statement.select).to_arrow_table()
+
+    @property
+    def overran(self) -> bool:
+        return False
+
+    def cancel(self) -> None:
+        self.connection.interrupt()
 
     def close(self) -> None:
         self.connection.close()
@@ -51,6 +59,30 @@ class Duck:
         self.connection.register("lines", pa.table(arrays, names=["person", "region", "x", "n", "flag"]))
         self.connection.execute("INSERT INTO visits SELECT * FROM lines")
         return self
+
+
+class Around(Engine):
+    """An engine around another, which answers for it; made to be changed in one answer."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.dialect, self.prepared, self.summaries = engine.dialect, engine.prepared, engine.summaries
+
+    def run(self, statement: Statement) -> pa.Table:
+        return self.engine.run(statement)
+
+    def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
+        return self.engine.present(table, columns)
+
+    @property
+    def overran(self) -> bool:
+        return self.engine.overran
+
+    def cancel(self) -> None:
+        self.engine.cancel()
+
+    def close(self) -> None:
+        self.engine.close()
 
 
 @contextmanager

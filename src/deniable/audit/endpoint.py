@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -192,7 +192,7 @@ class Endpoint:
             Remembering(open_engine({**self.beside, self.table: table}, self.schema, threads=1))
             for table in (self.first, self.second)
         )
-        return cast(Engine, first), cast(Engine, second)
+        return first, second
 
     def _engine(self, data: Any) -> Engine:
         return self._engines[self.which(data)]
@@ -229,20 +229,31 @@ def _private(schema: Schema) -> str:
 # ------------------------------------------------------------------------------------------------ what is remembered
 
 
-class Remembering:
+class Remembering(Engine):
     """An engine that answers a statement it has seen from memory: what it computes is a function of the data alone."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._seen: dict[Statement, pa.Table] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
+        self.dialect, self.prepared, self.summaries = engine.dialect, engine.prepared, engine.summaries
 
     def run(self, statement: Statement) -> pa.Table:
         if statement not in self._seen:
             self._seen[statement] = self._engine.run(statement)
         return self._seen[statement]
+
+    def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
+        return self._engine.present(table, columns)
+
+    @property
+    def overran(self) -> bool:
+        return self._engine.overran
+
+    def cancel(self) -> None:
+        self._engine.cancel()
+
+    def close(self) -> None:
+        self._engine.close()
 
 
 class Salted:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -16,7 +14,6 @@ from deniable.randomness import SeededRandom
 from deniable.sql.answer import forms
 from deniable.sql.answer.joint_noise import Form
 from deniable.sql.answer.table import Reader, Released
-from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.plan import Plan, plan
@@ -24,7 +21,7 @@ from deniable.sql.plan.request import Terms
 from deniable.sql.tree import Aggregate, AggregateRef, Call, Expr, Literal, Output, Query, Result
 from deniable.sql.tree import Statistic as S
 from deniable.units import Unit
-from tests.sql.planned import FLAG, FLOAT, INTEGER, N_BOUNDS, X_BOUNDS, Duck, N, X, duck, query
+from tests.sql.planned import FLAG, FLOAT, INTEGER, N_BOUNDS, X_BOUNDS, Around, N, X, duck, query
 
 ROWS = [(i, "a", float(i % 83) / 10, i % 8, i % 3 == 0) for i in range(900)]
 XS, NS = [row[2] for row in ROWS], [row[3] for row in ROWS]
@@ -65,13 +62,12 @@ OUTPUTS: dict[str, tuple[Expr, float]] = {
 CONFIDENCE = 0.8
 
 
-@dataclass(frozen=True)
-class Remembered:
+class Remembered(Around):
     """A DuckDB that computes each statement once: without noise it says the same every time."""
 
-    engine: Duck
-    dialect: Dialect = Dialect.DUCKDB
-    seen: dict[Statement, pa.Table] = field(default_factory=dict)
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.seen: dict[Statement, pa.Table] = {}
 
     def run(self, statement: Statement) -> pa.Table:
         if statement not in self.seen:
@@ -82,7 +78,7 @@ class Remembered:
 def released(made: Plan, runs: int, seed: int) -> list[Result]:
     rng = SeededRandom(seed)
     with duck(ROWS) as engine:
-        remembered = cast(Engine, Remembered(engine))
+        remembered = Remembered(engine)
         return [made(remembered, rng=rng) for _ in range(runs)]
 
 

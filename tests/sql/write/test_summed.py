@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -16,8 +16,7 @@ import pytest
 
 from deniable.errors import DataError
 from deniable.randomness import SeededRandom
-from deniable.sql.dialects.dialect import Dialect
-from deniable.sql.engines import Engine, Statement, Summary, open_engine
+from deniable.sql.engines import Engine, Statement, open_engine
 from deniable.sql.engines import duckdb as embedded
 from deniable.sql.plan.keys import Group, combinations
 from deniable.sql.plan.plan import plan
@@ -28,6 +27,7 @@ from deniable.sql.schema.declare import Schema
 from deniable.sql.schema.file import parse
 from deniable.sql.write.weights import ONE
 from deniable.units import Unit
+from tests.sql.planned import Around
 
 MOST = 3
 PEOPLE = Unit.column("person", max_rows=MOST)
@@ -94,28 +94,25 @@ def some(seed: int) -> pa.Table:
     return pa.table({"person": pa.array(people, pa.int64())} | columns)
 
 
-@dataclass
-class Seen:
-    """A prepared engine that keeps what it is asked; `sums=False` hides its summaries."""
+class Seen(Around):
+    """A prepared engine that keeps what it is asked; `sums=False` hides its summaries.
 
-    engine: Engine
-    sums: bool = True
-    asked: list[str] = field(default_factory=list)
+    It does not tell where no value is NULL.
+    """
 
-    @property
-    def dialect(self) -> Dialect:
-        return self.engine.dialect
+    def __init__(self, engine: Engine, sums: bool = True) -> None:
+        super().__init__(engine)
+        self.summaries = engine.summaries if sums else {}
+        self.asked: list[str] = []
 
-    @property
-    def summaries(self) -> dict[str, Summary]:
-        return dict(self.engine.summaries) if self.sums else {}
+    def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
+        return frozenset()
 
     def run(self, statement: Statement) -> pa.Table:
         self.asked.append(statement.select)
         return self.engine.run(statement)
 
 
-@dataclass
 class Told(Seen):
     """One that also tells where no value is NULL."""
 
@@ -140,7 +137,7 @@ def measured(
     run = Run(ready, seen.dialect, ready.limit, ready.known_grids, "0")
     found = []
     for index, group in enumerate(ready.query.sets):
-        parts = run.exactly(index, seen)  # type: ignore[arg-type]
+        parts = run.exactly(index, seen)
         keys = combinations([ready.query.keys[i] for i in group])
         found.append({key: [part.get(key, 0) for part in parts] for key in keys})
     return found

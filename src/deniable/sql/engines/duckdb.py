@@ -19,7 +19,7 @@ from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home, abandon
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import parquet
-from deniable.sql.engines.engine import Statement, Summary
+from deniable.sql.engines.engine import Engine, Statement, Summary
 from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
 from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
@@ -57,7 +57,7 @@ SPAN = 1 << 31
 """The widest bounds of a column that is summed beforehand."""
 
 
-class DuckDBEngine:
+class DuckDBEngine(Engine):
     """A connection to declared tables only: no file, extension, setting or other database can be reached through it.
 
     Parquet is read in place, as much as a statement needs. CSV is read once, here, so that a malformed line is told to the

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from types import MappingProxyType
 
 import pyarrow as pa
 
+from deniable.errors import InvalidParameter
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.schema.declare import Schema
 from deniable.units import Unit
@@ -42,34 +44,40 @@ class Summary:
         return f"_count_{column}"
 
 
-class Engine(Protocol):
-    """One open, locked-down connection to private data.
+class Engine(ABC):
+    """One open, locked-down connection to private data, with an answer to all that a plan may ask.
 
     `run` fails, if ever, with one fixed sentence. `prepared` are the tables that hold a stored `_weight`, with the number of
-    rows of one unit that count. `summaries` are those of prepared tables.
+    rows of one unit that count; `summaries` are those of prepared tables. Both are empty where an engine can only read.
     """
 
-    @property
-    def dialect(self) -> Dialect: ...
+    dialect: Dialect
+    prepared: Mapping[str, int] = MappingProxyType({})
+    summaries: Mapping[str, Summary] = MappingProxyType({})
 
-    @property
-    def prepared(self) -> Mapping[str, int]: ...
-
-    @property
-    def summaries(self) -> Mapping[str, Summary]: ...
-
-    def run(self, statement: Statement) -> pa.Table: ...
+    @abstractmethod
+    def run(self, statement: Statement) -> pa.Table:
+        """The small table that a statement asks for."""
 
     def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
         """Those of the columns in which no value is NULL, as far as the engine knows without looking."""
+        return frozenset()
 
-    def prepare(self, schema: Schema, unit: Unit) -> None: ...
+    def prepare(self, schema: Schema, unit: Unit) -> None:
+        """Store what each row counts, for the queries to come."""
+        raise InvalidParameter(
+            "Expected files or frames in this process: weights are stored in embedded DuckDB only, and data elsewhere is "
+            "only read. Nothing was prepared."
+        )
 
     @property
+    @abstractmethod
     def overran(self) -> bool:
         """Whether the last statement reached the limit of its time, whatever ended it."""
 
+    @abstractmethod
     def cancel(self) -> None:
         """Stop the statement that is running, if one is; from any thread. What was stopped fails as any other does."""
 
+    @abstractmethod
     def close(self) -> None: ...

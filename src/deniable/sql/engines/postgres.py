@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -13,12 +13,11 @@ import pyarrow as pa
 from deniable.errors import DataError, InvalidParameter, MissingExtra
 from deniable.process import Home, abandon
 from deniable.sql.dialects.dialect import Dialect
-from deniable.sql.engines.engine import Statement, Summary
+from deniable.sql.engines.engine import Engine, Statement
 from deniable.sql.engines.sources import PostgresTable, Source
 from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.write.columns import quoted
-from deniable.units import Unit
 
 VERSIONS = ((12,), (19,))
 READ_ONLY = (
@@ -42,7 +41,7 @@ COLUMNS = """
     WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
 
 
-class PostgresEngine:
+class PostgresEngine(Engine):
     """One connection; each statement in a read-only transaction of its own, cancelled by the server after `seconds`.
 
     The declared tables stand in front of the statement as queries that PostgreSQL folds into it, so nothing is created there.
@@ -56,8 +55,6 @@ class PostgresEngine:
         addresses = {source.url for source in tables.values()}
         if len(tables) < len(sources) or len(addresses) != 1:
             raise InvalidParameter("Expected all tables of a data set on one PostgreSQL server, by one address.")
-        self.prepared: dict[str, int] = {}
-        self.summaries: dict[str, Summary] = {}
         self._home = Home()
         self._lock = threading.Lock()
         self._limit = TimeLimit(seconds)
@@ -107,14 +104,6 @@ class PostgresEngine:
         with guarded(), self._lock, self._limit():  # the server stops it, our clock says so
             sql = text(statement, Dialect.POSTGRES, self._tables, "NOT MATERIALIZED ")
             return ask(self._connection, sql, timeout=self._timeout)
-
-    def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
-        return frozenset()
-
-    def prepare(self, schema: Schema, unit: Unit) -> None:
-        raise InvalidParameter(
-            "Expected files or frames: PostgreSQL is only read, so weights cannot be stored on the server. Nothing was prepared."
-        )
 
     @property
     def overran(self) -> bool:

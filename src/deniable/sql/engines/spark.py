@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,12 +13,11 @@ import pyarrow as pa
 from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home, abandon
 from deniable.sql.dialects.dialect import Dialect
-from deniable.sql.engines.engine import Statement, Summary
+from deniable.sql.engines.engine import Engine, Statement
 from deniable.sql.engines.sources import Source, SparkFrame, SparkTable
 from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.write.columns import quoted
-from deniable.units import Unit
 
 VERSIONS = ((4,), (5,))
 SETTINGS = {
@@ -36,7 +35,7 @@ SETTINGS = {
 """What the meaning of a statement depends on. Set for its time and put back, since the session is the owner's."""
 
 
-class SparkEngine:
+class SparkEngine(Engine):
     """One Spark session. Each statement is a job group of its own, cancelled after `seconds`.
 
     The declared tables stand in front of the statement as queries that Spark folds into it. Of a DataFrame the session keeps a
@@ -46,8 +45,6 @@ class SparkEngine:
     dialect = Dialect.SPARK
 
     def __init__(self, sources: Mapping[str, Source], schema: Schema, *, seconds: float | None = None) -> None:
-        self.prepared: dict[str, int] = {}
-        self.summaries: dict[str, Summary] = {}
         self._limit = TimeLimit(seconds)
         self._group: str | None = None
         self._home = Home()
@@ -89,14 +86,6 @@ class SparkEngine:
                 return self._session.sql(sql).toArrow()
             finally:
                 self._group = None
-
-    def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
-        return frozenset()
-
-    def prepare(self, schema: Schema, unit: Unit) -> None:
-        raise InvalidParameter(
-            "Expected files or frames in this process: weights are stored in embedded DuckDB only. Nothing was prepared."
-        )
 
     @property
     def overran(self) -> bool:

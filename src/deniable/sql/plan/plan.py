@@ -124,7 +124,7 @@ class Plan:
 
     def __call__(self, data: Engine, *, rng: Random) -> Result:
         salt = format(rng.uniform_integers(1 << 62), "x")
-        ready = self.prepared(getattr(data, "prepared", {}))
+        ready = self.prepared(data.prepared)
         return release(ready, Run(ready, data.dialect, ready.limit, self.known_grids, salt), data, rng)
 
     def prepared(self, tables: Mapping[str, int]) -> Plan:

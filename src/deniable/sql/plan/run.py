@@ -131,7 +131,7 @@ class Run:
     def _totals(self, group: Sequence[int], engine: Engine) -> Statement:
         """From what `prepare` has summed already, where that answers."""
         query, parts = self.plan.query, self._sums
-        summary = getattr(engine, "summaries", {}).get(prepared.table(query.relation)) if self.limit.stored else None
+        summary = engine.summaries.get(prepared.table(query.relation) or "") if self.limit.stored else None
         if summary is None:
             return replace(self.writer, present=self._present(engine)).sums(group, parts, self.grids)
         short = summed.summed(query, group, parts, self.grids, summary, self.dialect)
@@ -141,13 +141,13 @@ class Run:
     def _present(self, engine: Engine) -> frozenset[Part]:
         """Weighted counts of columns that by the engine's own word hold no NULL: all rows are counted, which is faster. (Were
         it wrong, a count would be of other rows of the same people: its sensitivity rests on weights alone.)"""
-        relation, ask = self.plan.query.relation, getattr(engine, "present", None)
+        relation = self.plan.query.relation
         table = prepared.table(relation)
         counts = [part for part in self._sums if part.measure is Measure.COUNT]
         names = {part: name for part in counts if (name := prepared.source(relation, part.of)) is not None}
-        if table is None or ask is None or not names or not self.limit.by_unit:
+        if table is None or not names or not self.limit.by_unit:
             return frozenset()
-        found = ask(table, tuple(dict.fromkeys(names.values())))
+        found = engine.present(table, tuple(dict.fromkeys(names.values())))
         return frozenset(part for part, name in names.items() if name in found)
 
     def supports(self, index: int, engine: Engine) -> dict[Group, int]:
