@@ -14,10 +14,10 @@ from deniable.audit import Finding, Pair, Verdict, audit, replay
 from deniable.audit.bench import NULLS, case
 from deniable.audit.bench.gaussian import gaussian_epsilon
 from deniable.audit.classify import View
-from deniable.audit.rules import Rule
 from deniable.audit.sniper import Attack, Limit, _Sniper, certified_curve
 from deniable.audit.source import Source
 from deniable.audit.target import as_target
+from deniable.audit.thresholds import Rule
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.loss import Approximate, DiscreteLaplaceNoise, GaussianNoise, LaplaceNoise, Pure

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from deniable.audit.bench import NULLS, Case
-from deniable.audit.rules import Rule, choose
 from deniable.audit.statistics import (
     detectable,
     from_coupled,
@@ -25,6 +24,7 @@ from deniable.audit.statistics import (
     one_run_p_value,
     upper,
 )
+from deniable.audit.thresholds import Rule, choose
 from deniable.errors import InvalidParameter
 
 SURE = 1e-9

@@ -29,12 +29,12 @@ from deniable.audit.finding import NOTHING, Finding, Verdict, Witness, judged
 from deniable.audit.independence import LOOKED_AT, SHARE, Record, constants, dependence
 from deniable.audit.pairs import Pair, default_pairs
 from deniable.audit.restart import repeats, started_anew
-from deniable.audit.rules import DOUBT, HOPE, Counts, Rule, candidates, choose, choose_coupled, expected
 from deniable.audit.source import Source
 from deniable.audit.statistics import detectable, from_coupled, from_guesses, lower, upper
 from deniable.audit.support import EITHER, UNSEEN, Support
 from deniable.audit.tables import Array, Rows, Tables
 from deniable.audit.target import Called, as_target
+from deniable.audit.thresholds import DOUBT, HOPE, Counts, Rule, candidates, choose, choose_coupled, expected
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.guarantee import Budget
 from deniable.loss import Approximate, Loss, Pure

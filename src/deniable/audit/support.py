@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from deniable.audit.rules import Rule
 from deniable.audit.tables import Array, Rows
+from deniable.audit.thresholds import Rule
 
 UNSEEN = 0.1
 """The part of alpha for it."""

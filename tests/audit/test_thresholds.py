@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from deniable.audit.rules import HOPE, NO_GUESS, Counts, Rule, choose, choose_coupled, expected, implied
 from deniable.audit.statistics import from_coupled, from_guesses
+from deniable.audit.thresholds import HOPE, NO_GUESS, Counts, Rule, choose, choose_coupled, expected, implied
 
 
 def test_the_chosen_rule_is_near_the_best_one() -> None:
