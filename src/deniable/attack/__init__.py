@@ -13,13 +13,30 @@ the same made-up data and gives a `Learnt` for each:
     tables        people from published counts, medians and means
     attribute     a sensitive column from a model's confidence
     points        models that are training points: support vectors, medians
-    membership    who was in the training data (`shadow`: the stacked shadow models)
+    members       who was in the training data: `membership(train, data)` for any model, `Evidence` for outputs you have
     invert        what a model that recognises people shows of them (`stationary`: training images from weights)
     memorize      secrets that a text model remembers (`characters`: a small one to try it on)
 
 `asking` holds the ways to ask a curator: in memory, through an account, through SQL.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
 from deniable.attack.learnt import Learnt
 
-__all__ = ["Learnt"]
+if TYPE_CHECKING:
+    from deniable.attack.members.any_model import membership
+    from deniable.attack.members.evidence import Evidence
+
+__all__ = ["Evidence", "Learnt", "membership"]
+
+_HOMES = {"Evidence": "members.evidence", "membership": "members.any_model"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

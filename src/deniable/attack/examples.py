@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from deniable.datasets.real import load
+from deniable.datasets.real import Table, load
 from deniable.errors import InvalidParameter
 
 Rows: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int64]]
 
-NAMES = ("digits", "location30", "adult", "mnist")
+NAMES = ("digits", "location30", "adult", "census-kdd", "mnist")
 
 
 def rows(name: str, size: int | None = None, *, seed: int = 0) -> Rows:
@@ -25,6 +25,7 @@ def rows(name: str, size: int | None = None, *, seed: int = 0) -> Rows:
         "digits": _digits,
         "location30": _location,
         "adult": _adult,
+        "census-kdd": _census,
         "mnist": _mnist,
     }
     if name not in readers:
@@ -52,11 +53,20 @@ def _mnist() -> Rows:
 
 
 def _adult() -> Rows:
-    """Numbers scaled to their largest value, words as one column each; income above 50,000 is the label."""
-    found = load("adult")
-    columns = [name for name in found.table.column_names if name != found.target]
-    x = np.hstack([_encoded(found.table[name]) for name in columns])
-    return x.astype(np.float32), np.array([">50K" in str(v) for v in found.table[found.target].to_pylist()], np.int64)
+    """Income above 50,000 is the label."""
+    return encoded(load("adult"), ">50K")
+
+
+def _census() -> Rows:
+    """As Adult, five years later; the weight of a row in the sample says nothing of the person."""
+    return encoded(load("census-kdd"), "50000+", left_out=("instance_weight",))
+
+
+def encoded(data: Table, label: str, left_out: Sequence[str] = ()) -> Rows:
+    """Numbers scaled to their largest value, words as one column each; 1 where the target holds the text `label`."""
+    columns = [name for name in data.table.column_names if name not in (data.target, *left_out)]
+    x = np.hstack([_encoded(data.table[name]) for name in columns])
+    return x.astype(np.float32), np.array([label in str(v) for v in data.table[data.target].to_pylist()], np.int64)
 
 
 def _encoded(column: pa.ChunkedArray) -> NDArray[np.float32]:

@@ -28,12 +28,16 @@ def register(app: typer.Typer) -> None:
 
 @door
 def membership(
-    data: Annotated[str, typer.Option("--data", help="One of digits, location30, adult, mnist.")] = "digits",
+    data: Annotated[
+        str, typer.Option("--data", help="One of digits, location30, adult, census-kdd, mnist.")
+    ] = "digits",
     rows: Annotated[
         int | None,
         typer.Option("--rows", help="How many rows of it.", show_default="600 of digits, else all up to 5,000"),
     ] = None,
-    models: Annotated[int, typer.Option("--models", help="Models trained at once; each row is in half of them.")] = 32,
+    models: Annotated[
+        int, typer.Option("--models", help="Models trained at once; a row is in each by a fair coin.")
+    ] = 32,
     targets: Annotated[int, typer.Option("--targets", help="Of these, how many are attacked in turn.")] = 4,
     epochs: Annotated[int, typer.Option("--epochs", help="Of the unprotected models.")] = 80,
     steps: Annotated[int, typer.Option("--steps", help="Of the private models.")] = 60,
@@ -44,20 +48,19 @@ def membership(
     json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Who was in the training data? Five attacks on models with and without protection.
+    """Who was in the training data? Six attacks on models with and without protection.
 
     [bold]deniable attack membership --data location30 --models 64 --plot roc.png[/]
     """
     _need_learn("Membership inference")
     from deniable.attack import examples
-    from deniable.attack import membership as inference
-    from deniable.attack.shadow import Plain, Private
+    from deniable.attack.members.shadow import Plain, Private, measure
 
     if not 1 <= targets < models:
         raise InvalidParameter(f"Expected targets={targets} between 1 and {models - 1}, fewer than the models.")
     x, y = examples.rows(data, rows or {"digits": 600, "location30": None}.get(data, 5000), seed=seed)
     found = [
-        inference.measure(recipe, x, y, name=name, models=models, targets=targets, seed=seed, watch=_watch)
+        measure(recipe, x, y, name=name, models=models, targets=targets, seed=seed, watch=_watch)
         for recipe, name in (
             (Plain(epochs=epochs), "plain"),
             (Private(epsilon, steps=steps), f"private, ε = {epsilon:g}"),

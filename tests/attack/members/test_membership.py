@@ -1,4 +1,5 @@
-"""Membership inference: each attack on made-up evidence, the curve by hand, the stack against autograd, and models that leak."""
+"""Membership inference: each attack on made-up evidence, the curve by hand, the stack against autograd, and
+models that leak."""
 
 from __future__ import annotations
 
@@ -12,15 +13,18 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from deniable.accounting import epsilon
 from deniable.accounting.meaning import advantage
 from deniable.attack import examples
-from deniable.attack.membership import ATTACKS, Curve, Evidence, measure
-from deniable.attack.shadow import Plain, Private, Stack, halves, unwatched
+from deniable.attack.members.coins import coins, unwatched
+from deniable.attack.members.curve import Curve
+from deniable.attack.members.evidence import Evidence
+from deniable.attack.members.scores import ATTACKS
+from deniable.attack.members.shadow import Plain, Private, Stack, measure
 from deniable.errors import InvalidParameter
 
 
 def evidence(seed: int, leak: float, rows: int = 400, models: int = 24) -> tuple[Evidence, np.ndarray]:
     """Logits that differ from row to row, and are larger by `leak` at the label of a member."""
     g = np.random.default_rng(seed)
-    members = halves(models, rows, seed)
+    members = coins(models, rows, seed)
     labels = g.integers(0, 3, rows)
     logits = g.normal(size=(rows, 3)) * 2 + 0.3 * g.normal(size=(models, rows, 3))
     logits[:, np.arange(rows), labels] += leak * members
@@ -39,11 +43,17 @@ def test_no_attack_finds_members_where_nothing_leaks(attack: str) -> None:
     assert abs(float(np.mean(areas)) - 0.5) < 0.05
 
 
+def exact_halves(models: int, rows: int) -> np.ndarray:
+    """Every row in exactly half of the models."""
+    return np.asarray(np.random.default_rng(0).random((models, rows)).argsort(axis=0) < models // 2)
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_that_a_row_is_in_half_of_all_models_does_not_tell_which(attack: str) -> None:
-    """Shadows that leak, and a target that leaks nothing: who is in it cannot be known, but could be counted."""
+    """Shadows that leak, and a target that leaks nothing: who is in it cannot be known, but could be
+    counted."""
     g = np.random.default_rng(0)
-    members, labels = halves(8, 4000, 0), g.integers(0, 3, 4000)
+    members, labels = exact_halves(8, 4000), g.integers(0, 3, 4000)
     logits = 0.1 * g.normal(size=(8, 4000, 3))
     logits[1:, np.arange(4000), labels] += 2.0 * members[1:]
     seen = Evidence(logits[0].astype(np.float32), logits[1:].astype(np.float32), members[1:], labels)
@@ -78,10 +88,13 @@ def test_a_rate_is_never_read_beyond_its_false_positives() -> None:
     assert curve.advantage == 0.5
 
 
-def test_every_row_is_in_half_of_the_models() -> None:
-    assert (halves(8, 50, 0).sum(axis=0) == 4).all()
-    with pytest.raises(InvalidParameter, match="even"):
-        halves(7, 50, 0)
+def test_who_is_in_a_model_says_nothing_of_the_others() -> None:
+    members = coins(8, 20_000, 0)
+    counts = members[1:].sum(axis=0)
+    inside, outside = counts[members[0]], counts[~members[0]]
+    assert abs(float(inside.mean() - outside.mean())) < 6.2 * math.sqrt(7 / 4 * 4 / 20_000)
+    with pytest.raises(InvalidParameter, match="at least 2"):
+        coins(1, 50, 0)
 
 
 def test_the_stack_has_the_gradients_and_norms_of_autograd() -> None:
@@ -146,6 +159,14 @@ def test_the_overfitted_model_leaks_and_the_private_one_stays_under_its_bound() 
     assert f"an advantage of {advantage(2.0, 1e-5):.3f}" in private.learnt().reading
     assert private.learnt().facts["advantage_bound"] == advantage(2.0, 1e-5)
     assert private.learnt().ceiling == private.ceiling(0.01) < plain.ceiling(0.01)
+
+
+def test_where_confidence_rounds_to_one_rows_are_still_in_order() -> None:
+    """As a loss all of these are 0 in double precision."""
+    logits = np.array([[40.0, 0.0], [60.0, 0.0], [50.0, 0.0]])
+    seen = Evidence(logits, np.stack([logits] * 4), np.ones((4, 3), bool), np.zeros(3, np.int64))
+    assert seen.target_confidence().tolist() == [[0.0, 0.0, 0.0]]
+    assert np.argsort(ATTACKS["loss"](seen)).tolist() == [0, 2, 1]
 
 
 def test_unknown_data_is_told_apart() -> None:

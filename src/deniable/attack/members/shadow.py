@@ -1,20 +1,22 @@
 """Many small networks trained at once, as one stacked model: the shadow models of membership inference.
 
-Model k of the stack is trained on the rows that `members[k]` names; all share every matrix product. Its private twin takes
-full-batch steps with per-example gradients clipped in closed form and Gaussian noise. This is a measuring instrument for public
-example data, not a door for releases: nothing here is charged to an account.
-"""
+Model k of the stack is trained on the rows that `members[k]` names; all share every matrix product. Its
+private twin takes full-batch steps with per-example gradients clipped in closed form and Gaussian noise. This
+is a measuring instrument for public example data, not a door for releases: nothing here is charged to an
+account."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deniable.accounting import calibrate_noise
+from deniable.attack.members.coins import Watch, coins, unwatched
+from deniable.attack.members.evidence import Booleans, Labels
+from deniable.attack.members.measured import Measured, measured
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.loss import GaussianNoise, Loss
 
@@ -24,18 +26,11 @@ try:
 except ImportError:
     raise MissingExtra("Shadow models need PyTorch: pip install 'deniable[learn]'.") from None
 
-Booleans: TypeAlias = NDArray[np.bool_]
-Floats: TypeAlias = NDArray[np.float64]
-Watch: TypeAlias = Callable[[Iterable[int], str], Iterable[int]]
-
-
-def unwatched(steps: Iterable[int], _: str) -> Iterable[int]:
-    return steps
-
 
 @dataclass(frozen=True)
 class Stack:
-    """One hidden layer of rectified units in each of k networks: first (k, d + 1, h), second (k, h + 1, classes)."""
+    """One hidden layer of rectified units in each of k networks: first (k, d + 1, h), second (k, h + 1,
+    classes)."""
 
     first: Tensor
     second: Tensor
@@ -56,11 +51,11 @@ class Stack:
         return torch.relu(x @ self.first)
 
     def gradients(self, x: Tensor, targets: Tensor, weigh: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        """Σ_i w_ki·∇(loss of row i under model k); `weigh` gets each example's gradient norm, (k, rows), and gives w.
+        """Σ_i w_ki·∇(loss of row i under model k); `weigh` gets each example's gradient norm, (k, rows), and
+        gives w.
 
-        The gradient of a linear layer is the outer product of its input and its output's gradient, so its norm is the product of
-        theirs (Goodfellow 2015): no per-example gradient is ever held.
-        """
+        The gradient of a linear layer is the outer product of its input and its output's gradient, so its
+        norm is the product of theirs (Goodfellow 2015): no per-example gradient is ever held."""
         inside = _ones(self._hidden(x))
         out = torch.softmax(inside @ self.second, dim=2) - targets
         back = (out @ self.second[:, :-1].transpose(1, 2)) * (inside[:, :, :-1] > 0)
@@ -96,9 +91,11 @@ class Plain:
 
 @dataclass(frozen=True)
 class Private:
-    """Full-batch gradient steps, each example's gradient at most `clip` long, Gaussian noise solved from (ε, δ).
+    """Full-batch gradient steps, each example's gradient at most `clip` long, Gaussian noise solved from (ε,
+    δ).
 
-    Guarantee: each model of the stack, by itself, is (ε, δ)-DP for one row added or removed, as `loss` says, with noise drawn in
+    Guarantee: each model of the stack, by itself, is (ε, δ)-DP for one row added or removed, as `loss` says,
+    with noise drawn in
                single precision from a seeded generator: an experiment, not a release.
     """
 
@@ -136,12 +133,23 @@ class Private:
         return stack
 
 
-def halves(models: int, rows: int, seed: int) -> Booleans:
-    """Who is a member of which model: every row in exactly half of them (Carlini et al. 2022)."""
-    if models < 2 or models % 2:
-        raise InvalidParameter(f"Expected models={models} to be even and at least 2.")
-    ranks = np.random.default_rng(seed).random((models, rows)).argsort(axis=0)
-    return np.asarray(ranks < models // 2)
+def measure(
+    recipe: Plain | Private,
+    x: NDArray[np.float32],
+    y: Labels,
+    *,
+    name: str,
+    models: int = 32,
+    targets: int = 4,
+    seed: int = 0,
+    watch: Watch = unwatched,
+) -> Measured:
+    """Train `models` at once; the first `targets` of them are attacked in turn, all others being the
+    shadows."""
+    members = coins(models, len(y), seed)
+    logits = recipe.train(x, y, members, int(y.max()) + 1, seed, watch).logits(x)[:, None]
+    epsilon, delta = (recipe.epsilon, recipe.delta) if isinstance(recipe, Private) else (None, 0.0)
+    return measured(logits, members, y, name=name, targets=targets, epsilon=epsilon, delta=delta)
 
 
 def _mean(mask: Tensor) -> Callable[[Tensor], Tensor]:

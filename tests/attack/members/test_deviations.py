@@ -1,0 +1,83 @@
+"""A deviation per row, shrunk: the prior is found again, and it beats both extremes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from deniable.attack.members.curve import Curve
+from deniable.attack.members.deviations import MOST, Side, predicted, prior
+from deniable.attack.members.evidence import Evidence
+from deniable.attack.members.scores import ATTACKS
+
+
+def scattered(freedom: float, rows: int = 20_000, models: int = 9) -> tuple[np.ndarray, np.ndarray]:
+    """Signals whose variance per row is a draw of the scaled inverse χ² law of mean scale 4, and the standard
+    deviations."""
+    g = np.random.default_rng(3)
+    deviations = np.sqrt(4.0 * freedom / g.chisquare(freedom, rows)) if np.isfinite(freedom) else np.full(rows, 2.0)
+    return g.normal(size=(models, rows)) * deviations, deviations
+
+
+@pytest.mark.parametrize("freedom", [3.0, 8.0])
+def test_the_prior_is_found_again(freedom: float) -> None:
+    signals, _ = scattered(freedom)
+    found, variance = prior(Side.of(signals, np.ones(signals.shape, bool)))
+    assert found == pytest.approx(freedom, rel=0.1)
+    assert variance == pytest.approx(4.0, rel=0.05)
+
+
+def test_rows_that_are_alike_share_one_deviation() -> None:
+    signals, _ = scattered(np.inf)
+    freedom, variance = prior(Side.of(signals, np.ones(signals.shape, bool)))
+    assert freedom > 200
+    assert variance == pytest.approx(4.0, rel=0.05)
+
+
+def test_the_shrunk_deviation_is_nearer_than_both_extremes() -> None:
+    signals, truth = scattered(4.0)
+    side = Side.of(signals, np.ones(signals.shape, bool))
+    own = np.sqrt(side.squares / side.freedom)
+    pooled = np.full(len(truth), np.sqrt(side.squares.sum() / side.freedom.sum()))
+    shrunk = predicted(side).scale / np.sqrt(1 + 1 / 9)
+    errors = [float(np.mean(np.log(guess / truth) ** 2)) for guess in (shrunk, own, pooled)]
+    assert errors[0] < min(errors[1:])
+
+
+def test_what_the_next_model_says_is_covered() -> None:
+    """The predicted law is that of the next signal: its distribution function is uniform."""
+    signals, truth = scattered(4.0)
+    side = Side.of(signals, np.ones(signals.shape, bool))
+    nexts = np.random.default_rng(9).normal(size=len(truth)) * truth
+    shares = predicted(side).below(nexts)
+    for level in (0.01, 0.1, 0.5, 0.9, 0.99):
+        reach = 6.2 * np.sqrt(level * (1 - level) / len(truth))
+        assert abs(float((shares < level).mean()) - level) < reach + 0.002
+
+
+def test_a_row_that_no_model_held_is_no_error() -> None:
+    side = Side.of(np.zeros((3, 4)), np.zeros((3, 4), bool))
+    assert prior(side)[0] == MOST
+    assert np.isfinite(predicted(side).log_density(np.ones(4))).all()
+
+
+def one_for_all(seen: Evidence) -> np.ndarray:
+    """LiRA as it was: a mean per row, one deviation."""
+    phi, shadows = seen.target_scaled()[0], seen.shadows_scaled()[:, 0]
+    sides = [Side.of(shadows, kept) for kept in (seen.members, ~seen.members)]
+    fits = [(s.mean, np.sqrt(s.squares.sum() / s.freedom.sum())) for s in sides]
+    return np.asarray(norm.logpdf(phi, *fits[0]) - norm.logpdf(phi, *fits[1]))
+
+
+def test_lira_with_unequal_rows_beats_one_deviation_for_all() -> None:
+    g = np.random.default_rng(5)
+    rows, models = 6000, 24
+    deviations = np.sqrt(3.0 / g.chisquare(3.0, rows))
+    members, labels = g.random((models, rows)) < 0.5, np.zeros(rows, np.int64)
+    logits = np.zeros((models, rows, 2))
+    logits[:, :, 0] = g.normal(size=rows) * 3 + deviations * (g.normal(size=(models, rows)) + 1.5 * members)
+    seen = Evidence(logits[0], logits[1:], members[1:], labels)
+    shrunk, pooled = (Curve.of(score(seen), members[0]) for score in (ATTACKS["lira"], one_for_all))
+    assert shrunk.at(0.01) > 1.5 * pooled.at(0.01)
+    assert shrunk.area > pooled.area
