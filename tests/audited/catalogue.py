@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 import deniable
 from deniable.federated import FedAvg, Federation
 from deniable.guarantee import Budget
+from deniable.learn.by_group_private import ByGroup
+from deniable.learn.by_group_public import GroupMeasures
 from deniable.learn.convex.descent import Descent as GradientSteps
 from deniable.learn.convex.descent import GradientPerturbation
 from deniable.learn.convex.fit import ObjectivePerturbation, OutputPerturbation
@@ -143,6 +145,15 @@ TWO_CELLS = np.array([[0], [1]]), np.array([0, 1])
 ONE_CELL = np.array([[0]]), np.array([0])
 
 
+def first_group(measures: tuple[GroupMeasures, ...]) -> list[float]:
+    """Of the group whose rows differ: how many there are, and the share that is found."""
+    return [measures[0].rows, measures[0].recall.value]
+
+
+TEN_WOMEN = [1] * 10, [0.9] * 10, ["w"] * 10
+NINE_WOMEN = [1] * 9, [0.9] * 9, ["w"] * 9
+
+
 @dataclass(frozen=True)
 class QuietBound(DependentBound):
     """A twentieth of the noise."""
@@ -204,6 +215,9 @@ LEARNT = [
     ),
     Audited(Tables(1, 2, 2, 2), Tables(1, 2, 2, 8), (NO_CELLS, ONE_CELL), least=1.0),
     Audited(Tables(1, 2, 2, 2, 0.01), Tables(1, 2, 2, 8, 0.01), (NO_CELLS, ONE_CELL), least=0.3),
+    Audited(
+        ByGroup(("w", "x"), 2, bins=2), ByGroup(("w", "x"), 8, bins=2), (NINE_WOMEN, TEN_WOMEN), first_group, least=0.4,
+    ),
     Audited(Growth(Tables(1, 2, 2, 1), 1), Growth(Tables(1, 2, 2, 6), 1), (ONE_CELL, TWO_CELLS), split, least=0.2),
     Audited(
         Selection((RandomizedResponse.for_budget(1),), float, NegativeBinomialRuns(1, 0.1)),

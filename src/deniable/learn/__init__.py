@@ -8,6 +8,7 @@
                                preprocessing; the last has no data in it
     pate                       teachers that vote, labels that are bought
     Selection                  tuning that is counted in ε
+    by_group, ByGroup          how well a classifier serves each group, on public rows and, charged, on private ones
 
 Everything here needs `deniable[learn]` and loads when it is first used.
 """
@@ -20,6 +21,8 @@ from deniable.errors import MissingExtra
 
 _PARTS = ("clip", "convex", "counts", "pate", "pca", "recipes", "scattering", "select", "sgd", "standardize")
 _HOMES = {
+    "by_group_private": "ByGroup",
+    "by_group_public": "by_group",
     "clip": "Clipped PerExample",
     "convex": "Descent GradientPerturbation HuberHinge HuberResidual Logistic ObjectivePerturbation OutputPerturbation",
     "convex.estimators": "PrivateLinearRegression PrivateLinearSVM PrivateLogisticRegression",
