@@ -11,8 +11,9 @@ from fractions import Fraction
 from typing import Any
 
 from deniable import strict_json
-from deniable.errors import DeniableError, InvalidBudget, InvalidCertificate
+from deniable.errors import DeniableError, InvalidBudget, InvalidCertificate, InvalidParameter
 from deniable.loss import Loss, Number, show
+from deniable.numbers import integral
 from deniable.strict_json import MOST_DIGITS, shown
 from deniable.units import Unit
 
@@ -41,6 +42,19 @@ class Budget:
             ):
                 raise InvalidBudget(f"Expected {name} of a budget in at most {MOST_DIGITS:,} digits.")
             object.__setattr__(self, name, float(value) if isinstance(value, float) else value)
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """ε, or ε and δ.
+
+        >>> print(Budget.parse("3:1e-6"))
+        ε = 3 at δ = 1e-06
+        """
+        epsilon, _, delta = text.partition(":")
+        try:
+            return cls(integral(float(epsilon)), integral(float(delta or 0)))
+        except ValueError:
+            raise InvalidParameter(f"Expected limit={text!r} to be an ε, or an ε and a δ like 3:1e-6.") from None
 
     def __str__(self) -> str:
         return f"ε = {show(self.epsilon)}" + (f" at δ = {show(self.delta)}" if self.delta else "")

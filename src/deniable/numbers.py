@@ -50,6 +50,15 @@ def floor(x: float, digits: int) -> float:
     return float(_decimal(x, digits, ROUND_FLOOR))
 
 
+def integral(x: float) -> int | float:
+    """A float that is a whole number as an integer: 3.0 was written 3, and is written so again.
+
+    >>> integral(3.0), integral(0.5), integral(math.inf)
+    (3, 0.5, inf)
+    """
+    return int(x) if math.isfinite(x) and x.is_integer() else x
+
+
 def _percent(x: float) -> Decimal:
     return Decimal(repr(float(x))).scaleb(2)
 

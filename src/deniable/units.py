@@ -97,6 +97,26 @@ class Unit:
             raise InvalidParameter(f"Expected radius={radius:g} in (0, ∞).")
         return cls(Kind.BALL, replace=True, p=p, radius=radius)
 
+    @classmethod
+    def parse(cls, text: str, *, replace: bool = False) -> Unit:
+        """`row`, `client`, `value`, `column:NAME` or `column:NAME:MAX_ROWS`.
+
+        >>> print(Unit.parse("column:patient_id:4"))
+        all rows of one patient_id (at most 4 count), added or removed
+        """
+        match text.split(":"):
+            case ["row"]:
+                return cls.row(replace=replace)
+            case ["client"]:
+                return cls.client(replace=replace)
+            case ["value"]:
+                return cls.value()
+            case ["column", name]:
+                return cls.column(name, replace=replace)
+            case ["column", name, rows] if rows.isdecimal():
+                return cls.column(name, max_rows=int(rows), replace=replace)
+        raise InvalidParameter(f"Expected unit={text!r} to be row, client, value, column:NAME or column:NAME:MAX_ROWS.")
+
     @property
     def relation(self) -> Relation:
         """What makes two data sets neighbours."""

@@ -122,10 +122,10 @@ def test_the_answer_is_written_as_csv_parquet_and_picture(file: str, tmp_path: P
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--bounds", "days=0"), "Expected --bounds days=0 to look like days=0:60."),
-        (("--keys", "ward"), "Expected --keys ward to look like"),
-        (("--limit", "much"), "Expected --limit much to be an ε"),
-        (("--unit", "row", "--max-rows", "3"), "Expected --max-rows only with a column"),
+        (("--bounds", "days=0"), "Expected bounds='days=0' to look like days=0:60."),
+        (("--keys", "ward"), "Expected keys='ward' to look like"),
+        (("--limit", "much"), "Expected limit='much' to be an ε"),
+        (("--unit", "row", "--max-rows", "3"), "Expected max_rows=3 only with a column"),
         (("--bounds", "dayz=0:1"), 'There is no column "dayz"'),
     ],
 )

@@ -11,7 +11,6 @@ import pytest
 
 from deniable.audit import Pair, Verdict, audit
 from deniable.audit.endpoint import Remembering, Salted
-from deniable.curator.declare import declared
 from deniable.guarantee import Budget
 from deniable.mechanism import Random
 from deniable.sql.engines import open_engine
@@ -20,6 +19,7 @@ from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import Schema
 from deniable.sql.schema.infer import describe
+from deniable.sql.schema.overrides import declared
 from deniable.units import Unit
 
 PERSON = Unit.column("person", max_rows=2)

@@ -21,26 +21,28 @@ from deniable import numbers
 from deniable.audit import Finding, replay
 from deniable.audit import audit as attack
 from deniable.audit.bench import CASES, NULLS
-from deniable.cli import show
-from deniable.cli.audit_system import System, show_plan
-from deniable.cli.audit_targets import (
-    Target,
+from deniable.audit.system import plan
+from deniable.audit.system_options import SystemOptions
+from deniable.audit.target_options import (
+    AuditTarget,
     again,
-    asked,
     failing,
     from_scores,
     is_query,
     is_scores,
     named,
+    query_target,
     read_pairs,
 )
+from deniable.cli import show
 from deniable.cli.door import door
-from deniable.cli.options import Json, Plot, parse_unit
+from deniable.cli.options import Json, Plot
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.plots import FORMATS
 from deniable.plots import audit as plots
 from deniable.plots.report import report as write_report
+from deniable.units import Unit
 
 BENCH = "bench"
 
@@ -179,10 +181,10 @@ def audit(
     """
     budget = None if epsilon is None else Budget(epsilon, delta)
     of_queries = {"--tables": tables, "--name": name, "--schema": schema, "--bounds": bounds, "--keys": keys}
-    asks = System(command, url, sql, target, data, method, json_path, rate, resume)
+    asks = SystemOptions(command, url, sql, target, data, method, json_path, rate, resume)
     _sensible(None if asks.given else target, samples, seconds, family, pairs, of_queries, (plot, save, report))
     if only_plan:
-        show_plan(budget, confidence, json)
+        _show_plan(budget, confidence, json)
         return
     options = {"time": seconds, "samples": samples, "confidence": confidence}
     if replay_file is not None:
@@ -198,7 +200,7 @@ def audit(
     elif is_scores(target):
         found = from_scores(Path(target), budget, confidence, seed, None if family is None else family.value)
     elif is_query(target):
-        query = asked(target, epsilon, delta, tables, unit, name, schema, bounds, keys)
+        query = query_target(target, epsilon, delta, tables, unit, name, schema, bounds, keys)
         found = _attacked(query, query.of.name, None, None, options | {"seed": seed or 0})
     else:
         found = _attacked(named(target, budget), target, pairs, unit, options | {"seed": seed or 0})
@@ -256,12 +258,12 @@ def _jsonable(found: Finding) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ targets
 
 
-def _attacked(target: Target, name: str, pairs: Path | None, unit: str | None, options: dict[str, Any]) -> Finding:
+def _attacked(target: AuditTarget, name: str, pairs: Path | None, unit: str | None, options: dict[str, Any]) -> Finding:
     chosen = read_pairs(pairs) if pairs is not None else target.pairs
-    checked = parse_unit(unit, replace=False) if unit else None
+    checked = Unit.parse(unit) if unit else None
     with _bar(name) as tell, failing(name):
         found = attack(target.of, chosen, target.claim, unit=checked, name=name, progress=tell, **options)
-    return replace(found, options={**(found.options or {}), **target.made})
+    return replace(found, options={**(found.options or {}), **target.options})
 
 
 def _replay(path: Path, seed: int | None) -> Finding:
@@ -273,9 +275,24 @@ def _replay(path: Path, seed: int | None) -> Finding:
         used = options.get("seed", 0) if seed is None else seed
         return from_scores(Path(options["target"]), found.claim, found.confidence, used, options.get("family"))
     if "system" in options:
-        return replace(replay(found, System(**options["system"]).target(), seed=seed), options=options)
+        return replace(replay(found, SystemOptions(**options["system"]).target(), seed=seed), options=options)
     with failing(found.target):
         return replay(found, again(options, found.target).of, seed=seed)
+
+
+def _show_plan(claim: Budget | None, confidence: float, json: bool) -> None:
+    """How many runs could tell which true ε from the claim."""
+    if claim is None:
+        raise InvalidParameter("A plan is made for a claim: add --epsilon (and --delta). Nothing was run.")
+    planned = plan(claim, confidence)
+    if json:
+        show.as_json({"plan": [{"epsilon": epsilon, "runs": runs} for epsilon, runs in planned]})
+        return
+    show.say(
+        f"Runs that could tell a true ε from the claimed {claim}, at confidence {confidence:g}, on the easiest target:",
+        "",
+    )
+    show.table(("true ε", "runs"), [(f"{epsilon:.4g}", f"{runs:,}") for epsilon, runs in planned], right=(0, 1))
 
 
 # ------------------------------------------------------------------------------------------------ the bench

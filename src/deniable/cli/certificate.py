@@ -20,15 +20,15 @@ from deniable.cli.options import (
     Kind,
     Noise,
     Replace,
-    Run,
     Sampling,
     Scheme,
-    parse_unit,
+    noisy_run,
 )
 from deniable.errors import InvalidCertificate, InvalidParameter
 from deniable.guarantee import Certificate
 from deniable.loss import Loss
 from deniable.loss import show as number
+from deniable.units import Unit
 
 UNIT = "Who is protected: row, client, value, column:NAME or column:NAME:MAX_ROWS."
 
@@ -59,8 +59,8 @@ def certify(
     """
     if (noise is None) == (loss is None):
         raise InvalidParameter("Expected one of --noise and --loss: a certificate is for one run.")
-    what = Loss.from_json(loss) if loss else Run(noise or 0.0, rate, steps, mechanism, scheme, replace).loss
-    certificate = accounting.certify(what, parse_unit(unit, replace=replace), delta)
+    what = Loss.from_json(loss) if loss else noisy_run(noise or 0.0, rate, steps, mechanism, scheme, replace).loss
+    certificate = accounting.certify(what, Unit.parse(unit, replace=replace), delta)
     if out is None:
         typer.echo(certificate.to_json(), nl=False)
         return

@@ -9,6 +9,7 @@ import typer
 
 from deniable import numbers
 from deniable.accounting import compare, epsilon
+from deniable.accounting.noisy_run import NoisyRun
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import (
@@ -21,9 +22,9 @@ from deniable.cli.options import (
     Noise,
     Plot,
     Replace,
-    Run,
     Sampling,
     Scheme,
+    noisy_run,
 )
 from deniable.guarantee import Bound
 from deniable.loss import Loss
@@ -62,7 +63,7 @@ def cost(
 
     1000 counts: [bold]deniable cost --noise 10 --steps 1000 --delta 1e-6 --mechanism laplace[/]
     """
-    run = Run(noise, rate, steps, mechanism, scheme, replace)
+    run = noisy_run(noise, rate, steps, mechanism, scheme, replace)
     loss, unit = run.loss, Unit.row(replace=replace)
     methods, bracket = compare(loss, delta), epsilon(loss, delta)
     picture = _draw(run, delta, plot) if plot else None
@@ -112,7 +113,7 @@ def _verdict(bound: Bound) -> str:
     return f"The true ε lies in [{numbers.down(bound.lower)}, {numbers.up(bound.upper)}] ({bound.method})."
 
 
-def _draw(run: Run, delta: float, path: Path) -> Path:
+def _draw(run: NoisyRun, delta: float, path: Path) -> Path:
     """ε by number of releases, for every method."""
     grid = sorted({round(run.steps ** (i / 24)) for i in range(25)})
     tables = [compare(run.release * n, delta) for n in show.progress(grid, "Drawing")]

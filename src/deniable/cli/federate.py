@@ -12,11 +12,9 @@ from deniable.cli import federate_options as option
 from deniable.cli import show, train_options
 from deniable.cli.door import door
 from deniable.cli.options import Json
-from deniable.cli.paying import account_of, check_writable
-from deniable.cli.query import parse_limit
-from deniable.cli.train_plan import Declared, check_public, untold
+from deniable.curator.file_account import account_of
 from deniable.errors import InvalidParameter
-from deniable.guarantee import Certificate
+from deniable.guarantee import Budget, Certificate
 from deniable.plots import federated as picture
 from deniable.units import Unit
 
@@ -74,21 +72,23 @@ def federate(
         raise InvalidParameter(
             "Expected --public FILE with --plot: what could be drawn otherwise? Nothing was charged."
         )
-    declared = Declared.of(schema, clients, classes, feature, size="clients")
-    table = declared.table(target, train_options.Model(model), hidden)
+    from deniable.learn import table_training as training
+
+    declared = training.Declaration.of(schema, clients, classes, feature or (), size="clients")
+    table = declared.table(target, training.Method(model.value), hidden)
     wanted = Wanted(noise, rate, rounds, least, participations, against, replace)
     tables = _tables()
     if public is not None:
-        check_public(table, data, public)
+        training.check_public(table, data, public)
     run = _fedavg()(
         table.model(), tables.CRITERION, clients=declared.n, rate=rate, rounds=rounds, local_epochs=local_epochs,
         batch=batch or None, learning_rate=learning_rate, server=tables.averaging(momentum), clip=clip,
         noise=wanted.placement(declared.n), unit=wanted.unit, epsilon=epsilon, delta=delta,
         evaluate=None if public is None else tables.accuracy_on(table, public),
     )  # fmt: skip
-    rows = untold(table, data, lambda path: tables.read(table, path, user))
-    with account_of(data, ledger, account, run.unit, None if limit is None else parse_limit(limit)) as paying:
-        check_writable(out)
+    rows = training.unquoted(table, data, lambda path: tables.read(table, path, user))
+    with account_of(data, ledger, account, run.unit, None if limit is None else Budget.parse(limit)) as paying:
+        training.check_writable(out)
         release = paying.run(run, rows, delta=delta, description="deniable federate")
         head = paying.certificate(release, delta=delta).head
     certificate = accounting.certify(run.loss, run.unit, delta, head=head)

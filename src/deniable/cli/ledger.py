@@ -15,11 +15,12 @@ import typer
 from deniable import numbers
 from deniable.cli import show
 from deniable.cli.door import BAD_INPUT, door
-from deniable.cli.options import Json, Replace, parse_unit
+from deniable.cli.options import Json, Replace
 from deniable.errors import InvalidParameter, TamperedLedger
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Entry, Filter, Ledger, Left, Purpose, Verification
 from deniable.ledger.export import comma_separated, json_lines
+from deniable.units import Unit
 
 WIDTH = 20
 
@@ -95,10 +96,10 @@ def create(
 
     [bold]deniable ledger create visits/ada --epsilon 1 --delta 1e-7 --parent visits[/]
     """
-    protects = None if unit is None else parse_unit(unit, replace=replace)
+    protects = None if unit is None else Unit.parse(unit, replace=replace)
     if protects is None and parent is None:
         raise InvalidParameter("Expected --unit: whom does the account protect? For example --unit row.")
-    limit = Budget(_plain(epsilon), _plain(delta))
+    limit = Budget(numbers.integral(epsilon), numbers.integral(delta))
     with Ledger.open(ledger, key=key) as opened:
         made = opened.create(
             account, protects, limit=limit, owner=owner, parent=parent, purpose=purpose, filter=RULES[filter]
@@ -205,7 +206,10 @@ def raise_(
     """
     with _opened(ledger, key) as opened:
         found = opened.account(account)
-        found.raise_limit(Budget(_plain(epsilon), found.limit.delta if delta is None else _plain(delta)), owner=owner)
+        found.raise_limit(
+            Budget(numbers.integral(epsilon), found.limit.delta if delta is None else numbers.integral(delta)),
+            owner=owner,
+        )
         _tell(found, json)
 
 
@@ -434,7 +438,3 @@ def _tell_verdict(found: Verification) -> None:
         raise TamperedLedger(" ".join(found.problems))
     show.heading(f"Good: {found.head.count:,} entries, every one as it was written.")
     show.say(f"Head: {found.head}", *found.unseen)
-
-
-def _plain(x: float) -> int | float:
-    return int(x) if x.is_integer() else x

@@ -1,17 +1,15 @@
-"""Options that several commands share, and the loss that they describe."""
+"""Options that several commands share, and the words of the library that they stand for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
-from deniable.errors import InvalidParameter
-from deniable.loss import POISSON, WITHOUT_REPLACEMENT, GaussianNoise, LaplaceNoise, Loss
-from deniable.units import Unit
+from deniable.accounting.noisy_run import NoisyRun
+from deniable.loss import POISSON, WITHOUT_REPLACEMENT, GaussianNoise, LaplaceNoise
 
 
 class Noise(StrEnum):
@@ -29,7 +27,7 @@ class Sampling(StrEnum):
 
 
 SCHEMES = {Sampling.POISSON: POISSON, Sampling.WITHOUT_REPLACEMENT: WITHOUT_REPLACEMENT}
-NOISES = {Noise.GAUSSIAN: GaussianNoise, Noise.LAPLACE: LaplaceNoise}
+NOISES: dict[Noise, type[GaussianNoise | LaplaceNoise]] = {Noise.GAUSSIAN: GaussianNoise, Noise.LAPLACE: LaplaceNoise}
 
 RATE = "Share of the records that each release sees (1: all of them)."
 NOISE = (
@@ -57,48 +55,6 @@ Plot: TypeAlias = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Run:
-    """A run as the options describe it: `steps` releases with one noise, each on a new sample."""
-
-    noise: float
-    rate: float = 1.0
-    steps: int = 1
-    kind: Noise = Noise.GAUSSIAN
-    sampling: Sampling = Sampling.POISSON
-    replace: bool = False
-
-    @property
-    def release(self) -> Loss:
-        """One release. Seeing all records, with neighbours that add or remove one, is no sampling at all."""
-        leaf = NOISES[self.kind](self.noise)
-        if self.rate == 1 and self.sampling is Sampling.POISSON and not self.replace:
-            return leaf
-        return leaf.sampled(self.rate, SCHEMES[self.sampling], replace=self.replace)
-
-    @property
-    def loss(self) -> Loss:
-        return self.release * self.steps
-
-
-def parse_unit(text: str, *, replace: bool) -> Unit:
-    """`row`, `client`, `value`, `column:NAME` or `column:NAME:MAX_ROWS`.
-
-    >>> print(parse_unit("column:patient_id:4", replace=False))
-    all rows of one patient_id (at most 4 count), added or removed
-    """
-    match text.split(":"):
-        case ["row"]:
-            return Unit.row(replace=replace)
-        case ["client"]:
-            return Unit.client(replace=replace)
-        case ["value"]:
-            return Unit.value()
-        case ["column", name]:
-            return Unit.column(name, replace=replace)
-        case ["column", name, rows] if rows.isdecimal():
-            return Unit.column(name, max_rows=int(rows), replace=replace)
-        case _:
-            raise InvalidParameter(
-                f"Expected unit={text!r} to be row, client, value, column:NAME or column:NAME:MAX_ROWS."
-            )
+def noisy_run(noise: float, rate: float, steps: int, kind: Noise, sampling: Sampling, replace: bool) -> NoisyRun:
+    """The run that these options describe."""
+    return NoisyRun(noise, rate, steps, NOISES[kind], SCHEMES[sampling], replace)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,9 +18,8 @@ from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot, Replace
 from deniable.curator import Answer, Curator, Preview
-from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
-from deniable.units import Unit
+from deniable.sql.schema.overrides import parse_bounds, parse_keys, parse_unit
 
 
 class Noise(StrEnum):
@@ -55,12 +52,12 @@ class Opening:
         with Curator.open(
             self.source,
             unit=None if self.unit is None else parse_unit(self.unit, self.max_rows, replace=self.replace),
-            limit=None if self.limit is None else parse_limit(self.limit),
+            limit=None if self.limit is None else Budget.parse(self.limit),
             name=self.name,
             ledger=self.ledger,
             schema=self.schema,
-            bounds=dict(map(parse_bounds, self.bounds)),
-            keys=dict(map(parse_keys, self.keys)),
+            bounds=parse_bounds(self.bounds),
+            keys=parse_keys(self.keys),
             version=self.data_version,
             analyst=self.analyst,
         ) as curator:
@@ -140,8 +137,8 @@ def query(
         source, unit, max_rows, replace, limit, ledger, schema, bounds or [], keys or [], name, data_version, analyst
     )
     terms: dict[str, Any] = {
-        "epsilon": _exactly(epsilon),
-        "within": _exactly(within),
+        "epsilon": None if epsilon is None else numbers.integral(epsilon),
+        "within": None if within is None else numbers.integral(within),
         "delta": delta,
         "confidence": confidence,
         "at_least": at_least,
@@ -156,65 +153,6 @@ def query(
         answer = curator.sql(text, **terms)
         _write(answer, csv, parquet, plot)
         _tell(answer, curator, json)
-
-
-# ------------------------------------------------------------------------------------------------ what options mean
-
-
-def parse_unit(text: str, max_rows: int | None, *, replace: bool) -> Unit:
-    """The name of a column, or `row`.
-
-    >>> print(parse_unit("patient_id", 4, replace=False))
-    all rows of one patient_id (at most 4 count), added or removed
-    """
-    if text == "row":
-        if max_rows is not None:
-            raise InvalidParameter("Expected --max-rows only with a column as the unit: one row is one row.")
-        return Unit.row(replace=replace)
-    return Unit.column(text.removeprefix("column:"), max_rows=max_rows, replace=replace)
-
-
-def parse_limit(text: str) -> Budget:
-    """ε, or ε and δ.
-
-    >>> print(parse_limit("3:1e-6"))
-    ε = 3 at δ = 1e-06
-    """
-    epsilon, _, delta = text.partition(":")
-    try:
-        return Budget(_exactly(float(epsilon)) or 0, _exactly(float(delta or 0)) or 0)
-    except ValueError:
-        raise InvalidParameter(f"Expected --limit {text} to be an ε, or an ε and a δ like 3:1e-6.") from None
-
-
-def parse_bounds(text: str) -> tuple[str, tuple[Fraction, Fraction]]:
-    """A column and the numbers that its values are clamped to.
-
-    >>> parse_bounds("days=0:60")
-    ('days', (Fraction(0, 1), Fraction(60, 1)))
-    """
-    column, _, pair = text.partition("=")
-    low, _, high = pair.partition(":")
-    try:
-        return column, (Fraction(low), Fraction(high))
-    except (ValueError, ZeroDivisionError):
-        raise InvalidParameter(f"Expected --bounds {text} to look like days=0:60.") from None
-
-
-def parse_keys(text: str) -> tuple[str, list[str]]:
-    """A column and its public values.
-
-    >>> parse_keys("diagnosis=flu,asthma")
-    ('diagnosis', ['flu', 'asthma'])
-    """
-    column, _, values = text.partition("=")
-    if not column or not values:
-        raise InvalidParameter(f"Expected --keys {text} to look like diagnosis=flu,asthma.")
-    return column, values.split(",")
-
-
-def _exactly(x: float | None) -> int | float | None:
-    return int(x) if x is not None and math.isfinite(x) and x.is_integer() else x
 
 
 # ------------------------------------------------------------------------------------------------ how it is said

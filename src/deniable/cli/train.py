@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from deniable import accounting, numbers
+from deniable import numbers
 from deniable.cli import show
 from deniable.cli import train_options as option
 from deniable.cli.door import door
 from deniable.cli.options import Json
-from deniable.cli.paying import account_of, check_writable
-from deniable.cli.query import parse_limit
-from deniable.cli.train_plan import Declared, Run, Wanted, check_public, learn, planned, read
+from deniable.curator.file_account import account_of
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget, Certificate
-from deniable.ledger import Account
-from deniable.mechanism import Release
 from deniable.units import Unit
 
 if TYPE_CHECKING:
-    from deniable.learn.sgd.tables import Table
-
-NOTES = 50
-"""So often a run with a checkpoint is noted and saved, about: what a kill can lose is a fiftieth of its steps."""
+    from deniable.learn.table_training import TableTraining
 
 
 @door
@@ -64,46 +57,24 @@ def train(
         raise InvalidParameter(
             "Expected --checkpoint FOLDER with --resume: where is the run to go on with? Nothing was run."
         )
-    declared = Declared.of(schema, n, classes, feature)
-    table = declared.table(target, model, hidden)
-    run = planned(model, table, declared.n, Wanted(epochs, lot, clip, learning_rate), Budget(epsilon, delta))
-    read(table, data)  # what a file as a whole shows is told before anything is charged
+    from deniable.learn import table_training as training
+
+    method = training.Method(model.value)
+    declaration = training.Declaration.of(schema, n, classes, feature or ())
+    table = declaration.table(target, method, hidden)
+    options = training.StepOptions(epochs, lot, clip, learning_rate)
+    run = training.TableTraining.of(method, table, declaration.n, options, Budget(epsilon, delta))
+    training.read(table, data)  # what a file as a whole shows is told before anything is charged
     if public is not None:
-        check_public(table, data, public)
-    with account_of(data, ledger, account, Unit.row(), None if limit is None else parse_limit(limit)) as paying:
-        release = _release(run, paying, data, out, delta, checkpoint, resume)
-        certificate = _saved(run, release, paying, table, out, delta)
+        training.check_public(table, data, public)
+    with account_of(data, ledger, account, Unit.row(), None if limit is None else Budget.parse(limit)) as paying:
+        release = run.release(paying, data, out, delta, checkpoint=checkpoint, resume=resume)
+        certificate = run.save(release, paying, out, delta)
         right = None if public is None else table.accuracy(run.model(release.value), public)
     _tell(run, certificate, out, right, json)
 
 
-def _release(
-    run: Run, paying: Account, data: Path, out: Path, delta: float, checkpoint: Path | None, resume: bool
-) -> Release[Any]:
-    """Charge and train, or go on with a run that was paid for."""
-    check_writable(out)
-    if checkpoint is None:
-        return paying.run(run.mechanism, lambda: run.rows(data), delta=delta, description="deniable train")
-    every, saved = max(1, run.steps // NOTES), learn().saved
-    given = {"account": paying, "checkpoint": checkpoint, "every": every}
-    release: Release[Any]
-    if resume:
-        release = saved.resume(run.mechanism, lambda: run.rows(data), **given)
-    else:
-        release = saved.train(run.mechanism, lambda: run.rows(data), **given, description="deniable train")
-    return release
-
-
-def _saved(run: Run, release: Release[Any], paying: Account, table: Table, out: Path, delta: float) -> Certificate:
-    """Model, description and certificate in their folder."""
-    head = paying.certificate(release, delta=delta).head
-    certificate = accounting.certify(run.mechanism.loss, run.mechanism.unit, delta, head=head)
-    table.save(run.model(release.value), out)
-    (out / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
-    return certificate
-
-
-def _tell(run: Run, certificate: Certificate, out: Path, right: float | None, json: bool) -> None:
+def _tell(run: TableTraining, certificate: Certificate, out: Path, right: float | None, json: bool) -> None:
     facts = {
         "epsilon": certificate.bound.upper,
         "delta": certificate.delta,

@@ -18,7 +18,6 @@ from deniable.accounting.charges import charge
 from deniable.accounting.filters import above
 from deniable.curator import house
 from deniable.curator.answer import Answer, answer_seconds
-from deniable.curator.declare import Bounds, Keys, declared
 from deniable.curator.pace import Pace, checked, paced
 from deniable.curator.preview import Preview
 from deniable.curator.stop import Stop, Stoppable, by_signal
@@ -38,6 +37,7 @@ from deniable.sql.read.query import check
 from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.schema.file import load
 from deniable.sql.schema.infer import describe
+from deniable.sql.schema.overrides import Bounds, Keys, declared
 from deniable.sql.tree import Query
 from deniable.units import Unit
 

@@ -19,7 +19,9 @@ import importlib
 
 from deniable.errors import MissingExtra
 
-_PARTS = ("clip", "convex", "counts", "pate", "pca", "recipes", "scattering", "select", "sgd", "standardize")
+_PARTS = (
+    "clip", "convex", "counts", "pate", "pca", "recipes", "scattering", "select", "sgd", "standardize", "table_training",
+)  # fmt: skip
 _HOMES = {
     "by_group_private": "ByGroup",
     "by_group_public": "by_group",

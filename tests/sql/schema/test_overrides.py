@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from deniable.curator.declare import declared, key
 from deniable.errors import InvalidParameter
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
+from deniable.sql.schema.overrides import declared, key
 from deniable.sql.tree import Kind, Type
 from deniable.units import Unit
 

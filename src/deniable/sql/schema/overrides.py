@@ -1,4 +1,4 @@
-"""What the owner says when she opens a data set, put into its schema: the unit, bounds, public keys, the version of the data."""
+"""What the owner says when she opens a data set, put into its schema: the unit, bounds, public keys, the data's version."""
 
 from __future__ import annotations
 
@@ -29,6 +29,56 @@ def declared(schema: Schema, unit: Unit, bounds: Bounds, keys: Keys, version: st
         schema = _changed(schema, name, lambda column, values=values: _keyed(column, values))
     tables = tuple(_protected(table, unit) for table in schema.tables)
     return Schema(tables, schema.version if version is None else str(version))
+
+
+# ------------------------------------------------------------------------------------------------ as texts
+
+
+def parse_unit(text: str, max_rows: int | None = None, *, replace: bool = False) -> Unit:
+    """The name of a column, or `row`.
+
+    >>> print(parse_unit("patient_id", 4))
+    all rows of one patient_id (at most 4 count), added or removed
+    """
+    if text != "row":
+        return Unit.column(text.removeprefix("column:"), max_rows=max_rows, replace=replace)
+    if max_rows is not None:
+        raise InvalidParameter(f"Expected max_rows={max_rows} only with a column as the unit: one row is one row.")
+    return Unit.row(replace=replace)
+
+
+def parse_bounds(texts: Sequence[str]) -> dict[str, tuple[Fraction, Fraction]]:
+    """Columns and the numbers that their values are clamped to.
+
+    >>> parse_bounds(["days=0:60"])
+    {'days': (Fraction(0, 1), Fraction(60, 1))}
+    """
+    return dict(map(_parse_bound, texts))
+
+
+def _parse_bound(text: str) -> tuple[str, tuple[Fraction, Fraction]]:
+    column, _, pair = text.partition("=")
+    low, _, high = pair.partition(":")
+    try:
+        return column, (Fraction(low), Fraction(high))
+    except (ValueError, ZeroDivisionError):
+        raise InvalidParameter(f"Expected bounds={text!r} to look like days=0:60.") from None
+
+
+def parse_keys(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Columns and their public values.
+
+    >>> parse_keys(["diagnosis=flu,asthma"])
+    {'diagnosis': ['flu', 'asthma']}
+    """
+    return dict(map(_parse_key, texts))
+
+
+def _parse_key(text: str) -> tuple[str, list[str]]:
+    column, _, values = text.partition("=")
+    if not column or not values:
+        raise InvalidParameter(f"Expected keys={text!r} to look like diagnosis=flu,asthma.")
+    return column, values.split(",")
 
 
 # ------------------------------------------------------------------------------------------------ the unit

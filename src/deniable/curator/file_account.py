@@ -1,8 +1,7 @@
-"""The account that pays for what a command learns from a file."""
+"""The account that pays for what is learnt from a file."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,10 +32,3 @@ def account_of(data: Path, url: str | None, name: str | None, unit: Unit, limit:
 
         paying.before_charge = bind
         yield paying
-
-
-def check_writable(folder: Path) -> None:
-    """A model that has been paid for must find its place."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        pass

@@ -1,6 +1,6 @@
-"""What `deniable audit` can be pointed at: mechanisms by name, a case of the bench, an import, a query, a file of scores.
+"""What an audit can be pointed at by words alone: mechanisms by name, a case of the bench, an import, a query, a file of scores.
 
-A target is kept beside its finding as plain options, so that `--replay` can build it again.
+A target is kept beside its finding as plain options, so that a replay can build it again.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ from deniable.audit.bench import case
 from deniable.audit.one_run import Family, one_run
 from deniable.audit.scores import FILES, read, scores, table_in
 from deniable.audit.target import load as load_target
-from deniable.cli.options import parse_unit
-from deniable.cli.query import parse_bounds, parse_keys
-from deniable.curator.declare import declared
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.mechanisms import Gaussian, Laplace
@@ -31,16 +28,18 @@ from deniable.sql.plan.request import Terms
 from deniable.sql.schema.declare import Schema
 from deniable.sql.schema.file import load as load_schema
 from deniable.sql.schema.infer import describe
+from deniable.sql.schema.overrides import declared, parse_bounds, parse_keys
+from deniable.units import Unit
 
 
 @dataclass(frozen=True)
-class Target:
-    """Something to attack, the pairs that it brings, the claim (None: its own), and the options that make it again."""
+class AuditTarget:
+    """Something to attack, the pairs that it brings, the claim (None: its own), and the options that build it again."""
 
     of: Any
     pairs: Any
     claim: Budget | None
-    made: Mapping[str, Any]
+    options: Mapping[str, Any]
 
 
 def is_query(name: str) -> bool:
@@ -55,21 +54,25 @@ def is_scores(name: str) -> bool:
     return name.endswith(FILES)
 
 
-def named(name: str, budget: Budget | None) -> Target:
+def named(name: str, budget: Budget | None) -> AuditTarget:
     """A mechanism of ours, a case of the bench, or an import."""
     if name in ("laplace", "gaussian"):
         if budget is None:
             raise InvalidParameter(f'The target "{name}" is made for a budget: add --epsilon (and --delta).')
-        made = {"target": name, "epsilon": float(budget.epsilon), "delta": float(budget.delta)}
-        if name == "laplace":
-            return Target(Laplace.for_budget(epsilon=budget.epsilon, sensitivity=1), (0, 1), budget, made)
-        if not budget.delta:
-            raise InvalidParameter('The target "gaussian" needs a δ above 0: add --delta.')
-        made_gaussian = Gaussian.for_budget(epsilon=budget.epsilon, delta=budget.delta, sensitivity=1)
-        return Target(made_gaussian, (0, 1), budget, made)
-    found = _imported(name) if ":" in name else case(name)
-    pairs = found.pairs() if callable(getattr(found, "pairs", None)) else None
-    return Target(found, pairs, budget, {"target": name})
+        return _mechanism(name, budget)
+    target = _imported(name) if ":" in name else case(name)
+    pairs = target.pairs() if callable(getattr(target, "pairs", None)) else None
+    return AuditTarget(target, pairs, budget, {"target": name})
+
+
+def _mechanism(name: str, budget: Budget) -> AuditTarget:
+    options = {"target": name, "epsilon": float(budget.epsilon), "delta": float(budget.delta)}
+    if name == "laplace":
+        return AuditTarget(Laplace.for_budget(epsilon=budget.epsilon, sensitivity=1), (0, 1), budget, options)
+    if not budget.delta:
+        raise InvalidParameter('The target "gaussian" needs a δ above 0: add --delta.')
+    gaussian = Gaussian.for_budget(epsilon=budget.epsilon, delta=budget.delta, sensitivity=1)
+    return AuditTarget(gaussian, (0, 1), budget, options)
 
 
 @contextmanager
@@ -101,7 +104,7 @@ def _imported(spec: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Asked:
+class QueryOptions:
     """A query and two neighbouring tables, as the options say it."""
 
     target: str
@@ -116,22 +119,23 @@ class Asked:
 
     def endpoint(self) -> Endpoint:
         first, second = (table_in(Path(path)) for path in self.tables)
-        unit = parse_unit(self.unit or "row", replace=False)
+        unit = Unit.parse(self.unit or "row")
         name = self.name or Path(self.tables[0]).stem
         stated = load_schema(Path(self.schema)) if self.schema else Schema((describe(name, first),))
         private = [table.name for table in stated.tables if not table.public]
-        known = declared(stated, unit, dict(map(parse_bounds, self.bounds)), dict(map(parse_keys, self.keys)), None)
+        known = declared(stated, unit, parse_bounds(self.bounds), parse_keys(self.keys), None)
         terms = Terms(epsilon=self.epsilon, delta=self.delta)
         return Endpoint(self.target, known, unit, terms, private[0] if self.schema else name, first, second)
 
-    def target_of(self) -> Target:
+    def target_of(self) -> AuditTarget:
         """In the fast form where there is one."""
-        whole = self.endpoint()
-        fast = whole.plan.row_bound is None and not whole.plan.value_bounds
-        return Target(whole.measured if fast else whole, whole.pairs(), whole.claim, asdict(self))
+        endpoint = self.endpoint()
+        fast = endpoint.plan.row_bound is None and not endpoint.plan.value_bounds
+        attacked = endpoint.measured if fast else endpoint
+        return AuditTarget(attacked, endpoint.pairs(), endpoint.claim, asdict(self))
 
 
-def asked(
+def query_target(
     text: str,
     epsilon: float | None,
     delta: float,
@@ -141,14 +145,16 @@ def asked(
     schema: Path | None,
     bounds: list[str] | None,
     keys: list[str] | None,
-) -> Target:
-    """A query from the command line."""
+) -> AuditTarget:
+    """A query with the options that came with it."""
     if tables is None or epsilon is None:
         raise InvalidParameter(
             "A query is audited on two neighbouring tables: add --tables FIRST SECOND and --epsilon. Nothing was run."
         )
     paths, stated = (str(tables[0]), str(tables[1])), None if schema is None else str(schema)
-    return Asked(text, epsilon, delta, paths, unit, name, stated, tuple(bounds or ()), tuple(keys or ())).target_of()
+    return QueryOptions(
+        text, epsilon, delta, paths, unit, name, stated, tuple(bounds or ()), tuple(keys or ())
+    ).target_of()
 
 
 # ------------------------------------------------------------------------------------------------ files of scores
@@ -160,24 +166,24 @@ def from_scores(
     """Certify from a file. With a `family` its scores are those of the canaries of one run."""
     if budget is None:
         raise InvalidParameter("A file of scores claims nothing by itself: add --epsilon (and --delta).")
-    made = {"target": str(path), "epsilon": float(budget.epsilon), "delta": float(budget.delta)}
+    options = {"target": str(path), "epsilon": float(budget.epsilon), "delta": float(budget.delta), "family": family}
     first, second = read(path)
     if family is None:
-        found = scores(first, second, budget, confidence=confidence, seed=seed or 0, name=path.name)
+        finding = scores(first, second, budget, confidence=confidence, seed=seed or 0, name=path.name)
     else:
         values, inside = np.concatenate([first, second]), np.repeat([True, False], [len(first), len(second)])
-        found = one_run(values, inside, budget, family=family, confidence=confidence, seed=seed or 0, name=path.name)
-    return replace(found, options={**(found.options or {}), **made, "family": family})
+        finding = one_run(values, inside, budget, family=family, confidence=confidence, seed=seed or 0, name=path.name)
+    return replace(finding, options={**(finding.options or {}), **options})
 
 
 # ------------------------------------------------------------------------------------------------ again
 
 
-def again(options: Mapping[str, Any], name: str) -> Target:
+def again(options: Mapping[str, Any], name: str) -> AuditTarget:
     """The target of a saved finding."""
     if "tables" in options:
-        known = {field.name for field in fields(Asked)}
-        return Asked(**{key: _plain(value) for key, value in options.items() if key in known}).target_of()
+        known = {field.name for field in fields(QueryOptions)}
+        return QueryOptions(**{key: _plain(value) for key, value in options.items() if key in known}).target_of()
     budget = Budget(options["epsilon"], options["delta"]) if "epsilon" in options else None
     return named(str(options.get("target", name)), budget)
 

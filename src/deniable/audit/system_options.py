@@ -1,4 +1,4 @@
-"""`deniable audit` of systems that are not ours: a command, an address, a database."""
+"""The audit of a system that is not ours, by words alone: a command, an address or a database, and two neighbours."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from deniable.audit import Finding, audit
-from deniable.audit.system import Command, Paced, Recorded, Sql, Url, plan, runs_needed
-from deniable.cli import show
+from deniable.audit.finding import Finding
+from deniable.audit.sniper import audit
+from deniable.audit.system import Command, Paced, Recorded, Sql, Url, runs_needed
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 
@@ -19,7 +19,7 @@ NEIGHBOURS = "A system is audited on two neighbours: add --data FIRST SECOND and
 
 
 @dataclass(frozen=True)
-class System:
+class SystemOptions:
     """What the options say about a system."""
 
     command: str | None
@@ -43,10 +43,8 @@ class System:
     def attack(self, claim: Budget | None, options: Mapping[str, Any]) -> Finding:
         """Audit it, with runs enough to see twice the claim unless --samples says otherwise."""
         if claim is None or self.data is None:
-            raise InvalidParameter(
-                "A system is audited on two neighbours: add --data FIRST SECOND and --epsilon. Nothing was run."
-            )
-        if sum(bool(one) for one in (self.command, self.url, self.sql)) > 1:
+            raise InvalidParameter(NEIGHBOURS)
+        if sum(map(bool, (self.command, self.url, self.sql))) > 1:
             raise InvalidParameter("Expected one of --command, --url and --sql. Nothing was run.")
         if self.rate is not None and not self.rate > 0:
             raise InvalidParameter(f"Expected --rate {self.rate:g} above 0. Nothing was run.")
@@ -57,33 +55,18 @@ class System:
         if self.resume is not None or options["samples"] is None:
             needed = options["samples"] or EASY * runs_needed(claim, 2 * float(claim.epsilon), options["confidence"])
             options = {**options, "samples": needed}
-        found = audit(target, self.data, claim, name=self.name, workers=1, **options)
-        made = asdict(replace(self, resume=None))
-        return replace(found, options={**(found.options or {}), "system": made})
+        finding = audit(target, self.data, claim, name=self.name, workers=1, **options)
+        words = asdict(replace(self, resume=None))
+        return replace(finding, options={**(finding.options or {}), "system": words})
 
     def target(self) -> Any:
         """What is run, at its pace."""
-        plain = self._plain()
-        return plain if self.rate is None else Paced(plain, self.rate)
+        target = self._at_once()
+        return target if self.rate is None else Paced(target, self.rate)
 
-    def _plain(self) -> Any:
+    def _at_once(self) -> Any:
         if self.command:
             return Command(self.command)
         if self.url:
             return Url(self.url, self.method.upper(), self.path, body=self.method.upper() == "POST")
         return Sql(str(self.sql), self.query or "")
-
-
-def show_plan(claim: Budget | None, confidence: float, json: bool) -> None:
-    """How many runs could tell which true ε from the claim."""
-    if claim is None:
-        raise InvalidParameter("A plan is made for a claim: add --epsilon (and --delta). Nothing was run.")
-    planned = plan(claim, confidence)
-    if json:
-        show.as_json({"plan": [{"epsilon": epsilon, "runs": runs} for epsilon, runs in planned]})
-        return
-    show.say(
-        f"Runs that could tell a true ε from the claimed {claim}, at confidence {confidence:g}, on the easiest target:",
-        "",
-    )
-    show.table(("true ε", "runs"), [(f"{epsilon:.4g}", f"{runs:,}") for epsilon, runs in planned], right=(0, 1))

@@ -1,0 +1,227 @@
+"""A classifier for a declared table, trained within a budget: what is stated, the mechanism it becomes, what is saved.
+
+Any door trains through this: it states a `Declaration`, has a `TableTraining` planned, and lets an account pay for it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+import yaml
+
+from deniable import accounting
+from deniable.errors import DataError, DeniableError, InvalidParameter
+from deniable.guarantee import Budget, Certificate
+from deniable.learn.convex.descent import Descent
+from deniable.learn.convex.tables import Linear
+from deniable.learn.sgd import lots, saved
+from deniable.learn.sgd.dpsgd import DPSGD
+from deniable.learn.sgd.tables import Feature, Shape, Table, cross_entropy
+from deniable.ledger import Account
+from deniable.mechanism import Release
+from deniable.mechanisms import checks
+
+Value = TypeVar("Value")
+
+NOTES = 50
+"""So often a run with a checkpoint is noted and saved, about: what a kill can lose is a fiftieth of its steps."""
+
+
+class Method(StrEnum):
+    """A linear model or a network by DP-SGD in floating point, or logistic regression in whole numbers."""
+
+    LINEAR = "linear"
+    LOGISTIC = "logistic"
+    MLP = "mlp"
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What the owner states about the table."""
+
+    n: int
+    classes: tuple[str, ...]
+    features: tuple[Feature, ...]
+
+    @classmethod
+    def of(
+        cls, schema: Path | None, n: int | None, classes: str | None, features: Sequence[str], *, size: str = "n"
+    ) -> Declaration:
+        """What is given, and what that leaves out from the schema, a YAML file; `size` is what n is called there."""
+        file = _Schema() if schema is None else _Schema.read(schema, size)
+        count = file.n if n is None else n
+        labels = tuple(classes.split(",")) if classes else file.classes
+        bounded = tuple(map(Feature.parse, features)) or file.features
+        for value, option in ((count, f"--{size}"), (labels, "--classes"), (bounded, "--feature")):
+            if not value:
+                raise InvalidParameter(
+                    f"Expected {option}: what is private cannot tell it. Nothing was charged. "
+                    "Give it, or a --schema that has it."
+                )
+        return cls(checks.whole(size, count, at_least=1), labels, bounded)
+
+    def table(self, target: str, method: Method, hidden: int) -> Table:
+        shape = Shape.MLP if method is Method.MLP else Shape.LINEAR
+        return Table(self.features, target, self.classes, shape, hidden)
+
+
+@dataclass(frozen=True)
+class _Schema:
+    """What a file states; each part may be missing."""
+
+    n: Any = None
+    classes: tuple[str, ...] = ()
+    features: tuple[Feature, ...] = ()
+
+    @classmethod
+    def read(cls, path: Path, size: str) -> _Schema:
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+            bounds = dict(content.get("features") or {})
+            pairs = [(str(name), float(low), float(high)) for name, (low, high) in bounds.items()]
+            count, classes = content.get(size), tuple(map(str, content.get("classes") or ()))
+        except (yaml.YAMLError, AttributeError, TypeError, ValueError):
+            raise InvalidParameter(
+                f"Expected {path} to hold {size}, classes and features with [low, high] as YAML."
+            ) from None
+        return cls(count, classes, tuple(Feature(*pair) for pair in pairs))
+
+
+def read(table: Table, path: Path) -> tuple[Any, Any]:
+    """Inputs and targets."""
+    return unquoted(table, path, table.read)
+
+
+def unquoted(table: Table, path: Path, reader: Callable[[Path], Value]) -> Value:
+    """What `reader` makes of a file. One that is no such table is told without quoting it: readers like to show the row
+    they hate."""
+    with path.open("rb"):
+        pass  # what cannot be opened is told by its name
+    try:
+        table.refuse_types(path)
+        return reader(path)
+    except DeniableError:
+        raise  # in our own words, which quote nothing
+    except (ValueError, NotImplementedError, OSError):
+        pass
+    raise DataError(
+        f"The file {path.name} cannot be read as a table: it is empty or broken, or its rows differ in length. Nothing was "
+        "charged, and what it holds stays untold."
+    )
+
+
+def check_public(table: Table, data: Path, public: Path) -> None:
+    """Whether accuracy can be measured on `public`, and is no release of `data`."""
+    x, _ = read(table, public)
+    if public.samefile(data):
+        raise InvalidParameter(
+            "Expected other rows for --public than the private ones: accuracy on these would be a release without noise. "
+            "Nothing was charged."
+        )
+    if not bool(torch.isfinite(x).all(dim=1).any()):  # a row that is to be left out has NaN inputs
+        raise InvalidParameter(
+            f"No row of {public.name}, given as public, has a number for each feature and one of the classes. Nothing was "
+            "charged."
+        )
+
+
+# ------------------------------------------------------------------------------------------------ the mechanism
+
+
+@dataclass(frozen=True)
+class StepOptions:
+    """What the caller says about the steps; the method knows the rest."""
+
+    epochs: float | None = None
+    lot: float | None = None
+    clip: float | None = None
+    learning_rate: float | None = None
+
+
+@dataclass(frozen=True)
+class TableTraining:
+    """A mechanism with its plan, how a file becomes its rows, and how what it releases becomes a model."""
+
+    table: Table
+    mechanism: Any
+    steps: int
+    rate: float
+    lot: float
+    rows: Callable[[Path], Any]
+    model: Callable[[Any], Any]
+
+    @classmethod
+    def of(cls, method: Method, table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:
+        """The run that trains within the budget."""
+        return (_logistic if method is Method.LOGISTIC else _sgd)(table, n, options, budget)
+
+    def release(
+        self, account: Account, data: Path, out: Path, delta: float, *, checkpoint: Path | None, resume: bool
+    ) -> Release[Any]:
+        """Charge and train, or go on with a run that was paid for. `out` is tried first: a paid model must find its place."""
+        check_writable(out)
+        if checkpoint is None:
+            return account.run(self.mechanism, lambda: self.rows(data), delta=delta, description="deniable train")
+        every = max(1, self.steps // NOTES)
+        if resume:
+            return saved.resume(
+                self.mechanism, lambda: self.rows(data), account=account, checkpoint=checkpoint, every=every
+            )
+        return saved.train(
+            self.mechanism,
+            lambda: self.rows(data),
+            account=account,
+            checkpoint=checkpoint,
+            every=every,
+            description="deniable train",
+        )
+
+    def save(self, release: Release[Any], account: Account, out: Path, delta: float) -> Certificate:
+        """Model, description and certificate in their folder."""
+        head = account.certificate(release, delta=delta).head
+        certificate = accounting.certify(self.mechanism.loss, self.mechanism.unit, delta, head=head)
+        self.table.save(self.model(release.value), out)
+        (out / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
+        return certificate
+
+
+def check_writable(folder: Path) -> None:
+    """A model that has been paid for must find its place."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+def _sgd(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:
+    run = DPSGD(
+        table.model(), cross_entropy, n=n,
+        lot=max(1.0, n / 20) if options.lot is None else options.lot,
+        epochs=20.0 if options.epochs is None else options.epochs,
+        clip=1.0 if options.clip is None else options.clip,
+        learning_rate=1.0 if options.learning_rate is None else options.learning_rate,
+        epsilon=budget.epsilon, delta=budget.delta, example=([0.0] * len(table.features), 0),
+    )  # fmt: skip
+    plan = run.plan
+    return TableTraining(
+        table, run, plan.steps, float(plan.rate), plan.lot, table.read, lambda trained: trained.model
+    )  # fmt: skip
+
+
+def _logistic(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:
+    descent = Descent(lot=options.lot, clip=options.clip, learning_rate=options.learning_rate)
+    linear = Linear(table)
+    run = linear.run(n, budget.epsilon, budget.delta, descent)
+    if options.epochs is not None:
+        steps = lots.plan(n, run.lot, None, options.epochs, None).steps
+        run = linear.run(n, budget.epsilon, budget.delta, replace(descent, steps=steps))
+
+    def rows(path: Path) -> Any:
+        return linear.rows(*table.read(path))
+
+    return TableTraining(table, run, run.descent.steps, float(run.rate), float(run.lot), rows, linear.model)
