@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from deniable.attack import asking, memorize
 from deniable.attack.learnt import Learnt
+from deniable.attack.members.coins import Watch, unwatched
 from deniable.attack.memorize import Asked, Space
-from deniable.attack.shadow import Watch, unwatched
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.learn.sgd import DPSGD
 

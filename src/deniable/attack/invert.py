@@ -29,7 +29,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from deniable.attack import asking
 from deniable.attack.learnt import Floats, Learnt, percent
-from deniable.attack.shadow import Watch, unwatched
+from deniable.attack.members.coins import Watch, unwatched
 from deniable.datasets.real import load
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.learn.sgd import DPSGD

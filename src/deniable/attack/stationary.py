@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 from deniable.attack import asking
 from deniable.attack.invert import Album, Images, Labels
 from deniable.attack.learnt import Floats, Learnt, percent
-from deniable.attack.shadow import Watch, unwatched
+from deniable.attack.members.coins import Watch, unwatched
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.learn.sgd import DPSGD
 
