@@ -183,3 +183,31 @@ def test_weights_by_size_are_clipped_all_the_same() -> None:
 
     run = replace(federated(Central(0.001)), weights=BySize())  # type: ignore[arg-type]
     assert 0.9 < weight(run, people(0.0, 9.0), SeededRandom(1)) < 1.1
+
+
+Sized = tuple[tuple[int, float], ...]
+"""Clients with their numbers of rows and the moves that they ask for."""
+
+
+def mean_by_size(clients: Sized, rng: Random) -> float:
+    """The mean of clipped updates by numbers of rows over the drawn clients' own total, with noise for one clip among two."""
+    total = sum(size for size, _ in clients)
+    mean = sum(size * float(np.clip(move, -1, 1)) for size, move in clients) / total
+    return mean + float(np.sum(rng.discrete_gaussian(1024, 1))) / 1024 / 2
+
+
+def mean_over_a_declared_number(clients: Sized, rng: Random) -> float:
+    """The same with what a run does: weights of at most one over a declared number of clients."""
+    moves = [np.array([min(size / 10, 1.0) * move]) for size, move in clients]
+    total = Central(1.0).summing(1.0, CENTRAL.shape, rng)(iter(moves))
+    assert total is not None
+    return float(total[0]) / 2
+
+
+def test_weights_by_size_over_their_own_total_are_found() -> None:
+    """F1: whoever holds nearly all rows turns the mean around, which moves it by two clips, however many there are."""
+    pair: tuple[Sized, Sized] = (((10, 9.0),), ((10, 9.0), (10**6, -9.0)))
+    claim = CENTRAL.loss
+    for target, found in ((mean_by_size, True), (mean_over_a_declared_number, False)):
+        finding = audit(target, pair, claim, samples=SAMPLES, confidence=1 - 1e-6, workers=1)
+        assert (finding.verdict is Verdict.VIOLATION) is found, str(finding)
