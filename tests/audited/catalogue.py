@@ -54,6 +54,7 @@ from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.statistics import Measure, Part
 from deniable.units import Unit
 from tests.audit.test_shipped import SHIPPED
+from tests.audited.twins import QuietBound, QuietNoise
 from tests.learn.pate.test_aggregate import AUDITED as VOTES
 from tests.learn.pate.worlds import given
 from tests.learn.sgd.runs import Identity, output
@@ -91,7 +92,9 @@ class Audited:
         return type(self.mechanism).__name__
 
     def target(self, of: Any) -> Callable[..., Any]:
-        return lambda data, rng: self.look(self.run(of, data, rng))
+        # Not self: a new start then imports what is called, and not this catalogue with all of torch.
+        look, run = self.look, self.run
+        return lambda data, rng: look(run(of, data, rng))
 
 
 # ------------------------------------------------------------------------------------------------ models
@@ -152,15 +155,6 @@ def first_group(measures: tuple[GroupMeasures, ...]) -> list[float]:
 
 TEN_WOMEN = [1] * 10, [0.9] * 10, ["w"] * 10
 NINE_WOMEN = [1] * 9, [0.9] * 9, ["w"] * 9
-
-
-@dataclass(frozen=True)
-class QuietBound(DependentBound):
-    """A twentieth of the noise."""
-
-    def law(self, data: Any) -> tuple[int, Fraction]:
-        centre, scale = super().law(data)
-        return centre, scale / 20
 
 
 def rdp_of(made: Published) -> float:
@@ -322,14 +316,6 @@ PART = Part(Measure.SUM, None, None)
 HALVES = noise.laplace(noise.Sensitivity(1, 1), Fraction(1))
 
 
-@dataclass(frozen=True)
-class QuietNoise(noise.Noise):
-    """An eighth of the noise that its tail speaks of."""
-
-    def draw(self, count: int, rng: Random) -> list[int]:
-        return noise.Noise(self.family, self.scale / 8, self.sensitivity).draw(count, rng)
-
-
 OTHERS = [
     Audited(
         Collection(GeneralisedResponse(4, 1)), Collection(GeneralisedResponse(4, 3)), (0, 1),
@@ -397,7 +383,8 @@ class Cautioned:
         return type(self.mechanism).__name__
 
     def target(self) -> Callable[..., Any]:
-        return lambda data, rng: self.run(self.mechanism, data, rng)
+        run, mechanism = self.run, self.mechanism
+        return lambda data, rng: run(mechanism, data, rng)
 
 
 CAUTIONED = [
