@@ -145,7 +145,8 @@ def test_the_fast_form_draws_what_whole_runs_release() -> None:
     whole = np.array([target(target.first, rng=rng)["n"][0].as_py() for _ in range(600)], float)
     measure = target.plan.measures[0][0]
     assert isinstance(measure, Noise)
-    exactly = target.measured.first[0].parts[0][()]
+    [integers] = target.measured.draws.first.integers()
+    exactly = integers.parts[0][()]
     drawn = target.measured.draw(target.first, 60_000, np.random.default_rng(3))[:, 0] * float(measure.scale)
     fast = np.round((drawn + exactly) / ONE)
     assert ks_2samp(np.round(whole), fast).pvalue > 1e-9
@@ -159,7 +160,7 @@ def test_private_keys_are_released_as_often_as_the_selection_says() -> None:
     selection = target.plan.selections[0]
     assert selection is not None
     drawn = target.measured.draw(target.first, 40_000, np.random.default_rng(1))
-    places = {key: 2 * i for i, key in enumerate(target.measured._keys(0))}
+    places = {key: 2 * i for i, key in enumerate(target.measured.draws.keys(0))}
     shown = int(drawn[:, places[("rare",)]].sum())
     assert binomtest(shown, 40_000, float(selection.probability(2))).pvalue > 1e-9
     assert np.isnan(drawn[:, places[("rare",)] + 1]).sum() == 40_000 - shown

@@ -64,7 +64,7 @@ class Query:
             if id(data) not in self.engines:
                 self.engines[id(data)] = Remembering(open_engine({"visits": data}, self.schema()))
             engine: Any = self.engines[id(data)]
-            return planned(engine, rng=Salted(rng)).table
+            return Salted(planned)(engine, rng=rng).table
 
         return released
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan.plan import Plan
-from deniable.sql.plan.run import Run
+from deniable.sql.plan.settled import Settled
 from deniable.sql.tree import Aggregate, AggregateRef, Column, Key, KeyRef, Kind, Output, Query, Relation, Scan, Type
 from deniable.sql.tree import Statistic as S
 from deniable.units import Unit
@@ -26,6 +26,8 @@ REGIONS = ("a", "b", None)
 X_BOUNDS = (Fraction(-3), Fraction(10))
 N_BOUNDS = (Fraction(0), Fraction(7))
 PEOPLE = Unit.column(PERSON, max_rows=2)
+
+SALT = "5a17"
 
 Line = tuple[Any, ...]
 
@@ -120,6 +122,14 @@ PUBLIC = (Key("region", REGION, REGIONS),)
 PRIVATE = (Key("region", REGION),)
 
 
-def run_of(plan: Plan) -> Run:
-    """A run as the plan would make it, before noise."""
-    return Run(plan, Dialect.DUCKDB, plan.limit, plan.known_grids, "5a17")
+def settled(plan: Plan) -> Settled:
+    """A run as the plan would begin it, with private bounds at their starting values."""
+    return Settled(plan, plan.limit, plan.known_grids)
+
+
+def measured(
+    plan: Plan, engine: Engine, run: Settled | None = None
+) -> list[tuple[list[dict[Any, Any]], dict[Any, int]]]:
+    """All that a run sees before noise: for each grouping set its parts, and the units behind private keys."""
+    exact = (run or settled(plan)).measure(engine, SALT)
+    return [([dict(part) for part in each.parts], dict(each.supports or {})) for each in exact.integers()]

@@ -145,6 +145,27 @@ def charge(loss: Loss, orders: Orders = (), *, delta: Number | None = None, gaus
     return _charge(loss.to_json(), orders, gaussian)
 
 
+@dataclass(frozen=True)
+class Price:
+    """What one release costs by itself, and the δ that its charge must name, None where it has an ε of its own."""
+
+    charge: Charge
+    delta: Number | None
+
+
+def price(loss: Loss, delta: Number) -> Price:
+    """How a release is charged where a δ is at hand: by its own ε, which adds up exactly, else as (ε, δ) at `delta`.
+
+    >>> from deniable.loss import Zcdp
+    >>> price(Pure(0.5), 1e-6).delta, price(Zcdp(0.1), 1e-6).delta
+    (None, 1e-06)
+    """
+    try:
+        return Price(charge(loss), None)
+    except Unaccountable:
+        return Price(charge(loss, delta=delta), delta)
+
+
 @lru_cache(maxsize=1024)
 def _upper(text: str, delta: float) -> float:
     """One ε for all accounts that a loss is charged to."""

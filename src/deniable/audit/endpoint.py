@@ -16,35 +16,32 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from deniable.accounting.charges import charge
+from deniable.accounting.charges import Price, price
 from deniable.accounting.filters import Filter, above
 from deniable.audit.classify import Rows
 from deniable.audit.pairs import Pair
-from deniable.errors import InvalidParameter, Unaccountable
+from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.ledger import Ledger
-from deniable.loss import Number
-from deniable.mechanism import Random
+from deniable.loss import Loss, Number
+from deniable.mechanism import Error, Random
 from deniable.randomness import SeededRandom
 from deniable.sql.engines import Engine, Statement, open_engine
-from deniable.sql.plan.keys import Group, combinations
-from deniable.sql.plan.noise import Noise
+from deniable.sql.plan.draws import Draws
 from deniable.sql.plan.plan import Plan, plan
-from deniable.sql.plan.quantiles import Rank
 from deniable.sql.plan.request import Terms
-from deniable.sql.plan.run import Run
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import Schema
+from deniable.sql.tree import Result
 from deniable.units import Unit
 
-SALT = 7
+SALT = "7"
 """A keyed hash draws which rows of a unit count. The guarantee holds for every key, so one of them is attacked."""
 LONGEST = 60
 """Characters of a query that name its finding."""
@@ -135,7 +132,7 @@ class Endpoint:
         return [self.pair]
 
     @property
-    def loss(self) -> Any:
+    def loss(self) -> Loss:
         return self.plan.loss
 
     @property
@@ -149,21 +146,15 @@ class Endpoint:
         """Charge an account of this run's own, whose limit is what the plan may cost; then release."""
         name = f"run {next(self._runs)}"
         account = self._ledger.create(name, self.unit, limit=self._limit, filter=Filter.basic)
-        return account.run(self.plan, self._engine(data), rng=Salted(rng), delta=self._at).value.table
+        return account.run(Salted(self.plan), self._engine(data), rng=rng, delta=self._price.delta).value.table
 
     @cached_property
-    def _at(self) -> Number | None:
-        """The δ of the charge; None for a loss that adds up without one."""
-        try:
-            charge(self.plan.loss)
-        except Unaccountable:
-            return self.terms.delta
-        return None
+    def _price(self) -> Price:
+        return price(self.plan.loss, self.terms.delta)
 
     @cached_property
     def _limit(self) -> Budget:
-        price = charge(self.plan.loss, delta=self._at)
-        return Budget(above(price.epsilon), above(price.delta))
+        return Budget(above(self._price.charge.epsilon), above(self._price.charge.delta))
 
     @cached_property
     def _ledger(self) -> Ledger:
@@ -178,13 +169,13 @@ class Endpoint:
     @cached_property
     def measured(self) -> Measured:
         """The fast form. A plan that finds bounds privately has none: its statements follow from what it drew."""
-        if self.plan.row_bound is not None or self.plan.value_bounds:
+        if self.plan.settles:
             raise InvalidParameter(
                 "Bounds that are found privately change the statements of every run, so they cannot be taken beforehand. "
                 "Nothing was run; audit the endpoint itself, or declare max_rows and bounds."
             )
-        taken = [_statistics(self.plan, engine) for engine in self._engines]
-        return Measured(self, taken[0], taken[1])
+        first, second = (self.plan.measure(engine, SALT) for engine in self._engines)
+        return Measured(self, Draws(self.plan, first, second))
 
     @cached_property
     def _engines(self) -> tuple[Engine, Engine]:
@@ -256,51 +247,36 @@ class Remembering(Engine):
         self._engine.close()
 
 
+@dataclass(frozen=True)
 class Salted:
-    """A generator whose key for hashes is always `SALT`, so that statements repeat; all else is drawn from `rng`."""
+    """A plan whose key for hashes is always `SALT`, so that statements repeat; all else of a run is the plan's own."""
 
-    def __init__(self, rng: Random) -> None:
-        self._rng = rng
+    of: Plan
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._rng, name)
+    @property
+    def loss(self) -> Loss:
+        return self.of.loss
 
-    def uniform_integers(self, bound: int, size: int | None = None) -> Any:
-        return SALT if bound == 1 << 62 and size is None else self._rng.uniform_integers(bound, size)
+    @property
+    def unit(self) -> Unit:
+        return self.of.unit
+
+    def error(self, confidence: float = 0.95) -> Error | None:
+        return self.of.error(confidence)
+
+    def __call__(self, data: Engine, *, rng: Random) -> Result:
+        return self.of.settle(data, rng).measure(data, SALT).release(rng)
 
 
 # ------------------------------------------------------------------------------------------------ taken once
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """What one grouping set measures before noise: units behind each private key (None: keys are public), and each part."""
-
-    supports: Mapping[Group, int] | None
-    parts: Sequence[Mapping[Group, Any]]
-
-
-def _statistics(planned: Plan, engine: Engine) -> list[Statistics]:
-    run = Run(planned, engine.dialect, planned.limit, planned.known_grids, format(SALT, "x"))
-    private = [selection is not None for selection in planned.selections]
-    return [
-        Statistics(run.supports(i, engine) if hidden else None, run.exactly(i, engine))
-        for i, hidden in enumerate(private)
-    ]
-
-
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """An endpoint's exact integers on both tables, and fresh noise for each of many runs at once.
-
-    One column for each group says whether its key was released; one for each part holds the noisy integer, less that of the first
-    table and in units of its noise (a map that is the same for both tables, applied to the integer that is released), or the
-    cell that was chosen.
-    """
+    """An endpoint's exact integers on both tables, and fresh noise for each of many runs at once (`sql.plan.draws`)."""
 
     endpoint: Endpoint
-    first: Sequence[Statistics]
-    second: Sequence[Statistics]
+    draws: Draws
 
     @property
     def name(self) -> str:
@@ -311,45 +287,13 @@ class Measured:
         return self.endpoint.unit
 
     @property
-    def loss(self) -> Any:
+    def loss(self) -> Loss:
         return self.endpoint.loss
 
     def pairs(self) -> list[Pair]:
         return self.endpoint.pairs()
 
     def draw(self, data: Any, n: int, rng: np.random.Generator) -> Rows:
-        taken = (self.first, self.second)[self.endpoint.which(data)]
         source = SeededRandom(int(rng.integers(2**62)))
-        columns = [column for i in range(len(taken)) for column in self._set(i, taken[i], n, source)]
+        columns = self.draws.columns(self.endpoint.which(data), n, source)
         return np.column_stack(columns) if columns else np.empty((n, 0))
-
-    def _set(self, index: int, taken: Statistics, n: int, rng: Random) -> list[Any]:
-        selection, columns = self.endpoint.plan.selections[index], []
-        for key in self._keys(index):
-            shown = np.ones(n, np.bool_)
-            if selection is not None:
-                chance = selection.probability((taken.supports or {}).get(key, 0))
-                shown = rng.bernoulli(chance, n) if chance else np.zeros(n, np.bool_)
-                columns.append(shown.astype(np.float64))
-            for part, measure in enumerate(self.endpoint.plan.measures[index]):
-                columns.append(np.where(shown, self._part(index, part, measure, taken, key, n, rng), np.nan))
-        return columns
-
-    def _part(
-        self, index: int, part: int, measure: Noise | Rank, taken: Statistics, key: Group, n: int, rng: Random
-    ) -> Any:
-        if isinstance(measure, Rank):
-            cells = taken.parts[part].get(key, {})
-            return np.array([measure(cells, rng=rng) for _ in range(n)], np.float64)
-        # Whole numbers are added before anything is rounded: what follows sees only the integer that is released.
-        shift = taken.parts[part].get(key, 0) - self.first[index].parts[part].get(key, 0)
-        noisy = np.array(measure.draw(n, rng), object) + shift
-        return noisy.astype(np.float64) / float(Fraction(measure.scale))
-
-    def _keys(self, index: int) -> list[Group]:
-        """All public keys, or every key that either table could release."""
-        if self.first[index].supports is None:
-            query = self.endpoint.plan.query
-            return combinations([query.keys[i] for i in query.sets[index]])
-        found = {**(self.first[index].supports or {}), **(self.second[index].supports or {})}
-        return sorted(found, key=repr)

@@ -14,14 +14,14 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from deniable.accounting.charges import charge
+from deniable.accounting.charges import price
 from deniable.accounting.filters import above
 from deniable.curator import house
 from deniable.curator.answer import Answer, answer_seconds
 from deniable.curator.pace import Pace, checked, paced
 from deniable.curator.preview import Preview
 from deniable.curator.stop import Stop, Stoppable, by_signal
-from deniable.errors import DataError, DeniableError, LedgerError, Stopped, Unaccountable
+from deniable.errors import DataError, DeniableError, LedgerError, Stopped
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger, names
 from deniable.ledger.releases import View
@@ -339,14 +339,13 @@ class Curator(Original):
         query = check(text, self.schema, self.account.unit)
         made = plan(query, self.account.unit, terms)
         loss = made.loss
-        own = _has_epsilon(loss)
-        price = charge(loss, delta=None if own else terms.delta)
+        cost = price(loss, terms.delta)
         key = _key(self.account.root, self._places, query, self._declared, self.account.unit, terms)
         # Gaussian noise that was asked for by name is charged by its Rényi curve, where the account keeps one: many such
         # queries cost much less than the sum of their ε's. Noise that was chosen for the analyst costs the ε she named.
         by_curve = terms.noise == "gaussian" and self.account.accountable(loss)
-        at = None if own or by_curve else terms.delta
-        return Asked(made, loss, key, at, above(price.epsilon), above(price.delta))
+        at = None if by_curve else cost.delta
+        return Asked(made, loss, key, at, above(cost.charge.epsilon), above(cost.charge.delta))
 
     def _read(self, view: View, words: str, pace: Pace) -> Answer:
         """An answer that is kept. Who has not paid for it gets it as if it were new: with her own entry, after the same time."""
@@ -391,15 +390,6 @@ def _described(table: str, source: Any) -> TableInfo:
         return describe(table, source)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f'The source of "{table}" cannot be read: {error} Nothing was opened.') from error
-
-
-def _has_epsilon(loss: Loss) -> bool:
-    """Whether the loss adds up by itself, as (ε, δ) without a δ that would have to be named."""
-    try:
-        charge(loss)
-    except Unaccountable:
-        return False
-    return True
 
 
 def _key(data: str, places: tuple[str, ...], query: Query, schema: str, unit: Unit, terms: Terms) -> str:

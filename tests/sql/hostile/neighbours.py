@@ -15,7 +15,6 @@ from deniable.sql.engines import Engine
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.plan import Plan, plan
 from deniable.sql.plan.request import Terms
-from deniable.sql.plan.run import Run
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Kind, Type
@@ -140,15 +139,13 @@ def planned(text: str) -> Plan:
 
 def measured(made: Plan, engine: Engine) -> list[tuple[list[dict[Any, Any]], dict[Any, int]]]:
     """All that a run sees before noise: for each grouping set its parts, and the people behind private keys."""
-    run = Run(made, engine.dialect, made.limit, made.known_grids, "5a17")
-    found = []
-    for index, selection in enumerate(made.selections):
-        domains = [made.query.keys[i].domain for i in made.query.sets[index]]
-        parts = [
-            {key: value for key, value in part.items() if _listed(key, domains)} for part in run.exactly(index, engine)
-        ]
-        found.append((parts, run.supports(index, engine) if selection is not None else {}))
-    return found
+    exact = made.measure(engine, "5a17")
+    sets = []
+    for group, integers in zip(made.query.sets, exact.integers(), strict=True):
+        domains = [made.query.keys[i].domain for i in group]
+        parts = [{key: part[key] for key in part if _listed(key, domains)} for part in integers.parts]
+        sets.append((parts, dict(integers.supports or {})))
+    return sets
 
 
 def _listed(key: tuple[Any, ...], domains: list[tuple[Any, ...] | None]) -> bool:

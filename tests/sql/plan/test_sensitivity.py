@@ -11,16 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.plan import Plan, plan
 from deniable.sql.plan.quantiles import Rank
 from deniable.sql.plan.request import Terms
-from deniable.sql.plan.run import Run
+from deniable.sql.plan.settled import Settled
 from deniable.sql.plan.statistics import Measure
 from deniable.sql.tree import Aggregate, Filter, Union
 from deniable.sql.tree import Statistic as S
 from deniable.units import Unit
-from tests.sql.planned import FLAG, N_BOUNDS, PRIVATE, PUBLIC, X_BOUNDS, Duck, N, X, duck, query, run_of, scan
+from tests.sql import planned
+from tests.sql.planned import FLAG, N_BOUNDS, PRIVATE, PUBLIC, X_BOUNDS, Duck, N, X, duck, query, scan, settled
 
 AGGREGATES = [
     Aggregate(S.COUNT),
@@ -98,9 +100,9 @@ def test_a_privately_chosen_bound_has_the_same_sensitivity(engine: Duck, others:
     unit = Unit.column("person")
     made = plan(query(AGGREGATES, unit, keys=PUBLIC), unit, Terms(epsilon=1))
     rest = [(person, *line) for person, line in others]
-    settled = replace(run_of(made), limit=made.bounded(rows))
-    before = measured(made, engine.fill(rest + [(7, *line) for line in mine]), settled)
-    check(made, before, measured(made, engine.fill(rest), settled))
+    bounded = replace(settled(made), limit=made.bounded(rows))
+    before = measured(made, engine.fill(rest + [(7, *line) for line in mine]), bounded)
+    check(made, before, measured(made, engine.fill(rest), bounded))
 
 
 def test_the_same_check_fails_without_bounding(engine: Duck) -> None:
@@ -120,7 +122,7 @@ def test_value_bounds_are_looked_for_within_their_sensitivity(engine: Duck, othe
     rest = [(person, *line) for person, line in others]
 
     def cells(rows: Any) -> dict[int, int]:
-        table = engine.fill(rows).run(run_of(made).writer.magnitudes(bounds.part))
+        table = engine.fill(rows).run(settled(made).writer(Dialect.DUCKDB).magnitudes(bounds.part))
         return {int(c): int(w) for c, w in zip(*(column.to_pylist() for column in table.columns), strict=True)}
 
     with_me, without = cells(rest + [(7, *line) for line in mine]), cells(rest)
@@ -131,16 +133,15 @@ def test_value_bounds_are_looked_for_within_their_sensitivity(engine: Duck, othe
 # ------------------------------------------------------------------------------------------------ measuring
 
 
-def measured(made: Plan, engine: Duck, run: Run | None = None) -> list[tuple[list[dict[Any, Any]], dict[Any, int]]]:
+def measured(made: Plan, engine: Duck, run: Settled | None = None) -> list[tuple[list[dict[Any, Any]], dict[Any, int]]]:
     """For each grouping set the exact parts of the groups that may be released, and the units behind private keys."""
-    run = run or run_of(made)
-    found = []
-    for index, selection in enumerate(made.selections):
-        parts = run.exactly(index, engine)
-        if selection is None and made.query.sets[index]:
-            parts = [{key: value for key, value in part.items() if key in [("a",), ("b",), (None,)]} for part in parts]
-        found.append((parts, run.supports(index, engine) if selection is not None else {}))
-    return found
+    sets = planned.measured(made, engine, run)
+    for index, (parts, _) in enumerate(sets):
+        if made.selections[index] is None and made.query.sets[index]:
+            for part in parts:
+                for key in part.keys() - {("a",), ("b",), (None,)}:
+                    del part[key]
+    return sets
 
 
 def check(made: Plan, before: Any, after: Any) -> None:

@@ -14,7 +14,6 @@ from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import Engine
 from deniable.sql.plan.plan import plan
 from deniable.sql.plan.request import Terms
-from deniable.sql.plan.run import Run
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Among, Filter, Project, Scalar
@@ -69,8 +68,8 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
 def counted(engine: Engine, text: str) -> list[int]:
     """What a plan measures before noise, for each aggregate."""
     made = plan(check(text, SCHEMA, Unit.row()), Unit.row(), Terms(epsilon=1))
-    found = Run(made, engine.dialect, made.limit, made.known_grids, "0").exactly(0, engine)
-    return [int(found[parts[0]].get((), 0)) for parts in made.stands]
+    [integers] = made.measure(engine, "0").integers()
+    return [int(integers.parts[parts[0]].get((), 0)) for parts in made.stands]
 
 
 def test_they_mean_what_they_mean_in_duckdb(engine: Engine) -> None:

@@ -21,7 +21,7 @@ from deniable.sql.engines import duckdb as embedded
 from deniable.sql.plan.keys import Group, combinations
 from deniable.sql.plan.plan import plan
 from deniable.sql.plan.request import Terms
-from deniable.sql.plan.run import Run
+from deniable.sql.plan.settled import Settled
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import Schema
 from deniable.sql.schema.file import parse
@@ -134,12 +134,11 @@ def measured(
     """Each part of each public group, exactly, set by set."""
     made = plan(check(text, schema, unit), unit, Terms(epsilon=1, delta=1e-6))
     ready = made.prepared(engine.prepared)
-    run = Run(ready, seen.dialect, ready.limit, ready.known_grids, "0")
+    exact = Settled(ready, ready.limit, ready.known_grids).measure(seen, "0")
     found = []
-    for index, group in enumerate(ready.query.sets):
-        parts = run.exactly(index, seen)
+    for group, integers in zip(ready.query.sets, exact.integers(), strict=True):
         keys = combinations([ready.query.keys[i] for i in group])
-        found.append({key: [part.get(key, 0) for part in parts] for key in keys})
+        found.append({key: [part.get(key, 0) for part in integers.parts] for key in keys})
     return found
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,45 +17,21 @@ from deniable.sql.answer.estimate import Cell, Interval, Measured
 from deniable.sql.answer.evaluate import Row
 from deniable.sql.answer.joint_noise import Form
 from deniable.sql.floats import held
-from deniable.sql.plan.keys import Group, Selection
+from deniable.sql.plan.keys import Group
 from deniable.sql.plan.noise import Noise
-from deniable.sql.plan.private_bounds import MOST_ROWS, RowBound
-from deniable.sql.plan.quantiles import Bracket, Rank
-from deniable.sql.plan.request import TYPICAL, Expected, Terms
+from deniable.sql.plan.private_bounds import MOST_ROWS
+from deniable.sql.plan.quantiles import Rank
+from deniable.sql.plan.request import TYPICAL, Expected
 from deniable.sql.plan.statistics import Grid, Measure, Part
-from deniable.sql.tree import AggregateRef, Expr, Kind, Output, Query, Result, Statistic, Type
+from deniable.sql.tree import AggregateRef, Expr, Kind, Output, Result, Statistic, Type
 from deniable.sql.write.contributions import Limit
 from deniable.sql.write.weights import ONE
 
+if TYPE_CHECKING:
+    from deniable.sql.plan.plan import Plan
+
 _NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
 _BEFORE = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS, Statistic.SUM)
-
-
-class Planned(Protocol):
-    """What an answer reads of a plan (`sql.plan.Plan`)."""
-
-    @property
-    def query(self) -> Query: ...
-    @property
-    def terms(self) -> Terms: ...
-    @property
-    def limit(self) -> Limit: ...
-    @property
-    def parts(self) -> tuple[Part, ...]: ...
-    @property
-    def stands(self) -> tuple[tuple[int, ...], ...]: ...
-    @property
-    def grids(self) -> tuple[Grid | None, ...]: ...
-    @property
-    def known_grids(self) -> dict[Part, Grid]: ...
-    @property
-    def measures(self) -> tuple[tuple[Noise | Rank, ...], ...]: ...
-    @property
-    def brackets(self) -> tuple[tuple[Bracket | None, ...], ...]: ...
-    @property
-    def selections(self) -> tuple[Selection | None, ...]: ...
-    @property
-    def row_bound(self) -> RowBound | None: ...
 
 
 @dataclass(frozen=True)
@@ -72,7 +48,7 @@ class Released:
 class Reader:
     """Reads released groups, under the bounds that were settled for the run."""
 
-    plan: Planned
+    plan: Plan
     limit: Limit
     grids: Mapping[Part, Grid]
     read: dict[tuple[Released, int, float], Cell] = field(default_factory=dict)
@@ -159,7 +135,7 @@ class Reader:
 
 
 def answer(
-    plan: Planned,
+    plan: Plan,
     limit: Limit,
     grids: Mapping[Part, Grid],
     groups: Sequence[Released],
@@ -185,7 +161,7 @@ def answer(
 # ------------------------------------------------------------------------------------------------ before the release
 
 
-def expectations(plan: Planned, confidence: float) -> tuple[Expected, ...]:
+def expectations(plan: Plan, confidence: float) -> tuple[Expected, ...]:
     """The ± of each column of aggregates, of the worst grouping set."""
     beta, reader = float(checks.failure(confidence)), Reader(plan, plan.limit, plan.known_grids)
     outputs = list(zip(_names(plan.query.outputs), plan.query.outputs, strict=True))

@@ -8,24 +8,24 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
-from deniable.errors import InvalidQuery
+from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.loss import Approximate, Composed, Loss, Number, Zcdp, exact
 from deniable.mechanism import Error, Random
 from deniable.mechanisms import checks
 from deniable.sql.answer import evaluate
-from deniable.sql.answer.release import release
 from deniable.sql.answer.table import expectations
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan import statistics
 from deniable.sql.plan.accuracy import least
 from deniable.sql.plan.allocation import Allotment, Item, allot
+from deniable.sql.plan.exact import Exact
 from deniable.sql.plan.keys import Selection, combinations
 from deniable.sql.plan.noise import LARGEST_BITS, Family, Noise, Sensitivity, gaussian, laplace
 from deniable.sql.plan.private_bounds import MOST_ROWS, SHARE, RowBound, ValueBounds
 from deniable.sql.plan.quantiles import CELL_BITS, CELLS, Bracket, Rank, divided
 from deniable.sql.plan.request import DEFAULT_GROUPS, Expected, Terms
-from deniable.sql.plan.run import Run
+from deniable.sql.plan.settled import Settled
 from deniable.sql.plan.statistics import Grid, Measure, Part
 from deniable.sql.tree import Column, Filter, Join, PerUnit, Project, Query, Relation, Result, Scan, Union
 from deniable.sql.types import INTEGER
@@ -40,6 +40,7 @@ T = TypeVar("T")
 _SPARED = 1 - Fraction(1, 10**9)
 """The part of δ that is used: a charge at a δ rounds it down by a step of floats."""
 _COARSEST_BITS = 12
+_SALTS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Plan:
 
     def statements(self, dialect: Dialect) -> tuple[Statement, ...]:
         """What the engine is asked, to be read: with the salt 0, and private bounds at their starting values."""
-        return Run(self, dialect, self.limit, self.known_grids, "0").statements()
+        return self._start.statements(dialect)
 
     @property
     def known_grids(self) -> dict[Part, Grid]:
@@ -123,9 +124,34 @@ class Plan:
         return replace(self.limit, rows=rows, one=TOTAL // rows)
 
     def __call__(self, data: Engine, *, rng: Random) -> Result:
-        salt = format(rng.uniform_integers(1 << 62), "x")
-        ready = self.prepared(data.prepared)
-        return release(ready, Run(ready, data.dialect, ready.limit, self.known_grids, salt), data, rng)
+        salt = format(rng.uniform_integers(_SALTS), "x")
+        return self.settle(data, rng).measure(data, salt).release(rng)
+
+    def settle(self, engine: Engine, rng: Random) -> Settled:
+        """First the bounds that are found privately: on rows, then, with rows weighed, on values. Where all is declared,
+        nothing is asked and nothing drawn."""
+        settled = self.prepared(engine.prepared)._start.with_rows(engine, rng)
+        for bounds in self.value_bounds:
+            settled = settled.with_values(bounds, engine, rng)
+        return settled
+
+    def measure(self, engine: Engine, salt: str) -> Exact:
+        """The integers before noise, where no bound is to be found privately."""
+        if self.settles:
+            raise InvalidParameter(
+                "Bounds that are found privately change the statements of every run, so they must be settled first. Nothing "
+                "was run."
+            )
+        return self.prepared(engine.prepared)._start.measure(engine, salt)
+
+    @property
+    def settles(self) -> bool:
+        """Whether a run begins by finding bounds privately."""
+        return self.row_bound is not None or bool(self.value_bounds)
+
+    @property
+    def _start(self) -> Settled:
+        return Settled(self, self.limit, self.known_grids)
 
     def prepared(self, tables: Mapping[str, int]) -> Plan:
         """The same plan on stored weights, where the one table it reads was prepared with the unit's own max_rows.

@@ -1,0 +1,94 @@
+"""The two steps of a run: integers before noise, which nobody sees, and what is released of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deniable.mechanism import Random
+from deniable.process import Original
+from deniable.sql.answer.table import Released, answer
+from deniable.sql.plan.keys import Group, combinations
+from deniable.sql.plan.noise import Noise
+from deniable.sql.plan.quantiles import Rank
+from deniable.sql.tree import Result
+
+if TYPE_CHECKING:
+    from deniable.sql.plan.settled import Settled
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Integers(Original):
+    """What one grouping set measures before noise.
+
+    `supports` are the units behind each private key, None where keys are public; `parts` hold for each group that has rows an
+    integer, or the weights in cells.
+    """
+
+    WAY_OUT = "Release it."
+
+    supports: Mapping[Group, int] | None
+    parts: Sequence[Mapping[Group, Any]]
+
+
+class Exact(Original):
+    """All that a run knows before noise. It is private data: it is not shown, compared, copied, pickled or stored.
+
+    Made by `Settled.measure`. A test lists who may call that: the plan itself, and audits on data that was generated for them.
+    """
+
+    WAY_OUT = "Release it."
+
+    def __init__(self, settled: Settled, sets: Sequence[Integers]) -> None:
+        self._settled = settled
+        self._sets = tuple(sets)
+
+    def __repr__(self) -> str:
+        return "Exact(…)"
+
+    def integers(self) -> tuple[Integers, ...]:
+        """The numbers themselves, by grouping set. For audits on data that was generated for them, and for nothing else."""
+        return self._sets
+
+    def release(self, rng: Random) -> Result:
+        """The groups of each grouping set, every number with its noise, and the answer made from them."""
+        settled = self._settled
+        groups = [group for i in range(len(self._sets)) for group in self._release_set(i, rng)]
+        return answer(settled.plan, settled.limit, settled.grids, groups, dict(settled.bounds))
+
+    def _release_set(self, index: int, rng: Random) -> list[Released]:
+        """The groups of one grouping set: which ones, then every part with its noise, quantiles with their brackets."""
+        plan, integers = self._settled.plan, self._sets[index]
+        group, selection = plan.query.sets[index], plan.selections[index]
+        if selection is None or integers.supports is None:
+            keys = combinations([plan.query.keys[i] for i in group])
+        else:
+            keys = selection(integers.supports, rng=rng)
+        columns = [
+            _noisy(noise, part, keys, rng) for noise, part in zip(plan.measures[index], integers.parts, strict=True)
+        ]
+        around = [
+            [None if bracket is None else bracket(part.get(key, {}), rng=rng) for key in keys]
+            for bracket, part in zip(plan.brackets[index], integers.parts, strict=True)
+        ]
+        numbers, brackets = _rows(columns, len(keys)), _rows(around, len(keys))
+        places = len(plan.query.keys)
+        return [Released(index, _spread(group, key, places), numbers[i], brackets[i]) for i, key in enumerate(keys)]
+
+
+def _rows(columns: Sequence[Sequence[Any]], count: int) -> list[tuple[Any, ...]]:
+    return list(zip(*columns, strict=True)) if columns else [()] * count
+
+
+def _spread(group: Sequence[int], key: Group, places: int) -> Group:
+    """The keys of a group at their positions in the query, None for those that are summed over."""
+    values = dict(zip(group, key, strict=True))
+    return tuple(values.get(i) for i in range(places))
+
+
+def _noisy(noise: Noise | Rank, part: Mapping[Group, Any], keys: Sequence[Group], rng: Random) -> list[int]:
+    """One number for each key; a group without rows is measured as all others are."""
+    if isinstance(noise, Rank):
+        return [noise(part.get(key, {}), rng=rng) for key in keys]
+    return [part.get(key, 0) + drawn for key, drawn in zip(keys, noise.draw(len(keys), rng), strict=True)]
