@@ -7,7 +7,7 @@ import pytest
 from deniable.accounting import certify, verify
 from deniable.errors import InvalidCertificate, UnitMismatch
 from deniable.guarantee import Bound, Certificate
-from deniable.loss import GaussianNoise, Parallel, Pure
+from deniable.loss import Allocated, CappedSample, DrawnSample, FiniteOutcomes, GaussianNoise, Loss, Parallel, Pure
 from deniable.units import Unit
 
 LOSS = GaussianNoise(4).sampled(0.01) * 1000
@@ -57,3 +57,21 @@ def test_a_loss_for_added_rows_certifies_nothing_about_replaced_ones() -> None:
         certify(LOSS, Unit.row(replace=True), 1e-5)
     with pytest.raises(InvalidCertificate, match="stated for a unit that is added or removed"):
         verify(replace(HONEST, unit=Unit.row(replace=True)))
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (Allocated(10, GaussianNoise(1)), "own secret draw"),
+        (CappedSample(0.1, 5, 100, GaussianNoise(1)), "secret coin"),
+        (FiniteOutcomes((0.6, 0.4), (0.4, 0.6)), "dominate"),
+        (DrawnSample(2, 20, GaussianNoise(1)), "drawn in secret"),
+    ],
+)
+def test_what_a_batch_takes_for_granted_is_said_and_asked_for(loss: Loss, words: str) -> None:
+    unit = Unit.row(replace=True) if loss.replaces else Unit.row()
+    claim = certify(loss, unit, 1e-6)
+    assert any(words in sentence for sentence in claim.assumptions)
+    silent = replace(claim, assumptions=tuple(s for s in claim.assumptions if words not in s))
+    with pytest.raises(InvalidCertificate, match="hides an assumption"):
+        verify(silent)

@@ -11,15 +11,18 @@ from deniable.errors import InvalidCertificate, UnitMismatch
 from deniable.guarantee import Bound, Certificate
 from deniable.loss import (
     POISSON,
-    Composed,
+    Allocated,
+    CappedSample,
     DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
+    DrawnSample,
+    FiniteOutcomes,
     GaussianNoise,
-    Grouped,
+    IntegerGaussianSum,
     LaplaceNoise,
     Loss,
+    MixedGaussianNoise,
     Parallel,
-    Repeated,
     Sampled,
     Selected,
     Shuffled,
@@ -83,30 +86,36 @@ def _assumed(unit: Unit) -> Iterator[str]:
 
 
 def _rests_on(loss: Loss) -> Iterator[str]:
-    match loss:
-        case Sampled(_, of, scheme, _):
-            yield (
-                "Each record enters a sample by its own secret coin, drawn anew for each sample."
-                if scheme is POISSON
-                else "Each sample is a secret uniform subset of fixed size, drawn anew for each sample."
-            )
-            yield from _rests_on(of)
-        case Parallel(parts, _):
-            yield "All rows of one unit lie in one part."
-            for part in parts:
-                yield from _rests_on(part)
-        case Composed(parts):
-            for part in parts:
-                yield from _rests_on(part)
-        case Repeated(_, of) | Grouped(_, of):
-            yield from _rests_on(of)
-        case Shuffled(_, of):
-            yield "The shuffler is trusted, and that many people report honestly."
-            yield from _rests_on(of)
-        case Selected(of, _):
-            yield "The number of runs is drawn as stated and kept secret, and only the best run is shown."
-            yield from _rests_on(of)
-        case LaplaceNoise() | GaussianNoise():
-            yield "The noise is continuous as in the theorem; floating-point noise only comes near it."
+    """What the nodes of the tree take for granted, one sentence each."""
+    for node in loss.walk():
+        sentence = _taken_for_granted(node)
+        if sentence is not None:
+            yield sentence
+
+
+def _taken_for_granted(node: Loss) -> str | None:
+    match node:
+        case Sampled(_, _, scheme, _) if scheme is not POISSON:
+            return "Each sample is a secret uniform subset of fixed size, drawn anew for each sample."
+        case Sampled() | CappedSample():
+            return "Each record enters a sample by its own secret coin, drawn anew for each sample."
+        case Allocated():
+            return "Each unit falls into one step of a pass by its own secret draw, drawn anew for each pass."
+        case DrawnSample():
+            return "The records of a sample are drawn in secret, each from all, anew for each sample."
+        case Parallel():
+            return "All rows of one unit lie in one part."
+        case Shuffled():
+            return "The shuffler is trusted, and that many people report honestly."
+        case Selected():
+            return "The number of runs is drawn as stated and kept secret, and only the best run is shown."
+        case LaplaceNoise() | GaussianNoise() | MixedGaussianNoise():
+            return "The noise is continuous as in the theorem; floating-point noise only comes near it."
         case DiscreteLaplaceNoise() | DiscreteGaussianNoise():
-            yield "The integer noise is drawn exactly, from secret bits."
+            return "The integer noise is drawn exactly, from secret bits."
+        case IntegerGaussianSum():
+            return "That many parties add their integer noise as stated, drawn exactly, from secret bits."
+        case FiniteOutcomes():
+            return "The stated probabilities dominate those of every two neighbours."
+        case _:
+            return None

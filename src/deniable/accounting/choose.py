@@ -17,19 +17,16 @@ from deniable.accounting.numerical.terms import cases, lower_cases
 from deniable.accounting.refusals import guarded
 from deniable.accounting.relations import as_added
 from deniable.accounting.rounding import floor_float
+from deniable.accounting.sampling import refuse_shuffled
 from deniable.accounting.steps import any_pair
 from deniable.errors import DeniableError, InvalidParameter, Unaccountable
 from deniable.guarantee import NONE_KNOWN, Bound
 from deniable.loss import (
-    SHUFFLED,
     Approximate,
+    BoundedRange,
     Composed,
-    Grouped,
     Loss,
-    Parallel,
     Repeated,
-    Sampled,
-    Selected,
     Shuffled,
 )
 
@@ -69,7 +66,7 @@ def epsilon(loss: Loss, delta: float, *, method: str | None = None) -> Bound:
     """
     _check_delta(delta)
     loss = as_added(loss)
-    _refuse_shuffled(loss)
+    refuse_shuffled(loss)
     if method is not None:
         return Bound(0.0, _method(method)(loss, delta), method)
     if delta == 0:
@@ -87,7 +84,7 @@ def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
     if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise InvalidParameter(f"Expected epsilon={epsilon} in [0, ∞).")
     loss = as_added(loss)
-    _refuse_shuffled(loss)
+    refuse_shuffled(loss)
     if method is not None:
         return Bound(0.0, _inverted(_method(method), loss, epsilon), method)
     bound, refusal = _attempt(numerical.delta, loss, epsilon)
@@ -131,8 +128,9 @@ def _pure(loss: Loss) -> Bound:
 
 
 def _told(loss: Loss) -> bool:
-    """Whether a part is known by its ε and δ alone: what others add to them may be known to more digits than cells are wide."""
-    return any(isinstance(part, Approximate) for part in _flatten(loss))
+    """Whether a part is known by its ε and δ alone, or is a choice that may be steered by what came before: the cells of the
+    numerical accountant are wider than what other methods know of it."""
+    return any(isinstance(part, Approximate | BoundedRange) for part in loss.walk())
 
 
 def _uppers(loss: Loss, delta: float, bound: Bound | None) -> Iterator[tuple[float, str]]:
@@ -270,22 +268,6 @@ def _method(name: str) -> Method:
     if name not in METHODS:
         raise InvalidParameter(f"Expected method={name!r} to be one of {', '.join(METHODS)}.")
     return METHODS[name]
-
-
-def _refuse_shuffled(loss: Loss) -> None:
-    """Batches of a shuffled pass are no Poisson samples, and no amplification is proved for them that we could use."""
-    match loss:
-        case Sampled(_, _, scheme, _) if scheme is SHUFFLED:
-            raise Unaccountable(
-                "No amplification is accounted for shuffled batches: they are not Poisson samples. Replacing one unit changes "
-                "one batch of a pass, so a pass costs `of`, stated for a replaced record, once: write Repeated(passes, of). "
-                "Or draw Poisson samples."
-            )
-        case Composed(parts) | Parallel(parts, _):
-            for part in parts:
-                _refuse_shuffled(part)
-        case Sampled(_, of) | Repeated(_, of) | Grouped(_, of) | Shuffled(_, of) | Selected(of, _):
-            _refuse_shuffled(of)
 
 
 def _check_delta(delta: float) -> None:

@@ -6,9 +6,7 @@ Why: docs/theory/batches.md, "Zero-out". A pair that dominates adding or removin
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from deniable.loss import CappedSample, Composed, Grouped, Loss, Parallel, Repeated, Sampled, Selected, Silenced
+from deniable.loss import CappedSample, Loss, Sampled, Silenced
 
 
 def as_added(loss: Loss) -> Loss:
@@ -16,15 +14,8 @@ def as_added(loss: Loss) -> Loss:
     match loss:
         case Silenced(of):
             return _without_cap(of)
-        case Composed(parts) | Parallel(parts, _):
-            inner = tuple(map(as_added, parts))
-            unchanged = all(new is old for new, old in zip(inner, parts, strict=True))
-            return loss if unchanged else replace(loss, parts=inner)
-        case Repeated(_, of) | Grouped(_, of) | Selected(of, _) | Sampled(_, of):
-            plain = as_added(of)
-            return loss if plain is of else replace(loss, of=plain)
         case _:
-            return loss
+            return loss.with_children(as_added)
 
 
 def _without_cap(loss: Loss) -> Loss:
@@ -32,9 +23,5 @@ def _without_cap(loss: Loss) -> Loss:
     match loss:
         case CappedSample(rate, _, _, of):
             return Sampled(rate, _without_cap(of))
-        case Composed(parts) | Parallel(parts, _):
-            return replace(loss, parts=tuple(map(_without_cap, parts)))
-        case Repeated(_, of) | Grouped(_, of) | Selected(of, _) | Sampled(_, of):
-            return replace(loss, of=_without_cap(of))
         case _:
-            return loss
+            return loss.with_children(_without_cap)

@@ -27,14 +27,8 @@ from deniable.errors import Unaccountable
 from deniable.loss import (
     POISSON,
     SHUFFLED,
-    Composed,
-    Grouped,
     Loss,
-    Parallel,
-    Repeated,
     Sampled,
-    Selected,
-    Shuffled,
     exact,
 )
 
@@ -58,22 +52,20 @@ def amplified(loss: Sampled, epsilon: Fraction, delta: Fraction) -> tuple[Fracti
 
 def has_sample(loss: Loss) -> bool:
     """Whether any part of `loss` runs on a sample."""
-    match loss:
-        case Sampled():
-            return True
-        case Repeated(_, of) | Grouped(_, of) | Shuffled(_, of) | Selected(of, _):
-            return has_sample(of)
-        case Composed(parts) | Parallel(parts, _):
-            return any(has_sample(part) for part in parts)
-        case _:
-            return False
+    return any(isinstance(part, Sampled) for part in loss.walk())
 
 
-def refuse_shuffled(loss: Sampled) -> None:
+def refuse_shuffled(loss: Loss) -> None:
     """Batches of a shuffled pass are no independent samples, and no bound is known that credits them as such."""
-    if loss.scheme is SHUFFLED:
-        raise Unaccountable(
-            f"No amplification is known for shuffled batches, and they are never accounted as Poisson samples: {loss}. "
-            "Each record lies in one batch of a pass, so a pass costs its mechanism once: "
-            "state Repeated(epochs, of), or draw Poisson samples."
-        )
+    for part in loss.walk():
+        if isinstance(part, Sampled) and part.scheme is SHUFFLED:
+            raise Unaccountable(shuffled_refusal(part))
+
+
+def shuffled_refusal(loss: Sampled) -> str:
+    """Why a pass of shuffled batches has no bound of its own, and what to state instead."""
+    return (
+        f"No amplification is known for shuffled batches: they are not Poisson samples, and never accounted as Poisson samples "
+        f"({loss}). Nothing was computed. Replacing one unit changes one batch of a pass, so a pass costs its mechanism, stated "
+        "for a replaced record, once: write Repeated(epochs, of). Or draw Poisson samples."
+    )

@@ -21,39 +21,31 @@ exactly 3 in every sum that the ledger makes. `exact` gives that meaning.
 """
 
 from deniable.loss.batches import Allocated, CappedSample, DrawnSample
-from deniable.loss.noises import FiniteOutcomes, IntegerGaussianSum, MixedGaussianNoise
-from deniable.loss.relations import Silenced
-from deniable.loss.tree import (
-    DEEPEST,
-    MOST_NODES,
-    POISSON,
-    SHUFFLED,
-    WITHOUT_REPLACEMENT,
+from deniable.loss.leaves import (
     Approximate,
     BoundedRange,
-    Composed,
     DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
     GaussianNoise,
-    Grouped,
     LaplaceNoise,
-    Loss,
-    NegativeBinomialRuns,
-    Node,
-    Number,
-    Parallel,
-    PoissonRuns,
     Pure,
-    Repeated,
     ResponseNoise,
-    Sampled,
-    Scheme,
-    Selected,
-    Shuffled,
     Zcdp,
-    exact,
+)
+from deniable.loss.node import DEEPEST, MOST_NODES, POISSON, SHUFFLED, WITHOUT_REPLACEMENT, Node, Scheme
+from deniable.loss.noises import FiniteOutcomes, IntegerGaussianSum, MixedGaussianNoise
+from deniable.loss.numbers import Number, exact, show
+from deniable.loss.relations import Silenced
+from deniable.loss.selection import NegativeBinomialRuns, PoissonRuns, Selected
+from deniable.loss.tree import (
+    Composed,
+    Grouped,
+    Loss,
+    Parallel,
+    Repeated,
+    Sampled,
+    Shuffled,
     mismatch,
-    show,
 )
 
 __all__ = [

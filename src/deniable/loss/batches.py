@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deniable.errors import InvalidLoss
-from deniable.loss.tree import Loss, Number, _integer, _loss, _number, _stated_for, show
+from deniable.loss.fields import check_integer, check_loss, check_number, check_relation
+from deniable.loss.numbers import Number, show
+from deniable.loss.tree import Loss
 from deniable.units import Relation
 
 
@@ -22,9 +24,9 @@ class Allocated(Loss):
     of: Loss
 
     def __post_init__(self) -> None:
-        _integer(self, "steps", at_least=1)
-        _loss(self, "of")
-        _stated_for(self, Relation.ADDED, self.of)
+        check_integer(self, "steps", at_least=1)
+        check_loss(self, "of")
+        check_relation(self, Relation.ADDED, self.of)
 
     @property
     def relation(self) -> Relation:
@@ -48,11 +50,11 @@ class CappedSample(Loss):
     of: Loss
 
     def __post_init__(self) -> None:
-        _number(self, "rate", above=0, at_most=1)
-        _integer(self, "cap", at_least=1)
-        _integer(self, "rows", at_least=1)
-        _loss(self, "of")
-        _stated_for(self, Relation.ADDED, self.of)
+        check_number(self, "rate", above=0, at_most=1)
+        check_integer(self, "cap", at_least=1)
+        check_integer(self, "rows", at_least=1)
+        check_loss(self, "of")
+        check_relation(self, Relation.ADDED, self.of)
 
     @property
     def relation(self) -> Relation:
@@ -78,10 +80,10 @@ class DrawnSample(Loss):
     of: Loss
 
     def __post_init__(self) -> None:
-        _integer(self, "draws", at_least=1)
-        _integer(self, "rows", at_least=1)
-        _loss(self, "of")
-        _stated_for(self, Relation.REPLACED, self.of)
+        check_integer(self, "draws", at_least=1)
+        check_integer(self, "rows", at_least=1)
+        check_loss(self, "of")
+        check_relation(self, Relation.REPLACED, self.of)
         if self.rows == 1 and self.draws > 1:
             raise InvalidLoss("Expected rows=1 of DrawnSample to be drawn once: with one record there is no sample.")
 

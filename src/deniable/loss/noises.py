@@ -8,7 +8,9 @@ from fractions import Fraction
 from numbers import Rational, Real
 
 from deniable.errors import InvalidLoss
-from deniable.loss.tree import Loss, Number, _boolean, _integer, _number, _replaced, exact, show
+from deniable.loss.fields import check_boolean, check_integer, check_number, replaced_or_added
+from deniable.loss.numbers import Number, exact, show
+from deniable.loss.tree import Loss
 from deniable.units import Relation
 
 LEAST_SHARE = Fraction(5, 2)
@@ -31,11 +33,11 @@ class IntegerGaussianSum(Loss):
     replace: bool = False
 
     def __post_init__(self) -> None:
-        _integer(self, "parties", at_least=1)
-        _number(self, "sigma", above=0)
-        _number(self, "sensitivity", above=0)
-        _integer(self, "dimension", at_least=1)
-        _boolean(self, "replace")
+        check_integer(self, "parties", at_least=1)
+        check_number(self, "sigma", above=0)
+        check_number(self, "sensitivity", above=0)
+        check_integer(self, "dimension", at_least=1)
+        check_boolean(self, "replace")
         if exact(self.sigma) < LEAST_SHARE:
             raise InvalidLoss(
                 f"Expected sigma={show(self.sigma)} of IntegerGaussianSum to be at least {float(LEAST_SHARE)} grid units a "
@@ -44,7 +46,7 @@ class IntegerGaussianSum(Loss):
 
     @property
     def relation(self) -> Relation:
-        return _replaced(True) if self.replace else Relation.SILENCED
+        return replaced_or_added(True) if self.replace else Relation.SILENCED
 
     @property
     def distance(self) -> float:
@@ -102,7 +104,7 @@ class MixedGaussianNoise(Loss):
     weights: tuple[Number, ...]
 
     def __post_init__(self) -> None:
-        _number(self, "sigma", above=0)
+        check_number(self, "sigma", above=0)
         _probabilities(self, "weights")
         object.__setattr__(self, "shifts", tuple(_plain_number(self, "shifts", x) for x in _sequence(self, "shifts")))
         if len(self.shifts) != len(self.weights):

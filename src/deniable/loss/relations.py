@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deniable.errors import InvalidLoss
-from deniable.loss.tree import WITHOUT_REPLACEMENT, Loss, Sampled, _loss, _stated_for
+from deniable.loss.fields import check_loss, check_relation
+from deniable.loss.node import WITHOUT_REPLACEMENT
+from deniable.loss.tree import Loss, Sampled
 from deniable.units import Relation
 
 
@@ -21,8 +23,8 @@ class Silenced(Loss):
     of: Loss
 
     def __post_init__(self) -> None:
-        _loss(self, "of")
-        _stated_for(self, Relation.ADDED, self.of)
+        check_loss(self, "of")
+        check_relation(self, Relation.ADDED, self.of)
         if _has_fixed_size(self.of):
             raise InvalidLoss(
                 "A sample of fixed size has no zero-out form of its own: a sample with the silent unit and one without it "
@@ -39,7 +41,4 @@ class Silenced(Loss):
 
 
 def _has_fixed_size(loss: Loss) -> bool:
-    if isinstance(loss, Sampled) and loss.scheme is WITHOUT_REPLACEMENT:
-        return True
-    parts = getattr(loss, "parts", None) or ((loss.of,) if hasattr(loss, "of") else ())
-    return any(_has_fixed_size(part) for part in parts)
+    return any(isinstance(node, Sampled) and node.scheme is WITHOUT_REPLACEMENT for node in loss.walk())

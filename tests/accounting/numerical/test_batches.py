@@ -21,6 +21,7 @@ from deniable.accounting.numerical.finite import Finite, response
 from deniable.accounting.numerical.pairs import Gaussian, Laplace
 from deniable.errors import InvalidLoss, Unaccountable
 from deniable.loss import (
+    SHUFFLED,
     WITHOUT_REPLACEMENT,
     Allocated,
     Approximate,
@@ -132,7 +133,7 @@ def test_a_shuffled_pass_is_no_allocation() -> None:
     assert 5e-4 < own.lower <= own.upper < 6e-4
     assert lots.lower > 0.07
     with pytest.raises(Unaccountable, match="shuffled batches"):
-        accounting.epsilon(GaussianNoise(0.4).sampled(0.01, accounting.choose.SHUFFLED) * 100, 1e-5)
+        accounting.epsilon(GaussianNoise(0.4).sampled(0.01, SHUFFLED) * 100, 1e-5)
 
 
 @pytest.mark.parametrize("pair", [Gaussian(1.3), Laplace(0.9), response(0.7)], ids=["gaussian", "laplace", "response"])

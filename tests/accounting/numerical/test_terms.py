@@ -53,7 +53,7 @@ REFUSED: list[tuple[Loss, str]] = [
     (GaussianNoise(1).sampled(0.1).sampled(0.1, replace=True), "Gaussian and Laplace noise only"),
     (GaussianNoise(1).grouped(2).sampled(0.1, SHUFFLED), "not Poisson"),
     (Grouped(2, LaplaceNoise(1).sampled(0.1)), "Gaussian noise"),
-    (Grouped(2, BoundedRange(1)), "group"),
+    (Grouped(2, ResponseNoise(0.7)), "group"),
     (Parallel((Pure(1), GaussianNoise(1))) * 2, "Parallel"),
     (Parallel((BoundedRange(1), BoundedRange(1)), replace=True) * 2, "Parallel"),
     (Parallel((GaussianNoise(1).sampled(0.1, WITHOUT_REPLACEMENT), Pure(1)), replace=True), "replaced within"),
@@ -197,7 +197,7 @@ def test_without_replacement_is_bracketed_from_a_real_mechanism() -> None:
     loss = GaussianNoise(1).sampled(0.01, WITHOUT_REPLACEMENT, replace=True) * 1000
     bound = numerical.epsilon(loss, 1e-5)
     poisson = numerical.epsilon(GaussianNoise(1).sampled(0.01) * 1000, 1e-5)
-    assert bound.lower == pytest.approx(poisson.lower, rel=2e-3)
+    assert poisson.lower * (1 - 2e-3) <= bound.lower  # reached where all other records equal the new one
     assert poisson.upper < bound.upper < 1.5 * poisson.upper
     close(GaussianNoise(1).sampled(0.01, WITHOUT_REPLACEMENT) * 1000, GaussianNoise(1).sampled(0.01) * 1000)
 

@@ -10,12 +10,13 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import bdtrc
 
-from deniable.accounting.numerical import allocation
+from deniable.accounting.numerical import allocation, copied
 from deniable.accounting.numerical.either import Either
 from deniable.accounting.numerical.finite import Finite
 from deniable.accounting.numerical.pairs import Gaussian, Mixed, Pair, Symmetrised
 from deniable.accounting.numerical.rounding import Array
 from deniable.accounting.numerical.shifted import GaussianMixture
+from deniable.accounting.numerical.triangle import triangle
 
 RARE = 1e-40
 """Counts of records rarer than this together are charged as revealed."""
@@ -85,20 +86,21 @@ def drawn(inside: Callable[[int], Known], draws: int, rows: int) -> Known:
     first, weights = counts(draws, 1 / rows)
     if first > 0 or len(weights) > MOST_COUNTS:
         return Known(None, (), "the record is drawn too often for its counts to be told apart")
-    seen = -math.expm1(draws * math.log1p(-1 / rows))
-    parts = []
+    pairs = []
     for k in range(1, len(weights)):
         one = inside(k)
         if one.upper is None or one.upper.sided:
             return Known(None, (), one.why or "its content is not symmetric")
-        parts.append((float(weights[k]) / seen, one.upper))
-    pair = Either(tuple(parts), 2 * RARE / seen)
-    single = inside(1).upper
-    lowers: tuple[Pair, ...] = ()
-    if isinstance(single, Gaussian) and not single.left:
-        copies = tuple(map(float, range(len(weights))))
-        lowers = (GaussianMixture(single.sigma, copies, tuple(weights.tolist())),)
-    return Known(Symmetrised(Mixed(pair, seen)), lowers)
+        pairs.append(one.upper)
+    single = pairs[0]
+    if isinstance(single, Gaussian) and not single.left and len(weights) > 2:
+        copies, shares = tuple(map(float, range(len(weights)))), tuple(weights.tolist())
+        lowers = GaussianMixture(single.sigma, copies, shares), triangle(single.sigma, shares)
+        return Known(copied.gaussian(single.sigma, shares, 2 * RARE), lowers)
+    seen = -math.expm1(draws * math.log1p(-1 / rows))
+    parts = tuple((float(weight) / seen, pair) for weight, pair in zip(weights[1:], pairs, strict=True))
+    below = (mix(single, seen), triangle(single.sigma, (1 - seen, seen))) if isinstance(single, Gaussian) else ()
+    return Known(Symmetrised(Mixed(Either(parts, 2 * RARE / seen), seen)), below if len(weights) == 2 else ())
 
 
 def counts(trials: int, rate: float) -> tuple[int, Array]:

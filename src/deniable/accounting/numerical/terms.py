@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 
-from deniable.accounting.numerical import finite, own, samples, smooth
+from deniable.accounting.numerical import choices, finite, own, samples, smooth
+from deniable.accounting.numerical.bracket import Term
 from deniable.accounting.numerical.classes import coarse
 from deniable.accounting.numerical.finite import Finite
 from deniable.accounting.numerical.pairs import Gaussian, Laplace, Mixed, Pair, Range, Symmetrised, swap
@@ -20,8 +21,10 @@ from deniable.accounting.numerical.rounding import REACH
 from deniable.accounting.numerical.samples import Known, attained, mix
 from deniable.accounting.numerical.search import Case
 from deniable.accounting.numerical.shifted import GaussianReplace, LaplaceReplace
+from deniable.accounting.numerical.triangle import triangle
 from deniable.accounting.refusals import check_range
 from deniable.accounting.relations import as_added
+from deniable.accounting.sampling import shuffled_refusal
 from deniable.errors import Unaccountable
 from deniable.loss import (
     Allocated,
@@ -58,6 +61,15 @@ SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.999)
 """Lower bounds for bounded range try mechanisms with losses share·ε and (share − 1)·ε."""
 
 
+@dataclass(frozen=True)
+class Step:
+    """One node as often as it runs: terms that dominate all its runs (None: none known), and terms that some runs attain."""
+
+    upper: tuple[Term, ...] | None
+    lowers: tuple[tuple[Term, ...], ...]
+    why: str = ""
+
+
 def cases(loss: Loss) -> list[Case]:
     """All cases of `loss`; the bound is the largest over them. `Unaccountable` if a node has no dominating pair."""
     loss = as_added(loss)
@@ -72,14 +84,15 @@ def cases(loss: Loss) -> list[Case]:
     return _cases(_what(steps))
 
 
-def _cases(known: list[tuple[Known, int]]) -> list[Case]:
-    for one, _ in known:
-        if one.upper is None:
-            raise Unaccountable(one.why)
-    if all(one.lowers == (one.upper,) for one, _ in known):
-        return [Case(tuple((one.upper, times) for one, times in known if one.upper is not None))]
-    upper = Case(tuple((one.upper, times) for one, times in known if one.upper is not None), lower=False)
-    return [upper, *_lower_cases(known)]
+def _cases(steps: Sequence[Step]) -> list[Case]:
+    uppers: list[Term] = []
+    for step in steps:
+        if step.upper is None:
+            raise Unaccountable(step.why)
+        uppers.extend(step.upper)
+    if all(step.lowers == (step.upper,) for step in steps):
+        return [Case(tuple(uppers))]
+    return [Case(tuple(uppers), lower=False), *_lower_cases(steps)]
 
 
 def lower_cases(loss: Loss) -> list[Case]:
@@ -93,16 +106,45 @@ def lower_cases(loss: Loss) -> list[Case]:
     return _lower_cases(_what(steps if rounded is None else rounded[1]))
 
 
-def _what(steps: Mapping[Loss, int]) -> list[tuple[Known, int]]:
-    return [(what(node), times) for node, times in steps.items()]
+def _what(nodes: Mapping[Loss, int]) -> list[Step]:
+    """Of several kinds of choices one comes last and knows what the others have left for it."""
+    last = max(
+        (node for node in nodes if isinstance(node, BoundedRange)),
+        key=lambda node: exact(node.epsilon) ** 2 * nodes[node],
+        default=None,
+    )
+    return [_step(node, times, last=node is last, alone=len(nodes) == 1) for node, times in nodes.items()]
 
 
-def _lower_cases(known: Sequence[tuple[Known, int]]) -> list[Case]:
-    """The i-th case takes every node's i-th attained pair; a node without any is taken to reveal nothing."""
+def _step(node: Loss, times: int, *, last: bool = False, alone: bool = False) -> Step:
+    if isinstance(node, BoundedRange) and node.epsilon > 0:
+        return _choices(float(node.epsilon), times, last, alone)
+    known = what(node)
+    upper = None if known.upper is None else ((known.upper, times),)
+    return Step(upper, tuple(((pair, times),) for pair in known.lowers), known.why)
+
+
+def _choices(epsilon: float, times: int, last: bool, alone: bool) -> Step:
+    """Choices of range ε, a block together; below, all with the same two losses, or (`last`) the best for what is left."""
+    same = tuple(((finite.choice(epsilon, share), times),) for share in SHARES)
+    one: tuple[Term, ...] = ((Range(epsilon), 1),)
+    if times == 1:
+        return Step(one, (one,) if alone else (one, *same) if last else same)
+    blocks = choices.blocks(epsilon, times)
+    upper = tuple(
+        (choices.above(epsilon, size), count) if size > 1 else (Range(epsilon), count) for size, count in blocks
+    )
+    if not last or times > choices.LARGEST_BLOCK or blocks[0] != (times, 1):
+        return Step(upper, same)
+    return Step(upper, (((choices.below(epsilon, times), 1),), *same))
+
+
+def _lower_cases(steps: Sequence[Step]) -> list[Case]:
+    """The i-th case takes every node's i-th attained terms; a node without any is taken to reveal nothing."""
     found = []
-    for i in range(max((len(one.lowers) for one, _ in known), default=0)):
-        terms = tuple((one.lowers[min(i, len(one.lowers) - 1)], times) for one, times in known if one.lowers)
-        found.append(Case(terms, upper=False))
+    for i in range(max((len(step.lowers) for step in steps), default=0)):
+        chosen = [step.lowers[min(i, len(step.lowers) - 1)] for step in steps if step.lowers]
+        found.append(Case(tuple(term for terms in chosen for term in terms), upper=False))
     return found or [Case((), upper=False)]
 
 
@@ -152,6 +194,8 @@ def grouped(loss: Loss, size: int) -> Loss:
             return DiscreteLaplaceNoise(scale, sensitivity * size)
         case DiscreteGaussianNoise(sigma, sensitivity, dimension):
             return DiscreteGaussianNoise(sigma, exact(sensitivity) * size, dimension)
+        case BoundedRange(epsilon):
+            return BoundedRange(exact(epsilon) * size)
         case Zcdp(rho):
             return Zcdp(exact(rho) * size**2)
         case _:
@@ -243,9 +287,7 @@ def _integer_gaussian(node: DiscreteGaussianNoise) -> Known:
 def _sampled(node: Sampled) -> Known:
     rate = float(node.rate)
     if node.scheme is Scheme.SHUFFLED:
-        return Known(
-            None, (), _refusal(node, "shuffled batches are not Poisson samples and have no amplification bound")
-        )
+        return Known(None, (), shuffled_refusal(node))
     if node.scheme is Scheme.POISSON and node.replace:
         return _poisson_replace(node, rate)
     inside = _shared(node)
@@ -257,6 +299,11 @@ def _sampled(node: Sampled) -> Known:
         return attained(lowers[0]) if same else Known(mix(inside.upper, rate), lowers)
     if inside.upper.sided:
         return Known(None, lowers, _refusal(node, "its content is not symmetric"))
+    if isinstance(inside.upper, Gaussian) and rate < 1:
+        lowers = (
+            *lowers,
+            *(triangle(pair.sigma, (1 - rate, rate)) for pair in inside.lowers if isinstance(pair, Gaussian)),
+        )
     return Known(Symmetrised(Mixed(inside.upper, rate)), lowers)
 
 
@@ -277,27 +324,28 @@ def _shared(node: Sample, of: Loss | None = None) -> Known:
         return _merged([(pair, times) for pair, (_, times) in zip(pairs, inner, strict=True)])
     if all(isinstance(pair, Finite) for pair in pairs) and all(one.lowers == (one.upper,) for one in known):
         return _multiplied(node, [(pair, times) for pair, (_, times) in zip(pairs, inner, strict=True)])
-    return _product(node, known, [times for _, times in inner])
+    return _product(node, [_step(one, times) for one, times in inner])
 
 
-def _product(node: Loss, known: Sequence[Known], times: Sequence[int]) -> Known:
+def _product(node: Loss, steps: Sequence[Step]) -> Known:
     """Unlike noises seen together, put on one lattice; Gaussians among them are one."""
-    for one in known:
-        if one.upper is None:
-            return one
-    upper = own.product(_factors([one.upper for one in known], times))
+    uppers: list[Term] = []
+    for step in steps:
+        if step.upper is None:
+            return Known(None, (), step.why)
+        uppers.extend(step.upper)
+    upper = own.product(_factors(uppers))
     if upper is None:
         why = "its releases share one sample, and their product has too many outcomes"
         return Known(None, (), _refusal(node, why))
-    attained_by = [one.lowers[0] for one in known if one.lowers]
-    lower = own.product(_factors(attained_by, times)) if len(attained_by) == len(known) else None
+    attained_by = [term for step in steps if step.lowers for term in step.lowers[0]]
+    lower = own.product(_factors(attained_by)) if all(step.lowers for step in steps) else None
     return Known(upper[0], () if lower is None or lower[1] is None else (lower[1],))
 
 
-def _factors(pairs: Sequence[Pair | None], times: Sequence[int]) -> list[tuple[Pair, int]]:
-    given = [(pair, count) for pair, count in zip(pairs, times, strict=True) if pair is not None]
-    gaussians = [(pair, count) for pair, count in given if isinstance(pair, Gaussian)]
-    rest = [(pair, count) for pair, count in given if not isinstance(pair, Gaussian)]
+def _factors(terms: Sequence[Term]) -> list[Term]:
+    gaussians = [(pair, count) for pair, count in terms if isinstance(pair, Gaussian)]
+    rest = [(pair, count) for pair, count in terms if not isinstance(pair, Gaussian)]
     whole = _merged(gaussians).upper if gaussians else None
     return rest if whole is None else [*rest, (whole, 1)]
 
