@@ -11,6 +11,7 @@
     ├── Stopped               whoever asked has stopped it; what was charged stays charged
     ├── LedgerError           the journal could not be read or written; nothing was released
     │   ├── AccountFrozen     an earlier failure waits for the owner
+    │   ├── AlreadyPaid       this request was paid for, and its answer is gone; nothing is charged or run twice
     │   ├── Uncopyable        a copy or a pickle of what there is only one of (also a TypeError)
     │   └── TamperedLedger    the journal is not what was written
     ├── InvalidCertificate    a certificate that does not check
@@ -77,6 +78,14 @@ class LedgerError(DeniableError):
 
 class AccountFrozen(LedgerError):
     """An earlier failure on this account waits for its owner to look."""
+
+
+class AlreadyPaid(LedgerError):
+    """A request that was paid for by `entry`, and whose answer is not kept. Nothing was charged again and nothing was run."""
+
+    def __init__(self, message: str, *, entry: int) -> None:
+        super().__init__(message)
+        self.entry = entry
 
 
 class Uncopyable(LedgerError, TypeError):

@@ -25,7 +25,7 @@ from deniable.errors import (
     UnitMismatch,
 )
 from deniable.guarantee import Budget, Certificate
-from deniable.ledger import notes, releases
+from deniable.ledger import notes, releases, requests
 from deniable.ledger.books import Entry, Kind, Standing, Status
 from deniable.ledger.chain import Head
 from deniable.ledger.journal import Draft, Journal, Standings
@@ -186,7 +186,9 @@ class Account(Original):
         details = {
             "charges": {name: charge.to_dict() for name, charge in charges.items()},
             "private": source.private,
-        } | named
+            **named,
+            **requests.details(),
+        }
         words = type(mechanism).__name__ if description is None else description
         draft = Draft(kind, self.name, analyst or self._analyst, words, self._unit_json, details, loss.to_json())
 
@@ -195,7 +197,7 @@ class Account(Original):
             self._admit(before, charges)
             return draft
 
-        return Paid(self._journal.append(self._names, decide), loss, unit, source.private, charges, delta)
+        return Paid(self._journal.append(self._names, decide, requests.claim), loss, unit, source.private, charges, delta)
 
     def _check_current(self, before: Standings) -> None:
         """Unit and limit may be set anew until the first charge: what was priced by the old ones is not charged."""
@@ -358,14 +360,16 @@ class Account(Original):
             "charges": {name: charge.to_dict() for name, charge in charges.items()},
             "private": kept.private,
             "reads": kept.entry,
-        } | named
+            **named,
+            **requests.details(),
+        }
         draft = Draft(Kind.RUN, self.name, analyst, description, self._unit_json, details, kept.loss_json)
 
         def decide(before: Standings) -> Draft:
             self._admit(before, charges)
             return draft
 
-        entry = self._journal.append(self._names, decide)
+        entry = self._journal.append(self._names, decide, requests.claim)
         return str(Head(entry.seq, entry.mac))
 
     # -------------------------------------------------------------------------------------------- looking

@@ -16,7 +16,7 @@ from deniable.errors import LedgerError
 from deniable.ledger.store import APPLICATION, Store, write_ahead
 
 SCRIPTS = Path(__file__).parent / "migrations"
-NEWEST = "0004"
+NEWEST = "0005"
 TABLE = "deniable_ledger_version"
 _LOCK = 0x44504C
 

@@ -1,9 +1,9 @@
-"""Six tables, and every statement that the ledger runs on them.
+"""Seven tables, and every statement that the ledger runs on them.
 
 `journal` is the truth and only grows. `accounts` is what the journal comes to, kept so that a charge costs the same however
 long the history is; `verify` computes it again. `ledger` is one row: the name of this ledger and the lock that PostgreSQL writers
 queue on. `releases` are answers kept for whoever asks the same again, `readers` the accounts that have paid for each. `marks`
-sum up the journal now and then, so that a process need not read it from the first entry.
+sum up the journal now and then, so that a process need not read it from the first entry. `requests` are keys that paid once.
 """
 
 from __future__ import annotations
@@ -82,6 +82,14 @@ marks = Table(
     Column("mac", Text, nullable=False),
 )
 
+requests = Table(
+    "requests",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("body", Text, nullable=False),
+    Column("entry", Integer, nullable=False),
+)
+
 IDENTITY = select(ledger.c.id, ledger.c.key_check)
 LOCK = IDENTITY.with_for_update()
 BEGIN = ledger.insert()
@@ -109,5 +117,7 @@ ADMIT = readers.insert()
 MARKED = select(marks).order_by(marks.c.seq.desc()).limit(1)
 MARK = marks.insert()
 UNMARK = marks.delete().where(or_(marks.c.seq < bindparam("before"), marks.c.seq >= bindparam("this")))
+REQUEST = select(requests.c.body, requests.c.entry).where(requests.c.key == bindparam("this"))
+CLAIM = requests.insert()
 CHECK = text("PRAGMA integrity_check")
 """Only of SQLite."""
