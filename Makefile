@@ -77,7 +77,7 @@ $(VENV)/.torch: $(VENV)/.made constraints.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.torch $(VENV)/.core pyproject.toml constraints.txt
-	$(PIP) --editable ".[plot]" --group lint --group test --group oracle
+	$(PIP) --editable ".[plot,server]" --group lint --group test --group oracle
 	@# Spark, 400 MB, only where there is a Java to run it; without one its tests say loudly that they did not run.
 	@if $(VENV)/bin/python -c 'import sys; from tests.requirements import find_java; sys.exit(find_java() is None)'; \
 	  then $(PIP) --editable ".[spark]"; fi

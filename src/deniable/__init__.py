@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     )
     from deniable.mechanism import Error, Interactive, Mechanism, Release, Sequentially
     from deniable.randomness import SecureRandom, SeededRandom
+    from deniable.server import Remote
     from deniable.units import Unit
 
 __all__ = [
@@ -131,6 +132,7 @@ __all__ = [
     "PoissonRuns",
     "Pure",
     "Release",
+    "Remote",
     "Repeated",
     "ResponseNoise",
     "Sampled",
@@ -195,6 +197,7 @@ _HOMES = {
     "ResponseNoise Sampled Scheme Selected Shuffled Zcdp",
     "mechanism": "Error Interactive Mechanism Release Sequentially",
     "randomness": "SecureRandom SeededRandom",
+    "server": "Remote",
     "units": "Unit",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

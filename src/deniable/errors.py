@@ -16,6 +16,10 @@
     │   └── TamperedLedger    the journal is not what was written
     ├── InvalidCertificate    a certificate that does not check
     ├── ProtocolError         a message that a protocol between parties does not allow; the round is over for who got it
+    ├── Forbidden             who asks may not do this; nothing was done
+    │   └── NotLoggedIn       who asks has not proved who she is
+    ├── NotFound              what is named is not there, or not for whoever asks
+    ├── TooMany               more than the limit of requests in so much time; nothing was done
     ├── MissingExtra          an optional package is not installed
     └── DataError             what the owner may see about the data; never forwarded to an analyst
 
@@ -102,6 +106,22 @@ class InvalidCertificate(DeniableError):
 
 class ProtocolError(DeniableError):
     """A message that a protocol between parties does not allow. Whoever raises this takes no further part in the round."""
+
+
+class Forbidden(DeniableError):
+    """Who asks has proved who she is, and may not do this. Nothing was done."""
+
+
+class NotLoggedIn(Forbidden):
+    """Who asks has not proved who she is. Nothing was done."""
+
+
+class NotFound(DeniableError):
+    """What is named is not there, or is not for whoever asks: the two look the same."""
+
+
+class TooMany(DeniableError):
+    """More requests than the limit in so much time. Nothing was done."""
 
 
 class MissingExtra(DeniableError):

@@ -35,8 +35,10 @@ HEAVY = {
     "torch": {"learn", "federated", "attack", "audit", "smooth"},
     "sklearn": {"learn", "attack", "datasets"},
     "pyspark": {"sql"},
-    "nicegui": {"server"},
     "fastapi": {"server"},
+    "uvicorn": {"server"},
+    "argon2": {"server"},
+    "limits": {"server"},
     "psycopg": {"ledger", "sql"},
     "flwr": {"federated"},
 }

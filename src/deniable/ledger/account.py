@@ -197,7 +197,9 @@ class Account(Original):
             self._admit(before, charges)
             return draft
 
-        return Paid(self._journal.append(self._names, decide, requests.claim), loss, unit, source.private, charges, delta)
+        return Paid(
+            self._journal.append(self._names, decide, requests.claim), loss, unit, source.private, charges, delta
+        )
 
     def _check_current(self, before: Standings) -> None:
         """Unit and limit may be set anew until the first charge: what was priced by the old ones is not charged."""

@@ -1,11 +1,13 @@
 """Requests that are paid at most once: a key that is written in the very transaction of the charge.
 
-Whoever asks over a network may lose the answer and ask again. Inside `paid_once(key, body)` the first charge carries the key; a second
-one under the same key is refused before anything is run. An answer that is kept costs nothing and needs no charge, so asking again
-inside the same block either gives what is kept or says which entry was paid and that its answer is gone: never a second run under
-the old charge, and never a second charge by accident.
+Whoever asks over a network may lose the answer and ask again. Inside `paid_once(key, body)` the first charge
+carries the key; a second one under the same key is refused before anything is run. An answer that is kept
+costs nothing and needs no charge, so asking again inside the same block either gives what is kept or says
+which entry was paid and that its answer is gone: never a second run under the old charge, and never a second
+charge by accident.
 
-The table is an index into the journal, whose entry names the key too. A row that was removed only means that the key can pay again.
+The table is an index into the journal, whose entry names the key too. A row that was removed only means that
+the key can pay again.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ def details() -> dict[str, str]:
 
 
 def claim(transaction: Transaction, entry: Entry) -> None:
-    """Write down, with the charge, that the request is paid by `entry`. Raises, and so undoes the charge, if it was before."""
+    """Write down, with the charge, that the request is paid by `entry`. Raises, and so undoes the charge, if
+    it was before."""
     request = _CURRENT.get()
     if request is None:
         return

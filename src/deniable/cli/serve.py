@@ -1,0 +1,66 @@
+"""`deniable serve`: the curator as a service."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deniable.cli import show
+from deniable.cli.door import door
+from deniable.errors import MissingExtra
+
+
+@door
+def serve(
+    settings: Annotated[
+        Path, typer.Option("--settings", metavar="FILE", help="The settings, as TOML.", dir_okay=False)
+    ] = Path("server.toml"),
+    owner: Annotated[str, typer.Option("--owner", metavar="NAME", help="The name of the first owner.")] = "owner",
+    reset: Annotated[
+        str | None,
+        typer.Option("--reset", metavar="NAME", help="Print a new one-time password for this person, and leave."),
+    ] = None,
+) -> None:
+    """Serve data sets to analysts over REST, with logins, roles and a ledger that holds every limit.
+
+    The first start makes an owner and prints her one-time password, once. Ctrl-C finishes what is being asked, and ends.
+
+    [bold]deniable serve --settings server.toml --owner olga[/]
+    """
+    configured = _part("settings").load(settings)
+    service = _part("service").Service(configured)
+    try:
+        if reset is not None:
+            show.say(f"One-time password of {reset}: {service.roster.reset('operator', reset)}")
+            return
+        _first_owner(service, owner)
+        logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+        asyncio.run(_run(_part("run").Doors(service)))
+    finally:
+        service.close()
+
+
+def _part(name: str) -> Any:
+    try:
+        return importlib.import_module(f"deniable.server.{name}")
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"A service needs the package {error.name}: pip install 'deniable[server]'.") from None
+
+
+def _first_owner(service: Any, name: str) -> None:
+    password = service.roster.first_owner(name)
+    if password is not None:
+        show.say(f"The first owner is {name}. One-time password, shown this once: {password}")
+
+
+async def _run(doors: Any) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, doors.stop)
+    await doors.serve(lambda ready: show.say(f"Listening: {ready.where}."))

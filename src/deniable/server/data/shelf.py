@@ -1,0 +1,148 @@
+"""The open data sets of this process: one curator each, on one ledger."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from deniable.curator import Curator
+from deniable.errors import DeniableError, InvalidParameter, LedgerError, NotFound
+from deniable.ledger import Ledger
+from deniable.server.data.declaration import Declaration
+from deniable.server.data.places import Places
+from deniable.server.people import store
+from deniable.server.people.store import State
+from deniable.server.settings import Settings
+from deniable.sql.engines.identity import keys
+
+UNKNOWN = "There is no such data set, or it is not for you. Nothing was done."
+
+
+class Shelf:
+    """Registers data sets and opens them. Why an engine failed is written to a file for the owner's eyes, and
+    told to nobody."""
+
+    def __init__(self, state: State, ledger: Ledger, settings: Settings) -> None:
+        self._state = state
+        self._ledger = ledger
+        self._settings = settings
+        self._places = Places(settings.roots, settings.folder)
+        self._turn = threading.Lock()
+        self._open: dict[str, tuple[str, Curator]] = {}
+
+    def names(self) -> list[str]:
+        with self._state.reading() as connection:
+            return [str(row[0]) for row in connection.execute(sa.select(store.datasets.c.name).order_by("name"))]
+
+    def register(self, declaration: Declaration, owner: str) -> None:
+        """The account is made with its data: a source that belongs to another one is refused before anything
+        is written."""
+        places = self._places.all(declaration.sources)
+        self._try(declaration, places)
+        with self._turn:
+            if declaration.name in self.names():
+                raise InvalidParameter(f'There is a data set "{declaration.name}" already. Nothing was changed.')
+            private = frozenset(table.name for table in declaration.schema.tables if not table.public)
+            bound = keys(places, private)
+            self._ledger.create(declaration.name, declaration.unit, limit=declaration.limit, owner=owner, data=bound)
+            row = {"name": declaration.name, "declaration": declaration.to_json(), "owner": owner}
+            with self._state.writing() as connection:
+                connection.execute(store.datasets.insert().values(**row, version=declaration.schema.version))
+
+    def _try(self, declaration: Declaration, places: dict[str, str]) -> None:
+        """Open it once on a ledger that is forgotten: what is wrong with a source is found before there is an
+        account."""
+        try:
+            with Curator.open(
+                places,
+                schema=declaration.schema,
+                unit=declaration.unit,
+                limit=declaration.limit,
+                account=declaration.name,
+                ledger="sqlite://",
+                memory=self._settings.engines.memory,
+                seconds=self._settings.engines.seconds,
+            ):
+                pass
+        except InvalidParameter:
+            raise
+        except DeniableError:
+            raise InvalidParameter(
+                "A source cannot be opened as the schema says. Nothing was registered. `deniable schema check` on the server's "
+                "machine tells what differs."
+            ) from None
+
+    def version(self, name: str) -> str:
+        row = self._row(name)
+        return str(row["version"])
+
+    def set_version(self, name: str, version: str) -> None:
+        """The data is another from now on: answers that were kept for an earlier version are not given again."""
+        if not version or len(version) > 100 or not version.isprintable():
+            raise InvalidParameter("Expected a version of 1 to 100 characters that can be seen. Nothing was changed.")
+        self._row(name)
+        with self._state.writing() as connection:
+            wanted = store.datasets.c.name == name
+            connection.execute(store.datasets.update().where(wanted).values(version=version))
+
+    def curator(self, name: str) -> Curator:
+        """The owner's curator of a data set, at its present version; opened at its first use."""
+        row = self._row(name)
+        known = self._open.get(name)
+        if known is not None and known[0] == row["version"]:
+            return known[1]
+        with self._turn:
+            known = self._open.get(name)
+            if known is None or known[0] != row["version"]:
+                known = (row["version"], self._opened(name, row))
+                self._open[name] = known
+        return known[1]
+
+    def _row(self, name: str) -> sa.RowMapping:
+        with self._state.reading() as connection:
+            row = connection.execute(sa.select(store.datasets).where(store.datasets.c.name == name)).mappings().first()
+        if row is None:
+            raise NotFound(UNKNOWN)
+        return row
+
+    def _opened(self, name: str, row: sa.RowMapping) -> Curator:
+        declaration = Declaration.from_json(name, row["declaration"])
+        engines = self._settings.engines
+        try:
+            return Curator.open(
+                self._places.all(declaration.sources),
+                schema=declaration.at(row["version"]),
+                account=name,
+                analyst=row["owner"],
+                ledger=self._ledger,
+                floor=self._settings.floor,
+                memory=engines.memory,
+                seconds=engines.seconds,
+                threads=engines.threads,
+            )
+        except DeniableError as error:
+            note(self._settings.folder)(error)
+            raise LedgerError(
+                f'The data set "{name}" cannot be opened now. Nothing was charged. Tell its owner.'
+            ) from None
+
+    def close(self) -> None:
+        for _, curator in self._open.values():
+            curator.close()
+        self._open.clear()
+
+
+def note(folder: Path) -> Callable[[Exception], None]:
+    """Writes why something failed, which may depend on data, to a file that only the server's user can read."""
+
+    def write(error: Exception) -> None:
+        path = folder / "failures.log"
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with open(handle, "a", encoding="utf-8") as file:
+            file.write(f"{type(error).__name__}: {error}\n")
+
+    return write

@@ -1,0 +1,44 @@
+"""The HTTP door, put together."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from typing import Any
+
+from fastapi import FastAPI
+
+from deniable._version import VERSION
+from deniable.server.http import data_routes, errors, ledger_routes, people_routes
+from deniable.server.http.door import Door
+from deniable.server.http.guard import Guard
+from deniable.server.http.jobs import Jobs
+from deniable.server.service import Service
+
+
+def api(service: Service, executor: Executor) -> FastAPI:
+    """The routes, and what they say of themselves at /v1/openapi.json."""
+    app = FastAPI(
+        title="Deniable",
+        version=VERSION,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+    )
+    app.state.door = Door(service, executor)
+    app.state.jobs = Jobs(app.state.door)
+    for routes in (people_routes, data_routes, ledger_routes):
+        app.include_router(routes.router)
+    errors.install(app)
+
+    @app.get("/v1/health", tags=["service"])
+    async def health() -> dict[str, Any]:
+        """That this process answers; nothing about data."""
+        return {"ok": True, "version": VERSION}
+
+    return app
+
+
+def guarded(service: Service, executor: Executor) -> Guard:
+    settings = service.settings
+    return Guard(api(service, executor), hsts=settings.tls or settings.proxy)

@@ -1,0 +1,100 @@
+"""What requests bring. Unknown fields are refused, texts are bounded, and no value is ever echoed back in an
+error."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from deniable.server.questions import Question
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Text = Annotated[str, Field(min_length=1, max_length=65_536)]
+Secret = Annotated[str, Field(min_length=1, max_length=300)]
+Reason = Annotated[str, Field(min_length=1, max_length=1000)]
+Number = Annotated[int | float | str, Field(union_mode="smart")]
+"""A decimal number, or its digits as a text where they should not pass through binary."""
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Login(Body):
+    name: Name
+    password: Secret
+
+
+class NewPassword(Body):
+    new: Secret
+    old: Secret | None = None
+
+
+class NewToken(Body):
+    label: Annotated[str, Field(max_length=100)] = ""
+    scope: Annotated[list[Literal["ask", "look", "manage"]], Field(min_length=1, max_length=3)] = ["ask"]
+    days: Annotated[float, Field(gt=0, le=366)] = 30.0
+
+
+class NewPerson(Body):
+    name: Name
+    roles: Annotated[list[Literal["owner", "analyst", "auditor"]], Field(min_length=1, max_length=3)]
+
+
+class Change(Body):
+    roles: Annotated[list[Literal["owner", "analyst", "auditor"]], Field(min_length=1, max_length=3)] | None = None
+    disabled: bool | None = None
+
+
+class Limit(Body):
+    epsilon: Number
+    delta: Number = 0
+
+
+class NewData(Body):
+    name: Name
+    sources: Annotated[dict[Name, Annotated[str, Field(max_length=1000)]], Field(min_length=1, max_length=50)]
+    schema_: Annotated[str, Field(alias="schema", max_length=262_144)]
+    unit: dict[str, Any]
+    limit: Limit
+
+
+class Version(Body):
+    version: Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class Grant(Body):
+    analyst: Name
+    limit: Limit
+
+
+class Raise(Body):
+    limit: Limit
+    reason: Reason
+    analyst: Name | None = None
+
+
+class Note(Body):
+    reason: Reason
+    analyst: Name | None = None
+
+
+class Ask(Body):
+    """A query and its terms, as `Curator.sql` takes them. `form` "arrow" adds the answer as Arrow streams in
+    base64."""
+
+    sql: Text
+    epsilon: Number | None = None
+    within: Number | None = None
+    delta: Number | None = None
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    at_least: Annotated[int, Field(ge=1, le=10**12)] | None = None
+    max_groups: Annotated[int, Field(ge=1, le=10**6)] | None = None
+    noise: Literal["auto", "laplace", "gaussian"] = "auto"
+    discover: bool = False
+    form: Literal["json", "arrow"] = "json"
+
+    @property
+    def question(self) -> Question:
+        return Question.of(self.sql, **self.model_dump(exclude={"sql", "form"}))

@@ -1,0 +1,85 @@
+"""Errors as HTTP says them: a status and one sentence. Only errors that Deniable raises on purpose are
+worded; of others, nothing is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from deniable.errors import (
+    AccountFrozen,
+    AlreadyPaid,
+    BudgetExceeded,
+    DataError,
+    DeniableError,
+    Forbidden,
+    InvalidParameter,
+    InvalidQuery,
+    LedgerError,
+    NotFound,
+    NotLoggedIn,
+    Stopped,
+    TooMany,
+    Unaccountable,
+    UnitMismatch,
+)
+
+STATUS: tuple[tuple[type[DeniableError], int], ...] = (
+    (NotLoggedIn, 401),
+    (Forbidden, 403),
+    (NotFound, 404),
+    (BudgetExceeded, 409),
+    (AlreadyPaid, 409),
+    (Stopped, 409),
+    (InvalidQuery, 422),
+    (InvalidParameter, 422),
+    (Unaccountable, 422),
+    (UnitMismatch, 422),
+    (AccountFrozen, 423),
+    (TooMany, 429),
+    (LedgerError, 503),
+)
+UNTOLD = "This failed for a reason that is the data owner's to see. Nothing was released."
+
+
+def told(error: DeniableError) -> tuple[int, dict[str, Any]]:
+    """The status and the body of an error."""
+    if isinstance(error, DataError):
+        return 500, {"error": "DataError", "message": UNTOLD}
+    status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+    body: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
+    if isinstance(error, AlreadyPaid):
+        body["entry"] = error.entry
+    return status, body
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(DeniableError, _ours)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _other)
+
+
+async def _ours(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, DeniableError)
+    status, body = told(error)
+    return JSONResponse(body, status)
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    """Which field, and why; never its value, which may be a password."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"] if part != "body")
+    sentence = f"In the request{f', field {field}' if field else ''}: {first['msg']}. Nothing was done and nothing was charged."
+    return JSONResponse({"error": "InvalidRequest", "message": sentence}, 422)
+
+
+async def _other(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    words = {404: "There is nothing at this address.", 405: "This address does not take this method."}
+    sentence = words.get(error.status_code, "The request could not be read. Nothing was done and nothing was charged.")
+    return JSONResponse({"error": "HTTP", "message": sentence}, error.status_code)

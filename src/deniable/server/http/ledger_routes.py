@@ -1,0 +1,135 @@
+"""Accounts, the journal, acts and certificates."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from deniable.ledger.export import comma_separated, json_lines
+from deniable.server import facts
+from deniable.server.http import bodies
+from deniable.server.http.data_routes import budget
+from deniable.server.http.door import AtDoor, Who
+from deniable.server.people.rights import Right
+
+router = APIRouter(prefix="/v1", tags=["ledger"])
+Analyst = Annotated[str | None, Query(max_length=200)]
+
+
+@router.get("/accounts")
+async def accounts(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
+    """One's own parts; for owner and auditor every account."""
+
+    def look() -> list[dict[str, Any]]:
+        service, whole = door.service, caller.may(Right.LOOK)
+        every = service.datasets(caller)
+        if not whole:
+            return [facts.account(service.account(caller, name, caller.name), whole=False) for name in every]
+        found = [account for name in every for account in (service.account(caller, name), *service.parts(caller, name))]
+        return [facts.account(account, whole=True) for account in found]
+
+    said: list[dict[str, Any]] = facts.plain(await door.run(look))
+    return said
+
+
+@router.get("/accounts/{name}")
+async def account(name: str, caller: Who, door: AtDoor, analyst: Analyst = None) -> dict[str, Any]:
+    """A data set's balance, for owner and auditor; with `analyst`, the balance of her part of it, for herself
+    too."""
+    whole = caller.may(Right.LOOK)
+
+    def look() -> dict[str, Any]:
+        who = analyst or (None if whole else caller.name)
+        return facts.account(door.service.account(caller, name, who), whole=whole)
+
+    said: dict[str, Any] = facts.plain(await door.run(look))
+    return said
+
+
+@router.post("/accounts/{name}/raise")
+async def raise_limit(name: str, body: bodies.Raise, caller: Who, door: AtDoor) -> dict[str, Any]:
+    """Raise a limit, with a reason. Journaled; where the service asks for a second person, a proposal that
+    waits for her."""
+    proposal = await door.run(door.service.raise_limit, caller, name, body.analyst, budget(body.limit), body.reason)
+    return {"proposal": proposal}
+
+
+@router.post("/proposals/{proposal}/agree")
+async def agree(proposal: str, caller: Who, door: AtDoor) -> dict[str, Any]:
+    await door.run(door.service.agree, caller, proposal)
+    return {}
+
+
+@router.post("/accounts/{name}/freeze")
+async def freeze(name: str, body: bodies.Note, caller: Who, door: AtDoor) -> dict[str, Any]:
+    await door.run(door.service.freeze, caller, name, body.analyst, body.reason)
+    return {}
+
+
+@router.post("/accounts/{name}/unfreeze")
+async def unfreeze(name: str, body: bodies.Note, caller: Who, door: AtDoor) -> dict[str, Any]:
+    await door.run(door.service.unfreeze, caller, name, body.analyst, body.reason)
+    return {}
+
+
+@router.get("/ledger/entries")
+async def entries(
+    caller: Who,
+    door: AtDoor,
+    after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    most: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> list[dict[str, Any]]:
+    """The journal in order: one's own entries; all of them for owner and auditor."""
+    found = await door.run(door.service.history, caller)
+    told = facts.entry if caller.may(Right.LOOK) else facts.own_entry
+    said: list[dict[str, Any]] = facts.plain([told(each) for each in found if each.seq > after][:most])
+    return said
+
+
+@router.get("/ledger/head")
+async def head(caller: Who, door: AtDoor) -> dict[str, Any]:
+    """How many entries there are, and the last seal: keep it elsewhere."""
+    caller.need(Right.LOOK)
+    return {"head": str(await door.run(door.service.ledger.head))}
+
+
+@router.get("/ledger/verify")
+async def verify(
+    caller: Who, door: AtDoor, head: Annotated[str | None, Query(max_length=100)] = None
+) -> dict[str, Any]:
+    """Check every seal, number and sum, against a head kept elsewhere where one is given."""
+    found, act = await door.run(door.service.verify, caller, head)
+    problems = [*found.problems, *([] if act is None else [f"Act {act} is not as it was written."])]
+    return {"ok": not problems, "head": str(found.head), "problems": problems, "unseen": list(found.unseen)}
+
+
+@router.get("/ledger/export")
+async def export(caller: Who, door: AtDoor, format: Literal["jsonl", "csv"] = "jsonl") -> Response:
+    """The whole journal, for owner and auditor."""
+    caller.need(Right.LOOK)
+
+    def write() -> str:
+        sink = io.StringIO()
+        (json_lines if format == "jsonl" else comma_separated)(door.service.history(caller), sink)
+        return sink.getvalue()
+
+    kind = "application/jsonl" if format == "jsonl" else "text/csv; charset=utf-8"
+    name = f'attachment; filename="journal.{format}"'
+    return Response(await door.run(write), media_type=kind, headers={"content-disposition": name})
+
+
+@router.get("/acts")
+async def acts(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
+    """What owners did, for owner and auditor."""
+    return [act._asdict() for act in await door.run(door.service.acts, caller)]
+
+
+@router.get("/certificates/{seq}")
+async def certificate(seq: int, caller: Who, door: AtDoor) -> dict[str, Any]:
+    """A certificate of one's own release, which `deniable verify` checks."""
+    found = await door.run(door.service.certificate, caller, seq)
+    said: dict[str, Any] = json.loads(found.to_json())
+    return said

@@ -1,0 +1,126 @@
+"""Login, sessions, tokens and people."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from deniable.errors import Forbidden
+from deniable.server.http import bodies
+from deniable.server.http.door import AtDoor, Door, Who
+from deniable.server.people.rights import Right
+
+router = APIRouter(prefix="/v1", tags=["people"])
+
+
+@router.post("/login")
+async def login(body: bodies.Login, request: Request, response: Response, door: AtDoor) -> dict[str, Any]:
+    """Begin a session. With a one-time password, nothing but `POST /v1/password` is open until it is changed."""
+    address = request.client.host if request.client else ""
+    door.service.throttle.login(body.name, address)
+    secret, caller = await door.run(door.service.roster.login, body.name, body.password)
+    _give(response, door, secret)
+    return {"name": caller.name, "roles": sorted(caller.roles), "must_change": caller.must_change}
+
+
+@router.post("/password")
+async def password(body: bodies.NewPassword, request: Request, response: Response, door: AtDoor) -> dict[str, Any]:
+    """Set a password of one's own. Every other session ends."""
+    secret = door.session(request)
+    caller = await door.run(door.service.roster.session, secret)
+    door.service.throttle.hit("login_person", caller.name)
+    _give(response, door, await door.run(door.service.roster.set_password, secret, body.old, body.new))
+    return {"name": caller.name}
+
+
+@router.post("/logout")
+async def logout(request: Request, response: Response, door: AtDoor) -> dict[str, Any]:
+    await door.run(door.service.roster.end, door.session(request))
+    response.delete_cookie(door.cookie, secure=door.secure, httponly=True, samesite="strict")
+    return {}
+
+
+@router.get("/me")
+async def me(caller: Who) -> dict[str, Any]:
+    return {
+        "name": caller.name,
+        "roles": sorted(caller.roles),
+        "rights": sorted(caller.rights),
+        "must_change": caller.must_change,
+    }
+
+
+@router.get("/tokens")
+async def tokens(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
+    """One's own tokens; everybody's for an owner. Never their secrets."""
+    _settled(caller)
+    whose = None if caller.may(Right.MANAGE) else caller.name
+    return [asdict(token) for token in await door.run(door.service.roster.tokens, whose)]
+
+
+@router.post("/tokens", status_code=201)
+async def new_token(body: bodies.NewToken, caller: Who, door: AtDoor) -> dict[str, Any]:
+    """A new token of one's own, shown this once. It is the password of the wire too."""
+    _settled(caller)
+    token = await door.run(door.service.roster.new_token, caller, body.label, body.scope, body.days * 86_400)
+    return {"id": token.id, "token": token.text}
+
+
+@router.delete("/tokens/{token}")
+async def revoke(token: str, caller: Who, door: AtDoor) -> dict[str, Any]:
+    _settled(caller)
+    await door.run(door.service.roster.revoke, caller, token)
+    return {}
+
+
+@router.get("/people")
+async def people(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
+    caller.need(Right.LOOK)
+    return [asdict(person) for person in await door.run(door.service.roster.people)]
+
+
+@router.post("/people", status_code=201)
+async def add(body: bodies.NewPerson, caller: Who, door: AtDoor) -> dict[str, Any]:
+    """A new person, and her one-time password, shown this once."""
+    caller.need(Right.MANAGE)
+    password = await door.run(door.service.roster.add, caller.name, body.name, body.roles)
+    return {"name": body.name, "one_time_password": password}
+
+
+@router.patch("/people/{name}")
+async def change(name: str, body: bodies.Change, caller: Who, door: AtDoor) -> dict[str, Any]:
+    caller.need(Right.MANAGE)
+    await door.run(door.service.roster.change, caller.name, name, roles=body.roles, disabled=body.disabled)
+    return {}
+
+
+@router.post("/people/{name}/password", status_code=201)
+async def reset(name: str, caller: Who, door: AtDoor) -> dict[str, Any]:
+    caller.need(Right.MANAGE)
+    return {"name": name, "one_time_password": await door.run(door.service.roster.reset, caller.name, name)}
+
+
+@router.delete("/people/{name}/sessions")
+async def end_sessions(name: str, caller: Who, door: AtDoor) -> dict[str, Any]:
+    caller.need(Right.MANAGE)
+    return {"ended": await door.run(door.service.roster.end_all, caller.name, name)}
+
+
+def _settled(caller: Who) -> None:
+    if caller.must_change:
+        raise Forbidden("Expected a password of your own first: the one-time password is used up. Nothing was done.")
+
+
+def _give(response: Response, door: Door, secret: str) -> None:
+    hours = door.service.settings.session_hours
+    response.set_cookie(
+        door.cookie,
+        secret,
+        max_age=int(hours * 3600),
+        path="/",
+        secure=door.secure,
+        httponly=True,
+        samesite="strict",
+    )

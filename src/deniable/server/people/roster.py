@@ -1,0 +1,295 @@
+"""The people of a service, and how each proves who she is: a password and a session, or a token."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from deniable.errors import Forbidden, InvalidParameter, NotFound, NotLoggedIn
+from deniable.ledger import names
+from deniable.server.people import acts, secrets, store
+from deniable.server.people.rights import Caller, Right, Role
+from deniable.server.people.secrets import Token, Verifier
+from deniable.server.people.store import State
+
+FAILED = "The name or the password is not right. Nothing was done."
+EXPIRED = "This login is not valid, or no longer. Log in again."
+RESERVED = frozenset({"deniable", "unknown"})
+LONGEST_TOKEN = 366 * 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class Person:
+    """A person as owners see her."""
+
+    name: str
+    roles: tuple[str, ...]
+    disabled: bool
+    one_time: bool
+
+
+@dataclass(frozen=True)
+class TokenInfo:
+    """A token without its secret."""
+
+    id: str
+    person: str
+    label: str
+    scope: tuple[str, ...]
+    created: float
+    expires: float
+
+
+class Roster:
+    """Everybody who may come in. `key` is the server's own secret."""
+
+    def __init__(self, state: State, key: bytes, *, session_seconds: float) -> None:
+        self._state = state
+        self._key = key
+        self._session_seconds = session_seconds
+
+    # -------------------------------------------------------------------------------------------- people
+
+    def first_owner(self, name: str = "owner") -> str | None:
+        """Make the first owner where there is nobody; her one-time password, to be printed once and kept
+        nowhere."""
+        with self._state.reading() as connection:
+            if connection.execute(sa.select(store.people.c.name).limit(1)).first() is not None:
+                return None
+        return self.add("deniable", name, (Role.OWNER,))
+
+    def add(self, by: str, name: str, roles: Collection[str]) -> str:
+        """A new person; her one-time password."""
+        names.name(name, "a person")
+        if name in RESERVED:
+            raise InvalidParameter(f"The name {name!r} is the service's own. Nothing was done. Choose another.")
+        password, joined = secrets.new_secret(), _roles(roles)
+        row = {"name": name, "roles": joined, "password": secrets.password_hash(password), "one_time": True}
+        with self._state.writing() as connection:
+            if _row(connection, name) is not None:
+                raise InvalidParameter(f"There is a person {name!r} already. Nothing was changed.")
+            connection.execute(store.people.insert().values(**row, disabled=False, created=time.time()))
+            acts.record(connection, self._key, by, "add person", name, f"roles: {joined}")
+        return password
+
+    def people(self) -> list[Person]:
+        with self._state.reading() as connection:
+            rows = connection.execute(sa.select(store.people).order_by(store.people.c.name)).mappings()
+            return [Person(r["name"], tuple(r["roles"].split()), r["disabled"], r["one_time"]) for r in rows]
+
+    def change(self, by: str, name: str, *, roles: Collection[str] | None = None, disabled: bool | None = None) -> None:
+        """Roles count from the next request on. A disabled person's sessions and tokens open nothing."""
+        given: dict[str, Any] = {} if roles is None else {"roles": _roles(roles)}
+        given |= {} if disabled is None else {"disabled": disabled}
+        with self._state.writing() as connection:
+            self._need(connection, name)
+            if given:
+                connection.execute(store.people.update().where(store.people.c.name == name).values(**given))
+            _keep_an_owner(connection)
+            acts.record(connection, self._key, by, "change person", name, repr(given))
+
+    def reset(self, by: str, name: str) -> str:
+        """A new one-time password; every session of hers ends."""
+        password = secrets.new_secret()
+        with self._state.writing() as connection:
+            self._need(connection, name)
+            values = {"password": secrets.password_hash(password), "one_time": True}
+            connection.execute(store.people.update().where(store.people.c.name == name).values(**values))
+            connection.execute(store.sessions.delete().where(store.sessions.c.person == name))
+            acts.record(connection, self._key, by, "reset password", name, "")
+        return password
+
+    def exists(self, name: str) -> bool:
+        with self._state.reading() as connection:
+            return _row(connection, name) is not None
+
+    # -------------------------------------------------------------------------------------------- sessions
+
+    def login(self, name: str, password: str) -> tuple[str, Caller]:
+        """The secret of a new session. A one-time password is used up by it, and opens nothing but the change
+        of it."""
+        with self._state.reading() as connection:
+            row = _row(connection, name)
+        good = secrets.password_matches(None if row is None else row["password"], password)
+        if row is None or not good or row["disabled"]:
+            raise NotLoggedIn(FAILED)
+        secret = secrets.new_secret()
+        with self._state.writing() as connection:
+            if row["one_time"]:
+                self._use_up(connection, name, row["password"])
+            self._begin(connection, secret, name, row["one_time"])
+        return secret, Caller(name, _read_roles(row["roles"]), must_change=row["one_time"])
+
+    def _use_up(self, connection: sa.Connection, name: str, password: str) -> None:
+        same = (store.people.c.name == name) & (store.people.c.password == password)
+        if connection.execute(store.people.update().where(same).values(password=None)).rowcount != 1:
+            raise NotLoggedIn(FAILED)  # somebody else was faster with it
+
+    def _begin(self, connection: sa.Connection, secret: str, name: str, must_change: bool) -> None:
+        now = time.time()
+        connection.execute(store.sessions.delete().where(store.sessions.c.expires < now))
+        row = {"digest": secrets.digest(secret), "person": name, "must_change": must_change}
+        connection.execute(store.sessions.insert().values(**row, expires=now + self._session_seconds))
+
+    def session(self, secret: str) -> Caller:
+        with self._state.reading() as connection:
+            found = _one(connection, store.sessions, store.sessions.c.digest == secrets.digest(secret))
+            person = None if found is None else _row(connection, found["person"])
+        if found is None or person is None or found["expires"] < time.time() or person["disabled"]:
+            raise NotLoggedIn(EXPIRED)
+        return Caller(person["name"], _read_roles(person["roles"]), must_change=found["must_change"])
+
+    def set_password(self, secret: str, old: str | None, new: str) -> str:
+        """A password of one's own, and a new session: all others end, with what may have been stolen of them."""
+        caller = self.session(secret)
+        with self._state.reading() as connection:
+            row = _row(connection, caller.name)
+        if not caller.must_change and not secrets.password_matches(row and row["password"], old or ""):
+            raise Forbidden("Expected your present password as well. Nothing was changed.")
+        values = {"password": secrets.password_hash(new), "one_time": False}
+        fresh = secrets.new_secret()
+        with self._state.writing() as connection:
+            connection.execute(store.people.update().where(store.people.c.name == caller.name).values(**values))
+            connection.execute(store.sessions.delete().where(store.sessions.c.person == caller.name))
+            self._begin(connection, fresh, caller.name, False)
+        return fresh
+
+    def end(self, secret: str) -> None:
+        with self._state.writing() as connection:
+            connection.execute(store.sessions.delete().where(store.sessions.c.digest == secrets.digest(secret)))
+
+    def end_all(self, by: str, name: str) -> int:
+        """End every session of a person's."""
+        with self._state.writing() as connection:
+            self._need(connection, name)
+            count = connection.execute(store.sessions.delete().where(store.sessions.c.person == name)).rowcount
+            acts.record(connection, self._key, by, "end sessions", name, f"{count}")
+        return count
+
+    # -------------------------------------------------------------------------------------------- tokens
+
+    def new_token(self, caller: Caller, label: str, scope: Collection[str], seconds: float) -> Token:
+        """A token of one's own, with no more rights than one has; it is shown once."""
+        wanted = _scope(scope)
+        if caller.must_change or not wanted <= caller.rights:
+            raise Forbidden("Expected a scope within your own rights. Nothing was made.")
+        if not 0 < seconds <= LONGEST_TOKEN:
+            raise InvalidParameter(f"Expected an expiry within {LONGEST_TOKEN / 86400:g} days. Nothing was made.")
+        if len(label) > 100 or not label.isprintable():
+            raise InvalidParameter("Expected a label of at most 100 characters that can be seen. Nothing was made.")
+        token = Token.new()
+        verifier = Verifier.of(token.text, secrets.salt_of(self._key, caller.name))
+        row = {"id": token.id, "person": caller.name, "label": label, "scope": " ".join(sorted(wanted))}
+        row |= {"digest": secrets.digest(token.text), "stored_key": verifier.stored_key.hex()}
+        times = {"created": time.time(), "expires": time.time() + seconds}
+        with self._state.writing() as connection:
+            connection.execute(store.tokens.insert().values(**row, server_key=verifier.server_key.hex(), **times))
+            acts.record(connection, self._key, caller.name, "new token", token.id, f"scope: {row['scope']}")
+        return token
+
+    def tokens(self, person: str | None) -> list[TokenInfo]:
+        wanted = sa.select(store.tokens).order_by(store.tokens.c.created)
+        wanted = wanted if person is None else wanted.where(store.tokens.c.person == person)
+        with self._state.reading() as connection:
+            rows = list(connection.execute(wanted).mappings())
+        return [
+            TokenInfo(r["id"], r["person"], r["label"], tuple(r["scope"].split()), r["created"], r["expires"])
+            for r in rows
+        ]
+
+    def revoke(self, caller: Caller, token: str) -> None:
+        """One's own, or, for an owner, anybody's."""
+        table = store.tokens
+        mine = table.c.id == token
+        if not caller.may(Right.MANAGE):
+            mine = mine & (table.c.person == caller.name)
+        with self._state.writing() as connection:
+            if connection.execute(table.delete().where(mine)).rowcount != 1:
+                raise NotFound("There is no such token of yours. Nothing was changed.")
+            acts.record(connection, self._key, caller.name, "revoke token", token, "")
+
+    def token(self, text: str) -> Caller:
+        """Who shows a token over HTTP."""
+        with self._state.reading() as connection:
+            row = _one(connection, store.tokens, store.tokens.c.id == (secrets.token_id(text) or ""))
+            person = None if row is None else _row(connection, row["person"])
+        right = hmac.compare_digest(secrets.digest(text), "" if row is None else row["digest"])
+        if row is None or person is None or not right:
+            raise NotLoggedIn(EXPIRED)
+        return _caller(row, person)
+
+    def salt(self, person: str) -> bytes:
+        return secrets.salt_of(self._key, person)
+
+    def proof(self, person: str, exchange: bytes, proof: bytes) -> tuple[Caller, bytes] | None:
+        """Who made a SCRAM proof with one of her tokens, and the server's signature."""
+        now = time.time()
+        with self._state.reading() as connection:
+            owner = _row(connection, person)
+            mine = (store.tokens.c.person == person) & (store.tokens.c.expires > now)
+            rows = list(connection.execute(sa.select(store.tokens).where(mine)).mappings())
+        for row in rows:
+            verifier = Verifier(bytes.fromhex(row["stored_key"]), bytes.fromhex(row["server_key"]))
+            signature = verifier.signature(exchange, proof)
+            if signature is not None and owner is not None and not owner["disabled"]:
+                return _caller(row, owner), signature
+        return None
+
+    def still(self, caller: Caller) -> Caller:
+        """The same caller by her token as things stand now: a connection outlives revocations."""
+        with self._state.reading() as connection:
+            row = _one(connection, store.tokens, store.tokens.c.id == (caller.token or ""))
+            person = _row(connection, caller.name)
+        if row is None or person is None:
+            raise NotLoggedIn(EXPIRED)
+        return _caller(row, person)
+
+    def _need(self, connection: sa.Connection, name: str) -> Any:
+        row = _row(connection, name)
+        if row is None:
+            raise NotFound(f"There is no person {name!r}. Nothing was changed.")
+        return row
+
+
+def _caller(token: Any, person: Any) -> Caller:
+    if token["expires"] < time.time() or person["disabled"] or person["one_time"]:
+        raise NotLoggedIn(EXPIRED)
+    scope = frozenset(map(Right, token["scope"].split()))
+    return Caller(person["name"], _read_roles(person["roles"]), scope, token["id"])
+
+
+def _one(connection: sa.Connection, table: sa.Table, where: Any) -> Any:
+    return connection.execute(sa.select(table).where(where)).mappings().first()
+
+
+def _row(connection: sa.Connection, name: str) -> Any:
+    return _one(connection, store.people, store.people.c.name == name)
+
+
+def _read_roles(text: str) -> frozenset[Role]:
+    return frozenset(map(Role, text.split()))
+
+
+def _roles(roles: Iterable[str]) -> str:
+    given = sorted(set(roles))
+    if not given or any(role not in list(Role) for role in given):
+        raise InvalidParameter(f"Expected roles among {', '.join(Role)}, got {given!r}. Nothing was changed.")
+    return " ".join(given)
+
+
+def _scope(scope: Iterable[str]) -> frozenset[Right]:
+    given = set(scope)
+    if not given or any(right not in list(Right) for right in given):
+        raise InvalidParameter(f"Expected a scope among {', '.join(Right)}, got {sorted(given)!r}. Nothing was made.")
+    return frozenset(map(Right, given))
+
+
+def _keep_an_owner(connection: sa.Connection) -> None:
+    rows = connection.execute(sa.select(store.people)).mappings()
+    if not any(Role.OWNER in row["roles"].split() and not row["disabled"] for row in rows):
+        raise InvalidParameter("Expected at least one owner who is not disabled. Nothing was changed.")

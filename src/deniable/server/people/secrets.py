@@ -1,0 +1,95 @@
+"""Secrets, and what is stored instead of them: argon2 for passwords that people choose, SHA-256 for random
+texts, SCRAM for the wire.
+
+A token is `dnb_` + an identifier + a random text of 256 bits: guessing it is hopeless, so a plain digest is
+enough. All tokens of a person share the salt of her SCRAM verifiers, which is made from her name and the
+server's own secret: before the proof, somebody who does not exist looks like everybody else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from deniable.errors import InvalidParameter
+
+ROUNDS = 4096
+SHORTEST, LONGEST = 12, 256
+_HASHER = PasswordHasher()
+_NOBODY = _HASHER.hash(secrets.token_urlsafe(32))
+"""The hash of a password that nobody has: an unknown name costs the same work as a wrong password."""
+
+
+def password_hash(password: str) -> str:
+    if not SHORTEST <= len(password) <= LONGEST:
+        raise InvalidParameter(f"Expected a password of {SHORTEST} to {LONGEST} characters. Nothing was changed.")
+    return _HASHER.hash(password)
+
+
+def password_matches(stored: str | None, password: str) -> bool:
+    """Takes the same work whether there is such a person or not."""
+    try:
+        matches = _HASHER.verify(stored or _NOBODY, password[: LONGEST + 1])
+    except (VerificationError, InvalidHashError):
+        return False
+    return matches and stored is not None
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def new_secret() -> str:
+    return secrets.token_urlsafe(32)
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token as it is shown once."""
+
+    id: str
+    text: str
+
+    @classmethod
+    def new(cls) -> Token:
+        name = secrets.token_hex(6)
+        return cls(name, f"dnb_{name}_{new_secret()}")
+
+
+def token_id(text: str) -> str | None:
+    """The identifier in what may be a token."""
+    parts = text.split("_", 2)
+    return parts[1] if len(parts) == 3 and parts[0] == "dnb" and len(parts[1]) == 12 else None
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """What checks a SCRAM proof, and from which nobody can make one (RFC 5802, RFC 7677)."""
+
+    stored_key: bytes
+    server_key: bytes
+
+    @classmethod
+    def of(cls, secret: str, salt: bytes) -> Verifier:
+        salted = hashlib.pbkdf2_hmac("sha256", secret.encode(), salt, ROUNDS)
+        client = hmac.digest(salted, b"Client Key", "sha256")
+        return cls(hashlib.sha256(client).digest(), hmac.digest(salted, b"Server Key", "sha256"))
+
+    def signature(self, exchange: bytes, proof: bytes) -> bytes | None:
+        """The server's signature of the exchange, if the proof is right."""
+        mask = hmac.digest(self.stored_key, exchange, "sha256")
+        if len(proof) != len(mask):
+            return None
+        client = bytes(a ^ b for a, b in zip(proof, mask, strict=True))
+        if not hmac.compare_digest(hashlib.sha256(client).digest(), self.stored_key):
+            return None
+        return hmac.digest(self.server_key, exchange, "sha256")
+
+
+def salt_of(server_secret: bytes, person: str) -> bytes:
+    return hmac.digest(server_secret, b"scram salt of " + person.encode(errors="surrogatepass"), "sha256")[:16]

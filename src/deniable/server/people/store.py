@@ -1,0 +1,148 @@
+"""The database of a service: people, tokens, sessions, registered data, jobs and the owners' acts. SQLite, or
+PostgreSQL for many workers.
+
+No row holds a secret from which somebody could log in: passwords are argon2 hashes, tokens and sessions
+SHA-256 digests of random texts, and a token's verifier for the wire is that of SCRAM.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Boolean, Column, Float, Integer, MetaData, Table, Text, event
+
+from deniable.errors import LedgerError
+from deniable.ledger.store import parse
+from deniable.process import Original
+
+metadata = MetaData()
+
+people = Table(
+    "people",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("roles", Text, nullable=False),
+    Column("password", Text),
+    Column("one_time", Boolean, nullable=False),
+    Column("disabled", Boolean, nullable=False),
+    Column("created", Float, nullable=False),
+)
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("person", Text, nullable=False, index=True),
+    Column("label", Text, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("stored_key", Text, nullable=False),
+    Column("server_key", Text, nullable=False),
+    Column("created", Float, nullable=False),
+    Column("expires", Float, nullable=False),
+)
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("person", Text, nullable=False, index=True),
+    Column("must_change", Boolean, nullable=False),
+    Column("expires", Float, nullable=False),
+)
+acts = Table(
+    "acts",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("time", Text, nullable=False),
+    Column("person", Text, nullable=False),
+    Column("act", Text, nullable=False),
+    Column("about", Text, nullable=False),
+    Column("words", Text, nullable=False),
+    Column("mac", Text, nullable=False),
+)
+datasets = Table(
+    "datasets",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("declaration", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+)
+spending = Table(
+    "spending",
+    metadata,
+    Column("account", Text, primary_key=True),
+    Column("day", Text, primary_key=True),
+    Column("epsilon", Float, nullable=False),
+)
+proposals = Table(
+    "proposals",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("account", Text, nullable=False),
+    Column("epsilon", Text, nullable=False),
+    Column("delta", Text, nullable=False),
+    Column("person", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+)
+
+
+class State(Original):
+    """The database behind a service. Threads share it; a process opens its own."""
+
+    WAY_OUT = "Open the service's state there by its address."
+
+    def __init__(self, url: str) -> None:
+        address = parse(url)
+        self.sqlite = address.get_backend_name() == "sqlite"
+        if self.sqlite and address.database not in (None, "", ":memory:"):
+            _private_file(Path(str(address.database)))
+        arguments: dict[str, Any] = {"connect_args": {"check_same_thread": False, "timeout": 60}} if self.sqlite else {}
+        self._engine = sa.create_engine(address, **arguments)
+        if self.sqlite:
+            event.listen(self._engine, "connect", _prepare)
+            event.listen(self._engine, "begin", _begin)
+        with self.writing() as connection:
+            metadata.create_all(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        with self._failures(), self._engine.connect().execution_options(reading=True) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """Alone among writers of SQLite; durable when the block has been left, undone if it raises."""
+        with self._failures(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.SQLAlchemyError:  # its text may hold hashes
+            raise LedgerError("The database of the service could not be read or written. Nothing was done.") from None
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def _private_file(path: Path) -> None:
+    """Made for its owner's eyes before anything is written to it."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    path.chmod(0o600)
+
+
+def _prepare(connection: Any, _: object) -> None:
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "trusted_schema=OFF"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE")

@@ -1,0 +1,108 @@
+"""The owner's caps: how much one analyst may spend in one connection, and in one day, beside the limit of her
+account.
+
+A cap guards against accidents (a tool that scans tables by itself); the guarantee is the account's limit.
+What is asked is taken from the caps before, and put back if nothing was charged: two at once never come over.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from deniable.curator import Curator
+from deniable.errors import AccountFrozen, BudgetExceeded, DeniableError, Stopped
+from deniable.server.people import store
+from deniable.server.people.store import State
+from deniable.server.questions import Question
+from deniable.server.settings import Caps
+
+CHARGED = (AccountFrozen, Stopped)
+"""Errors after which the charge may stand."""
+
+
+class Purse:
+    """What one connection has spent."""
+
+    def __init__(self) -> None:
+        self.epsilon = 0.0
+        self.turn = threading.Lock()
+
+
+class Purses:
+    """Both caps of every account."""
+
+    def __init__(self, state: State, caps: Caps) -> None:
+        self._state = state
+        self._caps = caps
+
+    @contextmanager
+    def holding(self, curator: Curator, question: Question, account: str, purse: Purse | None) -> Iterator[None]:
+        """Take what the question costs from the caps while it is asked."""
+        if self._caps == Caps():
+            yield
+            return
+        preview = curator.preview(question.text, **question.terms)
+        cost = 0.0 if preview.free else preview.epsilon
+        day = datetime.now(UTC).date().isoformat()
+        self._take(account, day, purse, cost)
+        try:
+            yield
+        except DeniableError as error:
+            if not isinstance(error, CHARGED):
+                self._put_back(account, day, purse, cost)
+            raise
+
+    def _take(self, account: str, day: str, purse: Purse | None, cost: float) -> None:
+        if purse is not None and self._caps.session is not None:
+            with purse.turn:
+                if purse.epsilon + cost > self._caps.session:
+                    raise _over("this connection", cost, purse.epsilon, self._caps.session)
+                purse.epsilon += cost
+        if self._caps.day is not None:
+            try:
+                self._take_day(account, day, cost, self._caps.day)
+            except BudgetExceeded:
+                self._back_to(purse, cost)
+                raise
+
+    def _take_day(self, account: str, day: str, cost: float, cap: float) -> None:
+        table = store.spending
+        here = (table.c.account == account) & (table.c.day == day)
+        with self._state.writing() as connection:
+            row = connection.execute(sa.select(table.c.epsilon).where(here).with_for_update()).first()
+            spent = 0.0 if row is None else float(row[0])
+            if spent + cost > cap:
+                raise _over("today", cost, spent, cap)
+            if row is None:
+                connection.execute(table.insert().values(account=account, day=day, epsilon=cost))
+            else:
+                connection.execute(table.update().where(here).values(epsilon=spent + cost))
+
+    def _put_back(self, account: str, day: str, purse: Purse | None, cost: float) -> None:
+        self._back_to(purse, cost)
+        if self._caps.day is not None:
+            table = store.spending
+            here = (table.c.account == account) & (table.c.day == day)
+            with self._state.writing() as connection:
+                connection.execute(table.update().where(here).values(epsilon=table.c.epsilon - cost))
+
+    def _back_to(self, purse: Purse | None, cost: float) -> None:
+        if purse is not None and self._caps.session is not None:
+            with purse.turn:
+                purse.epsilon -= cost
+
+
+def _over(what: str, cost: float, spent: float, cap: float) -> BudgetExceeded:
+    return BudgetExceeded(
+        f"This query costs ε = {cost:.6g}, and {what} you may spend ε ≤ {cap:.6g} (spent: {spent:.6g}). Nothing was run and "
+        "nothing was charged. Ask for less, wait, or speak to the owner.",
+        asked=cost,
+        spent=spent,
+        total=spent + cost,
+        limit=cap,
+    )

@@ -1,0 +1,263 @@
+"""A data set of a service, asked from Python as if it lay here: `deniable.Remote`."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import secrets
+import ssl
+import threading
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urlsplit
+
+import pyarrow as pa
+
+from deniable import errors
+from deniable.curator import Answer, Preview
+from deniable.errors import AlreadyPaid, BudgetExceeded, DeniableError, InvalidParameter, LedgerError
+from deniable.guarantee import Certificate
+from deniable.ledger import Left
+from deniable.loss import Loss, Number
+from deniable.process import Original
+from deniable.units import Unit
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+TRIES = 3
+
+
+class Remote(Original):
+    """A data set behind a service, with the curator's methods: `Remote("https://…", token="dnb_…",
+    data="visits")`.
+
+    Each query is sent with a key of its own, so that one whose answer was lost on the way is sent again and
+    charged once. The token goes to this address alone: no redirect is followed, and over plain HTTP only to
+    this machine.
+    """
+
+    WAY_OUT = "Open the service there with Remote."
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str,
+        data: str | None = None,
+        timeout: float = 300.0,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+            raise InvalidParameter(f"Expected the address of a service like https://stats.example.org, got {url!r}.")
+        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+            raise InvalidParameter(
+                "Expected https: over plain http, the token and the answers would be read on the way."
+            )
+        self._address = (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+        self._context = (context or ssl.create_default_context()) if parts.scheme == "https" else None
+        self._token = token
+        self._data = data
+        self._timeout = timeout
+        self._turn = threading.Lock()
+        self._connection: http.client.HTTPConnection | None = None
+
+    def __repr__(self) -> str:
+        return f"Remote({self._address[0]}:{self._address[1]}, data={self._data!r})"
+
+    # -------------------------------------------------------------------------------------------- asking
+
+    def sql(
+        self,
+        text: str,
+        *,
+        epsilon: Number | None = None,
+        within: Number | None = None,
+        delta: Number | None = None,
+        confidence: float = 0.95,
+        at_least: int | None = None,
+        max_groups: int | None = None,
+        noise: str = "auto",
+        discover: bool = False,
+    ) -> Answer:
+        """As `Curator.sql`."""
+        terms = {"epsilon": epsilon, "within": within, "delta": delta, "confidence": confidence, "noise": noise}
+        rest = {"at_least": at_least, "max_groups": max_groups, "discover": discover, "form": "arrow"}
+        body = _body(text, terms | rest)
+        return _answer(self._call("POST", self._path("queries"), body, key=secrets.token_urlsafe(24)))
+
+    def preview(
+        self,
+        text: str,
+        *,
+        epsilon: Number | None = None,
+        within: Number | None = None,
+        delta: Number | None = None,
+        confidence: float = 0.95,
+        at_least: int | None = None,
+        max_groups: int | None = None,
+        noise: str = "auto",
+        discover: bool = False,
+    ) -> Preview:
+        """As `Curator.preview`: free."""
+        terms = {"epsilon": epsilon, "within": within, "delta": delta, "confidence": confidence, "noise": noise}
+        rest = {"at_least": at_least, "max_groups": max_groups, "discover": discover}
+        said = self._call("POST", self._path("preview"), _body(text, terms | rest))
+        left = Left(_float(said["left"]["epsilon"]), 0.0, _float(said["left"]["delta"]), 0.0)
+        pair = (_float(said["epsilon"]), _float(said["delta"]))
+        return Preview(*pair, said["expected"], said["confidence"], said["fits"], said["free"], left, said["refusal"])
+
+    # -------------------------------------------------------------------------------------------- looking
+
+    def datasets(self) -> list[str]:
+        """The data sets that are for you."""
+        return list(self._call("GET", "/v1/datasets"))
+
+    def data(self, name: str) -> Remote:
+        """The same service, another data set."""
+        twin = Remote.__new__(Remote)
+        twin.__dict__.update(self.__dict__, _data=name, _turn=threading.Lock(), _connection=None)
+        return twin
+
+    def schema(self) -> str:
+        """What is declared about the data, as YAML."""
+        return str(self._call("GET", self._path())["schema"])
+
+    def account(self) -> dict[str, Any]:
+        """Your balance: limit, spent, left."""
+        return dict(self._call("GET", f"/v1/accounts/{quote(self._name(), safe='')}"))
+
+    def history(self) -> list[dict[str, Any]]:
+        """Your entries of the journal, newest last."""
+        found: list[dict[str, Any]] = []
+        while True:
+            after = found[-1]["seq"] if found else 0
+            page = self._call("GET", f"/v1/ledger/entries?most=1000&after={after}")
+            found += page
+            if len(page) < 1000:
+                return found
+
+    def certificate(self, answer: Answer) -> Certificate:
+        """A certificate of one answer, which `deniable verify` checks."""
+        seq = (answer.entry or "0").partition(":")[0]
+        return Certificate.from_json(json.dumps(self._call("GET", f"/v1/certificates/{seq}")))
+
+    # -------------------------------------------------------------------------------------------- how
+
+    def _name(self) -> str:
+        if self._data is None:
+            raise InvalidParameter('Expected data=: which data set do you mean? For example Remote(…, data="visits").')
+        return self._data
+
+    def _path(self, rest: str = "") -> str:
+        return f"/v1/datasets/{quote(self._name(), safe='')}" + (f"/{rest}" if rest else "")
+
+    def _call(self, method: str, path: str, body: Any = None, *, key: str | None = None) -> Any:
+        head = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        head |= {} if key is None else {"Idempotency-Key": key}
+        text = None if body is None else json.dumps(body)
+        with self._turn:
+            status, said = self._sent(method, path, text, head)
+        if status >= 300:
+            raise _error(status, said)
+        return said
+
+    def _sent(self, method: str, path: str, text: str | None, head: dict[str, str]) -> tuple[int, Any]:
+        """Sent again where the connection was lost: a query has its key, and nothing else costs anything."""
+        for attempt in range(TRIES):
+            try:
+                connection = self._connected()
+                connection.request(method, path, body=text, headers=head)
+                response = connection.getresponse()
+                return response.status, _read(response)
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                if attempt + 1 == TRIES:
+                    raise LedgerError(
+                        f"The service at {self._address[0]} cannot be reached ({type(error).__name__}). An unfinished query may "
+                        "have been charged; asked again, it is given from what is kept."
+                    ) from None
+        raise AssertionError
+
+    def _connected(self) -> http.client.HTTPConnection:
+        if self._connection is None:
+            host, port = self._address
+            if self._context is None:
+                self._connection = http.client.HTTPConnection(host, port, timeout=self._timeout)
+            else:
+                self._connection = http.client.HTTPSConnection(host, port, timeout=self._timeout, context=self._context)
+        return self._connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _body(text: str, terms: dict[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in terms.items() if value is not None}
+    for name in ("epsilon", "within", "delta"):
+        if name in given:
+            given[name] = _digits(given[name])
+    return {"sql": text, **given}
+
+
+def _digits(value: Number) -> str | int | float:
+    """A fraction in the decimal digits of the nearest float; numbers as they are."""
+    return value if isinstance(value, int | float) else repr(float(value))
+
+
+def _read(response: http.client.HTTPResponse) -> Any:
+    try:
+        return json.loads(response.read())
+    except ValueError:
+        return {}
+
+
+def _answer(said: dict[str, Any]) -> Answer:
+    tables = {name: _unpacked(said["arrow"][name]) for name in ("value", "low", "high")}
+    return Answer(
+        value=tables["value"],
+        loss=Loss.from_dict(said["loss"]),
+        unit=Unit.from_dict(said["unit"]),
+        entry=said["entry"],
+        low=tables["low"],
+        high=tables["high"],
+        confidence=said["confidence"],
+        epsilon=_float(said["epsilon"]),
+        delta=_float(said["delta"]),
+        bounds={name: (_float(low), _float(high)) for name, (low, high) in said["bounds"].items()},
+        again=said["again"],
+    )
+
+
+def _unpacked(text: str) -> pa.Table:
+    with pa.ipc.open_stream(base64.b64decode(text)) as reader:
+        return reader.read_all()
+
+
+def _float(value: Any) -> float:
+    return float(value)
+
+
+def _error(status: int, said: Any) -> DeniableError:
+    """The error that the service raised, of the same type."""
+    body = said if isinstance(said, dict) else {}
+    message = str(body.get("message") or f"The service answered with the status {status}.")
+    kind = getattr(errors, str(body.get("error")), None)
+    nan = float("nan")
+    if kind is BudgetExceeded:
+        return BudgetExceeded(message, asked=nan, spent=nan, total=nan, limit=nan)
+    if kind is AlreadyPaid:
+        return AlreadyPaid(message, entry=int(body.get("entry") or 0))
+    if isinstance(kind, type) and issubclass(kind, DeniableError):
+        return kind(message)
+    return InvalidParameter(message) if status < 500 else LedgerError(message)

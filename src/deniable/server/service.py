@@ -1,0 +1,336 @@
+"""The service behind every door: who may do what, proved by a login. Doors translate; every decision about
+people is made here.
+
+An analyst has a part of her own in each data set that she was granted: an account inside the data set's, with
+its own limit. What is not granted does not exist for her. Owners register, grant, raise and look; auditors
+look.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets as random
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+
+import sqlalchemy as sa
+
+from deniable.accounting.certificate import certify
+from deniable.curator import Answer, Curator, Preview
+from deniable.errors import (
+    AlreadyPaid,
+    Forbidden,
+    InvalidParameter,
+    LedgerError,
+    NotFound,
+)
+from deniable.guarantee import Budget, Certificate
+from deniable.ledger import Account, Entry, Kind, Ledger, Verification, chain, names
+from deniable.ledger.requests import paid_once
+from deniable.process import Original
+from deniable.server.data.declaration import Declaration
+from deniable.server.data.shelf import UNKNOWN, Shelf, note
+from deniable.server.people import acts, store
+from deniable.server.people.rights import Caller, Right
+from deniable.server.people.roster import Roster
+from deniable.server.people.store import State
+from deniable.server.people.throttle import Throttle
+from deniable.server.purse import Purse, Purses
+from deniable.server.questions import Question
+from deniable.server.settings import Settings
+
+PRINCIPAL = "deniable"
+"""Who opens the ledger. It owns no account: limits belong to the people who registered the data."""
+REMEMBERED = 10_000
+
+
+class Service(Original):
+    """One process of a service: its people, its data and its ledger."""
+
+    WAY_OUT = "Open the service there from its settings; processes share ledger and state."
+
+    def __init__(self, settings: Settings) -> None:
+        settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.settings = settings
+        key_path = settings.folder / "server.key"
+        self._key = chain.read_key(key_path) or chain.make_key(key_path)
+        self.state = State(settings.state_url)
+        self.ledger = Ledger.open(
+            settings.ledger_url,
+            key=settings.folder / "ledger.key",
+            analyst=PRINCIPAL,
+            on_failure=note(settings.folder),
+        )
+        self.roster = Roster(self.state, self._key, session_seconds=settings.session_hours * 3600)
+        self.throttle = Throttle(settings.rates)
+        self.shelf = Shelf(self.state, self.ledger, settings)
+        self._purses = Purses(self.state, settings.caps)
+        self._turns: dict[str, tuple[threading.Lock, int]] = {}
+        self._turn = threading.Lock()
+        self._told: OrderedDict[str, int] = OrderedDict()
+
+    def close(self) -> None:
+        self.shelf.close()
+        self.ledger.close()
+        self.state.close()
+
+    def _record(self, caller: Caller, act: str, about: str, words: str = "") -> None:
+        with self.state.writing() as connection:
+            acts.record(connection, self._key, caller.name, act, about, words)
+
+    # -------------------------------------------------------------------------------------------- data sets
+
+    def datasets(self, caller: Caller) -> list[str]:
+        """Those that are for the caller: all for owners and auditors, an analyst's own."""
+        known = self.shelf.names()
+        if caller.may(Right.LOOK) or caller.may(Right.MANAGE):
+            return known
+        caller.need(Right.ASK)
+        return [name for name in known if self._has_part(name, caller.name)]
+
+    def register(self, caller: Caller, declaration: Declaration) -> None:
+        caller.need(Right.MANAGE)
+        self.shelf.register(declaration, caller.name)
+        self._record(caller, "register data", declaration.name, f"limit {declaration.limit}")
+
+    def set_version(self, caller: Caller, name: str, version: str) -> None:
+        caller.need(Right.MANAGE)
+        self._mine(caller, name)
+        self.shelf.set_version(name, version)
+        self._record(caller, "new version", name, version)
+
+    def grant(self, caller: Caller, name: str, analyst: str, limit: Budget) -> Account:
+        """A part of the data set's budget for an analyst."""
+        caller.need(Right.MANAGE)
+        self._mine(caller, name)
+        if not self.roster.exists(analyst):
+            raise NotFound(f"There is no person {analyst!r}. Nothing was granted.")
+        account = self.shelf.curator(name).share(analyst, limit).account
+        self._record(caller, "grant", account.name, f"limit {limit}")
+        return account
+
+    def schema(self, caller: Caller, name: str) -> Curator:
+        """The data set as far as its declaration goes, for whoever may see that."""
+        if caller.may(Right.LOOK) or caller.may(Right.MANAGE):
+            return self.shelf.curator(name)
+        return self.curator(caller, name)
+
+    # -------------------------------------------------------------------------------------------- asking
+
+    def curator(self, caller: Caller, name: str) -> Curator:
+        """The data set for the caller: her own part of it, or, for the one who owns it, the whole."""
+        caller.need(Right.ASK)
+        whole = self.shelf.curator(name)
+        if caller.name == whole.account.owner and caller.may(Right.MANAGE):
+            return whole
+        try:
+            return whole.as_analyst(caller.name)
+        except LedgerError as error:
+            if type(error) is not LedgerError:
+                raise
+            raise NotFound(UNKNOWN) from None
+
+    def preview(self, caller: Caller, name: str, question: Question) -> Preview:
+        self.throttle.hit("previews", caller.name)
+        return self.curator(caller, name).preview(question.text, **question.terms)
+
+    def ask(
+        self, caller: Caller, name: str, question: Question, *, key: str | None = None, purse: Purse | None = None
+    ) -> Answer:
+        """Answer, and charge at most once: for a key where one is given, else for each time that the question
+        was told to be lost."""
+        self.throttle.hit("requests", caller.name)
+        return self.answer(caller, self.curator(caller, name), name, question, key=key, purse=purse)
+
+    def answer(
+        self,
+        caller: Caller,
+        curator: Curator,
+        name: str,
+        question: Question,
+        *,
+        key: str | None = None,
+        purse: Purse | None = None,
+    ) -> Answer:
+        """The same through a curator that can be cancelled from elsewhere."""
+        account = curator.account.name
+        body = _digest("body", name, question.digest)
+        asked = _digest("question", account, curator.schema.version, question.digest)
+        with self._alone(asked):
+            once = (
+                _digest("key", caller.name, key) if key is not None else _digest(asked, str(self._told.get(asked, 0)))
+            )
+            with self._purses.holding(curator, question, account, purse), paid_once(once, body):
+                try:
+                    return curator.sql(question.text, **question.terms)
+                except AlreadyPaid:
+                    if key is None:
+                        self._tell(asked)
+                    raise
+
+    @contextmanager
+    def _alone(self, asked: str) -> Iterator[None]:
+        """One at a time for one question of one account: who comes second gets the answer that the first has
+        paid for."""
+        with self._turn:
+            lock, waiting = self._turns.get(asked, (threading.Lock(), 0))
+            self._turns[asked] = (lock, waiting + 1)
+        try:
+            with lock:
+                yield
+        finally:
+            with self._turn:
+                lock, waiting = self._turns.pop(asked)
+                if waiting > 1:
+                    self._turns[asked] = (lock, waiting - 1)
+
+    def _tell(self, asked: str) -> None:
+        """She was told once that the answer is lost: the next time is a new charge."""
+        with self._turn:
+            self._told[asked] = self._told.pop(asked, 0) + 1
+            if len(self._told) > REMEMBERED:
+                self._told.popitem(last=False)
+
+    # -------------------------------------------------------------------------------------------- accounts
+
+    def account(self, caller: Caller, name: str, analyst: str | None = None) -> Account:
+        """A data set's account, or an analyst's part of it: each for owner and auditor, one's own for
+        oneself."""
+        if analyst == caller.name and caller.may(Right.ASK) and not caller.may(Right.LOOK):
+            return self.curator(caller, name).account
+        if not caller.may(Right.LOOK):
+            caller.need(Right.ASK)
+            raise NotFound(UNKNOWN)
+        self.shelf.version(name)
+        if analyst is None:
+            return self.ledger.account(name, analyst=caller.name)
+        return self._part(name, analyst, caller.name)
+
+    def _part(self, name: str, analyst: str, caller: str) -> Account:
+        try:
+            account = self.ledger.account(names.part(name, analyst), analyst=caller)
+        except LedgerError as error:
+            if type(error) is not LedgerError:
+                raise
+            raise NotFound(UNKNOWN) from None
+        if account.parent != name:
+            raise NotFound(UNKNOWN)
+        return account
+
+    def _has_part(self, name: str, analyst: str) -> bool:
+        try:
+            self._part(name, analyst, analyst)
+        except NotFound:
+            return False
+        return True
+
+    def parts(self, caller: Caller, name: str) -> list[Account]:
+        caller.need(Right.LOOK)
+        self.shelf.version(name)
+        return [account for account in self.ledger.accounts() if account.parent == name]
+
+    def raise_limit(self, caller: Caller, name: str, analyst: str | None, limit: Budget, reason: str) -> str | None:
+        """Raise a limit. Where a second person must agree, the number of the proposal that waits for her."""
+        caller.need(Right.MANAGE)
+        _reason(reason)
+        account = self._managed(caller, name, analyst)
+        if self.settings.second_person:
+            return self._propose(caller, account, limit, reason)
+        account.raise_limit(limit, owner=caller.name)
+        self._record(caller, "raise limit", account.name, f"to {limit}: {reason}")
+        return None
+
+    def _propose(self, caller: Caller, account: Account, limit: Budget, reason: str) -> str:
+        account.standing().filter.raised(limit)  # a limit that is none is refused now
+        number = random.token_hex(8)
+        row = {"id": number, "account": account.name, "person": caller.name, "reason": reason}
+        pair = {"epsilon": str(limit.epsilon), "delta": str(limit.delta)}
+        with self.state.writing() as connection:
+            connection.execute(store.proposals.insert().values(**row, **pair))
+            acts.record(connection, self._key, caller.name, "propose limit", account.name, f"{limit}: {reason}")
+        return number
+
+    def agree(self, caller: Caller, number: str) -> None:
+        """The second person, another owner, agrees; the limit is raised in the name of the one who proposed
+        it."""
+        caller.need(Right.MANAGE)
+        with self.state.writing() as connection:
+            wanted = store.proposals.c.id == number
+            row = connection.execute(sa.select(store.proposals).where(wanted)).mappings().first()
+            if row is None:
+                raise NotFound("There is no such proposal. Nothing was changed.")
+            if row["person"] == caller.name:
+                raise Forbidden(
+                    "Expected a second person: who proposes a limit does not agree to it. Nothing was changed."
+                )
+            connection.execute(store.proposals.delete().where(wanted))
+            words = f"to ε = {row['epsilon']}, δ = {row['delta']}, proposed by {row['person']}: {row['reason']}"
+            acts.record(connection, self._key, caller.name, "raise limit", row["account"], words)
+        limit = Budget(Fraction(row["epsilon"]), Fraction(row["delta"]))
+        self.ledger.account(row["account"]).raise_limit(limit, owner=row["person"])
+
+    def freeze(self, caller: Caller, name: str, analyst: str | None, reason: str) -> None:
+        caller.need(Right.MANAGE)
+        self._managed(caller, name, analyst).freeze(_reason(reason))
+        self._record(caller, "freeze", name if analyst is None else names.part(name, analyst), reason)
+
+    def unfreeze(self, caller: Caller, name: str, analyst: str | None, reason: str) -> None:
+        caller.need(Right.MANAGE)
+        self._managed(caller, name, analyst).unfreeze(_reason(reason), owner=caller.name)
+        self._record(caller, "unfreeze", name if analyst is None else names.part(name, analyst), reason)
+
+    def _managed(self, caller: Caller, name: str, analyst: str | None) -> Account:
+        self._mine(caller, name)
+        return self.account(caller, name, analyst)
+
+    def _mine(self, caller: Caller, name: str) -> None:
+        """Of several owners, the one who registered the data set manages it."""
+        self.shelf.version(name)
+        owner = self.ledger.account(name).owner
+        if owner != caller.name:
+            raise Forbidden(f'Only {owner} may manage the data set "{name}". Nothing was changed.')
+
+    # -------------------------------------------------------------------------------------------- the journal
+
+    def history(self, caller: Caller) -> list[Entry]:
+        """All of it for owner and auditor, one's own part for an analyst."""
+        if caller.may(Right.LOOK):
+            return self.ledger.history()
+        caller.need(Right.ASK)
+        own = [self._part(name, caller.name, caller.name) for name in self.datasets(caller)]
+        return sorted((entry for account in own for entry in account.history()), key=lambda entry: entry.seq)
+
+    def verify(self, caller: Caller, head: str | None) -> tuple[Verification, int | None]:
+        """The journal, and the number of the first act that is not as it was written."""
+        caller.need(Right.LOOK)
+        return self.ledger.verify(head), acts.broken(acts.history(self.state), self._key)
+
+    def acts(self, caller: Caller) -> list[acts.Act]:
+        caller.need(Right.LOOK)
+        return acts.history(self.state)
+
+    def certificate(self, caller: Caller, seq: int) -> Certificate:
+        """What one release cost, for others to check."""
+        entry = next((entry for entry in self.history(caller) if entry.seq == seq), None)
+        if entry is None or entry.loss is None or entry.kind not in (Kind.RUN, Kind.OPEN):
+            raise NotFound("There is no release of this number, or it is not yours.")
+        if not entry.details.get("private"):
+            raise InvalidParameter("Expected a private release: this one was drawn from a seed, and protects nobody.")
+        delta = float(self.ledger.account(entry.account).limit.delta)
+        return certify(entry.loss, entry.unit, delta, head=f"{entry.seq}:{entry.mac}")
+
+
+def _digest(*parts: str) -> str:
+    joined = "\0".join(f"{len(part)}:{part}" for part in parts)
+    return hashlib.sha256(joined.encode(errors="surrogatepass")).hexdigest()
+
+
+def _reason(reason: str) -> str:
+    if not reason.strip() or len(reason) > 1000 or not reason.isprintable():
+        raise InvalidParameter(
+            "Expected a reason of at most 1,000 characters: it is written down. Nothing was changed."
+        )
+    return reason

@@ -1,0 +1,198 @@
+"""What the operator of a service sets, in `server.toml`. Secrets are never in it: it names files that hold
+them.
+
+>>> settings = parse('folder = "state"\\nroots = ["data"]')
+>>> settings.http, settings.wire
+(Address(host='127.0.0.1', port=8000), Address(host='127.0.0.1', port=5433))
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from deniable.errors import InvalidParameter
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class Address(NamedTuple):
+    """Where a door listens."""
+
+    host: str
+    port: int
+
+    @property
+    def loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Engines:
+    """What each data set's engine may use."""
+
+    memory: str | None = None
+    seconds: float = 60.0
+    threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Caps:
+    """The most ε that one analyst may spend on a data set, in one connection and in one day (UTC); None: only
+    her limit counts."""
+
+    session: float | None = None
+    day: float | None = None
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How often, in the words of the package `limits`: logins by person and by address, requests by person."""
+
+    login_person: str = "10/minute"
+    login_address: str = "60/minute"
+    requests: str = "600/minute"
+    previews: str = "1200/minute"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A service. `folder` holds its state and keys, `roots` the folders that data may be registered from.
+
+    `floor` rounds the time of every answer up to whole steps. `proxy` says that a proxy in front speaks TLS
+    for the HTTP door, which then may be reached from elsewhere without its own; the wire needs `certificate`
+    and `key` there in any case.
+    """
+
+    folder: Path = Path("deniable-server")
+    roots: tuple[Path, ...] = ()
+    http: Address = Address("127.0.0.1", 8000)
+    wire: Address | None = Address("127.0.0.1", 5433)
+    ledger: str | None = None
+    state: str | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    proxy: bool = False
+    origin: str | None = None
+    floor: float = 0.1
+    threads: int = 64
+    session_hours: float = 12.0
+    second_person: bool = False
+    engines: Engines = field(default_factory=Engines)
+    caps: Caps = field(default_factory=Caps)
+    rates: Rates = field(default_factory=Rates)
+
+    @property
+    def ledger_url(self) -> str:
+        return self.ledger or f"sqlite:///{self.folder / 'privacy.db'}"
+
+    @property
+    def state_url(self) -> str:
+        return self.state or f"sqlite:///{self.folder / 'state.db'}"
+
+    @property
+    def tls(self) -> bool:
+        return self.certificate is not None and self.key is not None
+
+
+def load(path: Path) -> Settings:
+    """The settings in a file; paths in it are relative to its folder."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidParameter(f"The settings {path} cannot be read: {error}. Nothing was started.") from None
+    return parse(text, path.parent)
+
+
+def parse(text: str, base: Path = Path()) -> Settings:
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidParameter(f"The settings are not TOML: {error}. Nothing was started.") from None
+    return checked(Settings(**{name: _value(name, value, base) for name, value in _known(given, Settings).items()}))
+
+
+def checked(settings: Settings) -> Settings:
+    """Refuse what would send answers or passwords in the clear."""
+    if (settings.certificate is None) != (settings.key is None):
+        raise InvalidParameter("Expected certificate and key together: TLS needs both. Nothing was started.")
+    if not settings.http.loopback and not (settings.tls or settings.proxy):
+        raise _clear("http", settings.http, "name certificate and key, or set proxy = true behind one that speaks TLS")
+    if settings.wire is not None and not settings.wire.loopback and not settings.tls:
+        raise _clear("wire", settings.wire, "name certificate and key")
+    if not 0 <= settings.floor < 60 or not 1 <= settings.threads <= 4096 or not 0 < settings.session_hours <= 24 * 31:
+        raise InvalidParameter("Expected floor in [0, 60) seconds, threads in 1 … 4096 and session_hours in (0, 744].")
+    return settings
+
+
+def _clear(name: str, address: Address, way_out: str) -> InvalidParameter:
+    return InvalidParameter(
+        f"Expected TLS for {name} = {str(address)!r}: off loopback, passwords and answers would be read on the way. Nothing was "
+        f"started. Listen on 127.0.0.1, or {way_out}."
+    )
+
+
+def _known(given: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
+    names = {each.name for each in fields(kind)}
+    if unknown := [name for name in given if name not in names]:
+        raise InvalidParameter(
+            f"The setting {unknown[0]!r} is not known. Nothing was started. Expected among {', '.join(sorted(names))}."
+        )
+    return given
+
+
+def _value(name: str, value: Any, base: Path) -> Any:
+    match name:
+        case "folder" | "certificate" | "key":
+            return (base / _text(name, value)).resolve()
+        case "roots":
+            return tuple((base / _text(name, each)).resolve() for each in _list(name, value))
+        case "http" | "wire":
+            return None if value is False and name == "wire" else _address(name, _text(name, value))
+        case "engines" | "caps" | "rates":
+            return _part(name, value)
+        case "proxy" | "second_person":
+            return _typed(name, value, bool)
+        case "floor" | "session_hours":
+            return float(_typed(name, value, int | float))
+        case "threads":
+            return _typed(name, value, int)
+        case _:
+            return _text(name, value)
+
+
+def _part(name: str, value: Any) -> Any:
+    kind: type[Any] = {"engines": Engines, "caps": Caps, "rates": Rates}[name]
+    return kind(**_known(_typed(name, value, dict), kind))
+
+
+def _typed(name: str, value: Any, kind: Any) -> Any:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise InvalidParameter(f"The setting {name} = {value!r} is not of the right type. Nothing was started.")
+    return value
+
+
+def _text(name: str, value: Any) -> str:
+    return str(_typed(name, value, str))
+
+
+def _list(name: str, value: Any) -> list[Any]:
+    return list(_typed(name, value, list))
+
+
+def _address(name: str, text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise InvalidParameter(f"Expected {name} like 127.0.0.1:8000, got {text!r}. Nothing was started.")
+    return Address(host.strip("[]"), int(port))

@@ -1,0 +1,243 @@
+"""Who may is proved by login: one-time passwords, sessions by hash, tokens with scope and expiry, rate
+limits, sealed acts."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import sqlite3
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deniable.errors import Forbidden, InvalidParameter, NotFound, NotLoggedIn, TooMany
+from deniable.server.people import acts, secrets, store
+from deniable.server.people.rights import Caller, Right, Role
+from deniable.server.people.roster import Roster
+from deniable.server.people.store import State
+from deniable.server.people.throttle import Throttle
+from deniable.server.settings import Rates
+
+KEY = bytes(range(32))
+GOOD = "correct horse battery"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[State]:
+    made = State(f"sqlite:///{tmp_path}/state.db")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def roster(state: State) -> Roster:
+    return Roster(state, KEY, session_seconds=3600)
+
+
+def settled(roster: Roster, name: str, *roles: str) -> tuple[str, Caller]:
+    """A person with a password of her own, and a session."""
+    secret, _ = roster.login(name, roster.add("test", name, roles))
+    fresh = roster.set_password(secret, None, GOOD)
+    return fresh, roster.session(fresh)
+
+
+def test_the_first_owner_is_made_once_with_a_password_that_works_once(roster: Roster) -> None:
+    password = roster.first_owner("olga")
+    assert password is not None
+    assert roster.first_owner("olga") is None
+    secret, caller = roster.login("olga", password)
+    assert caller.must_change
+    assert not any(caller.may(right) for right in Right)
+    with pytest.raises(NotLoggedIn):
+        roster.login("olga", password)
+    with pytest.raises(Forbidden, match="scope within your own rights"):
+        roster.new_token(roster.session(secret), "x", ["ask"], 60)
+    fresh = roster.set_password(secret, None, GOOD)
+    assert roster.session(fresh).may(Right.MANAGE)
+    with pytest.raises(NotLoggedIn):
+        roster.session(secret)  # a new id: nobody who saw the old one comes along
+
+
+def test_a_wrong_password_and_an_unknown_name_say_the_same(roster: Roster) -> None:
+    settled(roster, "ada", "analyst")
+    said = []
+    for name, password in (("ada", "wrong" * 4), ("eve", "wrong" * 4), ("ada", ""), ("ada\0", GOOD)):
+        with pytest.raises(NotLoggedIn) as refused:
+            roster.login(name, password)
+        said.append(str(refused.value))
+    assert len(set(said)) == 1
+
+
+def test_roles_count_from_the_next_request_on(roster: Roster) -> None:
+    settled(roster, "olga", "owner")
+    session, caller = settled(roster, "ada", "owner")
+    assert caller.may(Right.MANAGE)
+    token = roster.new_token(caller, "all", list(Right), 60)
+    roster.change("olga", "ada", roles=["analyst"])
+    assert roster.session(session).rights == {Right.ASK}
+    assert roster.token(token.text).rights == {Right.ASK}
+    roster.change("olga", "ada", disabled=True)
+    for act in (lambda: roster.session(session), lambda: roster.token(token.text), lambda: roster.login("ada", GOOD)):
+        with pytest.raises(NotLoggedIn):
+            act()
+    assert roster.proof("ada", b"x", b"0" * 32) is None
+
+
+def test_the_last_owner_stays(roster: Roster) -> None:
+    settled(roster, "olga", "owner")
+    for change in ({"disabled": True}, {"roles": ["analyst"]}):
+        with pytest.raises(InvalidParameter, match="at least one owner"):
+            roster.change("olga", "olga", **change)  # type: ignore[arg-type]
+    assert roster.people()[0].roles == ("owner",)
+
+
+def test_a_token_has_no_more_rights_than_its_scope_and_its_person(roster: Roster) -> None:
+    _, ada = settled(roster, "ada", "analyst")
+    with pytest.raises(Forbidden):
+        roster.new_token(ada, "x", ["manage"], 60)
+    _, olga = settled(roster, "olga", "owner")
+    token = roster.new_token(olga, "x", ["look"], 60)
+    assert roster.token(token.text).rights == {Right.LOOK}
+    with pytest.raises(NotFound):
+        roster.revoke(ada, token.id)
+    roster.revoke(olga, token.id)
+    with pytest.raises(NotLoggedIn):
+        roster.token(token.text)
+
+
+def test_tokens_and_sessions_expire(roster: Roster, state: State) -> None:
+    session, ada = settled(roster, "ada", "analyst")
+    token = roster.new_token(ada, "x", ["ask"], 60)
+    with state.writing() as connection:
+        connection.execute(store.tokens.update().values(expires=1.0))
+        connection.execute(store.sessions.update().values(expires=1.0))
+    for act in (lambda: roster.session(session), lambda: roster.token(token.text), lambda: roster.still(ada)):
+        with pytest.raises(NotLoggedIn):
+            act()
+    exchange = b"n=,r=x"
+    assert roster.proof("ada", exchange, proof_of(token.text, roster.salt("ada"), exchange)) is None
+
+
+def proof_of(secret: str, salt: bytes, exchange: bytes) -> bytes:
+    """What a client computes (RFC 5802), written anew."""
+    salted = hashlib.pbkdf2_hmac("sha256", secret.encode(), salt, secrets.ROUNDS)
+    client = hmac.digest(salted, b"Client Key", "sha256")
+    mask = hmac.digest(hashlib.sha256(client).digest(), exchange, "sha256")
+    return bytes(a ^ b for a, b in zip(client, mask, strict=True))
+
+
+def test_a_proof_is_good_for_its_token_and_its_exchange_alone(roster: Roster) -> None:
+    _, ada = settled(roster, "ada", "analyst")
+    _, bob = settled(roster, "bob", "analyst")
+    first, second = (roster.new_token(ada, label, ["ask"], 60) for label in "xy")
+    for token in (first, second):
+        proof = proof_of(token.text, roster.salt("ada"), b"exchange")
+        found = roster.proof("ada", b"exchange", proof)
+        assert found is not None
+        assert found[0].token == token.id
+        assert roster.proof("ada", b"another", proof) is None
+        assert roster.proof("bob", b"exchange", proof) is None
+        assert roster.proof("ada", b"exchange", proof[:-1]) is None
+    assert roster.salt("ada") != roster.salt("nobody") != b""
+    assert bob.name == "bob"
+
+
+def test_nothing_that_logs_in_is_stored(roster: Roster, state: State, tmp_path: Path) -> None:
+    one_time = roster.add("olga", "eve", ["analyst"])
+    session, ada = settled(roster, "ada", "analyst")
+    token = roster.new_token(ada, "x", ["ask"], 60)
+    with state.writing():
+        pass
+    sqlite3.connect(tmp_path / "state.db").execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    stored = b"".join(path.read_bytes() for path in tmp_path.glob("state.db*"))
+    for secret in (GOOD, one_time, session, token.text, token.text.rsplit("_", 1)[1]):
+        assert secret.encode() not in stored
+    assert stat.S_IMODE((tmp_path / "state.db").stat().st_mode) == 0o600
+    shown = repr(acts.history(state)) + repr(roster.people()) + repr(roster.tokens(None))
+    assert not any(secret in shown for secret in (GOOD, one_time, session, token.text))
+
+
+def test_an_unknown_name_costs_the_same_work(monkeypatch: pytest.MonkeyPatch, roster: Roster) -> None:
+    settled(roster, "ada", "analyst")
+    verified: list[str] = []
+    genuine = secrets._HASHER.verify
+
+    class Counting:
+        def verify(self, stored: str, password: str) -> bool:
+            verified.append(stored.split("$")[3])  # argon2's costs
+            return genuine(stored, password)
+
+    monkeypatch.setattr(secrets, "_HASHER", Counting())
+    for name in ("ada", "nobody"):
+        with pytest.raises(NotLoggedIn):
+            roster.login(name, "wrong" * 4)
+    assert len(verified) == 2
+    assert verified[0] == verified[1]
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a\nb", "<b>\u202e", "deniable", "\u0430\u0501\u0430", "x" * 201])
+def test_names_that_mislead_are_refused(roster: Roster, name: str) -> None:
+    with pytest.raises(InvalidParameter):
+        roster.add("olga", name, ["analyst"])
+
+
+@pytest.mark.parametrize("roles", [[], ["root"], ["owner", "root"]])
+def test_roles_are_the_three(roster: Roster, roles: list[str]) -> None:
+    with pytest.raises(InvalidParameter, match="Expected roles"):
+        roster.add("olga", "ada", roles)
+
+
+def test_a_short_password_is_refused_and_the_session_goes_on(roster: Roster) -> None:
+    secret, _ = roster.login("ada", roster.add("x", "ada", ["analyst"]))
+    with pytest.raises(InvalidParameter, match="12 to 256"):
+        roster.set_password(secret, None, "short")
+    assert roster.session(secret).must_change
+
+
+def test_a_password_is_changed_by_who_knows_it(roster: Roster) -> None:
+    session, _ = settled(roster, "ada", "analyst")
+    with pytest.raises(Forbidden, match="present password"):
+        roster.set_password(session, "wrong", "another good password")
+    roster.set_password(session, GOOD, "another good password")
+    with pytest.raises(NotLoggedIn):
+        roster.login("ada", GOOD)
+
+
+def test_a_reset_ends_every_session(roster: Roster) -> None:
+    session, _ = settled(roster, "ada", "analyst")
+    password = roster.reset("olga", "ada")
+    with pytest.raises(NotLoggedIn):
+        roster.session(session)
+    assert roster.login("ada", password)[1].must_change
+
+
+def test_guessing_is_stopped_by_person_and_by_address() -> None:
+    throttle = Throttle(Rates(login_person="3/minute", login_address="5/minute"))
+    for _ in range(3):
+        throttle.login("ada", "10.0.0.1")
+    with pytest.raises(TooMany, match="3 per 1 minute"):
+        throttle.login("ada", "10.0.0.2")
+    throttle.login("bob", "10.0.0.1")
+    throttle.login("cleo", "10.0.0.1")
+    with pytest.raises(TooMany):
+        throttle.login("eve", "10.0.0.1")
+    throttle.login("bob", "10.0.0.3")
+
+
+def test_an_edited_act_is_found(roster: Roster, state: State) -> None:
+    settled(roster, "ada", "analyst")
+    settled(roster, "bob", "analyst")
+    assert acts.broken(acts.history(state), KEY) is None
+    with state.writing() as connection:
+        connection.execute(store.acts.update().where(store.acts.c.seq == 1).values(person="mallory"))
+    assert acts.broken(acts.history(state), KEY) == 1
+    with state.writing() as connection:
+        connection.execute(store.acts.delete().where(store.acts.c.seq == 1))
+    assert acts.broken(acts.history(state), KEY) == 1
+
+
+def test_rights_are_those_of_the_table() -> None:
+    table = {role: set(Caller("x", frozenset({role})).rights) for role in Role}
+    assert table == {Role.OWNER: set(Right), Role.ANALYST: {Right.ASK}, Role.AUDITOR: {Right.LOOK}}

@@ -1,0 +1,328 @@
+"""REST: data sets, previews, queries, jobs, balances, the journal and certificates, each for whom it is."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+import deniable as dp
+from deniable.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerError, NotLoggedIn
+from deniable.guarantee import Certificate
+from tests.server.hospital import COUNT, PASSWORD, Hospital, hospital, log_in, register
+
+
+def test_an_answer_is_charged_to_the_analyst_and_to_the_data_set(fresh: Hospital) -> None:
+    said = fresh.ask("ada", epsilon="0.5").json()
+    assert said["columns"] == [{"name": "n", "type": "int64"}]
+    assert said["low"]["n"][0] < said["rows"][0][0] < said["high"]["n"][0]
+    assert (said["epsilon"], said["again"]) == (0.5, False)
+    assert [fresh.spent(name) for name in ("visits", "visits/ada", "visits/bob")] == [0.5, 0.5, 0.0]
+
+
+def test_asked_again_it_is_free_and_the_same_through_either_spelling_of_a_number(fresh: Hospital) -> None:
+    first, again = fresh.ask("ada", epsilon=0.1).json(), fresh.ask("ada", epsilon="0.10").json()
+    assert (again["rows"], again["again"], again["entry"]) == (first["rows"], True, first["entry"])
+    assert fresh.spent() == pytest.approx(0.1)
+
+
+def test_a_new_version_of_the_data_is_asked_anew(fresh: Hospital) -> None:
+    first = fresh.ask("ada").json()
+    with fresh.api("olga") as owner:
+        assert owner.put("/v1/datasets/visits/version", json={"version": "2"}).status_code == 200
+    second = fresh.ask("ada").json()
+    assert (second["again"], second["entry"] == first["entry"]) == (False, False)
+    assert fresh.spent() == pytest.approx(0.2)
+
+
+def test_what_somebody_else_has_asked_looks_new(fresh: Hospital) -> None:
+    fresh.ask("ada")
+    said = fresh.ask("bob").json()
+    assert not said["again"]
+    assert not any("before" in note for note in said["notes"])
+    assert (fresh.spent(), fresh.spent("visits/bob")) == (pytest.approx(0.1), pytest.approx(0.1))
+    with fresh.api("bob") as client:
+        entries = client.get("/v1/ledger/entries").json()
+    with fresh.api("ada") as client:
+        hers = client.get("/v1/ledger/entries").json()
+    # Of an entry an analyst sees what is her own: whether the data set was charged as well would tell what others ask.
+    assert entries[-1].keys() == hers[-1].keys()
+    assert "reads" not in str(entries)
+    assert entries[-1]["charge"] == hers[-1]["charge"]
+
+
+def test_a_preview_is_free_and_says_what_the_answer_will_cost(fresh: Hospital) -> None:
+    with fresh.api("ada") as client:
+        said = client.post("/v1/datasets/visits/preview", json={"sql": COUNT, "epsilon": 0.25}).json()
+    assert (said["epsilon"], said["fits"], said["free"]) == (0.25, True, False)
+    assert "±" in said["expected"]["n"]
+    assert fresh.spent() == 0
+
+
+def test_a_key_is_paid_once_and_bound_to_its_person_and_body(fresh: Hospital) -> None:
+    first = fresh.ask("ada", key="k1").json()
+    assert fresh.ask("ada", key="k1").json()["entry"] == first["entry"]
+    other = fresh.ask("ada", "SELECT COUNT(*) AS m FROM visits WHERE age > 3", key="k1")
+    assert (other.status_code, other.json()["error"]) == (422, "InvalidParameter")
+    assert "another request" in other.json()["message"]
+    bobs = fresh.ask("bob", key="k1").json()
+    assert bobs["entry"] != first["entry"]
+    assert fresh.spent("visits/ada") == pytest.approx(0.1)
+
+
+def test_a_job_says_running_or_ended_and_is_ones_own(shared: Hospital) -> None:
+    with shared.api("ada") as client, shared.api("bob") as other:
+        started = client.post("/v1/datasets/visits/jobs", json={"sql": COUNT, "epsilon": 0.11})
+        assert started.status_code == 202
+        job = started.json()["job"]
+        assert other.get(f"/v1/jobs/{job}").status_code == 404
+        assert other.delete(f"/v1/jobs/{job}").status_code == 404
+        states = set()
+        while "done" not in states:
+            said = client.get(f"/v1/jobs/{job}").json()
+            states.add(said["state"])
+            assert said.keys() <= {"job", "state", "answer"}
+            time.sleep(0.01)
+        assert states <= {"running", "done"}
+        assert (
+            said["answer"]["rows"]
+            == client.post("/v1/datasets/visits/queries", json={"sql": COUNT, "epsilon": 0.11}).json()["rows"]
+        )
+        wrong = client.post("/v1/datasets/visits/jobs", json={"sql": "SELECT * FROM visits", "epsilon": 1}).json()
+        while (said := client.get(f"/v1/jobs/{wrong['job']}").json())["state"] == "running":
+            time.sleep(0.01)
+        assert (said["state"], said["error"]) == ("failed", "InvalidQuery")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({"sql": "SELECT * FROM visits", "epsilon": 1}, 422, "Rows never leave"),
+        ({"sql": COUNT, "epsilon": 1e9}, 409, "over its limit"),
+        ({"sql": COUNT}, 422, "epsilon"),
+        ({"sql": COUNT, "epsilon": "1e999999999"}, 422, "decimal number"),
+        ({"sql": COUNT, "epsilon": "nan"}, 422, "decimal number"),
+        ({"sql": COUNT, "epsilon": -1}, 422, "epsilon"),
+        ({"sql": COUNT, "epsilon": True}, 422, "epsilon"),
+        ({"sql": COUNT, "epsilon": 1, "extra": 1}, 422, "extra"),
+        ({"sql": "x" * 70_000, "epsilon": 1}, 422, "sql"),
+        ({"sql": "SELECT COUNT(*) FROM secrets", "epsilon": 1}, 422, "secrets"),
+        ([], 422, "Nothing was done"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_charged(
+    shared: Hospital, body: object, status: int, words: str
+) -> None:
+    before = shared.spent()
+    with shared.api("ada") as client:
+        for door in ("queries", "preview"):
+            said = client.post(f"/v1/datasets/visits/{door}", json=body)
+            if door == "preview" and status == 409:
+                assert said.json()["fits"] is False
+                continue
+            assert said.status_code == status, said.text
+            assert words in said.json()["message"]
+    assert shared.spent() == before
+
+
+def test_an_error_never_echoes_a_password(shared: Hospital) -> None:
+    with shared.client() as client:
+        said = client.post("/v1/login", json={"name": "ada", "password": ["s3cret-value"]})
+        assert said.status_code == 422
+        assert "s3cret-value" not in said.text
+        said = client.post(
+            "/v1/login",
+            content=b'{"name": "ada", "password": "s3cret-value"',
+            headers={"content-type": "application/json"},
+        )
+        assert said.status_code == 422
+        assert "s3cret" not in said.text
+
+
+def test_the_journal_is_whole_for_the_auditor_and_verifies(fresh: Hospital) -> None:
+    fresh.ask("ada")
+    with fresh.api("vera") as auditor:
+        entries = auditor.get("/v1/ledger/entries").json()
+        assert [entry["kind"] for entry in entries] == ["create", "create", "create", "run"]
+        head = auditor.get("/v1/ledger/head").json()["head"]
+        assert auditor.get("/v1/ledger/verify", params={"head": head}).json()["ok"]
+        other = f"9{head[1:]}"
+        assert not auditor.get("/v1/ledger/verify", params={"head": other}).json()["ok"]
+        assert auditor.get("/v1/ledger/verify", params={"head": "nonsense"}).status_code == 422
+        assert len(auditor.get("/v1/ledger/export").text.splitlines()) == 4
+        assert auditor.get("/v1/ledger/export", params={"format": "csv"}).text.startswith("seq,time,kind")
+        acts = auditor.get("/v1/acts").json()
+        assert {"add person", "register data", "grant", "new token"} <= {act["act"] for act in acts}
+
+
+def test_an_owner_raises_freezes_and_thaws_with_a_reason_that_auditors_see(fresh: Hospital) -> None:
+    with fresh.api("olga") as owner, fresh.api("vera") as auditor:
+        more = {"limit": {"epsilon": 500, "delta": "1e-7"}, "reason": "A second study.", "analyst": "ada"}
+        assert owner.post("/v1/accounts/visits/raise", json=more).status_code == 200
+        assert auditor.get("/v1/accounts/visits", params={"analyst": "ada"}).json()["limit"]["epsilon"] == 500
+        less = more | {"limit": {"epsilon": 5, "delta": "1e-7"}}
+        assert owner.post("/v1/accounts/visits/raise", json=less).status_code == 422
+        assert owner.post("/v1/accounts/visits/freeze", json={"reason": "Looking."}).status_code == 200
+        assert fresh.ask("ada").status_code == 423
+        assert owner.post("/v1/accounts/visits/unfreeze", json={"reason": "Looked."}).status_code == 200
+        assert fresh.ask("ada").status_code == 200
+        kinds = [entry["kind"] for entry in auditor.get("/v1/ledger/entries").json()]
+        assert [kind for kind in kinds if kind in ("raise", "freeze", "thaw")] == ["raise", "freeze", "thaw"]
+        assert [act["words"] for act in auditor.get("/v1/acts").json() if act["act"] == "unfreeze"] == ["Looked."]
+
+
+def test_a_second_person_agrees_where_the_service_asks_for_one(tmp_path: Path) -> None:
+    with hospital(tmp_path, second_person=True) as running, running.api("olga") as owner:
+        more = {"limit": {"epsilon": 2000, "delta": "1e-6"}, "reason": "A second study."}
+        proposal = owner.post("/v1/accounts/visits/raise", json=more).json()["proposal"]
+        limit = running.service.ledger.account("visits").limit.epsilon
+        assert limit == 1000
+        assert owner.post(f"/v1/proposals/{proposal}/agree").status_code == 403
+        added = owner.post("/v1/people", json={"name": "otto", "roles": ["owner"]}).json()
+        with closing(log_in(running, "otto", added["one_time_password"])) as second:
+            assert second.post(f"/v1/proposals/{proposal}/agree").status_code == 200
+            assert second.post(f"/v1/proposals/{proposal}/agree").status_code == 404
+        assert running.service.ledger.account("visits").limit.epsilon == 2000
+
+
+def test_a_certificate_is_checked_by_anybody_who_has_it(fresh: Hospital) -> None:
+    seq = fresh.ask("ada").json()["entry"].split(":")[0]
+    with fresh.api("ada") as client:
+        text = client.get(f"/v1/certificates/{seq}").text
+    assert dp.verify(Certificate.from_json(text)).upper == pytest.approx(0.1, rel=1e-4)
+    with fresh.api("bob") as other:
+        assert other.get(f"/v1/certificates/{seq}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "../state/state.db",
+        "/etc/passwd",
+        "http://169.254.169.254/latest.parquet",
+        "s3://bucket/x.parquet",
+        "postgresql://10.0.0.1/x",
+        "visits.parquet\0.csv",
+        "*.parquet",
+        "link.parquet",
+        "@warehouse",
+        "",
+        "none.parquet",
+    ],
+)
+def test_sources_lie_where_the_operator_said(shared: Hospital, source: str) -> None:
+    data = shared.service.settings.roots[0]
+    outside = data.parent / "outside.parquet"
+    outside.write_bytes((data / "visits.parquet").read_bytes())
+    (data / "link.parquet").unlink(missing_ok=True)
+    (data / "link.parquet").symlink_to(outside)
+    accounts = len(shared.service.ledger.accounts())
+    with shared.api("olga") as owner:
+        made = register(owner, "other", source)
+    assert made.status_code == 422, made.text
+    assert str(data) not in made.text
+    assert len(shared.service.ledger.accounts()) == accounts
+
+
+def test_one_source_is_granted_once_whatever_it_is_called(fresh: Hospital) -> None:
+    data = fresh.service.settings.roots[0]
+    (data / "soft.parquet").symlink_to(data / "visits.parquet")
+    (data / "hard.parquet").hardlink_to(data / "visits.parquet")
+    (data / "deep").mkdir()
+    with fresh.api("olga") as owner:
+        for source in ("visits.parquet", "./visits.parquet", "soft.parquet", "hard.parquet", "deep/../visits.parquet"):
+            made = register(owner, "twin", source)
+            assert made.status_code in (422, 503), source
+            assert owner.get("/v1/datasets").json() == ["visits"]
+        assert register(owner, "visits").status_code == 422
+
+
+@pytest.mark.parametrize("name", ["pg_class", "information_schema", "a/b", "", "x\ny", "deniable"])
+def test_names_of_the_catalog_and_names_that_mislead_are_refused(shared: Hospital, name: str) -> None:
+    with shared.api("olga") as owner:
+        assert register(owner, name).status_code == 422
+
+
+def test_the_remote_is_a_curator_elsewhere(fresh: Hospital) -> None:
+    with dp.Remote(fresh.url, token=fresh.tokens["ada"], data="visits") as remote:
+        assert remote.datasets() == ["visits"]
+        assert "patient_id" in remote.schema()
+        assert remote.preview(COUNT, epsilon=1).epsilon == 1
+        answer = remote.sql("SELECT sex, AVG(days) AS d FROM visits GROUP BY sex", epsilon=2)
+        assert answer.table.column_names == ["sex", "d", "d_low", "d_high"]
+        assert "±" in str(answer)
+        assert "<table>" in answer._repr_html_()
+        assert remote.sql("SELECT sex, AVG(days) AS d FROM visits GROUP BY sex", epsilon=2).again
+        assert remote.account()["spent"]["epsilon"] == pytest.approx(2)
+        assert dp.verify(remote.certificate(answer)).upper == pytest.approx(2, rel=1e-4)
+        assert len(remote.history()) == 2
+        with pytest.raises(InvalidQuery, match="Rows never leave"):
+            remote.sql("SELECT * FROM visits", epsilon=1)
+        with pytest.raises(BudgetExceeded, match="over its limit"):
+            remote.sql(COUNT, epsilon=1e6)
+        assert fresh.tokens["ada"] not in repr(remote)
+    with pytest.raises(NotLoggedIn):
+        dp.Remote(fresh.url, token="dnb_0123456789ab_x", data="visits").sql(COUNT, epsilon=1)
+
+
+def test_the_remote_sends_its_token_nowhere_else() -> None:
+    with pytest.raises(InvalidParameter, match="https"):
+        dp.Remote("http://stats.example.org", token="x")
+    with pytest.raises(InvalidParameter, match="address of a service"):
+        dp.Remote("ftp://stats.example.org", token="x")
+    with pytest.raises(LedgerError, match="cannot be reached"):
+        dp.Remote("http://127.0.0.1:9", token="x", data="visits").sql(COUNT, epsilon=1)
+
+
+def test_sessions_are_for_this_site_alone_and_end(fresh: Hospital) -> None:
+    with fresh.client() as client:
+        assert client.post("/v1/login", json={"name": "ada", "password": PASSWORD}).status_code == 200
+        assert client.get("/v1/me").json()["name"] == "ada"
+        ask = {"sql": COUNT, "epsilon": 0.1}
+        for origin in (
+            {},
+            {"Origin": "https://evil.example"},
+            {"Origin": "null"},
+            {"Origin": fresh.url + ".evil.example"},
+        ):
+            assert client.post("/v1/datasets/visits/queries", json=ask, headers=origin).status_code == 403
+        assert fresh.spent() == 0
+        good = client.post("/v1/datasets/visits/queries", json=ask, headers={"Origin": fresh.url})
+        assert good.status_code == 200
+        (cookie,) = client.cookies.jar
+        assert cookie.has_nonstandard_attr("HttpOnly")
+        assert cookie.get_nonstandard_attr("SameSite") == "strict"
+        stolen = cookie.value
+        assert client.post("/v1/logout", headers={"Origin": fresh.url}).status_code == 200
+        assert client.get("/v1/me", headers={"Cookie": f"deniable={stolen}"}).status_code == 401
+
+
+def test_every_answer_has_safe_headers(shared: Hospital) -> None:
+    with shared.client() as client:
+        for path in ("/v1/health", "/v1/me", "/nope", "/v1/openapi.json"):
+            said = client.get(path)
+            assert said.headers["x-content-type-options"] == "nosniff"
+            assert "default-src 'none'" in said.headers["content-security-policy"]
+            assert said.headers["x-frame-options"] == "DENY"
+            assert said.headers["cache-control"] == "no-store"
+            assert "server" not in said.headers
+
+
+def test_a_body_that_is_too_long_is_not_read(shared: Hospital) -> None:
+    with shared.client() as client:
+        body = b'{"name": "' + b"x" * (2 << 20) + b'"}'
+        try:
+            said = client.post("/v1/login", content=body, headers={"content-type": "application/json"})
+        except httpx.HTTPError:
+            return
+        assert said.status_code >= 400
+
+
+def test_half_a_surrogate_pair_is_no_query(shared: Hospital) -> None:
+    with shared.api("ada") as client:
+        body = b'{"sql": "SELECT \\ud800", "epsilon": 1}'
+        said = client.post("/v1/datasets/visits/queries", content=body, headers={"content-type": "application/json"})
+    assert said.status_code == 422
