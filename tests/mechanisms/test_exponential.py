@@ -13,6 +13,7 @@ from deniable.accounting import epsilon
 from deniable.errors import InvalidParameter
 from deniable.loss import BoundedRange, Pure, Repeated
 from deniable.mechanisms import Exponential, NoisyMax, PermuteAndFlip, TopK, exponential, noisy_max, tails
+from deniable.mechanisms.exponential import RESOLUTION
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
 from tests.mechanisms.law import follows, worst_ratio
@@ -190,6 +191,6 @@ def test_top_k_names_no_more_than_there_are() -> None:
 
 
 def test_noisy_max_error_is_twice_the_largest_noise() -> None:
-    m = NoisyMax(NAMES, 1)
-    t = tails.quantile(lambda n: tails.laplace_tail(m._scale, n), tails.per_coordinate(Fraction(1, 20), 3), 1.0)
+    m, scale = NoisyMax(NAMES, 1), Fraction(2 * RESOLUTION)
+    t = tails.quantile(lambda n: tails.laplace_tail(scale, n), tails.per_coordinate(Fraction(1, 20), 3), 1.0)
     assert m.error(0.95).within == float((2 * t + 1) * m._grid)

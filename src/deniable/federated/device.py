@@ -19,6 +19,7 @@ from deniable.federated.rounds import framed
 from deniable.federated.secure_sum import Agreement, SumClient
 from deniable.federated.train import Pupil, local_training
 from deniable.learn.sgd.noise import Grid
+from deniable.mechanisms.integer_noise import gaussian
 from deniable.randomness import SecureRandom
 
 
@@ -134,7 +135,7 @@ class Device:
         assert isinstance(self.run.noise, OnClient)
         grid = Grid(self.run.shape.clip, self.run.shape.dimension)
         sigma = grid.loss(self.run.multiplier).sigma
-        units = on_grid(update, grid) + self._rng.discrete_gaussian(sigma, self.run.shape.dimension)
+        units = on_grid(update, grid) + gaussian(sigma).draw(self._rng, self.run.shape.dimension)
         return units.astype("<i8").tobytes()
 
     def _encoded(self, update: Floats, turn: int) -> Integers:
@@ -143,7 +144,7 @@ class Device:
         assert self._agreement is not None
         encoding = noise.encoding(self.run.multiplier, self.run.shape, rotation_seed(self._agreement, turn))
         coins = np.random.default_rng(int(self._rng.uniform_integers(2**62)))
-        share = self._rng.discrete_gaussian(noise.share(self.run.multiplier, encoding), encoding.length)
+        share = gaussian(noise.share(self.run.multiplier, encoding)).draw(self._rng, encoding.length)
         vector: Integers = encoding.encode(update, coins) + share
         return vector
 

@@ -33,6 +33,7 @@ from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianS
 from deniable.loss.noises import LEAST_SHARE
 from deniable.mechanism import Random
 from deniable.mechanisms import checks
+from deniable.mechanisms.integer_noise import gaussian
 from deniable.units import Relation, Unit
 
 DEVIATIONS = 4.5
@@ -152,7 +153,7 @@ class OnClient:
             units = np.zeros(shape.dimension, np.int64)
             for update in updates:
                 units += on_grid(update, grid)
-                units += rng.discrete_gaussian(sigma, shape.dimension)
+                units += gaussian(sigma).draw(rng, shape.dimension)
             return units * float(grid.step)
 
         return total
@@ -229,7 +230,7 @@ class Shared:
             units = np.zeros(encoding.length, np.int64)
             answers = 0
             for update in updates:
-                units += encoding.encode(update, coins) + rng.discrete_gaussian(sigma, encoding.length)
+                units += encoding.encode(update, coins) + gaussian(sigma).draw(rng, encoding.length)
                 answers += 1
             # Fewer shares carry less noise than the loss speaks of: such a sum is never opened, here as by real clients.
             return encoding.decode(centred(units, self.bits)) if answers >= self.least else None

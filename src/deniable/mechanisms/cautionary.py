@@ -18,6 +18,7 @@ from deniable.loss import Approximate, DiscreteGaussianNoise, Number, exact
 from deniable.mechanism import Error, Random
 from deniable.mechanisms import checks, grid
 from deniable.mechanisms.gaussian import Gaussian
+from deniable.mechanisms.integer_noise import laplace
 from deniable.units import Unit
 
 NOTHING = Approximate(0, 1)
@@ -128,7 +129,7 @@ class LaplaceAfterArgmax:
     def __call__(self, data: Any, *, rng: Random) -> tuple[Any, int]:
         scores = grid.read(data, len(self.candidates), grid.ONE)
         best = int(np.argmax(scores))
-        return self.candidates[best], int(scores[best]) + rng.discrete_laplace(self.scale)
+        return self.candidates[best], int(scores[best]) + laplace(self.scale).draw(rng)
 
 
 @dataclass(frozen=True)

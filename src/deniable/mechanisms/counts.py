@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ class NoisyCounts:
     def _cells(self) -> int:
         return sum(math.prod(self._shape(table)) for table in self.tables)
 
-    @property
+    @cached_property
     def _noise(self) -> Laplace:
         moved = sensitivity.histogram(self.unit, tables=len(self.tables))
         return Laplace(self.scale, int(moved.l1), dimension=self._cells, unit=self.unit)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import cast
 
 from deniable import accounting
 from deniable.guarantee import Budget
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, Number, exact
-from deniable.mechanism import Error, Random
-from deniable.mechanisms import checks, grid, tails
-from deniable.mechanisms.shape import Shape, chosen, reach
+from deniable.mechanisms import checks, grid
+from deniable.mechanisms.integer_noise import Family, IntegerNoise, gaussian
+from deniable.mechanisms.shape import NumberMechanism, Shape, chosen, largest_scale
 from deniable.units import Unit
 
 _BITS = 13
@@ -20,7 +20,7 @@ for the accountant to sum the integer noise's own profile."""
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(NumberMechanism):
     """Add integer Gaussian noise, P(x) ∝ exp(−x²/2σ²), to each coordinate of a vector of L2 sensitivity `sensitivity`.
 
     Guarantee: that of `DiscreteGaussianNoise` for `unit`; (sensitivity²/2σ²)-zCDP. The loss is that of the integer
@@ -46,10 +46,10 @@ class Gaussian:
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", checks.number("sigma", self.sigma, above=0))
         object.__setattr__(self, "sensitivity", checks.number("sensitivity", self.sensitivity, above=0))
-        object.__setattr__(self, "dimension", self._shape.dimension)
-        object.__setattr__(self, "granularity", self._shape.granularity)
+        object.__setattr__(self, "dimension", self.shape.dimension)
+        object.__setattr__(self, "granularity", self.shape.granularity)
         checks.unit(self.unit)
-        self._shape.units("sigma", self.sigma)
+        self.shape.units("sigma", self.sigma)
 
     @classmethod
     def for_budget(
@@ -71,7 +71,7 @@ class Gaussian:
         sized = cls(1 if g is None else g, sensitivity, dimension, g, unit)
         units = sized.loss.sensitivity
         sigma = accounting.calibrate(lambda x: replace(sized.loss, sigma=x), budget, start=start * float(units))
-        return replace(sized, sigma=sized._shape.measured(sigma))
+        return replace(sized, sigma=sized.shape.measured(sigma))
 
     @classmethod
     def for_error(
@@ -90,40 +90,19 @@ class Gaussian:
         >>> round(Gaussian.for_error(tolerance=10, confidence=0.95).sigma, 2)
         4.86
         """
-        g, n = reach(tolerance, granularity, real)
-        shape = Shape(dimension, g)
-        beta = tails.per_coordinate(checks.failure(confidence), shape.size)
-        units = tails.largest_scale(lambda sigma: tails.gaussian_tail(sigma, n), beta)
-        return cls(shape.measured(units), sensitivity, dimension, g, unit)
+        sigma, g = largest_scale(Family.GAUSSIAN, tolerance, confidence, dimension, granularity, real)
+        return cls(sigma, sensitivity, dimension, g, unit)
+
+    @cached_property
+    def noise(self) -> IntegerNoise:
+        shape, rounded = self.shape, self.granularity is not None
+        units = grid.l2_units(self.sensitivity, shape.step, shape.size) if rounded else self.sensitivity
+        return gaussian(shape.stated(self.sigma), units, shape.size)
 
     @property
     def loss(self) -> DiscreteGaussianNoise:
-        shape, rounded = self._shape, self.granularity is not None
-        units = grid.l2_units(self.sensitivity, shape.step, shape.size) if rounded else self.sensitivity
-        return DiscreteGaussianNoise(shape.stated(self.sigma), units, shape.size)
+        return cast(DiscreteGaussianNoise, self.noise.loss)
 
-    def error(self, confidence: float = 0.95) -> Error:
-        """Of the one number, or of the worst coordinate."""
-        beta = tails.per_coordinate(checks.failure(confidence), self._shape.size)
-        t = tails.quantile(lambda n: tails.gaussian_tail(self._sigma, n), beta, float(self._sigma))
-        return self._shape.error(t, confidence, tails.gaussian_mean(self._sigma), tails.gaussian_at_zero(self._sigma))
-
-    def norm_error(self, confidence: float = 0.95) -> Error:
-        """Of the L1 norm of all coordinates' errors, by Chernoff's bound on the integer noise's own moments."""
-        k, beta = self._shape.size, float(checks.failure(confidence))
-        t = tails.quantile(lambda n: tails.gaussian_norm_tail(self._sigma, k, n), beta, k * float(self._sigma))
-        return self._shape.norm_error(
-            t, confidence, tails.gaussian_mean(self._sigma), tails.gaussian_at_zero(self._sigma)
-        )
-
-    def __call__(self, data: Any, *, rng: Random) -> Any:
-        sigma = self._shape.stated(self.sigma)
-        return self._shape.noisy(data, lambda: rng.discrete_gaussian(sigma), lambda n: rng.discrete_gaussian(sigma, n))
-
-    @property
-    def _shape(self) -> Shape:
+    @cached_property
+    def shape(self) -> Shape:
         return Shape(self.dimension, self.granularity)
-
-    @property
-    def _sigma(self) -> Fraction:
-        return self._shape.units("sigma", self.sigma)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 from deniable.loss import DiscreteLaplaceNoise, Number, exact
 from deniable.mechanism import Error, Random
-from deniable.mechanisms import checks, grid, tails
-from deniable.mechanisms.shape import Shape, chosen, reach
+from deniable.mechanisms import checks, grid
+from deniable.mechanisms.integer_noise import Family, IntegerNoise, laplace
+from deniable.mechanisms.shape import NumberMechanism, Shape, chosen, largest_scale
 from deniable.units import Unit
 
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(NumberMechanism):
     """Add integer Laplace noise, P(x) ∝ exp(−|x|/scale), to a number or a vector of L1 sensitivity `sensitivity`.
 
     Guarantee: (sensitivity/scale)-DP for `unit`; the loss is that of the integer noise, rounding to the grid included.
@@ -46,10 +48,10 @@ class Laplace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", checks.number("scale", self.scale, above=0))
         object.__setattr__(self, "sensitivity", _sensitivity(self.sensitivity, self.granularity))
-        object.__setattr__(self, "dimension", self._shape.dimension)
-        object.__setattr__(self, "granularity", self._shape.granularity)
+        object.__setattr__(self, "dimension", self.shape.dimension)
+        object.__setattr__(self, "granularity", self.shape.granularity)
         checks.unit(self.unit)
-        self._shape.units("scale", self.scale)
+        self.shape.units("scale", self.scale)
 
     @classmethod
     def for_budget(
@@ -70,7 +72,7 @@ class Laplace:
         delta = exact(checks.number("sensitivity", sensitivity, above=0))
         g = chosen(delta / eps, granularity, real)
         sized = cls(1 if g is None else g, sensitivity, dimension, g, unit)
-        return replace(sized, scale=checks.plain(sized.loss.sensitivity * sized._shape.step / eps))
+        return replace(sized, scale=checks.plain(sized.loss.sensitivity * sized.shape.step / eps))
 
     @classmethod
     def for_error(
@@ -93,43 +95,22 @@ class Laplace:
         >>> round(1 / scale, 4)
         1.1941
         """
-        g, n = reach(tolerance, granularity, real)
-        shape = Shape(dimension, g)
-        beta = tails.per_coordinate(checks.failure(confidence), shape.size)
-        units = tails.largest_scale(lambda scale: tails.laplace_tail(scale, n), beta)
-        return cls(shape.measured(units), sensitivity, dimension, g, unit)
+        scale, g = largest_scale(Family.LAPLACE, tolerance, confidence, dimension, granularity, real)
+        return cls(scale, sensitivity, dimension, g, unit)
+
+    @cached_property
+    def noise(self) -> IntegerNoise:
+        shape, rounded = self.shape, self.granularity is not None
+        units = grid.l1_units(self.sensitivity, shape.step, shape.size) if rounded else int(self.sensitivity)
+        return laplace(shape.stated(self.scale), units)
 
     @property
     def loss(self) -> DiscreteLaplaceNoise:
-        shape, rounded = self._shape, self.granularity is not None
-        units = grid.l1_units(self.sensitivity, shape.step, shape.size) if rounded else int(self.sensitivity)
-        return DiscreteLaplaceNoise(shape.stated(self.scale), units)
+        return cast(DiscreteLaplaceNoise, self.noise.loss)
 
-    def error(self, confidence: float = 0.95) -> Error:
-        """Of the one number, or of the worst coordinate; exact."""
-        beta = tails.per_coordinate(checks.failure(confidence), self._shape.size)
-        t = tails.quantile(lambda n: tails.laplace_tail(self._scale, n), beta, float(self._scale))
-        return self._shape.error(t, confidence, tails.laplace_mean(self._scale), tails.laplace_at_zero(self._scale))
-
-    def norm_error(self, confidence: float = 0.95) -> Error:
-        """Of the L1 norm of all coordinates' errors: exact up to 4096 coordinates, by Chernoff beyond."""
-        k, beta = self._shape.size, float(checks.failure(confidence))
-        t = tails.quantile(lambda n: tails.laplace_norm_tail(self._scale, k, n), beta, k * float(self._scale))
-        return self._shape.norm_error(
-            t, confidence, tails.laplace_mean(self._scale), tails.laplace_at_zero(self._scale)
-        )
-
-    def __call__(self, data: Any, *, rng: Random) -> Any:
-        scale = self._shape.stated(self.scale)
-        return self._shape.noisy(data, lambda: rng.discrete_laplace(scale), lambda n: rng.discrete_laplace(scale, n))
-
-    @property
-    def _shape(self) -> Shape:
+    @cached_property
+    def shape(self) -> Shape:
         return Shape(self.dimension, self.granularity)
-
-    @property
-    def _scale(self) -> Fraction:
-        return self._shape.units("scale", self.scale)
 
 
 @dataclass(frozen=True)
@@ -175,17 +156,17 @@ class TruncatedGeometric:
     def error(self, confidence: float = 0.95) -> Error:
         """E|error| at x is c(1 − a^(upper − x)) + c(1 − a^(x − lower)), c = E|noise|/2: concave, so the middle is worst."""
         inner, half = self._inner.error(confidence), (self.upper - self.lower) / 2
-        expected = tails.laplace_mean(exact(self.scale)) * -math.expm1(-half / float(self.scale))
+        expected = self._inner.noise.mean * -math.expm1(-half / float(self.scale))
         return replace(inner, within=min(inner.within, float(self.upper - self.lower)), expected=expected)
 
     def __call__(self, data: Any, *, rng: Random) -> int:
         inside = self._clamp(int(grid.read(data, 1, Fraction(1))[0]))
-        return self._clamp(inside + rng.discrete_laplace(self.scale))
+        return self._clamp(inside + self._inner.noise.draw(rng))
 
     def _clamp(self, x: int) -> int:
         return max(self.lower, min(self.upper, x))
 
-    @property
+    @cached_property
     def _inner(self) -> Laplace:
         return Laplace(self.scale, self.sensitivity, unit=self.unit)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from deniable.loss import Number, Pure, exact
 from deniable.mechanism import Error, Random
 from deniable.mechanisms import checks, grid, tails
 from deniable.mechanisms.exponential import RESOLUTION
+from deniable.mechanisms.integer_noise import IntegerNoise, laplace
 from deniable.units import Unit
 
 
@@ -56,19 +58,19 @@ class NoisyMax:
 
     def error(self, confidence: float = 0.95) -> Error:
         beta = tails.per_coordinate(checks.failure(confidence), len(self.candidates))
-        t = tails.quantile(lambda n: tails.laplace_tail(self._scale, n), beta, float(self._scale))
-        return Error(float((2 * t + 1) * self._grid), float(confidence), measure="score")
+        return Error(float((2 * self._noise.within(beta) + 1) * self._grid), float(confidence), measure="score")
 
     def __call__(self, data: Any, *, rng: Random) -> Any:
         scores = grid.read(data, len(self.candidates), self._grid)
         order = rng.permutation(len(self.candidates))
-        noisy = grid.add(scores, rng.discrete_laplace(self._scale, len(self.candidates)))
+        noisy = grid.add(scores, self._noise.draw(rng, len(self.candidates)))
         return self.candidates[int(order[np.argmax(noisy[order])])]
 
     @property
     def _grid(self) -> Fraction:
         return exact(self.sensitivity) / RESOLUTION
 
-    @property
-    def _scale(self) -> Fraction:
-        return Fraction((1 if self.monotone else 2) * RESOLUTION) / exact(self.epsilon)
+    @cached_property
+    def _noise(self) -> IntegerNoise:
+        moved = (1 if self.monotone else 2) * RESOLUTION
+        return laplace(Fraction(moved) / exact(self.epsilon), moved)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from deniable.errors import InvalidParameter
 from deniable.loss import Number, exact
-from deniable.mechanism import Error
-from deniable.mechanisms import checks, grid
+from deniable.mechanism import Error, Random
+from deniable.mechanisms import checks, grid, tails
+from deniable.mechanisms.integer_noise import Family, IntegerNoise, tail
 
 
 @dataclass(frozen=True)
@@ -55,29 +56,55 @@ class Shape:
         """Grid units in the data's own measure, exactly."""
         return units if self.granularity is None else checks.plain(exact(units) * self.step)
 
-    def noisy(self, data: Any, one: Callable[[], int], many: Callable[[int], grid.Whole]) -> Any:
+    def noisy(self, data: Any, noise: IntegerNoise, rng: Random) -> Any:
         """The coordinates of `data` with noise: one draw for a number, `dimension` draws for a vector."""
         values = grid.read(data, self.size, self.step)
         g = None if self.granularity is None else self.step
         if self.dimension is None:
-            return grid.write(int(values[0]) + one(), g)
-        return grid.write(grid.add(values, many(self.dimension)), g)
+            return grid.write(int(values[0]) + noise.draw(rng), g)
+        return grid.write(grid.add(values, noise.draw(rng, self.dimension)), g)
 
-    def error(self, units: int, confidence: float, mean: float, at_zero: float) -> Error:
-        """Of the one number, or of the worst coordinate, where |noise| stays within `units`."""
+    def error(self, noise: IntegerNoise, confidence: float) -> Error:
+        """Of the one number, or of the worst coordinate."""
+        units = noise.within(tails.per_coordinate(checks.failure(confidence), self.size))
         within = float((units + Fraction(self.rounding)) * self.step)
         if self.dimension is not None:
             return Error(within, float(confidence), None, "largest")
-        return Error(within, float(confidence), self.expected(mean, at_zero), "absolute")
+        return Error(within, float(confidence), self.expected(noise), "absolute")
 
-    def norm_error(self, units: int, confidence: float, mean: float, at_zero: float) -> Error:
-        """Of the L1 norm of all coordinates' errors, where that of the noise stays within `units`."""
+    def norm_error(self, noise: IntegerNoise, confidence: float) -> Error:
+        """Of the L1 norm of all coordinates' errors."""
+        units = noise.norm_within(float(checks.failure(confidence)), self.size)
         within = float((units + self.size * Fraction(self.rounding)) * self.step)
-        return Error(within, float(confidence), self.size * self.expected(mean, at_zero), "l1")
+        return Error(within, float(confidence), self.size * self.expected(noise), "l1")
 
-    def expected(self, mean: float, at_zero: float) -> float:
+    def expected(self, noise: IntegerNoise) -> float:
         """E|noise + r| = E|noise| + |r|·P(noise = 0) for symmetric integer noise and rounding |r| ≤ ½."""
-        return (mean + self.rounding * at_zero) * float(self.step)
+        return (noise.mean + self.rounding * noise.at_zero) * float(self.step)
+
+
+class NumberMechanism(ABC):
+    """What `Laplace` and `Gaussian` are: integer noise on one number or a vector. They say which noise and which shape."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> IntegerNoise:
+        """In grid units."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> Shape: ...
+
+    def error(self, confidence: float = 0.95) -> Error:
+        """Of the one number, or of the worst coordinate."""
+        return self.shape.error(self.noise, confidence)
+
+    def norm_error(self, confidence: float = 0.95) -> Error:
+        """Of the L1 norm of all coordinates' errors: for Laplace noise exact up to 4096 coordinates, else by Chernoff."""
+        return self.shape.norm_error(self.noise, confidence)
+
+    def __call__(self, data: Any, *, rng: Random) -> Any:
+        return self.shape.noisy(data, self.noise, rng)
 
 
 def chosen(scale: Fraction, given: Number | None, real: bool, bits: int = 20) -> Number | None:
@@ -85,6 +112,22 @@ def chosen(scale: Fraction, given: Number | None, real: bool, bits: int = 20) ->
     if given is not None:
         return checks.plain(grid.granularity(given))
     return checks.plain(grid.default_granularity(scale, bits)) if checks.flag("real", real) else None
+
+
+def largest_scale(
+    family: Family,
+    tolerance: Number,
+    confidence: float,
+    dimension: int | None,
+    granularity: Number | None,
+    real: bool,
+) -> tuple[Number, Number | None]:
+    """The most noise whose error in any coordinate reaches `tolerance` with probability at most 1 − confidence; its grid."""
+    g, n = reach(tolerance, granularity, real)
+    shape = Shape(dimension, g)
+    beta = tails.per_coordinate(checks.failure(confidence), shape.size)
+    units = tails.largest_scale(lambda scale: tail(family, scale, n), beta)
+    return shape.measured(units), g
 
 
 def reach(tolerance: Number, given: Number | None, real: bool) -> tuple[Number | None, int]:

@@ -12,6 +12,7 @@ from deniable.loss import Composed, Loss, Number, Pure, exact
 from deniable.mechanism import Error, Random
 from deniable.mechanisms import checks, grid, tails
 from deniable.mechanisms.exponential import RESOLUTION
+from deniable.mechanisms.integer_noise import laplace
 from deniable.units import Unit
 
 
@@ -98,7 +99,11 @@ class Runs:
 
     def __init__(self, mechanism: SparseVector, data: Any, rng: Random) -> None:
         self._mechanism, self._data, self._rng = mechanism, data, rng
-        self._grid, self._question_scale = mechanism._grid, mechanism.question_scale
+        self._grid = mechanism._grid
+        self._threshold_noise, self._question_noise = (
+            laplace(mechanism.threshold_scale),
+            laplace(mechanism.question_scale),
+        )
         self._passed = 0
         self._threshold: int | None = None
 
@@ -110,9 +115,9 @@ class Runs:
         if self._passed == m.runs:
             raise InvalidQuery(f"This conversation has said yes {m.runs} times and is over. Open another one.")
         if self._threshold is None:
-            self._threshold = self._units(m.threshold) + self._rng.discrete_laplace(m.threshold_scale)
+            self._threshold = self._units(m.threshold) + self._threshold_noise.draw(self._rng)
         answer = self._units(_answer(question, self._data))
-        passed = answer + self._rng.discrete_laplace(self._question_scale) >= self._threshold
+        passed = answer + self._question_noise.draw(self._rng) >= self._threshold
         if passed:
             self._passed, self._threshold = self._passed + 1, None
         return passed
@@ -136,4 +141,4 @@ def _answer(question: Callable[[Any], Any], data: Any) -> Any:
 
 def _largest(scale: Fraction, beta: Fraction, n: int) -> int:
     """What n noises all stay within, with probability 1 − beta."""
-    return tails.quantile(lambda t: tails.laplace_tail(scale, t), tails.per_coordinate(beta, n), float(scale))
+    return laplace(scale).within(tails.per_coordinate(beta, n))

@@ -11,6 +11,7 @@ from deniable.accounting import epsilon
 from deniable.local import best, simulate
 from deniable.local.simulate import zipf
 from deniable.loss import Pure, Shuffled
+from deniable.mechanisms.integer_noise import laplace
 from deniable.plots import local as plots
 from deniable.randomness import SecureRandom
 from deniable.reproduce.report import Progress, Report
@@ -60,6 +61,6 @@ def amplified_from(users: int) -> float:
 
 def central(users: int) -> float:
     """A trusted curator's histogram: integer Laplace noise of scale 2/ε, since replacing a value changes two counts by one."""
-    noise = SecureRandom().discrete_laplace(2 / EPSILON, ITEMS * 100)
+    noise = laplace(2 / EPSILON, 2).draw(SecureRandom(), ITEMS * 100)
     truth = np.random.default_rng(0).multinomial(users, zipf(ITEMS))
     return float(np.sqrt(np.mean(((truth[None] + noise.reshape(100, ITEMS)) - truth) ** 2.0))) / users

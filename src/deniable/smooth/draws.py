@@ -25,6 +25,7 @@ from deniable.accounting.input_noise import (
     Uniform,
 )
 from deniable.errors import InvalidParameter
+from deniable.mechanisms.integer_noise import gaussian, laplace
 from deniable.randomness.generator import Generator
 
 Array = NDArray[Any]
@@ -128,9 +129,9 @@ def _signed(sizes: Array, source: np.random.Generator) -> Array:
 def _integers(noise: InputNoise, n: int, rng: Generator) -> Array:
     match noise:
         case IntegerGaussian(sigma):
-            return rng.discrete_gaussian(sigma, n)
+            return gaussian(sigma).draw(rng, n)
         case IntegerLaplace(scale):
-            return rng.discrete_laplace(scale, n)
+            return laplace(scale).draw(rng, n)
         case IntegerUniform(width):
             return rng.uniform_integers(2 * width + 1, n) - width
         case _:

@@ -11,6 +11,7 @@ from deniable.federated import secure_sum
 from deniable.federated.secure_sum import Stage
 from deniable.federated.secure_sum.masks import Vector
 from deniable.loss import IntegerGaussianSum
+from deniable.mechanisms.integer_noise import gaussian
 from deniable.randomness import SecureRandom
 
 TITLE = "Federated: 80 phones tell when they wake up, in a sum of which nobody sees a part"
@@ -23,8 +24,7 @@ def play() -> None:
     rng, hours = SecureRandom(), _hours()
     share = NOISE * GRID / math.sqrt(LEAST)
     vectors = {
-        phone: GRID * (np.arange(HOURS) == hour) + rng.discrete_gaussian(share, HOURS)
-        for phone, hour in enumerate(hours)
+        phone: GRID * (np.arange(HOURS) == hour) + gaussian(share).draw(rng, HOURS) for phone, hour in enumerate(hours)
     }
     agreement, signers = secure_sum.generated(clients=PHONES, length=HOURS, threshold=54, least=LEAST)
     received: dict[int, list[int]] = {}

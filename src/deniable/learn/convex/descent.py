@@ -35,6 +35,7 @@ from deniable.learn.recipes.exact import MOST_MU, deviation
 from deniable.loss import Composed, GaussianNoise, Loss, Number, exact
 from deniable.mechanism import Random
 from deniable.mechanisms import checks
+from deniable.mechanisms.integer_noise import gaussian
 from deniable.units import Unit
 
 Whole: TypeAlias = NDArray[np.float64]
@@ -191,7 +192,7 @@ class GradientPerturbation:
 
     def noisy(self, sums: NDArray[np.int64], rng: Random) -> Floats:
         """The step's release: the mean gradient over rate·n rows, never over the number drawn."""
-        noise = rng.discrete_gaussian(deviation(self.noise_multiplier, ROW * SLOPE), sums.size)
+        noise = gaussian(deviation(self.noise_multiplier, ROW * SLOPE)).draw(rng, sums.size)
         return np.asarray((sums + noise.reshape(sums.shape)) * (self.clip / (ROW * SLOPE * float(self.lot))))
 
     def sums(self, w: Floats, x: Whole, y: Floats) -> NDArray[np.int64]:

@@ -36,6 +36,7 @@ from deniable.learn.convex.solve import Objective, minimise
 from deniable.loss import Approximate, Composed, Loss, Number, Pure
 from deniable.mechanism import Random
 from deniable.mechanisms import Gaussian, Laplace, checks
+from deniable.mechanisms.integer_noise import gaussian
 from deniable.units import Unit
 
 _ROW = Unit.row()
@@ -166,7 +167,7 @@ class ObjectivePerturbation:
         return share * float(self.epsilon), share * float(self.delta)
 
     def _linear(self, rng: Random) -> Floats:
-        normal = rng.discrete_gaussian(_FINE, self.features) / _FINE
+        normal = gaussian(_FINE).draw(rng, self.features) / _FINE
         if self.delta:
             return np.asarray(self.scale * normal)
         # ‖b‖ is Gamma(d), the sum of d exponentials, in a direction of its own.

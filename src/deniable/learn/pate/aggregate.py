@@ -19,9 +19,10 @@ from deniable import accounting
 from deniable.errors import DataError, InvalidParameter, InvalidQuery
 from deniable.guarantee import Budget
 from deniable.learn.pate.voting import Ensemble, Labels
-from deniable.loss import Composed, DiscreteGaussianNoise, DiscreteLaplaceNoise, Loss, Number
+from deniable.loss import Composed, Loss, Number
 from deniable.mechanism import Random
 from deniable.mechanisms import checks, grid
+from deniable.mechanisms.integer_noise import IntegerNoise, gaussian, laplace
 from deniable.units import Unit
 
 Label = int
@@ -58,7 +59,7 @@ class NoisyVote:
 
     def loss_of(self, answers: int) -> Loss:
         """Of this many labels."""
-        return _noises(DiscreteLaplaceNoise(self.scale, 1), MOVED * answers)
+        return _noises(laplace(self.scale), MOVED * answers)
 
     @classmethod
     def for_budget(
@@ -75,7 +76,7 @@ class NoisyVote:
         return Vote(self, _ensemble(data, self, rng), rng)
 
     def noise(self, rng: Random) -> Labels:
-        return rng.discrete_laplace(self.scale, self.classes)
+        return laplace(self.scale).draw(rng, self.classes)
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class GNMax:
 
     def loss_of(self, answers: int) -> Loss:
         """Of this many labels."""
-        return _noises(DiscreteGaussianNoise(self.sigma, 1, 1), MOVED * answers)
+        return _noises(gaussian(self.sigma, 1, 1), MOVED * answers)
 
     @classmethod
     def for_budget(
@@ -134,7 +135,7 @@ class GNMax:
         return Vote(self, _ensemble(data, self, rng), rng)
 
     def noise(self, rng: Random) -> Labels:
-        return rng.discrete_gaussian(self.sigma, self.classes)
+        return gaussian(self.sigma).draw(rng, self.classes)
 
 
 @dataclass(frozen=True)
@@ -172,14 +173,14 @@ class ConfidentGNMax:
 
     def loss_of(self, questions: int, answers: int) -> Loss:
         """Of this many checks and this many labels."""
-        checked = _noises(DiscreteGaussianNoise(self.sigma_check, 1, 1), questions)
-        return checked + _noises(DiscreteGaussianNoise(self.sigma, 1, 1), MOVED * answers)
+        checked = _noises(gaussian(self.sigma_check, 1, 1), questions)
+        return checked + _noises(gaussian(self.sigma, 1, 1), MOVED * answers)
 
     def open(self, data: Any, *, rng: Random) -> ConfidentVote:
         return ConfidentVote(self, _ensemble(data, self, rng), rng)
 
     def noise(self, rng: Random) -> Labels:
-        return rng.discrete_gaussian(self.sigma, self.classes)
+        return gaussian(self.sigma).draw(rng, self.classes)
 
 
 class Vote:
@@ -221,7 +222,7 @@ class ConfidentVote:
         if self._answered == m.answers:
             return None
         self._checked += 1
-        if int(count.max()) + self._rng.discrete_gaussian(m.sigma_check) < m.threshold:
+        if int(count.max()) + gaussian(m.sigma_check).draw(self._rng) < m.threshold:
             return None
         self._answered += 1
         return winner(count, m.noise(self._rng), self._rng)
@@ -238,8 +239,8 @@ def winner(count: Labels, noise: Labels, rng: Random) -> Label:
     return int(order[np.argmax(grid.add(count, noise)[order])])
 
 
-def _noises(noise: Loss, times: int) -> Loss:
-    return noise * times if times else Composed(())
+def _noises(noise: IntegerNoise, times: int) -> Loss:
+    return noise.loss * times if times else Composed(())
 
 
 def _check(aggregator: Any, noise: str) -> None:

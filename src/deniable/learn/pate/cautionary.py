@@ -10,6 +10,7 @@ from deniable.loss import Approximate, Number
 from deniable.mechanism import Random
 from deniable.mechanisms import checks
 from deniable.mechanisms.cautionary import NOTHING
+from deniable.mechanisms.integer_noise import laplace
 from deniable.units import Unit
 
 
@@ -52,7 +53,7 @@ class Shown:
 
     def ask(self, question: Any) -> list[tuple[int, int]]:
         votes = self._ensemble.votes(question)
-        return [(int(v.argmax()), int(v.max()) + self._rng.discrete_laplace(self._mechanism.scale)) for v in votes]
+        return [(int(v.argmax()), int(v.max()) + laplace(self._mechanism.scale).draw(self._rng)) for v in votes]
 
     @property
     def used(self) -> Approximate:

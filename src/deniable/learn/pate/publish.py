@@ -15,6 +15,7 @@ from deniable.learn.pate.analysis import difference_tail, rdp
 from deniable.loss import Approximate, Number, exact
 from deniable.mechanism import Random
 from deniable.mechanisms import checks
+from deniable.mechanisms.integer_noise import laplace
 from deniable.units import Unit
 
 GRID = 2.0**-20
@@ -89,7 +90,7 @@ class DependentBound:
 
     def __call__(self, data: Any, *, rng: Random) -> Published:
         centre, scale = self.law(data)
-        noisy = centre + rng.discrete_laplace(scale)
+        noisy = centre + laplace(scale).draw(rng)
         most = self.answers * int(self.costs.max())
         return Published(self.order, max(0, min(noisy, most)) * GRID, float(self.failure))
 

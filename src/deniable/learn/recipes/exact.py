@@ -39,7 +39,8 @@ from deniable.errors import InvalidParameter
 from deniable.loss import DiscreteLaplaceNoise, Number
 from deniable.loss import exact as fraction
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
+from deniable.mechanisms import checks, integer_noise
+from deniable.mechanisms.integer_noise import IntegerNoise, gaussian
 
 SMOOTHING = 4
 """s of the lemma, in grid units."""
@@ -68,8 +69,7 @@ def multiplier_for(epsilon: float, delta: float) -> float:
 
 def noisy(sums: Tensor, multiplier: float, sensitivity: float, rng: Random) -> Tensor:
     """Integer sums of L2 sensitivity `sensitivity`, with integer noise; as 64-bit floats."""
-    drawn = rng.discrete_gaussian(deviation(multiplier, sensitivity), sums.numel())
-    return sums.double() + torch.from_numpy(drawn.astype(np.float64)).reshape(sums.shape)
+    return _added(sums, gaussian(deviation(multiplier, sensitivity)), rng)
 
 
 def noisy_symmetric(sums: Tensor, multiplier: float, sensitivity: float, rng: Random) -> Tensor:
@@ -89,8 +89,12 @@ def noisy_symmetric(sums: Tensor, multiplier: float, sensitivity: float, rng: Ra
 
 def laplace(sums: Tensor, scale: Fraction, rng: Random) -> Tensor:
     """Integer sums with integer Laplace noise of `scale`; as 64-bit floats."""
-    drawn = rng.discrete_laplace(scale, sums.numel())
-    return sums.double() + torch.from_numpy(drawn.astype(np.float64)).reshape(sums.shape)
+    return _added(sums, integer_noise.laplace(scale), rng)
+
+
+def _added(sums: Tensor, noise: IntegerNoise, rng: Random) -> Tensor:
+    drawn = noise.draw(rng, sums.numel()).astype(np.float64)
+    return sums.double() + torch.from_numpy(drawn).reshape(sums.shape)
 
 
 def laplace_symmetric(sums: Tensor, scale: Fraction, rng: Random) -> Tensor:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import cast
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ from torch import Tensor
 from deniable.loss import DiscreteGaussianNoise, exact
 from deniable.mechanism import Random
 from deniable.mechanisms.grid import exponent, root_up
+from deniable.mechanisms.integer_noise import IntegerNoise, gaussian
 from deniable.randomness.generator import SPARE, Generator
 
 _BLOCK = 1 << 15
@@ -127,10 +129,13 @@ class Grid:
         """√dimension, rounded up."""
         return exact(root_up(Fraction(self.dimension)))
 
-    def loss(self, multiplier: float) -> DiscreteGaussianNoise:
+    def noise(self, multiplier: float) -> IntegerNoise:
         """Integer noise of at least `multiplier` times the sensitivity."""
         sigma = math.nextafter(multiplier * self.sensitivity, math.inf)
-        return DiscreteGaussianNoise(sigma, self.sensitivity, self.dimension)
+        return gaussian(sigma, self.sensitivity, self.dimension)
+
+    def loss(self, multiplier: float) -> DiscreteGaussianNoise:
+        return cast(DiscreteGaussianNoise, self.noise(multiplier).loss)
 
     def rounded(self, gradient: Tensor) -> Tensor:
         """In whole grid units. Dividing by a power of two is exact in double precision, and so is rounding."""
@@ -138,6 +143,5 @@ class Grid:
 
     def noisy(self, units: Tensor, multiplier: float, rng: Random) -> Tensor:
         """The integer sum `units` with integer noise, as numbers (from here on all is post-processing)."""
-        noise = rng.discrete_gaussian(self.loss(multiplier).sigma, len(units))
-        total = units.numpy() + noise
+        total = units.numpy() + self.noise(multiplier).draw(rng, len(units))
         return torch.from_numpy(np.asarray(total, np.float64) * float(self.step))

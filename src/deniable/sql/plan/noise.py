@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property
 
 from deniable.accounting import calibrate
 from deniable.errors import InvalidQuery
 from deniable.guarantee import Budget
-from deniable.loss import DiscreteGaussianNoise, DiscreteLaplaceNoise, Loss, Number, Zcdp, exact
+from deniable.loss import Loss, Number, Zcdp, exact
 from deniable.mechanism import Random
-from deniable.mechanisms import checks, tails
+from deniable.mechanisms import checks
 from deniable.mechanisms.grid import root_up
+from deniable.mechanisms.integer_noise import Family as Family
+from deniable.mechanisms.integer_noise import IntegerNoise
 
 LARGEST_BITS = 58
 """Noise scales stay below 2^58 grid units: the samplers are exact to 2^60."""
-
-
-class Family(StrEnum):
-    """Which noise. "auto" takes the one with the smaller ± at the query's confidence."""
-
-    LAPLACE = "laplace"
-    GAUSSIAN = "gaussian"
 
 
 @dataclass(frozen=True)
@@ -50,9 +44,13 @@ class Noise:
 
     @property
     def loss(self) -> Loss:
+        return self._noise.loss
+
+    @cached_property
+    def _noise(self) -> IntegerNoise:
         if self.family is Family.LAPLACE:
-            return DiscreteLaplaceNoise(self.scale, self.sensitivity.l1)
-        return DiscreteGaussianNoise(self.scale, root_up(Fraction(self.sensitivity.l2_squared)))
+            return IntegerNoise(self.family, self.scale, self.sensitivity.l1)
+        return IntegerNoise(self.family, self.scale, root_up(Fraction(self.sensitivity.l2_squared)))
 
     @property
     def epsilon(self) -> Fraction:
@@ -66,20 +64,10 @@ class Noise:
 
     def within(self, beta: float) -> int:
         """The least t with P(|noise| > t) ≤ beta, in grid units."""
-        return _reach(self.family, exact(self.scale), beta)
+        return self._noise.within(beta * (1 - 1e-12))
 
     def draw(self, count: int, rng: Random) -> list[int]:
-        draw = rng.discrete_laplace if self.family is Family.LAPLACE else rng.discrete_gaussian
-        return [int(x) for x in draw(self.scale, count)] if count else []
-
-
-@lru_cache(maxsize=1024)
-def _reach(family: Family, scale: Fraction, beta: float) -> int:
-    tail = _TAILS[family]
-    return tails.quantile(lambda n: tail(scale, n), beta * (1 - 1e-12), float(scale))
-
-
-_TAILS = {Family.LAPLACE: tails.laplace_tail, Family.GAUSSIAN: tails.gaussian_tail}
+        return [int(x) for x in self._noise.draw(rng, count)] if count else []
 
 
 def laplace(sensitivity: Sensitivity, epsilon: Fraction) -> Noise:
