@@ -15,7 +15,7 @@ from torch import nn
 from deniable import Budget, Ledger
 from deniable.errors import InvalidParameter, InvalidQuery, LedgerError, ProtocolError
 from deniable.federated import Central, Clients, Device, FedAvg, InProcess, OnClient, Shared, agreed, deploy, iid
-from deniable.federated.deployment import Coordinator, Federation
+from deniable.federated.coordinator import Coordinator, Federation
 from deniable.federated.messages import Message, Step, write_task
 from deniable.federated.secure_sum import Adversary, Agreement
 from deniable.federated.train import parameters_of

@@ -18,7 +18,8 @@ from deniable.errors import MissingExtra
 
 if TYPE_CHECKING:
     from deniable.federated.clients import Clients
-    from deniable.federated.deployment import Deployment, Federation, agreed, deploy
+    from deniable.federated.coordinator import Federation, Round
+    from deniable.federated.deployment import Deployment, agreed, deploy, resume
     from deniable.federated.device import Device
     from deniable.federated.fedavg import FedAvg
     from deniable.federated.partition import dirichlet, iid, shards, unbalanced
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "clients": "Clients",
-    "deployment": "Deployment Federation agreed deploy",
+    "coordinator": "Federation Round",
+    "deployment": "Deployment agreed deploy resume",
     "device": "Device",
     "fedavg": "FedAvg",
     "partition": "dirichlet iid shards unbalanced",
@@ -54,6 +56,7 @@ __all__ = [
     "Federation",
     "InProcess",
     "OnClient",
+    "Round",
     "RoundHistory",
     "Shared",
     "Simulated",
@@ -64,6 +67,7 @@ __all__ = [
     "deploy",
     "dirichlet",
     "iid",
+    "resume",
     "shards",
     "simulate",
     "unbalanced",

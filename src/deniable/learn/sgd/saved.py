@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from deniable.accounting.charges import Charge
 from deniable.errors import InvalidParameter, LedgerError
@@ -20,11 +20,23 @@ from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.walk import Step, Stepwise, Walk, Walking
 from deniable.ledger import Account, Entry, Kind, Session, Status
 from deniable.ledger.account import OPENERS, Paid
+from deniable.loss import Loss
 from deniable.mechanism import Random, Release
 from deniable.mechanisms import checks
 from deniable.randomness import SecureRandom
+from deniable.units import Unit
 
 Value = TypeVar("Value")
+
+
+class Priced(Protocol):
+    """What a charge was made for."""
+
+    @property
+    def loss(self) -> Loss: ...
+
+    @property
+    def unit(self) -> Unit: ...
 
 
 def train(
@@ -51,7 +63,7 @@ def train(
     folder = Checkpoint.create(checkpoint, loss=run.loss.to_json())
     try:
         words = f"{description}, run {folder.name}"
-        session, walk = _charged(folder, lambda: _opened(Walking(run), data, account, rng, words), account)
+        session, walk = charged(folder, lambda: _opened(Walking(run), data, account, rng, words), account)
         return _driven(run, session, walk, rng is None or rng.private, _Notes(account, folder, block))
     finally:
         folder.close()
@@ -69,9 +81,9 @@ def resume(
     block = checks.whole("every", every, at_least=1)
     folder = Checkpoint.open(checkpoint)
     try:
-        paid, over = _paid(account, run, folder)
+        paid, over = paid_for(account, run, folder)
         state, begun = folder.load(), run.length if over else account.begun(paid.entry_id)
-        _check_state(state, begun, run.length)
+        check_state(state, begun, run.length)
         walking = Walking(run, begun, state)
         if over:
             result = walking.started(SecureRandom()).result()
@@ -90,7 +102,7 @@ def _opened(
     return session, walking.walks[0]
 
 
-def _charged(folder: Checkpoint, act: Callable[[], Value], account: Account) -> Value:
+def charged(folder: Checkpoint, act: Callable[[], Value], account: Account) -> Value:
     """What `act` gives; a run that was refused before its charge leaves no folder behind."""
     try:
         return act()
@@ -147,7 +159,7 @@ def _data(data: Any) -> Any:
     return data() if isinstance(data, OPENERS) else data
 
 
-def _check_state(state: dict[str, Any] | None, begun: int, length: int) -> None:
+def check_state(state: dict[str, Any] | None, begun: int, length: int) -> None:
     if state is None and begun >= length:
         raise LedgerError("Every step of this run was begun and none was saved: this run is over. Nothing was run.")
     if state is not None and int(state["step"]) > begun:
@@ -163,7 +175,7 @@ def _entry(account: Account, name: str) -> Entry | None:
     return next((entry for entry in charges if entry.description.endswith(f", run {name}")), None)
 
 
-def _paid(account: Account, run: Stepwise[Any], folder: Checkpoint) -> tuple[Paid, bool]:
+def paid_for(account: Account, run: Priced, folder: Checkpoint) -> tuple[Paid, bool]:
     """The charge that paid for the run of this folder, if it stands in this account; and whether its session was closed."""
     entry = _entry(account, folder.name)
     if entry is None:
@@ -181,7 +193,7 @@ def _paid(account: Account, run: Stepwise[Any], folder: Checkpoint) -> tuple[Pai
     return _rebuilt(entry, run), over
 
 
-def _rebuilt(entry: Entry, run: Stepwise[Any]) -> Paid:
+def _rebuilt(entry: Entry, run: Priced) -> Paid:
     details = entry.details
     charges = {name: Charge.from_dict(charge) for name, charge in details["charges"].items()}
     delta = Fraction(details["delta"]) if "delta" in details else None

@@ -1,0 +1,167 @@
+"""The server's side of rounds with real devices: asked for the number of a round, it plays that round."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from deniable.errors import InvalidParameter, InvalidQuery, ProtocolError
+from deniable.federated.device import rotation_seed
+from deniable.federated.encode import Floats
+from deniable.federated.fedavg import FedAvg
+from deniable.federated.messages import Message, Step, write_task
+from deniable.federated.placement import Central, Shared, on_grid
+from deniable.federated.rounds import unframed
+from deniable.federated.secure_sum import Agreement, SumServer
+from deniable.federated.secure_sum.server import centred
+from deniable.federated.simulation import move
+from deniable.federated.train import parameters_of
+from deniable.federated.train.recipe import flat
+from deniable.federated.transport import Transport
+from deniable.learn.sgd.noise import Grid
+from deniable.loss import Loss
+from deniable.mechanism import Random
+from deniable.units import Unit
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round released: the model after it. `answered` is False if too few devices answered and nothing was added."""
+
+    number: int
+    model: nn.Module
+    answered: bool
+
+
+@dataclass(frozen=True)
+class Federation:
+    """The rounds of a run over a transport: an `Interactive` whose loss is that of the whole run."""
+
+    run: FedAvg
+    agreement: Agreement | None = None
+    opened: list[Coordinator] = field(default_factory=list, compare=False, repr=False)
+    """The coordinator that was opened, for who drives it."""
+
+    @property
+    def loss(self) -> Loss:
+        return self.run.loss
+
+    @property
+    def unit(self) -> Unit:
+        return self.run.unit
+
+    def open(self, data: Any, *, rng: Random) -> Coordinator:
+        self.opened.append(Coordinator(self, data, rng))
+        return self.opened[-1]
+
+
+class Coordinator:
+    """An open `Federation`: asked for the number of a round, it plays that round."""
+
+    def __init__(self, federation: Federation, transport: Transport, rng: Random) -> None:
+        self._run, self._agreement = federation.run, federation.agreement
+        self._transport, self._rng = transport, rng
+        self.model = copy.deepcopy(federation.run.model)
+        self._optimizer = federation.run.new_optimizer(self.model)
+        self._bound = federation.run.start_clip
+        self._begun = 0
+
+    @property
+    def used(self) -> Loss:
+        return self._run.loss_of(max(self._begun, 1))
+
+    def state(self) -> dict[str, Any]:
+        """All that the next round needs, made of released values, and nothing of the generator."""
+        return {
+            "step": self._begun,
+            "model": self.model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "bound": self._bound,
+        }
+
+    def restore(self, state: dict[str, Any] | None, begun: int) -> None:
+        """Go on after round `begun` from the model as it was saved."""
+        self._begun = begun
+        if state is None:
+            return
+        try:
+            self.model.load_state_dict(state["model"])
+            self._optimizer.load_state_dict(state["optimizer"])
+        except (RuntimeError, ValueError):
+            raise InvalidParameter(
+                "Expected the model and the server's optimiser of the run that was broken off. Nothing was run."
+            ) from None
+        self._bound = float(state["bound"])
+
+    def spend(self, begun: int) -> None:
+        """Rounds up to `begun` are spent, whoever played them."""
+        self._begun = max(self._begun, begun)
+
+    def ask(self, question: int) -> Round:
+        """Play round number `question`. Numbers rise; one that was left out is lost."""
+        if not isinstance(question, int) or not self._begun < question <= self._run.rounds:
+            raise InvalidQuery(
+                f"Expected the number of a round from {self._begun + 1} to {self._run.rounds}, got {question!r}. Nothing was run."
+            )
+        self._begun = question
+        total = self._total(question)
+        if total is not None:
+            update, self._bound = unframed(self._run, total, self._bound)
+            move(self._optimizer, self.model, torch.from_numpy(update / self._run.denominator))
+        return Round(question, copy.deepcopy(self.model), total is not None)
+
+    def _total(self, turn: int) -> Floats | None:
+        content = write_task(flat(parameters_of(self.model)), self._bound)
+        reached = sorted(self._transport.devices())
+        drawn = self._rng.poisson_sample(len(reached), self._run.rate)
+        cohort = [reached[int(place)] for place in drawn]
+        if isinstance(self._run.noise, Shared):
+            return self._secure_total(turn, cohort, content)
+        replies = self._exchange(Step.UPDATE, turn, dict.fromkeys(cohort, content))
+        return self._plain_total(replies)
+
+    def _exchange(self, step: Step, turn: int, contents: Mapping[int, bytes]) -> dict[int, bytes]:
+        messages = {device: Message(step, turn, content).to_bytes() for device, content in contents.items()}
+        replies = self._transport.exchange(messages)
+        return {device: reply for device, reply in replies.items() if device in messages}
+
+    def _plain_total(self, replies: Mapping[int, bytes]) -> Floats:
+        """Updates of another length are left out: a device that lies about shapes counts as silent."""
+        shape, grid = self._run.shape, Grid(self._run.shape.clip, self._run.shape.dimension)
+        units = np.zeros(shape.dimension, np.int64)
+        central = isinstance(self._run.noise, Central)
+        width = 4 if central else 8
+        for reply in replies.values():
+            if len(reply) != width * shape.dimension:
+                continue
+            if central:
+                units += on_grid(np.frombuffer(reply, "<f4").astype(np.float64), grid)
+            else:
+                units += np.frombuffer(reply, "<i8").astype(np.int64)
+        if central:
+            return grid.noisy(torch.from_numpy(units), self._run.multiplier, self._rng).numpy()
+        return units * float(grid.step)
+
+    def _secure_total(self, turn: int, cohort: list[int], content: bytes) -> Floats | None:
+        """The sum over survivors; None where too few answered for the sum to be opened."""
+        assert self._agreement is not None
+        assert isinstance(self._run.noise, Shared)
+        server = SumServer(self._agreement, turn)
+        try:
+            opening = server.open(self._exchange(Step.ADVERTISE, turn, dict.fromkeys(cohort, content)))
+            forwarded = server.forward(self._exchange(Step.SHARE, turn, opening))
+            for device, masked in self._exchange(Step.MASK, turn, forwarded).items():
+                server.add(device, masked)
+            confirmed = server.confirm(self._exchange(Step.SIGN, turn, server.survivors()))
+            total = centred(server.finish(self._exchange(Step.UNMASK, turn, confirmed)))
+        except ProtocolError:
+            return None
+        seed = rotation_seed(self._agreement, turn)
+        encoding = self._run.noise.encoding(self._run.multiplier, self._run.shape, seed)
+        return encoding.decode(total.astype(np.int64))
