@@ -22,7 +22,7 @@ from deniable.curator.answer import Answer
 from deniable.errors import DataError, InvalidParameter, InvalidQuery
 from deniable.guarantee import Budget
 from deniable.randomness import SecureRandom
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB
 from deniable.sql.engines import Statement, open_engine
 from deniable.sql.plan.plan import plan
 from deniable.sql.plan.request import Terms
@@ -284,9 +284,7 @@ def _rows(query: str, heavy: dict[str, int]) -> int:
                 f"CREATE TABLE {table} AS SELECT range // 2 AS id, range % 7 AS x FROM range(200) "
                 f"UNION ALL SELECT 999, range FROM range({many})"
             )
-        [(found,)] = connection.sql(
-            f"SELECT COUNT(*) FROM ({expressions.relation(relation, Dialect.DUCKDB)}) AS t"
-        ).fetchall()
+        [(found,)] = connection.sql(f"SELECT COUNT(*) FROM ({expressions.relation(relation, DUCKDB)}) AS t").fetchall()
     return int(found)
 
 

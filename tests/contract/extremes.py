@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from deniable.sql.dialects.storage import Physical
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Kind, Type
-from deniable.sql.write.columns import Physical, reads
+from deniable.sql.write.columns import reads
 
 TOP, LOW = 2**63 - 1, -(2**63)
 EVERYDAY = 40

@@ -19,7 +19,6 @@ from deniable.errors import DataError, InvalidParameter
 from deniable.sql.engines import Engine, Statement, open_engine
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Kind, Type
-from deniable.sql.write.columns import quoted
 from tests.sql.engines.real import ENGINES, ingest, opened, rows, session
 
 TEXTS = [
@@ -259,12 +258,12 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
 
 
 def _column(engine: Engine, table: str, column: str) -> list[Any]:
-    names = ", ".join(quoted(name, engine.dialect) for name in ("id", column))
-    return [value for _, value in sorted(rows(engine, f"SELECT {names} FROM {quoted(table, engine.dialect)}"))]
+    names = ", ".join(engine.dialect.quote(name) for name in ("id", column))
+    return [value for _, value in sorted(rows(engine, f"SELECT {names} FROM {engine.dialect.quote(table)}"))]
 
 
 def _sorted_rows(engine: Engine, table: str) -> list[dict[str, Any]]:
-    found = engine.run(Statement((), f"SELECT * FROM {quoted(table, engine.dialect)}"))
+    found = engine.run(Statement((), f"SELECT * FROM {engine.dialect.quote(table)}"))
     return sorted(found.to_pylist(), key=lambda row: int(row["id"]))
 
 
@@ -288,7 +287,7 @@ def test_what_is_stored_otherwise_than_declared_is_cast_alike(engine: Engine) ->
 
 
 def test_columns_come_in_canonical_types(engine: Engine) -> None:
-    found = engine.run(Statement((), f"SELECT * FROM {quoted('casts', engine.dialect)}")).schema
+    found = engine.run(Statement((), f"SELECT * FROM {engine.dialect.quote('casts')}")).schema
     arrow = {
         Kind.BOOLEAN: pa.bool_(),
         Kind.INTEGER: pa.int64(),
@@ -304,15 +303,15 @@ def test_columns_come_in_canonical_types(engine: Engine) -> None:
 
 
 def test_ctes_come_before_the_select_and_after_the_tables(engine: Engine) -> None:
-    table, cte, name = (quoted(word, engine.dialect) for word in ("texts", "_rows", "id"))
+    table, cte, name = (engine.dialect.quote(word) for word in ("texts", "_rows", "id"))
     ctes = (("_rows", f"SELECT {name} FROM {table} WHERE {name} < 3"),)
-    text = {"duckdb": "VARCHAR", "postgres": "text", "spark": "STRING"}[engine.dialect]
+    text = {"duckdb": "VARCHAR", "postgres": "text", "spark": "STRING"}[engine.dialect.name]
     found = engine.run(Statement(ctes, f"SELECT CAST(SUM({name}) AS {text}) AS total, COUNT(*) AS n FROM {cte}"))
     assert found.to_pylist() == [{"total": "3", "n": 3}]
 
 
 def test_a_failure_is_one_sentence_whatever_failed(engine: Engine) -> None:
-    table, name = quoted("texts", engine.dialect), quoted("as_text", engine.dialect)
+    table, name = engine.dialect.quote("texts"), engine.dialect.quote("as_text")
     said = set()
     for select in (
         f"SELECT CAST({name} AS INTEGER) / 0 FROM {table}",
@@ -346,7 +345,7 @@ def test_names_with_quotes_and_other_case_are_found(kind: str) -> None:
     declared = TableInfo('we"ird`t', (ColumnInfo('a"b`c', Type(Kind.INTEGER)), ColumnInfo("upper", Type(Kind.INTEGER))))
     tables = {'we"ird`t': pa.table({'a"b`c': [1], "UPPER": [2]})}
     engine = opened(kind, tables, Schema((declared,)))
-    assert rows(engine, f"SELECT * FROM {quoted(declared.name, engine.dialect)}") == [(1, 2)]
+    assert rows(engine, f"SELECT * FROM {engine.dialect.quote(declared.name)}") == [(1, 2)]
     engine.close()
 
 
@@ -406,7 +405,7 @@ def test_two_people_with_a_common_prefix_stay_two(kind: str) -> None:
         text if text is None or len(text) <= 256 else text[:256] + hashlib.sha256(text.encode()).hexdigest()
         for text in LONG_IDS
     ]
-    q = quoted("visits", engine.dialect), quoted("drugs", engine.dialect)
+    q = engine.dialect.quote("visits"), engine.dialect.quote("drugs")
     assert set(rows(engine, f"SELECT who, v FROM {q[0]}")) == {(text, text) for text in expected}
     assert set(rows(engine, f"SELECT visit FROM {q[1]}")) == {(text,) for text in expected}
     engine.close()

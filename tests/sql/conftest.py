@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB, POSTGRES
 from deniable.sql.engines.spark import SETTINGS
 from tests.sql.engines.real import server, session
 from tests.sql.values import create, insert
@@ -21,8 +21,8 @@ Run = Callable[[str], list[tuple[Any, ...]]]
 @pytest.fixture(scope="session")
 def on_duckdb() -> Iterator[Run]:
     with duckdb.connect() as connection:
-        connection.execute(create(Dialect.DUCKDB))
-        connection.execute(insert(Dialect.DUCKDB))
+        connection.execute(create(DUCKDB))
+        connection.execute(insert(DUCKDB))
         yield lambda sql: connection.execute(sql).fetchall()
 
 
@@ -33,8 +33,8 @@ def on_postgres() -> Iterator[Run]:
     with psycopg.connect(server().get_uri(), autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
         connection.execute(f"SET search_path TO {name}")
-        connection.execute(create(Dialect.POSTGRES))
-        connection.execute(insert(Dialect.POSTGRES))
+        connection.execute(create(POSTGRES))
+        connection.execute(insert(POSTGRES))
         yield lambda sql: connection.execute(sql.encode()).fetchall()
 
 
@@ -45,8 +45,8 @@ def on_spark() -> Iterator[Run]:
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     with duckdb.connect() as connection:
-        connection.execute(create(Dialect.DUCKDB))
-        connection.execute(insert(Dialect.DUCKDB))
+        connection.execute(create(DUCKDB))
+        connection.execute(insert(DUCKDB))
         rows = connection.execute("SELECT * FROM t").to_arrow_table()
     frame = spark.createDataFrame(rows)
     frame.withColumn("u", frame["u"].cast("timestamp_ntz")).createOrReplaceTempView("t")

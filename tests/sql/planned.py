@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB, Dialect
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.settled import Settled
@@ -37,7 +37,7 @@ class Duck(Engine):
     """A real DuckDB without anything around it, so that NaN and infinities arrive too."""
 
     connection: duckdb.DuckDBPyConnection
-    dialect: Dialect = Dialect.DUCKDB
+    dialect: Dialect = DUCKDB
     prepared: Mapping[str, int] = field(default_factory=dict)
 
     def run(self, statement: Statement) -> pa.Table:

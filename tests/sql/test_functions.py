@@ -9,7 +9,7 @@ import pytest
 
 from deniable.errors import InvalidQuery
 from deniable.sql import functions
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB
 from deniable.sql.read.expressions import RULES
 from deniable.sql.read.parse import ALLOWED
 from deniable.sql.tree import AggregateRef, Call, Statistic
@@ -59,9 +59,9 @@ def test_every_operator_has_one_rendering() -> None:
 
 def test_what_is_not_on_the_list_is_not_rendered() -> None:
     with pytest.raises(TypeError, match="not on the list"):
-        expressions.expression(Call("sleep", (), INTEGER), Dialect.DUCKDB)
+        expressions.expression(Call("sleep", (), INTEGER), DUCKDB)
     with pytest.raises(TypeError, match="released result"):
-        expressions.expression(AggregateRef(0, INTEGER), Dialect.DUCKDB)
+        expressions.expression(AggregateRef(0, INTEGER), DUCKDB)
 
 
 @pytest.mark.parametrize("name", [n for n in functions.REFUSED if re.fullmatch(r"\w+", n)])

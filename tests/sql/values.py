@@ -6,8 +6,7 @@ import random
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from deniable.sql.dialects.dialect import Dialect
-from deniable.sql.dialects.words import literal, quote, type_name
+from deniable.sql.dialects import Dialect
 from deniable.sql.read.names import Field, Scope
 from deniable.sql.read.parse import parse
 from deniable.sql.tree import Column, Expr, Scan, Type
@@ -128,11 +127,11 @@ ROWS = _rows()
 
 
 def _cell(value: Any, of: Type, dialect: Dialect) -> str:
-    return literal(value, INTEGER if of.scale else of, dialect)
+    return dialect.literal(value, INTEGER if of.scale else of)
 
 
 def create(dialect: Dialect) -> str:
-    columns = ", ".join(f"{quote(name, dialect)} {type_name(of, dialect)}" for name, of in COLUMNS.items())
+    columns = ", ".join(f"{dialect.quote(name)} {dialect.type_name(of)}" for name, of in COLUMNS.items())
     return f"CREATE TABLE t ({columns})"
 
 

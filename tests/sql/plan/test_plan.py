@@ -20,7 +20,7 @@ from deniable.ledger import Ledger
 from deniable.loss import Composed, Zcdp, exact
 from deniable.mechanism import Mechanism
 from deniable.randomness import SeededRandom
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DIALECTS, DUCKDB
 from deniable.sql.plan.noise import Family
 from deniable.sql.plan.plan import Plan, multiplicity, plan
 from deniable.sql.plan.request import Terms
@@ -389,7 +389,7 @@ def test_a_row_that_is_read_twice_counts_twice() -> None:
 
 def test_one_statement_measures_all_sums_of_a_grouping_set() -> None:
     made = plan(query(KINDS[:5], keys=PUBLIC), PEOPLE, Terms(epsilon=1))
-    for dialect in Dialect:
+    for dialect in DIALECTS:
         (statement,) = made.statements(dialect)
         assert statement.select.startswith("SELECT")
 
@@ -399,7 +399,7 @@ def test_stored_weights_are_used_only_where_they_are_the_units_own(engine: Duck)
     assert made.prepared({"visits": 3}) is made
     assert made.prepared({}) is made
     ready = made.prepared({"visits": 2})
-    (statement,) = ready.statements(Dialect.DUCKDB)
+    (statement,) = ready.statements(DUCKDB)
     assert "_weight" in statement.select
     assert "JOIN" not in statement.select
     assert ready.loss == made.loss

@@ -8,7 +8,7 @@ import pytest
 
 from deniable.loss import BoundedRange
 from deniable.randomness import SeededRandom
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB
 from deniable.sql.plan.noise import laplace
 from deniable.sql.plan.plan import plan
 from deniable.sql.plan.private_bounds import RowBound, ValueBounds, _edges
@@ -34,7 +34,7 @@ def test_values_lie_between_the_edges_of_their_cell() -> None:
     (bounds,) = made.value_bounds
     for value in (0.0, 1.0, 1.5, -3.0, 1e-9, 1e30, -1e6, 0.7):
         with duck([(1, "a", value, 1, True)]) as engine:
-            table = engine.run(settled(made).writer(Dialect.DUCKDB).magnitudes(bounds.part))
+            table = engine.run(settled(made).writer(DUCKDB).magnitudes(bounds.part))
         ((cell,), (weight,)) = (column.to_pylist() for column in table.columns)
         low, high = _edges(int(cell))
         assert weight == "1"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.plan import Plan, plan
 from deniable.sql.plan.quantiles import Rank
@@ -122,7 +122,7 @@ def test_value_bounds_are_looked_for_within_their_sensitivity(engine: Duck, othe
     rest = [(person, *line) for person, line in others]
 
     def cells(rows: Any) -> dict[int, int]:
-        table = engine.fill(rows).run(settled(made).writer(Dialect.DUCKDB).magnitudes(bounds.part))
+        table = engine.fill(rows).run(settled(made).writer(DUCKDB).magnitudes(bounds.part))
         return {int(c): int(w) for c, w in zip(*(column.to_pylist() for column in table.columns), strict=True)}
 
     with_me, without = cells(rest + [(7, *line) for line in mine]), cells(rest)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable.errors import InvalidQuery
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB
 from deniable.sql.plan.noise import Sensitivity
 from deniable.sql.plan.statistics import Measure, Part, counted, grid, parts_of, present, summed
 from deniable.sql.tree import Aggregate, Column, Kind, Type
@@ -127,7 +127,7 @@ def engine_units(
 ) -> list[int | None]:
     """What DuckDB makes of values, by the statement's own text."""
     part = Part(measure, column, None, BOUNDS, bool(centred))
-    writer = Writer(query([]), Limit(False), Dialect.DUCKDB)
+    writer = Writer(query([]), Limit(False), DUCKDB)
     text = (writer._unit if measure is Measure.SUM else writer._square)(part, cells, [part])  # type: ignore[arg-type]
     kind = "DOUBLE" if column.type.kind is Kind.FLOAT else "BIGINT"
     listed = ", ".join(f"({'NULL' if v is None else repr(str(v))}::{kind})" for v in values)

@@ -10,7 +10,7 @@ import pytest
 
 from deniable.errors import InvalidQuery
 from deniable.sql.answer.cache_key import normal
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import SPARK
 from deniable.sql.engines import Engine
 from deniable.sql.plan.plan import plan
 from deniable.sql.plan.request import Terms
@@ -77,7 +77,7 @@ def test_they_mean_what_they_mean_in_duckdb(engine: Engine) -> None:
     for name, table in TABLES.items():
         plainly.register(name, table)
     # A query costs Spark a second or two, and each IN a join.
-    step = 3 if engine.dialect is Dialect.SPARK else 1
+    step = 3 if engine.dialect is SPARK else 1
     asked = dict.fromkeys([*CONDITIONS[::step], *CONDITIONS[-3:]])
     filters = ", ".join(f"COUNT(*) FILTER (WHERE {c}) AS c{i}" for i, c in enumerate(asked))
     wheres = (f"SELECT COUNT(*) FROM rows WHERE {condition}" for condition in CONDITIONS[step - 1 :: step**2])

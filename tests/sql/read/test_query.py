@@ -12,7 +12,7 @@ import yaml
 
 from deniable.errors import InvalidQuery
 from deniable.sql.answer.cache_key import normal
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import (
@@ -286,9 +286,7 @@ def _joined_rows(kind: str, rows: dict[int, int]) -> int:
     for patient, many in rows.items():
         connection.execute(f"INSERT INTO visits SELECT {patient}, range, 'a' FROM range({many})")
     relation = checked(f"SELECT COUNT(*) FROM visits a {kind} visits b USING (patient_id)").relation
-    [(found,)] = connection.sql(
-        f"SELECT COUNT(*) FROM ({expressions.relation(relation, Dialect.DUCKDB)}) AS t"
-    ).fetchall()
+    [(found,)] = connection.sql(f"SELECT COUNT(*) FROM ({expressions.relation(relation, DUCKDB)}) AS t").fetchall()
     return int(found)
 
 

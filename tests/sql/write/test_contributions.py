@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from deniable.sql.dialects.dialect import Dialect
-from deniable.sql.write.columns import quoted
+from deniable.sql.dialects import DUCKDB, SPARK
 from deniable.sql.write.contributions import Limit, chosen, weighted
 from deniable.sql.write.weights import ONE
 from tests.sql.planned import duck
@@ -20,7 +19,7 @@ def visits(person: int, regions: str) -> list[tuple[Any, ...]]:
 
 
 def weights(rows: list[Any], limit: Limit, condition: str = "") -> dict[int, list[int]]:
-    source, weight = weighted(ROWS, limit, condition, Dialect.DUCKDB)
+    source, weight = weighted(ROWS, limit, condition, DUCKDB)
     with duck(rows) as engine:
         found = engine.connection.execute(f"SELECT _unit, {weight} FROM {source}").fetchall()
     return {person: [w for p, w in found if p == person] for person, _ in found}
@@ -50,14 +49,14 @@ def test_rows_outside_the_public_keys_do_not_share_the_weight() -> None:
 
 
 def test_without_a_unit_every_row_weighs_one() -> None:
-    source, weight = weighted("SELECT 1", Limit(False), "", Dialect.DUCKDB)
+    source, weight = weighted("SELECT 1", Limit(False), "", DUCKDB)
     assert weight == "1"
     assert "JOIN" not in source
 
 
 def kept(rows: list[Any], most: int, salt: str = "1") -> list[str]:
     with duck(rows) as engine:
-        found = engine.connection.execute(chosen(ROWS, ["k0"], most, salt, Dialect.DUCKDB)).fetchall()
+        found = engine.connection.execute(chosen(ROWS, ["k0"], most, salt, DUCKDB)).fetchall()
     return sorted(str(key) for (key,) in found)
 
 
@@ -78,5 +77,5 @@ def test_the_salt_changes_the_choice() -> None:
 
 
 def test_names_are_quoted_in_every_dialect() -> None:
-    assert quoted('a"b', Dialect.DUCKDB) == '"a""b"'
-    assert quoted("a`b", Dialect.SPARK) == "`a``b`"
+    assert DUCKDB.quote('a"b') == '"a""b"'
+    assert SPARK.quote("a`b") == "`a``b`"

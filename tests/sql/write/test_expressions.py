@@ -13,8 +13,8 @@ import duckdb
 import pytest
 import yaml
 
-from deniable.sql.dialects.dialect import Dialect
-from deniable.sql.dialects.words import LONG, let, literal, quote, text, type_name
+from deniable.sql.dialects import DIALECTS, DUCKDB, POSTGRES, SPARK, Dialect
+from deniable.sql.dialects.dialect import LONG
 from deniable.sql.schema.declare import TableInfo
 from deniable.sql.tree import Type
 from deniable.sql.types import INTEGER, TEXT
@@ -45,7 +45,7 @@ def cell(name: str, of: Type, rng: random.Random) -> Any:
 def statements(table: TableInfo, dialect: Dialect, seed: int) -> list[str]:
     """The table with rows in which units are missing and values repeat."""
     rng = random.Random(seed)
-    columns = ", ".join(f"{quote(c.name, dialect)} {type_name(c.type, dialect)}" for c in table.columns)
+    columns = ", ".join(f"{dialect.quote(c.name)} {dialect.type_name(c.type)}" for c in table.columns)
     rows = []
     for i in range(3 if table is WARDS else 25):
         values = [cell(c.name, c.type, rng) for c in table.columns]
@@ -53,10 +53,10 @@ def statements(table: TableInfo, dialect: Dialect, seed: int) -> list[str]:
         kinds = [INTEGER if c.type.scale else c.type for c in table.columns]
         if table is VISITS:
             values[1] = i
-        rows.append(f"({', '.join(literal(v, k, dialect) for v, k in zip(values, kinds, strict=True))})")
+        rows.append(f"({', '.join(dialect.literal(v, k) for v, k in zip(values, kinds, strict=True))})")
     return [
-        f"CREATE TABLE {quote(table.name, dialect)} ({columns})",
-        f"INSERT INTO {quote(table.name, dialect)} VALUES {', '.join(rows)}",
+        f"CREATE TABLE {dialect.quote(table.name)} ({columns})",
+        f"INSERT INTO {dialect.quote(table.name)} VALUES {', '.join(rows)}",
     ]
 
 
@@ -64,7 +64,7 @@ def statements(table: TableInfo, dialect: Dialect, seed: int) -> list[str]:
 def hospital() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
         for seed, table in enumerate(TABLES):
-            for statement in statements(table, Dialect.DUCKDB, seed):
+            for statement in statements(table, DUCKDB, seed):
                 connection.execute(statement)
         yield connection
 
@@ -84,7 +84,7 @@ def rendered(sql: str, dialect: Dialect, unit: Unit = PATIENT) -> str:
 
 @pytest.mark.parametrize(("sql", "by_hand"), RELATIONS)
 def test_the_relation_has_the_rows_written_by_hand(hospital: duckdb.DuckDBPyConnection, sql: str, by_hand: str) -> None:
-    found, wanted = (ordered(hospital.execute(q).fetchall()) for q in (rendered(sql, Dialect.DUCKDB), by_hand))
+    found, wanted = (ordered(hospital.execute(q).fetchall()) for q in (rendered(sql, DUCKDB), by_hand))
     assert found == wanted
     assert found
 
@@ -92,7 +92,7 @@ def test_the_relation_has_the_rows_written_by_hand(hospital: duckdb.DuckDBPyConn
 def agree(run: Run, hospital: duckdb.DuckDBPyConnection, dialect: Dialect) -> list[str]:
     odd = []
     for sql, _ in RELATIONS:
-        wanted = ordered(hospital.execute(rendered(sql, Dialect.DUCKDB)).fetchall())
+        wanted = ordered(hospital.execute(rendered(sql, DUCKDB)).fetchall())
         if ordered(run(rendered(sql, dialect))) != wanted:
             odd.append(sql)
     return odd
@@ -106,9 +106,9 @@ def test_postgres_has_the_same_rows(hospital: duckdb.DuckDBPyConnection) -> None
         connection.execute(f"CREATE SCHEMA {name}")
         connection.execute(f"SET search_path TO {name}")
         for seed, table in enumerate(TABLES):
-            for statement in statements(table, Dialect.POSTGRES, seed):
+            for statement in statements(table, POSTGRES, seed):
                 connection.execute(statement)
-        assert agree(lambda sql: connection.execute(sql.encode()).fetchall(), hospital, Dialect.POSTGRES) == []
+        assert agree(lambda sql: connection.execute(sql.encode()).fetchall(), hospital, POSTGRES) == []
 
 
 @pytest.mark.needs("spark")
@@ -118,19 +118,15 @@ def test_spark_has_the_same_rows(hospital: duckdb.DuckDBPyConnection) -> None:
         rows = hospital.execute(f'SELECT * FROM "{table.name}"').to_arrow_table()
         spark.createDataFrame(rows).createOrReplaceTempView(table.name)
     spark.conf.set("spark.sql.ansi.enabled", "true")
-    assert agree(lambda sql: [tuple(row) for row in spark.sql(sql).collect()], hospital, Dialect.SPARK) == []
+    assert agree(lambda sql: [tuple(row) for row in spark.sql(sql).collect()], hospital, SPARK) == []
     for table in TABLES:
         spark.catalog.dropTempView(table.name)
 
 
 def test_rows_as_units_carry_no_unit(hospital: duckdb.DuckDBPyConnection) -> None:
-    assert hospital.execute(rendered("SELECT COUNT(*) FROM visits", Dialect.DUCKDB, ROW)).fetchall() == [(True,)] * 25
+    assert hospital.execute(rendered("SELECT COUNT(*) FROM visits", DUCKDB, ROW)).fetchall() == [(True,)] * 25
     assert (
-        len(
-            hospital.execute(
-                rendered("SELECT SUM(floor) FROM visits JOIN wards USING (ward)", Dialect.DUCKDB, ROW)
-            ).fetchall()
-        )
+        len(hospital.execute(rendered("SELECT SUM(floor) FROM visits JOIN wards USING (ward)", DUCKDB, ROW)).fetchall())
         > 9
     )
 
@@ -138,13 +134,11 @@ def test_rows_as_units_carry_no_unit(hospital: duckdb.DuckDBPyConnection) -> Non
 def test_sums_of_a_unit_cannot_overflow() -> None:
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE visits AS SELECT 1 AS patient_id, 9223372036854775807 AS days FROM range(3)")
-        sql = rendered(
-            "SELECT SUM(s) FROM (SELECT patient_id, SUM(days) AS s FROM visits GROUP BY 1) v", Dialect.DUCKDB
-        )
+        sql = rendered("SELECT SUM(s) FROM (SELECT patient_id, SUM(days) AS s FROM visits GROUP BY 1) v", DUCKDB)
         assert connection.execute(sql).fetchall() == [(1, None)]
 
 
-@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_nested_guards_do_not_double_the_text(dialect: Dialect) -> None:
     """Fifty operations deep: without `let` the text would have 2^50 letters."""
     deep = "f"
@@ -153,17 +147,17 @@ def test_nested_guards_do_not_double_the_text(dialect: Dialect) -> None:
     assert len(expressions.expression(expression(deep), dialect)) < 200_000
 
 
-@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_long_parts_are_named_and_short_ones_written(dialect: Dialect) -> None:
-    assert let(dialect, ["x"], lambda x: f"f({x}, {x})") == "f(x, x)"
-    assert let(dialect, ["y" * (LONG + 1)], lambda x: f"f({x}, {x})").count("y" * LONG) == 1
+    assert dialect.let(["x"], lambda x: f"f({x}, {x})") == "f(x, x)"
+    assert dialect.let(["y" * (LONG + 1)], lambda x: f"f({x}, {x})").count("y" * LONG) == 1
 
 
 def test_quotes_and_escapes_cannot_be_left() -> None:
-    assert text("'; DROP --", Dialect.DUCKDB) == "'''; DROP --'"
-    assert text("\\'${x}", Dialect.SPARK) == "'\\\\\\'\\u0024{x}'"
-    assert text("\\'", Dialect.POSTGRES) == "E'\\\\'''"
-    assert literal("a", TEXT, Dialect.DUCKDB) == "'a'"
+    assert DUCKDB.text("'; DROP --") == "'''; DROP --'"
+    assert SPARK.text("\\'${x}") == "'\\\\\\'\\u0024{x}'"
+    assert POSTGRES.text("\\'") == "E'\\\\'''"
+    assert DUCKDB.literal("a", TEXT) == "'a'"
 
 
 @pytest.mark.parametrize(
@@ -177,4 +171,4 @@ def test_quotes_and_escapes_cannot_be_left() -> None:
     ],
 )
 def test_a_guard_is_left_out_only_where_types_prove_it_useless(expr: str, guarded: bool) -> None:
-    assert ("HUGEINT" in expressions.expression(expression(expr), Dialect.DUCKDB)) is guarded
+    assert ("HUGEINT" in expressions.expression(expression(expr), DUCKDB)) is guarded

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from deniable.sql import functions
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB, POSTGRES, SPARK, Dialect
 from deniable.sql.tree import Call, Expr, Kind, Literal
 from deniable.sql.types_relations import read
 from deniable.sql.write import expressions
@@ -31,7 +31,7 @@ def computed(run: Run, exprs: list[Expr], dialect: Dialect) -> list[list[Any]]:
         items = ", ".join(
             f"{expressions.expression(e, dialect)} AS x{i}" for i, e in enumerate(exprs[start : start + 50])
         )
-        name = expressions.quote("row", dialect)
+        name = dialect.quote("row")
         found = run(f"SELECT {name}, {items} FROM t ORDER BY {name}")
         assert len(found) == len(ROWS)
         columns += [list(column) for column in list(zip(*found, strict=True))[1:]]
@@ -70,18 +70,18 @@ def exprs() -> list[Expr]:
 
 @pytest.fixture(scope="module")
 def duckdb_values(on_duckdb: Run, exprs: list[Expr]) -> list[list[Any]]:
-    return computed(on_duckdb, exprs, Dialect.DUCKDB)
+    return computed(on_duckdb, exprs, DUCKDB)
 
 
 @pytest.mark.needs("postgres")
 def test_postgres_agrees_with_duckdb(on_postgres: Run, exprs: list[Expr], duckdb_values: list[list[Any]]) -> None:
-    values = computed(on_postgres, exprs, Dialect.POSTGRES)
+    values = computed(on_postgres, exprs, POSTGRES)
     assert differences(TOTAL, exprs, duckdb_values, values) == []
 
 
 @pytest.mark.needs("spark")
 def test_spark_agrees_with_duckdb(on_spark: Run, exprs: list[Expr], duckdb_values: list[list[Any]]) -> None:
-    values = computed(on_spark, exprs, Dialect.SPARK)
+    values = computed(on_spark, exprs, SPARK)
     assert differences(TOTAL, exprs, duckdb_values, values) == []
 
 
@@ -103,7 +103,7 @@ def test_literals_come_back_as_they_went(on_duckdb: Run) -> None:
     for text in ("'it''s'", "'${x} \\ %'", "DATE '2024-02-29'", "1.50", "-9223372036854775807", "1e300", "TRUE"):
         expr = expression(text)
         assert isinstance(expr, Literal)
-        ((found,),) = on_duckdb(f"SELECT {expressions.expression(expr, Dialect.DUCKDB)}")
+        ((found,),) = on_duckdb(f"SELECT {expressions.expression(expr, DUCKDB)}")
         scaled = int(expr.value.scaleb(expr.type.scale)) if isinstance(expr.value, Decimal) else expr.value
         assert found == scaled
 
@@ -150,7 +150,7 @@ ORACLES: dict[str, tuple[str, str, Callable[[Any, Any], Any]]] = {
 def test_values_are_those_computed_by_hand(on_duckdb: Run, text: str) -> None:
     one, other, oracle = ORACLES[text]
     names = list(COLUMNS)
-    (found,) = computed(on_duckdb, [expression(text)], Dialect.DUCKDB)
+    (found,) = computed(on_duckdb, [expression(text)], DUCKDB)
     for row, value in zip(ROWS, found, strict=True):
         a, b = row[names.index(one)], row[names.index(other)]
         assert value == (None if a is None or b is None else oracle(a, b)), row
@@ -158,4 +158,4 @@ def test_values_are_those_computed_by_hand(on_duckdb: Run, text: str) -> None:
 
 def test_texts_are_ordered_by_bytes_in_every_language() -> None:
     for text in ("s < z", "greatest(s, z)"):
-        assert expressions.expression(expression(text), Dialect.POSTGRES).count('COLLATE "C"') == 2
+        assert expressions.expression(expression(text), POSTGRES).count('COLLATE "C"') == 2

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB, POSTGRES, SPARK, Dialect
 from deniable.sql.tree import Expr
 from tests.sql.conftest import Run
 from tests.sql.values import expression
@@ -64,7 +64,7 @@ def random_expressions(count: int, seed: int) -> list[str]:
 def check(run: Run, on_duckdb: Run, dialect: Dialect, count: int, seed: int) -> None:
     texts = random_expressions(count, seed)
     exprs: list[Expr] = [expression(text) for text in texts]
-    one, other = computed(on_duckdb, exprs, Dialect.DUCKDB), computed(run, exprs, dialect)
+    one, other = computed(on_duckdb, exprs, DUCKDB), computed(run, exprs, dialect)
     # A comparison or a cast of floats that differ in the last place may differ as a whole.
     whole = [i for i, text in enumerate(texts) if not touches_floats(text)]
     kept = [[column[i] for i in whole] for column in (texts, exprs, one, other)]
@@ -77,12 +77,12 @@ def touches_floats(text: str) -> bool:
 
 @pytest.mark.needs("postgres")
 def test_postgres_agrees_on_random_expressions(on_postgres: Run, on_duckdb: Run) -> None:
-    check(on_postgres, on_duckdb, Dialect.POSTGRES, 400, 1)
+    check(on_postgres, on_duckdb, POSTGRES, 400, 1)
 
 
 @pytest.mark.needs("spark")
 def test_spark_agrees_on_random_expressions(on_spark: Run, on_duckdb: Run) -> None:
-    check(on_spark, on_duckdb, Dialect.SPARK, 50, 2)
+    check(on_spark, on_duckdb, SPARK, 50, 2)
 
 
 @pytest.mark.soak
@@ -90,5 +90,5 @@ def test_spark_agrees_on_random_expressions(on_spark: Run, on_duckdb: Run) -> No
 @pytest.mark.needs("postgres")
 @pytest.mark.parametrize("seed", range(10, 20))
 def test_all_agree_on_many_random_expressions(on_postgres: Run, on_spark: Run, on_duckdb: Run, seed: int) -> None:
-    check(on_postgres, on_duckdb, Dialect.POSTGRES, 1000, seed)
-    check(on_spark, on_duckdb, Dialect.SPARK, 200, seed)
+    check(on_postgres, on_duckdb, POSTGRES, 1000, seed)
+    check(on_spark, on_duckdb, SPARK, 200, seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from deniable.errors import InvalidParameter
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB, POSTGRES, SPARK, Dialect
 from deniable.sql.engines.engine import Engine, Statement, Summary
 from deniable.sql.engines.sources import PostgresTable, SparkFrame, SparkTable, recognised
 from deniable.sql.schema.declare import Schema
@@ -24,29 +24,26 @@ def open_engine(
     found = recognised(sources, tuple(table.name for table in schema.tables))
     if seconds is not None and not seconds > 0:
         raise InvalidParameter(f"Expected seconds={seconds!r} to be above 0.")
-    kinds = {_home(source) for source in found.values()}
-    if len(kinds) != 1:
-        raise InvalidParameter(
-            f"Expected all tables of a data set in one engine, got {' and '.join(sorted(kinds)) or 'no table'}. "
-            "Nothing was opened."
-        )
+    homes = {_home(source) for source in found.values()}
+    if len(homes) != 1:
+        names = " and ".join(sorted(home.name for home in homes)) or "no table"
+        raise InvalidParameter(f"Expected all tables of a data set in one engine, got {names}. Nothing was opened.")
     # Each engine's package is loaded only where it is used: pyspark and ADBC are extras.
-    match kinds.pop():
-        case Dialect.POSTGRES:
-            from deniable.sql.engines.postgres import PostgresEngine
+    home = homes.pop()
+    if home is POSTGRES:
+        from deniable.sql.engines.postgres import PostgresEngine
 
-            return PostgresEngine(found, schema, seconds=seconds)
-        case Dialect.SPARK:
-            from deniable.sql.engines.spark import SparkEngine
+        return PostgresEngine(found, schema, seconds=seconds)
+    if home is SPARK:
+        from deniable.sql.engines.spark import SparkEngine
 
-            return SparkEngine(found, schema, seconds=seconds)
-        case _:
-            from deniable.sql.engines.duckdb import DuckDBEngine
+        return SparkEngine(found, schema, seconds=seconds)
+    from deniable.sql.engines.duckdb import DuckDBEngine
 
-            return DuckDBEngine(found, schema, memory=memory, seconds=seconds, threads=threads)
+    return DuckDBEngine(found, schema, memory=memory, seconds=seconds, threads=threads)
 
 
 def _home(source: object) -> Dialect:
     if isinstance(source, PostgresTable):
-        return Dialect.POSTGRES
-    return Dialect.SPARK if isinstance(source, SparkTable | SparkFrame) else Dialect.DUCKDB
+        return POSTGRES
+    return SPARK if isinstance(source, SparkTable | SparkFrame) else DUCKDB

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home, abandon
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB
 from deniable.sql.engines import parquet
 from deniable.sql.engines.engine import Engine, Statement, Summary
 from deniable.sql.engines.frames import readable
@@ -27,7 +27,6 @@ from deniable.sql.plan import statistics
 from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.tree import Column
 from deniable.sql.tree import Kind as ColumnKind
-from deniable.sql.write.columns import quoted
 from deniable.sql.write.weights import ONE, WEIGHT, weight
 from deniable.units import Kind, Unit
 
@@ -64,7 +63,7 @@ class DuckDBEngine(Engine):
     owner now and no query can meet it.
     """
 
-    dialect = Dialect.DUCKDB
+    dialect = DUCKDB
 
     def __init__(
         self,
@@ -98,7 +97,7 @@ class DuckDBEngine(Engine):
         for index, table in enumerate(schema.tables):
             self._show(index, table, sources[table.name], schema.identities(table.name))
         files = [file for source in sources.values() if isinstance(source, Parquet) for file in source.files]
-        self._connection.execute(f"SET allowed_paths = [{', '.join(map(_literal, files))}]")
+        self._connection.execute(f"SET allowed_paths = [{', '.join(map(DUCKDB.text, files))}]")
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET lock_configuration = true")
 
@@ -106,7 +105,7 @@ class DuckDBEngine(Engine):
         """What `prepare` stores goes to a file while it is computed: in memory it would stand uncompressed first. The file has no
         name from here on, so that nothing of it is left when the process ends, however it ends; Windows keeps the name."""
         file = Path(self._folder) / "prepared.duckdb"
-        self._connection.execute(f"ATTACH {_literal(str(file))} AS {PREPARED}")
+        self._connection.execute(f"ATTACH {DUCKDB.text(str(file))} AS {PREPARED}")
         with suppress(OSError):
             file.unlink()
 
@@ -115,8 +114,8 @@ class DuckDBEngine(Engine):
         try:
             before = parquet.state(source) if isinstance(source, Parquet) else ()
             stored = self._origin(index, table, source, identities)
-            body = view(table, columns(self._connection, stored), stored, Dialect.DUCKDB, identities)
-            name = quoted(table.name, Dialect.DUCKDB)
+            body = view(table, columns(self._connection, stored), stored, DUCKDB, identities)
+            name = DUCKDB.quote(table.name)
             if isinstance(source, Parquet):
                 self._parquet[index] = (table, source, identities, before)
             if isinstance(source, CSV):
@@ -155,7 +154,7 @@ class DuckDBEngine(Engine):
         check_home(self._home)
         with guarded(), self._lock, self._limit(self._connection.interrupt):
             self._look_again()
-            return self._select(text(statement, Dialect.DUCKDB))
+            return self._select(text(statement, DUCKDB))
 
     def _select(self, sql: str) -> pa.Table:
         (only,) = self._connection.extract_statements(sql)
@@ -167,10 +166,10 @@ class DuckDBEngine(Engine):
     def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
         """From the statistics that are kept with the data; DuckDB's own plans rest on them too."""
         check_home(self._home)
-        asked = ", ".join(f"stats({quoted(name, Dialect.DUCKDB)})" for name in columns)
+        asked = ", ".join(f"stats({DUCKDB.quote(name)})" for name in columns)
         with guarded(), self._lock, self._limit(self._connection.interrupt):
             self._look_again()
-            found = self._connection.execute(f"SELECT {asked} FROM {quoted(table, Dialect.DUCKDB)} LIMIT 1").fetchall()
+            found = self._connection.execute(f"SELECT {asked} FROM {DUCKDB.quote(table)} LIMIT 1").fetchall()
         told = zip(columns, found[0], strict=True) if found else ()
         return frozenset(name for name, statistics in told if _complete(statistics))
 
@@ -191,11 +190,11 @@ class DuckDBEngine(Engine):
                 self._store(index, table, table.unit, unit.max_rows)
 
     def _store(self, index: int, table: TableInfo, unit: str, rows: int) -> None:
-        name, who = quoted(table.name, Dialect.DUCKDB), quoted(unit, Dialect.DUCKDB)
-        weighed = f"{weight(ONE, rows, Dialect.DUCKDB)} AS {WEIGHT}"
+        name, who = DUCKDB.quote(table.name), DUCKDB.quote(unit)
+        weighed = f"{weight(ONE, rows, DUCKDB)} AS {WEIGHT}"
         # Named anew: a table that was prepared before for another number of rows is read as it was.
         stored = f"{PREPARED}.main._{index}_{rows}"
-        columns = ", ".join(f"t.{quoted(column.name, Dialect.DUCKDB)}" for column in table.columns)
+        columns = ", ".join(f"t.{DUCKDB.quote(column.name)}" for column in table.columns)
         self.prepared.pop(table.name, None)
         self.summaries.pop(table.name, None)
         with guarded(), self._lock:
@@ -270,15 +269,15 @@ def summary_bounds(table: TableInfo) -> dict[str, tuple[int, int]]:
 
 
 def inside(name: str, bounds: tuple[int, int]) -> str:
-    return f"{quoted(name, Dialect.DUCKDB)} BETWEEN {bounds[0]} AND {bounds[1]}"
+    return f"{DUCKDB.quote(name)} BETWEEN {bounds[0]} AND {bounds[1]}"
 
 
 def summarising(stored: str, summary: Summary) -> str:
     """SELECT what a summary holds from the stored table."""
-    keys = [quoted(name, Dialect.DUCKDB) for name in sorted(summary.keys)]
+    keys = [DUCKDB.quote(name) for name in sorted(summary.keys)]
     sums = [f"SUM({WEIGHT}) AS {WEIGHT}"]
     for name, (lower, upper) in summary.bounds.items():
-        column, total, count = (quoted(n, Dialect.DUCKDB) for n in (name, summary.sum(name), summary.count(name)))
+        column, total, count = (DUCKDB.quote(n) for n in (name, summary.sum(name), summary.count(name)))
         above = f"CASE WHEN {column} < {lower} THEN 0 WHEN {column} > {upper} THEN {upper - lower} ELSE {column} - ({lower}) END"
         sums.append(f"SUM({WEIGHT} * CAST({above} AS BIGINT)) AS {total}")
         sums.append(f"SUM(CASE WHEN {column} IS NOT NULL THEN {WEIGHT} END) AS {count}")
@@ -301,8 +300,8 @@ def origin(connection: Any, name: str, source: Source, declared: tuple[str, ...]
         case CSV():
             return csv(source, declared)
         case DuckDBTable():
-            connection.execute(f"ATTACH {_literal(str(source.path))} AS {name} (READ_ONLY)")
-            return ".".join(quoted(part, Dialect.DUCKDB) for part in (name, source.schema, source.table))
+            connection.execute(f"ATTACH {DUCKDB.text(str(source.path))} AS {name} (READ_ONLY)")
+            return ".".join(DUCKDB.quote(part) for part in (name, source.schema, source.table))
         case Frame():
             connection.register(name, source.table)
             return name
@@ -313,11 +312,11 @@ def origin(connection: Any, name: str, source: Source, declared: tuple[str, ...]
 def csv(source: CSV, declared: tuple[str, ...]) -> str:
     """All columns as text; a line of another length or a broken quote is an error here and now."""
     names = source.names() or declared
-    layout = ", ".join(f"{_literal(name)}: 'VARCHAR'" for name in names)
-    files = ", ".join(map(_literal, source.files))
+    layout = ", ".join(f"{DUCKDB.text(name)}: 'VARCHAR'" for name in names)
+    files = ", ".join(map(DUCKDB.text, source.files))
     return (
         f"read_csv([{files}], auto_detect = false, columns = {{{layout}}}, header = {str(source.header).lower()}, "
-        f"delim = {_literal(source.delimiter)}, quote = {_literal(source.quote)}, escape = {_literal(source.quote)}, "
+        f"delim = {DUCKDB.text(source.delimiter)}, quote = {DUCKDB.text(source.quote)}, escape = {DUCKDB.text(source.quote)}, "
         "nullstr = '', strict_mode = true)"
     )
 
@@ -325,10 +324,6 @@ def csv(source: CSV, declared: tuple[str, ...]) -> str:
 def _complete(told: Any) -> bool:
     """Whether statistics say that there is no NULL: a mapping since DuckDB 2, a text before."""
     return told.get("has_null") is False if isinstance(told, dict) else "Has Null: false" in str(told)
-
-
-def _literal(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _settings(memory: str | None, threads: int | None) -> dict[str, str]:

@@ -21,10 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deniable.errors import DataError
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB
+from deniable.sql.dialects.storage import Physical
 from deniable.sql.engines.views import named
 from deniable.sql.schema.declare import TableInfo
-from deniable.sql.write.columns import Physical, physical, reads
+from deniable.sql.write.columns import reads
 
 FIRST_DAY, LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
 TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -45,7 +46,7 @@ def readable(table: pa.Table, declared: TableInfo, loose: Collection[str] = ()) 
 def _stored(of: pa.DataType) -> Physical:
     """The storage of a loose column, which numpy's types and text are all there is of."""
     names = {pa.bool_(): "BOOLEAN", pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.string(): "VARCHAR"}
-    return physical(names.get(of, str(of).upper()), Dialect.DUCKDB)
+    return DUCKDB.physical(names.get(of, str(of).upper()))
 
 
 def safe(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deniable.errors import DataError
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB
+from deniable.sql.dialects.storage import Physical
 from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import Parquet
 from deniable.sql.engines.views import named
 from deniable.sql.schema.declare import TableInfo
 from deniable.sql.tree import Kind
-from deniable.sql.write.columns import Physical, physical, quoted
 
 FARTHEST = 9 * 10**15
 """Milliseconds around 1970 that fit 64 bits as microseconds."""
@@ -33,7 +33,7 @@ def scan(source: Parquet, *, strict: bool = False) -> str:
     """SQL for the rows. A `strict` scan raises on text that is not UTF-8; else such bytes are read as "?"."""
     hive = "true, hive_types_autocast = false" if source.hive else "false"
     texts = "strict" if strict else "replace"
-    files = ", ".join("'" + file.replace("'", "''") + "'" for file in source.files)
+    files = ", ".join(map(DUCKDB.text, source.files))
     return f"read_parquet([{files}], hive_partitioning = {hive}, utf8_validation = '{texts}')"
 
 
@@ -149,13 +149,13 @@ def check_identities(connection: Any, table: TableInfo, source: Parquet, identit
         if column.name not in identities or column.type.kind is not Kind.TEXT:
             continue
         name = named(table, column.name, stored)
-        if physical(stored[name], Dialect.DUCKDB) is Physical.TEXT:
+        if DUCKDB.physical(stored[name]) is Physical.TEXT:
             _check_text(connection, table.name, name, scan(source, strict=True))
 
 
 def _check_text(connection: Any, table: str, name: str, rows: str) -> None:
     try:
-        connection.execute(f"SELECT bit_xor(hash({quoted(name, Dialect.DUCKDB)})) FROM {rows}").fetchall()
+        connection.execute(f"SELECT bit_xor(hash({DUCKDB.quote(name)})) FROM {rows}").fetchall()
     except Exception as error:
         raise DataError(
             f'The column "{name}" of "{table}", which tells people or rows apart, holds text that is not UTF-8. Nothing was '

@@ -12,12 +12,11 @@ import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter, MissingExtra
 from deniable.process import Home, abandon
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import POSTGRES
 from deniable.sql.engines.engine import Engine, Statement
 from deniable.sql.engines.sources import PostgresTable, Source
 from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
-from deniable.sql.write.columns import quoted
 
 VERSIONS = ((12,), (19,))
 READ_ONLY = (
@@ -48,7 +47,7 @@ class PostgresEngine(Engine):
     Give it a role that may only SELECT from these tables.
     """
 
-    dialect = Dialect.POSTGRES
+    dialect = POSTGRES
 
     def __init__(self, sources: Mapping[str, Source], schema: Schema, *, seconds: float | None = None) -> None:
         tables = {name: source for name, source in sources.items() if isinstance(source, PostgresTable)}
@@ -79,8 +78,8 @@ class PostgresEngine(Engine):
                 f'There is no table "{source.schema}"."{source.table}" on the server, or its role may not see it. '
                 "Nothing was opened."
             )
-        origin = ".".join(quoted(part, Dialect.POSTGRES) for part in (source.schema, source.table))
-        return view(table, stored, origin, Dialect.POSTGRES, identities)
+        origin = ".".join(POSTGRES.quote(part) for part in (source.schema, source.table))
+        return view(table, stored, origin, POSTGRES, identities)
 
     def _check_encoding(self) -> None:
         """In other encodings a database may hold text that has no Unicode, and a statement that meets it fails."""
@@ -93,7 +92,7 @@ class PostgresEngine(Engine):
 
     def _look(self, schema: Schema) -> None:
         """Ask each table for no row, so that a missing right is told to the owner at the opening."""
-        looks = [f"EXISTS (SELECT * FROM {quoted(table.name, Dialect.POSTGRES)} LIMIT 0)" for table in schema.tables]
+        looks = [f"EXISTS (SELECT * FROM {POSTGRES.quote(table.name)} LIMIT 0)" for table in schema.tables]
         try:
             self.run(Statement((), f"SELECT {', '.join(looks)}"))
         except DataError as error:
@@ -102,7 +101,7 @@ class PostgresEngine(Engine):
     def run(self, statement: Statement) -> pa.Table:
         check_home(self._home)
         with guarded(), self._lock, self._limit():  # the server stops it, our clock says so
-            sql = text(statement, Dialect.POSTGRES, self._tables, "NOT MATERIALIZED ")
+            sql = text(statement, POSTGRES, self._tables, "NOT MATERIALIZED ")
             return ask(self._connection, sql, timeout=self._timeout)
 
     @property

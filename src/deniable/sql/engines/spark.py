@@ -12,12 +12,11 @@ import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home, abandon
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import SPARK
 from deniable.sql.engines.engine import Engine, Statement
 from deniable.sql.engines.sources import Source, SparkFrame, SparkTable
 from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
-from deniable.sql.write.columns import quoted
 
 VERSIONS = ((4,), (5,))
 SETTINGS = {
@@ -42,7 +41,7 @@ class SparkEngine(Engine):
     temporary view with a random name until `close`.
     """
 
-    dialect = Dialect.SPARK
+    dialect = SPARK
 
     def __init__(self, sources: Mapping[str, Source], schema: Schema, *, seconds: float | None = None) -> None:
         self._limit = TimeLimit(seconds)
@@ -63,21 +62,21 @@ class SparkEngine(Engine):
 
     def _view(self, table: TableInfo, source: Source, identities: frozenset[str]) -> str:
         frame, origin = self._frame(source)
-        return view(table, stored(frame, table.name), origin, Dialect.SPARK, identities)
+        return view(table, stored(frame, table.name), origin, SPARK, identities)
 
     def _frame(self, source: Source) -> tuple[Any, str]:
         """The stored table as a DataFrame, and SQL that stands for it."""
         if isinstance(source, SparkTable):
-            return found(source), ".".join(quoted(part, Dialect.SPARK) for part in source.name.split("."))
+            return found(source), ".".join(SPARK.quote(part) for part in source.name.split("."))
         assert isinstance(source, SparkFrame)
         name = f"_deniable_{uuid.uuid4().hex}"
         source.frame.createOrReplaceTempView(name)
         self._made.append(name)
-        return source.frame, quoted(name, Dialect.SPARK)
+        return source.frame, SPARK.quote(name)
 
     def run(self, statement: Statement) -> pa.Table:
         check_home(self._home)
-        sql = text(statement, Dialect.SPARK, self._tables)
+        sql = text(statement, SPARK, self._tables)
         context, group = self._session.sparkContext, f"deniable-{uuid.uuid4().hex}"
         limit = self._limit(lambda: context.cancelJobGroup(group))
         with guarded(), self._lock, _settings(self._session), _job_group(context, group), limit:

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home
 from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects.storage import Physical
 from deniable.sql.engines.engine import Statement
 from deniable.sql.schema.declare import ColumnInfo, TableInfo
-from deniable.sql.tree import Kind
 from deniable.sql.types import MAX_SCALE
-from deniable.sql.write.columns import Physical, canonical, physical, quoted
+from deniable.sql.write.columns import canonical
 
 NEARLY = 0.99
 """From this share of its time on, a statement may have been stopped by the server's own clock."""
@@ -27,7 +27,7 @@ def view(
     """SELECT the declared columns, in canonical types, from `origin`, whose columns are stored as `stored` says. `identities` are
     the columns that tell people or rows apart."""
     columns = [
-        f"{_read(table, column, stored, dialect, column.name in identities)} AS {quoted(column.name, dialect)}"
+        f"{_read(table, column, stored, dialect, column.name in identities)} AS {dialect.quote(column.name)}"
         for column in table.columns
     ]
     return f"SELECT {', '.join(columns)} FROM {origin}"
@@ -39,19 +39,16 @@ def _read(table: TableInfo, column: ColumnInfo, stored: Mapping[str, str], diale
         raise InvalidParameter(
             f'Expected the column "{column.name}" with a scale in [0, {MAX_SCALE}] and a length of at least 1.'
         )
-    kind = physical(stored[name], dialect)
-    plain = column.keys is not None and not identity
-    if plain and (dialect, kind, column.type.kind) == (Dialect.DUCKDB, Physical.TEXT, Kind.TEXT):
-        # The same cut as `canonical`'s. DuckDB computes it once for each entry of a dictionary, which few values have.
-        return f"substring(CAST({quoted(name, dialect)} AS VARCHAR), 1, {column.type.length})"
-    read = canonical(quoted(name, dialect), stored[name], column.type, dialect, identity=identity)
-    if read is None:
+    few = column.keys is not None
+    reading = canonical(dialect.quote(name), stored[name], column.type, dialect, identity=identity, few=few)
+    if reading is None:
+        kind = dialect.physical(stored[name])
         what = stored[name] if kind is Physical.OTHER else kind.value
         raise DataError(
             f'The column "{column.name}" of "{table.name}" is stored as {what}, which cannot be read as '
             f"{column.type.kind.value}. Nothing was opened; declare another type, or leave the column out."
         )
-    return read
+    return reading
 
 
 def named(table: TableInfo, name: str, stored: Mapping[str, str]) -> str:
@@ -68,8 +65,8 @@ def named(table: TableInfo, name: str, stored: Mapping[str, str]) -> str:
 
 def text(statement: Statement, dialect: Dialect, before: tuple[tuple[str, str], ...] = (), hint: str = "") -> str:
     """The whole statement, the tables `before` put in front of it; `hint` is said of those, not of the statement's own."""
-    given = [f"{quoted(name, dialect)} AS {hint}({body})" for name, body in before]
-    own = [f"{quoted(name, dialect)} AS ({body})" for name, body in statement.ctes]
+    given = [f"{dialect.quote(name)} AS {hint}({body})" for name, body in before]
+    own = [f"{dialect.quote(name)} AS ({body})" for name, body in statement.ctes]
     return f"WITH {', '.join([*given, *own])} {statement.select}" if given or own else statement.select
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from deniable.mechanism import Random
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB, Dialect
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan import reading, statistics
 from deniable.sql.plan.exact import Exact, Integers
@@ -159,4 +159,4 @@ class Settled:
 
 
 def _text(of: Expr | None) -> str:
-    return of.name if isinstance(of, Column) else expressions.expression(of, Dialect.DUCKDB) if of is not None else ""
+    return of.name if isinstance(of, Column) else expressions.expression(of, DUCKDB) if of is not None else ""

@@ -11,7 +11,8 @@ import duckdb
 import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects import DUCKDB, POSTGRES, SPARK, Dialect
+from deniable.sql.dialects.storage import Physical
 from deniable.sql.engines import duckdb as embedded
 from deniable.sql.engines.sources import (
     CSV,
@@ -27,7 +28,6 @@ from deniable.sql.engines.sources import (
 from deniable.sql.schema.declare import ColumnInfo, TableInfo
 from deniable.sql.tree import Kind, Type
 from deniable.sql.types import MAX_SCALE
-from deniable.sql.write.columns import Physical, physical
 
 KINDS = {
     Physical.BOOLEAN: Kind.BOOLEAN,
@@ -136,21 +136,21 @@ def _stored(source: Source) -> tuple[dict[str, str], Dialect]:
         case PostgresTable():
             from deniable.sql.engines.postgres import stored_columns
 
-            return stored_columns(source), Dialect.POSTGRES
+            return stored_columns(source), POSTGRES
         case SparkTable() | SparkFrame():
             from deniable.sql.engines import spark
 
             frame = source.frame if isinstance(source, SparkFrame) else spark.found(source)
-            return spark.stored(frame, "data"), Dialect.SPARK
+            return spark.stored(frame, "data"), SPARK
         case CSV():
             names = source.names()
             if names is None:
                 raise InvalidParameter(
                     "A CSV file without a header has no names for its columns. Write the schema by hand."
                 )
-            return dict.fromkeys(names, "VARCHAR"), Dialect.DUCKDB
+            return dict.fromkeys(names, "VARCHAR"), DUCKDB
         case _:
-            return _embedded(source), Dialect.DUCKDB
+            return _embedded(source), DUCKDB
 
 
 def _embedded(source: Parquet | DuckDBTable | Frame) -> dict[str, str]:
@@ -174,7 +174,7 @@ def _types(connection: Any, table: pa.Table) -> dict[str, str]:
 
 
 def _type(stored: str, dialect: Dialect) -> Type | None:
-    kind = KINDS.get(physical(stored, dialect))
+    kind = KINDS.get(dialect.physical(stored))
     if kind is None:
         return None
     places = re.search(r"\(\d+, *(\d+)\)", stored)

@@ -13,13 +13,10 @@ Blanks around it do not count.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from enum import StrEnum
 
 from deniable.sql.dialects.dialect import Dialect
-from deniable.sql.dialects.stored_words import WORDS, DuckDBWords
-from deniable.sql.dialects.words import type_name
+from deniable.sql.dialects.storage import Physical
 from deniable.sql.tree import Kind, Type
 
 FIRST, LAST = "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"
@@ -34,154 +31,113 @@ ZONE = r"(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9])?"
 TIMESTAMP = rf"{DATE}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}})?{ZONE})?)?"
 
 
-class Physical(StrEnum):
-    """How an engine stores a column, as far as it matters here. WIDE are whole numbers that 64 bits may not hold."""
-
-    BOOLEAN = "boolean"
-    INTEGER = "integer"
-    WIDE = "wide integer"
-    DECIMAL = "decimal"
-    FLOAT = "float"
-    TEXT = "text"
-    DATE = "date"
-    TIMESTAMP = "timestamp"
-    ZONED = "timestamp with time zone"
-    VOID = "nothing"
-    OTHER = "other"
-
-
-_NAMES = {
-    Physical.BOOLEAN: "BOOLEAN BOOL",
-    Physical.INTEGER: "TINYINT SMALLINT INTEGER INT BIGINT UTINYINT USMALLINT UINTEGER",
-    Physical.WIDE: "UBIGINT HUGEINT UHUGEINT",
-    Physical.DECIMAL: "DECIMAL NUMERIC",
-    Physical.FLOAT: "FLOAT DOUBLE REAL|DOUBLE PRECISION",
-    Physical.TEXT: "VARCHAR TEXT STRING CHAR CHARACTER ENUM UUID NAME|CHARACTER VARYING",
-    Physical.DATE: "DATE",
-    Physical.TIMESTAMP: "TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS TIMESTAMP_NTZ|TIMESTAMP WITHOUT TIME ZONE",
-    Physical.ZONED: "TIMESTAMPTZ TIMESTAMPTZ_NS TIMESTAMP_LTZ|TIMESTAMP WITH TIME ZONE",
-    Physical.VOID: 'VOID "NULL"',
-}
-_PHYSICAL = {
-    name: physical for physical, text in _NAMES.items() for name in [*text.split("|")[0].split(), *text.split("|")[1:]]
-}
-
-
-def physical(name: str, dialect: Dialect) -> Physical:
-    """The kind of storage behind an engine's own name of a type.
-
-    >>> physical("DECIMAL(18,3)", Dialect.DUCKDB), physical("timestamp(3) with time zone", Dialect.POSTGRES)
-    (<Physical.DECIMAL: 'decimal'>, <Physical.ZONED: 'timestamp with time zone'>)
-    >>> physical("STRUCT(a INTEGER)[]", Dialect.DUCKDB)
-    <Physical.OTHER: 'other'>
-    """
-    bare = re.sub(r"\(.*\)", "", name.upper())
-    if bare == "TIMESTAMP":  # an instant in Spark, a clock's reading elsewhere
-        return Physical.ZONED if dialect is Dialect.SPARK else Physical.TIMESTAMP
-    return _PHYSICAL.get(bare, Physical.OTHER)
-
-
-def quoted(name: str, dialect: Dialect) -> str:
-    """A name as an identifier.
-
-    >>> print(quoted('a"b', Dialect.DUCKDB), quoted("a`b", Dialect.SPARK))
-    "a""b" `a``b`
-    """
-    mark = "`" if dialect is Dialect.SPARK else '"'
-    return f"{mark}{name.replace(mark, mark * 2)}{mark}"
-
-
 def reads(stored: Physical, declared: Type) -> bool:
     """Whether what is stored so can be read as declared."""
     return (Physical.INTEGER if stored is Physical.WIDE else stored, declared.kind) in _READINGS
 
 
-def canonical(column: str, stored: str, declared: Type, dialect: Dialect, *, identity: bool = False) -> str | None:
+def canonical(
+    column: str, stored: str, declared: Type, dialect: Dialect, *, identity: bool = False, few: bool = False
+) -> str | None:
     """The expression that reads `column` (SQL, already quoted), which the engine calls of type `stored`, as declared; total. None
-    where there is no such reading. An `identity` tells people or rows apart: its texts are not cut but hashed."""
-    words, kind = WORDS[dialect], physical(stored, dialect)
-    if kind is Physical.WIDE and declared.kind is not Kind.TEXT:
-        kind, column = Physical.INTEGER, words.bigint(column)
-    if kind is Physical.DECIMAL:
-        column = words.decimal(column, stored)
-    if kind is Physical.TEXT:
-        column = words.utf8(f"CAST({column} AS {words.string})")
-    if kind is Physical.TEXT and declared.kind is Kind.TEXT and identity:
-        return words.identity(column)
+    where there is no such reading. An `identity` tells people or rows apart: its texts are not cut but hashed. A column with
+    `few` different values is one with public keys."""
+    kind = dialect.physical(stored)
+    if kind is Physical.TEXT and declared.kind is Kind.TEXT:
+        return _text(dialect.utf8(dialect.as_text(column)), declared, dialect, identity=identity, few=few)
     if kind is Physical.VOID:
-        return f"CAST(NULL AS {type_name(declared, dialect)})"
+        return f"CAST(NULL AS {dialect.type_name(declared)})"
+    kind, column = _tamed(kind, column, stored, declared, dialect)
     reading = _READINGS.get((kind, declared.kind))
-    return None if reading is None else reading(words, column, declared)
+    return None if reading is None else reading(dialect, column, declared)
+
+
+def _text(text: str, declared: Type, dialect: Dialect, *, identity: bool, few: bool) -> str:
+    if identity:
+        return dialect.identity(text)
+    return dialect.cut_few(text, declared.length) if few else dialect.cut(text, declared.length)
+
+
+def _tamed(kind: Physical, column: str, stored: str, declared: Type, dialect: Dialect) -> tuple[Physical, str]:
+    """The column without values that its own type does not have, or that 64 bits do not hold."""
+    match kind:
+        case Physical.WIDE if declared.kind is not Kind.TEXT:
+            return Physical.INTEGER, dialect.bigint(column)
+        case Physical.DECIMAL:
+            return kind, dialect.decimal(column, stored)
+        case Physical.TEXT:
+            return kind, dialect.utf8(dialect.as_text(column))
+    return kind, column
 
 
 # ------------------------------------------------------------------------------------------------ the readings
 
 
-_Reading = Callable[[DuckDBWords, str, Type], str]
+_Reading = Callable[[Dialect, str, Type], str]
 
 
-def _parsed(pattern: str, read: Callable[[DuckDBWords, str, Type], str]) -> _Reading:
+def _parsed(pattern: str, read: Callable[[Dialect, str, Type], str]) -> _Reading:
     """A reading of text that `pattern` admits."""
 
-    def reading(w: DuckDBWords, x: str, t: Type) -> str:
+    def reading(w: Dialect, x: str, t: Type) -> str:
         text = w.trimmed(x)
         return _short(w, x, f"CASE WHEN {w.matches(text, pattern)} THEN {read(w, text, t)} END")
 
     return reading
 
 
-def _short(w: DuckDBWords, x: str, read: str) -> str:
+def _short(w: Dialect, x: str, read: str) -> str:
     """Longer texts are not looked at: PostgreSQL's patterns fail on a quarter of a gigabyte."""
     return f"CASE WHEN {w.octets(x)} <= {LONGEST} THEN {read} END"
 
 
-def _number_to_boolean(w: DuckDBWords, x: str, t: Type) -> str:
+def _number_to_boolean(w: Dialect, x: str, t: Type) -> str:
     return f"CASE WHEN {w.is_number(x, 1)} THEN TRUE WHEN {w.is_number(x, 0)} THEN FALSE END"
 
 
-def _text_to_boolean(w: DuckDBWords, x: str, t: Type) -> str:
+def _text_to_boolean(w: Dialect, x: str, t: Type) -> str:
     text = f"lower({w.trimmed(x)})"
     yes, no = "('true', 't', 'yes', 'y', '1')", "('false', 'f', 'no', 'n', '0')"
     return _short(w, x, f"CASE WHEN {text} IN {yes} THEN TRUE WHEN {text} IN {no} THEN FALSE END")
 
 
-def _float_to_decimal(w: DuckDBWords, x: str, t: Type) -> str:
+def _float_to_decimal(w: Dialect, x: str, t: Type) -> str:
     # Below 1e19 the product of the floats cannot overflow; PostgreSQL would raise if it did.
-    return f"CASE WHEN abs({x}) < 1e19 THEN {w.rounded(f'CAST({x} AS {w.real}) * CAST({10**t.scale} AS {w.real})')} END"
+    return f"CASE WHEN abs({x}) < 1e19 THEN {w.rounded(f'{w.as_double(x)} * CAST({10**t.scale} AS {w.real})')} END"
 
 
-def _cut(w: DuckDBWords, x: str, t: Type) -> str:
-    return w.cut(f"CAST({x} AS {w.string})", t.length)
+def _cut(w: Dialect, x: str, t: Type) -> str:
+    return w.cut(w.as_text(x), t.length)
 
 
-def _date(w: DuckDBWords, x: str, t: Type | None = None) -> str:
+def _date(w: Dialect, x: str, t: Type | None = None) -> str:
     return f"CASE WHEN {w.bounded(x)}{x} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {x} END"
 
 
-def _zoned(w: DuckDBWords, x: str, t: Type | None = None) -> str:
+def _zoned(w: Dialect, x: str, t: Type | None = None) -> str:
     """Bounded before it is converted, which may fail at the ends of an engine's time."""
     moment = w.zoned(x)
     return f"CASE WHEN {w.bounded(moment)}{moment} BETWEEN {w.instant(FIRST)} AND {w.instant(LAST)} THEN {w.utc(moment)} END"
 
 
-def _timestamp(w: DuckDBWords, x: str, t: Type | None = None) -> str:
+def _timestamp(w: Dialect, x: str, t: Type | None = None) -> str:
     first, last = (w.timestamp(f"'{moment}'") for moment in (FIRST, LAST))
     return f"CASE WHEN {w.bounded(x)}{x} BETWEEN {first} AND {last} THEN {x} END"
 
 
-def _bit(w: DuckDBWords, x: str, one: str, zero: str) -> str:
+def _bit(w: Dialect, x: str, one: str, zero: str) -> str:
     return f"CASE WHEN {x} THEN {one} WHEN NOT {x} THEN {zero} END"
 
 
 _P, _K = Physical, Kind
 _READINGS: dict[tuple[Physical, Kind], _Reading] = {
     (_P.BOOLEAN, _K.BOOLEAN): lambda w, x, t: x,
-    (_P.BOOLEAN, _K.INTEGER): lambda w, x, t: _bit(w, x, f"CAST(1 AS {w.whole})", f"CAST(0 AS {w.whole})"),
+    (_P.BOOLEAN, _K.INTEGER): lambda w, x, t: _bit(w, x, "CAST(1 AS BIGINT)", "CAST(0 AS BIGINT)"),
     (_P.BOOLEAN, _K.TEXT): lambda w, x, t: _cut(w, _bit(w, x, "'true'", "'false'"), t),
     (_P.INTEGER, _K.BOOLEAN): _number_to_boolean,
-    (_P.INTEGER, _K.INTEGER): lambda w, x, t: f"CAST({x} AS {w.whole})",
+    (_P.INTEGER, _K.INTEGER): lambda w, x, t: f"CAST({x} AS BIGINT)",
     (_P.INTEGER, _K.DECIMAL): lambda w, x, t: w.scaled(x, t.scale),
-    (_P.INTEGER, _K.FLOAT): lambda w, x, t: f"CAST({x} AS {w.real})",
+    (_P.INTEGER, _K.FLOAT): lambda w, x, t: w.as_double(x),
     (_P.INTEGER, _K.TEXT): _cut,
     (_P.WIDE, _K.TEXT): _cut,
     (_P.DECIMAL, _K.BOOLEAN): _number_to_boolean,
@@ -192,7 +148,7 @@ _READINGS: dict[tuple[Physical, Kind], _Reading] = {
     (_P.FLOAT, _K.BOOLEAN): _number_to_boolean,
     (_P.FLOAT, _K.INTEGER): lambda w, x, t: w.rounded(x),
     (_P.FLOAT, _K.DECIMAL): _float_to_decimal,
-    (_P.FLOAT, _K.FLOAT): lambda w, x, t: w.finite(f"CAST({x} AS {w.real})"),
+    (_P.FLOAT, _K.FLOAT): lambda w, x, t: w.finite_stored(w.as_double(x)),
     (_P.TEXT, _K.BOOLEAN): _text_to_boolean,
     (_P.TEXT, _K.INTEGER): _parsed(INTEGER, lambda w, x, t: w.text_bigint(x)),
     (_P.TEXT, _K.DECIMAL): _parsed(DECIMAL, lambda w, x, t: w.scaled(x, t.scale)),

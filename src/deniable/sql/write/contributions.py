@@ -16,11 +16,7 @@ from dataclasses import dataclass
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.tree import Expr, Key, Literal, Relation
 from deniable.sql.write import expressions
-from deniable.sql.write.columns import quoted
 from deniable.sql.write.weights import WEIGHT, weight
-
-TEXT = {Dialect.DUCKDB: "VARCHAR", Dialect.POSTGRES: "TEXT", Dialect.SPARK: "STRING"}
-DOUBLE = {Dialect.DUCKDB: "DOUBLE", Dialect.POSTGRES: "DOUBLE PRECISION", Dialect.SPARK: "DOUBLE"}
 
 
 @dataclass(frozen=True)
@@ -48,12 +44,12 @@ def rows(
     relation: Relation, columns: Sequence[tuple[str, Expr]], dialect: Dialect, *, by_unit: bool, stored: bool = False
 ) -> str:
     """The rows that reach the aggregate: the named expressions over `relation`, with the unit where it is a column."""
-    names = [f"{expressions.expression(of, dialect)} AS {quoted(name, dialect)}" for name, of in columns]
-    kept = [quoted("_unit", dialect)] if by_unit else []
-    kept += [quoted(WEIGHT, dialect)] if stored else []
+    names = [f"{expressions.expression(of, dialect)} AS {dialect.quote(name)}" for name, of in columns]
+    kept = [dialect.quote("_unit")] if by_unit else []
+    kept += [dialect.quote(WEIGHT)] if stored else []
     return (
-        f"SELECT {', '.join(kept + names) or '1 AS ' + quoted('_one', dialect)} "
-        f"FROM ({expressions.relation(relation, dialect)}) AS {quoted('_relation', dialect)}"
+        f"SELECT {', '.join(kept + names) or '1 AS ' + dialect.quote('_one')} "
+        f"FROM ({expressions.relation(relation, dialect)}) AS {dialect.quote('_relation')}"
     )
 
 
@@ -63,7 +59,7 @@ def inside(keys: Sequence[tuple[str, Key]], dialect: Dialect) -> str:
 
 
 def _on_list(name: str, key: Key, dialect: Dialect) -> str:
-    column = quoted(name, dialect)
+    column = dialect.quote(name)
     listed = [expressions.expression(Literal(v, key.of.type), dialect) for v in key.domain or () if v is not None]
     tests = [f"{column} IN ({', '.join(listed)})"] if listed else []
     tests += [f"{column} IS NULL"] if None in (key.domain or ()) else []
@@ -77,8 +73,7 @@ def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple
     caller drops their groups. Written twice rather than as a common table: engines then scan twice and store nothing.
     """
 
-    def q(name: str) -> str:
-        return quoted(name, dialect)
+    q = dialect.quote
 
     if not limit.by_unit or not limit.bounded or limit.stored:
         name = q(WEIGHT) if limit.stored else str(limit.one)
@@ -93,7 +88,7 @@ def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple
 
 def meeting(text: str, condition: str, dialect: Dialect) -> str:
     """The rows of `text` that meet `condition`."""
-    return f"SELECT * FROM ({text}) AS {quoted('_listed', dialect)}{_where(condition)}" if condition else text
+    return f"SELECT * FROM ({text}) AS {dialect.quote('_listed')}{_where(condition)}" if condition else text
 
 
 def _where(condition: str) -> str:
@@ -107,8 +102,7 @@ def chosen(text: str, names: Sequence[str], most: int, salt: str, dialect: Diale
     salt keeps the bound.
     """
 
-    def q(name: str) -> str:
-        return quoted(name, dialect)
+    q = dialect.quote
 
     columns = ", ".join(q(name) for name in names)
     pairs = f"SELECT DISTINCT {', '.join(filter(None, (q('_unit'), columns)))} FROM ({text}) AS {q('_all')}"
@@ -124,5 +118,5 @@ def chosen(text: str, names: Sequence[str], most: int, salt: str, dialect: Diale
 
 
 def _hash(names: Sequence[str], salt: str, dialect: Dialect) -> str:
-    texts = [f"COALESCE(CAST({quoted(name, dialect)} AS {TEXT[dialect]}), 'null')" for name in names]
+    texts = [f"COALESCE({dialect.as_text(dialect.quote(name))}, 'null')" for name in names]
     return "MD5(" + " || '/' || ".join([f"'{salt}'", *texts]) + ")"

@@ -1,17 +1,17 @@
 """A checked tree as SQL of an engine: every expression total, every name quoted, nothing of the analyst's text but literals.
 
+>>> from deniable.sql.dialects import DUCKDB
 >>> from deniable.sql.types import INTEGER
 >>> days = Column("days", INTEGER)
->>> expression(Call("gt", (days, Literal(3, INTEGER)), BOOLEAN), Dialect.DUCKDB)
+>>> expression(Call("gt", (days, Literal(3, INTEGER)), BOOLEAN), DUCKDB)
 '("days" > CAST(3 AS BIGINT))'
->>> relation(Scan("visits", (days,), unit="patient_id"), Dialect.DUCKDB)
+>>> relation(Scan("visits", (days,), unit="patient_id"), DUCKDB)
 'SELECT "patient_id" AS "_unit", "days" FROM "visits" WHERE "patient_id" IS NOT NULL'
 """
 
 from __future__ import annotations
 
 from deniable.sql.dialects.dialect import Dialect
-from deniable.sql.dialects.words import double, let, literal, narrow, quote
 from deniable.sql.tree import (
     Aggregate,
     Among,
@@ -44,9 +44,9 @@ def expression(expr: Expr, dialect: Dialect) -> str:
     """A total SQL expression over the columns of the relation that it is computed on."""
     match expr:
         case Literal():
-            return literal(expr.value, expr.type, dialect)
+            return dialect.literal(expr.value, expr.type)
         case Column():
-            return quote(expr.name, dialect)
+            return dialect.quote(expr.name)
         case Call():
             args = [expression(arg, dialect) for arg in expr.args]
             return _RULES[expr.op](expr, args, dialect) if expr.op in _RULES else _plain(expr, args, dialect)
@@ -74,7 +74,7 @@ def _plain(call: Call, args: list[str], dialect: Dialect) -> str:
         case "coalesce":
             return f"coalesce({', '.join(args)})"
         case "nullif":
-            return let(dialect, args, lambda a, b: f"CASE WHEN {a} = {b} THEN NULL ELSE {a} END")
+            return dialect.let(args, lambda a, b: f"CASE WHEN {a} = {b} THEN NULL ELSE {a} END")
         case "case":
             whens = " ".join(f"WHEN {c} THEN {v}" for c, v in zip(args[:-1:2], args[1::2], strict=True))
             return f"CASE {whens} ELSE {args[-1]} END"
@@ -86,20 +86,12 @@ def _plain(call: Call, args: list[str], dialect: Dialect) -> str:
 
 def _scalar(of: Relation, aggregates: tuple[tuple[str, Aggregate], ...], value: str, dialect: Dialect) -> str:
     """One row whatever the tables hold: an aggregate without groups."""
-    totals = ", ".join(f"{_own(a, dialect)} AS {quote(name, dialect)}" for name, a in aggregates)
+    totals = ", ".join(f"{_own(a, dialect)} AS {dialect.quote(name)}" for name, a in aggregates)
     return f"(SELECT {value} FROM (SELECT {totals} FROM ({relation(of, dialect)}) AS t) AS t)"
 
 
 def _among(of: Among, dialect: Dialect) -> str:
-    """IN as SQL means it. Spark takes NULL for FALSE outside of WHERE, so there the cases are written out."""
-    x, column, rows = expression(of.of, dialect), quote(of.column.name, dialect), relation(of.relation, dialect)
-    if dialect is not Dialect.SPARK:
-        return f"({x} IN (SELECT {column} FROM ({rows}) AS t))"
-    counts = (("n", Aggregate(Statistic.COUNT)), ("m", Aggregate(Statistic.COUNT, of.column)))
-    empty, nulls = (_scalar(of.relation, counts, test, dialect) for test in ("(n = 0)", "(n > m)"))
-    known = f"SELECT {column} FROM ({rows}) AS t WHERE {column} IS NOT NULL"
-    found = f"WHEN {x} IS NULL THEN NULL WHEN {x} IN ({known}) THEN TRUE"
-    return f"CASE WHEN {empty} THEN FALSE {found} WHEN {nulls} THEN NULL ELSE FALSE END"
+    return dialect.among(expression(of.of, dialect), dialect.quote(of.column.name), relation(of.relation, dialect))
 
 
 # ------------------------------------------------------------------------------------------------ relations
@@ -111,13 +103,11 @@ def relation(of: Relation, dialect: Dialect) -> str:
         case Scan():
             return _scan(of, dialect)
         case Project():
-            items = [f"{expression(e, dialect)} AS {quote(name, dialect)}" for name, e in of.columns]
+            items = [f"{expression(e, dialect)} AS {dialect.quote(name)}" for name, e in of.columns]
             return f"SELECT {_items(of, items, dialect)} FROM ({relation(of.of, dialect)}) AS t"
         case Filter():
             kept = f"SELECT * FROM ({relation(of.of, dialect)}) AS t WHERE {expression(of.where, dialect)}"
-            # Spark joins in the order that is written.
-            stored = of.first and dialect is not Dialect.SPARK
-            return f"WITH kept AS MATERIALIZED ({kept}) SELECT * FROM kept" if stored else kept
+            return dialect.first(kept) if of.first else kept
         case Join():
             return _join(of, dialect)
         case Union():
@@ -128,51 +118,51 @@ def relation(of: Relation, dialect: Dialect) -> str:
 
 def _items(of: Relation, items: list[str], dialect: Dialect, unit: str | None = None) -> str:
     """Never an empty list, which only PostgreSQL knows."""
-    first = [unit or quote(UNIT, dialect)] if has_unit(of) else []
-    return ", ".join(first + items) or f"TRUE AS {quote('_row', dialect)}"
+    first = [unit or dialect.quote(UNIT)] if has_unit(of) else []
+    return ", ".join(first + items) or f"TRUE AS {dialect.quote('_row')}"
 
 
 def _part(part: Relation, dialect: Dialect) -> str:
-    names = [quote(c.name, dialect) for c in columns(part)]
+    names = [dialect.quote(c.name) for c in columns(part)]
     return f"SELECT {_items(part, names, dialect)} FROM ({relation(part, dialect)}) AS t"
 
 
 def _scan(of: Scan, dialect: Dialect) -> str:
     if of.path:
         return _path(of, dialect)
-    names = [quote(c.name, dialect) for c in of.columns]
-    unit = quote(of.unit, dialect) if of.unit is not None else ""
-    items = _items(of, names, dialect, f"{unit} AS {quote(UNIT, dialect)}")
-    return f"SELECT {items} FROM {quote(of.table, dialect)}" + (f" WHERE {unit} IS NOT NULL" if unit else "")
+    names = [dialect.quote(c.name) for c in of.columns]
+    unit = dialect.quote(of.unit) if of.unit is not None else ""
+    items = _items(of, names, dialect, f"{unit} AS {dialect.quote(UNIT)}")
+    return f"SELECT {items} FROM {dialect.quote(of.table)}" + (f" WHERE {unit} IS NOT NULL" if unit else "")
 
 
 def _path(of: Scan, dialect: Dialect) -> str:
     """The rows of the table, each with the unit at the end of its path."""
-    names = [f"t0.{quote(c.name, dialect)}" for c in of.columns]
-    unit = f"t{len(of.path)}.{quote(of.unit or '', dialect)}"
-    items = _items(of, names, dialect, f"{unit} AS {quote(UNIT, dialect)}")
+    names = [f"t0.{dialect.quote(c.name)}" for c in of.columns]
+    unit = f"t{len(of.path)}.{dialect.quote(of.unit or '')}"
+    items = _items(of, names, dialect, f"{unit} AS {dialect.quote(UNIT)}")
     joins = [
-        f"JOIN {quote(table, dialect)} AS t{i + 1} ON t{i}.{quote(here, dialect)} = t{i + 1}.{quote(there, dialect)}"
+        f"JOIN {dialect.quote(table)} AS t{i + 1} ON t{i}.{dialect.quote(here)} = t{i + 1}.{dialect.quote(there)}"
         for i, (here, table, there) in enumerate(of.path)
     ]
-    return f"SELECT {items} FROM {quote(of.table, dialect)} AS t0 {' '.join(joins)} WHERE {unit} IS NOT NULL"
+    return f"SELECT {items} FROM {dialect.quote(of.table)} AS t0 {' '.join(joins)} WHERE {unit} IS NOT NULL"
 
 
 def _join(of: Join, dialect: Dialect) -> str:
-    names = [f"l.{quote(c.name, dialect)}" for c in columns(of.left)]
-    names += [f"r.{quote(c.name, dialect)}" for c in columns(of.right)]
-    unit = f"{'l' if has_unit(of.left) else 'r'}.{quote(UNIT, dialect)}"
-    on = [f"l.{quote(a, dialect)} = r.{quote(b, dialect)}" for a, b in of.on]
+    names = [f"l.{dialect.quote(c.name)}" for c in columns(of.left)]
+    names += [f"r.{dialect.quote(c.name)}" for c in columns(of.right)]
+    unit = f"{'l' if has_unit(of.left) else 'r'}.{dialect.quote(UNIT)}"
+    on = [f"l.{dialect.quote(a)} = r.{dialect.quote(b)}" for a, b in of.on]
     if of.on_unit:
-        on.insert(0, f"l.{quote(UNIT, dialect)} = r.{quote(UNIT, dialect)}")
+        on.insert(0, f"l.{dialect.quote(UNIT)} = r.{dialect.quote(UNIT)}")
     left, right = relation(of.left, dialect), relation(of.right, dialect)
     kind = "LEFT JOIN" if of.outer else "JOIN"
     return f"SELECT {_items(of, names, dialect, unit)} FROM ({left}) AS l {kind} ({right}) AS r ON {' AND '.join(on)}"
 
 
 def _per_unit(of: PerUnit, dialect: Dialect) -> str:
-    items = [f"{expression(e, dialect)} AS {quote(name, dialect)}" for name, e in of.keys]
-    items += [f"{_own(a, dialect)} AS {quote(name, dialect)}" for name, a in of.aggregates]
+    items = [f"{expression(e, dialect)} AS {dialect.quote(name)}" for name, e in of.keys]
+    items += [f"{_own(a, dialect)} AS {dialect.quote(name)}" for name, a in of.aggregates]
     groups = ", ".join(str(i + 1) for i in range(1 + len(of.keys)))
     return f"SELECT {_items(of, items, dialect)} FROM ({relation(of.of, dialect)}) AS t GROUP BY {groups}"
 
@@ -190,9 +180,9 @@ def _own(of: Aggregate, dialect: Dialect) -> str:
             return f"CAST(COUNT(DISTINCT {x}){where} AS BIGINT)"
         case Statistic.MIN | Statistic.MAX:
             return f"{of.statistic.upper()}({x}){where}"
-    summed = f"SUM(CAST({x} AS DECIMAL(38, 0))){where}" if dialect is Dialect.SPARK else f"SUM({x}){where}"
+    total = f"{dialect.total(x)}{where}"
     if of.statistic is Statistic.SUM:
-        return narrow(summed, dialect)
-    kind = "DOUBLE PRECISION" if dialect is Dialect.POSTGRES else "DOUBLE"
-    share = f"CAST({summed} AS {kind}) / CAST(NULLIF(COUNT({x}){where}, 0) AS {kind})"
-    return f"({share} / {double(10.0**of.of.type.scale, dialect)})" if of.of.type.scale else f"({share})"
+        return dialect.narrow(total)
+    number = f"NULLIF(COUNT({x}){where}, 0)"
+    share = f"{dialect.as_double(total)} / {dialect.as_double(number)}"
+    return f"({share} / {dialect.double(10.0**of.of.type.scale)})" if of.of.type.scale else f"({share})"

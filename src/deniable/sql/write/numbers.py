@@ -9,17 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from deniable.sql.dialects.dialect import Dialect
-from deniable.sql.dialects.words import double, finite, let, literal, narrow, type_name, whole, wide
+from deniable.sql.dialects.dialect import SIGNS, Dialect, whole
 from deniable.sql.intervals import interval, physical
 from deniable.sql.tree import Call, Expr, Kind, Literal
-from deniable.sql.types import FLOAT, LOWEST, WHOLE
+from deniable.sql.types import WHOLE
 
 Rule = Callable[[Call, list[str], Dialect], str]
-
-_SIGN = {"add": "+", "subtract": "-", "multiply": "*"}
-# Two units in the last place below the largest double: quotients by it, rounded up, stay below the largest.
-_TOP, _TINY = 1.7976931348623153e308, 1e-300
 
 
 def cannot_overflow(call: Call) -> bool:
@@ -29,115 +24,36 @@ def cannot_overflow(call: Call) -> bool:
 
 
 def arithmetic(call: Call, args: list[str], dialect: Dialect) -> str:
-    a, b = args
-    raw = f"({a} {_SIGN[call.op]} {b})"
+    fits = cannot_overflow(call)
     if call.type.kind is Kind.FLOAT:
-        return _float_arithmetic(call, args, raw, dialect)
-    if cannot_overflow(call):
-        return raw
-    if dialect is Dialect.SPARK:
-        return f"try_{call.op}({a}, {b})"
-    return narrow(f"({wide(a, dialect)} {_SIGN[call.op]} {b})", dialect)
-
-
-def _float_arithmetic(call: Call, args: list[str], raw: str, dialect: Dialect) -> str:
-    if dialect is not Dialect.POSTGRES:
-        return raw if cannot_overflow(call) else finite(raw, dialect)
-    if call.op == "multiply":
-        return let(dialect, args, _postgres_product)
-    if cannot_overflow(call):
-        return raw
-    return let(dialect, args, lambda a, b: _postgres_sum(a, b, _SIGN[call.op]))
-
-
-def _pg(value: float) -> str:
-    return double(value, Dialect.POSTGRES)
-
-
-def _postgres_sum(a: str, b: str, sign: str) -> str:
-    apart = "=" if sign == "-" else "<>"
-    return f"CASE WHEN ({a} < 0) {apart} ({b} < 0) OR abs({a}) <= {_pg(_TOP)} - abs({b}) THEN {a} {sign} {b} END"
-
-
-def _postgres_product(a: str, b: str) -> str:
-    return (
-        f"CASE WHEN {a} IS NULL OR {b} IS NULL THEN NULL WHEN {a} = 0 OR {b} = 0 THEN {_pg(0)} "
-        f"WHEN abs({b}) < 1 AND abs({a}) < {_pg(_TINY)} / abs({b}) THEN {_pg(0)} "
-        f"WHEN abs({b}) > 1 AND abs({a}) > {_pg(_TOP)} / abs({b}) THEN NULL ELSE {a} * {b} END"
-    )
-
-
-def _postgres_quotient(a: str, b: str) -> str:
-    return (
-        f"CASE WHEN {a} IS NULL OR {b} IS NULL OR {b} = 0 THEN NULL WHEN {a} = 0 THEN {_pg(0)} "
-        f"WHEN abs({b}) < 1 AND abs({a}) > {_pg(_TOP)} * abs({b}) THEN NULL "
-        f"WHEN abs({b}) > 1 AND abs({a}) < {_pg(_TINY)} * abs({b}) THEN {_pg(0)} ELSE {a} / {b} END"
-    )
+        return dialect.float_result(call.op, *args, fits=fits)
+    return f"({args[0]} {SIGNS[call.op]} {args[1]})" if fits else dialect.exact(call.op, *args)
 
 
 def divide(call: Call, args: list[str], dialect: Dialect) -> str:
-    a, b = args
-    match dialect:
-        case Dialect.DUCKDB:
-            return finite(f"({a} / {b})", dialect)
-        case Dialect.SPARK:
-            return finite(f"try_divide({a}, {b})", dialect)
-        case Dialect.POSTGRES:
-            return let(dialect, args, _postgres_quotient)
+    return dialect.ratio(*args)
 
 
 def int_divide(call: Call, args: list[str], dialect: Dialect) -> str:
-    a, b = args
-    if _plain_divisor(call.args[1]):
-        return quotient(a, b, dialect)
-    match dialect:
-        case Dialect.DUCKDB:
-            return narrow(f"TRY({wide(a, dialect)} // {b})", dialect)
-        case Dialect.POSTGRES:
-            return narrow(f"div({wide(a, dialect)}, {wide(f'NULLIF({b}, 0)', dialect)})", dialect)
-        case Dialect.SPARK:
-            return let(dialect, args, _spark_quotient)
-
-
-def _spark_quotient(a: str, b: str) -> str:
-    return f"({a} div CASE WHEN {b} = 0 OR ({b} = -1 AND {a} = {whole(LOWEST)}) THEN NULL ELSE {b} END)"
+    return dialect.quotient(*args) if _harmless(call.args[1]) else dialect.divided(*args)
 
 
 def modulo(call: Call, args: list[str], dialect: Dialect) -> str:
-    a, b = args
-    if _plain_divisor(call.args[1]):
-        return f"({a} % {b})"
-    match dialect:
-        case Dialect.DUCKDB:
-            return narrow(f"TRY({wide(a, dialect)} % {b})", dialect)
-        case Dialect.POSTGRES:
-            return f"({a} % NULLIF({b}, 0))"
-        case Dialect.SPARK:
-            return let(dialect, args, lambda a, b: f"({a} % CASE WHEN {b} <> 0 THEN {b} END)")
+    return f"({args[0]} % {args[1]})" if _harmless(call.args[1]) else dialect.remainder(*args)
 
 
-def _plain_divisor(expr: Expr) -> bool:
-    return isinstance(expr, Literal) and expr.value not in (None, 0, -1)
-
-
-def quotient(a: str, b: str, dialect: Dialect) -> str:
-    """Towards zero, for a divisor that is neither 0 nor -1."""
-    return f"({a} {({Dialect.DUCKDB: '//', Dialect.POSTGRES: '/', Dialect.SPARK: 'div'})[dialect]} {b})"
+def _harmless(divisor: Expr) -> bool:
+    return isinstance(divisor, Literal) and divisor.value not in (None, 0, -1)
 
 
 def negate(call: Call, args: list[str], dialect: Dialect) -> str:
-    if call.type.kind is Kind.FLOAT or cannot_overflow(call):
-        return f"(- {args[0]})"
-    if dialect is Dialect.SPARK:
-        return f"try_subtract({whole(0)}, {args[0]})"
-    return narrow(f"(- {wide(args[0], dialect)})", dialect)
+    fits = call.type.kind is Kind.FLOAT or cannot_overflow(call)
+    return f"(- {args[0]})" if fits else dialect.negative(args[0])
 
 
 def size(call: Call, args: list[str], dialect: Dialect) -> str:
-    if call.type.kind is Kind.FLOAT or cannot_overflow(call):
-        return f"abs({args[0]})"
-    inside = f"CAST({args[0]} AS DECIMAL(20, 0))" if dialect is Dialect.SPARK else wide(args[0], dialect)
-    return narrow(f"abs({inside})", dialect)
+    fits = call.type.kind is Kind.FLOAT or cannot_overflow(call)
+    return f"abs({args[0]})" if fits else dialect.size(args[0])
 
 
 def sign(call: Call, args: list[str], dialect: Dialect) -> str:
@@ -152,17 +68,14 @@ def rounded(call: Call, args: list[str], dialect: Dialect) -> str:
     places = digits.value if isinstance(digits, Literal) and isinstance(digits.value, int) else 0
     if call.args[0].type.kind is Kind.DECIMAL:
         return scaled_down(args[0], call.args[0].type.scale - places, dialect)
-    return let(dialect, args[:1], lambda x: _round_float(x, 10.0**places, dialect))
+    return dialect.let(args[:1], lambda x: _round_float(x, 10.0**places, dialect))
 
 
 def _round_float(x: str, power: float, dialect: Dialect) -> str:
     """Halves away from zero. From 2^52 / power on a double has no further digits to lose."""
-    p, half = double(power, dialect), double(0.5, dialect)
-    up = f"CAST(floor(abs({x}) * {p} + {half}) AS {type_name(FLOAT, dialect)}) / {p}"
-    return (
-        f"CASE WHEN abs({x}) >= {double(2.0**52 / power, dialect)} THEN {x} WHEN {x} < 0 THEN - {up} "
-        f"WHEN {x} >= 0 THEN {up} END"
-    )
+    p, half, top = (dialect.double(number) for number in (power, 0.5, 2.0**52 / power))
+    up = f"{dialect.as_double(f'floor(abs({x}) * {p} + {half})')} / {p}"
+    return f"CASE WHEN abs({x}) >= {top} THEN {x} WHEN {x} < 0 THEN - {up} WHEN {x} >= 0 THEN {up} END"
 
 
 def scaled_down(x: str, places: int, dialect: Dialect) -> str:
@@ -173,17 +86,13 @@ def scaled_down(x: str, places: int, dialect: Dialect) -> str:
 
     def body(x: str) -> str:
         step = f"CASE WHEN {x} % {p} >= {half} THEN 1 WHEN {x} % {p} <= -{half} THEN -1 ELSE 0 END"
-        return f"({quotient(x, p, dialect)} + {step})"
+        return f"({dialect.quotient(x, p)} + {step})"
 
-    return let(dialect, [x], body)
+    return dialect.let([x], body)
 
 
 def scaled_up(x: str, places: int, dialect: Dialect) -> str:
-    if places <= 0:
-        return x
-    if dialect is Dialect.SPARK:
-        return f"try_multiply({x}, {whole(10**places)})"
-    return narrow(f"({wide(x, dialect)} * {10**places})", dialect)
+    return x if places <= 0 else dialect.times(x, 10**places)
 
 
 def floor(call: Call, args: list[str], dialect: Dialect) -> str:
@@ -196,18 +105,14 @@ def ceil(call: Call, args: list[str], dialect: Dialect) -> str:
 
 def _whole_part(name: str, call: Call, args: list[str], dialect: Dialect) -> str:
     of = call.args[0].type
-    if of.kind in WHOLE:
-        p, beyond, step = whole(10**of.scale), *(("<", "- 1") if name == "floor" else (">", "+ 1"))
-        return let(
-            dialect,
-            args,
-            lambda x: f"({quotient(x, p, dialect)} + CASE WHEN {x} % {p} {beyond} 0 THEN 0 {step} ELSE 0 END)",
-        )
-    if dialect is not Dialect.SPARK:
-        return f"{name}({args[0]})"
-    return let(  # Spark's floor of a double is a 64-bit integer
-        dialect, args, lambda x: f"CASE WHEN abs({x}) >= {2**52} THEN {x} ELSE CAST({name}({x}) AS DOUBLE) END"
-    )
+    if of.kind not in WHOLE:
+        return dialect.whole_part(name, args[0])
+    one, beyond, step = whole(10**of.scale), *(("<", "- 1") if name == "floor" else (">", "+ 1"))
+
+    def body(x: str) -> str:
+        return f"({dialect.quotient(x, one)} + CASE WHEN {x} % {one} {beyond} 0 THEN 0 {step} ELSE 0 END)"
+
+    return dialect.let(args, body)
 
 
 # ------------------------------------------------------------------------------------------------ functions of reals
@@ -217,28 +122,28 @@ def _guarded(name: str, condition: str) -> Rule:
     """The argument, not the result, is taken away: then no way of evaluating it can meet what is not defined."""
 
     def rule(call: Call, args: list[str], dialect: Dialect) -> str:
-        return let(dialect, args, lambda x: f"{name}(CASE WHEN {x} {condition} THEN {x} END)")
+        return dialect.let(args, lambda x: f"{name}(CASE WHEN {x} {condition} THEN {x} END)")
 
     return rule
 
 
 def exponential(call: Call, args: list[str], dialect: Dialect) -> str:
-    low = double(-700.0, dialect)
-    return let(dialect, args, lambda x: f"exp(CASE WHEN {x} <= 709 THEN greatest({x}, {low}) END)")
+    low = dialect.double(-700.0)
+    return dialect.let(args, lambda x: f"exp(CASE WHEN {x} <= 709 THEN greatest({x}, {low}) END)")
 
 
 def power(call: Call, args: list[str], dialect: Dialect) -> str:
     def body(a: str, b: str) -> str:
-        zero, one, log = double(0.0, dialect), double(1.0, dialect), f"{b} * ln(abs({a}))"
+        zero, one, log = dialect.double(0.0), dialect.double(1.0), f"{b} * ln(abs({a}))"
         return (
             f"CASE WHEN {a} IS NULL OR {b} IS NULL THEN NULL WHEN {b} = 0 THEN {one} WHEN {a} = 0 AND {b} > 0 THEN {zero} "
-            f"WHEN {a} = 0 THEN NULL WHEN abs({b}) > {double(1e300, dialect)} THEN NULL "
+            f"WHEN {a} = 0 THEN NULL WHEN abs({b}) > {dialect.double(1e300)} THEN NULL "
             f"WHEN {a} < 0 AND (abs({b}) > {2**52} OR {b} <> floor({b})) THEN NULL "
-            f"WHEN abs({b}) < {double(1e-200, dialect)} THEN {one} WHEN {log} > 709 THEN NULL "
+            f"WHEN abs({b}) < {dialect.double(1e-200)} THEN {one} WHEN {log} > 709 THEN NULL "
             f"WHEN {log} < -690 THEN {zero} ELSE power({a}, {b}) END"
         )
 
-    return let(dialect, args, body)
+    return dialect.let(args, body)
 
 
 def extreme(call: Call, args: list[str], dialect: Dialect) -> str:
@@ -253,27 +158,25 @@ def extreme(call: Call, args: list[str], dialect: Dialect) -> str:
 
     if not bound:
         return f"{call.op}({', '.join(by_bytes(t, call, dialect) for t in args)})"
-    return let(dialect, [args[i] for i in bound], body)
+    return dialect.let([args[i] for i in bound], body)
 
 
 def by_bytes(part: str, call: Call, dialect: Dialect) -> str:
-    """In PostgreSQL texts are ordered by the database's language unless told otherwise."""
-    is_text = call.args[0].type.kind is Kind.TEXT
-    return f'({part} COLLATE "C")' if is_text and dialect is Dialect.POSTGRES else part
+    return dialect.by_bytes(part) if call.args[0].type.kind is Kind.TEXT else part
 
 
 def bucket(call: Call, args: list[str], dialect: Dialect) -> str:
     """Lower edges; compared as doubles where the value is one."""
     edges = [e for e in call.args[1:] if isinstance(e, Literal)]
     is_float = call.args[0].type.kind is Kind.FLOAT
-    compared = [double(float(e.value), dialect) if is_float else literal(e.value, e.type, dialect) for e in edges]  # type: ignore[arg-type]
-    given = [literal(e.value, e.type, dialect) for e in edges]
+    compared = [dialect.double(float(e.value)) if is_float else dialect.literal(e.value, e.type) for e in edges]  # type: ignore[arg-type]
+    given = [dialect.literal(e.value, e.type) for e in edges]
 
     def body(x: str) -> str:
         inner = " ".join(f"WHEN {x} < {compared[i]} THEN {given[i - 1]}" for i in range(1, len(edges)))
         return f"CASE WHEN {x} < {compared[0]} THEN NULL {inner} WHEN {x} = {compared[-1]} THEN {given[-2]} END"
 
-    return let(dialect, args[:1], body)
+    return dialect.let(args[:1], body)
 
 
 RULES: dict[str, Rule] = {

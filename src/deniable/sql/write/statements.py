@@ -11,9 +11,8 @@ from deniable.sql.engines import Statement
 from deniable.sql.plan.statistics import Grid, Measure, Part
 from deniable.sql.tree import Expr, Query
 from deniable.sql.write import contributions as bounding
-from deniable.sql.write.columns import quoted
-from deniable.sql.write.contributions import DOUBLE, TEXT, Limit
-from deniable.sql.write.weights import DIVIDE, ONE
+from deniable.sql.write.contributions import Limit
+from deniable.sql.write.weights import ONE
 
 ROW_CLASSES = 9
 """Units with up to 1, 2, 4, …, 128 and with more rows: a private contribution bound is one of 1 to 256."""
@@ -46,7 +45,7 @@ class Writer:
         cell = f"{self._unit(part, grid, [part])} AS {self._q('_cell')}"
         met = " AND ".join(self._met(part, [part]))
         rows = f"(SELECT {', '.join([*self._keys(group), cell, weight + ' AS ' + self._q('_v')])} FROM {source} WHERE {met})"
-        total = self._text(f"SUM({self._wide(self._q('_v'))})")
+        total = self._text(self.dialect.total(self._q("_v")))
         by = ", ".join([*self._keys(group), self._q("_cell")])
         return Statement((), f"SELECT {by}, {total} FROM {rows} AS {self._q('_cells')} GROUP BY {by}")
 
@@ -57,7 +56,7 @@ class Writer:
         pairs = f"SELECT DISTINCT {keys} FROM ({self._strictly(met)}) AS {self._q('_present')}"
         by_group = Limit(True, self.limit.groups if group else 1, 1, ONE, bounded=self.limit.bounded)
         source, weight = bounding.weighted(pairs, by_group, "", self.dialect)
-        return self._grouped(group, [self._text(f"SUM({self._wide(weight)})")], source)
+        return self._grouped(group, [self._text(self.dialect.total(weight))], source)
 
     def distinct(self, group: Sequence[int], part: Part, salt: str) -> Statement:
         """The keys of `group`, and how many different values are there after each unit's share is cut to its bound."""
@@ -88,13 +87,13 @@ class Writer:
     def magnitudes(self, part: Part) -> Statement:
         """Signed powers of two (0 for 0, ±(1 + position in EXPONENTS)) and the weight of the values there."""
         source, weight = self._weighted((), [part])
-        value = f"CAST({self._q(self._x(part, [part]))} AS {DOUBLE[self.dialect]})"
+        value = self.dialect.as_double(self._q(self._x(part, [part])))
         size = f"LEAST(GREATEST(FLOOR(LN(ABS({value})) * {self._number(1.4426950408889634)}), {EXPONENTS[0]}), {EXPONENTS[-1]})"
         place = f"CAST({size} AS BIGINT) + {1 - EXPONENTS[0]}"
         label = f"CASE WHEN {value} > 0 THEN {place} WHEN {value} < 0 THEN -({place}) ELSE 0 END"
         met = " AND ".join(self._met(part, [part]))
         rows = f"(SELECT {label} AS {self._q('_cell')}, {weight} AS {self._q('_v')} FROM {source} WHERE {met})"
-        total = self._text(f"SUM({self._wide(self._q('_v'))})")
+        total = self._text(self.dialect.total(self._q("_v")))
         return Statement(
             (), f"SELECT {self._q('_cell')}, {total} FROM {rows} AS {self._q('_c')} GROUP BY {self._q('_cell')}"
         )
@@ -145,12 +144,12 @@ class Writer:
             return self._count(part, weight, self._met(part, parts), parts)
         value = self._times(weight, (self._unit if part.measure is Measure.SUM else self._square)(part, grid, parts))
         where = self._filter(part, parts)
-        return f"SUM({self._wide(f'CASE WHEN {where[0]} THEN {value} END' if where else value)})"
+        return self.dialect.total(f"CASE WHEN {where[0]} THEN {value} END" if where else value)
 
     def _count(self, part: Part, weight: str, tests: Sequence[str], parts: Sequence[Part]) -> str:
         met = " AND ".join(tests)
         if weight != "1":
-            return f"SUM({self._wide(f'CASE WHEN {met} THEN {weight} END' if met else weight)})"
+            return self.dialect.total(f"CASE WHEN {met} THEN {weight} END" if met else weight)
         if part.where is None:
             return f"COUNT({self._q(self._x(part, parts)) if part.of is not None else '*'})"
         return f"COUNT(CASE WHEN {met} THEN 1 END)"
@@ -177,31 +176,25 @@ class Writer:
             inside = column if part in self.inside else _between(column, str(int(grid.lower)), str(int(grid.upper)))
             return f"{inside} - ({int(grid.centre)})" if grid.centre else inside
         lower, upper, centre, half = (self._number(float(x)) for x in (grid.lower, grid.upper, grid.centre, 0.5))
-        moved = f"({_between(f'CAST({column} AS {DOUBLE[self.dialect]})', lower, upper)} - {centre})"
+        moved = f"({_between(self.dialect.as_double(column), lower, upper)} - {centre})"
         unit = f"CAST(FLOOR({moved} * {self._number(float(1 / grid.step))} + {half}) AS BIGINT)"
-        if self.dialect is not Dialect.POSTGRES:
-            return unit
-        # There a product that rounds to 0 is an error; what is below a quarter of a step is in unit 0 anyway.
-        return f"CASE WHEN ABS({moved}) < {self._number(float(grid.step / 4))} THEN 0 ELSE {unit} END"
+        # What is below a quarter of a step is in unit 0.
+        return self.dialect.unless_tiny(moved, self._number(float(grid.step / 4)), unit)
 
     def _square(self, part: Part, grid: Grid, parts: Sequence[Part]) -> str:
         unit = self._unit(part, grid, parts)
         square = f"(({unit}) * ({unit}))"
-        cut = f"({square} {DIVIDE[self.dialect]} {1 << grid.shift})" if grid.shift else square
+        cut = self.dialect.quotient(square, str(1 << grid.shift)) if grid.shift else square
         return f"{cut} - {grid.square_centre}"
 
     def _number(self, x: float) -> str:
-        return f"CAST('{x!r}' AS {DOUBLE[self.dialect]})"
-
-    def _wide(self, text: str) -> str:
-        """Spark's sum of 64-bit integers has 64 bits; the others widen by themselves."""
-        return f"CAST({text} AS DECIMAL(38, 0))" if self.dialect is Dialect.SPARK else text
+        return self.dialect.double(x)
 
     def _text(self, text: str) -> str:
-        return f"CAST({text} AS {TEXT[self.dialect]})"
+        return self.dialect.as_text(text)
 
     def _q(self, name: str) -> str:
-        return quoted(name, self.dialect)
+        return self.dialect.quote(name)
 
 
 def _between(value: str, lower: str, upper: str) -> str:

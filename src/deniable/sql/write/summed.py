@@ -15,8 +15,6 @@ from deniable.sql.engines import Statement, Summary
 from deniable.sql.plan.statistics import Grid, Measure, Part
 from deniable.sql.tree import Column, Expr, Query, Relation
 from deniable.sql.write import contributions, prepared
-from deniable.sql.write.columns import quoted
-from deniable.sql.write.contributions import TEXT
 from deniable.sql.write.weights import WEIGHT
 
 
@@ -101,7 +99,7 @@ class _Writer:
             self._q(name) if times == 1 else f"{self._q(name)} * ({times})" for name, times in total.terms
         )
         met = f"CASE WHEN {self._q(where)} THEN {terms} END" if where else terms
-        return f"CAST(SUM({met}) AS {TEXT[self.dialect]})"
+        return self.dialect.as_text(f"SUM({met})")
 
     def _q(self, name: str) -> str:
-        return quoted(name, self.dialect)
+        return self.dialect.quote(name)

@@ -6,7 +6,7 @@ bits, and fewer than 2^40 of them sum to less than 2^94, which 128 bits and 38 d
 
 from __future__ import annotations
 
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects.dialect import Dialect, whole
 
 ONE = 1 << 20
 """The weight of a row that counts in full."""
@@ -19,15 +19,11 @@ MOST_ROWS_DECLARED = 1 << 40
 WEIGHT = "_weight"
 """The column that `prepare` adds: what a row counts, in units of 1/ONE."""
 
-DIVIDE = {Dialect.DUCKDB: "//", Dialect.POSTGRES: "/", Dialect.SPARK: "DIV"}
-"""Division of whole numbers, rounded towards zero."""
-
 
 def weight(one: int, rows: int, dialect: Dialect) -> str:
     """The weight of each row of a unit, as an aggregate over the unit's rows: min(one, ⌊one·rows/n⌋) for n of them.
 
     n times it is at most one·rows, whatever n is (docs/theory/curator.md, Theorem 1).
     """
-    shared = f"LEAST({one}, CAST({one * rows} AS BIGINT) {DIVIDE[dialect]} COUNT(*))"
-    # At most 2^24; DuckDB's sums of 32 bits have 128, and a join carries half as much.
-    return f"CAST({shared} AS INTEGER)" if dialect is Dialect.DUCKDB else shared
+    shared = f"LEAST({one}, {dialect.quotient(whole(one * rows), 'COUNT(*)')})"
+    return dialect.small(shared)  # at most 2^24
