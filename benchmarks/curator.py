@@ -242,6 +242,15 @@ def error_table(mine: Measured, peer: Measured | None) -> list[str]:
     return rows
 
 
+def chance(peer: Measured) -> str:
+    """What of a peer's error is not its noise."""
+    return (
+        f"OpenDP keeps {BOUND} rows of a user at random, and most of its errors in the last two columns come from that "
+        f"choice: its noise on a count has the scale {peer['count_scale']:g}, ours, shared with SUM and AVG, is what the "
+        "second column shows."
+    )
+
+
 def page(folder: Path, peer: bool) -> str:
     generate(folder, 10_000_000, table=True)
     native, parquet = folder / "visits.duckdb", folder / "visits.parquet"
@@ -271,6 +280,7 @@ def page(folder: Path, peer: bool) -> str:
             f"{BOUND} count, so a count misses most of the rows by design; the second column leaves that out:",
             "",
             *error_table(measured("errors", native), other),
+            *([] if other is None else ["", chance(other)]),
             *(smartnoise(folder) if peer else []),
         ]
     )

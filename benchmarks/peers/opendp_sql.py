@@ -17,8 +17,9 @@ dp: Any = importlib.import_module("opendp.prelude")
 pl: Any = importlib.import_module("polars")
 
 
-def release(path: str, *, user: bool) -> Any:
-    unit = dp.unit_of(contributions=BOUND, identifier="user_id") if user else dp.unit_of(contributions=1)
+def query(path: str, *, user: bool) -> Any:
+    # With an identifier, contributions counts identifiers: one user.
+    unit = dp.unit_of(contributions=1, identifier="user_id") if user else dp.unit_of(contributions=1)
     context = dp.Context.compositor(
         data=pl.scan_parquet(path),
         privacy_unit=unit,
@@ -26,10 +27,14 @@ def release(path: str, *, user: bool) -> Any:
         split_evenly_over=1,
         margins=[dp.polars.Margin(by=["region"], max_length=10_000_000)],
     )
-    query = context.query().truncate_per_group(BOUND) if user else context.query()
+    rows = context.query().truncate_per_group(BOUND) if user else context.query()
     income = pl.col("income").fill_null(0).dp.sum(bounds=(0, TOP))
     keys = pl.LazyFrame({"region": [f"region {i:02d}" for i in range(REGIONS)]})
-    return query.group_by("region").agg(dp.len(), income).with_keys(keys).release().collect()
+    return rows.group_by("region").agg(dp.len(), income).with_keys(keys)
+
+
+def release(path: str, *, user: bool) -> Any:
+    return query(path, user=user).release().collect()
 
 
 def timed(path: str, *, user: bool) -> dict[str, float]:
@@ -56,4 +61,5 @@ if __name__ == "__main__":
     # Row level first: the peak of a process only grows.
     row = timed(file, user=False)
     user = timed(file, user=True)
-    print(json.dumps({"row": row, "user": user, "answers": answers(file)}))
+    scale = query(file, user=True).summarize().filter(pl.col("column") == "len")["scale"][0]
+    print(json.dumps({"row": row, "user": user, "answers": answers(file), "count_scale": scale}))
