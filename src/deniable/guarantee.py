@@ -6,14 +6,13 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 from deniable import strict_json
 from deniable.errors import DeniableError, InvalidBudget, InvalidCertificate, InvalidParameter
 from deniable.loss import Loss, Number, show
-from deniable.numbers import integral
+from deniable.numbers import integral, short_down, short_up
 from deniable.strict_json import MOST_DIGITS, shown
 from deniable.units import Unit
 
@@ -86,12 +85,7 @@ class Bound:
         return self.lower <= value <= self.upper
 
     def __str__(self) -> str:
-        return f"[{_digits(self.lower, ROUND_FLOOR)}, {_digits(self.upper, ROUND_CEILING)}] ({self.method})"
-
-
-def _digits(x: float, rounding: str) -> str:
-    """Six digits, rounded outward: a bound is never printed as less than it is."""
-    return f"{float(Context(prec=6, rounding=rounding).create_decimal(Decimal(x))):.6g}" if math.isfinite(x) else "∞"
+        return f"[{short_down(self.lower, 6)}, {short_up(self.upper, 6)}] ({self.method})"
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,66 @@
-"""Numbers as they are written: rounded outward, so that what is printed never claims less than what was computed."""
+"""Numbers: what one means exactly, how it is stored, and how it is written without claiming less than what was computed.
+
+**A float means the decimal that it prints**: 0.1 is one tenth, in every sum and every rounding.
+"""
 
 from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from numbers import Integral, Rational, Real
+from typing import TypeAlias
+
+Number: TypeAlias = int | float | Fraction
+
+
+# ------------------------------------------------------------------------------------------------ what it means
+
+
+def exact(x: Number) -> Fraction:
+    """The rational number that `x` means: a float is the decimal that it prints.
+
+    >>> exact(0.1), exact(1e-6), exact(Fraction(10, 3))
+    (Fraction(1, 10), Fraction(1, 1000000), Fraction(10, 3))
+    """
+    return Fraction(repr(float(x))) if isinstance(x, float) else Fraction(x)
+
+
+def plain(x: Real | Number) -> Number:
+    """As an int where it is one of its kind, else as a Fraction or a float: numpy's numbers become Python's.
+
+    >>> plain(Fraction(4, 2)), plain(Fraction(10, 3)), plain(0.5)
+    (2, Fraction(10, 3), 0.5)
+    """
+    if isinstance(x, Integral):
+        return int(x)
+    if isinstance(x, Rational):
+        ratio = Fraction(int(x.numerator), int(x.denominator))
+        return ratio.numerator if ratio.denominator == 1 else ratio
+    return float(x)
+
+
+def integral(x: float) -> int | float:
+    """A float that is a whole number as an integer: 3.0 was written 3, and is written so again.
+
+    >>> integral(3.0), integral(0.5), integral(math.inf)
+    (3, 0.5, inf)
+    """
+    return int(x) if math.isfinite(x) and x.is_integer() else x
+
+
+# ------------------------------------------------------------------------------------------------ how it is written
+
+
+def show(x: Number) -> str:
+    """A number as people write it.
+
+    >>> show(10_000), show(0.01), show(Fraction(10, 3)), show(1e-6)
+    ('10,000', '0.01', '10/3', '1e-06')
+    """
+    if isinstance(x, int):
+        return f"{x:,}"
+    return str(x) if isinstance(x, Fraction) else f"{x:g}"
 
 
 def up(x: float, digits: int = 4) -> str:
@@ -22,6 +79,20 @@ def down(x: float, digits: int = 4) -> str:
     ('0.9469', '0')
     """
     return _rounded(x, digits, ROUND_FLOOR)
+
+
+def short_up(x: float, digits: int = 4) -> str:
+    """Like `up`, in as few digits as it takes.
+
+    >>> short_up(0.5), short_up(0.333333), up(0.94690001, 3), short_up(0.94990001, 3)
+    ('0.5', '0.3334', '0.947', '0.95')
+    """
+    return _short(ceiling(x, digits), digits)
+
+
+def short_down(x: float, digits: int = 4) -> str:
+    """Like `down`, in as few digits as it takes."""
+    return _short(floor(x, digits), digits)
 
 
 def percent_up(x: float, digits: int = 4) -> str:
@@ -50,13 +121,13 @@ def floor(x: float, digits: int) -> float:
     return float(_decimal(x, digits, ROUND_FLOOR))
 
 
-def integral(x: float) -> int | float:
-    """A float that is a whole number as an integer: 3.0 was written 3, and is written so again.
+def decimal_floor(x: float, digits: int) -> str:
+    """`x` to so many digits, rounded down, without an exponent: what is told to fit does fit, as it is typed in.
 
-    >>> integral(3.0), integral(0.5), integral(math.inf)
-    (3, 0.5, inf)
+    >>> decimal_floor(0.00000123456789, 6)
+    '0.00000123456'
     """
-    return int(x) if math.isfinite(x) and x.is_integer() else x
+    return f"{_decimal(x, digits, ROUND_FLOOR).normalize():f}"
 
 
 def _percent(x: float) -> Decimal:
@@ -66,6 +137,10 @@ def _percent(x: float) -> Decimal:
 def _decimal(x: float | Decimal, digits: int, mode: str) -> Decimal:
     # The shortest decimal that means this float: 1e-5 is not 1.0000000000000000818e-05, and rounds to itself.
     return Context(prec=digits, rounding=mode).create_decimal(x if isinstance(x, Decimal) else repr(float(x)))
+
+
+def _short(x: float, digits: int) -> str:
+    return f"{x:.{max(digits, 6)}g}" if math.isfinite(x) else "∞"
 
 
 def _rounded(x: float | Decimal, digits: int, mode: str) -> str:

@@ -14,12 +14,16 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from deniable.errors import DeniableError, InvalidParameter
 
-__all__ = ["LONGEST", "MOST_DIGITS", "InvalidParameter", "parse", "rational", "shown"]
+__all__ = ["LONGEST", "MOST_DIGITS", "InvalidParameter", "parse", "plain", "rational", "shown"]
 
 LONGEST = 16_000_000
 """Characters of one text."""
@@ -94,6 +98,31 @@ def rational(text: object, error: type[DeniableError], name: str) -> Fraction:
     value = Fraction(int(top), int(bottom or 1))
     if value.denominator != int(bottom or 1):
         raise error(f"Expected {name}={shown(text)} in lowest terms.")
+    return value
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can hold: it has no ∞, no arrays, no dates, and only text for keys.
+
+    >>> plain({"bound": math.inf, 1: (date(2024, 3, 1), Decimal("0.5"))})
+    {'bound': 'inf', '1': ['2024-03-01', 0.5]}
+    """
+    match value:
+        case float() if not math.isfinite(value):
+            return str(value)
+        case Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case Decimal():
+            return plain(float(value))
+        case date():
+            return value.isoformat()
+        case Path():
+            return str(value)
+    for way in ("tolist", "to_pydict"):  # arrays of numpy, columns and tables of Arrow
+        if hasattr(value, way):
+            return plain(getattr(value, way)())
     return value
 
 

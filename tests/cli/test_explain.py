@@ -48,7 +48,7 @@ def test_the_picture_is_a_picture(tmp_path: Path) -> None:
         (("--epsilon", "-1"), "Expected epsilon=-1.0 in [0, ∞)."),
         (("--epsilon", "nan"), "Expected epsilon=nan in [0, ∞)."),
         (("--epsilon", "1", "--prior", "1.2"), "Expected prior=1.2 in (0, 1)."),
-        (("--epsilon", "1", "--group", "0"), "Expected size=0 of a group to be a whole number of at least 1."),
+        (("--epsilon", "1", "--group", "0"), "Expected size=0 to be at least 1."),
         (("--epsilon", "1", "--plot", "a.doc"), "Expected a picture's name to end in .png, .pdf, .svg, got 'a.doc'."),
         (("--epsilon", "1", "--plot", "no/such/a.png"), "no/such/a.png: No such file or directory."),
     ],

@@ -26,7 +26,7 @@ def same(a: Any, b: Any) -> bool:
 def test_the_same_seed_makes_the_same_data_and_another_seed_other_data(make: Any) -> None:
     assert same(make(30, seed=1), make(30, seed=1))
     assert not same(make(30, seed=1), make(30, seed=2))
-    with pytest.raises(InvalidParameter, match="=0 to be a whole number of at least 1"):
+    with pytest.raises(InvalidParameter, match="=0 to be at least 1"):
         make(0)
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.meta.source import Import, imports, modules
 
 LAYERS = (
-    ("_version", "errors", "process", "strict_json", "numbers", "units", "loss", "guarantee", "mechanism"),
+    ("_version", "errors", "process", "strict_json", "numbers", "units", "checks", "loss", "guarantee", "mechanism"),
     ("randomness", "accounting"),
     ("mechanisms", "ledger"),
     ("sql", "learn", "federated", "local", "smooth", "datasets"),

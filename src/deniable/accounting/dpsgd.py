@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from fractions import Fraction
 
+from deniable import checks
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import (
     POISSON,
@@ -142,7 +143,6 @@ def _lots(sampling: Lots | str) -> Lots:
 
 def _check(lot: int, n: int, steps: int, cap: int | None) -> None:
     for name, value in (("lot", lot), ("n", n), ("steps", steps), ("cap", 1 if cap is None else cap)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InvalidParameter(f"Expected {name}={value!r} to be a whole number of at least 1.")
+        checks.whole(name, value, at_least=1)
     if lot > n:
         raise InvalidParameter(f"Expected lot={lot} to be at most n={n}.")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from deniable import checks
 from deniable.accounting.refusals import guarded
 from deniable.errors import InvalidParameter
 from deniable.loss import Number
@@ -132,9 +133,7 @@ def _privacy(epsilon: Number, delta: Number) -> tuple[float, float]:
 
 
 def _size(size: int) -> int:
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise InvalidParameter(f"Expected size={size!r} of a group to be a whole number of at least 1.")
-    return size
+    return checks.whole("size", size, at_least=1)
 
 
 def _outward_exp(x: float) -> float:

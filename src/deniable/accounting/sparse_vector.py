@@ -6,8 +6,8 @@ Pure(epsilon=1)
 
 from __future__ import annotations
 
+from deniable import checks
 from deniable.accounting.refusals import guarded
-from deniable.errors import InvalidParameter
 from deniable.loss import Number, Pure, exact
 
 
@@ -23,14 +23,9 @@ def above_threshold(
                where Δ is whole.
     Reference: Lyu, Su, Li 2017; the variants they list that skip query noise or the bound c are not private.
     """
-    for name, value in (
-        ("threshold_scale", threshold_scale),
-        ("query_scale", query_scale),
-        ("sensitivity", sensitivity),
-    ):
-        if not value > 0:
-            raise InvalidParameter(f"Expected {name}={value} in (0, ∞).")
-    if isinstance(answers, bool) or not isinstance(answers, int) or answers < 1:
-        raise InvalidParameter(f"Expected answers={answers!r} to be a whole number of at least 1.")
+    checks.number("threshold_scale", threshold_scale, above=0)
+    checks.number("query_scale", query_scale, above=0)
+    checks.number("sensitivity", sensitivity, above=0)
+    checks.whole("answers", answers, at_least=1)
     moved = (1 if monotone else 2) * answers * exact(sensitivity)
     return Pure(exact(sensitivity) / exact(threshold_scale) + moved / exact(query_scale))

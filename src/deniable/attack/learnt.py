@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.strict_json import plain
+
 Bits: TypeAlias = NDArray[np.int8]
 Whole: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -44,7 +46,7 @@ class Learnt:
     def to_dict(self) -> dict[str, Any]:
         body: dict[str, Any] = {"attack": self.attack, "release": self.release, "right": self.right, "of": self.of}
         body |= {"share": self.share, "chance": self.chance, "ceiling": self.ceiling}
-        return body | {"facts": _plain(self.facts), "reading": self.reading}
+        return body | {"facts": plain(self.facts), "reading": self.reading}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -66,12 +68,3 @@ def percent_up(share: float) -> str:
     ('73.11 %', '100 %')
     """
     return f"{math.ceil(share * 1e4) / 100:g} %"
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no arrays and no numbers of numpy's."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return _plain(value.tolist()) if hasattr(value, "tolist") else value

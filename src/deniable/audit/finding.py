@@ -12,6 +12,8 @@ from typing import Any
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.loss import Approximate, Loss, Pure
+from deniable.numbers import down
+from deniable.strict_json import plain
 
 VERSION = 1
 ADDED = ("reasons",)
@@ -142,7 +144,7 @@ class Finding:
         return {"finding": VERSION} | body
 
     def to_json(self) -> str:
-        return json.dumps(_plain(self.to_dict()), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+        return json.dumps(plain(self.to_dict()), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Finding:
@@ -200,24 +202,3 @@ def _witness(value: Mapping[str, Any]) -> Witness:
     body |= {"high": float(body["high"]), "low": float(body["low"]), "cuts": tuple(map(float, body["cuts"]))}
     body |= {"counts": tuple((int(a), int(b)) for a, b in body["counts"])}
     return Witness(**body | {"columns": None if body["columns"] is None else tuple(body["columns"])})
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no ∞ and no arrays: they become the string "inf" and lists."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    return _plain(value.to_pydict()) if hasattr(value, "to_pydict") else value
-
-
-def down(x: float) -> str:
-    """Four digits, rounded down: what is printed is never more than what is certified."""
-    if x == 0 or not math.isfinite(x):
-        return f"{x:g}"
-    digits = 3 - math.floor(math.log10(x))
-    return f"{math.floor(x * 10**digits) / 10**digits:.{max(0, digits)}f}"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -193,7 +191,7 @@ def _tell(answer: Answer, curator: Curator, json: bool) -> None:
     if json:
         show.as_json(
             {
-                "rows": [{name: _plain(value) for name, value in row.items()} for row in answer.table.to_pylist()],
+                "rows": answer.table.to_pylist(),
                 "confidence": answer.confidence,
                 "epsilon": answer.epsilon,
                 "delta": answer.delta,
@@ -207,13 +205,3 @@ def _tell(answer: Answer, curator: Curator, json: bool) -> None:
     columns = answer.value.column_names
     show.table(columns, answer.rows(), right=[i for i, name in enumerate(columns) if name in answer.numbers])
     show.say("", f"Cost: {answer.cost}. Spent: ε = {numbers.up(spent.epsilon)} of {limit}.", *answer.notes)
-
-
-def _plain(value: object) -> object:
-    match value:
-        case Decimal():
-            return float(value)
-        case date() | datetime():
-            return value.isoformat()
-        case _:
-            return value

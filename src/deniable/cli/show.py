@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 from rich import box
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+from deniable.strict_json import plain
 
 Item = TypeVar("Item")
 
@@ -41,21 +41,7 @@ def heading(line: str) -> None:
 
 def as_json(value: Mapping[str, object]) -> None:
     """Print JSON with every digit; ∞ is the string "inf", as in certificates."""
-    sys.stdout.write(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def _finite(value: object) -> object:
-    match value:
-        case float() if not math.isfinite(value):
-            return str(value)
-        case Mapping():
-            return {key: _finite(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_finite(item) for item in value]
-        case Path():
-            return str(value)
-        case _:
-            return value
+    sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def table(

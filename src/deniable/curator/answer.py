@@ -15,6 +15,7 @@ import pyarrow as pa
 from deniable.curator import words
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.mechanism import Release
+from deniable.numbers import short_up
 from deniable.sql.tree import Result
 from deniable.units import Unit
 
@@ -116,7 +117,7 @@ class Answer(Release[pa.Table]):
         """What the query cost, and the entry of the ledger that paid."""
         at = f" at δ = {self.delta:.4g}" if self.delta else ""
         seq = (self.entry or "").partition(":")[0]
-        return f"ε = {words.up(self.epsilon)}{at}, paid by entry {seq} of the ledger"
+        return f"ε = {short_up(self.epsilon)}{at}, paid by entry {seq} of the ledger"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -159,7 +160,7 @@ class Answer(Release[pa.Table]):
             " · ".join(words.plain(self.value.column(c)[i].as_py()) for c in labels) for i in range(len(self.value))
         ]
         value, low, high = (side.column(name).to_pylist() for side in (self.value, self.low, self.high))
-        title = f"{name}, {self.confidence:.6g} intervals, ε = {words.up(self.epsilon)}"
+        title = f"{name}, {self.confidence:.6g} intervals, ε = {short_up(self.epsilon)}"
         return answers.bars(rows, value, low, high, title=title, x=", ".join(labels), y=name, path=path)
 
     def _drawn(self, column: str | None) -> str:

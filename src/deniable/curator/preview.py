@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deniable.curator import words
 from deniable.ledger import Left
+from deniable.numbers import short_down, short_up
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Preview:
 
     def lines(self) -> list[str]:
         at = f" at δ = {self.delta:.4g}" if self.delta else ""
-        cost = f"Cost: ε = {words.up(self.epsilon)}{at}."
+        cost = f"Cost: ε = {short_up(self.epsilon)}{at}."
         told = [f"{name}: {error}" for name, error in self.expected.items()]
         head = f"Expected, with probability {self.confidence:.6g}:" if told else ""
         free = "This was asked before and is paid for: the answer is kept, and costs nothing."
-        after = f"Left afterwards for one charge: ε ≤ {words.down(self.left.epsilon)}."
+        after = f"Left afterwards for one charge: ε ≤ {short_down(self.left.epsilon)}."
         fate = free if self.free else after if self.fits else str(self.refusal)
         return [line for line in (cost, head, *(f"  {line}" for line in told), fate) if line]

@@ -6,7 +6,6 @@ import html
 import math
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -80,26 +79,6 @@ def _ceil(x: float, places: int) -> float:
 
 def _grouped(x: float, places: int) -> str:
     return f"{x + 0.0:,.{places}f}"
-
-
-def up(x: float, digits: int = 4) -> str:
-    """A cost, rounded up.
-
-    >>> up(0.5), up(0.333333)
-    ('0.5', '0.3334')
-    """
-    return _rounded(x, digits, ROUND_CEILING)
-
-
-def down(x: float, digits: int = 4) -> str:
-    """What is left, rounded down."""
-    return _rounded(x, digits, ROUND_FLOOR)
-
-
-def _rounded(x: float, digits: int, mode: str) -> str:
-    if not math.isfinite(x):
-        return "∞"
-    return f"{float(Context(prec=digits, rounding=mode).create_decimal(Decimal(repr(float(x))))):g}"
 
 
 # ------------------------------------------------------------------------------------------------ tables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deniable.errors import InvalidParameter
+from deniable import checks
 
 
 def at_least(least: int, **sizes: int) -> None:
@@ -10,8 +10,7 @@ def at_least(least: int, **sizes: int) -> None:
 
     >>> at_least(1, people=0)
     Traceback (most recent call last):
-    deniable.errors.InvalidParameter: Expected people=0 to be a whole number of at least 1.
+    deniable.errors.InvalidParameter: Expected people=0 to be at least 1.
     """
     for name, value in sizes.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InvalidParameter(f"Expected {name}={value!r} to be a whole number of at least {least}.")
+        checks.whole(name, value, at_least=least)

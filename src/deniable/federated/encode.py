@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import checks
 from deniable.errors import InvalidParameter
-from deniable.mechanisms import checks
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]

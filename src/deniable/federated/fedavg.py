@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from deniable import accounting
+from deniable import accounting, checks
 from deniable.errors import DataError, InvalidParameter
 from deniable.federated import rounds as engine
 from deniable.federated.clients import Clients
@@ -24,7 +24,6 @@ from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.dpsgd import trial
 from deniable.loss import Loss, Number, Silenced
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
 from deniable.units import Kind, Relation, Unit
 
 Criterion = Callable[[Tensor, Tensor], Tensor]

@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from deniable import checks
 from deniable.accounting import matrices
 from deniable.errors import InvalidParameter
 from deniable.federated.encode import Encoding, Floats, Integers, centred
@@ -32,7 +33,6 @@ from deniable.learn.sgd.noise import Grid, gaussians
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianSum, Loss, Number
 from deniable.loss.noises import LEAST_SHARE
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
 from deniable.mechanisms.integer_noise import gaussian
 from deniable.units import Relation, Unit
 

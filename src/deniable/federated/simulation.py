@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.federated.clients import Clients
 from deniable.federated.train import LocalTraining, Pupil, Recipe, local_training, parameters_of
 from deniable.federated.train.recipe import flat, unflat
-from deniable.mechanisms import checks
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from deniable.mechanisms import checks
+from deniable import checks
 
 
 @dataclass(frozen=True)

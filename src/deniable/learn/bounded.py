@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.loss import Number
-from deniable.mechanisms import checks
 from deniable.units import Kind, Unit
 
 Floats = NDArray[np.float64]

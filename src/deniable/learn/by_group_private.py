@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.learn.bounded import column, labels, positions, readable
 from deniable.learn.by_group_public import Estimate, GroupMeasures, shares
 from deniable.learn.counts import Tables
 from deniable.loss import Loss, Number
 from deniable.mechanism import Random
-from deniable.mechanisms import Gaussian, checks
+from deniable.mechanisms import Gaussian
 from deniable.units import Unit
 
 Floats = NDArray[np.float64]

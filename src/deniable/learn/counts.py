@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from deniable import checks
 from deniable.learn.bounded import Box, labels, one_row
 from deniable.learn.estimator import PrivateClassifier, PrivateEstimator
 from deniable.ledger import Account
 from deniable.loss import Loss, Number, exact
 from deniable.mechanism import Random
-from deniable.mechanisms import Gaussian, Laplace, checks
+from deniable.mechanisms import Gaussian, Laplace
 from deniable.mechanisms.classify import NaiveBayes, information_gain
 from deniable.mechanisms.grid import root_up
+from deniable.numbers import plain
 from deniable.units import Unit
 
 Whole = NDArray[np.int64]
@@ -254,7 +256,7 @@ class PrivateDecisionTree(_Counting):
         """Charge, then grow."""
         data = self._encoded(X, y)
         levels = checks.whole("depth", self.depth, at_least=1)
-        epsilon, delta = (checks.plain(exact(given) / levels) for given in (self.epsilon, self.delta))
+        epsilon, delta = (plain(exact(given) / levels) for given in (self.epsilon, self.delta))
         tables = Tables(data[0].shape[1], self.bins, len(self.classes_), epsilon, delta, self._unit)
         self.tree_ = self._run(Growth(tables, levels), data)
         return self

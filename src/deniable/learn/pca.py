@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.learn.bounded import readable
 from deniable.learn.recipes import exact
 from deniable.loss import DiscreteLaplaceNoise, GaussianNoise, Number
 from deniable.loss import exact as fraction
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
 from deniable.units import Unit
 
 NORM = 1 << 12

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
+from deniable import checks
 from deniable.errors import InvalidParameter, UnitMismatch
 from deniable.loss import NegativeBinomialRuns, PoissonRuns, Selected, exact
 from deniable.mechanism import Mechanism, Random, fitting
-from deniable.mechanisms import checks
 from deniable.units import Unit
 
 Value = TypeVar("Value")

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 import yaml
 
-from deniable import accounting
+from deniable import accounting, checks
 from deniable.errors import DataError, DeniableError, InvalidParameter
 from deniable.guarantee import Budget, Certificate
 from deniable.learn.convex.descent import Descent
@@ -25,7 +25,6 @@ from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.tables import Feature, Shape, Table, cross_entropy
 from deniable.ledger import Account
 from deniable.mechanism import Release
-from deniable.mechanisms import checks
 
 Value = TypeVar("Value")
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_FLOOR, Context, Decimal
-
 from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter
 from deniable.errors import AccountFrozen, BudgetExceeded, LedgerError
 from deniable.ledger.books import Standing, Status
 from deniable.loss import show
+from deniable.numbers import decimal_floor
 from deniable.units import Kind, Unit
 
 
@@ -81,16 +80,11 @@ def _way_out(limit: Filter, spent: Charge) -> str:
     left = limit.left(spent)
     if not left.epsilon:
         return "Use another account."
-    noise = f" (or ρ ≤ {_floor(left.rho)} of zCDP)" if left.rho else ""
+    noise = f" (or ρ ≤ {decimal_floor(left.rho, 6)} of zCDP)" if left.rho else ""
     if left.mu and not left.rho:
-        noise = f" (or Gaussian noise of μ ≤ {_floor(left.mu)}, the sensitivity over the noise)"
-    return f"Ask with ε ≤ {_floor(left.epsilon)}{noise}, or use another account."
+        noise = f" (or Gaussian noise of μ ≤ {decimal_floor(left.mu, 6)}, the sensitivity over the noise)"
+    return f"Ask with ε ≤ {decimal_floor(left.epsilon, 6)}{noise}, or use another account."
 
 
 def _tell(x: float) -> str:
     return "∞" if x == float("inf") else f"{x:.10g}"
-
-
-def _floor(x: float) -> str:
-    """Few digits, rounded down: what is told to fit does fit."""
-    return f"{Context(prec=6, rounding=ROUND_FLOOR).create_decimal(Decimal(repr(x))).normalize():f}"

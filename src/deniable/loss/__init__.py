@@ -34,7 +34,6 @@ from deniable.loss.leaves import (
 )
 from deniable.loss.node import DEEPEST, MOST_NODES, POISSON, SHUFFLED, WITHOUT_REPLACEMENT, Node, Scheme
 from deniable.loss.noises import FiniteOutcomes, IntegerGaussianSum, MixedGaussianNoise
-from deniable.loss.numbers import Number, exact, show
 from deniable.loss.relations import Silenced
 from deniable.loss.selection import NegativeBinomialRuns, PoissonRuns, Selected
 from deniable.loss.tree import (
@@ -47,6 +46,7 @@ from deniable.loss.tree import (
     Shuffled,
     mismatch,
 )
+from deniable.numbers import Number, exact, show
 
 __all__ = [
     "DEEPEST",

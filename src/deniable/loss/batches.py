@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from deniable.errors import InvalidLoss
 from deniable.loss.fields import check_integer, check_loss, check_number, check_relation
-from deniable.loss.numbers import Number, show
 from deniable.loss.tree import Loss
+from deniable.numbers import Number, show
 from deniable.units import Relation
 
 

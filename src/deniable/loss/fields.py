@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from numbers import Integral, Rational, Real
+from numbers import Integral, Real
 
 from deniable.errors import InvalidLoss
 from deniable.loss.node import DEEPEST, MOST_NODES, Node, Tree
-from deniable.loss.numbers import Number
+from deniable.numbers import Number, plain
 from deniable.strict_json import MOST_DIGITS, shown
 from deniable.units import Relation
 
@@ -26,31 +26,24 @@ def check_number(
     value = getattr(node, name)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidLoss(f"Expected {name}={shown(value)} of {type(node).__name__} to be a number.")
-    plain: Number
-    if isinstance(value, Integral):
-        plain = int(value)
-    elif isinstance(value, Rational):
-        plain = Fraction(int(value.numerator), int(value.denominator))
-        plain = int(plain) if plain.denominator == 1 else plain
-    else:
-        plain = float(value)
-    _check_digits(node, name, plain)
+    number = plain(value)
+    _check_digits(node, name, number)
     low, high = (
         ("(", above) if above is not None else ("[", at_least),
         (below, ")") if below is not None else (at_most, "]"),
     )
     inside = (
-        (isinstance(plain, int | Fraction) or math.isfinite(plain))
-        and (above is None or plain > above)
-        and (at_least is None or plain >= at_least)
-        and (below is None or plain < below)
-        and (at_most is None or plain <= at_most)
+        (isinstance(number, int | Fraction) or math.isfinite(number))
+        and (above is None or number > above)
+        and (at_least is None or number >= at_least)
+        and (below is None or number < below)
+        and (at_most is None or number <= at_most)
     )
     if not inside:
         left = f"{low[0]}{low[1]:g}" if low[1] is not None else "(−∞"
         right = f"{high[0]:g}{high[1]}" if high[0] is not None else "∞)"
         raise InvalidLoss(f"Expected {name}={value} of {type(node).__name__} in {left}, {right}.")
-    object.__setattr__(node, name, plain)
+    object.__setattr__(node, name, number)
 
 
 def _check_digits(node: Node, name: str, value: Number) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from deniable.errors import InvalidLoss
 from deniable.loss.fields import check_integer, check_number
-from deniable.loss.numbers import Number, exact, show
 from deniable.loss.tree import Loss
+from deniable.numbers import Number, exact, show
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Rational, Real
+from numbers import Real
 
 from deniable.errors import InvalidLoss
 from deniable.loss.fields import check_boolean, check_integer, check_number, replaced_or_added
-from deniable.loss.numbers import Number, exact, show
 from deniable.loss.tree import Loss
+from deniable.numbers import Number, exact, plain, show
 from deniable.units import Relation
 
 LEAST_SHARE = Fraction(5, 2)
@@ -129,13 +129,10 @@ def _plain_number(node: Loss, name: str, value: object) -> Number:
     """One entry, finite and not negative, as int, float or Fraction."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidLoss(f"Expected the entries of {name} of {type(node).__name__} to be numbers.")
-    plain: Number = float(value)
-    if isinstance(value, Rational):
-        whole = Fraction(int(value.numerator), int(value.denominator))
-        plain = int(whole) if whole.denominator == 1 else whole
-    if not 0 <= plain < math.inf:
+    number = plain(value)
+    if not 0 <= number < math.inf:
         raise InvalidLoss(f"Expected the entries of {name} of {type(node).__name__} to be finite and at least 0.")
-    return plain
+    return number
 
 
 def _probabilities(node: Loss, name: str) -> None:

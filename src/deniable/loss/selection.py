@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from deniable.errors import InvalidLoss
 from deniable.loss.fields import check_loss, check_number
 from deniable.loss.node import Node
-from deniable.loss.numbers import Number, show
 from deniable.loss.tree import Loss
+from deniable.numbers import Number, show
 from deniable.strict_json import shown
 from deniable.units import Relation
 

@@ -17,7 +17,7 @@ from deniable.loss.fields import (
     replaced_or_added,
 )
 from deniable.loss.node import POISSON, WITHOUT_REPLACEMENT, Scheme, Tree
-from deniable.loss.numbers import Number, show
+from deniable.numbers import Number, show
 from deniable.strict_json import shown
 from deniable.units import Relation, Unit
 

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from deniable import checks
 from deniable.loss import Approximate, DiscreteGaussianNoise, Number, exact
 from deniable.mechanism import Error, Random
-from deniable.mechanisms import checks, grid
+from deniable.mechanisms import grid
 from deniable.mechanisms.gaussian import Gaussian
 from deniable.mechanisms.integer_noise import laplace
+from deniable.numbers import plain
 from deniable.units import Unit
 
 NOTHING = Approximate(0, 1)
@@ -82,7 +84,7 @@ class NameAndShame:
     def loss(self) -> Approximate:
         """The coins of all of a unit's rows: the chance that one of them falls is at most their sum."""
         rows = checks.rows_of(self.unit)
-        return Approximate(0, self.delta if rows == 1 else checks.plain(min(Fraction(1), exact(self.delta) * rows)))
+        return Approximate(0, self.delta if rows == 1 else plain(min(Fraction(1), exact(self.delta) * rows)))
 
     def error(self, confidence: float = 0.95) -> None:
         return None

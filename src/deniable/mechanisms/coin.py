@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.loss import BoundedRange, Number, exact
 from deniable.mechanism import Random
-from deniable.mechanisms import checks, grid
+from deniable.mechanisms import grid
 from deniable.mechanisms.choice import draw
 from deniable.randomness.certified import exp_bounds
 from deniable.units import Unit

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.loss import DiscreteLaplaceNoise, Number
 from deniable.mechanism import Error, Random
-from deniable.mechanisms import checks, grid, sensitivity
+from deniable.mechanisms import grid, sensitivity
 from deniable.mechanisms.laplace import Laplace
 from deniable.units import Unit
 

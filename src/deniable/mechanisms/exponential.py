@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from deniable import checks
 from deniable.loss import BoundedRange, Loss, Number, Pure, exact
 from deniable.mechanism import Error, Random
-from deniable.mechanisms import checks, grid
+from deniable.mechanisms import grid
 from deniable.mechanisms.choice import Exponentials, draw
+from deniable.numbers import plain
 from deniable.units import Unit
 
 RESOLUTION = 2**20
@@ -137,7 +139,7 @@ class TopK:
 
     @property
     def loss(self) -> Loss:
-        return BoundedRange(checks.plain(exact(self.epsilon) / self.count)) * self.count
+        return BoundedRange(plain(exact(self.epsilon) / self.count)) * self.count
 
     def error(self, confidence: float = 0.95) -> Error:
         beta = checks.failure(confidence) / self.count

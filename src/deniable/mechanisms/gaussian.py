@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
-from deniable import accounting
+from deniable import accounting, checks
 from deniable.guarantee import Budget
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, Number, exact
-from deniable.mechanisms import checks, grid
+from deniable.mechanisms import grid
 from deniable.mechanisms.integer_noise import Family, IntegerNoise, gaussian
 from deniable.mechanisms.shape import NumberMechanism, Shape, chosen, largest_scale
 from deniable.units import Unit

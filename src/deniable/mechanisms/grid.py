@@ -29,9 +29,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.checks import number
 from deniable.errors import InvalidParameter
 from deniable.loss import Number, exact
-from deniable.mechanisms.checks import number
 
 ONE = Fraction(1)
 LIMIT = 2**61

@@ -8,11 +8,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, cast
 
+from deniable import checks
 from deniable.loss import DiscreteLaplaceNoise, Number, exact
 from deniable.mechanism import Error, Random
-from deniable.mechanisms import checks, grid
+from deniable.mechanisms import grid
 from deniable.mechanisms.integer_noise import Family, IntegerNoise, laplace
 from deniable.mechanisms.shape import NumberMechanism, Shape, chosen, largest_scale
+from deniable.numbers import plain
 from deniable.units import Unit
 
 
@@ -72,7 +74,7 @@ class Laplace(NumberMechanism):
         delta = exact(checks.number("sensitivity", sensitivity, above=0))
         g = chosen(delta / eps, granularity, real)
         sized = cls(1 if g is None else g, sensitivity, dimension, g, unit)
-        return replace(sized, scale=checks.plain(sized.loss.sensitivity * sized.shape.step / eps))
+        return replace(sized, scale=plain(sized.loss.sensitivity * sized.shape.step / eps))
 
     @classmethod
     def for_error(

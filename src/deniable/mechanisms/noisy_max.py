@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from deniable import checks
 from deniable.loss import Number, Pure, exact
 from deniable.mechanism import Error, Random
-from deniable.mechanisms import checks, grid, tails
+from deniable.mechanisms import grid, tails
 from deniable.mechanisms.exponential import RESOLUTION
 from deniable.mechanisms.integer_noise import IntegerNoise, laplace
 from deniable.units import Unit

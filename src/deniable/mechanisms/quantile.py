@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.loss import BoundedRange, Number, exact
 from deniable.mechanism import Error, Random
-from deniable.mechanisms import checks, grid
+from deniable.mechanisms import grid
 from deniable.mechanisms.choice import Exponentials, draw
+from deniable.numbers import plain
 from deniable.units import Unit
 
 
@@ -52,7 +54,7 @@ class Quantile:
         object.__setattr__(self, "lower", checks.number("lower", self.lower))
         object.__setattr__(self, "upper", checks.number("upper", self.upper, above=float(self.lower)))
         object.__setattr__(self, "epsilon", checks.number("epsilon", self.epsilon, above=0))
-        object.__setattr__(self, "granularity", checks.plain(grid.granularity(self.granularity)))
+        object.__setattr__(self, "granularity", plain(grid.granularity(self.granularity)))
         low, high, g = exact(self.lower), exact(self.upper), exact(self.granularity)
         if low % g or high % g or max(-low, high) > 2**52 * g:
             raise InvalidParameter(

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.loss import Number, ResponseNoise, exact
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
 from deniable.randomness.certified import exp_bounds
 from deniable.units import Unit
 

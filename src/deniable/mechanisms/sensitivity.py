@@ -16,8 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from deniable import checks
 from deniable.loss import Number, exact
-from deniable.mechanisms import checks, grid
+from deniable.mechanisms import grid
+from deniable.numbers import plain
 from deniable.units import Kind, Unit
 
 
@@ -54,7 +56,7 @@ def sum(lower: Number, upper: Number, unit: Unit, *, filtered: bool = False) -> 
         moved = max(abs(low), abs(high))
     else:
         moved = max(high, Fraction(0)) - min(low, Fraction(0)) if may_miss else high - low
-    total = checks.plain(moved * rows)
+    total = plain(moved * rows)
     return Sensitivity(total, total)
 
 
@@ -65,13 +67,13 @@ def mean(lower: Number, upper: Number, rows: int, unit: Unit, *, filtered: bool 
     Sensitivity(l1=2, l2=2)
     """
     moved = exact(sum(lower, upper, unit, filtered=filtered).l1)
-    share = checks.plain(moved / checks.whole("rows", rows, at_least=1))
+    share = plain(moved / checks.whole("rows", rows, at_least=1))
     return Sensitivity(share, share)
 
 
 def proportion(rows: int, unit: Unit) -> Sensitivity:
     """A count divided by a public number of `rows`."""
-    share = checks.plain(exact(count(unit).l1) / checks.whole("rows", rows, at_least=1))
+    share = plain(exact(count(unit).l1) / checks.whole("rows", rows, at_least=1))
     return Sensitivity(share, share)
 
 

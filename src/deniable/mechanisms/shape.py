@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.loss import Number, exact
 from deniable.mechanism import Error, Random
-from deniable.mechanisms import checks, grid, tails
+from deniable.mechanisms import grid, tails
 from deniable.mechanisms.integer_noise import Family, IntegerNoise, tail
+from deniable.numbers import plain
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Shape:
         if self.dimension is not None:
             object.__setattr__(self, "dimension", checks.whole("dimension", self.dimension, at_least=1))
         if self.granularity is not None:
-            object.__setattr__(self, "granularity", checks.plain(grid.granularity(self.granularity)))
+            object.__setattr__(self, "granularity", plain(grid.granularity(self.granularity)))
 
     @property
     def size(self) -> int:
@@ -50,11 +52,11 @@ class Shape:
 
     def stated(self, value: Number) -> Number:
         """A scale in grid units as a loss states it: as it was given, where there is no grid."""
-        return value if self.granularity is None else checks.plain(exact(value) / self.step)
+        return value if self.granularity is None else plain(exact(value) / self.step)
 
     def measured(self, units: Number) -> Number:
         """Grid units in the data's own measure, exactly."""
-        return units if self.granularity is None else checks.plain(exact(units) * self.step)
+        return units if self.granularity is None else plain(exact(units) * self.step)
 
     def noisy(self, data: Any, noise: IntegerNoise, rng: Random) -> Any:
         """The coordinates of `data` with noise: one draw for a number, `dimension` draws for a vector."""
@@ -110,8 +112,8 @@ class NumberMechanism(ABC):
 def chosen(scale: Fraction, given: Number | None, real: bool, bits: int = 20) -> Number | None:
     """The granularity for noise of about `scale`: the given one, none for whole numbers, else about scale/2^bits."""
     if given is not None:
-        return checks.plain(grid.granularity(given))
-    return checks.plain(grid.default_granularity(scale, bits)) if checks.flag("real", real) else None
+        return plain(grid.granularity(given))
+    return plain(grid.default_granularity(scale, bits)) if checks.flag("real", real) else None
 
 
 def largest_scale(

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from deniable import checks
 from deniable.errors import InvalidQuery
 from deniable.loss import Composed, Loss, Number, Pure, exact
 from deniable.mechanism import Error, Random
-from deniable.mechanisms import checks, grid, tails
+from deniable.mechanisms import grid, tails
 from deniable.mechanisms.exponential import RESOLUTION
 from deniable.mechanisms.integer_noise import laplace
+from deniable.numbers import plain
 from deniable.units import Unit
 
 
@@ -62,7 +64,7 @@ class SparseVector:
     @property
     def run_loss(self) -> Pure:
         """The loss of one run."""
-        return Pure(checks.plain(exact(self.epsilon) / self.runs))
+        return Pure(plain(exact(self.epsilon) / self.runs))
 
     def error(self, questions: int, confidence: float = 0.95) -> Error:
         """How far below the threshold a yes, and above it a no, may lie among all of `questions`.

@@ -7,7 +7,8 @@ import html
 import tempfile
 from pathlib import Path
 
-from deniable.audit.finding import Finding, Verdict, down
+from deniable.audit.finding import Finding, Verdict
+from deniable.numbers import down
 from deniable.plots import audit as pictures
 
 STYLE = (

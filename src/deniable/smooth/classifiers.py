@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import checks
 from deniable.errors import DataError, InvalidParameter
 
 Batch = NDArray[Any]
@@ -97,9 +98,7 @@ class FunctionClassifier:
 
 
 def _counted(classes: int | None) -> int:
-    if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
-        raise InvalidParameter(f"Expected classes={classes!r} to be the number of classes, at least 2.")
-    return classes
+    return checks.whole("classes", classes, at_least=2)
 
 
 def _pickled(model: Any) -> str:

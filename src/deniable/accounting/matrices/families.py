@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 
 Array: TypeAlias = npt.NDArray[np.float64]
@@ -194,6 +195,4 @@ class Tree:
 
 
 def _count(value: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidParameter(f"Expected {name}={value!r} to be a whole number of at least 1.")
-    return value
+    return checks.whole(name, value, at_least=1)

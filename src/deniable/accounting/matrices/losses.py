@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from deniable import checks
 from deniable.accounting.matrices.families import BufferedToeplitz, Toeplitz
 from deniable.accounting.matrices.participation import Encoder, Participation, sensitivity
-from deniable.errors import InvalidParameter
 from deniable.loss import GaussianNoise, Loss, Number
 from deniable.units import Relation
 
@@ -24,7 +24,7 @@ def loss(
     Reference: Denisov, McMahan, Rush, Smith, Thakurta 2022, Theorem 2.1.
     A replaced unit moves twice as far.
     """
-    _positive(sigma=sigma, clip=clip)
+    checks.positive(sigma=sigma, clip=clip)
     moved = sensitivity(encoder, who) * clip * (2 if relation is Relation.REPLACED else 1)
     return GaussianNoise(sigma / moved * _DOWN)
 
@@ -37,13 +37,7 @@ def cyclic_loss(encoder: Toeplitz | BufferedToeplitz, *, rate: Number, sigma: fl
     """
     if isinstance(encoder, BufferedToeplitz):
         encoder = encoder.toeplitz
-    _positive(sigma=sigma, clip=clip)
+    checks.positive(sigma=sigma, clip=clip)
     turns = math.ceil(encoder.steps / encoder.bands)
     column = float(np.linalg.norm(encoder.coefficients)) * (1 + 2.0**-40)
     return GaussianNoise(sigma / (column * clip) * _DOWN).sampled(rate) * turns
-
-
-def _positive(**values: float) -> None:
-    for name, value in values.items():
-        if not 0 < value < math.inf:
-            raise InvalidParameter(f"Expected {name}={value} in (0, ∞).")

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from deniable.mechanisms import checks
+from deniable import checks
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import checks
 from deniable.accounting import calibrate_noise
 from deniable.errors import InvalidParameter
 from deniable.learn.bounded import one_row
@@ -34,8 +35,8 @@ from deniable.learn.convex.losses import Floats, MarginLoss
 from deniable.learn.recipes.exact import MOST_MU, deviation
 from deniable.loss import Composed, GaussianNoise, Loss, Number, exact
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
 from deniable.mechanisms.integer_noise import gaussian
+from deniable.numbers import plain
 from deniable.units import Unit
 
 Whole: TypeAlias = NDArray[np.float64]
@@ -153,7 +154,7 @@ class GradientPerturbation:
 
     @property
     def rate(self) -> Number:
-        return checks.plain(exact(self.lot) / self.n)
+        return plain(exact(self.lot) / self.n)
 
     @property
     def clip(self) -> float:

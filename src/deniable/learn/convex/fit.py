@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from deniable import checks
 from deniable.accounting.gaussian import hockey_stick
 from deniable.errors import InvalidParameter
 from deniable.learn.bounded import lengths, one_row, readable
@@ -35,7 +36,7 @@ from deniable.learn.convex.losses import Floats, MarginLoss
 from deniable.learn.convex.solve import Objective, minimise
 from deniable.loss import Approximate, Composed, Loss, Number, Pure
 from deniable.mechanism import Random
-from deniable.mechanisms import Gaussian, Laplace, checks
+from deniable.mechanisms import Gaussian, Laplace
 from deniable.mechanisms.integer_noise import gaussian
 from deniable.units import Unit
 

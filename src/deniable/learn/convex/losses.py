@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.errors import InvalidParameter
+from deniable import checks
 
 Floats = NDArray[np.float64]
 
@@ -72,7 +72,7 @@ class HuberHinge:
     h: float = 0.5
 
     def __post_init__(self) -> None:
-        _positive("h", self.h)
+        checks.number("h", self.h, above=0)
 
     @property
     def lipschitz(self) -> float:
@@ -105,7 +105,7 @@ class HuberResidual:
     k: float = 1.0
 
     def __post_init__(self) -> None:
-        _positive("k", self.k)
+        checks.number("k", self.k, above=0)
 
     @property
     def lipschitz(self) -> float:
@@ -128,11 +128,6 @@ class HuberResidual:
 
     def curvature(self, score: Floats, target: Floats) -> Floats:
         return np.where(np.abs(score - target) <= self.k, 1.0, 0.0)
-
-
-def _positive(name: str, value: float) -> None:
-    if not 0 < value < np.inf:
-        raise InvalidParameter(f"Expected {name}={value} in (0, ∞).")
 
 
 def _sigmoid(x: Floats) -> Floats:

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from deniable import accounting
+from deniable import accounting, checks
 from deniable.errors import DataError, InvalidParameter, InvalidQuery
 from deniable.guarantee import Budget
 from deniable.learn.pate.voting import Ensemble, Labels
 from deniable.loss import Composed, Loss, Number
 from deniable.mechanism import Random
-from deniable.mechanisms import checks, grid
+from deniable.mechanisms import grid
 from deniable.mechanisms.integer_noise import IntegerNoise, gaussian, laplace
 from deniable.units import Unit
 

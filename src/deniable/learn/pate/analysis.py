@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import checks
 from deniable.accounting.renyi.convert import to_epsilon
 from deniable.errors import InvalidParameter
 from deniable.loss import Number
-from deniable.mechanisms import checks
 
 Floats = NDArray[np.float64]
 Checked = tuple[Any, int, Number]

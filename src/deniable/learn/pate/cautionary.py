@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from deniable import checks
 from deniable.learn.pate.voting import Ensemble
 from deniable.loss import Approximate, Number
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
 from deniable.mechanisms.cautionary import NOTHING
 from deniable.mechanisms.integer_noise import laplace
 from deniable.units import Unit

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from deniable import checks
 from deniable.learn.pate.stacked import Block
 from deniable.learn.pate.voting import Labels, Part, Scores, check_examples, largest, positive, require
-from deniable.mechanisms import checks
 
 
 @dataclass(frozen=True)

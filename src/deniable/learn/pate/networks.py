@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from deniable import checks
 from deniable.learn.pate.stacked import Block
 from deniable.learn.pate.voting import Labels, Part, Scores, check_examples, largest, positive
-from deniable.mechanisms import checks
 
 
 @dataclass(frozen=True)

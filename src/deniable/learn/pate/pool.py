@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import checks
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.learn.pate.graph import Floats, Graph, spread
 from deniable.learn.pate.voting import Labels, Part, Scores, Voter, largest
-from deniable.mechanisms import checks
 
 
 class Scorer(Voter, Protocol):

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import checks
 from deniable.accounting.renyi.convert import to_epsilon
 from deniable.learn.pate.analysis import difference_tail, rdp
 from deniable.loss import Approximate, Number, exact
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
 from deniable.mechanisms.integer_noise import laplace
 from deniable.units import Unit
 

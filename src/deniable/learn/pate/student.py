@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.learn.pate.graph import Graph, spread_labels
 from deniable.learn.pate.kernel import similarity
 from deniable.learn.pate.voting import Labels, positive
-from deniable.mechanisms import checks
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import checks
 from deniable.errors import DataError, InvalidParameter, InvalidQuery
 from deniable.learn.bounded import positions
 from deniable.learn.pate import partition
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
 from deniable.randomness import SecureRandom
 from deniable.units import Unit
 

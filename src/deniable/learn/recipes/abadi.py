@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from deniable import accounting
+from deniable import accounting, checks
 from deniable.accounting.gaussian import analytic_sigma
 from deniable.guarantee import Budget
 from deniable.learn.bounded import positions, readable
@@ -23,7 +23,6 @@ from deniable.learn.sgd.schedules import linear
 from deniable.learn.sgd.trainer import Trainer
 from deniable.loss import Composed, GaussianNoise, Loss
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
 from deniable.units import Unit
 
 FEATURES, CLASSES = 784, 10

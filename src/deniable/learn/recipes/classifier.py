@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from deniable import accounting
+from deniable import accounting, checks
 from deniable.errors import DataError, InvalidParameter
 from deniable.learn.bounded import column, positions
 from deniable.learn.recipes import exact, linear, whitening
@@ -22,7 +22,6 @@ from deniable.learn.recipes.whitening import Shapes, Whitening
 from deniable.learn.sgd.rows import is_numeric
 from deniable.loss import Composed, GaussianNoise
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
 from deniable.units import Unit
 
 CHUNK = 500

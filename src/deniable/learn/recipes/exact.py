@@ -34,13 +34,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deniable import checks
 from deniable.accounting.gaussian import analytic_sigma
 from deniable.errors import InvalidParameter
 from deniable.loss import DiscreteLaplaceNoise, Number
 from deniable.loss import exact as fraction
 from deniable.mechanism import Random
-from deniable.mechanisms import checks, integer_noise
+from deniable.mechanisms import integer_noise
 from deniable.mechanisms.integer_noise import IntegerNoise, gaussian
+from deniable.numbers import plain
 
 SMOOTHING = 4
 """s of the lemma, in grid units."""
@@ -109,7 +111,7 @@ def laplace_symmetric(sums: Tensor, scale: Fraction, rng: Random) -> Tensor:
 
 def laplace_loss(sensitivity: int, epsilon: Number) -> DiscreteLaplaceNoise:
     """Of `laplace` with scale = sensitivity/ε, in grid units."""
-    return DiscreteLaplaceNoise(checks.plain(sensitivity / fraction(epsilon)), sensitivity)
+    return DiscreteLaplaceNoise(plain(sensitivity / fraction(epsilon)), sensitivity)
 
 
 def one_noise(noise_multiplier: float | None, epsilon: Number | None) -> None:

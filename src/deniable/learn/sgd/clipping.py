@@ -14,9 +14,9 @@ from typing import Protocol, TypeAlias
 
 from torch import nn
 
+from deniable import checks
 from deniable.accounting.rounding import up
 from deniable.errors import InvalidParameter
-from deniable.mechanisms import checks
 
 ALL = "all"
 """The one group of a rule that has no groups."""

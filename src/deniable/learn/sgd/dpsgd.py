@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from deniable import accounting
+from deniable import accounting, checks
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.learn.clip import PerExample, structure
@@ -27,7 +27,6 @@ from deniable.learn.sgd.schedules import Schedule, constant
 from deniable.learn.sgd.trainer import Checked, Trained, Trainer, shape_of
 from deniable.loss import Composed, GaussianNoise, Loss, Number
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
 from deniable.units import Kind, Unit
 
 Criterion = Callable[[Tensor, Tensor], Tensor]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.loss import Number, exact
-from deniable.mechanisms import checks
+from deniable.numbers import plain
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def _drawn(n: Number | None, lot: Number | None, rate: Number | None) -> tuple[N
             "divided by lot; both are public sizes that you state, never len(data). Nothing was charged."
         )
     sizes = {name: checks.number(name, value, above=0) for name, value in given.items()}
-    chosen = sizes["rate"] if "rate" in sizes else checks.plain(exact(sizes["lot"]) / exact(sizes["n"]))
+    chosen = sizes["rate"] if "rate" in sizes else plain(exact(sizes["lot"]) / exact(sizes["n"]))
     if chosen > 1:
         raise InvalidParameter(
             f"Expected rate={float(chosen):g} in (0, 1]: a lot is no larger than n. Nothing was charged."

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
+from deniable.checks import ROW
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.learn.nests import mapped
 from deniable.learn.sgd.clipping import Rule
@@ -23,7 +24,6 @@ from deniable.learn.sgd.views import Augment
 from deniable.ledger import Account, Session
 from deniable.loss import Number
 from deniable.mechanism import Random, Release
-from deniable.mechanisms.checks import ROW
 from deniable.units import Unit
 
 

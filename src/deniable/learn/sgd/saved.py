@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from deniable import checks
 from deniable.accounting.charges import Charge
 from deniable.errors import InvalidParameter, LedgerError
 from deniable.learn.sgd import progress
@@ -22,7 +23,6 @@ from deniable.ledger import Account, Entry, Kind, Session, Status
 from deniable.ledger.account import OPENERS, Paid
 from deniable.loss import Loss
 from deniable.mechanism import Random, Release
-from deniable.mechanisms import checks
 from deniable.randomness import SecureRandom
 from deniable.units import Unit
 

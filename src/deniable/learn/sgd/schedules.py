@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from deniable.mechanisms import checks
+from deniable import checks
 
 Schedule = Callable[[int], float]
 

@@ -23,8 +23,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from deniable import checks
 from deniable.errors import DataError, InvalidParameter
-from deniable.mechanisms import checks
 
 
 class Shape(StrEnum):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from deniable.mechanisms import checks
+from deniable import checks
 from deniable.sql.answer import estimate, evaluate, forms
 from deniable.sql.answer.estimate import Cell, Interval, Measured
 from deniable.sql.answer.evaluate import Row

@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 from deniable.errors import InvalidQuery
-from deniable.loss import Approximate, Loss, Number, exact
+from deniable.loss import Approximate, Loss, exact
 from deniable.mechanism import Random
+from deniable.numbers import plain
 from deniable.sql.tree import Key
 
 MOST_GROUPS = 100_000
@@ -45,7 +46,7 @@ class Selection:
     @property
     def loss(self) -> Loss:
         times = self.groups * (2 if self.replace else 1)
-        return Approximate(_plain(self.epsilon), _plain(self.delta)) * times
+        return Approximate(plain(self.epsilon), plain(self.delta)) * times
 
     def probability(self, units: int) -> Fraction:
         """π(units), in 2^-128ths, rounded down."""
@@ -56,10 +57,6 @@ class Selection:
         """The released keys in the order of their values, which says nothing about the data behind them."""
         ordered = sorted((group for group in units if units[group] > 0), key=_rank)
         return [group for group in ordered if rng.bernoulli(self.probability(units[group]))]
-
-
-def _plain(x: Fraction) -> Number:
-    return x.numerator if x.denominator == 1 else x
 
 
 @lru_cache(maxsize=64)

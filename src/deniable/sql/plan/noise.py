@@ -12,10 +12,10 @@ from deniable.errors import InvalidQuery
 from deniable.guarantee import Budget
 from deniable.loss import Loss, Number, Zcdp, exact
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
 from deniable.mechanisms.grid import root_up
 from deniable.mechanisms.integer_noise import Family as Family
 from deniable.mechanisms.integer_noise import IntegerNoise
+from deniable.numbers import plain
 
 LARGEST_BITS = 58
 """Noise scales stay below 2^58 grid units: the samplers are exact to 2^60."""
@@ -73,9 +73,7 @@ class Noise:
 def laplace(sensitivity: Sensitivity, epsilon: Fraction) -> Noise:
     """The least Laplace noise that is `epsilon`-DP; beyond 2^20 grid units a whole scale, rounded up."""
     scale = Fraction(sensitivity.l1) / epsilon
-    return Noise(
-        Family.LAPLACE, _stated(checks.plain(scale if scale < 2**20 else Fraction(math.ceil(scale)))), sensitivity
-    )
+    return Noise(Family.LAPLACE, _stated(plain(scale if scale < 2**20 else Fraction(math.ceil(scale)))), sensitivity)
 
 
 def gaussian(sensitivity: Sensitivity, rho: Fraction) -> Noise:

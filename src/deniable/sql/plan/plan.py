@@ -11,7 +11,7 @@ from typing import TypeVar
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.loss import Approximate, Composed, Loss, Number, Zcdp, exact
 from deniable.mechanism import Error, Random
-from deniable.mechanisms import checks
+from deniable.numbers import plain
 from deniable.sql.answer import evaluate
 from deniable.sql.answer.table import expectations
 from deniable.sql.dialects.dialect import Dialect
@@ -85,8 +85,8 @@ class Plan:
         if self.allotment.family is Family.LAPLACE:
             return _composed([measure.loss for measure in measures] + others)
         if not others:
-            return Zcdp(checks.plain(sum((_rho(measure) for measure in measures), Fraction(0))))
-        allotted = checks.plain(self.allotment.noise_epsilon), checks.plain(self.allotment.noise_delta)
+            return Zcdp(plain(sum((_rho(measure) for measure in measures), Fraction(0))))
+        allotted = plain(self.allotment.noise_epsilon), plain(self.allotment.noise_delta)
         return _composed([Approximate(*allotted), *others])
 
     def error(self, confidence: float = 0.95) -> Error | None:
@@ -205,7 +205,7 @@ def _planned(query: Query, unit: Unit, terms: Terms, epsilon: Fraction, bounding
         query,
         unit,
         terms,
-        checks.plain(epsilon),
+        plain(epsilon),
         terms.delta if any(private) or shares.family is Family.GAUSSIAN else 0,
         limit,
         parts,

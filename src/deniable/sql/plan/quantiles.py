@@ -12,8 +12,8 @@ import numpy as np
 
 from deniable.loss import BoundedRange
 from deniable.mechanism import Random
-from deniable.mechanisms import checks
 from deniable.mechanisms.choice import Exponentials, draw
+from deniable.numbers import plain
 
 CELL_BITS = 11
 """A grid of at most 2^10 steps."""
@@ -49,7 +49,7 @@ class Rank:
 
     @property
     def loss(self) -> BoundedRange:
-        return BoundedRange(checks.plain(self.epsilon))
+        return BoundedRange(plain(self.epsilon))
 
     @property
     def _ratio(self) -> tuple[int, int]:

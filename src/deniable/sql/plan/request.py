@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.loss import Number, exact
-from deniable.mechanisms import checks
 from deniable.sql.plan.noise import Family
 
 DEFAULT_GROUPS = 4

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from deniable import checks
 from deniable.errors import InvalidParameter
-from deniable.mechanisms import checks
 from deniable.units import Unit
 
 

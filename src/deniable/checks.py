@@ -1,14 +1,15 @@
-"""What every mechanism asks of its parameters, before any data is opened and anything is charged."""
+"""What is asked of parameters, before any data is opened and anything is charged: ranges, whole numbers, choices, units."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from numbers import Integral, Rational, Real
+from numbers import Integral, Real
 from typing import Any
 
 from deniable.errors import InvalidParameter
-from deniable.loss import Number, exact
+from deniable.numbers import Number, exact, plain
+from deniable.strict_json import shown
 from deniable.units import Kind, Unit
 
 ROW = Unit.row()
@@ -25,22 +26,33 @@ def number(
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidParameter(f"Expected {name}={value!r} to be a number.")
-    plain = _plain(value)
-    if not (math.isfinite(plain) and plain > above and plain >= at_least and plain < below):
+    number = plain(value)
+    if not (math.isfinite(number) and number > above and number >= at_least and number < below):
         left = f"({above:g}" if above >= at_least else f"[{at_least:g}"
         raise InvalidParameter(
             f"Expected {name}={value} in {left}, {below:g}).".replace("inf", "∞").replace("-∞", "−∞")
         )
-    return plain
+    return number
 
 
 def whole(name: str, value: Any, *, at_least: int) -> int:
     """`value` as an int of at least `at_least`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InvalidParameter(f"Expected {name}={value!r} to be a whole number.")
+        raise InvalidParameter(f"Expected {name}={shown(value)} to be a whole number of at least {at_least}.")
     if value < at_least:
         raise InvalidParameter(f"Expected {name}={value} to be at least {at_least}.")
     return int(value)
+
+
+def positive(**values: float) -> None:
+    """Refuse what is not above 0 and finite.
+
+    >>> positive(clip=1.0, sigma=0)
+    Traceback (most recent call last):
+    deniable.errors.InvalidParameter: Expected sigma=0 in (0, ∞).
+    """
+    for name, value in values.items():
+        number(name, value, above=0)
 
 
 def flag(name: str, value: Any) -> bool:
@@ -101,16 +113,3 @@ def choices(name: str, values: Any, *, at_least: int = 1) -> tuple[Any, ...]:
 def failure(confidence: Any) -> Fraction:
     """1 − confidence, exactly: a confidence of 0.99999 leaves 1/100000."""
     return 1 - exact(number("confidence", confidence, above=0, below=1))
-
-
-def plain(x: Fraction) -> Number:
-    """A whole fraction as an int, so that it prints and stores as people write it."""
-    return x.numerator if x.denominator == 1 else x
-
-
-def _plain(value: Real) -> Number:
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Rational):
-        return plain(Fraction(int(value.numerator), int(value.denominator)))
-    return float(value)
