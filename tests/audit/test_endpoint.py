@@ -15,7 +15,7 @@ from deniable.audit import Endpoint, Finding, Verdict, audit, replay
 from deniable.curator import Curator
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
-from deniable.ledger.books import Kind
+from deniable.ledger.entries import Kind
 from deniable.randomness import SeededRandom
 from deniable.sql.plan.keys import Selection
 from deniable.sql.plan.noise import Noise

@@ -18,7 +18,7 @@ from deniable.accounting.charges import Charge
 from deniable.errors import AccountFrozen, LedgerError, Uncopyable
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger, Session, Status
-from deniable.ledger.books import apply
+from deniable.ledger.entries import apply
 from deniable.ledger.replay import Replay
 from deniable.loss import Composed, Loss, Pure
 from deniable.mechanism import Random

@@ -20,7 +20,7 @@ import sqlalchemy
 from deniable.errors import InvalidParameter, LedgerError, TamperedLedger
 from deniable.guarantee import Budget
 from deniable.ledger import Head, Ledger
-from deniable.ledger.books import COLUMNS, Standing, apply
+from deniable.ledger.entries import COLUMNS, Standing, apply
 from deniable.ledger.export import comma_separated, json_lines
 from deniable.ledger.migrate import NEWEST, TABLE
 from deniable.ledger.schema import metadata

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from deniable.accounting.charges import price
 from deniable.accounting.filters import above
-from deniable.curator import house
+from deniable.curator import opening as house
 from deniable.curator.answer import Answer, answer_seconds
-from deniable.curator.pace import Pace, checked, paced
 from deniable.curator.preview import Preview
+from deniable.curator.response_time import Pace, checked, paced
 from deniable.curator.stop import Stop, Stoppable, by_signal
 from deniable.errors import DataError, DeniableError, LedgerError, Stopped
 from deniable.guarantee import Budget

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deniable.curator import house
+from deniable.curator import opening
 from deniable.guarantee import Budget
 from deniable.ledger import Account
 from deniable.ledger.beside import ledger_of
@@ -21,9 +21,9 @@ def account_of(data: Path, url: str | None, name: str | None, unit: Unit, limit:
     A file belongs to one account of a ledger, from the first charge on: under a second name it would be granted twice.
     """
     sources = keys({"data": data}, frozenset({"data"}))
-    with house.open_ledger(url or ledger_of(data), name or data.stem, limit, None, None) as ledger:
-        owner = house.data_account(ledger, name or data.stem, name is not None, sources)
-        paying = house.open_account(ledger, owner, unit, limit, None)
+    with opening.open_ledger(url or ledger_of(data), name or data.stem, limit, None, None) as ledger:
+        owner = opening.data_account(ledger, name or data.stem, name is not None, sources)
+        paying = opening.open_account(ledger, owner, unit, limit, None)
         ledger.bind(data)
 
         def bind() -> None:

@@ -11,9 +11,9 @@ from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter, Left, Purpose, Spent
 from deniable.accounting.odometer import Reading
 from deniable.ledger.account import Account, Preview
-from deniable.ledger.books import Entry, Kind, Status
 from deniable.ledger.bounded import Bounded
 from deniable.ledger.chain import Head
+from deniable.ledger.entries import Entry, Kind, Status
 from deniable.ledger.ledger import Ledger
 from deniable.ledger.releases import Kept
 from deniable.ledger.session import Session

@@ -26,8 +26,8 @@ from deniable.errors import (
 )
 from deniable.guarantee import Budget, Certificate
 from deniable.ledger import notes, releases, requests
-from deniable.ledger.books import Entry, Kind, Standing, Status
 from deniable.ledger.chain import Head
+from deniable.ledger.entries import Entry, Kind, Standing, Status
 from deniable.ledger.journal import Draft, Journal, Standings
 from deniable.ledger.refusal import refusal, refused_above, stopped, why
 from deniable.ledger.releases import Kept, View

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from deniable.errors import TamperedLedger
 from deniable.ledger import chain, schema
-from deniable.ledger.books import Kind, Standing, Status, touched
+from deniable.ledger.entries import Kind, Standing, Status, touched
 from deniable.ledger.journal import Draft, Journal, read_standing
 from deniable.ledger.replay import Replay
 from deniable.ledger.store import Transaction

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import TextIO
 
-from deniable.ledger.books import COLUMNS, Entry
+from deniable.ledger.entries import COLUMNS, Entry
 
 
 def json_lines(entries: Iterable[Entry], file: TextIO) -> int:

@@ -12,8 +12,8 @@ from typing import Any
 
 from deniable.errors import InvalidParameter, LedgerError, TamperedLedger
 from deniable.ledger import chain, schema, tip
-from deniable.ledger.books import COLUMNS, Entry, Kind, Standing, Status, apply, compact
 from deniable.ledger.chain import Head
+from deniable.ledger.entries import COLUMNS, Entry, Kind, Standing, Status, apply, compact
 from deniable.ledger.migrate import migrate
 from deniable.ledger.store import Row, Store, Transaction
 from deniable.ledger.tip import Tip

@@ -15,8 +15,8 @@ from deniable.guarantee import Budget
 from deniable.ledger import beside, names, sources
 from deniable.ledger.account import Account
 from deniable.ledger.adopt import adopt
-from deniable.ledger.books import Entry, Kind, Standing, Status
 from deniable.ledger.chain import Head
+from deniable.ledger.entries import Entry, Kind, Standing, Status
 from deniable.ledger.journal import Clock, Draft, Journal, Standings, now
 from deniable.ledger.store import Store
 from deniable.ledger.verify import Verification, verify

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deniable.errors import InvalidParameter, LedgerError
-from deniable.ledger.books import Entry, Kind, Status
 from deniable.ledger.chain import Head
+from deniable.ledger.entries import Entry, Kind, Status
 from deniable.ledger.journal import Draft, Journal, Standings
 from deniable.ledger.refusal import stopped
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter
 from deniable.errors import AccountFrozen, BudgetExceeded, LedgerError
-from deniable.ledger.books import Standing, Status
+from deniable.ledger.entries import Standing, Status
 from deniable.loss import show
 from deniable.numbers import decimal_floor
 from deniable.units import Kind, Unit

@@ -7,7 +7,7 @@ from typing import Any
 
 from deniable.accounting.charges import Charge
 from deniable.errors import DeniableError
-from deniable.ledger.books import Entry, Kind, Standing, apply, touched
+from deniable.ledger.entries import Entry, Kind, Standing, apply, touched
 
 Charges = Mapping[str, Charge]
 UNREADABLE = (DeniableError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from deniable.errors import AlreadyPaid, InvalidParameter
 from deniable.ledger import schema
-from deniable.ledger.books import Entry
+from deniable.ledger.entries import Entry
 from deniable.ledger.store import Transaction
 
 

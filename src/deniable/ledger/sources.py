@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from deniable.errors import LedgerError
-from deniable.ledger.books import Kind
+from deniable.ledger.entries import Kind
 from deniable.ledger.journal import Draft, Journal, Standings
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from deniable.errors import TamperedLedger
 from deniable.ledger import chain
-from deniable.ledger.books import Entry, Kind, touched
+from deniable.ledger.entries import Entry, Kind, touched
 
 EVERY = 500
 """Entries from one mark to the next."""

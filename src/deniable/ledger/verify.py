@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from deniable.errors import DeniableError
 from deniable.ledger import chain, releases, schema
-from deniable.ledger.books import Entry, Kind, Standing
 from deniable.ledger.chain import Head
+from deniable.ledger.entries import Entry, Kind, Standing
 from deniable.ledger.journal import Journal, genuine
 from deniable.ledger.replay import Replay
 from deniable.ledger.store import Row, Transaction
