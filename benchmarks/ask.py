@@ -15,7 +15,7 @@ from deniable.curator import Curator
 from deniable.datasets.people import DIAGNOSES
 from deniable.datasets.visits import visits
 from deniable.guarantee import Budget
-from deniable.sql.plan.plan import plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
 from deniable.units import Unit

@@ -28,7 +28,7 @@ import duckdb
 from _report import write_section
 from deniable.randomness import SecureRandom
 from deniable.sql.engines import open_engine
-from deniable.sql.plan.plan import plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import Schema

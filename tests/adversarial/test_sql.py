@@ -24,7 +24,7 @@ from deniable.guarantee import Budget
 from deniable.randomness import SecureRandom
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.engines import Statement, open_engine
-from deniable.sql.plan.plan import plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import ColumnInfo

@@ -19,7 +19,7 @@ from deniable.ledger.entries import Kind
 from deniable.randomness import SeededRandom
 from deniable.sql.plan.keys import Selection
 from deniable.sql.plan.noise import Noise
-from deniable.sql.plan.plan import Plan
+from deniable.sql.plan.plan import GroupingSet, Plan
 from deniable.sql.plan.quantiles import Rank
 from deniable.sql.write.weights import ONE
 from deniable.units import Unit
@@ -111,8 +111,11 @@ def test_a_plan_with_a_third_of_its_noise_is_found(name: str) -> None:
     target, _, samples = built(name)
 
     def thinner(plan: Plan) -> Plan:
-        measures = tuple(tuple(map(weaker, each)) for each in plan.measures)
-        return replace(plan, measures=measures, selections=tuple(map(easier, plan.selections)))
+        def thin(group: GroupingSet) -> GroupingSet:
+            measures = tuple(replace(noisy, noise=weaker(noisy.noise)) for noisy in group.measures)
+            return replace(group, measures=measures, selection=easier(group.selection))
+
+        return replace(plan, sets=tuple(map(thin, plan.sets)))
 
     found = attacked(with_plan(target, thinner), samples, confidence=0.95)
     assert found.verdict is Verdict.VIOLATION, str(found)
@@ -143,7 +146,7 @@ def test_the_fast_form_draws_what_whole_runs_release() -> None:
     """The released count, two ways: through the account as an answer, and as an integer on its grid."""
     target, rng = endpoint("SELECT COUNT(*) AS n FROM visits"), SeededRandom(2)
     whole = np.array([target(target.first, rng=rng)["n"][0].as_py() for _ in range(600)], float)
-    measure = target.plan.measures[0][0]
+    measure = target.plan.sets[0].measures[0].noise
     assert isinstance(measure, Noise)
     [integers] = target.measured.draws.first.integers()
     exactly = integers.parts[0][()]
@@ -157,7 +160,7 @@ def test_private_keys_are_released_as_often_as_the_selection_says() -> None:
     """The same share of runs shows the rare ward in both forms, which is that of its number of people, and of no key unseen."""
     text, keys, _, _ = QUERIES["private keys"]
     target, rng = endpoint(text, keys), SeededRandom(5)
-    selection = target.plan.selections[0]
+    selection = target.plan.sets[0].selection
     assert selection is not None
     drawn = target.measured.draw(target.first, 40_000, np.random.default_rng(1))
     places = {key: 2 * i for i, key in enumerate(target.measured.draws.keys(0))}

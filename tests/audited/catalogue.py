@@ -50,8 +50,8 @@ from deniable.mechanism import Random, Sequentially
 from deniable.mechanisms import Laplace, RandomizedResponse, cautionary
 from deniable.smooth import IntegerLaplace, NoisyInput
 from deniable.sql.plan import keys, noise, private_bounds, quantiles
+from deniable.sql.plan.measures.sum import Sum
 from deniable.sql.plan.plan import Plan
-from deniable.sql.plan.statistics import Measure, Part
 from deniable.units import Unit
 from tests.audit.test_shipped import SHIPPED
 from tests.audited.twins import QuietBound, QuietNoise
@@ -312,7 +312,7 @@ class CountOfRows:
 
 
 TWO_ROWS = Unit.column("person", max_rows=2)
-PART = Part(Measure.SUM, None, None)
+TOTAL = Sum()
 HALVES = noise.laplace(noise.Sensitivity(1, 1), Fraction(1))
 
 
@@ -335,7 +335,7 @@ OTHERS = [
         ({0: 4, 1: 15, 3: 1}, {0: 4, 1: 15, 3: 1, 8: 1}), least=0.8,
     ),
     Audited(
-        private_bounds.ValueBounds(PART, HALVES), private_bounds.ValueBounds(PART, QuietNoise(**vars(HALVES))),
+        private_bounds.ValueBounds(TOTAL, HALVES), private_bounds.ValueBounds(TOTAL, QuietNoise(**vars(HALVES))),
         ({4: 12}, {4: 13}), lambda pair: [float(x) for x in pair], 6000, least=0.6,
     ),
     Audited(noise.laplace(HALVES.sensitivity, Fraction(1)), noise.laplace(HALVES.sensitivity, Fraction(4)), (0, 1),

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from deniable.sql.engines import Engine
-from deniable.sql.plan.plan import plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
 from deniable.sql.schema.file import parse

@@ -15,7 +15,7 @@ import pytest
 from deniable.randomness import SecureRandom
 from deniable.sql.engines import Engine, open_engine
 from deniable.sql.engines.sources import PostgresTable
-from deniable.sql.plan.plan import plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
 from deniable.units import Unit

@@ -14,7 +14,8 @@ from deniable.audit.endpoint import Remembering, Salted
 from deniable.guarantee import Budget
 from deniable.mechanism import Random
 from deniable.sql.engines import open_engine
-from deniable.sql.plan.plan import Plan, plan
+from deniable.sql.plan.plan import Plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import Schema

@@ -122,14 +122,9 @@ PUBLIC = (Key("region", REGION, REGIONS),)
 PRIVATE = (Key("region", REGION),)
 
 
-def settled(plan: Plan) -> Settled:
-    """A run as the plan would begin it, with private bounds at their starting values."""
-    return Settled(plan, plan.limit, plan.known_grids)
-
-
 def measured(
     plan: Plan, engine: Engine, run: Settled | None = None
 ) -> list[tuple[list[dict[Any, Any]], dict[Any, int]]]:
     """All that a run sees before noise: for each grouping set its parts, and the units behind private keys."""
-    exact = (run or settled(plan)).measure(engine, SALT)
+    exact = (run or plan.start).measure(engine, SALT)
     return [([dict(part) for part in each.parts], dict(each.supports or {})) for each in exact.integers()]

@@ -1,15 +1,15 @@
 """A SQL endpoint as a target: one query, its curator's schema and unit, and two neighbouring tables.
 
-    Endpoint            a whole run: planned from the text, charged to an account of its own whose limit is the claim, answered
-                        as an Arrow table
-    Endpoint.measured   the same plan's exact integers, taken once from each table, with fresh noise of the plan's own
-                        mechanisms for every run: thousands of runs a second
+    Endpoint            a whole run: planned from the text, charged to an account of its own whose limit is
+                        the claim, answered as an Arrow table Endpoint.measured   the same plan's exact
+                        integers, taken once from each table, with fresh noise of the plan's own mechanisms
+                        for every run: thousands of runs a second
 
-Both ask the engine once per statement and table and remember what it said: exact statistics are functions of the data alone. So
-the engine's own run time and failures are not audited. `measured` shows an attacker the integers behind the answer (every sum
-and count on its grid, which keys were released), and the answer is a function of these: what they hide, it hides. It leaves out
-the ledger and the arithmetic from integers to the answer, which `Endpoint` has.
-"""
+Both ask the engine once per statement and table and remember what it said: exact statistics are functions of
+the data alone. So the engine's own run time and failures are not audited. `measured` shows an attacker the
+integers behind the answer (every sum and count on its grid, which keys were released), and the answer is a
+function of these: what they hide, it hides. It leaves out the ledger and the arithmetic from integers to the
+answer, which `Endpoint` has."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ from deniable.mechanism import Error, Random
 from deniable.randomness import SeededRandom
 from deniable.sql.engines import Engine, Statement, open_engine
 from deniable.sql.plan.draws import Draws
-from deniable.sql.plan.plan import Plan, plan
+from deniable.sql.plan.plan import Plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import Schema
@@ -42,7 +43,8 @@ from deniable.sql.tree import Result
 from deniable.units import Unit
 
 SALT = "7"
-"""A keyed hash draws which rows of a unit count. The guarantee holds for every key, so one of them is attacked."""
+"""A keyed hash draws which rows of a unit count. The guarantee holds for every key, so one of them is
+attacked."""
 LONGEST = 60
 """Characters of a query that name its finding."""
 
@@ -69,7 +71,8 @@ class Endpoint:
     """One query on two neighbouring tables, as a target of `audit`. Made by `Endpoint.of`.
 
     Guarantee: none: it is there to be attacked. `loss` is what the plan claims.
-    Assumes:   `first` and `second` are neighbours for `unit`, which is checked; all other tables are the same in both.
+    Assumes:   `first` and `second` are neighbours for `unit`, which is checked; all other tables are the same
+    in both.
     Error:     none.
     """
 
@@ -102,7 +105,8 @@ class Endpoint:
         max_groups: int | None = None,
         discover: bool = False,
     ) -> Endpoint:
-        """A query as `curator` would plan it, on two tables in place of its private one (`table`, if it has several).
+        """A query as `curator` would plan it, on two tables in place of its private one (`table`, if it has
+        several).
 
         The curator's own data and ledger are not touched. `beside` holds its other tables, if there are any.
         """
@@ -168,7 +172,8 @@ class Endpoint:
 
     @cached_property
     def measured(self) -> Measured:
-        """The fast form. A plan that finds bounds privately has none: its statements follow from what it drew."""
+        """The fast form. A plan that finds bounds privately has none: its statements follow from what it
+        drew."""
         if self.plan.settles:
             raise InvalidParameter(
                 "Bounds that are found privately change the statements of every run, so they cannot be taken beforehand. "
@@ -189,7 +194,8 @@ class Endpoint:
         return self._engines[self.which(data)]
 
     def which(self, data: Any) -> int:
-        """0 for the first table, 1 for the second; also where it comes back from a saved finding, as columns."""
+        """0 for the first table, 1 for the second; also where it comes back from a saved finding, as
+        columns."""
         for i, known in enumerate((self.first, self.second)):
             if data is known or _same(data, known):
                 return i
@@ -217,11 +223,12 @@ def _private(schema: Schema) -> str:
     return names[0]
 
 
-# ------------------------------------------------------------------------------------------------ what is remembered
+# ----------------------------------------------------------------------------------------- what is remembered
 
 
 class Remembering(Engine):
-    """An engine that answers a statement it has seen from memory: what it computes is a function of the data alone."""
+    """An engine that answers a statement it has seen from memory: what it computes is a function of the data
+    alone."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -249,7 +256,8 @@ class Remembering(Engine):
 
 @dataclass(frozen=True)
 class Salted:
-    """A plan whose key for hashes is always `SALT`, so that statements repeat; all else of a run is the plan's own."""
+    """A plan whose key for hashes is always `SALT`, so that statements repeat; all else of a run is the
+    plan's own."""
 
     of: Plan
 
@@ -273,7 +281,8 @@ class Salted:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """An endpoint's exact integers on both tables, and fresh noise for each of many runs at once (`sql.plan.draws`)."""
+    """An endpoint's exact integers on both tables, and fresh noise for each of many runs at once
+    (`sql.plan.draws`)."""
 
     endpoint: Endpoint
     draws: Draws

@@ -130,7 +130,7 @@ class QueryOptions:
     def target_of(self) -> AuditTarget:
         """In the fast form where there is one."""
         endpoint = self.endpoint()
-        fast = endpoint.plan.row_bound is None and not endpoint.plan.value_bounds
+        fast = not endpoint.plan.settles
         attacked = endpoint.measured if fast else endpoint
         return AuditTarget(attacked, endpoint.pairs(), endpoint.claim, asdict(self))
 

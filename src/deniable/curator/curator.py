@@ -31,7 +31,8 @@ from deniable.process import Home, Original
 from deniable.sql.answer.cache_key import normal
 from deniable.sql.engines import Engine, open_engine
 from deniable.sql.engines.identity import keys as source_keys
-from deniable.sql.plan.plan import Plan, plan
+from deniable.sql.plan.plan import Plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import Schema, TableInfo

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.sql.answer.estimate import Measured, aggregate
+from deniable.sql.answer.estimate import NoisyInteger, aggregate
 from deniable.sql.answer.joint_noise import quotients
+from deniable.sql.plan.grid import grid
 from deniable.sql.plan.noise import Family, Noise, Sensitivity
-from deniable.sql.plan.statistics import grid
 from deniable.sql.tree import Statistic as S
 from tests.sql.planned import N, X
 
@@ -30,7 +30,7 @@ def test_intervals_hold_the_truth(rows: list[float], noise: tuple[int, ...], bit
     squares = [(u * u >> cells.shift) - cells.square_centre for u in units]
     scale = 1 << 20
     square, total, count = (
-        Measured(exact * scale + error * 100, 300_000, ONE)
+        NoisyInteger(exact * scale + error * 100, 300_000, ONE)
         for exact, error in zip((sum(squares), sum(units), len(rows)), noise, strict=True)
     )
     truths = {
@@ -50,7 +50,7 @@ def test_intervals_hold_the_truth(rows: list[float], noise: tuple[int, ...], bit
 
 def test_without_noise_the_aggregate_is_exact() -> None:
     cells = grid(N, (Fraction(0), Fraction(10)), True, 31)
-    parts = [Measured(x, 0, Fraction(1)) for x in (sum((n - 5) ** 2 - cells.square_centre for n in (1, 4)), -5, 2)]
+    parts = [NoisyInteger(x, 0, Fraction(1)) for x in (sum((n - 5) ** 2 - cells.square_centre for n in (1, 4)), -5, 2)]
     assert aggregate(S.AVG, parts[1:], cells, 0.05).value == Fraction(5, 2)
     assert aggregate(S.SUM, parts[1:], cells, 0.05).value == 5
     assert aggregate(S.VARIANCE, parts, cells, 0.05).value == Fraction(9, 2)
@@ -63,7 +63,8 @@ def test_a_variance_shares_its_failures_among_what_it_is_made_of() -> None:
     cells = grid(N, (Fraction(0), Fraction(10)), True, 31)
     noises = [Noise(Family.LAPLACE, scale, Sensitivity(1, 1)) for scale in (20, 10, 2)]
     square, total, count = (
-        Measured(x, noise, Fraction(1), i) for i, (x, noise) in enumerate(zip((1000, 800, 1000), noises, strict=True))
+        NoisyInteger(x, noise, Fraction(1), i)
+        for i, (x, noise) in enumerate(zip((1000, 800, 1000), noises, strict=True))
     )
     for statistic, share in ((S.VARIANCE_POP, 0.05 / 2), (S.VARIANCE, 0.05 / 3)):
         low2, high2 = quotients(square.form, count.form, share) or (0, 0)
@@ -78,14 +79,16 @@ def test_a_variance_shares_its_failures_among_what_it_is_made_of() -> None:
 
 def test_an_average_is_unbounded_where_the_count_may_be_zero() -> None:
     cells = grid(N, (Fraction(0), Fraction(10)), True, 31)
-    cell = aggregate(S.AVG, [Measured(3, 5, Fraction(1)), Measured(4, 5, Fraction(1))], cells, 0.05)
+    cell = aggregate(S.AVG, [NoisyInteger(3, 5, Fraction(1)), NoisyInteger(4, 5, Fraction(1))], cells, 0.05)
     assert (cell.low, cell.high) == (-math.inf, math.inf)
     assert cell.value == 5 + Fraction(3, 4)
-    assert aggregate(S.AVG, [Measured(3, 5, Fraction(1)), Measured(-4, 5, Fraction(1))], cells, 0.05).value is None
+    assert (
+        aggregate(S.AVG, [NoisyInteger(3, 5, Fraction(1)), NoisyInteger(-4, 5, Fraction(1))], cells, 0.05).value is None
+    )
 
 
 @pytest.mark.parametrize("noisy", [-1000, 1000])
 def test_an_average_stays_between_the_bounds(noisy: int) -> None:
     cells = grid(N, (Fraction(0), Fraction(10)), True, 31)
-    value = aggregate(S.AVG, [Measured(noisy, 5, Fraction(1)), Measured(4, 5, Fraction(1))], cells, 0.05).value
+    value = aggregate(S.AVG, [NoisyInteger(noisy, 5, Fraction(1)), NoisyInteger(4, 5, Fraction(1))], cells, 0.05).value
     assert value == (10 if noisy > 0 else 0)

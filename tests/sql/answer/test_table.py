@@ -16,7 +16,9 @@ from deniable.sql.answer.joint_noise import Form
 from deniable.sql.answer.table import Reader, Released
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan.noise import Noise
-from deniable.sql.plan.plan import Plan, plan
+from deniable.sql.plan.plan import NoisyMeasure, Plan
+from deniable.sql.plan.planner import plan
+from deniable.sql.plan.quantiles import Rank
 from deniable.sql.plan.request import Terms
 from deniable.sql.tree import Aggregate, AggregateRef, Call, Expr, Literal, Output, Query, Result
 from deniable.sql.tree import Statistic as S
@@ -89,6 +91,11 @@ def asked(noise: str, epsilon: int) -> Plan:
     return plan(made, unit, Terms(epsilon=epsilon, delta=1e-6, noise=noise, confidence=CONFIDENCE))
 
 
+def noisy(made: Plan, aggregate: int) -> NoisyMeasure:
+    """The first measure that an aggregate stands on."""
+    return made.sets[0].measures[made.stands[aggregate][0]]
+
+
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_every_interval_holds_the_truth_as_often_as_it_says(noise: str) -> None:
     runs = 200
@@ -115,12 +122,12 @@ def test_quantiles_say_more_than_their_bounds() -> None:
 def test_pieces_of_one_output_fail_no_more_often_together_than_the_output_may() -> None:
     """The output "mixed" reads four aggregates, two of them quantiles, whose intervals may fail in a quarter of β each."""
     made, beta = asked("laplace", 8), 1 - CONFIDENCE
-    [bracket] = [made.brackets[0][made.stands[6][0]]]
+    bracket = noisy(made, 6).bracket
     assert bracket is not None
     assert bracket.beta == pytest.approx(beta / 4)
     assert bracket.low.shift == -bracket.high.shift
     assert bracket.high.shift > bracket.high.miss(beta / 8)
-    reader, group = Reader(made, made.limit, made.known_grids), Released(0, (), (900,) * 12, ((0, 7),) * 12)
+    reader, group = Reader(made.start), Released(0, (), (900,) * 12, ((0, 7),) * 12)
     mixed = OUTPUTS["mixed"][0]
     pieces = reader.pieces(mixed)
     assert len(pieces) == 3
@@ -131,18 +138,19 @@ def test_pieces_of_one_output_fail_no_more_often_together_than_the_output_may() 
 
 def test_two_pieces_fail_half_as_often_each() -> None:
     made, beta = asked("laplace", 8), 1 - CONFIDENCE
-    reader, group = Reader(made, made.limit, made.known_grids), Released(0, (), (900,) * 12, ((0, 7),) * 12)
+    reader, group = Reader(made.start), Released(0, (), (900,) * 12, ((0, 7),) * 12)
     product = call("multiply", COUNT, FLAGGED)
     cell = reader.cell(product, reader.pieces(product), group, beta)
-    reach = [made.measures[0][made.stands[i][0]].within(beta / 2) for i in (0, 1)]  # type: ignore[union-attr]
+    reach = [noisy(made, i).noise.within(beta / 2) for i in (0, 1)]  # type: ignore[union-attr]
     assert (cell.low, cell.high) == ((900 - reach[0]) * (900 - reach[1]), (900 + reach[0]) * (900 + reach[1]))
 
 
 def test_the_bracket_of_a_float_allows_for_rounding_it() -> None:
     made = asked("laplace", 8)
-    reader, group = Reader(made, made.limit, made.known_grids), Released(0, (), (300,) * 12, ((200, 400),) * 12)
+    reader, group = Reader(made.start), Released(0, (), (300,) * 12, ((200, 400),) * 12)
     high = AggregateRef(7, FLOAT)
-    cell, grid = reader.cell(high, [high], group, 0.05), made.known_grids[made.parts[made.stands[7][0]]]
+    cell, grid = reader.cell(high, [high], group, 0.05), noisy(made, 7).grid
+    assert grid is not None
     assert not grid.exact
     assert cell.low == float(grid.lower + grid.unit * Fraction(399, 2))
     assert cell.high == float(grid.lower + grid.unit * Fraction(801, 2))
@@ -150,7 +158,7 @@ def test_the_bracket_of_a_float_allows_for_rounding_it() -> None:
 
 def test_a_share_of_a_count_is_narrower_than_its_box() -> None:
     made = asked("laplace", 1)
-    [flagged, count] = [made.measures[0][made.stands[i][0]] for i in (1, 0)]
+    flagged, count = noisy(made, 1).noise, noisy(made, 0).noise
     assert isinstance(flagged, Noise)
     assert isinstance(count, Noise)
     radii = flagged.within((1 - CONFIDENCE) / 2), count.within((1 - CONFIDENCE) / 2)
@@ -162,12 +170,13 @@ def test_a_share_of_a_count_is_narrower_than_its_box() -> None:
 def test_a_quantile_costs_what_was_asked_with_its_brackets() -> None:
     for noise in ("laplace", "gaussian"):
         made = asked(noise, 1)
-        [bracket] = [made.brackets[0][made.stands[6][0]]]
+        bracket = noisy(made, 6).bracket
         assert bracket is not None
-        point = made.measures[0][made.stands[6][0]]
+        point = noisy(made, 6).noise
+        assert isinstance(point, Rank)
         parts = [point.epsilon, bracket.low.epsilon, bracket.high.epsilon]
         cost = sum(parts) if noise == "laplace" else sum(e**2 / 8 for e in parts)
-        amount = made.allotment.amounts[made.stands[6][0]]
+        amount = made.price.allotment.amounts[made.stands[6][0]]
         assert amount * (1 - Fraction(1, 10**9)) <= cost <= amount
 
 

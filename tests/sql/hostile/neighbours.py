@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from deniable.sql.engines import Engine
 from deniable.sql.plan.noise import Noise
-from deniable.sql.plan.plan import Plan, plan
+from deniable.sql.plan.plan import Plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
@@ -156,11 +157,10 @@ def _listed(key: tuple[Any, ...], domains: list[tuple[Any, ...] | None]) -> bool
 def assert_alike(made: Plan, engines: tuple[Engine, Engine]) -> None:
     """One person moves every part by no more than the sensitivity that its noise is made for; nothing fails."""
     before, after = (measured(made, engine) for engine in engines)
-    for index, selection in enumerate(made.selections):
-        (parts, people), (parts_after, people_after) = before[index], after[index]
-        for measure, old, new in zip(made.measures[index], parts, parts_after, strict=True):
-            (check_noise if isinstance(measure, Noise) else check_rank)(measure, old, new)
-        if selection is not None:
+    for group, (parts, people), (parts_after, people_after) in zip(made.sets, before, after, strict=True):
+        for noisy, old, new in zip(group.measures, parts, parts_after, strict=True):
+            (check_noise if isinstance(noisy.noise, Noise) else check_rank)(noisy.noise, old, new)
+        if group.selection is not None:
             moved = [abs(people.get(key, 0) - people_after.get(key, 0)) for key in set(people) | set(people_after)]
             assert max(moved, default=0) <= 1
-            assert sum(moved) <= selection.groups
+            assert sum(moved) <= group.selection.groups

@@ -40,7 +40,7 @@ def test_the_shape_of_an_answer_over_public_keys_is_the_same_on_neighbours() -> 
         answers = [made(engine, rng=SeededRandom(1)) for engine in hospitals("duckdb")]
         one, other = (answer.table for answer in answers)
         assert one.schema == other.schema, text
-        if all(s is None for s in made.selections) and made.query.having is None:
+        if all(group.selection is None for group in made.sets) and made.query.having is None:
             assert one.num_rows == other.num_rows, text
 
 

@@ -1,4 +1,5 @@
-"""Integers before noise stay inside: they are not shown, compared, copied or stored, and only a short list of code takes them."""
+"""Integers before noise stay inside: they are not shown, compared, copied or stored, and only a short list of
+code takes them."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import pytest
 from deniable.errors import InvalidParameter, Uncopyable
 from deniable.randomness import SeededRandom
 from deniable.sql.plan.exact import Exact
-from deniable.sql.plan.plan import plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.tree import Aggregate
 from deniable.sql.tree import Statistic as S
@@ -28,7 +29,8 @@ TAKERS = {
     "deniable.sql.plan.draws": {"integers"},
     "deniable.audit.endpoint": {"measure"},
 }
-"""Who may have integers before noise: the plan, which releases them, and audits on tables that were generated for them."""
+"""Who may have integers before noise: the plan, which releases them, and audits on tables that were generated
+for them."""
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,8 @@ from deniable.mechanism import Mechanism
 from deniable.randomness import SeededRandom
 from deniable.sql.dialects import DIALECTS, DUCKDB
 from deniable.sql.plan.noise import Family
-from deniable.sql.plan.plan import Plan, multiplicity, plan
+from deniable.sql.plan.plan import Plan
+from deniable.sql.plan.planner import multiplicity, plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.tree import (
     Aggregate,
@@ -118,7 +119,7 @@ def test_no_query_costs_more_than_asked(
     assert cost(made) <= exact(epsilon)
     assert made.unit == unit
     assert made.epsilon == exact(epsilon)
-    if aggregates and made.allotment.family is Family.LAPLACE:
+    if aggregates and made.price.allotment.family is Family.LAPLACE:
         assert float(cost(made)) > 0.99 * epsilon
 
 
@@ -382,8 +383,13 @@ def test_a_row_that_is_read_twice_counts_twice() -> None:
     row = Unit.row()
     assert multiplicity(scan(row)) == 1
     assert multiplicity(Union((scan(row), Filter(scan(row), FLAG)))) == 2
-    once = plan(query([COUNT], row), row, Terms(epsilon=1)).measures[0][0]
-    twice = plan(query([COUNT], row, relation=Union((scan(row), scan(row)))), row, Terms(epsilon=1)).measures[0][0]
+    once = plan(query([COUNT], row), row, Terms(epsilon=1)).sets[0].measures[0].noise
+    twice = (
+        plan(query([COUNT], row, relation=Union((scan(row), scan(row)))), row, Terms(epsilon=1))
+        .sets[0]
+        .measures[0]
+        .noise
+    )
     assert twice.loss.sensitivity == 2 * once.loss.sensitivity == 2  # type: ignore[union-attr]
 
 

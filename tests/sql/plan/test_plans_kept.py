@@ -1,9 +1,9 @@
 """What plans cost, and the keys of stored answers, are what they were when the fixture was written.
 
-A ledger holds losses and answers of the past. Should a plan of today state another loss for the same question, or ask under
-another key, then an answer that is paid for would be charged again. The fixture was written by the planner as it was before
-measures became classes; `python -m tests.sql.plan.test_plans_kept` writes it anew, for a change that is meant.
-"""
+A ledger holds losses and answers of the past. Should a plan of today state another loss for the same
+question, or ask under another key, then an answer that is paid for would be charged again. The fixture was
+written by the planner as it was before measures became classes; `python -m tests.sql.plan.test_plans_kept`
+writes it anew, for a change that is meant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from deniable.errors import InvalidQuery
 from deniable.sql.answer.cache_key import normal
-from deniable.sql.plan.plan import plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.units import Unit
 from tests.sql.hospital import PATIENT, ROW, checked

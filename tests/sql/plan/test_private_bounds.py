@@ -9,16 +9,16 @@ import pytest
 from deniable.loss import BoundedRange
 from deniable.randomness import SeededRandom
 from deniable.sql.dialects import DUCKDB
+from deniable.sql.plan.measures.count import counted
+from deniable.sql.plan.measures.sum import Sum
 from deniable.sql.plan.noise import laplace
-from deniable.sql.plan.plan import plan
-from deniable.sql.plan.private_bounds import RowBound, ValueBounds, _edges
+from deniable.sql.plan.planner import plan
+from deniable.sql.plan.private_bounds import EXPONENTS, RowBound, ValueBounds, _edges
 from deniable.sql.plan.request import Terms
-from deniable.sql.plan.statistics import Measure, Part, counted
 from deniable.sql.tree import Aggregate
 from deniable.sql.tree import Statistic as S
-from deniable.sql.write.statements import EXPONENTS
 from deniable.units import Unit
-from tests.sql.planned import X, duck, query, settled
+from tests.sql.planned import X, duck, query
 
 NOISE = laplace(counted(1, replace=False, single=False), Fraction(1))
 
@@ -31,10 +31,10 @@ def test_the_row_bound_is_a_power_of_two_near_the_quantile() -> None:
 
 def test_values_lie_between_the_edges_of_their_cell() -> None:
     made = plan(query([Aggregate(S.SUM, X)], Unit.row()), Unit.row(), Terms(epsilon=1, discover=True))
-    (bounds,) = made.value_bounds
+    (bounds,) = made.private_bounds.values
     for value in (0.0, 1.0, 1.5, -3.0, 1e-9, 1e30, -1e6, 0.7):
         with duck([(1, "a", value, 1, True)]) as engine:
-            table = engine.run(settled(made).writer(DUCKDB).magnitudes(bounds.part))
+            table = engine.run(bounds.statement(made.start.writer(DUCKDB)))
         ((cell,), (weight,)) = (column.to_pylist() for column in table.columns)
         low, high = _edges(int(cell))
         assert weight == "1"
@@ -42,12 +42,12 @@ def test_values_lie_between_the_edges_of_their_cell() -> None:
 
 
 def test_bounds_hold_the_bulk_and_leave_the_noise_out() -> None:
-    part, rng = Part(Measure.SUM, X, None), SeededRandom(2)
+    measure, rng = Sum(X), SeededRandom(2)
     place = 1 - EXPONENTS[0]
     weights = {place + 3: 500, place + 6: 800, place + 40: 1}
-    found = {ValueBounds(part, NOISE)(weights, rng=rng) for _ in range(10)}
+    found = {ValueBounds(measure, NOISE)(weights, rng=rng) for _ in range(10)}
     assert found == {(Fraction(8), Fraction(128))}
-    assert ValueBounds(part, NOISE)({}, rng=rng) == (-1, 1)
+    assert ValueBounds(measure, NOISE)({}, rng=rng) == (-1, 1)
 
 
 @pytest.mark.parametrize("unit", [Unit.row(), Unit.column("person"), Unit.column("person", max_rows=3)])

@@ -12,17 +12,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deniable.sql.dialects import DUCKDB
+from deniable.sql.plan.measures.count import Count
+from deniable.sql.plan.measures.distinct import Distinct
+from deniable.sql.plan.measures.ranks import Ranks
+from deniable.sql.plan.measures.square import Square
+from deniable.sql.plan.measures.sum import Sum
+from deniable.sql.plan.measures.units import Units
 from deniable.sql.plan.noise import Noise
-from deniable.sql.plan.plan import Plan, plan
+from deniable.sql.plan.plan import Plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.quantiles import Rank
 from deniable.sql.plan.request import Terms
 from deniable.sql.plan.settled import Settled
-from deniable.sql.plan.statistics import Measure
 from deniable.sql.tree import Aggregate, Filter, Union
 from deniable.sql.tree import Statistic as S
 from deniable.units import Unit
 from tests.sql import planned
-from tests.sql.planned import FLAG, N_BOUNDS, PRIVATE, PUBLIC, X_BOUNDS, Duck, N, X, duck, query, scan, settled
+from tests.sql.planned import FLAG, N_BOUNDS, PRIVATE, PUBLIC, X_BOUNDS, Duck, N, X, duck, query, scan
 
 AGGREGATES = [
     Aggregate(S.COUNT),
@@ -59,7 +65,7 @@ def engine() -> Any:
 
 def test_aggregates_of_the_tests_cover_every_measure() -> None:
     made = plan(query(AGGREGATES), Unit.column("person", max_rows=1), Terms(epsilon=1))
-    assert {part.measure for part in made.parts} == set(Measure)
+    assert {type(measure) for measure in made.measures} == {Count, Distinct, Ranks, Square, Sum, Units}
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)
@@ -100,7 +106,9 @@ def test_a_privately_chosen_bound_has_the_same_sensitivity(engine: Duck, others:
     unit = Unit.column("person")
     made = plan(query(AGGREGATES, unit, keys=PUBLIC), unit, Terms(epsilon=1))
     rest = [(person, *line) for person, line in others]
-    bounded = replace(settled(made), limit=made.bounded(rows))
+    bound = made.private_bounds.rows
+    assert bound is not None
+    bounded = replace(made.start, limit=bound.limit(made.limit, rows))
     before = measured(made, engine.fill(rest + [(7, *line) for line in mine]), bounded)
     check(made, before, measured(made, engine.fill(rest), bounded))
 
@@ -118,11 +126,11 @@ def test_the_same_check_fails_without_bounding(engine: Duck) -> None:
 def test_value_bounds_are_looked_for_within_their_sensitivity(engine: Duck, others: Any, mine: Any) -> None:
     unit = UNITS[1]
     made = plan(query([Aggregate(S.SUM, X)], unit), unit, Terms(epsilon=1, discover=True))
-    (bounds,) = made.value_bounds
+    (bounds,) = made.private_bounds.values
     rest = [(person, *line) for person, line in others]
 
     def cells(rows: Any) -> dict[int, int]:
-        table = engine.fill(rows).run(settled(made).writer(DUCKDB).magnitudes(bounds.part))
+        table = engine.fill(rows).run(bounds.statement(made.start.writer(DUCKDB)))
         return {int(c): int(w) for c, w in zip(*(column.to_pylist() for column in table.columns), strict=True)}
 
     with_me, without = cells(rest + [(7, *line) for line in mine]), cells(rest)
@@ -137,7 +145,7 @@ def measured(made: Plan, engine: Duck, run: Settled | None = None) -> list[tuple
     """For each grouping set the exact parts of the groups that may be released, and the units behind private keys."""
     sets = planned.measured(made, engine, run)
     for index, (parts, _) in enumerate(sets):
-        if made.selections[index] is None and made.query.sets[index]:
+        if made.sets[index].selection is None and made.sets[index].keys:
             for part in parts:
                 for key in part.keys() - {("a",), ("b",), (None,)}:
                     del part[key]
@@ -145,10 +153,10 @@ def measured(made: Plan, engine: Duck, run: Settled | None = None) -> list[tuple
 
 
 def check(made: Plan, before: Any, after: Any) -> None:
-    for index, selection in enumerate(made.selections):
-        (parts, units), (parts_after, units_after) = before[index], after[index]
-        for measure, old, new in zip(made.measures[index], parts, parts_after, strict=True):
-            (check_noise if isinstance(measure, Noise) else check_rank)(measure, old, new)
+    for group, (parts, units), (parts_after, units_after) in zip(made.sets, before, after, strict=True):
+        selection = group.selection
+        for noisy, old, new in zip(group.measures, parts, parts_after, strict=True):
+            (check_noise if isinstance(noisy.noise, Noise) else check_rank)(noisy.noise, old, new)
         moved = [abs(units.get(key, 0) - units_after.get(key, 0)) for key in set(units) | set(units_after)]
         if selection is not None:
             assert max(moved, default=0) <= 1

@@ -12,7 +12,7 @@ from deniable.errors import InvalidQuery
 from deniable.sql.answer.cache_key import normal
 from deniable.sql.dialects import SPARK
 from deniable.sql.engines import Engine
-from deniable.sql.plan.plan import plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo

@@ -19,9 +19,8 @@ from deniable.randomness import SeededRandom
 from deniable.sql.engines import Engine, Statement, open_engine
 from deniable.sql.engines import duckdb as embedded
 from deniable.sql.plan.keys import Group, combinations
-from deniable.sql.plan.plan import plan
+from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
-from deniable.sql.plan.settled import Settled
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import Schema
 from deniable.sql.schema.file import parse
@@ -134,7 +133,7 @@ def measured(
     """Each part of each public group, exactly, set by set."""
     made = plan(check(text, schema, unit), unit, Terms(epsilon=1, delta=1e-6))
     ready = made.prepared(engine.prepared)
-    exact = Settled(ready, ready.limit, ready.known_grids).measure(seen, "0")
+    exact = ready.start.measure(seen, "0")
     found = []
     for group, integers in zip(ready.query.sets, exact.integers(), strict=True):
         keys = combinations([ready.query.keys[i] for i in group])

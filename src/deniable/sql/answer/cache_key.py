@@ -1,8 +1,7 @@
 """One text for all ways to write the same query: the key under which a release is stored and found again.
 
-The tree has forgotten white space, comments, case, table aliases and brackets already; here the order of AND, OR and IN goes too.
-Names of the answer's columns stay, since the stored answer has them.
-"""
+The tree has forgotten white space, comments, case, table aliases and brackets already; here the order of AND,
+OR and IN goes too. Names of the answer's columns stay, since the stored answer has them."""
 
 from __future__ import annotations
 

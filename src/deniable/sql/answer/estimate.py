@@ -1,8 +1,11 @@
-"""From noisy integers to an aggregate with its interval. Pure post-processing.
+"""What each aggregate stands on, and how it is made from that, with its interval. Pure post-processing.
 
-The interval holds the aggregate without noise (of clamped values and bounded contributions) with probability 1 − β: counts and
-sums by the law of their noise, quotients by Fieller's argument (`joint_noise`), variances by a union of two or three of these.
-"""
+An aggregate stands on a few measures: COUNT on a count, SUM on a sum, AVG on both, VAR on a count, a sum and
+a sum of squares. A measure is taken once, however many aggregates stand on it.
+
+The interval holds the aggregate without noise (of clamped values and bounded contributions) with probability
+1 − β: counts and sums by the law of their noise, quotients by Fieller's argument (`joint_noise`), variances
+by a union of two or three of these."""
 
 from __future__ import annotations
 
@@ -15,15 +18,91 @@ from typing import Any
 from deniable.sql import floats
 from deniable.sql.answer.joint_noise import Bound, Ends, Form, quotients
 from deniable.sql.floats import nearest
-from deniable.sql.plan.statistics import Grid
-from deniable.sql.tree import Statistic
+from deniable.sql.plan.grid import Bounds, Grid
+from deniable.sql.plan.measures.count import Count
+from deniable.sql.plan.measures.distinct import Distinct
+from deniable.sql.plan.measures.measure import Measure
+from deniable.sql.plan.measures.ranks import Ranks
+from deniable.sql.plan.measures.square import Square
+from deniable.sql.plan.measures.sum import Sum
+from deniable.sql.plan.measures.units import Units
+from deniable.sql.tree import Aggregate, Query, Statistic
 
 ROUNDED_ROWS = 10**8
-"""Rounding moves a sum by half a grid unit per row at most; the ± of a sum of floats allows for this many rows of a group."""
+"""Rounding moves a sum by half a grid unit per row at most; the ± of a sum of floats allows for this many
+rows of a group."""
 
 INFINITE = (-math.inf, math.inf)
 
 Interval = tuple[float, float]
+
+
+_SPREADS = (Statistic.VARIANCE, Statistic.VARIANCE_POP, Statistic.STDDEV, Statistic.STDDEV_POP)
+_LEVELS = {Statistic.MIN: Fraction(0), Statistic.MAX: Fraction(1)}
+_MOST_CARRIED = 4.0
+
+
+# ----------------------------------------------------------------------------------- what aggregates stand on
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The measures of a query, those that each aggregate stands on (by position), and the use of each
+    measure.
+
+    A use is how much the measure's error weighs in the errors shown (`plan.allocation`): of an average's ±
+    the count brings
+    |mean − centre|/(half the width), a half where the mean lies midway to a bound, beside the sum; a centred
+    sum carries centre/(half the width) counts."""
+
+    measures: tuple[Measure, ...]
+    positions: tuple[tuple[int, ...], ...]
+    uses: tuple[float, ...]
+
+
+def standing(query: Query) -> Standing:
+    beside_count = (Statistic.COUNT, Statistic.AVG, *_SPREADS)
+    counted = {(a.of, a.where) for a in query.aggregates if a.statistic in beside_count}
+    uses: dict[Measure, float] = {}
+    stands: list[tuple[Measure, ...]] = []
+    for aggregate in query.aggregates:
+        needs = _needs(aggregate, (aggregate.of, aggregate.where) in counted)
+        for measure, use in needs:
+            uses[measure] = uses.get(measure, 0.0) + use
+        stands.append(tuple(measure for measure, _ in needs))
+    places = {measure: i for i, measure in enumerate(uses)}
+    positions = tuple(tuple(places[measure] for measure in each) for each in stands)
+    return Standing(tuple(uses), positions, tuple(uses.values()))
+
+
+def _needs(a: Aggregate, counted: bool) -> tuple[tuple[Measure, float], ...]:
+    """The measures of an aggregate and their uses; a sum is centred where rows are `counted` beside it."""
+    count = Count(a.of, a.where)
+    total = Sum(a.of, a.where, a.bounds, counted)
+    match a.statistic:
+        case Statistic.COUNT:
+            return ((count, 1.0),)
+        case Statistic.COUNT_UNITS:
+            return ((Units(None, a.where), 1.0),)
+        case Statistic.COUNT_DISTINCT:
+            return ((Distinct(a.of, a.where), 1.0),)
+        case Statistic.SUM:
+            return ((total, 1.0), (count, _carried(a.bounds))) if counted else ((total, 1.0),)
+        case Statistic.AVG:
+            return ((total, 1.0), (count, 0.5))
+        case Statistic.MIN | Statistic.MAX | Statistic.QUANTILE:
+            return ((Ranks(a.of, a.where, a.bounds, _LEVELS.get(a.statistic, a.level)), 1.0),)
+        case _:
+            return ((Square(a.of, a.where, a.bounds), 1.0), (total, 0.5), (count, 0.5))
+
+
+def _carried(bounds: Bounds | None) -> float:
+    if bounds is None or bounds[0] == bounds[1]:
+        return 1.0
+    return min(_MOST_CARRIED, float(abs(bounds[0] + bounds[1]) / (bounds[1] - bounds[0])))
+
+
+# ------------------------------------------------------------------------------------------ how they are made
 
 
 @dataclass(frozen=True)
@@ -36,9 +115,9 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A noisy integer, its noise (or a number that its error never passes), what one of it is worth in rows (or units, or
-    values), and which part it is: the noise of one without a number is its own."""
+class NoisyInteger:
+    """A noisy integer, its noise (or a number that its error never passes), what one of it is worth in rows
+    (or units, or values), and which part it is: the noise of one without a number is its own."""
 
     noisy: int
     noise: Bound
@@ -54,9 +133,9 @@ class Measured:
         return Form(self.value, {id(self) if self.part is None else self.part: (self.worth, self.noise)})
 
 
-def linear(statistic: Statistic, parts: Sequence[Measured], grid: Grid | None) -> Form | None:
-    """A count or a sum in terms of its parts; None for what is not linear in them. A sum is counted from the grid's origin; a
-    centred one needs the count to come back from there."""
+def linear(statistic: Statistic, parts: Sequence[NoisyInteger], grid: Grid | None) -> Form | None:
+    """A count or a sum in terms of its parts; None for what is not linear in them. A sum is counted from the
+    grid's origin; a centred one needs the count to come back from there."""
     if grid is None:
         return parts[0].form
     if statistic is not Statistic.SUM:
@@ -71,8 +150,9 @@ def ranged(form: Form, beta: float) -> Cell:
     return Cell(form.value, nearest(low), nearest(high))
 
 
-def mean(part: Measured, grid: Grid, rows: Measured, beta: float) -> Cell:
-    """The origin plus sum over count; unbounded where the count may be 0. The mean of clamped values lies between the bounds."""
+def mean(part: NoisyInteger, grid: Grid, rows: NoisyInteger, beta: float) -> Cell:
+    """The origin plus sum over count; unbounded where the count may be 0. The mean of clamped values lies
+    between the bounds."""
     if rows.noisy <= 0:
         return Cell(None)
     least, most = grid.lower * grid.scale, grid.upper * grid.scale
@@ -85,8 +165,9 @@ def mean(part: Measured, grid: Grid, rows: Measured, beta: float) -> Cell:
     return Cell(value, float(max(least, min(low, most))), float(min(most, max(high, least))))
 
 
-def _means(part: Measured, rows: Measured, beta: float, between: Ends) -> Ends | None:
-    """Of integers between two bounds, by their noisy sum and count. If no mean is left, the bound that is nearest."""
+def _means(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) -> Ends | None:
+    """Of integers between two bounds, by their noisy sum and count. If no mean is left, the bound that is
+    nearest."""
     ends = quotients(part.form, rows.form, beta, between)
     if ends is None:
         return None
@@ -94,7 +175,14 @@ def _means(part: Measured, rows: Measured, beta: float, between: Ends) -> Ends |
     return min(low, high), max(low, high)
 
 
-def spread(square: Measured, part: Measured, rows: Measured, grid: Grid, statistic: Statistic, beta: float) -> Cell:
+def spread(
+    square: NoisyInteger,
+    part: NoisyInteger,
+    rows: NoisyInteger,
+    grid: Grid,
+    statistic: Statistic,
+    beta: float,
+) -> Cell:
     """Variance or deviation: mean square minus squared mean, both counted from the origin."""
     root = statistic in (Statistic.STDDEV, Statistic.STDDEV_POP)
     sample = statistic in (Statistic.VARIANCE, Statistic.STDDEV)
@@ -111,9 +199,10 @@ def spread(square: Measured, part: Measured, rows: Measured, grid: Grid, statist
 
 
 def _spread_interval(
-    square: Measured, part: Measured, rows: Measured, grid: Grid, sample: bool, beta: float
+    square: NoisyInteger, part: NoisyInteger, rows: NoisyInteger, grid: Grid, sample: bool, beta: float
 ) -> Ends | None:
-    """Both moments at once, and the count where it is divided out once more: β in equal shares. None where nothing is known."""
+    """Both moments at once, and the count where it is divided out once more: β in equal shares. None where
+    nothing is known."""
     share = beta / (3 if sample else 2)
     firsts = _means(part, rows, share, (Fraction(grid.low), Fraction(grid.high)))
     seconds = _means(square, rows, share, (Fraction(grid.squares[0]), Fraction(grid.squares[1])))
@@ -137,8 +226,8 @@ def _corrected(rows: Fraction, sample: bool) -> Fraction:
     return rows / (rows - 1) if sample and rows > 1 else Fraction(1)
 
 
-def aggregate(statistic: Statistic, parts: Sequence[Measured], grid: Grid | None, beta: float) -> Cell:
-    """The aggregate that stands on `parts`, in the order of `statistics.parts_of`, with its interval of failure `beta`."""
+def aggregate(statistic: Statistic, parts: Sequence[NoisyInteger], grid: Grid | None, beta: float) -> Cell:
+    """The aggregate that stands on `parts`, in the order of `_needs`, with its interval of failure `beta`."""
     form = linear(statistic, parts, grid)
     if form is not None:
         return ranged(form, beta)

@@ -1,8 +1,9 @@
-"""What is computed from released numbers: outputs, HAVING, ORDER BY, LIMIT. Total, with intervals. Costs nothing.
+"""What is computed from released numbers: outputs, HAVING, ORDER BY, LIMIT. Total, with intervals. Costs
+nothing.
 
-Numbers are exact fractions until they are written. An operation that is not defined gives NULL; an interval that is not
-known is infinite. Every interval holds the value that the expression would have without noise if those of its aggregates do.
-"""
+Numbers are exact fractions until they are written. An operation that is not defined gives NULL; an interval
+that is not known is infinite. Every interval holds the value that the expression would have without noise if
+those of its aggregates do."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Row:
 
 
 def evaluate(expr: Expr, row: Row, known: Mapping[Expr, Interval] = NOTHING) -> Cell:
-    """The value and interval of an expression over released numbers, some of its parts' intervals `known`. Never raises."""
+    """The value and interval of an expression over released numbers, some of its parts' intervals `known`.
+    Never raises."""
     match expr:
         case Literal(value, _):
             return _known(value)
@@ -69,7 +71,8 @@ def _known(value: Any) -> Cell:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers as fractions; truth values, texts and dates as they are; NaN and what no float holds as NULL."""
+    """Numbers as fractions; truth values, texts and dates as they are; NaN and what no float holds as
+    NULL."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
         return value
     if isinstance(value, float | Decimal) and not math.isfinite(value):

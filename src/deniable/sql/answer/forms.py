@@ -1,9 +1,9 @@
-"""Which parts of an output have an interval of their own: what is linear in noisy numbers, and quotients of that.
+"""Which parts of an output have an interval of their own: what is linear in noisy numbers, and quotients of
+that.
 
-`COUNT(*) FILTER (…) / COUNT(*)` or `SUM(x) - SUM(y)` depend on several noises at once, and `joint_noise` knows how far
-those reach together. Whatever else is written around such pieces is computed from their intervals (`evaluate`).
-The pieces follow from the text of the query alone.
-"""
+`COUNT(*) FILTER (…) / COUNT(*)` or `SUM(x) - SUM(y)` depend on several noises at once, and `joint_noise`
+knows how far those reach together. Whatever else is written around such pieces is computed from their
+intervals (`evaluate`). The pieces follow from the text of the query alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ Known = Callable[[int], Form | None]
 
 
 def pieces(expr: Expr, known: Known) -> tuple[Expr, ...]:
-    """The largest parts of `expr` with an interval of their own, each once; each aggregate is one at the least."""
+    """The largest parts of `expr` with an interval of their own, each once; each aggregate is one at the
+    least."""
     if not aggregates_in(expr):
         return ()
     if isinstance(expr, AggregateRef) or form(expr, known) is not None or _quotient(expr, known) is not None:

@@ -1,8 +1,8 @@
 """How far sums and quotients of noisy numbers may be off, from the joint law of their independent noises.
 
-A `Form` is a number known up to noise: value + Σ sizeᵢ·noiseᵢ. Its `reach` is a t with P(|Σ sizeᵢ·noiseᵢ| > t) ≤ β, and
-`quotients` are the true quotients of two forms that the noise does not rule out (Fieller 1954). Proofs: docs/theory/curator.md.
-"""
+A `Form` is a number known up to noise: value + Σ sizeᵢ·noiseᵢ. Its `reach` is a t with P(|Σ sizeᵢ·noiseᵢ| >
+t) ≤ β, and `quotients` are the true quotients of two forms that the noise does not rule out (Fieller 1954).
+Proofs: docs/theory/curator.md."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Ends = tuple[Fraction, Fraction]
 
 @dataclass(frozen=True)
 class Form:
-    """value + Σ size·noise over the noises of `terms`, which are independent and known by their part; rounding may have moved it
-    by `slack` besides."""
+    """value + Σ size·noise over the noises of `terms`, which are independent and known by their part;
+    rounding may have moved it by `slack` besides."""
 
     value: Fraction
     terms: Mapping[int, tuple[Fraction, Bound]] = field(default_factory=dict)
@@ -74,11 +74,12 @@ def reach(terms: Collection[tuple[Fraction, Bound]], beta: float) -> Fraction:
 
 @dataclass(frozen=True)
 class _Reach:
-    """The reach of Σ size·noise in floats, from above: the smaller of two bounds, both growing with every size.
+    """The reach of Σ size·noise in floats, from above: the smaller of two bounds, both growing with every
+    size.
 
-    One takes each of the k noises at β/k. The other rounds none of them: integer noise differs from continuous noise of the
-    same scale, suitably coupled, by at most 1, and the sum of the continuous ones has a known law.
-    """
+    One takes each of the k noises at β/k. The other rounds none of them: integer noise differs from
+    continuous noise of the same scale, suitably coupled, by at most 1, and the sum of the continuous ones has
+    a known law."""
 
     beta: float
     family: Family | None
@@ -143,9 +144,9 @@ def _normal(beta: float) -> float:
 def _two_laplace(share: int, beta: float) -> float:
     """The least t with P(|L₁ + r·L₂| > t) ≤ β, r = share/1024 ≤ 1, for Laplace noises of scale 1.
 
-    The tail is (e^−t − r²·e^(−t/r))/(1 − r²) = e^−t·(1 + r·t/(1 + r)·φ(t·(1 − r)/r)) with φ(x) = (1 − e^−x)/x, which loses no
-    digits at r = 1. It is e^−t times what grows slowly, so t = ln(·/β) is iterated, from below.
-    """
+    The tail is (e^−t − r²·e^(−t/r))/(1 − r²) = e^−t·(1 + r·t/(1 + r)·φ(t·(1 − r)/r)) with φ(x) = (1 −
+    e^−x)/x, which loses no digits at r = 1. It is e^−t times what grows slowly, so t = ln(·/β) is iterated,
+    from below."""
     r, log = min(1.0, share / _RATIOS), math.log(1 / beta)
     if not share:
         return log
@@ -160,11 +161,12 @@ def _two_laplace(share: int, beta: float) -> float:
 
 
 def quotients(top: Form, bottom: Form, beta: float, between: Ends | None = None) -> Ends | None:
-    """Ends of {ρ : |top − ρ·bottom| ≤ reach of that}, which holds the true quotient with probability 1 − β; None if unbounded.
+    """Ends of {ρ : |top − ρ·bottom| ≤ reach of that}, which holds the true quotient with probability 1 − β;
+    None if unbounded.
 
-    `between` is where quotients lie for sure. None where the denominator's own interval holds 0. A part in both is taken out of
-    the numerator by a/b = c + (a − c·b)/b; where that is not possible, all quotients of the two intervals are taken.
-    """
+    `between` is where quotients lie for sure. None where the denominator's own interval holds 0. A part in
+    both is taken out of the numerator by a/b = c + (a − c·b)/b; where that is not possible, all quotients of
+    the two intervals are taken."""
     if bottom.value < 0:
         top, bottom = top.times(Fraction(-1)), bottom.times(Fraction(-1))
     shared = [top.terms[i][0] / bottom.terms[i][0] for i in top.terms if i in bottom.terms]
@@ -204,9 +206,9 @@ def _quotient_reach(top: Form, bottom: Form, beta: float) -> Callable[[float], f
 def _upper(a: Fraction, b: Fraction, reached: Callable[[float], float], start: Fraction) -> Fraction:
     """The upper end of {ρ : |a − ρ·b| ≤ q(|ρ|)}, b > 0 and q growing, given that it is at most `start`.
 
-    Every ρ in [0, u] of the set obeys ρ·b ≤ a + q(u), so u may be lowered to (a + q(u))/b, again and again. If none is
-    positive, then a < 0, and the one nearest to 0 lies between a/b and 0, where q is at most q(|a/b|).
-    """
+    Every ρ in [0, u] of the set obeys ρ·b ≤ a + q(u), so u may be lowered to (a + q(u))/b, again and again.
+    If none is positive, then a < 0, and the one nearest to 0 lies between a/b and 0, where q is at most
+    q(|a/b|)."""
     top, bottom, u = float(a), float(b), float(start)
     for _ in range(_STEPS):
         if u <= 0:

@@ -23,7 +23,7 @@ from deniable.sql.engines.engine import Engine, Statement, Summary
 from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
 from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
-from deniable.sql.plan import statistics
+from deniable.sql.plan.grid import grid as finest_grid
 from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.tree import Column
 from deniable.sql.tree import Kind as ColumnKind
@@ -262,7 +262,7 @@ def summary_bounds(table: TableInfo) -> dict[str, tuple[int, int]]:
             and column.lower is not None
             and column.upper is not None
         ):
-            grid = statistics.grid(Column(column.name, column.type), (column.lower, column.upper), False, 62)
+            grid = finest_grid(Column(column.name, column.type), (column.lower, column.upper), False, 62)
             if grid.exact and grid.upper - grid.lower <= SPAN:
                 found[column.name] = (int(grid.lower), int(grid.upper))
     return found

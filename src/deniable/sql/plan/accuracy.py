@@ -20,7 +20,8 @@ P = TypeVar("P", bound=Foreseen)
 
 
 def least(planned: Callable[[Fraction], P], terms: Terms) -> P:
-    """The plan of the least ε, to four digits, at which every number is off by at most `within`; errors fall with ε."""
+    """The plan of the least ε, to four digits, at which every number is off by at most `within`; errors fall
+    with ε."""
     wanted = float(terms.within or 0)
 
     def far(epsilon: Fraction) -> bool:
@@ -44,7 +45,8 @@ def least(planned: Callable[[Fraction], P], terms: Terms) -> P:
 
 
 def _worst(expected: tuple[Expected, ...], terms: Terms) -> float:
-    """The largest error: a ± in the numbers' own measure, or of quantiles the share of a group's rows that the rank is off."""
+    """The largest error: a ± in the numbers' own measure, or of quantiles the share of a group's rows that
+    the rank is off."""
     if any(shown.ranks is not None for shown in expected):
         return max(_level(shown, terms) for shown in expected)
     return max((_number(shown, terms) for shown in expected), default=0.0)
@@ -61,7 +63,8 @@ def _number(shown: Expected, terms: Terms) -> float:
 
 
 def _level(shown: Expected, terms: Terms) -> float:
-    """How far a value is off depends on the values around it; how far its rank is off, as a share of the rows, does not."""
+    """How far a value is off depends on the values around it; how far its rank is off, as a share of the
+    rows, does not."""
     if shown.ranks is None or terms.at_least is None or not float(terms.within or 0) < 0.5:
         raise InvalidQuery(
             "The accuracy of a quantile is a share of its group's rows: within=0.02 puts a median between the 48th and the 52nd "

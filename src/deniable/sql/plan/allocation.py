@@ -1,9 +1,8 @@
 """How ε is divided among the parts of a query, from metadata only, to make the errors shown small.
 
-Every part i has a use uᵢ: how much its own relative error weighs in the outputs that stand on it. Laplace noise has the
-error 1/εᵢ, so Σ uᵢ/εᵢ under Σ εᵢ = ε is least at εᵢ ∝ √uᵢ. Gaussian noise has the error 1/√ρᵢ, so Σ uᵢ/√ρᵢ under
-Σ ρᵢ = ρ is least at ρᵢ ∝ uᵢ^(2/3). (Both by Lagrange.)
-"""
+Every part i has a use uᵢ: how much its own relative error weighs in the outputs that stand on it. Laplace
+noise has the error 1/εᵢ, so Σ uᵢ/εᵢ under Σ εᵢ = ε is least at εᵢ ∝ √uᵢ. Gaussian noise has the error 1/√ρᵢ,
+so Σ uᵢ/√ρᵢ under Σ ρᵢ = ρ is least at ρᵢ ∝ uᵢ^(2/3). (Both by Lagrange.)"""
 
 from __future__ import annotations
 
@@ -34,7 +33,8 @@ def concentrated_shares(uses: Sequence[float]) -> tuple[Fraction, ...]:
 
 
 def _proportional(weights: Sequence[float]) -> tuple[Fraction, ...]:
-    """Equal weights give equal shares exactly; others are rounded down to a 4096th, and what is left goes to the first."""
+    """Equal weights give equal shares exactly; others are rounded down to a 4096th, and what is left goes to
+    the first."""
     if len(set(weights)) <= 1:
         return tuple(Fraction(1, len(weights)) for _ in weights)
     total = math.fsum(weights)
@@ -45,12 +45,13 @@ def _proportional(weights: Sequence[float]) -> tuple[Fraction, ...]:
     return (shares[0] + excess, *shares[1:])
 
 
-# ------------------------------------------------------------------------------------------------ the whole query
+# -------------------------------------------------------------------------------------------- the whole query
 
 
 @dataclass(frozen=True)
 class Item:
-    """Something to be measured: its use, and for noise the ratio of its L2 to its L1 sensitivity (None for a choice)."""
+    """Something to be measured: its use, and for noise the ratio of its L2 to its L1 sensitivity (None for a
+    choice)."""
 
     use: float
     ratio: float | None
@@ -58,9 +59,9 @@ class Item:
 
 @dataclass(frozen=True)
 class Allotment:
-    """`amounts` are the ε of each item under Laplace noise, its ρ under Gaussian noise. The selections of private keys, one
-    for each grouping set that needs one, get `selection` = (ε, δ) each. Gaussian noise and all choices beside it are
-    (noise_epsilon, noise_delta)-DP together."""
+    """`amounts` are the ε of each item under Laplace noise, its ρ under Gaussian noise. The selections of
+    private keys, one for each grouping set that needs one, get `selection` = (ε, δ) each. Gaussian noise and
+    all choices beside it are (noise_epsilon, noise_delta)-DP together."""
 
     family: Family
     amounts: tuple[Fraction, ...]
@@ -70,9 +71,15 @@ class Allotment:
 
 
 def allot(
-    items: Sequence[Item], selections: int, epsilon: Fraction, delta: Number, family: Family | None, beta: float
+    items: Sequence[Item],
+    selections: int,
+    epsilon: Fraction,
+    delta: Number,
+    family: Family | None,
+    beta: float,
 ) -> Allotment:
-    """Divide (ε, δ); without a family, by the one whose errors at failure `beta` are smaller in the sum by use."""
+    """Divide (ε, δ); without a family, by the one whose errors at failure `beta` are smaller in the sum by
+    use."""
     laplace = _by_laplace(items, selections, epsilon, delta)
     if family is Family.LAPLACE or not items or (family is None and not delta):
         return laplace
@@ -99,7 +106,8 @@ def _by_laplace(items: Sequence[Item], selections: int, epsilon: Fraction, delta
 
 
 def _noise_pair(items: Sequence[Item], selections: int, epsilon: Fraction, delta: Number) -> tuple[Fraction, Fraction]:
-    """What is left for Gaussian noise: private keys take their share of ε as beside Laplace noise, and half of δ."""
+    """What is left for Gaussian noise: private keys take their share of ε as beside Laplace noise, and half
+    of δ."""
     if not selections:
         return epsilon, exact(delta)
     return _by_laplace(items, selections, epsilon, delta).noise_epsilon, exact(delta) / 2

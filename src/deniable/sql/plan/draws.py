@@ -26,10 +26,9 @@ Column = NDArray[np.float64]
 class Draws:
     """Fresh noise on what two tables measure, for each of many runs.
 
-    One column for each group says whether its key was released; one for each part holds the noisy integer, less that of the first
-    table and in units of its noise (a map that is the same for both tables, applied to the integer that is released), or the
-    cell that was chosen.
-    """
+    One column for each group says whether its key was released; one for each part holds the noisy integer,
+    less that of the first table and in units of its noise (a map that is the same for both tables, applied to
+    the integer that is released), or the cell that was chosen."""
 
     plan: Plan
     first: Exact
@@ -49,19 +48,24 @@ class Draws:
         return sorted({**supports[0], **supports[1]}, key=repr)
 
     def _of_set(self, index: int, integers: Integers, n: int, rng: Random) -> Iterator[Column]:
-        selection, origin = self.plan.selections[index], self.first.integers()[index]
+        group, origin = self.plan.sets[index], self.first.integers()[index]
         for key in self.keys(index):
             shown = np.ones(n, np.bool_)
-            if selection is not None:
-                chance = selection.probability((integers.supports or {}).get(key, 0))
+            if group.selection is not None:
+                chance = group.selection.probability((integers.supports or {}).get(key, 0))
                 shown = rng.bernoulli(chance, n) if chance else np.zeros(n, np.bool_)
                 yield shown.astype(np.float64)
-            for noise, part, start in zip(self.plan.measures[index], integers.parts, origin.parts, strict=True):
-                yield np.where(shown, _numbers(noise, part, start, key, n, rng), np.nan)
+            for noisy, part, start in zip(group.measures, integers.parts, origin.parts, strict=True):
+                yield np.where(shown, _numbers(noisy.noise, part, start, key, n, rng), np.nan)
 
 
 def _numbers(
-    noise: Noise | Rank, part: Mapping[Group, Any], start: Mapping[Group, Any], key: Group, n: int, rng: Random
+    noise: Noise | Rank,
+    part: Mapping[Group, Any],
+    start: Mapping[Group, Any],
+    key: Group,
+    n: int,
+    rng: Random,
 ) -> Column:
     if isinstance(noise, Rank):
         cells = part.get(key, {})

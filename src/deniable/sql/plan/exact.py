@@ -11,7 +11,7 @@ from deniable.process import Original
 from deniable.sql.answer.table import Released, answer
 from deniable.sql.plan.keys import Group, combinations
 from deniable.sql.plan.noise import Noise
-from deniable.sql.plan.quantiles import Rank
+from deniable.sql.plan.quantiles import Bracket, Rank
 from deniable.sql.tree import Result
 
 if TYPE_CHECKING:
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 class Integers(Original):
     """What one grouping set measures before noise.
 
-    `supports` are the units behind each private key, None where keys are public; `parts` hold for each group that has rows an
-    integer, or the weights in cells.
-    """
+    `supports` are the units behind each private key, None where keys are public; `parts` hold for each group
+    that has rows an integer, or the weights in cells."""
 
     WAY_OUT = "Release it."
 
@@ -33,10 +32,11 @@ class Integers(Original):
 
 
 class Exact(Original):
-    """All that a run knows before noise. It is private data: it is not shown, compared, copied, pickled or stored.
+    """All that a run knows before noise. It is private data: it is not shown, compared, copied, pickled or
+    stored.
 
-    Made by `Settled.measure`. A test lists who may call that: the plan itself, and audits on data that was generated for them.
-    """
+    Made by `Settled.measure`. A test lists who may call that: the plan itself, and audits on data that was
+    generated for them."""
 
     WAY_OUT = "Release it."
 
@@ -48,33 +48,29 @@ class Exact(Original):
         return "Exact(…)"
 
     def integers(self) -> tuple[Integers, ...]:
-        """The numbers themselves, by grouping set. For audits on data that was generated for them, and for nothing else."""
+        """The numbers themselves, by grouping set. For audits on data that was generated for them, and for
+        nothing else."""
         return self._sets
 
     def release(self, rng: Random) -> Result:
         """The groups of each grouping set, every number with its noise, and the answer made from them."""
-        settled = self._settled
         groups = [group for i in range(len(self._sets)) for group in self._release_set(i, rng)]
-        return answer(settled.plan, settled.limit, settled.grids, groups, dict(settled.bounds))
+        return answer(self._settled, groups)
 
     def _release_set(self, index: int, rng: Random) -> list[Released]:
-        """The groups of one grouping set: which ones, then every part with its noise, quantiles with their brackets."""
-        plan, integers = self._settled.plan, self._sets[index]
-        group, selection = plan.query.sets[index], plan.selections[index]
-        if selection is None or integers.supports is None:
-            keys = combinations([plan.query.keys[i] for i in group])
+        """The groups of one grouping set: which ones, then every measure with its noise, then the brackets of
+        quantiles."""
+        query, group, integers = self._settled.plan.query, self._settled.plan.sets[index], self._sets[index]
+        if group.selection is None or integers.supports is None:
+            keys = combinations([query.keys[i] for i in group.keys])
         else:
-            keys = selection(integers.supports, rng=rng)
-        columns = [
-            _noisy(noise, part, keys, rng) for noise, part in zip(plan.measures[index], integers.parts, strict=True)
-        ]
-        around = [
-            [None if bracket is None else bracket(part.get(key, {}), rng=rng) for key in keys]
-            for bracket, part in zip(plan.brackets[index], integers.parts, strict=True)
-        ]
+            keys = group.selection(integers.supports, rng=rng)
+        pairs = list(zip(group.measures, integers.parts, strict=True))
+        columns = [_noisy(noisy.noise, part, keys, rng) for noisy, part in pairs]
+        around = [_around(noisy.bracket, part, keys, rng) for noisy, part in pairs]
         numbers, brackets = _rows(columns, len(keys)), _rows(around, len(keys))
-        places = len(plan.query.keys)
-        return [Released(index, _spread(group, key, places), numbers[i], brackets[i]) for i, key in enumerate(keys)]
+        places = [_spread(group.keys, key, len(query.keys)) for key in keys]
+        return [Released(index, *row) for row in zip(places, numbers, brackets, strict=True)]
 
 
 def _rows(columns: Sequence[Sequence[Any]], count: int) -> list[tuple[Any, ...]]:
@@ -92,3 +88,11 @@ def _noisy(noise: Noise | Rank, part: Mapping[Group, Any], keys: Sequence[Group]
     if isinstance(noise, Rank):
         return [noise(part.get(key, {}), rng=rng) for key in keys]
     return [part.get(key, 0) + drawn for key, drawn in zip(keys, noise.draw(len(keys), rng), strict=True)]
+
+
+def _around(
+    bracket: Bracket | None, part: Mapping[Group, Any], keys: Sequence[Group], rng: Random
+) -> list[tuple[int, int] | None]:
+    if bracket is None:
+        return [None] * len(keys)
+    return [bracket(part.get(key, {}), rng=rng) for key in keys]

@@ -1,4 +1,5 @@
-"""Which group keys are released: all combinations of public lists, or private keys by optimal partition selection."""
+"""Which group keys are released: all combinations of public lists, or private keys by optimal partition
+selection."""
 
 from __future__ import annotations
 
@@ -24,16 +25,17 @@ Group = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Selection:
-    """Release a private key with a probability that depends on how many units have it; each unit counts for `groups` keys.
+    """Release a private key with a probability that depends on how many units have it; each unit counts for
+    `groups` keys.
 
-    Guarantee: each key by itself is (ε, δ)-DP; a unit that comes or goes touches at most `groups` of them, one that is
-               replaced twice as many, so `loss` is that many of them composed. What no unit has is never released.
+    Guarantee: each key by itself is (ε, δ)-DP; a unit that comes or goes touches at most `groups` of them,
+               one that is replaced twice as many, so `loss` is that many of them composed. What no unit has
+               is never released.
     Assumes:   a unit counts once for each of at most `groups` keys.
     Error:     a key of n units is released with probability π(n), see `probability`; it is 1 from about
                2/ε·ln(1/δ) units on.
-    Reference: Desfontaines, Voss, Gipson, Mandayam 2020 (arXiv 2006.03684), Theorem 1: no other rule under (ε, δ) releases
-               any key with a higher probability.
-    """
+    Reference: Desfontaines, Voss, Gipson, Mandayam 2020 (arXiv 2006.03684), Theorem 1: no other rule under
+               (ε, δ) releases any key with a higher probability."""
 
     epsilon: Fraction
     delta: Fraction
@@ -63,9 +65,9 @@ class Selection:
 def _table(epsilon: Fraction, delta: Fraction) -> list[int]:
     """π(0) = 0, π(n + 1) = min(e^ε·π(n) + δ, 1 − e^−ε·(1 − π(n) − δ), 1), until it is 1.
 
-    e^−ε is rounded up and π down. Both only lower π(n + 1), and π stays increasing (each right side is at least π(n), which
-    lies on the grid), so the four conditions of (ε, δ)-DP between n and n + 1 hold exactly: the two that bound π(n + 1) from
-    above are the two terms, the two others are implied by π(n) ≤ π(n + 1).
+    e^−ε is rounded up and π down. Both only lower π(n + 1), and π stays increasing (each right side is at
+    least π(n), which lies on the grid), so the four conditions of (ε, δ)-DP between n and n + 1 hold exactly:
+    the two that bound π(n + 1) from above are the two terms, the two others are implied by π(n) ≤ π(n + 1).
     """
     # Below e^-700 floats lose their digits; a larger e^-ε lowers π, which keeps every inequality.
     shrink = min(Fraction(1), Fraction(math.exp(-min(float(epsilon), 700.0))) * (1 + Fraction(1, 1 << 40)))

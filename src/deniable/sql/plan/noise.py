@@ -23,7 +23,8 @@ LARGEST_BITS = 58
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far one unit moves a vector of integers: in L1, and the square of how far in L2 (a whole number, so exact)."""
+    """How far one unit moves a vector of integers: in L1, and the square of how far in L2 (a whole number, so
+    exact)."""
 
     l1: int
     l2_squared: int
@@ -33,7 +34,8 @@ class Sensitivity:
 class Noise:
     """Integer noise on a vector of integers, one coordinate per group.
 
-    Guarantee: (l1/scale)-DP for Laplace noise, (l2²/2·scale²)-zCDP for Gaussian noise (Canonne, Kamath, Steinke 2020).
+    Guarantee: (l1/scale)-DP for Laplace noise, (l2²/2·scale²)-zCDP for Gaussian noise (Canonne, Kamath,
+    Steinke 2020).
     Assumes:   one unit moves the vector by at most `sensitivity`.
     Error:     the exact tail of one coordinate, see `mechanisms.tails`.
     """
@@ -80,7 +82,9 @@ def gaussian(sensitivity: Sensitivity, rho: Fraction) -> Noise:
     """The least Gaussian noise that is `rho`-zCDP, σ = √(l2²/2ρ), rounded up."""
     square = Fraction(sensitivity.l2_squared) / (2 * rho)
     return Noise(
-        Family.GAUSSIAN, _stated(math.isqrt(math.ceil(square)) + 1 if square > 2**40 else root_up(square)), sensitivity
+        Family.GAUSSIAN,
+        _stated(math.isqrt(math.ceil(square)) + 1 if square > 2**40 else root_up(square)),
+        sensitivity,
     )
 
 
@@ -94,7 +98,8 @@ def _stated(scale: Number) -> Number:
 
 
 def concentrated(epsilon: Fraction, delta: Number) -> Fraction:
-    """The largest ρ such that ρ-zCDP is (ε, δ)-DP, as the ledger will charge it: δ a float step below, ε a step above."""
+    """The largest ρ such that ρ-zCDP is (ε, δ)-DP, as the ledger will charge it: δ a float step below, ε a
+    step above."""
     top = math.nextafter(math.nextafter(float(epsilon), 0.0), 0.0)
     budget = Budget(top, math.nextafter(float(delta), 0.0))
     start = _classical(float(epsilon), float(delta))

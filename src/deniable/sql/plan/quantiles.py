@@ -1,5 +1,5 @@
-"""Quantiles, least and largest values: a point of a public grid by the exponential mechanism on exact integer ranks, and two more
-points that bracket the true one."""
+"""Quantiles, least and largest values: a point of a public grid by the exponential mechanism on exact integer
+ranks, and two more points that bracket the true one."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ POINT = Fraction(1, 2)
 """The part of a quantile's ε (or ρ) that its point takes; its two brackets share the rest."""
 _FINEST = 1 << 20
 _SELDOM = math.exp(-6)
-"""A least or largest value passes the true one with at most this probability, whatever the confidence asked for."""
+"""A least or largest value passes the true one with at most this probability, whatever the confidence asked
+for."""
 
 
 @dataclass(frozen=True)
 class Rank:
     """Choose a cell near the `level` quantile of weighted rows, or `shift` beyond it.
 
-    With level a/b, let F(x) = b·(weight up to x) − a·(all weight), which passes 0 at the quantile. Cell x has as miss the
-    distance of `shift` from [F(x − 1), F(x)], the first and last cell reaching to ∓∞, and is drawn with probability ∝
-    exp(−ε·miss/2Δ).
+    With level a/b, let F(x) = b·(weight up to x) − a·(all weight), which passes 0 at the quantile. Cell x has
+    as miss the distance of `shift` from [F(x − 1), F(x)], the first and last cell reaching to ∓∞, and is
+    drawn with probability ∝ exp(−ε·miss/2Δ).
 
     Guarantee: a choice of range ε for all groups together. The weight of a unit moves misses by at most Δ =
-               max(a, b − a)·total in the sum over groups, and log-likelihood ratios of independent choices add.
+               max(a, b − a)·total in the sum over groups, and log-likelihood ratios of independent choices
+               add.
     Assumes:   the rows of one unit weigh at most `total` in all groups together.
     Error:     the rank is off by at most (|shift| + 2Δ/ε·ln((cells − 1)(1 − β)/β))/b, in weight.
     Reference: McSherry, Talwar 2007; Smith 2011; range: Durfee, Rogers 2019.
@@ -63,7 +65,8 @@ class Rank:
         return self.epsilon / (2 * max(a, b - a) * self.total * (2 if self.replace else 1))
 
     def miss(self, beta: float) -> float:
-        """The miss of the chosen cell is at most this with probability 1 − β: a cell of miss 0 there always is."""
+        """The miss of the chosen cell is at most this with probability 1 − β: a cell of miss 0 there always
+        is."""
         odds = (self.cells - 1) * (1 - beta) / beta
         return math.log(max(odds, 1.0)) * (1 + 1e-12) / float(self.rate)
 
@@ -101,7 +104,8 @@ def _whole(values: list[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 @dataclass(frozen=True)
 class Bracket:
-    """Two cells around a quantile: `low` is at most, `high` at least the true one, but with probability `beta` together.
+    """Two cells around a quantile: `low` is at most, `high` at least the true one, but with probability
+    `beta` together.
 
     Guarantee: two choices, composed.
     Assumes:   what `Rank` assumes.
@@ -124,14 +128,15 @@ class Bracket:
 
 
 def extreme(rank: Rank, beta: float) -> Rank:
-    """The least (level 0) or largest value (level 1): a cell that the true one passes with probability at most `beta`."""
+    """The least (level 0) or largest value (level 1): a cell that the true one passes with probability at
+    most `beta`."""
     at = min(beta, _SELDOM)
     return rank.above(at) if rank.level == 0 else rank.below(at)
 
 
 def divided(rank: Rank, beta: float, *, squared: bool) -> tuple[Rank, Bracket | None]:
-    """A quantile's point and what brackets it, for what `rank` costs: in ε, or `squared` in ε²/8. A least or largest value needs
-    no bracket: it is itself a bound, and the other one is that of the values."""
+    """A quantile's point and what brackets it, for what `rank` costs: in ε, or `squared` in ε²/8. A least or
+    largest value needs no bracket: it is itself a bound, and the other one is that of the values."""
     if rank.level in (0, 1):
         return extreme(rank, beta), None
     point, side = (rank.epsilon * (_root(share) if squared else share) for share in (POINT, (1 - POINT) / 2))

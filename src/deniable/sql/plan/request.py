@@ -20,11 +20,10 @@ TYPICAL = 1000
 class Terms:
     """The price, or the accuracy, of a query.
 
-    `epsilon` is the total at `delta`, private keys and bounds included. Or `within` is the ± wanted at `confidence`, and
-    the least ε that gives it is taken; averages and variances then need `at_least`, a public size of every group.
-    `noise` is "auto", "laplace" or "gaussian". `max_groups` is how many private keys one unit counts for. `discover=True`
-    lets missing bounds be found privately.
-    """
+    `epsilon` is the total at `delta`, private keys and bounds included. Or `within` is the ± wanted at
+    `confidence`, and the least ε that gives it is taken; averages and variances then need `at_least`, a
+    public size of every group. `noise` is "auto", "laplace" or "gaussian". `max_groups` is how many private
+    keys one unit counts for. `discover=True` lets missing bounds be found privately."""
 
     epsilon: Number | None = None
     delta: Number = 0
@@ -68,8 +67,8 @@ class Terms:
 class Expected:
     """How far a column of the answer may be off, before the release.
 
-    `within` is None where it is known only after it. `rows` is None where the ± holds whatever the data, else the size of the
-    group for which it is shown. Of a quantile, `ranks` is how many rows its rank may be off.
+    `within` is None where it is known only after it. `rows` is None where the ± holds whatever the data, else
+    the size of the group for which it is shown. Of a quantile, `ranks` is how many rows its rank may be off.
     """
 
     name: str

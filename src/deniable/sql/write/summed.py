@@ -12,24 +12,24 @@ from dataclasses import dataclass
 
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import Statement, Summary
-from deniable.sql.plan.statistics import Grid, Measure, Part
+from deniable.sql.plan.grid import Grid
+from deniable.sql.plan.measures.measure import Measure, StoredTerms, Total
 from deniable.sql.tree import Column, Expr, Query, Relation
 from deniable.sql.write import contributions, prepared
-from deniable.sql.write.weights import WEIGHT
 
 
 def summed(
     query: Query,
     group: Sequence[int],
-    parts: Sequence[Part],
-    grids: Mapping[Part, Grid],
+    parts: Sequence[Total],
+    grids: Mapping[Measure, Grid],
     summary: Summary,
     dialect: Dialect,
 ) -> Statement | None:
     """The keys of `group`, then one sum for each part; None where the summary does not hold them."""
     if summary.table is None:
         return None
-    totals = [_total(part, prepared.source(query.relation, part.of), grids.get(part), summary) for part in parts]
+    totals = [part.stored(prepared.source(query.relation, part.of), grids.get(part), summary) for part in parts]
     wheres = list(dict.fromkeys(part.where for part in parts if part.where is not None))
     read = [*(key.of for key in query.keys), *wheres]
     relation = prepared.summarised(query.relation, summary.table, summary.keys, read)
@@ -40,38 +40,14 @@ def summed(
     )
 
 
-def whole(query: Query, parts: Sequence[Part], grids: Mapping[Part, Grid], summary: Summary) -> frozenset[Part]:
+def whole(query: Query, parts: Sequence[Total], grids: Mapping[Measure, Grid], summary: Summary) -> frozenset[Total]:
     """The parts whose value is a stored column without a NULL, and without a value that their grid would clamp."""
     names = {part: prepared.source(query.relation, part.of) for part in parts}
     return frozenset(
         part
         for part, name in names.items()
-        if name in summary.whole and (part.measure is Measure.COUNT or _same(grids.get(part), summary.bounds[name]))
+        if name in summary.whole and part.untouched(grids.get(part), summary.bounds[name])
     )
-
-
-def _same(grid: Grid | None, bounds: tuple[int, int]) -> bool:
-    return grid is not None and grid.exact and (int(grid.lower), int(grid.upper)) == bounds
-
-
-@dataclass(frozen=True)
-class _Total:
-    """Stored columns, each with a whole number that it is taken times."""
-
-    terms: tuple[tuple[str, int], ...]
-
-
-def _total(part: Part, column: str | None, grid: Grid | None, summary: Summary) -> _Total | None:
-    if part.of is None and part.measure is Measure.COUNT:
-        return _Total(((WEIGHT, 1),))
-    if column is None or column not in summary.bounds:
-        return None
-    if part.measure is Measure.COUNT:
-        return _Total(((summary.count(column), 1),))
-    if part.measure is not Measure.SUM or grid is None or not _same(grid, summary.bounds[column]):
-        return None
-    below = summary.bounds[column][0] - int(grid.centre)
-    return _Total(((summary.sum(column), 1), (summary.count(column), below)))
 
 
 @dataclass(frozen=True)
@@ -80,9 +56,9 @@ class _Writer:
     dialect: Dialect
 
     def statement(
-        self, relation: Relation, group: Sequence[int], wheres: list[Expr], totals: list[tuple[Part, _Total]]
+        self, relation: Relation, group: Sequence[int], wheres: list[Expr], totals: list[tuple[Total, StoredTerms]]
     ) -> Statement:
-        held = list(dict.fromkeys(name for _, total in totals for name, _ in total.terms))
+        held = list(dict.fromkeys(name for _, stored in totals for name, _ in stored))
         kept = [Column(name, prepared.STORED.type) for name in held]
         columns: list[tuple[str, Expr]] = [(f"k{i}", key.of) for i, key in enumerate(self.query.keys)]
         columns += [(f"f{i}", where) for i, where in enumerate(wheres)] + [(column.name, column) for column in kept]
@@ -94,10 +70,8 @@ class _Writer:
         source = f"({contributions.meeting(rows, inside, self.dialect)}) AS {self._q('_rows')}"
         return Statement((), f"SELECT {', '.join([*keys, *sums])} FROM {source}{by}")
 
-    def _sum(self, total: _Total, where: str | None) -> str:
-        terms = " + ".join(
-            self._q(name) if times == 1 else f"{self._q(name)} * ({times})" for name, times in total.terms
-        )
+    def _sum(self, stored: StoredTerms, where: str | None) -> str:
+        terms = " + ".join(self._q(name) if times == 1 else f"{self._q(name)} * ({times})" for name, times in stored)
         met = f"CASE WHEN {self._q(where)} THEN {terms} END" if where else terms
         return self.dialect.as_text(f"SUM({met})")
 

@@ -11,9 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable.errors import InvalidQuery
+from deniable.sql.answer.estimate import standing
 from deniable.sql.dialects import DUCKDB
+from deniable.sql.plan.grid import Grid, grid
+from deniable.sql.plan.measures.count import Count, counted
+from deniable.sql.plan.measures.measure import Measure
+from deniable.sql.plan.measures.square import Square
+from deniable.sql.plan.measures.sum import Sum, summed
+from deniable.sql.plan.measures.units import present
 from deniable.sql.plan.noise import Sensitivity
-from deniable.sql.plan.statistics import Measure, Part, counted, grid, parts_of, present, summed
 from deniable.sql.tree import Aggregate, Column, Kind, Type
 from deniable.sql.tree import Statistic as S
 from deniable.sql.write.contributions import Limit
@@ -23,27 +29,26 @@ from tests.sql.planned import FLAG, REGION, N, X, query
 BOUNDS = (Fraction(0), Fraction(60))
 
 
-def measures(*aggregates: Aggregate) -> list[Measure]:
-    return [part.measure for part in parts_of(query(aggregates))[0]]
+def kinds(*aggregates: Aggregate) -> list[type[Measure]]:
+    return [type(measure) for measure in standing(query(aggregates)).measures]
 
 
 def test_an_average_shares_its_count_and_sum() -> None:
     average, total, count = (Aggregate(s, X, bounds=BOUNDS) for s in (S.AVG, S.SUM, S.COUNT))
-    assert measures(average) == [Measure.SUM, Measure.COUNT]
-    assert measures(average, total, Aggregate(S.COUNT, X)) == [Measure.SUM, Measure.COUNT]
-    assert measures(total) == [Measure.SUM]
-    assert len(measures(average, Aggregate(S.STDDEV, X, bounds=BOUNDS), count)) <= 4
+    assert kinds(average) == [Sum, Count]
+    assert kinds(average, total, Aggregate(S.COUNT, X)) == [Sum, Count]
+    assert kinds(total) == [Sum]
+    assert len(kinds(average, Aggregate(S.STDDEV, X, bounds=BOUNDS), count)) <= 4
 
 
-def test_other_filters_are_other_parts() -> None:
-    assert len(measures(Aggregate(S.COUNT), Aggregate(S.COUNT, where=FLAG), Aggregate(S.COUNT, X))) == 3
+def test_other_filters_are_other_measures() -> None:
+    assert len(kinds(Aggregate(S.COUNT), Aggregate(S.COUNT, where=FLAG), Aggregate(S.COUNT, X))) == 3
 
 
 def test_a_sum_is_centred_only_beside_a_count() -> None:
-    alone = parts_of(query([Aggregate(S.SUM, X, bounds=BOUNDS)]))[0]
-    beside = parts_of(query([Aggregate(S.SUM, X, bounds=BOUNDS), Aggregate(S.COUNT, X)]))[0]
-    assert [part.centred for part in alone] == [False]
-    assert beside[0].centred
+    total = Aggregate(S.SUM, X, bounds=BOUNDS)
+    assert standing(query([total])).measures == (Sum(X, None, BOUNDS, centred=False),)
+    assert standing(query([total, Aggregate(S.COUNT, X)])).measures[0] == Sum(X, None, BOUNDS, centred=True)
     assert grid(N, BOUNDS, True, 20).top * 2 == grid(N, BOUNDS, False, 20).top
 
 
@@ -93,7 +98,7 @@ def test_decimals_are_whole_numbers_of_their_last_place() -> None:
 def test_squares_stay_on_their_grid() -> None:
     for column, bits in ((X, 31), (X, 12), (N, 20)):
         cells = grid(column, (Fraction(-1000), Fraction(3000)), True, bits)
-        squares = engine_units(column, cells, [None, -1000, 3000, 0, 1000], True, Measure.SQUARE)
+        squares = engine_units(column, cells, [None, -1000, 3000, 0, 1000], True, Square)
         assert all(s is None or cells.squares[0] <= s <= cells.squares[1] for s in squares)
         assert max(map(abs, cells.squares)) <= 2 ** (bits - 2) + 1
 
@@ -123,12 +128,16 @@ def test_sensitivities_are_those_proved(found: Sensitivity, wanted: tuple[int, i
 
 
 def engine_units(
-    column: Column, cells: object, values: list[object], centred: bool | None, measure: Measure = Measure.SUM
+    column: Column, cells: Grid, values: list[object], centred: bool | None, kind: type[Sum] | type[Square] = Sum
 ) -> list[int | None]:
     """What DuckDB makes of values, by the statement's own text."""
-    part = Part(measure, column, None, BOUNDS, bool(centred))
     writer = Writer(query([]), Limit(False), DUCKDB)
-    text = (writer._unit if measure is Measure.SUM else writer._square)(part, cells, [part])  # type: ignore[arg-type]
-    kind = "DOUBLE" if column.type.kind is Kind.FLOAT else "BIGINT"
-    listed = ", ".join(f"({'NULL' if v is None else repr(str(v))}::{kind})" for v in values)
+    if kind is Square:
+        square = Square(column, None, BOUNDS)
+        text = square.square(writer, cells, [square])
+    else:
+        total = Sum(column, None, BOUNDS, bool(centred))
+        text = writer.unit(total, cells, [total])
+    type_name = "DOUBLE" if column.type.kind is Kind.FLOAT else "BIGINT"
+    listed = ", ".join(f"({'NULL' if v is None else repr(str(v))}::{type_name})" for v in values)
     return [u for (u,) in duckdb.execute(f'SELECT {text} FROM (VALUES {listed}) AS v("x0")').fetchall()]

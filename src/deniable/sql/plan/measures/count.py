@@ -1,0 +1,52 @@
+"""How many rows count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from deniable.sql.engines import Summary
+from deniable.sql.plan.grid import Grid
+from deniable.sql.plan.measures.measure import Footprint, Measure, StoredTerms, Total
+from deniable.sql.plan.noise import Sensitivity
+from deniable.sql.write.statements import Writer
+from deniable.sql.write.weights import WEIGHT
+
+
+@final
+@dataclass(frozen=True)
+class Count(Total):
+    """Rows, each by its weight; of a value, those where it is not NULL."""
+
+    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> Sensitivity:
+        return counted(footprint.limit.total, replace=footprint.replace, single=single)
+
+    def total(self, writer: Writer, grid: Grid | None, weight: str, beside: Sequence[Measure]) -> str:
+        """A row of weight 1 is counted, which is faster than summed."""
+        met = " AND ".join(writer.met(self, beside))
+        if weight != "1":
+            return writer.sum(f"CASE WHEN {met} THEN {weight} END" if met else weight)
+        if self.where is None:
+            return f"COUNT({writer.value(self, beside) if self.of is not None else '*'})"
+        return f"COUNT(CASE WHEN {met} THEN 1 END)"
+
+    def stored(self, column: str | None, grid: Grid | None, summary: Summary) -> StoredTerms | None:
+        if self.of is None:
+            return ((WEIGHT, 1),)
+        if column is None or column not in summary.bounds:
+            return None
+        return ((summary.count(column), 1),)
+
+    def untouched(self, grid: Grid | None, bounds: tuple[int, int]) -> bool:
+        """A value is not clamped to be counted."""
+        return True
+
+
+def counted(total: int, *, replace: bool, single: bool) -> Sensitivity:
+    """Non-negative weights that sum to at most `total` for one unit, over all groups.
+
+    Coming or going moves the vector by at most `total` in L1 and L2. Replaced, a − b with a, b ≥ 0: 2·total
+    in L1, √2·total in L2; in a single group |a − b| ≤ total."""
+    many = 2 if replace and not single else 1
+    return Sensitivity(total * many, total * total * many)

@@ -1,0 +1,61 @@
+"""Ranks of values: the weights in the cells of a grid, of which a quantile is chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, final
+
+import pyarrow as pa
+
+from deniable.errors import InvalidQuery
+from deniable.sql.engines import Statement
+from deniable.sql.plan import reading
+from deniable.sql.plan.grid import Bounds, Grid
+from deniable.sql.plan.grid import grid as finest
+from deniable.sql.plan.keys import Group
+from deniable.sql.plan.measures.measure import Footprint, Measure
+from deniable.sql.plan.noise import Family, Noise
+from deniable.sql.plan.quantiles import CELL_BITS, CELLS, Rank
+from deniable.sql.tree import Type
+from deniable.sql.write.statements import Writer
+
+
+@final
+@dataclass(frozen=True)
+class Ranks(Measure):
+    """The weights of rows in at most 2^10 cells between the bounds; `level` is 0 for the least value, 1 for
+    the largest."""
+
+    valued: ClassVar[bool] = True
+
+    level: Fraction | None = None
+
+    def grid(self, bits: int, found: Bounds | None = None) -> Grid | None:
+        """Cells count from the lower bound; how fine they are does not depend on noise."""
+        if self.of is None:
+            raise InvalidQuery("A sum needs a value to sum.")
+        bounds = self.bounds or found
+        return None if bounds is None else finest(self.of, bounds, None, CELL_BITS)
+
+    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> None:
+        """A choice has its own. What cannot be ranked is refused here."""
+        self.grid(bits, (Fraction(0), Fraction(1)))
+
+    def noise(self, amount: Fraction, family: Family, footprint: Footprint, *, single: bool, bits: int) -> Noise | Rank:
+        grid = self.grid(bits)
+        cells = CELLS if grid is None else grid.high + 1
+        # A choice of range ε is ε²/8-zCDP (Cesar, Rogers 2021); the root is rounded down.
+        rooted = Fraction(math.isqrt(math.floor(8 * amount * 10**24)), 10**12)
+        epsilon = amount if family is Family.LAPLACE else rooted
+        return Rank(self.level or Fraction(0), epsilon, footprint.limit.total, cells, footprint.replace)
+
+    def statement(self, writer: Writer, group: Sequence[int], grid: Grid | None, salt: str) -> Statement:
+        assert grid is not None
+        source, weight = writer.weighted(group, [self])
+        return writer.histogram(group, writer.unit(self, grid, [self]), self, source, weight)
+
+    def read(self, table: pa.Table, types: Sequence[Type], footprint: Footprint) -> Mapping[Group, Any]:
+        return reading.histograms(table, types)

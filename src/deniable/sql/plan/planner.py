@@ -1,0 +1,282 @@
+"""From a checked query to its plan: its loss and error are known before any data is opened."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from deniable.errors import InvalidQuery
+from deniable.loss import exact
+from deniable.numbers import plain
+from deniable.sql.answer import evaluate
+from deniable.sql.answer.estimate import Standing, standing
+from deniable.sql.plan.accuracy import least
+from deniable.sql.plan.allocation import Allotment, Item, allot
+from deniable.sql.plan.grid import Grid
+from deniable.sql.plan.keys import Selection, combinations
+from deniable.sql.plan.measures.count import counted
+from deniable.sql.plan.measures.measure import Footprint, Measure
+from deniable.sql.plan.measures.ranks import Ranks
+from deniable.sql.plan.measures.units import Units
+from deniable.sql.plan.noise import LARGEST_BITS, Family, Noise, laplace
+from deniable.sql.plan.plan import GroupingSet, NoisyMeasure, Plan, PlanPrice, PrivateBounds
+from deniable.sql.plan.private_bounds import SHARE, RowBound, ValueBounds
+from deniable.sql.plan.quantiles import Bracket, Rank, divided
+from deniable.sql.plan.request import DEFAULT_GROUPS, Terms
+from deniable.sql.tree import Column, Filter, Join, PerUnit, Project, Query, Relation, Scan, Union
+from deniable.sql.types import INTEGER
+from deniable.sql.types_relations import read
+from deniable.sql.write import prepared
+from deniable.sql.write.contributions import Limit
+from deniable.sql.write.weights import MOST_ROWS_DECLARED, ONE, TOTAL, VALUE_BITS
+from deniable.units import Kind as UnitKind
+from deniable.units import Unit
+
+MOST_FOUND = 4
+"""Of how many values one query may find bounds privately."""
+_SPARED = 1 - Fraction(1, 10**9)
+"""The part of δ that is used: a charge at a δ rounds it down by a step of floats."""
+_COARSEST_BITS = 12
+
+
+def plan(query: Query, unit: Unit, terms: Terms, *, bounding: bool = True) -> Plan:
+    """The mechanism that answers `query` on `terms`. Nothing but metadata is used. (`bounding=False` switches
+    the protection of units with many rows off, for audits that must find that.)"""
+    stands = standing(query)
+    _check(query, unit, terms, stands.measures)
+    if terms.epsilon is not None:
+        return _Planner(query, unit, terms, exact(terms.epsilon), stands, bounding).plan()
+    return least(lambda epsilon: _Planner(query, unit, terms, epsilon, stands, bounding).plan(), terms)
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """One plan at one ε, step by step: contributions, shares of ε, grids, noise."""
+
+    query: Query
+    unit: Unit
+    terms: Terms
+    epsilon: Fraction
+    stands: Standing
+    bounding: bool
+
+    def plan(self) -> Plan:
+        selected = any(self.private) or self.shares.family is Family.GAUSSIAN
+        delta = self.terms.delta if selected else 0
+        price = PlanPrice(plain(self.epsilon), delta, self.shares)
+        bounds = PrivateBounds(self._row_bound(), tuple(self._value_bounds()), self.bits)
+        sets = tuple(self._set(index) for index in range(len(self.query.sets)))
+        limit, stands = self.footprint.limit, self.stands.positions
+        return Plan(self.query, self.unit, self.terms, price, limit, stands, sets, bounds)
+
+    # ------------------------------------------------------------------------------- what is known beforehand
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return self.stands.measures
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        weighed = any(not isinstance(measure, Units) for measure in self.measures)
+        chosen = self.unit.kind is UnitKind.COLUMN and self.unit.max_rows is None and weighed
+        return Footprint(_limit(self.query, self.unit, self.terms, self.bounding), self.unit.replace, chosen)
+
+    @cached_property
+    def private(self) -> list[bool]:
+        """Of each grouping set, whether its keys are."""
+        return [_is_private(self.query, group) for group in self.query.sets]
+
+    @cached_property
+    def single(self) -> list[bool]:
+        """Of each grouping set, whether there is exactly one group, whatever the data."""
+        groups = [[self.query.keys[i] for i in group] for group in self.query.sets]
+        return [not hidden and len(combinations(keys)) == 1 for keys, hidden in zip(groups, self.private, strict=True)]
+
+    @cached_property
+    def missing(self) -> list[Measure]:
+        return _missing(self.query.relation, self.measures, self.terms)
+
+    # -------------------------------------------------------------------------------------------- shares of ε
+
+    @cached_property
+    def shares(self) -> Allotment:
+        """Of what private bounds leave, one amount for each measure of each grouping set, and one for each
+        selection."""
+        left = self.epsilon * (1 - SHARE * (self.footprint.chosen + len(self.missing)))
+        uses = self.stands.uses * len(self.query.sets)
+        items = [Item(use, ratio) for use, ratio in zip(uses, self._ratios(), strict=True)]
+        delta, beta = exact(self.terms.delta) * _SPARED, float(self.terms.beta)
+        return allot(items, sum(self.private), left, delta, self.terms.family, beta)
+
+    def _ratios(self) -> Iterator[float | None]:
+        """Of the L2 to the L1 sensitivity; None for a choice."""
+        for single in self.single:
+            for measure in self.measures:
+                moved = measure.sensitivity(self.footprint, single=single, bits=VALUE_BITS)
+                yield None if moved is None else math.sqrt(moved.l2_squared) / moved.l1
+
+    @cached_property
+    def bits(self) -> int:
+        """How fine values may be, so that no noise passes the samplers' range: at most 2 · total · 2^(bits −
+        1) / ε."""
+        laplace_noise = self.shares.family is Family.LAPLACE
+        scales = (float(a) if laplace_noise else math.sqrt(2 * a) for a in self.shares.amounts)
+        smallest = min(scales, default=1.0)
+        room = LARGEST_BITS - math.ceil(math.log2(2 * self.footprint.limit.total / smallest)) - 1
+        return max(_COARSEST_BITS, min(VALUE_BITS, room))
+
+    # -------------------------------------------------------------------------------------------- noise
+
+    def _set(self, index: int) -> GroupingSet:
+        many = len(self.measures)
+        amounts = self.shares.amounts[index * many : (index + 1) * many]
+        noisy = [self._noisy(i, amount, self.single[index]) for i, amount in enumerate(amounts)]
+        selection = self._selection() if self.private[index] else None
+        return GroupingSet(self.query.sets[index], selection, tuple(noisy))
+
+    def _noisy(self, position: int, amount: Fraction, single: bool) -> NoisyMeasure:
+        measure, family = self.measures[position], self.shares.family
+        noise = measure.noise(amount, family, self.footprint, single=single, bits=self.bits)
+        point, bracket = _bracketed(noise, self.failures.get(position), family)
+        return NoisyMeasure(measure, point, bracket, self.grids[position])
+
+    @cached_property
+    def grids(self) -> list[Grid | None]:
+        """Of declared bounds; None where there is none."""
+        return [measure.grid(self.bits) for measure in self.measures]
+
+    @cached_property
+    def failures(self) -> dict[int, float]:
+        """How often the interval of each quantile may fail: β over the number of aggregates in an output, of
+        the largest output that reads it."""
+        beta = float(self.terms.beta)
+        ranked = {i: beta for i, measure in enumerate(self.measures) if isinstance(measure, Ranks)}
+        for output in self.query.outputs:
+            aggregates = evaluate.aggregates_in(output.of)
+            for position in (self.stands.positions[a][0] for a in aggregates):
+                if position in ranked:
+                    ranked[position] = min(ranked[position], beta / len(aggregates))
+        return ranked
+
+    def _selection(self) -> Selection:
+        groups, replace = self.footprint.limit.groups, self.unit.replace
+        touched = groups * (2 if replace else 1)
+        epsilon, delta = self.shares.selection
+        return Selection(epsilon / touched, delta / touched, groups, replace)
+
+    def _row_bound(self) -> RowBound | None:
+        return RowBound(self.epsilon * SHARE, self.unit.replace) if self.footprint.chosen else None
+
+    def _value_bounds(self) -> Iterator[ValueBounds]:
+        moved = counted(self.footprint.limit.total, replace=self.unit.replace, single=False)
+        for measure in self.missing:
+            yield ValueBounds(measure, laplace(moved, self.epsilon * SHARE))
+
+
+def _bracketed(noise: Noise | Rank, beta: float | None, family: Family) -> tuple[Noise | Rank, Bracket | None]:
+    """A quantile's choice divided into its point and the two cells around it."""
+    if beta is None or not isinstance(noise, Rank):
+        return noise, None
+    return divided(noise, beta, squared=family is Family.GAUSSIAN)
+
+
+# ------------------------------------------------------------------------------------------ what may be asked
+
+
+def _check(query: Query, unit: Unit, terms: Terms, measures: Iterable[Measure]) -> None:
+    if unit.kind not in (UnitKind.ROW, UnitKind.COLUMN):
+        raise InvalidQuery(
+            f"A query protects a row or a column's value, not {unit}. Open the data with Unit.row() or Unit.column()."
+        )
+    if unit.kind is UnitKind.ROW and any(isinstance(measure, Units) for measure in measures):
+        raise InvalidQuery("Where each row is a unit there is no column of units to count. Use COUNT(*).")
+    for group in query.sets:
+        if not _is_private(query, group):
+            combinations([query.keys[i] for i in group])
+        elif not terms.delta:
+            names = ", ".join(query.keys[i].name for i in group if query.keys[i].domain is None)
+            raise InvalidQuery(
+                f"The values of {names} are not public, so their release needs a delta above 0. Nothing was run and "
+                "nothing was charged. Give a delta, or let the owner declare the keys."
+            )
+
+
+def _missing(relation: Relation, measures: Sequence[Measure], terms: Terms) -> list[Measure]:
+    """One measure for each expression without bounds."""
+    unbounded: dict[object, Measure] = {}
+    for measure in measures:
+        if measure.valued and measure.bounds is None:
+            unbounded.setdefault((measure.of, measure.where), measure)
+    if unbounded and not terms.discover:
+        raise InvalidQuery(
+            f"{_called(relation, list(unbounded.values()))} no bounds. Nothing was run and nothing was charged. Let the "
+            "owner declare them (bounds= or --bounds x=0:100), clamp in the query, like SUM(CLAMP(x, 0, 100)), or find them "
+            "privately with discover=True (--discover)."
+        )
+    if len(unbounded) > MOST_FOUND:
+        raise InvalidQuery(
+            f"Bounds of {len(unbounded)} values would have to be found privately; at most {MOST_FOUND} can be in one query."
+        )
+    return list(unbounded.values())
+
+
+def _called(relation: Relation, measures: Sequence[Measure]) -> str:
+    """By the columns of the table, where these are what the analyst sees."""
+    columns = [Column(name, INTEGER) for measure in measures for name in read(measure.of)]
+    names = list(dict.fromkeys(prepared.source(relation, column) for column in columns))
+    if not names or None in names:
+        return "A value that is summed, averaged or ranked has"
+    listed = " and ".join(f'"{name}"' for name in names)
+    alone = len(measures) == 1 and isinstance(measures[0].of, Column)
+    return f"{'The column' if alone else 'An expression of'} {listed} is summed, averaged or ranked, and has"
+
+
+def _is_private(query: Query, group: Sequence[int]) -> bool:
+    return any(query.keys[i].domain is None for i in group)
+
+
+# ---------------------------------------------------------------------------------------------- contributions
+
+
+def _limit(query: Query, unit: Unit, terms: Terms, bounding: bool) -> Limit:
+    if unit.kind is UnitKind.ROW:
+        times = multiplicity(query.relation)
+        return Limit(False, times, times, 1)
+    if unit.max_rows is None:
+        # Rows and weight of one are replaced by the private choice; their product, which the loss rests on,
+        # is not.
+        return Limit(True, 1, terms.max_groups or DEFAULT_GROUPS, TOTAL, bounded=bounding)
+    if unit.max_rows > MOST_ROWS_DECLARED:
+        raise InvalidQuery(
+            f"Expected max_rows={unit.max_rows} to be at most 2^40. Nothing was run and nothing was charged. Open the data for "
+            "a unit with fewer rows."
+        )
+    return Limit(True, unit.max_rows, terms.max_groups or unit.max_rows, ONE, bounded=bounding)
+
+
+def multiplicity(relation: Relation) -> int:
+    """How often a row of one table may reach the aggregate: once for each time that the table is read and put
+    together.
+
+    A join, which has at most one private side, meets the other side's rows on unique columns, so it
+    multiplies nothing."""
+    return max(_readings(relation).values(), default=1)
+
+
+def _readings(relation: Relation) -> dict[str, int]:
+    match relation:
+        case Scan(table, _, _, _):
+            return {table: 1}
+        case Project(of, _) | Filter(of, _) | PerUnit(of, _, _):
+            return _readings(of)
+        case Join(left, right, _, _, _):
+            return _added([_readings(left), _readings(right)])
+        case Union(parts):
+            return _added([_readings(part) for part in parts])
+
+
+def _added(many: Sequence[dict[str, int]]) -> dict[str, int]:
+    return {table: sum(each.get(table, 0) for each in many) for table in {name for each in many for name in each}}
