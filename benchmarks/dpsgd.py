@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from _report import write_section
+from deniable.learn.clip import Batch
 from deniable.learn.sgd import DPSGD
 from deniable.learn.sgd.trainer import Trainer
 from deniable.randomness import SecureRandom
@@ -109,7 +110,7 @@ def ours(model: nn.Module, x: Tensor, y: Tensor) -> Step:
     )
     run.check((x, y))
     trainer = Trainer.fresh(run, SecureRandom())
-    return lambda: trainer.step([(x, y)])
+    return lambda: trainer.step([Batch((x, y))])
 
 
 def opacus(model: nn.Module, x: Tensor, y: Tensor, mode: str) -> Step:

@@ -8,7 +8,7 @@ from torch import nn
 
 from deniable import Budget, Unit
 from deniable.errors import BudgetExceeded
-from deniable.learn.sgd import DPSGD, make_private
+from deniable.learn.sgd import DPSGD, Lots, Privacy, make_private
 from deniable.ledger import Ledger
 
 N, DELTA = 5000, 1e-5
@@ -35,10 +35,13 @@ with Ledger.open("sqlite://") as ledger:
 
     # The same in a loop of one's own, with what is left.
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
-    private = make_private(
-        network, optimizer, train, nn.CrossEntropyLoss(), account=account,
-        n=N, lot=250, epochs=5, clip=1.0, epsilon=0.9, delta=DELTA,
-    )  # fmt: skip
+    loop = DPSGD(
+        network,
+        nn.CrossEntropyLoss(),
+        lots=Lots(n=N, lot=250, epochs=5),
+        privacy=Privacy(epsilon=0.9, delta=DELTA, clip=1.0),
+    )
+    private = make_private(loop, optimizer, train, account=account)
     for _rows, _targets in private.lots():
         private.step()
     private.close()

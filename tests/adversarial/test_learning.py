@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from deniable.errors import DataError, DeniableError, InvalidParameter, InvalidQuery
 from deniable.guarantee import Budget
-from deniable.learn.clip import per_example
+from deniable.learn.clip import Batch, per_example
 from deniable.learn.recipes.classifier import Recipe
 from deniable.learn.recipes.linear import Descent
 from deniable.learn.select import Selection
@@ -65,8 +65,7 @@ def doors(own: Account) -> dict[str, Callable[..., Any]]:
 
     def loop(run: DPSGD, data: Any) -> None:
         optimizer = torch.optim.SGD([p for p in run.model.parameters() if p.requires_grad], lr=0.1)
-        given = {"n": 300, "lot": 60, "steps": 5, "noise_multiplier": 1.0, "example": run.example}
-        with make_private(run.model, optimizer, data, run.criterion, account=own, **given) as private:
+        with make_private(run, optimizer, data, account=own) as private:
             for _ in private.lots():
                 private.step()
 
@@ -216,7 +215,9 @@ def test_ranks_are_told_before_the_charge() -> None:
 def loop(own: Account, model: nn.Module, data: Any = None, **given: Any) -> Any:
     optimizer = given.pop("optimizer", None) or torch.optim.SGD(model.parameters(), lr=0.1)
     given = {"n": 60, "lot": 60, "steps": 3, "noise_multiplier": 1.0} | given
-    return make_private(model, optimizer, (X, Y) if data is None else data, nn.CrossEntropyLoss(), account=own, **given)
+    rng = given.pop("rng", None)
+    run = DPSGD(model, nn.CrossEntropyLoss(), **given)
+    return make_private(run, optimizer, (X, Y) if data is None else data, account=own, rng=rng)
 
 
 def test_what_is_done_to_a_lot_does_not_reach_the_step(ledger: Ledger) -> None:
@@ -311,7 +312,7 @@ SNEAKY: dict[str, Callable[[Sneaky, Tensor], bool]] = {
 def moved(run: DPSGD, model: nn.Module | None = None) -> float:
     """By how much one row moves the sum, in clips."""
     each = trainer(run) if model is None else Trainer(run, SeededRandom(1), model, run.new_optimizer(model))
-    whole, less = (each.clipped([(X[:k], Y[:k])]).total["all"] for k in (60, 59))
+    whole, less = (each.clipped([Batch((X[:k], Y[:k]))]).total["all"] for k in (60, 59))
     return float((whole - less).norm())
 
 
@@ -334,8 +335,8 @@ def test_a_model_that_begins_to_mix_on_the_way_is_caught_at_a_random_step() -> N
     run.check((X, Y))
     training = trainer(run)
     for _ in range(500):
-        training.step([(X[:30], Y[:30])])
-    whole, less = (training.clipped([(X[:k], Y[:k])]).total["all"] for k in (60, 59))
+        training.step([Batch((X[:30], Y[:30]))])
+    whole, less = (training.clipped([Batch((X[:k], Y[:k]))]).total["all"] for k in (60, 59))
     assert float((whole - less).norm()) <= 1.001
     assert training.model.calls > 500  # type: ignore[operator]
 
@@ -401,7 +402,7 @@ def test_rates_of_parameter_groups_are_not_overridden(ledger: Ledger) -> None:
     own.run(run, (X, Y))
     with pytest.raises(InvalidParameter, match="would give them all one rate"):
         loop(own, model, optimizer=groups(model.parameters()), learning_rate=0.5)
-    assert [g["lr"] for g in run.new_optimizer(linear()).param_groups] == [0.1, 0.7]
+    assert [g["lr"] for g in run.learning.new_optimizer(linear()).param_groups] == [0.1, 0.7]
 
 
 def test_a_collate_function_is_called_for_each_row_by_itself(ledger: Ledger) -> None:
@@ -414,7 +415,7 @@ def test_a_collate_function_is_called_for_each_row_by_itself(ledger: Ledger) -> 
     loader = DataLoader(watched(), batch_size=7, collate_fn=collate)
     run = small(example=EXAMPLE)
     found = trainer(run).clipped(run.rows(loader).take(np.arange(60), torch.float32)).total["all"]
-    assert torch.allclose(found, trainer(run).clipped([(2 * X, Y)]).total["all"], atol=1e-5)
+    assert torch.allclose(found, trainer(run).clipped([Batch((2 * X, Y))]).total["all"], atol=1e-5)
     assert set(batches) == {1}
     account(ledger).run(run, loader)
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from deniable.audit.sgd import Training
+from deniable.learn.clip import Batch
 from deniable.learn.sgd import Adaptive, PerLayer
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.trainer import Trainer
@@ -58,7 +59,7 @@ class Ours:
     def __call__(self, rows: Any, rng: np.random.Generator) -> Any:
         x = torch.as_tensor(np.asarray(rows), dtype=torch.float32)
         self.trainer.taken = 0
-        released = self.trainer.step([(x, torch.zeros(len(x)))])
+        released = self.trainer.step([Batch((x, torch.zeros(len(x))))])
         return torch.cat([released[name].reshape(-1) for name in ("left.weight", "right.weight")]).double().numpy()
 
 

@@ -36,10 +36,11 @@ from deniable.learn.recipes.abadi import PcaNetwork
 from deniable.learn.recipes.classifier import Classifier, Recipe
 from deniable.learn.recipes.linear import Descent
 from deniable.learn.select import Selection
-from deniable.learn.sgd import DPSGD
+from deniable.learn.sgd import DPSGD, Users
+from deniable.learn.sgd import rows as containers
 from deniable.learn.sgd.distributed import Distributed
+from deniable.learn.sgd.outcome import Trained
 from deniable.learn.sgd.steps import Training
-from deniable.learn.sgd.trainer import Trained
 from deniable.learn.sgd.walk import Walking
 from deniable.learn.standardize import PrivateStandardizer, Standardizer
 from deniable.ledger.bounded import Bounded
@@ -168,6 +169,23 @@ FEW = torch.zeros(3, 2), torch.zeros(3)
 MORE = torch.cat([FEW[0], torch.tensor([[5.0, 0.0]])]), torch.zeros(4)
 
 
+PEOPLE = replace(FULL, privacy=replace(FULL.privacy, unit=Unit.column("person", max_rows=4)))
+HER = torch.tensor([[5.0, 0.0]]).expand(4, 2)
+NOBODY_ELSE = Users(FEW, ["a", "b", "b"])
+HER_TOO = Users((torch.cat([FEW[0], HER]), torch.zeros(7)), ["a", "b", "b", *["her"] * 4])
+
+
+class EachRow(DPSGD):
+    """Draws people, and clips each of their rows by itself."""
+
+    def rows(self, data: Any) -> Any:
+        return containers.rows(data.data if isinstance(data, Users) else data, self.example)
+
+
+def settings(run: DPSGD) -> dict[str, Any]:
+    return {part.name: getattr(run, part.name) for part in fields(run) if part.init}
+
+
 def moved(run: Trained) -> float:
     """The first weight after training: it moved by the first coordinate of the one noisy gradient."""
     return float(run.model.state_dict()["line.weight"].ravel()[0])
@@ -266,7 +284,8 @@ def gaussian_mu(loss: Loss) -> float:
 
 
 SLOW = [
-    Slow(FULL, replace(FULL, noise_multiplier=0.25), (FEW, MORE), moved, 120),
+    Slow(FULL, replace(FULL, privacy=replace(FULL.privacy, noise_multiplier=0.25)), (FEW, MORE), moved, 120),
+    Slow(PEOPLE, EachRow(**settings(PEOPLE)), (NOBODY_ELSE, HER_TOO), moved, 120),
     Slow(RECIPE, replace(RECIPE, step_noise=0.1, statistics_noise=1.0), (NO_PICTURE, PICTURES), last_layer, 250),
 ]
 

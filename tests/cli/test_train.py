@@ -82,6 +82,33 @@ def test_words_say_what_it_cost_and_where_it_is(table: Path, tmp_path: Path) -> 
     assert "certificate.json" in said
 
 
+@pytest.mark.parametrize("model", ["linear", "logistic"])
+@pytest.mark.parametrize(
+    "wrong",
+    [("--classes", "Surgery,Maternity"), ("--feature", "name:0:1")],
+    ids=["misspelled classes", "words for a feature"],
+)
+def test_a_table_whose_rows_cannot_be_used_is_told(
+    table: Path, tmp_path: Path, model: str, wrong: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """From a count that is released with noise: a refusal would be steered by private rows."""
+    path = tmp_path / "visits.csv"
+    pyarrow.csv.write_csv(pyarrow.parquet.read_table(table), path)
+    few = ("--model", model, "--out", tmp_path / "out", "--epochs", 2, "--lot", 500)
+    said = run(path, *USUAL, *wrong, *FIRST, *few).stdout
+    assert "rows of a lot were usable, of 500 expected: are rows put together" in caplog.text
+    if model != "logistic":
+        assert "rows of a lot were usable, of 500 expected, as released with noise" in said
+
+
+@pytest.mark.parametrize("model", ["linear", "logistic"])
+def test_a_table_whose_rows_can_be_used_is_not_doubted(
+    table: Path, tmp_path: Path, model: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(table, *USUAL, *FIRST, "--model", model, "--out", tmp_path / "out", "--epochs", 2, "--lot", 500)
+    assert "usable" not in caplog.text
+
+
 def test_logistic_takes_its_own_defaults_and_what_is_said(table: Path, tmp_path: Path) -> None:
     out = ("--model", "logistic", "--out", tmp_path / "out", "--json")
     facts = json.loads(run(table, *USUAL, "--limit", "9:1e-3", *out).stdout)

@@ -16,6 +16,7 @@ from deniable.guarantee import Budget, Certificate
 from deniable.units import Unit
 
 if TYPE_CHECKING:
+    from deniable.learn.sgd.outcome import Usable
     from deniable.learn.table_training import TableTraining
 
 
@@ -71,10 +72,12 @@ def train(
         release = run.release(paying, data, out, delta, checkpoint=checkpoint, resume=resume)
         certificate = run.save(release, paying, out, delta)
         right = None if public is None else table.accuracy(run.model(release.value), public)
-    _tell(run, certificate, out, right, json)
+    _tell(run, certificate, out, right, run.usable(release.value), json)
 
 
-def _tell(run: TableTraining, certificate: Certificate, out: Path, right: float | None, json: bool) -> None:
+def _tell(
+    run: TableTraining, certificate: Certificate, out: Path, right: float | None, usable: Usable | None, json: bool
+) -> None:
     facts = {
         "epsilon": certificate.bound.upper,
         "delta": certificate.delta,
@@ -83,6 +86,7 @@ def _tell(run: TableTraining, certificate: Certificate, out: Path, right: float 
         "rate": run.rate,
         "out": out,
         "accuracy_on_public_rows": right,
+        "usable_rows_of_a_lot": None if usable is None else usable.rows,
     }
     if json:
         show.as_json(facts)
@@ -90,6 +94,7 @@ def _tell(run: TableTraining, certificate: Certificate, out: Path, right: float 
     show.heading(f"Trained: ε ≤ {numbers.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}")
     show.say(
         f"{run.steps:,} steps on lots of {run.lot:g} rows, noise multiplier {float(run.mechanism.noise_multiplier):.4g}.",
+        *([] if usable is None else [f"{usable}, as released with noise."]),
         f"Model: {out / 'model.pt'} (described in model.json). Certificate: {out / 'certificate.json'}.",
     )
     if right is not None:

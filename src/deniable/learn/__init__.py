@@ -25,7 +25,7 @@ _PARTS = (
 _HOMES = {
     "by_group_private": "ByGroup",
     "by_group_public": "by_group",
-    "clip": "Clipped PerExample",
+    "clip": "BatchLoss Clipped PerExample",
     "convex": "Descent GradientPerturbation HuberHinge HuberResidual Logistic ObjectivePerturbation OutputPerturbation",
     "convex.estimators": "PrivateLinearRegression PrivateLinearSVM PrivateLogisticRegression",
     "counts": "PrivateDecisionTree PrivateNaiveBayes",
@@ -33,7 +33,8 @@ _HOMES = {
     "scattering": "Scattering",
     "select": "Selection",
     "standardize": "PrivateStandardizer Standardizer",
-    "sgd": "Adaptive DPSGD Distributed Flat Group PerLayer Trained make_private resume train",
+    "sgd": "Adaptive DPSGD Distributed Execution Flat Group Learning Lots Padded PerLayer Privacy Trained Users make_private "
+    "resume train",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

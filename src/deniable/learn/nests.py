@@ -40,7 +40,7 @@ def taken_apart(nest: Any) -> tuple[Structure, list[Any]]:
 
 def _structure(nest: Any, parts: list[Any], *, top: bool) -> Structure:
     if isinstance(nest, Mapping):
-        keys = tuple(sorted(nest))
+        keys = tuple(sorted(nest, key=repr))
         return Structure(keys, tuple(_structure(nest[key], parts, top=False) for key in keys))
     if isinstance(nest, list | tuple) and (top or _holds_parts(nest)):
         return Structure(None, tuple(_structure(value, parts, top=False) for value in nest))
@@ -68,4 +68,5 @@ def mapped(change: Callable[[Tensor], Any], nest: Any) -> Any:
 
 def length(batch: Any) -> int:
     """How many rows a batch has."""
-    return len(tensors(batch)[0])
+    parts = tensors(batch)
+    return len(parts[0]) if parts else 0

@@ -22,6 +22,7 @@ from deniable.learn.convex.descent import Descent
 from deniable.learn.convex.tables import Linear
 from deniable.learn.sgd import lots, saved
 from deniable.learn.sgd.dpsgd import DPSGD
+from deniable.learn.sgd.outcome import Usable
 from deniable.learn.sgd.tables import Feature, Shape, Table, cross_entropy
 from deniable.ledger import Account
 from deniable.mechanism import Release
@@ -154,6 +155,8 @@ class TableTraining:
     lot: float
     rows: Callable[[Path], Any]
     model: Callable[[Any], Any]
+    usable: Callable[[Any], Usable | None] = lambda value: None
+    """How many rows could be used, where the release says so."""
 
     @classmethod
     def of(cls, method: Method, table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:
@@ -206,10 +209,8 @@ def _sgd(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTra
         learning_rate=1.0 if options.learning_rate is None else options.learning_rate,
         epsilon=budget.epsilon, delta=budget.delta, example=([0.0] * len(table.features), 0),
     )  # fmt: skip
-    plan = run.plan
-    return TableTraining(
-        table, run, plan.steps, float(plan.rate), plan.lot, table.read, lambda trained: trained.model
-    )  # fmt: skip
+    sizes = run.plan.steps, float(run.plan.rate), run.plan.lot
+    return TableTraining(table, run, *sizes, table.read, lambda it: it.model, lambda it: it.usable)
 
 
 def _logistic(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:

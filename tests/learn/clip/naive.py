@@ -47,7 +47,7 @@ def assert_exact(model: nn.Module, x: Tensor, y: Tensor, method: str = "closed f
     clip = float(lengths.median())
     clipper = PerExample(model, nn.CrossEntropyLoss(), multiplicity=k)
     assert clipper.method(x, y).startswith(method), clipper.method(x, y)
-    got = clipper(x, y, clip)
+    got = clipper(x, y, clip=clip)
     right = clipped(expected, {"all": names}, {"all": clip})
     assert list(got.sums) == names
     for name in names:

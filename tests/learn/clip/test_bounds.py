@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from deniable.learn.clip import PerExample, rounding
+from deniable.learn.clip import Batch, PerExample, rounding
+from deniable.learn.clip.objective import objective
 from deniable.learn.clip.passes import Task, chained, closed
-from deniable.learn.clip.structure import per_row
 from deniable.learn.clip.terms import Lookup, Outer, Rows, Single, combined, outer
 from tests.learn.clip import models
 
@@ -24,7 +24,7 @@ SCALES = (1e-30, 1e-20, 1e-7, 1.0, 1e3, 1e9, 1e15, 1e17, 1e20, 1e30, 3e38)
 
 def contribution(clipper: PerExample, x: Tensor, y: Tensor, clip: float) -> float:
     """The norm, in float64, of what one example added."""
-    sums = clipper(x, y, clip).sums
+    sums = clipper(x, y, clip=clip).sums
     return math.sqrt(sum(float(total.double().square().sum()) for total in sums.values()))
 
 
@@ -149,9 +149,9 @@ def test_a_row_that_is_not_finite_adds_exactly_zero_and_spoils_no_other(
     x, y = torch.randn(8, *shape), torch.randint(0, 3, (8,))
     x[3].view(-1)[1] = bad
     clipper = PerExample(model, nn.CrossEntropyLoss())
-    got = clipper(x, y, 0.5)
+    got = clipper(x, y, clip=0.5)
     others = torch.arange(8) != 3
-    right = clipper(x[others], y[others], 0.5)
+    right = clipper(x[others], y[others], clip=0.5)
     assert got.norms["all"][others].isfinite().all()
     same = (
         2e-6 if got.norms["all"][3].isinf() else 0.5 * (1 + 1e-6)
@@ -164,7 +164,9 @@ def test_a_row_that_is_not_finite_adds_exactly_zero_and_spoils_no_other(
 
 def test_only_a_bad_row_gives_exact_zeros() -> None:
     model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
-    got = PerExample(model, nn.CrossEntropyLoss())(torch.full((1, 5), math.nan), torch.zeros(1, dtype=torch.long), 1.0)
+    got = PerExample(model, nn.CrossEntropyLoss())(
+        torch.full((1, 5), math.nan), torch.zeros(1, dtype=torch.long), clip=1.0
+    )
     assert all(int(total.count_nonzero()) == 0 for total in got.sums.values())
     assert got.norms["all"].tolist() == [math.inf]
 
@@ -176,9 +178,9 @@ def test_rows_on_which_the_model_raises_add_nothing() -> None:
     x, y = torch.randint(0, 5, (8, 2)), torch.randint(0, 3, (8,))
     x[2, 0], y[5] = 17, 99
     clipper = PerExample(model, nn.CrossEntropyLoss())
-    got = clipper(x, y, 0.5)
+    got = clipper(x, y, clip=0.5)
     others = torch.tensor([0, 1, 3, 4, 6, 7])
-    right = clipper(x[others], y[others], 0.5)
+    right = clipper(x[others], y[others], clip=0.5)
     assert got.norms["all"].isinf().nonzero().flatten().tolist() == [2, 5]
     assert got.losses.isnan().nonzero().flatten().tolist() == [2, 5]
     for name in right.sums:
@@ -191,7 +193,7 @@ def test_a_loss_that_is_not_finite_adds_nothing_though_its_gradient_is() -> None
 
     torch.manual_seed(0)
     clipper = PerExample(nn.Linear(5, 3), steep)
-    got = clipper(torch.randn(2, 5), torch.tensor([2, 2]), 1.0)
+    got = clipper(torch.randn(2, 5), torch.tensor([2, 2]), clip=1.0)
     assert got.norms["all"].tolist() == [math.inf, math.inf]
     assert all(int(total.count_nonzero()) == 0 for total in got.sums.values())
 
@@ -200,14 +202,16 @@ def test_finite_losses_whose_sum_is_not_are_all_kept() -> None:
     def high(output: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(output, target, reduction="none") + 3e38
 
-    got = PerExample(nn.Linear(5, 3), high)(torch.randn(3, 5), torch.tensor([0, 1, 2]), 1.0)
+    got = PerExample(nn.Linear(5, 3), high)(torch.randn(3, 5), torch.tensor([0, 1, 2]), clip=1.0)
     assert got.losses.sum().isinf()
     assert got.norms["all"].isfinite().all()
     assert float(got.vectors["all"].norm()) > 0
 
 
 def test_an_empty_lot_gives_zeros() -> None:
-    got = PerExample(nn.Linear(5, 3), nn.CrossEntropyLoss())(torch.zeros(0, 5), torch.zeros(0, dtype=torch.long), 1.0)
+    got = PerExample(nn.Linear(5, 3), nn.CrossEntropyLoss())(
+        torch.zeros(0, 5), torch.zeros(0, dtype=torch.long), clip=1.0
+    )
     assert {name: total.shape for name, total in got.sums.items()} == {"weight": (3, 5), "bias": (3,)}
     assert all(int(total.count_nonzero()) == 0 for total in got.sums.values())
     assert len(got.norms["all"]) == len(got.losses) == 0
@@ -222,7 +226,7 @@ def test_nothing_of_the_users_is_touched() -> None:
     state, attributes = torch.get_rng_state(), [set(vars(m)) for m in model.modules()]
     PerExample(model, nn.CrossEntropyLoss()).check(x, y)
     assert torch.equal(torch.get_rng_state(), state)
-    PerExample(model, nn.CrossEntropyLoss())(x, y, 1.0)
+    PerExample(model, nn.CrossEntropyLoss())(x, y, clip=1.0)
     for p, (value, grad, stride) in zip(model.parameters(), before, strict=True):
         assert torch.equal(p, value)
         assert p.grad is not None
@@ -234,9 +238,9 @@ def test_nothing_of_the_users_is_touched() -> None:
 
 def test_no_gradient_of_a_linear_layer_is_held() -> None:
     model = nn.Sequential(nn.Linear(50, 60), nn.Tanh(), nn.Linear(60, 3))
-    task = Task(model, per_row(nn.CrossEntropyLoss()), dict(model.named_parameters()), 1)
+    task = Task(model, objective(nn.CrossEntropyLoss()), dict(model.named_parameters()))
     for run in (chained, closed):
-        terms, _ = run(task, torch.randn(4, 50), torch.zeros(4, dtype=torch.long))
+        terms, _ = run(task, Batch((torch.randn(4, 50), torch.zeros(4, dtype=torch.long))))
         weights = [term for key, term in terms.items() if key.name.endswith("weight")]
         assert all(isinstance(term, Single) for term in weights)
 
@@ -246,7 +250,7 @@ def test_a_pass_keeps_nothing_of_the_examples() -> None:
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
     clipper = PerExample(model, nn.CrossEntropyLoss())
     x, y = torch.randn(5, 6), torch.randint(0, 3, (5,))
-    clipper(x, y, 1.0)
+    clipper(x, y, clip=1.0)
     gone = weakref.ref(x)
     del x
     gc.collect()

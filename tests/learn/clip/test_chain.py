@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from deniable.learn.clip import PerExample, chain
+from deniable.learn.clip import Batch, PerExample, chain
+from deniable.learn.clip.objective import Paired, objective
 from deniable.learn.clip.passes import Passed, Task, chained, closed
 from deniable.learn.clip.probe import gradient
-from deniable.learn.clip.structure import per_row, trainable
+from deniable.learn.clip.structure import trainable
 from deniable.learn.clip.tape import Uncovered
 from tests.learn.clip import models
 
@@ -63,7 +64,7 @@ def _task(model: nn.Module, shape: tuple[int, ...], k: int = 1) -> tuple[Task, T
     torch.manual_seed(1)
     x, y = torch.randn(4 * k, *shape), torch.randint(0, 3, (4 * k,))
     model(x)
-    return Task(model, per_row(nn.CrossEntropyLoss()), trainable(model), k), x, y
+    return Task(model, objective(nn.CrossEntropyLoss()), trainable(model)), x, y
 
 
 @pytest.mark.parametrize("k", [1, 2])
@@ -73,7 +74,8 @@ def test_a_chain_gives_what_autograd_gives(name: str, k: int) -> None:
     build, shape = CHAINS[name]
     task, x, y = _task(build(), shape, k)
     given = x.clone()
-    found, right = chained(task, x, y), closed(task, x, y)
+    batch = Batch((x, y), k)
+    found, right = chained(task, batch), closed(task, batch)
     assert torch.equal(x, given)
     assert torch.equal(found[1], right[1])
     for parameter in task.parameters:
@@ -91,7 +93,7 @@ def test_chains_are_run_by_hand(name: str) -> None:
     build, shape = CHAINS[name]
     task, x, y = _task(build(), shape)
     clipper = PerExample(task.model, nn.CrossEntropyLoss())
-    assert clipper._way(x, y).run is chained
+    assert clipper._way(Batch((x, y))).run is chained
     assert clipper.method(x, y) == "closed form"
 
 
@@ -131,16 +133,16 @@ def test_what_does_more_than_its_layers_is_no_chain(build: Callable[[], nn.Modul
     """And is clipped exactly all the same: `closed` or another way sees the calls."""
     task, x, y = _task(build(), ROW)
     with pytest.raises(Uncovered):
-        chained(task, x, y)
-    assert PerExample(task.model, nn.CrossEntropyLoss())._way(x, y).run is not chained
+        chained(task, Batch((x, y)))
+    assert PerExample(task.model, nn.CrossEntropyLoss())._way(Batch((x, y))).run is not chained
 
 
 def test_a_hook_added_later_ends_the_chain() -> None:
     task, x, y = _task(nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)), ROW)
     clipper = PerExample(task.model, nn.CrossEntropyLoss())
-    before = clipper(x, y, 1e9).sums["2.weight"]
+    before = clipper(x, y, clip=1e9).sums["2.weight"]
     task.model[1].register_forward_hook(lambda module, args, out: out * 2)  # type: ignore[operator, index]
-    after = clipper(x, y, 1e9).sums["2.weight"]
+    after = clipper(x, y, clip=1e9).sums["2.weight"]
     assert not torch.allclose(before, after)
 
 
@@ -152,28 +154,28 @@ def test_what_a_criterion_does_with_a_parameter_is_not_lost() -> None:
         return nn.functional.cross_entropy(out, y, reduction="none") + model[0].weight.square().sum()  # type: ignore[operator, union-attr]
 
     x, y = torch.randn(4, 5), torch.zeros(4, dtype=torch.long)
-    assert PerExample(model, penalised)._way(x, y).run is not chained
+    assert PerExample(model, penalised)._way(Batch((x, y))).run is not chained
 
 
 def test_a_gradient_that_is_one_number_spread_out_is_not_overwritten() -> None:
     """That of a sum: all of it lies in one place of memory."""
     model = nn.Sequential(nn.Linear(5, 3), nn.Sigmoid())
-    task = Task(model, lambda out, y: out.sum(1), trainable(model), 1)
+    task = Task(model, Paired(lambda out, y: out.sum(1)), trainable(model))
     x, y = torch.randn(4, 5), torch.zeros(4, dtype=torch.long)
-    passes = chained(task, x, y), closed(task, x, y)
+    passes = chained(task, Batch((x, y))), closed(task, Batch((x, y)))
     assert torch.allclose(*(_of(task, passed, "0.weight", 1) for passed in passes), atol=1e-6)
 
 
 def test_a_loss_that_ignores_the_output_has_no_terms() -> None:
     model = nn.Sequential(nn.Linear(5, 3))
-    task = Task(model, lambda out, y: y.float(), trainable(model), 1)
-    assert chained(task, torch.randn(4, 5), torch.zeros(4, dtype=torch.long))[0] == {}
+    task = Task(model, Paired(lambda out, y: y.float()), trainable(model))
+    assert chained(task, Batch((torch.randn(4, 5), torch.zeros(4, dtype=torch.long))))[0] == {}
 
 
 def test_dropout_draws_a_mask_for_each_example() -> None:
     model = nn.Sequential(nn.Linear(5, 400), nn.ReLU(), nn.Dropout(0.5), nn.Linear(400, 3))
     task, x, y = _task(model, ROW)
-    terms, _ = chained(task, x[:1].expand(4, 5), y)
+    terms, _ = chained(task, Batch((x[:1].expand(4, 5), y)))
     inputs = next(term.cols for key, term in terms.items() if key.name == "3.weight")  # type: ignore[union-attr]
     assert not torch.equal(inputs[0], inputs[1])
 
@@ -187,4 +189,4 @@ def test_an_output_that_was_overwritten_too_early_is_found(
     kind = nn.ReLU if slope is chain._relu else nn.Tanh
     model = nn.Sequential(nn.Linear(5, 4), kind(), nn.Sigmoid(), nn.Linear(4, 3))
     x, y = torch.randn(4, 5), torch.zeros(4, dtype=torch.long)
-    assert PerExample(model, nn.CrossEntropyLoss())._way(x, y).run is not chained
+    assert PerExample(model, nn.CrossEntropyLoss())._way(Batch((x, y))).run is not chained

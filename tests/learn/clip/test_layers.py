@@ -210,7 +210,7 @@ def test_groups_are_clipped_apart() -> None:
     groups = {"body": ("0.weight", "2.bias"), "head": ("2.weight", "0.bias")}
     clips = {"body": 0.3, "head": 0.2}
     x, y = data(5)
-    got = PerExample(model, nn.CrossEntropyLoss(), groups=groups)(x, y, clips)
+    got = PerExample(model, nn.CrossEntropyLoss(), groups=groups)(x, y, clip=clips)
     right = clipped(gradients(model, nn.CrossEntropyLoss(reduction="none"), x, y), groups, clips)
     for name, value in right.items():
         torch.testing.assert_close(got.sums[name].double(), value, rtol=0, atol=1e-5)
@@ -227,9 +227,9 @@ def test_microbatches_change_nothing_but_rounding() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(27, 3))
     x, y = data(1, 5, 5)
-    whole = PerExample(model, nn.CrossEntropyLoss())(x, y, 0.5)
+    whole = PerExample(model, nn.CrossEntropyLoss())(x, y, clip=0.5)
     for size in (1, 2, 9):
-        apart = PerExample(model, nn.CrossEntropyLoss(), microbatch=size)(x, y, 0.5)
+        apart = PerExample(model, nn.CrossEntropyLoss(), microbatch=size)(x, y, clip=0.5)
         for name in whole.sums:
             torch.testing.assert_close(apart.sums[name], whole.sums[name], rtol=0, atol=1e-6)
 
@@ -248,7 +248,7 @@ def test_microbatches_are_alike_in_size(monkeypatch: pytest.MonkeyPatch) -> None
     clipper, (x, y) = PerExample(Counted(5, 3), nn.CrossEntropyLoss()), data(5)
     clipper.check(x, y)
     sizes.clear()
-    clipper(x, y, 0.5)
+    clipper(x, y, clip=0.5)
     assert sizes == [3, 3, 3]
 
 
@@ -279,7 +279,7 @@ def test_vectors_are_the_sums_of_a_group_end_to_end() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(27, 3))
     groups = {"late": ("3.bias", "0.bias"), "early": ("3.weight", "0.weight")}
-    got = PerExample(model, nn.CrossEntropyLoss(), groups=groups)(*data(1, 5, 5), {"late": 0.1, "early": 0.2})
+    got = PerExample(model, nn.CrossEntropyLoss(), groups=groups)(*data(1, 5, 5), clip={"late": 0.1, "early": 0.2})
     assert list(got.sums) == ["0.weight", "0.bias", "3.weight", "3.bias"]
     for group, names in groups.items():
         assert torch.equal(got.vectors[group], torch.cat([got.sums[name].flatten() for name in names]))
@@ -306,14 +306,14 @@ def test_a_lot_that_is_covered_in_part_adds_up() -> None:
     assert clipper.method(x, y) == "closed form"
     found = gradients(model, nn.CrossEntropyLoss(reduction="none"), x, y)
     right = clipped(found, {"all": ["kernel"]}, {"all": 2.0})
-    torch.testing.assert_close(clipper(x, y, 2.0).sums["kernel"].double(), right["kernel"], rtol=0, atol=1e-5)
+    torch.testing.assert_close(clipper(x, y, clip=2.0).sums["kernel"].double(), right["kernel"], rtol=0, atol=1e-5)
 
 
 def test_losses_of_sequences_are_averaged_over_their_positions() -> None:
     torch.manual_seed(0)
     model = nn.Conv1d(2, 3, 3)
     x, y = torch.randn(N, 2, 8), torch.randint(0, 3, (N, 6))
-    got = PerExample(model, nn.CrossEntropyLoss())(x, y, 1e9)
+    got = PerExample(model, nn.CrossEntropyLoss())(x, y, clip=1e9)
     expected = torch.stack([F.cross_entropy(model(x[i : i + 1]), y[i : i + 1]) for i in range(N)]).detach()
     torch.testing.assert_close(got.losses, expected)
 

@@ -55,7 +55,7 @@ def test_frozen_batch_norm_is_a_fixed_map() -> None:
     clipper.check(torch.zeros(4, 5), torch.zeros(4, dtype=torch.long))
     model.train()
     with pytest.raises(InvalidParameter, match="normalises each example by the others"):
-        clipper(torch.zeros(4, 5), torch.zeros(4, dtype=torch.long), 1.0)
+        clipper(torch.zeros(4, 5), torch.zeros(4, dtype=torch.long), clip=1.0)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_model_that_draws_numbers_runs_one_by_one() -> None:
     clipper = PerExample(models.Noisy(), LOSS)
     x, y = torch.zeros(4, 5), torch.zeros(4, dtype=torch.long)
     assert clipper.method(x, y).startswith("one by one (the model draws random numbers")
-    assert bool((clipper(x, y, 1.0).norms["all"] > 0).all())
+    assert bool((clipper(x, y, clip=1.0).norms["all"] > 0).all())
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def test_wrong_parameters_are_refused(make: Callable[[], object], text: str) -> 
 @pytest.mark.parametrize("clip", [0.0, -1.0, float("nan"), float("inf"), 1e-10, {"other": 1.0}])
 def test_wrong_clips_are_refused(clip: object) -> None:
     with pytest.raises(InvalidParameter, match="Expected"):
-        PerExample(nn.Linear(5, 3), LOSS)(torch.zeros(1, 5), torch.zeros(1, dtype=torch.long), clip)  # type: ignore[arg-type]
+        PerExample(nn.Linear(5, 3), LOSS)(torch.zeros(1, 5), torch.zeros(1, dtype=torch.long), clip=clip)  # type: ignore[arg-type]
 
 
 def test_one_number_for_two_groups_is_refused() -> None:
     clipper = PerExample(nn.Linear(5, 3), LOSS, groups={"a": ["weight"], "b": ["bias"]})
     with pytest.raises(InvalidParameter, match="one clip for each of the groups"):
-        clipper(torch.zeros(1, 5), torch.zeros(1, dtype=torch.long), 1.0)
+        clipper(torch.zeros(1, 5), torch.zeros(1, dtype=torch.long), clip=1.0)
 
 
 def test_losses_that_are_already_averaged_are_refused() -> None:
@@ -166,12 +166,12 @@ def test_thawed_parameters_and_rounder_products_are_refused() -> None:
     model.bias.requires_grad_(False)
     x, y = torch.zeros(1, 5), torch.zeros(1, dtype=torch.long)
     with pytest.raises(InvalidParameter, match=r"have changed: \['bias'\]"):
-        clipper(x, y, 1.0)
+        clipper(x, y, clip=1.0)
     model.bias.requires_grad_(True)
     torch.set_float32_matmul_precision("medium")
     try:
         with pytest.raises(InvalidParameter, match="set_float32_matmul_precision"):
-            clipper(x, y, 1.0)
+            clipper(x, y, clip=1.0)
     finally:
         torch.set_float32_matmul_precision("highest")
 

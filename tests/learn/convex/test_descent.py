@@ -185,7 +185,7 @@ def test_every_step_draws_its_noise_and_its_lot() -> None:
 
     x, y = np.ones((40, 3)), np.ones(40)
     made(Logistic(), n=40, steps=7, lot=10)((x, y), rng=Counting(0))
-    assert drawn == [3] * 7
+    assert drawn == [3, 1] * 7, "a gradient, and the count of usable rows"
 
 
 def test_the_normaliser_is_the_stated_lot_and_not_what_was_drawn() -> None:

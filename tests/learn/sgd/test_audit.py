@@ -11,6 +11,7 @@ import torch
 
 from deniable.audit import Verdict
 from deniable.audit.sgd import Training, canaries
+from deniable.learn.clip import Batch
 from deniable.learn.sgd import trainer as trainers
 from deniable.learn.sgd.trainer import Sums, Trainer
 from deniable.randomness import SeededRandom
@@ -29,7 +30,7 @@ def audited(seed: int, make: Callable[..., Trainer] = Trainer.fresh, **given: An
     def step(gradients: Any, rng: np.random.Generator) -> Any:
         trainer.taken = 1
         x = torch.from_numpy(gradients).float()
-        lot = [(x, torch.zeros(len(x)))] if len(x) else []
+        lot = [Batch((x, torch.zeros(len(x))))] if len(x) else []
         return trainer.release(trainer.clipped(lot))["line.weight"][0].double().numpy()
 
     return canaries(step, claim, dimension=DIMENSION, rounds=120, each=250, seed=seed)
@@ -61,7 +62,7 @@ def test_missing_clipping_is_found() -> None:
 def test_a_normaliser_of_the_drawn_size_is_found() -> None:
     class WrongLot(Trainer):
         def clipped(self, lot: Any) -> Sums:
-            self.drawn = sum(len(x) for x, _ in lot)
+            self.drawn = sum(batch.examples for batch in lot)
             return super().clipped(lot)
 
         def release(self, sums: Sums) -> Any:

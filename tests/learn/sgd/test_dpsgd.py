@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from deniable.accounting import calibrate_noise, epsilon
 from deniable.errors import AccountFrozen, BudgetExceeded, InvalidParameter, UnitMismatch
 from deniable.guarantee import Budget
-from deniable.learn.sgd import DPSGD, Adaptive, Group, PerLayer, cosine, linear
+from deniable.learn.clip import Batch
+from deniable.learn.sgd import DPSGD, Adaptive, Group, Learning, Lots, PerLayer, Privacy, cosine, linear
 from deniable.learn.sgd import trainer as trainers
 from deniable.learn.sgd.lots import plan
 from deniable.learn.sgd.rows import rows
@@ -60,7 +61,7 @@ def test_a_step_is_the_clipped_sum_over_the_fixed_lot(monkeypatch: pytest.Monkey
     for size in (0, 1, 59, 300):
         t = trainer(run)
         t.taken = 1
-        released = t.release(t.clipped([(X[:size], Y[:size])] if size else []))
+        released = t.release(t.clipped([Batch((X[:size], Y[:size]))] if size else []))
         expected = naive(run.model, X[:size], Y[:size], 0.3)
         for name, part in released.items():
             assert torch.allclose(part, expected[name] / 60, rtol=1e-3, atol=1e-6)
@@ -107,8 +108,8 @@ def test_lots_are_poisson_samples() -> None:
     t, data = trainer(small(n=40, lot=10)), rows((torch.arange(40.0)[:, None], torch.zeros(40)))
     seen = np.zeros((4000, 40))
     for i in range(4000):
-        for x, _ in t.draw(data):
-            seen[i, x[:, 0].long().numpy()] = 1
+        for batch in t.draw(data):
+            seen[i, batch.rows[0][:, 0].long().numpy()] = 1
     sizes = seen.sum(axis=1)
     for row in seen.sum(axis=0):
         assert stats.binomtest(int(row), 4000, 0.25).pvalue > 1e-9
@@ -170,7 +171,7 @@ def test_a_noise_schedule_is_a_composition_of_its_stages() -> None:
     assert used == [3.0] * 4 + [2.0] * 3 + [1.0] * 3
     assert run.loss_of(5) == Composed((step[0] * 4, step[1]))
     assert run.loss_of(4) == step[0] * 4
-    solved = replace(run, noise_multiplier=None, epsilon=3, delta=1e-5)
+    solved = replace(run, privacy=replace(run.privacy, noise_multiplier=None, epsilon=3, delta=1e-5))
     assert 2.9 < epsilon(solved.loss, 1e-5).upper <= 3
 
 
@@ -229,7 +230,7 @@ def test_each_group_is_clipped_and_noised_by_its_own_bound(monkeypatch: pytest.M
     assert accepts(head, shares["head"] * 0.5 / 60)
     silent(monkeypatch)
     t.taken = 1
-    one = t.clipped([(1000 * X[:1], Y[:1])]).total
+    one = t.clipped([Batch((1000 * X[:1], Y[:1]))]).total
     assert float(one["body"].norm()) <= 2.0
     assert float(one["head"].norm()) <= 0.5
     assert float(one["head"].norm()) > 0.49
@@ -290,8 +291,8 @@ def test_views_of_an_example_are_clipped_once(monkeypatch: pytest.MonkeyPatch) -
 
     run = small(multiplicity=4, augment=augment)
     run.check((X, Y))
-    many = trainer(run).clipped([(X[:20], Y[:20])]).total["all"]
-    once = trainer(small()).clipped([(X[:20], Y[:20])]).total["all"]
+    many = trainer(run).clipped([Batch((X[:20], Y[:20]))]).total["all"]
+    once = trainer(small()).clipped([Batch((X[:20], Y[:20]))]).total["all"]
     assert torch.allclose(many, once, atol=1e-5)
     assert seen[-1:] == [80]
 
@@ -301,7 +302,7 @@ def test_the_average_follows_the_model() -> None:
     t = trainer(run)
     average = [p.detach().clone() for p in t.model.parameters()]
     for step in range(1, 7):
-        t.step([(X, Y)])
+        t.step([Batch((X, Y))])
         decay = min(0.5, (1 + step) / (10 + step))
         average = [decay * a + (1 - decay) * p.detach() for a, p in zip(average, t.model.parameters(), strict=True)]
     for found, expected in zip(t.result().model.parameters(), average, strict=True):
@@ -341,7 +342,7 @@ def test_dropout_is_drawn_from_secret_seeds() -> None:
     for source in (SecureRandom(), SecureRandom()):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            found.append(trainers.Trainer.fresh(run, source).clipped([(X[:5], Y[:5])]).total["all"])
+            found.append(trainers.Trainer.fresh(run, source).clipped([Batch((X[:5], Y[:5]))]).total["all"])
     assert not torch.equal(*found)
 
 
@@ -370,6 +371,24 @@ def test_frozen_parameters_stay() -> None:
     assert not torch.equal(trained.model[2].weight, net[2].weight)  # type: ignore[index]
 
 
+def test_a_run_without_a_rate_is_refused_before_the_charge() -> None:
+    """A loop of one's own has an optimiser with a rate; a run by itself has none then."""
+    with pytest.raises(InvalidParameter, match="Expected a learning_rate, or an optimizer that has its own"):
+        small(learning_rate=None).fits((X, Y))
+
+
+def test_values_and_keywords_make_one_run() -> None:
+    net, criterion = model(), nn.CrossEntropyLoss()
+    whole = DPSGD(
+        net,
+        criterion,
+        lots=Lots(n=300, lot=60, steps=5),
+        privacy=Privacy(noise_multiplier=1.0, clip=1.0),
+        learning=Learning(learning_rate=0.5),
+    )
+    assert small(net, criterion) == whole
+
+
 def test_the_same_seed_gives_the_same_model() -> None:
     first, again, other = (small()((X, Y), rng=SeededRandom(seed)).model.weight for seed in (1, 1, 2))
     assert torch.equal(first, again)
@@ -380,7 +399,7 @@ def test_a_run_is_an_immutable_value() -> None:
     run = small()
     assert replace(run) == run
     with pytest.raises(FrozenInstanceError):
-        run.clip = 2.0  # type: ignore[misc]
+        run.example = 2.0  # type: ignore[misc]
 
 
 # ------------------------------------------------------------------------------------------------ accounts
@@ -439,7 +458,8 @@ def test_another_unit_is_refused() -> None:
         ({"epsilon": 0.5, "delta": 1e-5}, "is too small for 5 steps with a noise multiplier of 1: they cost ε ="),
         ({"noise_schedule": ()}, "Expected 1 to 5 factors in noise_schedule, got 0"),
         ({"noise_schedule": (1, -1)}, "Expected noise_schedule=-1"),
-        ({"learning_rate": None}, "Expected a learning_rate, or an optimizer that has its own"),
+        ({"lots": Lots(n=3, lot=1, steps=1)}, "Expected lots= or the keywords that make one, not both"),
+        ({"how": 3}, "Expected how to be a Execution, got int"),
         ({"learning_rate": -1.0}, "Expected learning_rate=-1"),
         ({"learning_rate": lambda step: 3.0 - step}, "Expected a learning rate in .*, got -1 at step 4"),
         ({"optimizer": lambda ps: torch.optim.SGD(ps, lr=-1.0)}, "Expected an optimizer made from parameters alone"),
@@ -448,7 +468,8 @@ def test_another_unit_is_refused() -> None:
         ({"multiplicity": 0}, "Expected multiplicity=0"),
         ({"average": 1.0}, "Expected average=1"),
         ({"microbatch": 0}, "Expected microbatch=0"),
-        ({"unit": Unit.column("id", max_rows=2)}, "Expected a unit of one row"),
+        ({"unit": Unit.column("id")}, "how many rows of a person"),
+        ({"unit": Unit.client()}, "Expected a unit of one row, or of all rows of a person"),
         ({"grid": True, "clip": Adaptive()}, "Expected a fixed clip with grid=True"),
         ({"grid": 1}, "Expected grid=1 to be True or False"),
     ],

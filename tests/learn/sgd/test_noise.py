@@ -12,7 +12,9 @@ import torch
 from mpmath import mp
 from scipy import stats
 
-from deniable.learn.sgd.noise import Grid, gaussians, noisy_mean
+from deniable.learn.clip import Batch
+from deniable.learn.sgd.noise import COUNTED, Grid, count_deviation, gaussians, noisy_mean
+from deniable.learn.sgd.trainer import Trainer
 from deniable.randomness import SecureRandom, SeededRandom
 from tests.learn.sgd.runs import Identity, output, problem, small, trainer
 
@@ -169,14 +171,40 @@ def test_no_rounded_gradient_is_longer_than_the_sensitivity() -> None:
         assert exact <= 1
 
 
+@pytest.mark.parametrize("grid", [False, True])
+@pytest.mark.parametrize("factor", [0.7, 1.0, 1.3])
+def test_the_count_of_usable_rows_has_the_noise_that_its_place_in_the_sum_asks_for(grid: bool, factor: float) -> None:
+    """A row adds the clip/32 to that coordinate: noise of 32·z rows, and a little more for both together."""
+    run = small(Identity(3), output, noise_multiplier=1.5, grid=grid)
+    t = Trainer.fresh(run, SeededRandom(4))
+    t.taken = 1
+    counts = np.array([t._noisy_count(7, 1.5) for _ in range(3000)]) - 7
+    spread = (counts**2).sum() / (factor * 32 * 1.5 * math.sqrt(1 + 2.0**-10)) ** 2
+    low, high = stats.chi2.ppf([1e-9, 1 - 1e-9], 3000)
+    assert (low < spread < high) == (factor == 1.0)
+
+
+@pytest.mark.parametrize("grid", [False, True])
+def test_gradient_and_count_together_are_one_release(grid: bool) -> None:
+    """The longest that a row can be, in deviations of the noise that is drawn: never above 1/z."""
+    run = small(Identity(5), output, noise_multiplier=1.5, grid=grid, clip=0.3)
+    if grid:
+        whole = run.grids["all"]
+        assert math.hypot(whole._largest, whole.weight) <= whole.sensitivity
+        assert run.loss.of.of == whole.loss(1.5)
+    else:
+        gradient, count = 1 / (1.5 * COUNTED), 1 / count_deviation(1.5)
+        assert math.hypot(gradient, count) <= 1 / 1.5 * (1 + 1e-15)
+
+
 def test_a_sum_on_the_grid_is_the_sum_of_its_rows_to_the_last_bit() -> None:
     x, y = problem(40)
     t = trainer(small(grid=True))
-    whole = t.clipped([(x, y)]).total["all"]
-    rows = [t.clipped([(x[i : i + 1], y[i : i + 1])]).total["all"] for i in range(40)]
+    whole = t.clipped([Batch((x, y))]).total["all"]
+    rows = [t.clipped([Batch((x[i : i + 1], y[i : i + 1]))]).total["all"] for i in range(40)]
     assert whole.dtype == torch.int64
     assert torch.equal(whole, sum(rows[1:], rows[0]))
-    assert torch.equal(whole, t.clipped([(x.flip(0), y.flip(0))]).total["all"])
+    assert torch.equal(whole, t.clipped([Batch((x.flip(0), y.flip(0)))]).total["all"])
 
 
 def test_the_noise_on_the_grid_is_integer_noise_of_the_stated_size() -> None:

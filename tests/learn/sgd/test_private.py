@@ -11,7 +11,7 @@ from torch import nn
 
 from deniable.errors import BudgetExceeded, DataError, InvalidParameter, InvalidQuery, LedgerError
 from deniable.guarantee import Budget
-from deniable.learn.sgd import make_private
+from deniable.learn.sgd import DPSGD, make_private
 from deniable.learn.sgd.steps import Ask, Training
 from deniable.learn.sgd.trainer import Trainer
 from deniable.ledger import Account, Filter, Kind, Ledger
@@ -34,7 +34,7 @@ def private(account: Account, data: Any = (X, Y), net: nn.Module | None = None, 
     net = linear() if net is None else net
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
     parameters = {"n": 2000, "lot": 200, "steps": 60, "clip": 1.0, "noise_multiplier": 1.5} | given
-    return make_private(net, optimizer, data, nn.CrossEntropyLoss(), account=account, **parameters)
+    return make_private(DPSGD(net, nn.CrossEntropyLoss(), **parameters), optimizer, data, account=account)
 
 
 def test_three_lines_train_the_caller_s_own_model(account: Account) -> None:
@@ -140,10 +140,7 @@ def test_what_is_wrong_raises_before_the_charge(
 
 def test_an_optimiser_of_another_model_is_refused(account: Account) -> None:
     with pytest.raises(InvalidParameter, match="trainable parameters of this model and no others"):
-        make_private(
-            linear(), torch.optim.SGD(linear().parameters()), (X, Y), nn.CrossEntropyLoss(), account=account,
-            n=2000, lot=200, steps=2, noise_multiplier=2.0,
-        )  # fmt: skip
+        make_private(small(), torch.optim.SGD(linear().parameters()), (X, Y), account=account)
 
 
 def test_rows_of_a_data_set_and_empty_lots_come_too(account: Account) -> None:
@@ -178,16 +175,6 @@ def test_an_optimiser_that_cannot_take_such_steps_is_refused_before_the_charge(a
     with pytest.raises(
         InvalidParameter, match=r"whose step\(\) needs no closure and takes dense gradients.*Nothing was charged"
     ):
-        make_private(
-            net,
-            kind(net.parameters()),
-            (X, Y),
-            nn.CrossEntropyLoss(),
-            account=account,
-            n=200,
-            lot=20,
-            steps=2,
-            noise_multiplier=1,
-        )
+        make_private(small(net), kind(net.parameters()), (X, Y), account=account)
     assert len(account.history()) == 1
     assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))

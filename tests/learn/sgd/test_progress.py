@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
+from deniable.learn.clip import Batch
 from deniable.learn.sgd import progress
 from deniable.randomness import SeededRandom
 from tests.learn.sgd.runs import problem, small, trainer
@@ -20,7 +21,7 @@ def test_a_terminal_sees_step_epsilon_and_loss() -> None:
     run = small(steps=4, epsilon=30, delta=1e-5)
     t = trainer(run)
     with progress.bar(run, screen) as watch:
-        for lot in ([(X, Y)], [(X * float("inf"), Y)], [], [(X, Y)]):
+        for lot in ([Batch((X, Y))], [Batch((X * float("inf"), Y))], [], [Batch((X, Y))]):
             t.step(lot)
             watch(t)
     said = written.getvalue()
@@ -44,10 +45,11 @@ def test_a_bar_can_be_left_out() -> None:
 
 
 def test_what_the_history_keeps_comes_from_releases_alone() -> None:
-    """The same noise and no rows: every field is there, none is about rows."""
+    """The same noise and no rows: every field is there, and what is about rows has noise."""
     history = small(steps=2)((X[:0], Y[:0]), rng=SeededRandom(1)).history
     assert len(history.gradient_norm) == len(history.clip) == len(history.learning_rate) == 2
-    assert set(vars(history)) == {"gradient_norm", "clip", "learning_rate"}
+    assert set(vars(history)) == {"gradient_norm", "clip", "learning_rate", "usable"}
+    assert all(abs(count) > 1e-3 for count in history.usable)
 
 
 def test_a_pipe_that_calls_itself_a_terminal_sees_nothing(
@@ -67,7 +69,7 @@ def test_epsilon_is_shown_from_the_first_step_on(steps: int) -> None:
     t = trainer(run)
     with progress.bar(run, Console(file=written, force_terminal=True, width=160)) as watch:
         for _ in range(2):
-            t.step([(X, Y)])
+            t.step([Batch((X, Y))])
             watch(t)
     assert "ε" in written.getvalue()
     assert "ε 0 of" not in written.getvalue()

@@ -281,8 +281,7 @@ def test_what_is_not_saved_is_not_resumed(
 
     def loop() -> None:
         optimizer = torch.optim.SGD(run.model.parameters(), lr=0.1)
-        given = {"n": 300, "lot": 60, "steps": 4, "noise_multiplier": 1.0}
-        private = make_private(run.model, optimizer, (X, Y), run.criterion, account=account, **given)
+        private = make_private(run, optimizer, (X, Y), account=account)
         next(private.lots())
         private.step()
 

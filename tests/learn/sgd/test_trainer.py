@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from deniable.errors import InvalidParameter
-from deniable.learn.clip import Clipped, PerExample
+from deniable.learn.clip import Batch, Clipped, PerExample
 from deniable.learn.sgd import DPSGD
 from deniable.learn.sgd.trainer import Trainer, shown
 from deniable.randomness import SeededRandom
@@ -18,10 +18,10 @@ from deniable.randomness import SeededRandom
 class Picky(PerExample):
     """A clipper that refuses a batch for what one row in it holds."""
 
-    def __call__(self, x: Tensor, y: Tensor, clip: Any) -> Clipped:
-        if bool((x == 7).any()):
+    def __call__(self, *rows: Any, clip: Any) -> Clipped:
+        if bool((rows[0].rows[0] == 7).any()):
             raise InvalidParameter("Expected no 7.")
-        return super().__call__(x, y, clip)
+        return super().__call__(*rows, clip=clip)
 
 
 def _run() -> DPSGD:
@@ -38,12 +38,12 @@ def _run() -> DPSGD:
 
 
 def test_a_row_that_is_refused_takes_no_other_row_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deniable.learn.sgd.trainer.PerExample", Picky)
+    monkeypatch.setattr("deniable.learn.sgd.dpsgd.PerExample", Picky)
     trainer = Trainer.fresh(_run(), SeededRandom(0))
     x, y = torch.randn(9, 2), torch.zeros(9, dtype=torch.int64)
-    alone = trainer.clipped([(x[1:], y[1:])]).total["all"]
+    alone = trainer.clipped([Batch((x[1:], y[1:]))]).total["all"]
     x[0] = 7
-    with_it = trainer.clipped([(x, y)])
+    with_it = trainer.clipped([Batch((x, y))])
     assert torch.allclose(with_it.total["all"], alone, atol=1e-6)
     assert float(alone.norm()) > 0.1
     assert shown(with_it.seen)[1:] == (8, 1)
@@ -52,7 +52,7 @@ def test_a_row_that_is_refused_takes_no_other_row_with_it(monkeypatch: pytest.Mo
 def test_what_was_released_stays_what_it_was() -> None:
     """Noise is added in the memory of the sum; the next sum, which is private, must not be written there."""
     trainer = Trainer.fresh(_run(), SeededRandom(0))
-    lot = [(torch.randn(9, 2), torch.zeros(9, dtype=torch.int64))]
+    lot = [Batch((torch.randn(9, 2), torch.zeros(9, dtype=torch.int64)))]
     released = trainer.step(lot)
     before = {name: part.clone() for name, part in released.items()}
     sums = trainer.clipped(lot)
@@ -65,8 +65,8 @@ def test_what_was_released_stays_what_it_was() -> None:
 def test_sums_have_one_type_whatever_the_lot_was() -> None:
     """Ranks add theirs up, and each may have drawn no row, or rows of two shapes."""
     trainer = Trainer.fresh(_run(), SeededRandom(0))
-    part = (torch.randn(9, 2), torch.zeros(9, dtype=torch.int64))
-    lots = [[], [part], [part, part]]
+    part = Batch((torch.randn(9, 2), torch.zeros(9, dtype=torch.int64)))
+    lots: list[list[Batch]] = [[], [part], [part, part]]
     found = [trainer.clipped(lot).total["all"] for lot in lots]
     assert {total.dtype for total in found} == {torch.float32}
     assert not found[0].any()

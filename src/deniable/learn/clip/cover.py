@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakIdKeyDictionary
 
 from deniable.errors import InvalidParameter
 from deniable.learn.clip import taps
@@ -27,6 +28,8 @@ class Cover(TorchFunctionMode):
         super().__init__()
         self.tape, self.handlers = tape, handlers
         self.anchor = torch.zeros((), requires_grad=True)
+        self.flattened = WeakIdKeyDictionary()
+        """Tensors whose first axis has the positions of the first example, then those of the second, and so on."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -42,8 +45,13 @@ class Cover(TorchFunctionMode):
     def linear(self, x: Tensor, weight: Part, bias: Part | None) -> Tensor:
         if not (weight.trained or (bias is not None and bias.trained)):
             return F.linear(x, weight.value, None if bias is None else bias.value)
-        self.tape.expect(x)
+        self.expect(x)
         return taps.tapped(taps.Linear, x, self.anchor, self.tape, weight, bias)
+
+    def expect(self, x: Tensor) -> None:
+        """Rows along the first axis, or the positions of rows one after the other."""
+        if x not in self.flattened:
+            self.tape.expect(x)
 
     def affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
         """x·weight + bias, both seen in `shape`."""
@@ -112,7 +120,7 @@ def _padded(
     return x, (0,) * len(kernel) if isinstance(padding, str) else _each(padding, len(kernel))
 
 
-def _embedding(
+def embedding(
     cover: Cover,
     func: Callable[..., Tensor],
     input: Tensor,
@@ -135,6 +143,9 @@ def _embedding(
             "An embedding with scale_grad_by_freq divides one example's gradient by how often others use its words; "
             "nothing was trained. Build it with scale_grad_by_freq=False."
         )
+    if input.dim() > 1 and input.shape[0] == 1:
+        # One row of words for all examples (positions), spread out: there is no other meaning of an axis of one.
+        input = input.expand(cover.tape.rows, *input.shape[1:])
     if input.dim() < 1 or input.shape[0] != cover.tape.rows:
         raise Uncovered("the first axis of an embedding's input is not that of the examples")
     hole = None if padding_idx is None else padding_idx % weight.shape[0]
@@ -230,53 +241,22 @@ def _channel(x: Tensor) -> tuple[int, ...]:
     return (x.shape[1], *[1] * (x.dim() - 2))
 
 
-def _times(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:
-    """x·p or p·x with a bare parameter."""
-    x, p = (b, a) if cover.tape.tracks(a) else (a, b)
-    if options or not _spreads(cover, x, p):
-        return func(a, b, **options)
-    return cover.affine(x, p, None, p.shape)
-
-
-def _plus(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:
-    """x + p or p + x with a bare parameter."""
-    x, p = (b, a) if cover.tape.tracks(a) else (a, b)
-    if options or not _spreads(cover, x, p):
-        return func(a, b, **options)
-    return cover.affine(x, None, p, p.shape)
-
-
-def _spreads(cover: Cover, x: Any, p: Any) -> bool:
-    """Whether p is a parameter that is spread over the examples of x, and x over nothing."""
-    if not (cover.tape.tracks(p) and isinstance(x, Tensor) and not cover.tape.tracks(x) and x.dtype == p.dtype):
-        return False
-    shared = p.dim() < x.dim() or (p.dim() == x.dim() and p.shape[0] == 1)
-    return x.dim() > 1 and shared and x.shape[0] == cover.tape.rows and _broadcast(x, p) == x.shape
-
-
-def _matmul(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:
-    """x @ W with a bare matrix."""
-    covered = cover.tape.tracks(b) and not cover.tape.tracks(a) and b.dim() == 2 and a.dim() > 1
-    if options or not covered:
-        return func(a, b, **options)
-    cover.tape.expect(a)
-    return taps.tapped(taps.Product, a, cover.anchor, cover.tape, cover.tape.part(b))
-
-
 def _view(cover: Cover, func: Callable[..., Tensor], x: Tensor, *shape: Any, **options: Any) -> Any:
     """A convolution's output is channels last here, whatever it would be outside; `view` must not notice."""
     try:
-        return func(x, *shape, **options)
+        out = func(x, *shape, **options)
     except RuntimeError:
-        return x.contiguous().view(*shape, **options)
-
-
-def _broadcast(x: Tensor, p: Tensor) -> torch.Size | None:
-    """The common shape, if there is one."""
-    try:
-        return torch.broadcast_shapes(x.shape, p.shape)  # type: ignore[no-untyped-call, no-any-return]
-    except RuntimeError:
-        return None
+        out = x.contiguous().view(*shape, **options)
+    rows = cover.tape.rows
+    if (
+        isinstance(out, Tensor)
+        and x.dim() > 2
+        and x.shape[0] == rows
+        and out.dim() == 2
+        and out.shape[1] == x.shape[-1]
+    ):
+        cover.flattened[out] = True
+    return out
 
 
 HANDLERS: dict[Any, Callable[..., Any]] = {
@@ -284,17 +264,13 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
     F.conv1d: _convolution,
     F.conv2d: _convolution,
     F.conv3d: _convolution,
-    F.embedding: _embedding,
+    F.embedding: embedding,
     F.layer_norm: _layer_norm,
     F.rms_norm: _rms_norm,
     F.group_norm: _group_norm,
     F.instance_norm: _instance_norm,
     F.batch_norm: _batch_norm,
-    torch.mul: _times,
-    torch.Tensor.mul: _times,
-    torch.add: _plus,
-    torch.Tensor.add: _plus,
-    torch.matmul: _matmul,
-    torch.Tensor.matmul: _matmul,
     torch.Tensor.view: _view,
+    torch.Tensor.reshape: _view,
+    torch.reshape: _view,
 }

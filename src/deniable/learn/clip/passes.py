@@ -9,107 +9,129 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from deniable.learn.clip import chain, cover, sequences
+from deniable.learn.clip import bare, chain, cover, held, sequences
+from deniable.learn.clip.batch import Batch
+from deniable.learn.clip.objective import Objective, Paired
 from deniable.learn.clip.tape import Key, Tape, Uncovered
 from deniable.learn.clip.terms import Rows, Term
+from deniable.learn.nests import mapped
 
-COVERED = {**cover.HANDLERS, **sequences.HANDLERS}
+COVERED = {**cover.HANDLERS, **bare.HANDLERS, **held.HANDLERS, **sequences.HANDLERS}
 
 
 @dataclass(frozen=True)
 class Task:
-    """A model, its loss for each row of a batch, its trainable parameters, and how many rows are one example."""
+    """A model, its loss for each row of a batch, and its trainable parameters."""
 
     model: nn.Module
-    criterion: Callable[[Tensor, Tensor], Tensor]
+    objective: Objective
     parameters: Mapping[str, nn.Parameter]
-    multiplicity: int
 
-    def losses(self, x: Tensor, y: Tensor) -> Tensor:
-        return self.criterion(self.model(x), y)
-
-    def split(self, x: Tensor) -> Tensor:
-        """(examples, multiplicity, …)."""
-        return torch.unflatten(x, 0, (-1, self.multiplicity))
-
-    def averaged(self, losses: Tensor) -> Tensor:
-        """The loss of each example, from those of its rows."""
-        return losses if self.multiplicity == 1 else self.split(losses).mean(1)
+    def losses(self, batch: Batch) -> Tensor:
+        return self.objective(self.model, batch.rows)
 
 
 Passed = tuple[dict[Key, Term], Tensor]
 """A term for each parameter that the loss depends on, and the loss of each example."""
-Pass = Callable[[Task, Tensor, Tensor], Passed]
+Pass = Callable[[Task, Batch], Passed]
 
 
 @torch.no_grad()
-def chained(task: Task, x: Tensor, y: Tensor) -> Passed:
+def chained(task: Task, batch: Batch) -> Passed:
     """By closed forms, layer by layer. Raises `Uncovered` when the model is no chain of layers."""
-    tape = Tape(task.parameters, len(x) // task.multiplicity, task.multiplicity)
+    criterion, x, y = _pair(task, batch)
+    tape = Tape(task.parameters, batch.examples, batch.multiplicity)
     links = chain.links(task.model, tape)
     out = chain.forward(links, x).requires_grad_()
     with torch.enable_grad():
-        losses = task.criterion(out, y)
+        losses = criterion(out, y)
     if losses.requires_grad:
-        each = torch.full_like(losses, 1 / task.multiplicity)
-        chain.back(links, *torch.autograd.grad(losses, out, each, allow_unused=True))
-    return tape.terms(), task.averaged(losses.detach())
+        chain.back(links, *torch.autograd.grad(losses, out, batch.shares(losses), allow_unused=True))
+    return tape.terms(), batch.of_examples(losses.detach())
 
 
-def closed(task: Task, x: Tensor, y: Tensor) -> Passed:
+def _pair(task: Task, batch: Batch) -> tuple[Callable[[Any, Any], Tensor], Tensor, Any]:
+    rows = batch.rows
+    if not (isinstance(task.objective, Paired) and isinstance(rows, tuple) and len(rows) == 2):
+        raise Uncovered("the loss is no criterion of one output")
+    if not isinstance(rows[0], Tensor):
+        raise Uncovered("the model has several inputs")
+    return task.objective.criterion, rows[0], rows[1]
+
+
+def closed(task: Task, batch: Batch) -> Passed:
     """By closed forms. Raises `Uncovered` when a parameter is used in a way that none of them covers."""
-    tape = Tape(task.parameters, len(x) // task.multiplicity, task.multiplicity)
+    tape = Tape(task.parameters, batch.examples, batch.multiplicity)
     try:
-        losses = _written(task, x, y, tape)
-        return tape.terms(), task.averaged(losses)
+        losses = _written(task, batch, tape)
+        return tape.terms(), batch.of_examples(losses)
     finally:
         # Terms hold tensors of the graph, whose nodes hold the tape: a circle that no collector sees.
         tape.uses.clear()
 
 
-def _written(task: Task, x: Tensor, y: Tensor, tape: Tape) -> Tensor:
+def _written(task: Task, batch: Batch, tape: Tape) -> Tensor:
     """The losses of a pass forward and backward, during which taps write on the tape."""
     mode = cover.Cover(tape, COVERED)
     with torch.enable_grad(), mode:
-        losses = task.losses(x, y)
+        losses = task.losses(batch)
     if losses.requires_grad:
-        each = torch.full_like(losses, 1 / task.multiplicity)
-        found = torch.autograd.grad(losses, [mode.anchor, *task.parameters.values()], each, allow_unused=True)
+        wanted = [mode.anchor, *task.parameters.values()]
+        found = torch.autograd.grad(losses, wanted, batch.shares(losses), allow_unused=True)
         for name, gradient in zip(task.parameters, found[1:], strict=True):
             if gradient is not None:
                 raise Uncovered(f"{name} is used outside of the covered functions")
     return losses.detach()
 
 
-def vectorized(task: Task, x: Tensor, y: Tensor) -> Passed:
+class _Losses(nn.Module):
+    """The model inside its loss, so that functorch can put other weights in place of its own."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.model, self.objective = task.model, task.objective
+
+    def forward(self, rows: Any) -> Tensor:
+        return self.objective(self.model, rows)
+
+
+def vectorized(task: Task, batch: Batch) -> Passed:
     """By vmap(grad) over the examples."""
+    losses_of = _Losses(task)
 
-    def loss(parameters: dict[str, Tensor], own: Tensor, target: Tensor) -> Tensor:
-        return task.criterion(functional_call(task.model, parameters, (own,)), target).mean()
+    def loss(parameters: dict[str, Tensor], rows: Any, shares: Tensor) -> Tensor:
+        losses: Tensor = functional_call(losses_of, parameters, (rows,))
+        return (losses * shares).sum()
 
-    values = {name: p.detach() for name, p in task.parameters.items()}
+    values = {f"model.{name}": p.detach() for name, p in task.parameters.items()}
+    like = next(iter(values.values()))
+    shares = batch.shares(like.new_empty(batch.examples * batch.multiplicity))
     over = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
-    gradients, losses = over(values, task.split(x), task.split(y))
-    return {Key(name): Rows(g.reshape(len(losses), -1)) for name, g in gradients.items()}, losses
+    gradients, losses = over(values, mapped(batch.split, batch.rows), batch.split(shares))
+    rows: dict[Key, Term] = {
+        Key(name): Rows(gradients[f"model.{name}"].reshape(len(losses), -1)) for name in task.parameters
+    }
+    return rows, losses
 
 
-def alone(task: Task, x: Tensor, y: Tensor) -> Passed:
+def alone(task: Task, batch: Batch) -> Passed:
     """Each example in a batch of its own."""
-    parameters = list(task.parameters.values())
-    pairs = list(zip(task.split(x), task.split(y), strict=True))
-    rows = [p.detach().new_zeros(len(pairs), p.numel()) for p in parameters]
+    parameters, examples = list(task.parameters.values()), batch.examples
+    rows = [p.detach().new_zeros(examples, p.numel()) for p in parameters]
     losses = []
-    for i, (own, target) in enumerate(pairs):
+    for i in range(examples):
+        own = batch.part(i, i + 1)
         with torch.enable_grad():
-            loss = task.losses(own, target).mean()
+            loss = own.of_examples(task.losses(own)).sum()
         if loss.requires_grad:
             for row, g in zip(rows, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
                 if g is not None:
-                    row[i] = g.reshape(-1)
+                    row[i] = (g.to_dense() if g.is_sparse else g).reshape(-1)
         losses.append(loss.detach())
     return {Key(name): Rows(g) for name, g in zip(task.parameters, rows, strict=True)}, torch.stack(losses)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.learn.clip import structure
+from deniable.learn.clip.batch import Batch, shape_of
+from deniable.learn.clip.objective import BatchLoss, Criterion, objective
 from deniable.learn.clip.passes import Passed, Task, alone, chained, closed
 from deniable.learn.clip.probe import LARGE, Found, probe
 from deniable.learn.clip.rounding import LIMIT, weights
 from deniable.learn.clip.tape import Key, Uncovered
 from deniable.learn.clip.terms import Term
 from deniable.learn.clip.trial import same_alone
+from deniable.learn.nests import tensors
 
 METHODS = {"chained": "closed form", "closed": "closed form", "vectorized": "vmap", "alone": "one by one"}
 HELD = 2**21
@@ -61,6 +64,8 @@ class PerExample:
     `ways` of another one for this model: with them nothing is probed any more, and rows of a shape that was not probed go
     through the model one by one, which needs no trust in it.
 
+    A batch is (inputs, targets), or rows of another structure with `criterion=BatchLoss(function)`: see `objective`.
+
     >>> model = nn.Linear(2, 1, bias=False)
     >>> clipped = PerExample(model, nn.MSELoss())(torch.eye(2), torch.full((2, 1), 100.0), clip=1.0)
     >>> clipped.sums["weight"].round(decimals=3)
@@ -70,7 +75,7 @@ class PerExample:
     def __init__(
         self,
         model: nn.Module,
-        criterion: Callable[[Tensor, Tensor], Tensor],
+        criterion: Criterion | BatchLoss,
         *,
         groups: Mapping[str, Sequence[str]] | None = None,
         microbatch: int | None = None,
@@ -83,89 +88,101 @@ class PerExample:
         structure.refuse(model)
         parameters = structure.trainable(model)
         self.groups = structure.grouping(groups, list(parameters))
-        self._task = Task(model, structure.per_row(criterion), parameters, multiplicity)
-        self._microbatch = microbatch
+        self._task = Task(model, objective(criterion), parameters)
+        self._microbatch, self._multiplicity = microbatch, multiplicity
         self._modules, self._all = list(model.modules()), list(model.parameters())
         self._trained = [p.requires_grad for p in self._all]
         self.ways: dict[Shape, Found] = dict(ways or {})
         self._probing = ways is None
         self._largest: dict[Shape, int] = {}
 
-    def check(self, x: Tensor, y: Tensor, *, lot: float | None = None) -> None:
+    def check(self, *rows: Any, lot: float | None = None) -> None:
         """Refuse the model if it cannot be clipped exactly on batches like these, of which only shape and type are read.
 
         Raises `InvalidParameter` with the name of the layer and the way out. Runs by itself at the first call for each new shape.
         With `lot`, gradients are tried at the sizes of lots of about so many examples; where they are not those of the
         examples alone, examples go through the model one by one.
         """
-        found = self._way(x, y)
-        if lot is not None and not same_alone(self._task, found.run, x, y, self._sizes(found, lot)):
-            self._distrust(x, y)
+        batch = self._batch(rows)
+        found = self._way(batch)
+        if lot is not None and not same_alone(self._task, found.run, batch, self._sizes(found, lot)):
+            self._distrust(batch)
 
-    def again(self, x: Tensor, y: Tensor, *, lot: float, seed: int) -> None:
+    def again(self, batch: Batch, *, lot: float, seed: int) -> None:
         """Try the gradients once more, with the weights and whatever else the model holds by now. Nothing shows of it but time:
         a model that fails sees one example at a time from here on."""
-        found = self._way(x, y)
+        found = self._way(batch)
         sizes = self._sizes(found, lot)
-        if not same_alone(self._task, found.run, x, y, {sizes[seed % len(sizes)]}, seed):
-            self._distrust(x, y)
+        if not same_alone(self._task, found.run, batch, {sizes[seed % len(sizes)]}, seed):
+            self._distrust(batch)
+
+    def _batch(self, rows: tuple[Any, ...]) -> Batch:
+        """A `Batch` as it is; else rows, `multiplicity` of which are one example."""
+        if len(rows) == 1 and isinstance(rows[0], Batch):
+            return rows[0]
+        return Batch(rows[0] if len(rows) == 1 else rows, self._multiplicity)
 
     def _sizes(self, found: Found, lot: float) -> list[int]:
         """Examples that go through the model at once: of a lot of the expected size, of a large one, and of a small one."""
         large = math.ceil(lot + 4 * math.sqrt(lot))
         return sorted({LARGE, self._size(found, max(1, round(lot))), self._size(found, large), min(large, 5)})
 
-    def _distrust(self, x: Tensor, y: Tensor) -> None:
-        self.ways[self._shape(x, y)] = self._one_by_one("its gradients change with the other rows of a batch")
+    def _distrust(self, batch: Batch) -> None:
+        self.ways[self._shape(batch)] = self._one_by_one("its gradients change with the other rows of a batch")
 
-    def method(self, x: Tensor, y: Tensor) -> str:
+    def method(self, *rows: Any) -> str:
         """How batches of this shape are clipped: "closed form", "vmap" or "one by one", and why not faster."""
-        found = self._way(x, y)
+        found = self._way(self._batch(rows))
         return METHODS[found.run.__name__] + (f" ({found.why})" if found.why else "")
 
-    def __call__(self, x: Tensor, y: Tensor, clip: Mapping[str, float] | float) -> Clipped:
-        """Clip and sum the gradients of a lot. An empty lot gives zeros."""
+    def __call__(self, *rows: Any, clip: Mapping[str, float] | float) -> Clipped:
+        """Clip and sum the gradients of a lot: (inputs, targets), one nest of tensors, or a `Batch`. An empty lot gives zeros."""
         bounds = structure.clips(clip, list(self.groups))
-        k = self._task.multiplicity
-        if len(x) != len(y) or len(x) % k:
-            raise InvalidParameter(
-                f"Expected as many targets as rows, {k} rows per example; got {len(x)} and {len(y)}."
-            )
+        batch = self._batch(rows)
+        self._refuse_lengths(batch)
         sums = _Sums(self._task, self.groups, bounds)
-        if len(x):
-            found = self._tried(x, y)
-            size = self._size(found, len(x) // k) * k
-            for start in range(0, len(x), size):
-                self._add(sums, found, x[start : start + size], y[start : start + size])
+        if batch.examples:
+            found = self._tried(batch)
+            size = self._size(found, batch.examples)
+            for start in range(0, batch.examples, size):
+                self._add(sums, found, batch.part(start, min(start + size, batch.examples)))
         return sums.clipped()
 
-    def _way(self, x: Tensor, y: Tensor) -> Found:
+    @staticmethod
+    def _refuse_lengths(batch: Batch) -> None:
+        lengths = sorted({len(part) for part in tensors(batch.rows)})
+        if len(lengths) != 1 or lengths[0] % batch.multiplicity:
+            raise InvalidParameter(
+                f"Expected as many targets as rows, {batch.multiplicity} rows per example; got {' and '.join(map(str, lengths))}."
+            )
+
+    def _way(self, batch: Batch) -> Found:
         """What the probe found for this shape, asked once."""
         self._same()
-        shape = self._shape(x, y)
+        shape = self._shape(batch)
         if shape not in self.ways and self._probing:
             structure.refuse(self._task.model)
-            found = probe(self._task, x, y)
+            found = probe(self._task, batch)
             self.ways[shape] = found
-            if not same_alone(self._task, found.run, x, y, (LARGE,)):
-                self._distrust(x, y)
+            if not same_alone(self._task, found.run, batch, (LARGE,)):
+                self._distrust(batch)
         return self.ways.get(shape) or self._one_by_one("the shape was not declared")
 
-    def _tried(self, x: Tensor, y: Tensor) -> Found:
+    def _tried(self, batch: Batch) -> Found:
         """The way for a lot of this size; where nobody declared how large lots are, gradients are tried at powers of two."""
-        found = self._way(x, y)
+        found = self._way(batch)
         if not self._probing or found.run is alone:
             return found
-        size = 1 << (self._size(found, len(x) // self._task.multiplicity) - 1).bit_length()
-        if size > max(LARGE, self._largest.get(self._shape(x, y), 0)):
-            self._largest[self._shape(x, y)] = size
-            if not same_alone(self._task, found.run, x, y, (size,)):
-                self._distrust(x, y)
-        return self._way(x, y)
+        shape, size = self._shape(batch), 1 << (self._size(found, batch.examples) - 1).bit_length()
+        if size > max(LARGE, self._largest.get(shape, 0)):
+            self._largest[shape] = size
+            if not same_alone(self._task, found.run, batch, (size,)):
+                self._distrust(batch)
+        return self._way(batch)
 
-    def _shape(self, x: Tensor, y: Tensor) -> Shape:
+    def _shape(self, batch: Batch) -> Shape:
         modes = tuple([module.training for module in self._modules])
-        return (x.shape[1:], x.dtype, y.shape[1:], y.dtype, modes)
+        return (shape_of(batch), modes)
 
     def _one_by_one(self, why: str) -> Found:
         """No row is in a batch with another."""
@@ -191,31 +208,30 @@ class PerExample:
         most = max(least, numbers // max(found.held, 1))
         return -(-examples // -(-examples // most))
 
-    def _add(self, sums: _Sums, found: Found, x: Tensor, y: Tensor) -> None:
+    def _add(self, sums: _Sums, found: Found, batch: Batch) -> None:
         """Add a microbatch. If it raises, one row did it: halves are tried down to that row, which adds nothing."""
-        k = self._task.multiplicity
         try:
-            passed = self._passed(found, x, y)
+            passed = self._passed(found, batch)
         except DeniableError:
             raise
         except Exception:
-            if len(x) == k:
+            examples = batch.examples
+            if examples == 1:
                 sums.left_out()
                 return
-            half = len(x) // k // 2 * k
-            self._add(sums, found, x[:half], y[:half])
-            self._add(sums, found, x[half:], y[half:])
+            self._add(sums, found, batch.part(0, examples // 2))
+            self._add(sums, found, batch.part(examples // 2, examples))
             return
         sums.add(*passed)
 
-    def _passed(self, found: Found, x: Tensor, y: Tensor) -> Passed:
+    def _passed(self, found: Found, batch: Batch) -> Passed:
         """Closed forms cover what they covered on generated inputs; a model that branches may still surprise."""
-        kind = x.device.type
+        kind = batch.device.type
         with torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
             try:
-                return found.run(self._task, x, y)
+                return found.run(self._task, batch)
             except Uncovered:
-                return alone(self._task, x, y)
+                return alone(self._task, batch)
 
 
 class _Sums:

@@ -24,13 +24,16 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from deniable.errors import DeniableError, InvalidParameter
+from deniable.learn.clip.batch import Batch
+from deniable.learn.clip.generated import WIDE, drawn, exchanged, made_batch, with_targets_of
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed, vectorized
 from deniable.learn.clip.tape import Key, Uncovered
 from deniable.learn.clip.terms import Lookup, Mixed, Outer, Rows, Single, Term
+from deniable.learn.nests import taken_apart
 
 SIZES = (2, 3)
-LARGE, WIDE = 33, (30.0, 1.0)
-"""Examples of a batch whose rows are replaced, and the spread about 0 of the numbers that replace them."""
+LARGE = 33
+"""Examples of a batch whose rows are replaced."""
 EXCHANGED = 1e-6
 """By how much a loss may change then: its own arithmetic has the same shapes."""
 DRAWS = 3
@@ -54,68 +57,25 @@ class Found:
     held: int
 
 
-def probe(task: Task, x: Tensor, y: Tensor) -> Found:
-    """The fastest exact way for batches like x and y, of which only shapes and types are read."""
+def probe(task: Task, like: Batch) -> Found:
+    """The fastest exact way for batches like this one, of which only shapes and types are read."""
     with restored(task.model), torch.random.fork_rng(devices=[]), still(task.model):
         before = _digests(task.model)
-        batches = [[made_batch(task, x, y, size, seed) for size in SIZES] for seed in range(DRAWS)]
+        batches = [[made_batch(task, like, size, seed)[0] for size in SIZES] for seed in range(DRAWS)]
         _refuse_changes(task, before)
-        _refuse_ungraded(task, *batches[0][0])
-        if _random(task, *batches[0][0]):
-            return Found(alone, "the model draws random numbers of its own", _held(alone(task, *batches[0][0])))
+        _refuse_ungraded(task, batches[0][0])
+        if _random(task, batches[0][0]):
+            return Found(alone, "the model draws random numbers of its own", _held(alone(task, batches[0][0])))
         _refuse_mixing(task, batches)
-        _refuse_exchange(task, x, y)
+        _refuse_exchange(task, like)
         reasons: list[str] = []
         for run in (chained, closed, vectorized):
             reason = _difference(task, run, batches)
             if not reason:
-                return Found(run, "; ".join(reasons), _held(run(task, *batches[0][0])))
+                return Found(run, "; ".join(reasons), _held(run(task, batches[0][0])))
             if run is not chained:  # one closed form is as fast as the other, about
                 reasons.append(reason)
-        return Found(alone, "; ".join(reasons), _held(alone(task, *batches[0][0])))
-
-
-def made_batch(task: Task, x: Tensor, y: Tensor, size: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Generated rows of the shape and type of x and y; a class is 0 or 1, a word any that every table has."""
-    inputs, targets = generated(task, x, y, size, seed)
-    try:
-        task.losses(inputs, targets)
-    except DeniableError:
-        raise
-    except Exception:
-        # One output only: every class but 0 is out of range. If 0 fails as well, the model or its shapes are wrong.
-        targets = torch.zeros_like(targets)
-        _tried(task, inputs, targets)
-    return inputs, targets
-
-
-def generated(
-    task: Task, x: Tensor, y: Tensor, size: int, seed: int, wide: float | None = None
-) -> tuple[Tensor, Tensor]:
-    """Inputs in [0, 1], or normal ones of the deviation `wide`; targets in [0, 1]."""
-    random = torch.Generator().manual_seed(seed)
-    tables = [m.num_embeddings for m in task.model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)]
-
-    def like(sample: Tensor, most: int, wide: float | None = None) -> Tensor:
-        shape = (size * task.multiplicity, *sample.shape[1:])
-        if not sample.is_floating_point():
-            return torch.randint(0, most, shape, generator=random).to(sample.device, sample.dtype)
-        draw = torch.rand if wide is None else torch.randn
-        return draw(shape, generator=random, dtype=sample.dtype).mul_(wide or 1.0).to(sample.device)
-
-    return like(x, min(tables, default=2), wide), like(y, 2)
-
-
-def _tried(task: Task, x: Tensor, y: Tensor) -> None:
-    try:
-        task.losses(x, y)
-    except DeniableError:
-        raise
-    except Exception as error:
-        raise InvalidParameter(
-            f"The model or the criterion fails on generated rows of the shapes {tuple(x.shape)} and {tuple(y.shape)}: "
-            f"{error}. Nothing was trained. Check the shapes, types and the batch axis, which must come first."
-        ) from error
+        return Found(alone, "; ".join(reasons), _held(alone(task, batches[0][0])))
 
 
 def _refuse_changes(task: Task, before: Mapping[str, bytes]) -> None:
@@ -140,34 +100,32 @@ def _digest(value: Tensor) -> bytes:
     return blake2b(flat.numpy().data, person=str(value.shape).encode()[:16]).digest()
 
 
-def _random(task: Task, x: Tensor, y: Tensor) -> bool:
+def _random(task: Task, batch: Batch) -> bool:
     """Whether two passes over the same batch differ, dropout aside; with the same seed they may not."""
-    first, second = (_seeded(task, x, y, seed) for seed in (0, 0))
+    first, second = (_seeded(task, batch, seed) for seed in (0, 0))
     if not torch.equal(first, second):
         raise InvalidParameter(
             "The model or the criterion gives two answers to one batch from one seed: it keeps something of what it saw, which "
             "would tie examples of different lots together, or has a generator of its own; nothing was trained. Keep nothing "
             "in forward, and draw from torch's default generator."
         )
-    return not torch.equal(first, _seeded(task, x, y, 1))
+    return not torch.equal(first, _seeded(task, batch, 1))
 
 
-def _seeded(task: Task, x: Tensor, y: Tensor, seed: int) -> Tensor:
+def _seeded(task: Task, batch: Batch, seed: int) -> Tensor:
     torch.manual_seed(seed)
-    return task.losses(x, y).detach()
+    return task.losses(batch).detach()
 
 
-def _refuse_ungraded(task: Task, x: Tensor, y: Tensor) -> None:
+def _refuse_ungraded(task: Task, batch: Batch) -> None:
     """A model that runs and cannot be differentiated would fail at the first lot."""
     try:
         with torch.enable_grad():
-            inputs = x.clone().requires_grad_(x.is_floating_point())
-            losses = task.losses(inputs, y)
+            losses, inputs = _followed(task, batch)
         reached: tuple[Tensor | None, ...] = ()
         if losses.requires_grad:
             parameters = [*task.parameters.values()]
-            wanted = [inputs] * inputs.requires_grad + parameters
-            reached = torch.autograd.grad(losses.sum(), wanted, allow_unused=True)[-len(parameters) :]
+            reached = torch.autograd.grad(losses.sum(), [*inputs, *parameters], allow_unused=True)[-len(parameters) :]
         if all(part is None for part in reached):
             raise InvalidParameter(UNREACHED)
     except DeniableError:
@@ -179,65 +137,71 @@ def _refuse_ungraded(task: Task, x: Tensor, y: Tensor) -> None:
         ) from error
 
 
-def _refuse_mixing(task: Task, batches: list[list[tuple[Tensor, Tensor]]]) -> None:
-    for x, y in batches[0]:
-        if x.is_floating_point() and _reaches(task, x, y):
-            raise InvalidParameter(_mixing(task, x))
-    if all(any(_depends(task, x, y) for x, y in draw) for draw in batches):
-        raise InvalidParameter(_mixing(task, batches[0][-1][0]))
+def _followed(task: Task, batch: Batch) -> tuple[Tensor, list[Tensor]]:
+    """The losses, and the parts of the rows that can have a gradient; inside `enable_grad`."""
+    structure, parts = taken_apart(batch.rows)
+    fresh = [part.clone().requires_grad_(part.is_floating_point()) for part in parts]
+    losses = task.losses(batch.with_rows(structure.built(fresh)))
+    return losses, [part for part in fresh if part.requires_grad]
+
+
+def _refuse_mixing(task: Task, batches: list[list[Batch]]) -> None:
+    for batch in batches[0]:
+        if _reaches(task, batch):
+            raise InvalidParameter(_mixing(task, batch))
+    if all(any(_depends(task, batch) for batch in draw) for draw in batches):
+        raise InvalidParameter(_mixing(task, batches[0][-1]))
 
 
 @torch.no_grad()
-def _refuse_exchange(task: Task, x: Tensor, y: Tensor) -> None:
+def _refuse_exchange(task: Task, like: Batch) -> None:
     """Refuse if the loss of a row changes when all others of a larger batch are replaced, by numbers near or far from 0."""
-    near = made_batch(task, x, y, LARGE, seed=0)
-    here = task.split(task.losses(*near))
-    ones = torch.ones_like(near[1]) if near[1].any() else near[1]  # targets that are all 0 are so because others fail
+    near, draw = made_batch(task, like, LARGE, seed=0)
+    here = near.split(task.losses(near))
     for wide in WIDE:
-        others = generated(task, x, y, LARGE, 1, wide)[0], ones
+        others = _ones_for_targets(task, drawn(task, like, LARGE, 1, draw, wide), near)
         for i in (0, LARGE - 1):
-            mixed = (_exchanged(task, own, other, i) for own, other in zip(near, others, strict=True))
             try:
-                there = task.split(task.losses(*mixed))
+                there = near.split(task.losses(exchanged(near, others, [i])))
             except Exception:  # the model takes no such numbers
                 continue
             if not torch.allclose(here[i], there[i], rtol=EXCHANGED, atol=0.0, equal_nan=True):
-                raise InvalidParameter(_mixing(task, near[0]))
+                raise InvalidParameter(_mixing(task, near))
 
 
-def _exchanged(task: Task, own: Tensor, other: Tensor, i: int) -> Tensor:
-    """The rows of `other`, but for the i-th example, which is that of `own`."""
-    mixed = other.clone()
-    task.split(mixed)[i] = task.split(own)[i]
-    return mixed
+def _ones_for_targets(task: Task, others: Batch, near: Batch) -> Batch:
+    """Targets of 1 where the model takes them: those of `near` that are all 0 are so because others fail."""
+    structure, parts = taken_apart(near.rows)
+    ones = near.with_rows(structure.built([torch.ones_like(part) if part.any() else part for part in parts]))
+    return with_targets_of(task, ones, others)
 
 
-def _reaches(task: Task, x: Tensor, y: Tensor) -> bool:
+def _reaches(task: Task, batch: Batch) -> bool:
     """Whether the loss of one example has a gradient, however small, in another's rows."""
     with torch.enable_grad():
-        x = x.clone().requires_grad_()
-        losses = task.split(task.losses(x, y)).sum(1)
-        for i, loss in enumerate(losses):
+        losses, inputs = _followed(task, batch)
+        if not inputs:
+            return False
+        for i, loss in enumerate(batch.split(losses).sum(1)):
             if loss.requires_grad:
-                (g,) = torch.autograd.grad(loss, x, retain_graph=True, allow_unused=True)
-                if g is not None and torch.cat([task.split(g)[:i], task.split(g)[i + 1 :]]).count_nonzero():
-                    return True
+                for g in torch.autograd.grad(loss, inputs, retain_graph=True, allow_unused=True):
+                    if g is not None and torch.cat([batch.split(g)[:i], batch.split(g)[i + 1 :]]).count_nonzero():
+                        return True
     return False
 
 
-def _depends(task: Task, x: Tensor, y: Tensor) -> bool:
+def _depends(task: Task, batch: Batch) -> bool:
     """Whether the loss of an example changes, or cannot be had, when it is alone."""
-    together = task.split(task.losses(x, y).detach())
-    pairs = zip(task.split(x), task.split(y), strict=True)
+    together = batch.split(task.losses(batch).detach())
     try:
-        apart = torch.stack([task.losses(own, target).detach() for own, target in pairs])
+        own = [task.losses(batch.part(i, i + 1)).detach() for i in range(batch.examples)]
     except Exception:
         return True
-    return not close(together, apart)
+    return not close(together, torch.stack(own))
 
 
-def _mixing(task: Task, x: Tensor) -> str:
-    name = _first_mixing(task, x)
+def _mixing(task: Task, batch: Batch) -> str:
+    name = _first_mixing(task, batch)
     where = (
         f'The layer "{name}" ({type(task.model.get_submodule(name)).__name__})'
         if name
@@ -249,19 +213,19 @@ def _mixing(task: Task, x: Tensor) -> str:
     )
 
 
-def _first_mixing(task: Task, x: Tensor) -> str:
+def _first_mixing(task: Task, batch: Batch) -> str:
     """The first module, innermost first, whose output for an example changes when the example is alone."""
-    together = _outputs(task.model, x)
-    k = task.multiplicity
-    for i in range(len(x) // k):
+    together = _outputs(task, batch)
+    k = batch.multiplicity
+    for i in range(batch.examples):
         own = slice(i * k, (i + 1) * k)
-        for (name, a), (_, b) in zip(together, _outputs(task.model, x[own]), strict=False):
-            if a.shape[0] == len(x) and b.shape[0] == k and not close(a[own], b):
+        for (name, a), (_, b) in zip(together, _outputs(task, batch.part(i, i + 1)), strict=False):
+            if a.shape[0] == batch.examples * k and b.shape[0] == k and not close(a[own], b):
                 return name
     return ""
 
 
-def _outputs(model: nn.Module, x: Tensor) -> list[tuple[str, Tensor]]:
+def _outputs(task: Task, batch: Batch) -> list[tuple[str, Tensor]]:
     """What each module gave, in the order of finishing."""
     seen: list[tuple[str, Tensor]] = []
 
@@ -273,22 +237,22 @@ def _outputs(model: nn.Module, x: Tensor) -> list[tuple[str, Tensor]]:
 
         return hook
 
-    handles = [module.register_forward_hook(note(name)) for name, module in model.named_modules()]
+    handles = [module.register_forward_hook(note(name)) for name, module in task.model.named_modules()]
     try:
         with suppress(Exception):  # what fails for one example alone has been seen up to there
-            model(x)
+            task.losses(batch)
     finally:
         for handle in handles:
             handle.remove()
     return seen
 
 
-def _difference(task: Task, run: Pass, batches: list[list[tuple[Tensor, Tensor]]]) -> str:
+def _difference(task: Task, run: Pass, batches: list[list[Batch]]) -> str:
     """Why a way through the model is not exact, or nothing."""
     reason = ""
     for draw in batches:
         try:
-            reason = next(filter(None, (_unlike(task, run, x, y) for x, y in draw)), "")
+            reason = next(filter(None, (_unlike(task, run, batch) for batch in draw)), "")
         except Uncovered as error:
             return str(error)
         except DeniableError:
@@ -300,28 +264,27 @@ def _difference(task: Task, run: Pass, batches: list[list[tuple[Tensor, Tensor]]
     return reason
 
 
-def _unlike(task: Task, run: Pass, x: Tensor, y: Tensor) -> str:
+def _unlike(task: Task, run: Pass, batch: Batch) -> str:
     """The first parameter whose per-example gradients are not those of the examples alone.
 
     One example's gradient is held at a time, so the trial needs no more memory than a step. Hence two rounds: the first finds the
     largest entries, by which differences are measured.
     """
-    found, examples = run(task, x, y), len(x) // task.multiplicity
+    found, examples = run(task, batch), batch.examples
     sizes = dict.fromkeys(task.parameters, 0.0)
     for i in range(examples):
-        sizes = {name: max(sizes[name], _largest(right)) for name, right in row_gradients(task, x, y, i).items()}
+        sizes = {name: max(sizes[name], _largest(right)) for name, right in row_gradients(task, batch, i).items()}
     least = 1e-3 * max(sizes.values())
     for i in range(examples):
-        for name, right in row_gradients(task, x, y, i).items():
+        for name, right in row_gradients(task, batch, i).items():
             if not close(gradient(task, found, name, i), right, scale=max(sizes[name], least)):
                 return f"{run.__name__}: the gradient of {name} is not that of the examples alone"
     return ""
 
 
-def row_gradients(task: Task, x: Tensor, y: Tensor, i: int) -> dict[str, Tensor]:
+def row_gradients(task: Task, batch: Batch, i: int) -> dict[str, Tensor]:
     """The gradient of the i-th example, run by itself."""
-    own = slice(i * task.multiplicity, (i + 1) * task.multiplicity)
-    terms, _ = alone(task, x[own], y[own])
+    terms, _ = alone(task, batch.part(i, i + 1))
     rows = ((key.name, term.grads) for key, term in terms.items() if isinstance(term, Rows))
     return {name: grads.view_as(task.parameters[name]) for name, grads in rows}
 
@@ -381,9 +344,19 @@ class _Still(TorchFunctionMode):
     """No dropout: its masks differ between a batch and its examples alone, and are no mixing."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+        given = kwargs or {}
         if func in DROPOUTS:
-            return args[0] if args else (kwargs or {})["input"]
-        return func(*args, **(kwargs or {}))
+            return args[0] if args else given["input"]
+        if func is F.scaled_dot_product_attention:
+            args, given = _undropped(args, given)
+        return func(*args, **given)
+
+
+def _undropped(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Attention's arguments with a `dropout_p` of 0, the fifth of them."""
+    if len(args) > 4:
+        return (*args[:4], 0.0, *args[5:]), given
+    return args, given | {"dropout_p": 0.0}
 
 
 @contextmanager

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.spectral_norm import SpectralNorm
 
@@ -21,6 +21,11 @@ ALL = "all"
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that are trained, each under its first name."""
+    if lazy := [name for name, p in model.named_parameters() if isinstance(p, UninitializedParameter)]:
+        raise InvalidParameter(
+            f"The parameter {lazy[0]!r} has no shape yet: its layer is lazy; nothing was trained. Run the model once on a "
+            "made-up row first."
+        )
     found = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not found:
         raise InvalidParameter("Expected a model with a parameter that requires a gradient; there is none to train.")
@@ -38,6 +43,11 @@ def refuse(model: nn.Module) -> None:
     for name, module in model.named_modules():
         where = f'The layer "{name}" ({type(module).__name__})'
         trained = any(p.requires_grad for p in module.parameters(recurse=False))
+        if hasattr(module, "_orig_mod") or module._compiled_call_impl is not None:
+            raise InvalidParameter(
+                f"{where} is compiled, and what is compiled cannot be looked into; nothing was trained. Give the module that "
+                "torch.compile was given (model._orig_mod), and compile what was trained afterwards."
+            )
         if isinstance(module, _BatchNorm) and (trained or module.training or not module.track_running_stats):
             raise InvalidParameter(BATCH_NORM.format(where))
         if isinstance(module, _InstanceNorm) and module.track_running_stats and (module.training or trained):
@@ -79,36 +89,6 @@ def in_training(model: nn.Module) -> nn.Module:
             for inner, each in module.named_modules(prefix=name):
                 each.training = modes[inner]
     return model
-
-
-def per_row(criterion: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    """The criterion, giving one loss per row.
-
-    A loss of `torch.nn` is taken with reduction "none" whatever it says; further axes (positions of a sequence) are then
-    averaged, or added if it said "sum". Any other function must return one loss per row by itself.
-    """
-    if isinstance(criterion, nn.Module) and any(p.requires_grad for p in criterion.parameters()):
-        raise InvalidParameter(
-            "The criterion has parameters of its own that require gradients; they would be trained without noise. "
-            "Move them into the model."
-        )
-    reduction = getattr(criterion, "reduction", None) if isinstance(criterion, nn.Module) else None
-    if isinstance(reduction, str):
-        criterion = copy.copy(criterion)
-        criterion.reduction = "none"  # type: ignore[attr-defined]
-
-    def losses(output: Tensor, target: Tensor) -> Tensor:
-        found = criterion(output, target)
-        if isinstance(reduction, str) and found.dim() > 1:
-            found = found.flatten(1).mean(1) if reduction == "mean" else found.flatten(1).sum(1)
-        if found.dim() != 1 or len(found) != len(target):
-            raise InvalidParameter(
-                f"Expected one loss per row from the criterion, got the shape {tuple(found.shape)} for {len(target)} rows. "
-                'Use reduction="none", and average the other axes.'
-            )
-        return found
-
-    return losses
 
 
 def grouping(groups: Mapping[str, Sequence[str]] | None, names: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.func import vjp, vmap
 from torch.nn import functional as F
 
 from deniable.learn.clip.rounding import row_squares
@@ -45,7 +46,7 @@ class Linear(torch.autograd.Function):
 
 def linear_back(tape: Tape, weight: Part, bias: Part | None, x: Tensor, g: Tensor, deeper: bool) -> Tensor | None:
     """Write what the weights' gradients are made of; the gradient of x if it is needed."""
-    if g.dim() == 2 and tape.multiplicity == 1:
+    if g.dim() == 2 and tape.multiplicity == 1 and len(g) == tape.examples:
         known = row_squares(g)  # the weight and the bias share a factor; it is measured once
         tape.write(weight, Single(g, x, known))
         if bias is not None:
@@ -191,6 +192,32 @@ class Affine(torch.autograd.Function):
         if ctx.bias is not None:
             tape.write(ctx.bias, Rows(spread(g, ctx.bias.value, tape.examples)))
         return (g if ctx.weight is None else g * ctx.weight.value), None, None, None, None
+
+
+class Held(torch.autograd.Function):
+    """A function `call(x, *weights)` of rows and weights: the gradient of each example is formed and held."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, anchor: Tensor, tape: Tape, call: Any, parts: list[Part]) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.tape, ctx.call, ctx.parts = tape, call, parts
+        out: Tensor = call(x, *(part.value for part in parts))
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x,), (g,), tape, call = ctx.saved_tensors, grads, ctx.tape, ctx.call
+        values = tuple(part.value for part in ctx.parts)
+
+        def of_example(rows: Tensor, slope: Tensor) -> Any:
+            return vjp(lambda *own: call(rows, *own), *values)[1](slope)
+
+        folded = [torch.unflatten(each, 0, (tape.examples, tape.multiplicity)) for each in (x, g)]
+        for part, each in zip(ctx.parts, vmap(of_example)(*folded), strict=True):
+            tape.write(part, Rows(each.flatten(1)))
+        gx = vjp(lambda rows: call(rows, *values), x)[1](g)[0] if ctx.needs_input_grad[0] else None
+        return gx, None, None, None, None
 
 
 def tapped(function: type[torch.autograd.Function], *args: Any) -> Tensor:

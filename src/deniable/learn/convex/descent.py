@@ -11,13 +11,15 @@ no per-example gradients here, and clipping ‖s ⊗ x‖ is clipping ‖s‖. A
 - sums of s ⊗ x are integers below 2⁵³ in a block of rows, and 64-bit integers beyond.
 
 So a row's contribution is a function of that row and of what was released before, whatever rows are around it, and one row more
-or less moves the sum by at most 2¹⁵·2²⁰ in L2. The noise is integer noise of the deviation at which `recipes.exact` proves it at
-least as private as `GaussianNoise(noise_multiplier)`. On Poisson lots that proof gives: the whole run's law lies within e^(±t) of
-that of a run with this node, t < 1e-105 for up to 1e30 coordinates, so its δ(ε) is at most the stated one plus 1e-100.
+or less moves the sum by at most 2¹⁵·2²⁰ in L2, and with the count of usable rows beside it by 1/2000 more. The noise is integer
+noise of the deviation at which `recipes.exact` proves it at least as private as `GaussianNoise(noise_multiplier)`. On Poisson
+lots that proof gives: the whole run's law lies within e^(±t) of that of a run with this node, t < 1e-105 for up to 1e30
+coordinates, so its δ(ε) is at most the stated one plus 1e-100.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,12 +35,15 @@ from deniable.learn.bounded import one_row
 from deniable.learn.convex.fit import rows
 from deniable.learn.convex.losses import Floats, MarginLoss
 from deniable.learn.recipes.exact import MOST_MU, deviation
+from deniable.learn.sgd.noise import COUNTED, USABLE
+from deniable.learn.sgd.outcome import FEW, Usable
 from deniable.loss import Composed, GaussianNoise, Loss, Number, exact
 from deniable.mechanism import Random
-from deniable.mechanisms.integer_noise import gaussian
+from deniable.mechanisms.integer_noise import IntegerNoise, gaussian
 from deniable.numbers import plain
 from deniable.units import Unit
 
+LOG = logging.getLogger(__name__)
 Whole: TypeAlias = NDArray[np.float64]
 """Integers, held in doubles."""
 
@@ -193,8 +198,17 @@ class GradientPerturbation:
 
     def noisy(self, sums: NDArray[np.int64], rng: Random) -> Floats:
         """The step's release: the mean gradient over rate·n rows, never over the number drawn."""
-        noise = gaussian(deviation(self.noise_multiplier, ROW * SLOPE)).draw(rng, sums.size)
+        noise = self._noise.draw(rng, sums.size)
         return np.asarray((sums + noise.reshape(sums.shape)) * (self.clip / (ROW * SLOPE * float(self.lot))))
+
+    def noisy_count(self, rows: int, rng: Random) -> float:
+        """How many rows of a lot are usable: one coordinate more of the same release, to which a row adds ROW·SLOPE·USABLE."""
+        return rows + int(self._noise.draw(rng, 1)[0]) / (ROW * SLOPE * USABLE)
+
+    @property
+    def _noise(self) -> IntegerNoise:
+        """Integer noise: a row moves gradient and count together by at most ROW·SLOPE·COUNTED."""
+        return gaussian(deviation(self.noise_multiplier, ROW * SLOPE * COUNTED))
 
     def sums(self, w: Floats, x: Whole, y: Floats) -> NDArray[np.int64]:
         """Σ s ⊗ x over rows in grid units [outputs, features]; each row's s ⊗ x is at most ROW·SLOPE long."""
@@ -228,6 +242,7 @@ class Way:
     def __init__(self, run: GradientPerturbation, rng: Random) -> None:
         self.run, self.rng, self.taken, self.averaged = run, rng, 0, 0
         self.w, self.speed, self.mean = np.zeros((3, run.outputs, run.features))
+        self.counts: list[float] = []
 
     def walk(self, rows: tuple[Whole, Floats]) -> None:
         """Take the next step."""
@@ -236,6 +251,7 @@ class Way:
         self.taken += 1
         kept = slice(None) if run.rate == 1 else self.rng.poisson_sample(len(y), run.rate)
         gradient = run.noisy(run.sums(self.w, x[kept], y[kept]), self.rng) + run.alpha * self.w
+        self.counts.append(run.noisy_count(len(y[kept]), self.rng))
         self.speed = MOMENTUM * self.speed + gradient
         self.w = _on_grid(self.w - run.learning_rate * self.speed)
         if step >= self._later:
@@ -248,20 +264,33 @@ class Way:
 
     def result(self) -> Floats:
         """The mean of the weights of the second half; of those steps of it that were not lost."""
+        self._tell()
         if not self.averaged:
             return np.asarray(self.w)
         planned = self.run.length - self._later
         return np.asarray(self.mean if self.averaged == planned else self.mean * (planned / self.averaged))
 
+    def _tell(self) -> None:
+        """Say if most rows could not be used: from released counts alone."""
+        steps = len(self.counts)
+        if not steps or self.taken < self.run.length:
+            return
+        spread = self.run.noise_multiplier * COUNTED / USABLE / math.sqrt(steps)
+        usable = Usable(math.fsum(self.counts) / steps, spread, float(self.run.lot))
+        if usable.few:
+            LOG.warning("%s: %s", usable, FEW)
+
     def state(self) -> dict[str, Any]:
         """Made of released weights alone, as lists: exact in double precision."""
         named = {"w": self.w, "speed": self.speed, "mean": self.mean}
         lists = {name: values.tolist() for name, values in named.items()}
-        return lists | {"averaged": self.averaged, "step": self.taken, "loss": self.run.loss_of(self.taken).to_json()}
+        numbers = {"counts": self.counts, "averaged": self.averaged, "step": self.taken}
+        return lists | numbers | {"loss": self.run.loss_of(self.taken).to_json()}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.w, self.speed, self.mean = (np.array(state[name], np.float64) for name in ("w", "speed", "mean"))
         self.averaged, self.taken = int(state["averaged"]), int(state["step"])
+        self.counts = list(state["counts"])
 
 
 def _whole_rows(x: Floats) -> Whole:

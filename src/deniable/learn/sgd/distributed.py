@@ -20,8 +20,9 @@ import torch.distributed as dist
 from deniable.errors import DataError, InvalidParameter
 from deniable.learn.sgd import progress
 from deniable.learn.sgd.dpsgd import DPSGD
+from deniable.learn.sgd.outcome import Trained
 from deniable.learn.sgd.rows import Rows
-from deniable.learn.sgd.trainer import Sums, Trained, Trainer
+from deniable.learn.sgd.trainer import Sums, Trainer
 from deniable.loss import Loss
 from deniable.mechanism import Random
 from deniable.randomness import SecureRandom
@@ -98,7 +99,16 @@ class Distributed:
 def _agree(run: DPSGD) -> None:
     """Raise on every rank if one has another run: were its clip larger than that of rank 0, the noise would be too small."""
     shapes = [(name, tuple(p.shape)) for name, p in run.model.named_parameters()]
-    terms = (run.loss.to_json(), run.rule, run.groups, run.plan, run.multiplicity, run.grid, run.dtype, shapes)
+    terms = (
+        run.loss.to_json(),
+        run.rule,
+        run.groups,
+        run.plan,
+        run.learning.multiplicity,
+        run.privacy.grid,
+        run.dtype,
+        shapes,
+    )
     mine = torch.frombuffer(bytearray(hashlib.sha256(repr(terms).encode()).digest()), dtype=torch.uint8)
     all_of_them = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
     dist.all_gather(all_of_them, mine)
@@ -108,9 +118,10 @@ def _agree(run: DPSGD) -> None:
 
 def _step(trainer: Trainer, shard: Rows) -> None:
     """Clip and add up here, add noise there, move alike."""
+    lot = trainer.draw(shard)
     trainer.taken += 1
     trainer.try_again()
-    sums = trainer.clipped(trainer.draw(shard))
+    sums = trainer.clipped(lot)
     trainer.seen = sums.seen
     _collect(sums)
     names = [name for group in trainer.run.groups.values() for name in group]
@@ -130,9 +141,9 @@ def _collect(sums: Sums) -> None:
     """Add up on rank 0. Other ranks keep nothing of the sum that they could use."""
     for total in sums.total.values():
         dist.reduce(total, 0)
-    inside = torch.tensor([sums.inside], dtype=torch.float64)
-    dist.reduce(inside, 0)
-    sums.inside = float(inside[0])
+    counts = torch.tensor([sums.inside, sums.usable], dtype=torch.float64)
+    dist.reduce(counts, 0)
+    sums.inside, sums.usable = float(counts[0]), int(counts[1])
 
 
 def _share_bounds(trainer: Trainer) -> None:

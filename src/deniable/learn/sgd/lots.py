@@ -3,21 +3,103 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from deniable import checks
 from deniable.errors import InvalidParameter
-from deniable.loss import Number, exact
+from deniable.loss import Allocated, CappedSample, Loss, Number, exact
 from deniable.numbers import plain
 
 
 @dataclass(frozen=True)
+class Cap:
+    """No lot is larger than `most`: of more rows the first in a random order are kept. `rows` bounds how many rows there are."""
+
+    most: int
+    rows: int
+
+
+@dataclass(frozen=True)
 class Plan:
-    """`steps` lots, each row in each lot by its own coin of probability `rate`; `lot` = rate·n is what sums are divided by."""
+    """`steps` lots, each row in each lot by its own coin of probability `rate`; `lot` = rate·n is what sums are divided by.
+
+    With `passes`, each row falls by its own draw into one step of every pass of 1/rate steps instead.
+    """
 
     rate: Number
     lot: float
     steps: int
+    cap: Cap | None = field(default=None, repr=False)
+    passes: bool = field(default=False, repr=False)
+
+    @property
+    def pass_length(self) -> int:
+        """Steps of a pass over all rows."""
+        return math.ceil(1 / exact(self.rate))
+
+    def loss(self, step: Loss, count: int, *, replace: bool) -> Loss:
+        """The loss of `count` steps, of which each reveals `step` of a row in its lot.
+
+        Seeing all rows, with one added or removed, is no sampling. A pass that was begun counts as a whole one.
+        """
+        if self.passes:
+            passes = -(-count // self.pass_length)
+            return step * passes if self.pass_length == 1 else Allocated(self.pass_length, step) * passes
+        if self.cap is not None:
+            return CappedSample(self.rate, self.cap.most, self.cap.rows, step) * count
+        if self.rate == 1 and not replace:
+            return step * count
+        return step.sampled(self.rate, replace=replace) * count
+
+
+@dataclass(frozen=True)
+class Lots:
+    """What is drawn: two of n, lot and rate, and one of epochs and steps. All are public sizes that you state.
+
+    `cap` bounds the rows of one lot, for memory; then `at_most` must bound how many rows there are, however many more there
+    will ever be, and the loss says what the cap costs. `allocated` puts each row into one lot of every epoch, by a draw of its
+    own: no row is left out of an epoch. A shuffled epoch is not that, and is not offered (docs/theory/batches.md).
+
+    >>> Lots(n=60_000, lot=600, epochs=2).plan
+    Plan(rate=Fraction(1, 100), lot=600.0, steps=200)
+    """
+
+    n: int | None = None
+    lot: Number | None = None
+    rate: Number | None = None
+    epochs: Number | None = None
+    steps: int | None = None
+    cap: int | None = None
+    at_most: int | None = None
+    allocated: bool = False
+
+    @cached_property
+    def plan(self) -> Plan:
+        found = plan(self.n, self.lot, self.rate, self.epochs, self.steps)
+        if checks.flag("allocated", self.allocated):
+            self._refuse_parts_of_passes(found)
+        return Plan(found.rate, found.lot, found.steps, self._cap(found), self.allocated)
+
+    def _cap(self, drawn: Plan) -> Cap | None:
+        if self.cap is None and self.at_most is None:
+            return None
+        if self.cap is None or self.at_most is None or self.allocated:
+            raise InvalidParameter(
+                f"Expected cap={self.cap} and at_most={self.at_most} together, for lots drawn by coins: how often a lot is cut "
+                "depends on how many rows there are at most. Nothing was charged."
+            )
+        cap = Cap(checks.whole("cap", self.cap, at_least=1), checks.whole("at_most", self.at_most, at_least=1))
+        if cap.most < drawn.lot:
+            raise InvalidParameter(f"Expected cap={cap.most} of at least lot={drawn.lot:g}. Nothing was charged.")
+        return cap
+
+    def _refuse_parts_of_passes(self, drawn: Plan) -> None:
+        if exact(drawn.rate) * drawn.pass_length != 1 or drawn.steps % drawn.pass_length:
+            raise InvalidParameter(
+                f"Expected whole epochs of a whole number of lots with allocated=True, got rate={drawn.rate} and "
+                f"{drawn.steps} steps. Nothing was charged. Take lots of n divided by a whole number."
+            )
 
 
 def plan(

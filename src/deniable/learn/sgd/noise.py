@@ -35,10 +35,19 @@ from deniable.mechanisms.grid import exponent, root_up
 from deniable.mechanisms.integer_noise import IntegerNoise, gaussian
 from deniable.randomness.generator import SPARE, Generator
 
+USABLE = 2.0**-5
+"""A usable row adds this share of the clip to one coordinate more of the sum, which counts such rows. A row then moves the sum by
+at most the clip times `COUNTED`; with that much more noise, 1/2000, the count costs nothing beside it."""
+COUNTED = math.nextafter(math.sqrt(1 + USABLE**2), math.inf)
 _BLOCK = 1 << 15
 """Numbers that are made at once: they stay in the processor's cache."""
 _UNIT = 2.0**-63
 _LEAST = torch.tensor(2.0**-130, dtype=torch.float64)
+
+
+def count_deviation(multiplier: float) -> float:
+    """The deviation, in rows, of the noise on the number of usable rows, where gradients have noise of `multiplier`."""
+    return math.nextafter(math.nextafter(multiplier, math.inf) * COUNTED / USABLE, math.inf)
 
 
 def noisy_mean(total: Tensor, deviation: float, lot: float, rng: Random) -> Tensor:
@@ -114,6 +123,8 @@ class Grid:
 
     clip: float
     dimension: int
+    counts: bool = False
+    """Whether usable rows are counted in one coordinate more, which a row moves by `weight`."""
 
     @property
     def step(self) -> Fraction:
@@ -122,6 +133,17 @@ class Grid:
 
     @property
     def sensitivity(self) -> int:
+        whole = self._largest
+        return math.isqrt(whole**2 + self.weight**2 - 1) + 1 if self.counts else whole
+
+    @property
+    def weight(self) -> int:
+        """What a usable row adds to the count, in grid units."""
+        return math.floor(self._largest * USABLE)
+
+    @property
+    def _largest(self) -> int:
+        """The largest norm of a row's integers."""
         return math.ceil(Fraction(self.clip) / self.step + self._root / 2)
 
     @property
@@ -132,7 +154,7 @@ class Grid:
     def noise(self, multiplier: float) -> IntegerNoise:
         """Integer noise of at least `multiplier` times the sensitivity."""
         sigma = math.nextafter(multiplier * self.sensitivity, math.inf)
-        return gaussian(sigma, self.sensitivity, self.dimension)
+        return gaussian(sigma, self.sensitivity, self.dimension + self.counts)
 
     def loss(self, multiplier: float) -> DiscreteGaussianNoise:
         return cast(DiscreteGaussianNoise, self.noise(multiplier).loss)
@@ -145,3 +167,7 @@ class Grid:
         """The integer sum `units` with integer noise, as numbers (from here on all is post-processing)."""
         total = units.numpy() + self.noise(multiplier).draw(rng, len(units))
         return torch.from_numpy(np.asarray(total, np.float64) * float(self.step))
+
+    def noisy_count(self, count: int, multiplier: float, rng: Random) -> float:
+        """How many rows were usable, from the coordinate that counts them."""
+        return count + int(self.noise(multiplier).draw(rng, 1)[0]) / self.weight

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
-import torch
-from torch import Tensor, nn
-from torch.optim import SGD, Optimizer
+from torch import Tensor
+from torch.optim import Optimizer
 
-from deniable.checks import ROW
 from deniable.errors import InvalidParameter, InvalidQuery
-from deniable.learn.nests import mapped
-from deniable.learn.sgd.clipping import Rule
-from deniable.learn.sgd.dpsgd import DPSGD, Criterion, several_rates, trial
+from deniable.learn.clip.batch import Batch
+from deniable.learn.nests import mapped, taken_apart, tensors
+from deniable.learn.sgd.checking import refuse_groups_of_rates, trial
+from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.rows import Lot
-from deniable.learn.sgd.schedules import Schedule
 from deniable.learn.sgd.steps import Ask, Training
 from deniable.learn.sgd.trainer import Trainer
-from deniable.learn.sgd.views import Augment
 from deniable.ledger import Account, Session
-from deniable.loss import Number
 from deniable.mechanism import Random, Release
-from deniable.units import Unit
 
 
 class Private:
@@ -36,7 +31,9 @@ class Private:
 
     def __init__(self, run: DPSGD, optimizer: Optimizer, data: Any, account: Account, rng: Random | None) -> None:
         self.run = run
-        self._optimizer, self._seen, self._stepped = optimizer, list[tuple[Tensor, Tensor]](), True
+        self._optimizer, self._stepped = optimizer, True
+        self._seen: Lot = []
+        self._empty = run.rows(data).form(run.dtype).repeated(0)
         self._trainer: Trainer | None = None
         self._stepping = False
         self._hook = optimizer.register_step_pre_hook(self._refuse_step)
@@ -56,7 +53,7 @@ class Private:
 
     def _show(self, lot: Lot) -> None:
         """Copies: what is done to them in place must not reach the rows that `step` trains on."""
-        self._seen = [mapped(Tensor.clone, batch) for batch in lot]
+        self._seen = [batch.with_rows(mapped(Tensor.clone, batch.rows)) for batch in lot]
 
     def _refuse_step(self, *given: Any) -> None:
         if not self._stepping:
@@ -70,7 +67,7 @@ class Private:
         """How many steps were taken."""
         return 0 if self._trainer is None else self._trainer.taken
 
-    def lots(self) -> Iterator[tuple[Any, Any]]:
+    def lots(self) -> Iterator[Any]:
         """The lots of the run, each to be followed by `step`. An empty lot has no rows and is followed by `step` too."""
         while self.taken < self.run.plan.steps:
             if not self._stepped:
@@ -79,7 +76,7 @@ class Private:
                 )
             self._session.ask(Ask.LOT)
             self._stepped = False
-            yield _joined(self._seen)
+            yield _joined(self._seen) if self._seen else self._empty
 
     def step(self) -> Release[dict[str, Tensor]]:
         """Put the noisy mean of the lot's clipped gradients into .grad, let the optimiser move, and release that mean."""
@@ -106,78 +103,56 @@ class Private:
 
 
 def make_private(
-    model: nn.Module,
-    optimizer: Optimizer,
-    data: Any,
-    criterion: Criterion,
-    *,
-    account: Account,
-    n: int | None = None,
-    lot: Number | None = None,
-    rate: Number | None = None,
-    epochs: Number | None = None,
-    steps: int | None = None,
-    clip: float | Rule = 1.0,
-    learning_rate: float | Schedule | None = None,
-    epsilon: Number | None = None,
-    delta: Number | None = None,
-    noise_multiplier: Number | None = None,
-    multiplicity: int = 1,
-    augment: Augment | None = None,
-    grid: bool = False,
-    unit: Unit = ROW,
-    microbatch: int | None = None,
-    example: Any = None,
-    rng: Random | None = None,
+    run: DPSGD, optimizer: Optimizer, data: Any, *, account: Account, rng: Random | None = None
 ) -> Private:
-    """A private loop around a model and an optimiser of one's own. The parameters are those of `DPSGD`.
+    """A private loop of one's own around the model of `run`, which is trained itself, by an optimiser of one's own.
 
-        private = make_private(model, optimizer, data, criterion, account=account, n=60_000, lot=600, epochs=5,
-                               epsilon=3, delta=1e-5)
+        run = DPSGD(model, criterion, lots=Lots(n=60_000, lot=600, epochs=5), privacy=Privacy(epsilon=3, delta=1e-5))
+        private = make_private(run, optimizer, data, account=account)
         for x, y in private.lots():
             private.step()
         private.close()
 
     The whole run is charged before the first lot is drawn. What can be wrong with the parameters or with the container raises
-    before that. `learning_rate` is set in the optimiser at every step; None leaves the optimiser's own.
+    before that. A learning rate of the run is set in the optimiser at every step; without one the optimiser has its own.
     """
-    _check_optimizer(model, optimizer)
-    run = DPSGD(
-        model, criterion, n=n, lot=lot, rate=rate, epochs=epochs, steps=steps, clip=clip, learning_rate=learning_rate,
-        optimizer=_stand_in, epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, multiplicity=multiplicity,
-        augment=augment, grid=grid, unit=unit, microbatch=microbatch, example=example,
-    )  # fmt: skip
-    _check_rates(optimizer, learning_rate)
-    run.check(data, model=model)
+    if not isinstance(run, DPSGD):
+        raise InvalidParameter(
+            "Expected make_private(run, optimizer, data, account=…) with run=DPSGD(model, criterion, …). Nothing was charged."
+        )
+    _check_optimizer(run, optimizer)
+    run.check(data, model=run.model)
     return Private(run, optimizer, data, account, rng)
 
 
-def _stand_in(parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """The run's parameters are checked with this one; the caller's own optimiser is the one that moves."""
-    return SGD(parameters, lr=1.0)
-
-
-def _check_optimizer(model: nn.Module, optimizer: Optimizer) -> None:
-    if not isinstance(model, nn.Module) or not isinstance(optimizer, Optimizer):
-        raise InvalidParameter("Expected a torch.nn.Module and a torch.optim.Optimizer. Nothing was charged.")
+def _check_optimizer(run: DPSGD, optimizer: Optimizer) -> None:
+    if run.learning.optimizer is not None or run.learning.average is not None:
+        raise InvalidParameter(
+            "Expected a run without optimizer and average: the loop has an optimizer of its own, and the weights are yours to "
+            "average. Nothing was charged."
+        )
+    if not isinstance(optimizer, Optimizer):
+        raise InvalidParameter("Expected a torch.optim.Optimizer. Nothing was charged.")
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    if held != {id(p) for p in model.parameters() if p.requires_grad}:
+    if held != {id(p) for p in run.model.parameters() if p.requires_grad}:
         raise InvalidParameter(
             "Expected the optimizer to hold the trainable parameters of this model and no others. Nothing was charged."
         )
-    trial(*copy.deepcopy((model, optimizer)))
+    trial(*copy.deepcopy((run.model, optimizer)))
+    refuse_groups_of_rates(run, optimizer)
 
 
-def _check_rates(optimizer: Optimizer, learning_rate: float | Schedule | None) -> None:
-    if learning_rate is not None and len(optimizer.param_groups) > 1:
-        raise InvalidParameter(several_rates(optimizer))
+def _joined(lot: Lot) -> Any:
+    """Rows as they are put together; where they have several shapes, each part is a list of tensors."""
+    shown = [batch.rows if batch.weights is None else _own_rows(batch) for batch in lot]
+    if len(shown) == 1:
+        return shown[0]
+    structure, _ = taken_apart(shown[0])
+    return structure.built([list(parts) for parts in zip(*map(tensors, shown), strict=True)])
 
 
-def _joined(lot: Lot) -> tuple[Any, Any]:
-    """One pair of tensors; of several shapes, two lists of tensors."""
-    if len(lot) == 1:
-        x, y = lot[0]
-        return x, y
-    if not lot:
-        return torch.empty(0), torch.empty(0)
-    return [x for x, _ in lot], [y for _, y in lot]
+def _own_rows(batch: Batch) -> Any:
+    """Without the rows that fill up a person's."""
+    assert batch.weights is not None
+    own = batch.weights > 0
+    return mapped(lambda part: part[own], batch.rows)

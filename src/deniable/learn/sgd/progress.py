@@ -33,11 +33,11 @@ def bar(run: DPSGD, console: Console | None = None) -> Iterator[Watch]:
     screen = Console(stderr=True) if console is None else console
     # Asked of the file itself: a Console calls a pipe a terminal where FORCE_COLOR or TTY_COMPATIBLE says so.
     terminal = sys.stderr.isatty() if console is None else screen.is_terminal
-    if not (run.progress and terminal):
+    if not (run.how.progress and terminal):
         yield lambda trainer: None
         return
     delta, steps = float(run.delta or DELTA), run.plan.steps
-    limit = accounting.epsilon(run.loss, delta).upper if run.epsilon is None else float(run.epsilon)
+    limit = accounting.epsilon(run.loss, delta).upper if run.privacy.epsilon is None else float(run.privacy.epsilon)
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, TimeRemainingColumn(), console=screen, transient=True) as drawn:
         task, so_far = drawn.add_task("", total=steps), 0.0

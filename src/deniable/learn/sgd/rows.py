@@ -1,23 +1,15 @@
-"""Private rows as lots of tensors. What only a row can show never raises: a failure steered by one row would be a release.
-
-The rules, each of which looks at one row alone, so that it keeps neighbouring data sets neighbours:
-
-- a row that cannot be read, or is put together otherwise than declared, is left out;
-- a row with a NaN or an infinity in one of its parts is left out;
-- floating-point parts are converted to the model's precision, others to whole numbers of 64 bits; a part of the other kind than
-  declared (1.0 for 1) is converted where it is the same number, and else its row is left out;
-- rows of different shapes are handed over in groups of one shape each.
+"""Private rows as lots of tensors, from the containers that people have.
 
 What a row looks like is declared: by an example, made up or public, or by a container that has one shape and type for all its
-rows whatever they hold (tensors, arrays of numbers). It is never read from a row. What the container as a whole shows (two
-tensors of different length, an iterable without positions) is the owner's error and raises `DataError`.
+rows whatever they hold (tensors, arrays of numbers). It is never read from a row. `forms` has the rules by which a row is read;
+rows of different shapes are handed over in groups of one shape each. What the container as a whole shows (two tensors of
+different length, an iterable without positions) is the owner's error and raises `DataError`.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -28,10 +20,12 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate, default_convert
 
 from deniable.errors import DataError, InvalidParameter
-from deniable.learn.nests import Structure, taken_apart
+from deniable.learn.clip.batch import Batch
+from deniable.learn.nests import mapped, taken_apart
+from deniable.learn.sgd.forms import Form, declared, numbers
+from deniable.mechanism import Random
 
-Batch: TypeAlias = Any
-"""Rows of one shape: a nest of tensors with a row for each place of their first axis. Mostly (inputs, targets)."""
+Positions: TypeAlias = NDArray[np.int64]
 Lot: TypeAlias = list[Batch]
 """The rows of one lot, grouped by shape; empty if no row was drawn."""
 
@@ -45,40 +39,11 @@ UNDECLARED = (
 
 
 @dataclass(frozen=True)
-class Form:
-    """What a row looks like: how it is put together, and the shape and type of each part."""
+class Group:
+    """Rows of one shape that could be read, and which of the positions asked for they are."""
 
-    structure: Structure
-    shapes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[torch.dtype, ...]
-
-    @classmethod
-    def of(cls, row: Any, dtype: torch.dtype) -> Form:
-        """The form of a public row, floating-point parts as `dtype`."""
-        structure, parts = taken_apart(row)
-        try:
-            read = [_part(part, dtype) for part in parts]
-        except Exception as error:
-            raise InvalidParameter(
-                f"Expected an example of tensors, arrays or numbers, one row without a batch axis: {error}. Nothing was charged."
-            ) from None
-        return cls(structure, tuple(tuple(part.shape) for part in read), tuple(part.dtype for part in read))
-
-    def zeros(self, size: int) -> Batch:
-        """So many rows of zeros."""
-        each = zip(self.shapes, self.dtypes, strict=True)
-        return self.structure.built([torch.zeros((size, *shape), dtype=dtype) for shape, dtype in each])
-
-    def read(self, row: Any, dtype: torch.dtype) -> list[Tensor] | None:
-        """The parts of a private row in their declared types; None if it is to be left out. Never raises."""
-        try:
-            structure, parts = taken_apart(row)
-            if structure != self.structure:
-                return None
-            read = [_declared(_part(p, dtype)[None], kind) for p, kind in zip(parts, self.dtypes, strict=True)]
-            return [values[0] for values, _ in read] if all(bool(good[0]) for _, good in read) else None
-        except Exception:  # a row that cannot be read is left out
-            return None
+    rows: Any
+    places: Positions
 
 
 class Rows(ABC):
@@ -89,11 +54,16 @@ class Rows(ABC):
         self._forms: dict[torch.dtype, Form] = {}
 
     @abstractmethod
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """How many can be drawn."""
 
     @abstractmethod
-    def take(self, positions: NDArray[np.int64], dtype: torch.dtype) -> Lot:
-        """The rows at `positions` by the rules above, floating-point numbers as `dtype`."""
+    def read(self, positions: Positions, dtype: torch.dtype) -> list[Group]:
+        """The rows at `positions` by the rules of `forms`, floating-point numbers as `dtype`."""
+
+    def take(self, positions: Positions, dtype: torch.dtype, rng: Random | None = None) -> Lot:
+        """A lot of what is at these positions."""
+        return [Batch(group.rows) for group in self.read(positions, dtype)]
 
     def form(self, dtype: torch.dtype) -> Form:
         """What is declared of the rows. Raises `InvalidParameter` if nothing is."""
@@ -106,30 +76,30 @@ class Rows(ABC):
 
 
 class TensorRows(Rows):
-    """Rows along the first axis of two tensors; `example` may say of what types their numbers are."""
+    """Rows along the first axis of tensors in a nest; `example` may say of what types their numbers are."""
 
-    def __init__(self, x: Tensor, y: Tensor, example: Any = None) -> None:
-        if x.ndim == 0 or y.ndim == 0 or len(x) != len(y):
+    def __init__(self, nest: Any, example: Any = None) -> None:
+        self._structure, parts = taken_apart(nest)
+        if not parts or any(part.ndim == 0 for part in parts) or len({len(part) for part in parts}) > 1:
             raise DataError(DIFFERENT)
         super().__init__(example)
-        self.x, self.y = x.detach(), y.detach()
+        self._parts = [part.detach() for part in parts]
 
     def __len__(self) -> int:
-        return len(self.x)
+        return len(self._parts[0])
 
-    def take(self, positions: NDArray[np.int64], dtype: torch.dtype) -> Lot:
+    def read(self, positions: Positions, dtype: torch.dtype) -> list[Group]:
         at, form = torch.from_numpy(positions), self.form(dtype)
-        parts = [_numbers(self.x[at], dtype), _numbers(self.y[at], dtype)]
-        read = [_declared(part, kind) for part, kind in zip(parts, form.dtypes, strict=True)]
-        good = read[0][1] & read[1][1]
-        x, y = read[0][0], read[1][0]
+        read = [declared(numbers(part[at], dtype), kind) for part, kind in zip(self._parts, form.dtypes, strict=True)]
+        good = torch.stack([fine for _, fine in read]).all(0)
         if not bool(good.all()):
-            x, y = x[good], y[good]
-        return [(x, y)] if len(x) else []
+            read = [(values[good], good) for values, _ in read]
+        rows = self._structure.built([values for values, _ in read])
+        return [Group(rows, np.flatnonzero(good.numpy()))] if len(read[0][0]) else []
 
     def _form(self, dtype: torch.dtype) -> Form:
-        own = [torch.zeros(part.shape[1:], dtype=_numbers(part[:0], dtype).dtype) for part in (self.x, self.y)]
-        form = Form.of(tuple(own), dtype)
+        own = [torch.zeros(part.shape[1:], dtype=numbers(part[:0], dtype).dtype) for part in self._parts]
+        form = Form(self._structure, tuple(own))
         if self.example is None:
             return form
         stated = Form.of(self.example, dtype)
@@ -155,13 +125,19 @@ class DatasetRows(Rows):
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def take(self, positions: NDArray[np.int64], dtype: torch.dtype) -> Lot:
-        form, groups = self.form(dtype), dict[tuple[torch.Size, ...], list[list[Tensor]]]()
-        for position in positions.tolist():
+    def read(self, positions: Positions, dtype: torch.dtype) -> list[Group]:
+        form, groups = self.form(dtype), dict[tuple[torch.Size, ...], list[tuple[int, list[Tensor]]]]()
+        for place, position in enumerate(positions.tolist()):
             row = form.read(self._row(position), dtype)
             if row is not None:
-                groups.setdefault(tuple(part.shape for part in row), []).append(row)
-        return [form.structure.built(map(torch.stack, zip(*group, strict=True))) for group in groups.values()]
+                groups.setdefault(tuple(part.shape for part in row), []).append((place, row))
+        return [self._group(form, members) for members in groups.values()]
+
+    @staticmethod
+    def _group(form: Form, members: list[tuple[int, list[Tensor]]]) -> Group:
+        parts = zip(*(row for _, row in members), strict=True)
+        places = np.array([place for place, _ in members], dtype=np.int64)
+        return Group(form.structure.built(map(torch.stack, parts)), places)
 
     def _form(self, dtype: torch.dtype) -> Form:
         if self.example is None:
@@ -206,9 +182,23 @@ class _Collated(Dataset[Any]):
         return structure.built([part[0] for part in parts])
 
 
+class _Frame(Dataset[Any]):
+    """The rows of a pandas or polars frame, each a dict by column."""
+
+    def __init__(self, frame: Any) -> None:
+        self.columns = {str(name): frame[name].to_numpy() for name in frame.columns}
+        self.length = len(frame)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> Any:
+        return {name: values[index] for name, values in self.columns.items()}
+
+
 def rows(data: Any, example: Any = None) -> Rows:
-    """Read a container: (inputs, targets) as tensors, arrays or lists, a map-style `Dataset`, or a `DataLoader` for its data
-    set. `example` is a row, made up or public."""
+    """Read a container: tensors or arrays in a pair, a tuple or a dict; two lists; a map-style `Dataset`, a `datasets` set of
+    Hugging Face; a `DataLoader` for its data set; a pandas or polars frame. `example` is a row, made up or public."""
     match data:
         case Rows():
             return data
@@ -216,50 +206,42 @@ def rows(data: Any, example: Any = None) -> Rows:
             return DatasetRows(_Collated(DatasetRows(data.dataset).dataset, data.collate_fn), example)
         case DataLoader():
             return rows(data.dataset, example)
-        case TensorDataset() if len(data.tensors) == 2:
-            return TensorRows(*data.tensors, example)
+        case TensorDataset():
+            return TensorRows(data.tensors, example)
         case Dataset():
             return DatasetRows(data, example)
-        case (x, y) if all(isinstance(part, Tensor) or is_numeric(part) for part in (x, y)):
-            return TensorRows(torch.as_tensor(x), torch.as_tensor(y), example)
+        case tuple() | Mapping() | [Tensor() | np.ndarray(), Tensor() | np.ndarray()] if _is_of_numbers(data):
+            return TensorRows(mapped(torch.as_tensor, data), example)
         case (x, y) if all(hasattr(part, "__len__") and hasattr(part, "__getitem__") for part in (x, y)):
             return DatasetRows(_Paired(x, y), example)
+        case _ if _is_frame(data):
+            return DatasetRows(_Frame(data), example)
+        case _ if _has_positions(data):
+            return DatasetRows(data, example)
         case _:
             raise DataError(
-                f"Expected (inputs, targets) as tensors or arrays, a Dataset or a DataLoader, got {type(data).__name__}."
+                "Expected (inputs, targets) as tensors or arrays, a Dataset, a DataLoader or a frame, got "
+                f"{type(data).__name__}. Nothing was charged."
             )
+
+
+def _is_of_numbers(nest: Any) -> bool:
+    """Tensors and arrays of numbers in a nest of at least two."""
+    _, parts = taken_apart(nest)
+    return len(parts) > 1 and all(isinstance(part, Tensor) or is_numeric(part) for part in parts)
+
+
+def _is_frame(data: Any) -> bool:
+    """pandas, polars and what is like them, by their type: nothing of what they hold is read."""
+    return type(data).__module__.split(".")[0] in ("pandas", "polars") and type(data).__name__ == "DataFrame"
+
+
+def _has_positions(data: Any) -> bool:
+    """A sequence of rows of a type of its own (`datasets.Dataset`); lists, words and tables by name are none."""
+    plain = isinstance(data, str | bytes | Mapping | list | tuple | Tensor | np.ndarray)
+    return not plain and hasattr(data, "__len__") and hasattr(data, "__getitem__")
 
 
 def is_numeric(values: Any) -> bool:
     """An array of numbers: reading it cannot fail for what it holds."""
     return isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
-
-
-def _part(value: Any, dtype: torch.dtype) -> Tensor:
-    """One part of a row as a plain tensor on the CPU, so that nothing later can fail on what kind it is."""
-    read = torch.as_tensor(value).detach()
-    if read.is_quantized:
-        read = read.dequantize()
-    dense = read if read.layout is torch.strided else read.to_dense()
-    return _numbers(dense.as_subclass(Tensor).cpu(), dtype).clone()
-
-
-def _numbers(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """In the precision that the model has; complex numbers lose their imaginary part, as `Tensor.to` has it."""
-    if values.is_complex():
-        values = values.real
-    return values.detach().to(dtype if values.is_floating_point() else torch.int64)
-
-
-def _declared(values: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Rows of numbers in their declared type, and which rows are finite and are the same numbers in it."""
-    good = _each(torch.isfinite(values)) if values.is_floating_point() else torch.ones(len(values), dtype=torch.bool)
-    if values.dtype is kind:
-        return values, good
-    changed = torch.where(good.reshape(-1, *[1] * (values.ndim - 1)), values, 0).to(kind)
-    return changed, good & _each(changed.to(values.dtype) == values)
-
-
-def _each(values: Tensor) -> Tensor:
-    """Whether all of a row's entries are true."""
-    return values.reshape(len(values), math.prod(values.shape[1:])).all(dim=1)

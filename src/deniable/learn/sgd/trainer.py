@@ -7,9 +7,10 @@ looks at one row at a time.
 from __future__ import annotations
 
 import copy
+import logging
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from deniable.errors import InvalidQuery
-from deniable.learn.clip import PerExample, structure
-from deniable.learn.clip.per_example import Shape
-from deniable.learn.clip.probe import Found
+from deniable.learn.clip import structure
+from deniable.learn.clip.batch import Batch, shape_of
+from deniable.learn.sgd import views
 from deniable.learn.sgd.clipping import ALL, Adaptive
-from deniable.learn.sgd.noise import gaussians, noisy_mean
-from deniable.learn.sgd.rows import Lot, Rows
+from deniable.learn.sgd.draws import Allocation, drawn, positions_in
+from deniable.learn.sgd.noise import COUNTED, count_deviation, gaussians, noisy_mean
+from deniable.learn.sgd.outcome import FEW, History, Trained, Usable
+from deniable.learn.sgd.rows import Lot, Positions, Rows
 from deniable.loss import Loss
 from deniable.mechanism import Random
 
@@ -32,16 +35,21 @@ if TYPE_CHECKING:
     from deniable.learn.sgd.dpsgd import DPSGD
 
 
+LOG = logging.getLogger(__name__)
+
+
 @dataclass
 class Sums:
     """What a lot adds up to, before any noise: private, and never released as it is.
 
     `total` holds a vector for each group: the sum of clipped gradients in the parameters' precision, or in whole grid units.
-    `inside` is Σ(bᵢ − ½), bᵢ whether a norm was within the bound. `seen` is for the owner's terminal: losses and norms.
+    `inside` is Σ(bᵢ − ½), bᵢ whether a norm was within the bound; `usable` is how many examples had a gradient. `seen` is for the
+    owner's terminal: losses and norms.
     """
 
     total: dict[str, Tensor]
     inside: float = 0.0
+    usable: int = 0
     seen: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
     def add(self, group: str, vector: Tensor) -> None:
@@ -56,39 +64,6 @@ def shown(seen: list[tuple[Tensor, Tensor]]) -> tuple[float, int, int]:
     kept = [torch.isfinite(norms) for _, norms in seen]
     losses = [losses.double().nan_to_num(0.0, 0.0, 0.0).sum() for losses, _ in seen]
     return float(sum(losses)), int(sum(k.sum() for k in kept)), int(sum((~k).sum() for k in kept))
-
-
-@dataclass
-class History:
-    """What happened at each step, from public parameters and released values alone: safe to show."""
-
-    learning_rate: list[float] = field(default_factory=list)
-    clip: list[dict[str, float]] = field(default_factory=list)
-    gradient_norm: list[float] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What a run releases: the model (its running average, if one was asked for), how it came about, how many steps it took."""
-
-    model: nn.Module
-    history: History
-    steps: int
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What was found on made-up rows before the charge: the shapes that rows may have in a batch, and the ways to clip them."""
-
-    shapes: frozenset[tuple[object, object]] = frozenset()
-    ways: Mapping[Shape, Found] = field(default_factory=dict)
-    made: tuple[Tensor, Tensor] | None = None
-    """Made-up rows as the model sees them."""
-
-
-def shape_of(part: Tensor) -> tuple[object, ...]:
-    """Shape and type of the rows of a batch's part."""
-    return tuple(part.shape[1:]), part.dtype
 
 
 @dataclass(frozen=True)
@@ -117,32 +92,37 @@ class Trainer:
         self.run, self.rng, self.model, self.optimizer = run, rng, model, optimizer
         self.taken, self.history, self.bounds = 0, History(), dict(run.rule.bounds)
         self.seen: list[tuple[Tensor, Tensor]] = []
-        self._clipper = PerExample(
-            model,
-            run.criterion,
-            groups=run.rule.groups,
-            microbatch=run.microbatch,
-            multiplicity=run.multiplicity,
-            ways=run.checked.ways,
-        )
+        self._clipper = run.clipper(model, ways=run.checked.ways)
         self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._groups = run.groups
         self._state = _State.of(model)
         self._next = 2
-        self._average = None if run.average is None else {n: p.detach().clone() for n, p in self._named.items()}
+        self._places: Allocation | None = None
+        self._average = (
+            None if run.learning.average is None else {n: p.detach().clone() for n, p in self._named.items()}
+        )
 
     @classmethod
     def fresh(cls, run: DPSGD, rng: Random) -> Trainer:
         """With a copy of the run's model, which itself stays as it is, and a new optimiser."""
         model = structure.in_training(copy.deepcopy(run.model))
-        return cls(run, rng, model, run.new_optimizer(model))
+        return cls(run, rng, model, run.learning.new_optimizer(model))
 
     # -------------------------------------------------------------------------------------------- before the noise
 
     def draw(self, rows: Rows) -> Lot:
-        """A Poisson sample: every row by its own coin. Empty and long lots are what they are."""
-        positions = self.rng.poisson_sample(len(rows), self.run.plan.rate)
-        return rows.take(positions, self.run.dtype)
+        """The lot of the next step. Empty and long lots are what they are."""
+        plan, size = self.run.plan, len(rows)
+        positions = self._allocated(size) if plan.passes else drawn(plan, size, self.rng)
+        return rows.take(positions, self.run.dtype, self.rng)
+
+    def _allocated(self, rows: int) -> Positions:
+        """What falls into this step of its pass. A pass that is resumed has lost its draws, and the rest of it is noise."""
+        length = self.run.plan.pass_length
+        step = self.taken % length
+        if step == 0:
+            self._places = Allocation(self.taken // length, self.rng.uniform_integers(length, rows))
+        return positions_in(self._places, self.taken // length, step)
 
     def clipped(self, lot: Lot) -> Sums:
         """The sum of the lot's clipped gradients. Never raises for what a row holds.
@@ -153,54 +133,50 @@ class Trainer:
         sums = Sums({})
         with self._secret_torch(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a warning that a row calls forth would tell of it
-            for x, y in lot:
-                for part in self._parts(x, y):
-                    self._add(sums, *part)
+            for batch in lot:
+                for part in self._parts(batch):
+                    self._add(sums, part)
         self._state.restore()
         sums.total = {group: self._rounded(sums.total.get(group), names) for group, names in self._groups.items()}
         return sums
 
-    def _parts(self, x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def _parts(self, batch: Batch) -> Iterator[Batch]:
         """On a grid each example is computed alone, so that no other row bears on its rounding; and so are rows of a shape
         that was not declared, for which nobody has looked whether the model or `augment` treats rows apart."""
-        if self.run.grid or (shape_of(x), shape_of(y)) not in self.run.checked.shapes:
-            yield from ((x[i : i + 1], y[i : i + 1]) for i in range(len(x)))
+        if self.run.privacy.grid or shape_of(batch) not in self.run.checked.shapes:
+            yield from (batch.part(i, i + 1) for i in range(batch.examples))
         else:
-            yield x, y
+            yield batch
 
-    def _add(self, sums: Sums, x: Tensor, y: Tensor) -> None:
+    def _add(self, sums: Sums, batch: Batch) -> None:
         """Add these examples; where they cannot be computed together, each half by itself, and what fails alone is left out.
 
         So a row bears on whether it counts itself, and on no other row: were all rows left out with one that fails, that one
         would move the sum by all of theirs.
         """
+        learning, examples = self.run.learning, batch.examples
         try:
-            found = self._clipper(*self._views(x, y), dict(self.bounds))
+            seen = views.viewed(learning.augment, batch, learning.multiplicity, self.run.criterion)
+            clipped = self._clipper(seen, clip=dict(self.bounds))
         except (Exception, SystemExit):  # steered by a row: it must not show, our own errors included
-            if len(x) > 1:
-                half = len(x) // 2
-                self._add(sums, x[:half], y[:half])
-                self._add(sums, x[half:], y[half:])
+            if examples > 1:
+                self._add(sums, batch.part(0, examples // 2))
+                self._add(sums, batch.part(examples // 2, examples))
             else:
                 sums.seen.append((torch.zeros(1), torch.tensor([torch.inf])))
             return
-        for group, vector in found.vectors.items():
+        for group, vector in clipped.vectors.items():
             grid = self.run.grids.get(group)
             sums.add(group, vector if grid is None else grid.rounded(vector))
+        norms = next(iter(clipped.norms.values()))
+        sums.usable += int(torch.isfinite(norms).sum())
         if isinstance(self.run.rule, Adaptive):
-            sums.inside += float((found.norms[ALL] <= self.bounds[ALL]).sum()) - len(x) / 2
-        sums.seen.append((found.losses, next(iter(found.norms.values()))))
-
-    def _views(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """`multiplicity` views of each example, one after the other."""
-        k, augment = self.run.multiplicity, self.run.augment
-        if k > 1:
-            x, y = x.repeat_interleave(k, dim=0), y.repeat_interleave(k, dim=0)
-        return (x if augment is None else augment(x)), y
+            sums.inside += float((norms <= self.bounds[ALL]).sum()) - examples / 2
+        sums.seen.append((clipped.losses, norms))
 
     def _rounded(self, total: Tensor | None, names: tuple[str, ...]) -> Tensor:
         """The sum in its final type, of which there is one whatever the lot was: ranks add theirs up."""
-        kind = torch.int64 if self.run.grid else self.run.dtype
+        kind = torch.int64 if self.run.privacy.grid else self.run.dtype
         if total is None:
             return torch.zeros(sum(self._named[name].numel() for name in names), dtype=kind)
         return total.to(kind)
@@ -218,7 +194,8 @@ class Trainer:
     # -------------------------------------------------------------------------------------------- the noise
 
     def release(self, sums: Sums) -> dict[str, Tensor]:
-        """The step's answer: (sum + noise)/lot for each parameter, and the next bound, whose count has noise of its own.
+        """The step's answer: (sum + noise)/lot for each parameter, the number of usable rows, and the next bound, whose count has
+        noise of its own.
 
         The normaliser is rate·n, never the number of rows drawn, which is private.
         """
@@ -229,6 +206,7 @@ class Trainer:
             parts = mean.split_with_sizes([self._named[name].numel() for name in names])
             gradient |= {name: part.view(self._named[name].shape) for name, part in zip(names, parts, strict=True)}
         self.history.clip.append(dict(self.bounds))
+        self.history.usable.append(self._noisy_count(sums.usable, multipliers[self.run.counting]))
         if isinstance(self.run.rule, Adaptive):
             self._adapt(self.run.rule, sums.inside)
         return gradient
@@ -240,7 +218,16 @@ class Trainer:
             return grid.noisy(total, multiplier, self.rng).div_(lot).to(self.run.dtype)
         # Two roundings up: of the product, and of the multiplier, which means the decimal that it prints.
         deviation = math.nextafter(math.nextafter(multiplier, math.inf) * self.bounds[group], math.inf)
+        if group == self.run.counting:
+            deviation = math.nextafter(deviation * COUNTED, math.inf)
         return noisy_mean(total, deviation, lot, self.rng)
+
+    def _noisy_count(self, usable: int, multiplier: float) -> float:
+        """The coordinate of the first group that counts usable rows, in rows."""
+        grid = self.run.grids.get(self.run.counting)
+        if grid is not None:
+            return grid.noisy_count(usable, multiplier, self.rng)
+        return usable + count_deviation(multiplier) * float(gaussians(self.rng, 1)[0])
 
     def _adapt(self, rule: Adaptive, inside: float) -> None:
         noisy = inside + math.nextafter(rule.count_noise, math.inf) * float(gaussians(self.rng, 1)[0])
@@ -254,7 +241,7 @@ class Trainer:
         self.history.gradient_norm.append(math.hypot(*norms))
         for name, parameter in self._named.items():
             parameter.grad = gradient[name]
-        rate = self.run.rate_at(self.taken - 1)
+        rate = self.run.learning.rate_at(self.taken - 1)
         for group in self.optimizer.param_groups:
             group["lr"] = group["lr"] if rate is None else rate
         self.history.learning_rate.append(float(self.optimizer.param_groups[0]["lr"]))
@@ -263,9 +250,9 @@ class Trainer:
 
     def _follow(self) -> None:
         """The running average, with the warm-up of De et al. 2022."""
-        if self._average is None or self.run.average is None:
+        if self._average is None or self.run.learning.average is None:
             return
-        decay = min(self.run.average, (1 + self.taken) / (10 + self.taken))
+        decay = min(self.run.learning.average, (1 + self.taken) / (10 + self.taken))
         for name, parameter in self._named.items():
             self._average[name].lerp_(parameter.detach(), 1 - decay)
 
@@ -295,10 +282,12 @@ class Trainer:
 
     def try_again(self) -> None:
         """At about ten random steps of a thousand, fewer and fewer: are gradients in a batch still those of rows alone?"""
-        if self.taken < self._next or self.run.checked.made is None or self.run.grid:
+        made = self.run.checked.made
+        if self.taken < self._next or not made or self.run.privacy.grid:
             return
         self._next = self.taken + 1 + self.rng.uniform_integers(max(2, 2 * self.taken))
-        self._clipper.again(*self.run.checked.made, lot=self.run.plan.lot, seed=self.rng.uniform_integers(1 << 31))
+        like = made[self.rng.uniform_integers(len(made))]
+        self._clipper.again(like, lot=self.run.plan.lot, seed=self.rng.uniform_integers(1 << 31))
 
     def walk(self, rows: Rows) -> None:
         """Draw a lot and take a step on it."""
@@ -321,7 +310,18 @@ class Trainer:
                 if name in trained:
                     parameter.copy_(trained[name])
                 parameter.grad = None
-        return Trained(model, self.history, self.taken)
+        usable = self._usable()
+        if usable is not None and usable.few and self.taken == self.run.plan.steps:
+            LOG.warning("%s: %s", usable, FEW)
+        return Trained(model, self.history, self.taken, usable)
+
+    def _usable(self) -> Usable | None:
+        """From released counts alone."""
+        counts, plan = self.history.usable, self.run.plan
+        if not counts:
+            return None
+        deviations = [count_deviation(self.run.multipliers(step)[self.run.counting]) for step in range(len(counts))]
+        return Usable(math.fsum(counts) / len(counts), math.hypot(*deviations) / len(counts), plan.lot)
 
     # -------------------------------------------------------------------------------------------- to and from a file
 
@@ -338,6 +338,7 @@ class Trainer:
                 "learning_rate": self.history.learning_rate,
                 "clip": self.history.clip,
                 "gradient_norm": self.history.gradient_norm,
+                "usable": self.history.usable,
             },
         }
 

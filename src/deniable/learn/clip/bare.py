@@ -1,0 +1,99 @@
+"""Parameters that are used by themselves: added, multiplied, spread over the examples, as matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from deniable.learn.clip import taps
+from deniable.learn.clip.cover import Cover
+from deniable.learn.clip.tape import Uncovered
+
+
+def _times(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:
+    """x·p or p·x with a bare parameter."""
+    x, p = (b, a) if cover.tape.tracks(a) else (a, b)
+    if options or not _spreads(cover, x, p):
+        return func(a, b, **options)
+    return cover.affine(x, p, None, p.shape)
+
+
+def _plus(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:
+    """x + p or p + x with a bare parameter."""
+    x, p = (b, a) if cover.tape.tracks(a) else (a, b)
+    if options or not _spreads(cover, x, p):
+        return func(a, b, **options)
+    return cover.affine(x, None, p, p.shape)
+
+
+def _spreads(cover: Cover, x: Any, p: Any) -> bool:
+    """Whether p is a parameter that is spread over the examples of x, and x over nothing."""
+    if not (cover.tape.tracks(p) and isinstance(x, Tensor) and not cover.tape.tracks(x) and x.dtype == p.dtype):
+        return False
+    shared = p.dim() < x.dim() or (p.dim() == x.dim() and p.shape[0] == 1)
+    return x.dim() > 1 and shared and x.shape[0] == cover.tape.rows and _broadcast(x, p) == x.shape
+
+
+def _matmul(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:
+    """x @ W with a bare matrix."""
+    covered = cover.tape.tracks(b) and not cover.tape.tracks(a) and b.dim() == 2 and a.dim() > 1
+    if options or not covered:
+        return func(a, b, **options)
+    cover.expect(a)
+    return taps.tapped(taps.Product, a, cover.anchor, cover.tape, cover.tape.part(b))
+
+
+def _addmm(cover: Cover, func: Callable[..., Tensor], bias: Tensor, x: Tensor, weight: Tensor, **options: Any) -> Any:
+    """bias + x @ W, as GPT-2 has it: the positions of all examples along one axis."""
+    if options or not cover.tape.tracks(bias, weight):
+        return func(bias, x, weight, **options)
+    if bias.dim() != 1 or cover.tape.tracks(x):
+        raise Uncovered("an addmm of more than examples, a matrix and a bias")
+    cover.expect(x)
+    part = cover.tape.part(weight)
+    product = taps.tapped(taps.Product, x, cover.anchor, cover.tape, part) if part.trained else x @ part.value
+    shift = cover.tape.part(bias)
+    return taps.tapped(taps.Affine, product, cover.anchor, cover.tape, None, shift) if shift.trained else product + bias
+
+
+def _expand(cover: Cover, func: Callable[..., Tensor], x: Tensor, *sizes: Any, **options: Any) -> Any:
+    """A bare parameter with a first axis of one, spread over the examples: the token that a picture begins with."""
+    if not cover.tape.tracks(x):
+        return func(x, *sizes, **options)
+    shape = func(x.detach(), *sizes, **options).shape
+    spread = x.dim() == len(shape) and x.shape[0] == 1 and shape[0] == cover.tape.rows and x.dim() > 1
+    if not spread or torch.broadcast_shapes(x.shape, shape) != shape:  # type: ignore[no-untyped-call]
+        return func(x, *sizes, **options)
+    return cover.affine(torch.zeros(shape, dtype=x.dtype, device=x.device), None, x, x.shape)
+
+
+def _repeat(cover: Cover, func: Callable[..., Tensor], x: Tensor, *times: Any) -> Any:
+    """As many copies as there are examples is the same as spreading out."""
+    counts = tuple(times[0]) if len(times) == 1 and not isinstance(times[0], int) else times
+    if cover.tape.tracks(x) and len(counts) == x.dim() and counts[0] == cover.tape.rows and set(counts[1:]) <= {1}:
+        return _expand(cover, torch.Tensor.expand, x, counts[0], *[-1] * (x.dim() - 1))
+    return func(x, *times)
+
+
+def _broadcast(x: Tensor, p: Tensor) -> torch.Size | None:
+    """The common shape, if there is one."""
+    try:
+        return torch.broadcast_shapes(x.shape, p.shape)  # type: ignore[no-untyped-call, no-any-return]
+    except RuntimeError:
+        return None
+
+
+HANDLERS: dict[Any, Callable[..., Any]] = {
+    torch.mul: _times,
+    torch.Tensor.mul: _times,
+    torch.add: _plus,
+    torch.Tensor.add: _plus,
+    torch.matmul: _matmul,
+    torch.Tensor.matmul: _matmul,
+    torch.addmm: _addmm,
+    torch.Tensor.expand: _expand,
+    torch.Tensor.repeat: _repeat,
+}

@@ -1,0 +1,99 @@
+"""Functions of examples and parameters without a closed form: the gradients of these alone are held, example by example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from deniable.learn.clip import taps
+from deniable.learn.clip.cover import Cover, embedding
+from deniable.learn.clip.tape import Uncovered
+
+
+def _held(cover: Cover, func: Callable[..., Tensor], x: Tensor, *rest: Any, **options: Any) -> Any:
+    """A function of the examples and of parameters that has no closed form: its own gradients are held, one for each example."""
+    names = [place for place, value in enumerate(rest) if cover.tape.tracks(value)]
+    keys = [name for name, value in options.items() if cover.tape.tracks(value)]
+    if not names and not keys:
+        return func(x, *rest, **options)
+    if not isinstance(x, Tensor) or cover.tape.tracks(x) or x.dim() < 2 or x.shape[0] != cover.tape.rows:
+        raise Uncovered("the first axis of a layer's input is not that of the examples")
+    parts = [cover.tape.part(rest[place]) for place in names] + [cover.tape.part(options[name]) for name in keys]
+
+    def call(rows: Tensor, *values: Tensor) -> Tensor:
+        own, named = list(rest), dict(options)
+        for place, value in zip(names, values, strict=False):
+            own[place] = value
+        named.update(zip(keys, values[len(names) :], strict=True))
+        return func(rows, *own, **named)
+
+    return taps.tapped(taps.Held, x, cover.anchor, cover.tape, call, parts)
+
+
+def _einsum(cover: Cover, func: Callable[..., Tensor], equation: Any, *operands: Any) -> Any:
+    """Of examples and one parameter: the examples' letter comes first, in the input and in the output, and nowhere else."""
+    flat = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
+    if not cover.tape.tracks(*flat):
+        return func(equation, *operands)
+    if not isinstance(equation, str) or len(flat) != 2 or all(cover.tape.tracks(each) for each in flat):
+        raise Uncovered("an einsum of more than examples and one parameter")
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    names = inputs.split(",")
+    turn = cover.tape.tracks(flat[0])
+    (own, x), (_, weight) = sorted(zip(names, flat, strict=True), key=lambda pair: cover.tape.tracks(pair[1]))
+    letter = own[:1]
+    if (
+        "." in equation
+        or not output
+        or output[:1] != letter
+        or letter in names[0 if turn else 1]
+        or own.count(letter) > 1
+    ):
+        raise Uncovered("an einsum whose examples are not its first letter")
+
+    def product(rows: Tensor, value: Tensor) -> Tensor:
+        return func(equation, value, rows) if turn else func(equation, rows, value)
+
+    return _held(cover, product, x, weight)
+
+
+def _bag(
+    cover: Cover,
+    func: Callable[..., Tensor],
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Sums and means of rows of a table, written out; bags that `offsets` cut from one list have no axis of examples."""
+    if max_norm is None and not scale_grad_by_freq and not cover.tape.tracks(weight):
+        rest = (offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights)
+        return func(input, weight, *rest, include_last_offset, padding_idx)
+    if offsets is not None or input.dim() != 2 or mode == "max" or padding_idx is not None:
+        raise Uncovered("a bag of words by offsets, by its maximum, or with padding, has no closed form here")
+    words = embedding(cover, F.embedding, input, weight, None, max_norm, norm_type, scale_grad_by_freq)
+    if per_sample_weights is not None:
+        words = words * per_sample_weights[..., None]
+    return words.mean(1) if mode == "mean" else words.sum(1)
+
+
+HANDLERS: dict[Any, Callable[..., Any]] = {
+    F.conv_transpose1d: _held,
+    F.conv_transpose2d: _held,
+    F.conv_transpose3d: _held,
+    F.prelu: _held,
+    torch.prelu: _held,
+    F.embedding_bag: _bag,
+    torch.einsum: _einsum,
+}

@@ -1,0 +1,222 @@
+"""What is found before the charge: from the parameters alone, and on made-up rows of the declared form."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from deniable import checks
+from deniable.errors import DeniableError, InvalidParameter
+from deniable.learn.clip import PerExample, structure
+from deniable.learn.clip.batch import Batch, shape_of
+from deniable.learn.clip.objective import objective
+from deniable.learn.clip.per_example import Shape
+from deniable.learn.clip.probe import Found
+from deniable.learn.sgd import views
+from deniable.learn.sgd.clipping import ALL, Adaptive
+from deniable.learn.sgd.forms import Form
+from deniable.learn.sgd.rows import UNDECLARED
+from deniable.learn.sgd.users import sizes
+
+if TYPE_CHECKING:
+    from deniable.learn.sgd.dpsgd import DPSGD
+
+PRECISIONS = (torch.float32, torch.float64)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found on made-up rows before the charge: the shapes that rows may have in a batch, and the ways to clip them."""
+
+    shapes: frozenset[tuple[object, ...]] = frozenset()
+    ways: Mapping[Shape, Found] = field(default_factory=dict)
+    made: tuple[Batch, ...] = ()
+    """Made-up rows as the model sees them, one batch for each number of rows that an example may have."""
+
+
+# ------------------------------------------------------------------------------------------------ on made-up rows
+
+
+def tried(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
+    """Whether made-up rows of the declared form can be trained on, in a copy of the run's model or in `model` itself."""
+    if model is None and run.learning.optimizer is None and run.learning.learning_rate is None:
+        raise InvalidParameter("Expected a learning_rate, or an optimizer that has its own. Nothing was charged.")
+    form = _form(run, data)
+    given = structure.in_training(copy.deepcopy(run.model)) if model is None else model
+    clipper = run.clipper(given)
+    shapes, made = set(), []
+    for size in [1] if run.privacy.max_rows is None else sizes(run.privacy.max_rows):
+        batch = Batch(form.repeated(2 * size), size, public=True)
+        shapes.add(shape_of(batch))
+        made.append(_viewed(run, batch))
+        clipper.check(made[-1], lot=run.plan.lot)
+    if model is None:
+        _refuse_own_weights(run, given, made[0])
+    if run.example is not None:
+        _refuse_example(run, clipper, form)
+    return Checked(frozenset(shapes), clipper.ways, tuple(made))
+
+
+def _form(run: DPSGD, data: Any) -> Form:
+    if data is not None:
+        return run.rows(data).form(run.dtype)
+    if run.example is None:
+        raise InvalidParameter(UNDECLARED)
+    return Form.of(run.example, run.dtype)
+
+
+def _viewed(run: DPSGD, batch: Batch) -> Batch:
+    """What the model sees of public rows: `augment` may change their shape."""
+    augment = run.learning.augment
+    views.refuse_mixing(augment, views.inputs(batch.rows, run.criterion))
+    with torch.random.fork_rng(devices=[]):
+        return views.viewed(augment, batch, run.learning.multiplicity, run.criterion)
+
+
+def _refuse_own_weights(run: DPSGD, copied: nn.Module, batch: Batch) -> None:
+    """A criterion that uses the weights of the model that was given acts on nothing: a copy is trained."""
+    weights = [p for p in run.model.parameters() if p.requires_grad]
+    reached: tuple[Tensor | None, ...] = ()
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]), suppress(Exception):  # zeros may be no rows for it
+        losses = objective(run.criterion)(copied, batch.rows)
+        reached = torch.autograd.grad(losses.sum(), weights, allow_unused=True) if losses.requires_grad else ()
+    if any(part is not None for part in reached):
+        raise InvalidParameter(
+            "The criterion uses the weights of the model that was given, and a copy of it is trained, on which that does not "
+            "act. Nothing was charged. Take weight_decay of the optimizer for a penalty, or train the model itself by "
+            "make_private."
+        )
+
+
+def _refuse_example(run: DPSGD, clipper: PerExample, form: Form) -> None:
+    """The example itself, with the values it has: its label is one of the classes, its words are in the table."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            batch = views.viewed(
+                run.learning.augment, Batch(form.repeated(1)), run.learning.multiplicity, run.criterion
+            )
+        norms = clipper(batch, clip=dict(run.rule.bounds)).norms.values()
+        usable = all(bool(torch.isfinite(each).all()) for each in norms)
+    except DeniableError:
+        raise
+    except Exception:
+        usable = False
+    if not usable:
+        raise InvalidParameter(
+            "The model or the criterion fails on the example, or its loss or gradient there is no finite number: rows like "
+            "it would add nothing. Nothing was charged. Check the label, the words and the criterion."
+        )
+
+
+# ------------------------------------------------------------------------------------------------ from parameters alone
+
+
+def refuse_settings(run: DPSGD) -> None:
+    privacy, learning = run.privacy, run.learning
+    factors = tuple(checks.number("noise_schedule", f, above=0) for f in privacy.noise_schedule)
+    if not factors or len(factors) > run.plan.steps:
+        raise InvalidParameter(f"Expected 1 to {run.plan.steps} factors in noise_schedule, got {len(factors)}.")
+    checks.whole("multiplicity", learning.multiplicity, at_least=1)
+    if learning.average is not None:
+        checks.number("average", learning.average, above=0, below=1)
+    if run.how.microbatch is not None:
+        checks.whole("microbatch", run.how.microbatch, at_least=1)
+    privacy.refuse_units()
+    if checks.flag("grid", privacy.grid) and isinstance(run.rule, Adaptive):
+        raise InvalidParameter("Expected a fixed clip with grid=True: a bound that moves has no fixed grid.")
+    _refuse_drawn(run)
+
+
+def _refuse_drawn(run: DPSGD) -> None:
+    if run.plan.passes and len(run.privacy.noise_schedule) > 1:
+        raise InvalidParameter("Expected one noise for all steps with allocated=True. Nothing was charged.")
+    if (run.plan.passes or run.plan.cap is not None) and run.unit.replace:
+        raise InvalidParameter(
+            f"Expected a unit that is added or removed with cap or allocated=True, got {run.unit}. Nothing was charged."
+        )
+
+
+def refuse_model(run: DPSGD) -> None:
+    if not isinstance(run.model, nn.Module):
+        raise InvalidParameter(f"Expected model to be a torch.nn.Module, got {type(run.model).__name__}.")
+    trained = {name: p for name, p in run.model.named_parameters() if p.requires_grad}
+    if not trained:
+        raise InvalidParameter("Expected a model with a trainable parameter. Nothing was charged.")
+    if wrong := sorted({str(p.dtype) for p in trained.values() if p.dtype not in PRECISIONS}):
+        raise InvalidParameter(
+            f"Expected parameters in float32 or float64, got {', '.join(wrong)}: sums in fewer bits would break the clip's "
+            "bound. Use model.float(). Nothing was charged."
+        )
+    if elsewhere := sorted({str(p.device) for p in run.model.parameters() if p.device.type != "cpu"}):
+        raise InvalidParameter(f"Expected a model on the CPU, got {', '.join(elsewhere)}. Use model.cpu().")
+    if len({p.dtype for p in trained.values()}) > 1:
+        raise InvalidParameter("Expected trainable parameters of one precision. Use model.float().")
+    _refuse_groups(run, list(trained))
+    run.clipper(run.model)
+    bounds = (run.rule.low, run.rule.high) if isinstance(run.rule, Adaptive) else run.rule.bounds.values()
+    for bound in bounds:
+        structure.clips(bound, [ALL])
+
+
+def _refuse_groups(run: DPSGD, trained: list[str]) -> None:
+    listed = [name for names in run.groups.values() for name in names]
+    if sorted(listed) != sorted(trained):
+        missing, twice = sorted(set(trained) - set(listed)), sorted({n for n in listed if listed.count(n) > 1})
+        unknown = sorted(set(listed) - set(trained))
+        raise InvalidParameter(
+            "Expected every trainable parameter in one group of clip=PerLayer(…); "
+            f"missing: {missing}, repeated: {twice}, not trainable: {unknown}. Nothing was charged."
+        )
+
+
+def refuse_optimizer(run: DPSGD) -> None:
+    """A trial on a copy, with zero gradients: what fails here would fail after the charge."""
+    learning = run.learning
+    refuse_rates(run)
+    model = copy.deepcopy(run.model)
+    try:
+        optimizer = learning.new_optimizer(model)
+    except Exception as error:
+        raise InvalidParameter(
+            f"Expected an optimizer made from parameters alone: {error}. Nothing was charged."
+        ) from None
+    refuse_groups_of_rates(run, optimizer)
+    trial(model, optimizer)
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if not {id(p) for p in model.parameters() if p.requires_grad} <= held:
+        raise InvalidParameter("Expected the optimizer to hold every trainable parameter. Nothing was charged.")
+
+
+def refuse_rates(run: DPSGD) -> None:
+    for step in range(run.plan.steps if callable(run.learning.learning_rate) else 1):
+        rate = run.learning.rate_at(step)
+        if rate is not None and not (math.isfinite(rate) and rate >= 0):
+            raise InvalidParameter(f"Expected a learning rate in [0, ∞), got {rate:g} at step {step}.")
+
+
+def refuse_groups_of_rates(run: DPSGD, optimizer: Optimizer) -> None:
+    if run.learning.learning_rate is not None and len(optimizer.param_groups) > 1:
+        raise InvalidParameter(
+            f"The optimizer has {len(optimizer.param_groups)} groups of parameters, and learning_rate= would give them all one "
+            "rate. Nothing was charged. Leave out learning_rate to keep the groups' own, or make one group."
+        )
+
+
+def trial(model: nn.Module, optimizer: Optimizer) -> None:
+    """A step with zero gradients, on copies: what fails here would fail after the charge."""
+    try:
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+    except Exception as error:
+        raise InvalidParameter(
+            f"Expected an optimizer whose step() needs no closure and takes dense gradients: {error}. Nothing was charged."
+        ) from None

@@ -1,0 +1,147 @@
+"""What a row looks like, as declared, and how a private row is read against it. What only a row can show never raises.
+
+The rules, each of which looks at one row alone, so that it keeps neighbouring data sets neighbours:
+
+- a row that cannot be read, or is put together otherwise than declared, is left out; of a dict what was declared is taken;
+- a row with a NaN or an infinity in one of its parts is left out;
+- floating-point parts are converted to the model's precision, others to whole numbers of 64 bits; a part of the other kind than
+  declared (1.0 for 1) is converted where it is the same number, and else its row is left out;
+- where a padded shape is declared, shorter parts are filled up and longer ones cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from deniable.errors import InvalidParameter
+from deniable.learn.nests import Structure, taken_apart
+
+
+@dataclass(frozen=True)
+class Padded:
+    """An example of the padded shape: parts that are shorter are filled up with `fill`, longer ones are cut.
+
+    `fill` is a number for all parts, or put together like the row: {"input_ids": 0, "attention_mask": 0, "labels": -100}.
+    """
+
+    row: Any
+    fill: Any = 0
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a row is put together, an example's parts, and what shorter parts are filled up with, if they are."""
+
+    structure: Structure
+    example: tuple[Tensor, ...]
+    fill: tuple[float, ...] | None = None
+
+    @classmethod
+    def of(cls, row: Any, dtype: torch.dtype) -> Form:
+        """The form of a public row, floating-point parts as `dtype`."""
+        structure, parts = taken_apart(row.row if isinstance(row, Padded) else row)
+        try:
+            read = tuple(part_of_row(part, dtype) for part in parts)
+        except Exception as error:
+            raise InvalidParameter(
+                f"Expected an example of tensors, arrays or numbers, one row without a batch axis: {error}. Nothing was charged."
+            ) from None
+        if not all(bool(torch.isfinite(part).all()) for part in read):
+            raise InvalidParameter("Expected an example of finite numbers. Nothing was charged.")
+        return cls(structure, read, _fill(row.fill, structure, len(parts)) if isinstance(row, Padded) else None)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(part.shape) for part in self.example)
+
+    @property
+    def dtypes(self) -> tuple[torch.dtype, ...]:
+        return tuple(part.dtype for part in self.example)
+
+    def repeated(self, size: int) -> Any:
+        """The example, so many times."""
+        return self.structure.built([part.expand(size, *part.shape).clone() for part in self.example])
+
+    def read(self, row: Any, dtype: torch.dtype) -> list[Tensor] | None:
+        """The parts of a private row in their declared types; None if it is to be left out. Never raises."""
+        try:
+            structure, parts = taken_apart(self._selected(row))
+            if structure != self.structure:
+                return None
+            read = [declared(part_of_row(p, dtype)[None], kind) for p, kind in zip(parts, self.dtypes, strict=True)]
+            if not all(bool(good[0]) for _, good in read):
+                return None
+            return self._fitted([values[0] for values, _ in read])
+        except Exception:  # a row that cannot be read is left out
+            return None
+
+    def _selected(self, row: Any) -> Any:
+        """A row that is a dict may have more than was declared."""
+        if self.structure.keys is None or not isinstance(row, Mapping):
+            return row
+        return {key: row[key] for key in self.structure.keys}
+
+    def _fitted(self, parts: list[Tensor]) -> list[Tensor]:
+        if self.fill is None:
+            return parts
+        each = zip(parts, self.shapes, self.fill, strict=True)
+        return [_filled(part, shape, fill) for part, shape, fill in each]
+
+
+def _fill(fill: Any, structure: Structure, parts: int) -> tuple[float, ...]:
+    own, values = taken_apart(fill)
+    if own.inner is None:
+        values = values * parts
+    elif own != structure:
+        raise InvalidParameter(
+            f"Expected fill={fill!r} to be a number, or put together like the row. Nothing was charged."
+        )
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
+        raise InvalidParameter(f"Expected finite numbers in fill={fill!r}. Nothing was charged.")
+    return tuple(values)
+
+
+def _filled(part: Tensor, shape: Sequence[int], fill: float) -> Tensor:
+    """A part in the declared shape; one with other axes stays as it is."""
+    if part.ndim != len(shape) or tuple(part.shape) == tuple(shape):
+        return part
+    cut = part[tuple(slice(size) for size in shape)]
+    lacking = [size - have for size, have in zip(shape, cut.shape, strict=True)]
+    return F.pad(cut, [n for more in reversed(lacking) for n in (0, more)], value=fill)
+
+
+def part_of_row(value: Any, dtype: torch.dtype) -> Tensor:
+    """One part of a row as a plain tensor on the CPU, so that nothing later can fail on what kind it is."""
+    read = torch.as_tensor(value).detach()
+    if read.is_quantized:
+        read = read.dequantize()
+    dense = read if read.layout is torch.strided else read.to_dense()
+    return numbers(dense.as_subclass(Tensor).cpu(), dtype).clone()
+
+
+def numbers(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """In the precision that the model has; complex numbers lose their imaginary part, as `Tensor.to` has it."""
+    if values.is_complex():
+        values = values.real
+    return values.detach().to(dtype if values.is_floating_point() else torch.int64)
+
+
+def declared(values: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Rows of numbers in their declared type, and which rows are finite and are the same numbers in it."""
+    good = _each(torch.isfinite(values)) if values.is_floating_point() else torch.ones(len(values), dtype=torch.bool)
+    if values.dtype is kind:
+        return values, good
+    changed = torch.where(good.reshape(-1, *[1] * (values.ndim - 1)), values, 0).to(kind)
+    return changed, good & _each(changed.to(values.dtype) == values)
+
+
+def _each(values: Tensor) -> Tensor:
+    """Whether all of a row's entries are true."""
+    return values.reshape(len(values), math.prod(values.shape[1:])).all(dim=1)

@@ -1,0 +1,61 @@
+"""What a run releases: a model, how it came about, and how many rows counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import nn
+
+TELLING = 6
+"""Deviations beyond which a count tells that rows are missing: chance does that once in 10⁹ runs."""
+
+
+FEW = (
+    "are rows put together as the example says, are labels among the classes, can the data set be read, is n that of the data? "
+    "Told from what was released, with its noise; the run is charged."
+)
+
+
+@dataclass
+class History:
+    """What happened at each step, from public parameters and released values alone: safe to show."""
+
+    learning_rate: list[float] = field(default_factory=list)
+    clip: list[dict[str, float]] = field(default_factory=list)
+    gradient_norm: list[float] = field(default_factory=list)
+    usable: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Usable:
+    """How many rows of a lot were usable on average, with the noise that it was released with.
+
+    `deviation` is that of the noise; `expected` is the size of a lot as stated. Fewer rows were usable than expected if they
+    are put together otherwise than declared, cannot be read, have labels that are no class, or if n was stated too large.
+
+    >>> print(Usable(2.0, 8.0, 600.0))
+    2 ± 16 rows of a lot were usable, of 600 expected
+    """
+
+    rows: float
+    deviation: float
+    expected: float
+
+    @property
+    def few(self) -> bool:
+        """Whether less than half of the expected rows were usable, beyond what noise would do."""
+        return self.rows + TELLING * self.deviation < self.expected / 2
+
+    def __str__(self) -> str:
+        return f"{self.rows:.3g} ± {2 * self.deviation:.2g} rows of a lot were usable, of {self.expected:g} expected"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run releases: the model (its running average, if one was asked for), how it came about, how many steps it took, and
+    how many rows were usable."""
+
+    model: nn.Module
+    history: History
+    steps: int
+    usable: Usable | None = None
