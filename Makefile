@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BENCH  := .venv-bench
+FLOWER := .venv-flower
 PIP     = $(VENV)/bin/python -m pip install --quiet --constraint constraints.txt
 WORKERS ?= 2
 
@@ -42,14 +43,15 @@ docs: $(VENV)/.docs  ## build the site into site/
 bench: $(VENV)/.test $(BENCH)/.peers  ## run every benchmark beside its peers; writes docs/benchmarks.md
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(VENV)/bin/python $$file || exit 1; done
 
-soak: $(VENV)/.test fuzz  ## the long tests, with many more random examples, and the fuzzer
+soak: $(VENV)/.test $(FLOWER)/.ready fuzz  ## the long tests, with many more random examples, and the fuzzer
 	HYPOTHESIS_PROFILE=soak $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m ""
+	$(FLOWER)/bin/python -m pytest -m soak tests/federated/flower
 
 fuzz: $(VENV)/.fuzz  ## feed the readers of losses, units and certificates with grown texts for a minute
 	$(VENV)/bin/python tools/fuzz_readers.py 60
 
 clean:  ## remove environments, caches and what was built
-	rm -rf $(VENV) $(BENCH) site dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(FLOWER) site dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------------------------------------ environments
@@ -89,6 +91,16 @@ $(VENV)/.fuzz: $(VENV)/.core pyproject.toml
 
 $(VENV)/.docs: $(VENV)/.core pyproject.toml
 	$(PIP) --editable ".[plot]" --group docs
+	@touch $@
+
+# Flower pins older versions of what the command line uses, so its tests have an environment of their own.
+$(FLOWER)/.made:
+	$(call NEW_VENV,$(FLOWER))
+	@touch $@
+
+$(FLOWER)/.ready: $(FLOWER)/.made pyproject.toml constraints.txt
+	$(FLOWER)/bin/python -m pip install --quiet --constraint constraints.txt torch
+	$(FLOWER)/bin/python -m pip install --quiet --editable ".[flower]" --group test
 	@touch $@
 
 # Peers that pin old versions of our dependencies live apart and are never among them.

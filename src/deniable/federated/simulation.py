@@ -14,7 +14,8 @@ from torch.optim import SGD, Optimizer
 from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.federated.clients import Clients
-from deniable.federated.train import LocalTraining, Pupil, Recipe, local_training, parameters_of
+from deniable.federated.scaffold import Criterion, MeanUpdate, Scaffold
+from deniable.federated.train import Pupil, Recipe, local_training, parameters_of
 from deniable.federated.train.recipe import flat, unflat
 
 
@@ -42,7 +43,7 @@ class Simulated:
 
 def simulate(
     model: nn.Module,
-    criterion: Callable[[Tensor, Tensor], Tensor],
+    criterion: Criterion,
     data: Clients,
     *,
     share: float = 0.1,
@@ -51,6 +52,7 @@ def simulate(
     batch: int | None = 10,
     learning_rate: float = 0.1,
     proximal: float = 0.0,
+    scaffold: bool = False,
     server: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
     evaluate: Callable[[nn.Module], float] | None = None,
     every: int = 1,
@@ -61,7 +63,8 @@ def simulate(
     """FedAvg as McMahan et al. 2017 wrote it: max(share · clients, 1) clients a round, weights by their numbers of rows.
 
     The mean over the drawn clients is by n_k over the drawn clients' total (the erratum of the paper's fourth version).
-    batch=None with one epoch is FedSGD, one product for all clients of a round. Stops early when `target` is reached.
+    batch=None with one epoch is FedSGD, one product for all clients of a round. Stops early when `target` is reached. `scaffold`
+    takes the drift of local steps back by control variates (Karimireddy et al. 2020), with equal weights.
     """
     recipe = Recipe(local_epochs, batch, learning_rate, proximal)
     size = max(round(checks.number("share", share, at_least=0) * len(data)), 1)
@@ -70,11 +73,15 @@ def simulate(
     rng = np.random.default_rng(seed)
     current = copy.deepcopy(model)
     optimizer = SGD(current.parameters(), lr=1.0) if server is None else server(current.parameters())
-    training = local_training(model, criterion)
+    if scaffold and proximal:
+        raise InvalidParameter(
+            "Expected proximal=0 with scaffold=True: each of them corrects the drift of local steps."
+        )
+    mean: MeanUpdate = Scaffold(model, criterion) if scaffold else Averaging(model, criterion)
     result = Simulated(current)
     for number in range(1, checks.whole("rounds", rounds, at_least=1) + 1):
         cohort = [int(k) for k in rng.choice(len(data), size, replace=False)]
-        move(optimizer, current, _mean(training, current, criterion, data, cohort, recipe, rng))
+        move(optimizer, current, mean(current, data, cohort, recipe, rng))
         if evaluate is not None and number % every == 0:
             result.scores[number] = float(evaluate(current))
         if watch is not None:
@@ -84,34 +91,30 @@ def simulate(
     return result
 
 
-def _mean(
-    training: LocalTraining,
-    model: nn.Module,
-    criterion: Callable[[Tensor, Tensor], Tensor],
-    data: Clients,
-    cohort: list[int],
-    recipe: Recipe,
-    rng: np.random.Generator,
-) -> Tensor:
-    """The mean update, by the clients' numbers of rows."""
-    if recipe.batch is None and recipe.epochs == 1:
-        return -recipe.learning_rate * _gradient(model, criterion, data, cohort)
-    ranked = sorted(cohort, key=data.size)
-    pupils = (Pupil(*data.rows(client), seed=int(rng.integers(2**62))) for client in ranked)
-    start = flat(parameters_of(model))
-    total = torch.zeros_like(start)
-    for client, update in zip(ranked, training.updates(start, pupils, recipe), strict=True):
-        total.add_(update, alpha=data.size(client))
-    return total / max(sum(map(data.size, cohort)), 1)
+class Averaging:
+    """FedAvg's mean update, by the clients' numbers of rows."""
 
+    def __init__(self, model: nn.Module, criterion: Criterion) -> None:
+        self._criterion, self._training = criterion, local_training(model, criterion)
 
-def _gradient(
-    model: nn.Module, criterion: Callable[[Tensor, Tensor], Tensor], data: Clients, cohort: list[int]
-) -> Tensor:
-    """All clients begin at the same weights, so their mean gradient is that of all their rows together."""
-    rows = [data.rows(client) for client in cohort]
-    loss = criterion(model(torch.cat([x for x, _ in rows])), torch.cat([y for _, y in rows]))
-    return flat(torch.autograd.grad(loss, list(model.parameters())))
+    def __call__(
+        self, model: nn.Module, data: Clients, cohort: list[int], recipe: Recipe, rng: np.random.Generator
+    ) -> Tensor:
+        if recipe.batch is None and recipe.epochs == 1:
+            return -recipe.learning_rate * self._gradient(model, data, cohort)
+        ranked = sorted(cohort, key=data.size)
+        pupils = (Pupil(*data.rows(client), seed=int(rng.integers(2**62))) for client in ranked)
+        start = flat(parameters_of(model))
+        total = torch.zeros_like(start)
+        for client, update in zip(ranked, self._training.updates(start, pupils, recipe), strict=True):
+            total.add_(update, alpha=data.size(client))
+        return total / max(sum(map(data.size, cohort)), 1)
+
+    def _gradient(self, model: nn.Module, data: Clients, cohort: list[int]) -> Tensor:
+        """All clients begin at the same weights, so their mean gradient is that of all their rows together."""
+        rows = [data.rows(client) for client in cohort]
+        loss = self._criterion(model(torch.cat([x for x, _ in rows])), torch.cat([y for _, y in rows]))
+        return flat(torch.autograd.grad(loss, list(model.parameters())))
 
 
 @torch.no_grad()

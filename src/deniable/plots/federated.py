@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from deniable.plots import COLOURS, axes, save
 
@@ -12,4 +14,16 @@ def by_round(scores: Sequence[float], *, title: str, path: Path) -> Path:
     """Accuracy on public rows, in per cent, after each round."""
     picture, plane = axes(title=title, x="round", y="accuracy on public rows (%)")
     plane.plot(range(1, len(scores) + 1), [100 * score for score in scores], color=COLOURS[0], linewidth=1.8)
+    return save(picture, path)
+
+
+def by_traffic(curves: Mapping[str, Sequence[tuple[float, float]]], *, title: str, path: Path) -> Path:
+    """Accuracy in per cent by the megabytes that all clients together have sent, on a logarithmic axis."""
+    picture, plane = axes(title=title, x="sent by clients (MB)", y="accuracy on the test set (%)", width=8.0)
+    for i, (name, points) in enumerate(curves.items()):
+        best = np.maximum.accumulate([score for _, score in points])
+        plane.plot([sent for sent, _ in points], 100 * best, color=COLOURS[i % 8], label=name, linewidth=1.6)
+    plane.set_xscale("log")
+    plane.set_ylim(bottom=80)
+    plane.legend(frameon=False, fontsize=8, loc="lower right")
     return save(picture, path)

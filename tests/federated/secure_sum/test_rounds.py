@@ -368,3 +368,31 @@ def test_a_vector_of_another_kind_is_not_sent(vector: object) -> None:
     with pytest.raises(InvalidParameter, match="3 integers"):
         stage.clients[0].mask(parts[0], vector)
     stage.clients[0].mask(parts[0], stage.vectors[0])
+
+
+@pytest.mark.parametrize("neighbours", [None, 4])
+def test_an_agreement_reads_back_as_it_was_written(neighbours: int | None) -> None:
+    agreement, _ = generated(clients=6, length=3, threshold=4, least=4, neighbours=neighbours, colluders=1)
+    again = Agreement.from_json(agreement.to_json())
+    assert again == agreement
+    assert again.fingerprint == agreement.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"least": 4', '"least": 4.0'),
+        ('"least": 4', '"least": 1'),
+        ('"least": 4', '"least": true'),
+        ('"adversary": "curious"', '"adversary": "kind"'),
+        ('"bits": 32', '"bits": 32, "bits": 16'),
+        ('"bits": 32', '"bits": 32, "more": 1'),
+        ('"session": "', '"session": "00'),
+    ],
+)
+def test_an_agreement_that_was_tampered_with_is_not_read(old: str, new: str) -> None:
+    agreement, _ = generated(clients=6, length=3, threshold=4, least=4)
+    text = agreement.to_json()
+    assert old in text
+    with pytest.raises(InvalidParameter):
+        Agreement.from_json(text.replace(old, new))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from deniable import strict_json
 from deniable.errors import InvalidParameter, ProtocolError
 from deniable.federated.secure_sum.masks import WIDTHS
 from deniable.federated.secure_sum.messages import write_clients
@@ -19,6 +21,7 @@ from deniable.federated.secure_sum.messages import write_clients
 SESSION_BYTES = 16
 KEY_BYTES = 32
 LARGEST_CLIENT = 2**32 - 2
+NUMBERS = ("length", "threshold", "least", "bits", "neighbours", "colluders")
 
 
 class Adversary(StrEnum):
@@ -66,6 +69,27 @@ class Agreement:
         self._check_roster()
         self._check_thresholds()
         object.__setattr__(self, "roster", MappingProxyType(dict(self.roster)))
+
+    def to_json(self) -> str:
+        """Public values only: what clients are given, on a way that the server does not control."""
+        body = {name: getattr(self, name) for name in NUMBERS}
+        roster = {str(client): self.roster[client].hex() for client in sorted(self.roster)}
+        return json.dumps({"session": self.session.hex(), **body, "adversary": str(self.adversary), "roster": roster})
+
+    @classmethod
+    def from_json(cls, text: str) -> Agreement:
+        body = strict_json.parse(text, InvalidParameter, "an agreement")
+        try:
+            roster = {int(client): bytes.fromhex(key) for client, key in body["roster"].items()}
+            numbers = {name: body[name] for name in NUMBERS}
+            whole = all(type(value) is int for name, value in numbers.items() if (name, value) != ("neighbours", None))
+            if not whole or set(body) != {*NUMBERS, "session", "adversary", "roster"}:
+                raise ValueError
+            return cls(bytes.fromhex(body["session"]), roster, adversary=Adversary(body["adversary"]), **numbers)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, InvalidParameter):
+                raise
+            raise InvalidParameter("Expected the JSON of an agreement, as Agreement.to_json writes it.") from None
 
     def _check_roster(self) -> None:
         for client, key in self.roster.items():

@@ -1,0 +1,1 @@
+"""A Flower app that carries the rounds of a federated run."""

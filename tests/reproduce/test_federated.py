@@ -1,0 +1,67 @@
+"""Tables of federated averaging, on made-up digits: rows and figures are there, and what was computed is not computed again."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from deniable.federated import mcmahan
+from deniable.reproduce import communication, fedavg_tables
+
+Item = TypeVar("Item")
+
+
+def quiet(items: Sequence[Item], label: str) -> Iterable[Item]:
+    return items
+
+
+def digits(rows: int = 1000) -> mcmahan.Digits:
+    """A bright bar whose place is the digit: easy to learn."""
+    rng = np.random.default_rng(0)
+
+    def drawn(count: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = rng.integers(0, 10, count)
+        x = rng.uniform(0, 0.3, (count, 28, 28)).astype(np.float32)
+        for row, label in zip(x, labels, strict=True):
+            row[2 * label : 2 * label + 3] += 0.7
+        return x, labels
+
+    class Images:
+        images, labels = drawn(rows)
+        test_images, test_labels = drawn(200)
+
+    return mcmahan.Digits.of(Images)
+
+
+def test_methods_stand_beside_each_other_with_what_they_send(tmp_path: Path) -> None:
+    chosen = [communication.METHODS[k] for k in (0, 1, -1)]
+    report = communication.report([replace(m, most=3, every=1) for m in chosen], digits(), tmp_path, quiet)
+    assert [row[1] for row in report.rows] == ["FedSGD", "FedAvg, E = 1", "SCAFFOLD, E = 1"]
+    assert report.figure.exists()
+    report.write_table(tmp_path / "table.csv")
+    with (tmp_path / "table.csv").open(encoding="utf-8") as file:
+        assert next(csv.reader(file)) == list(report.columns)
+
+
+def test_bytes_and_steps_are_those_of_the_method() -> None:
+    sgd, _, five, *_, scaffold = communication.METHODS
+    assert sgd.steps == 1
+    assert five.steps == 300
+    assert scaffold.megabytes == pytest.approx(2 * sgd.megabytes) == pytest.approx(2 * 10 * 4 * 0.199_210)
+    assert communication._row(five, 10.0)[3:] == (10.0, round(10 * five.megabytes), 3000)
+    assert communication._row(five, None)[3] == "> 100"
+
+
+def test_a_cell_of_the_tables_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = fedavg_tables.Cell("2NN", "IID", 0.1, 1, 10, 87, (0.1, 0.2), 2)
+    first = fedavg_tables.outcome(cell, digits(), tmp_path)
+    monkeypatch.setattr(fedavg_tables, "played", None)
+    assert fedavg_tables.outcome(cell, digits(), tmp_path) == first
