@@ -314,6 +314,30 @@ def test_the_engine_spends_no_more_on_a_heavy_person() -> None:
     assert _rows(query, {"a": 3000, "b": 3000, "c": 3000}) == 100 * 16
 
 
+BEHIND = parse("""
+tables:
+  stays: {unit: id, columns: {id: integer, stay: integer}}
+  days: {path: [stay -> stays.stay], columns: {stay: integer, day: integer}}
+  drugs: {path: [day -> days.day, stay -> stays.stay], columns: {day: integer, dose: integer}}
+""")
+
+
+@pytest.mark.parametrize(("table", "people"), [("days", [0, 1, 2]), ("drugs", [0, 1, 2])])
+def test_a_row_behind_a_path_is_there_once_for_each_person_it_leads_to(table: str, people: list[int]) -> None:
+    """One person repeats the key of every step 300 times: a join of the steps alone would make 300² and 300³ rows of hers."""
+    unit, heavy = Unit.column("id", max_rows=2), 300
+    relation = check(f"SELECT COUNT(*) FROM {table}", BEHIND, unit).relation
+    with duckdb.connect() as connection:
+        for name, columns, key in (("stays", "id, stay", 9), ("days", "stay, day", 9), ("drugs", "day, dose", 9)):
+            rows = [(0, 0), (1, 1), (2, 0)] if name == "stays" else [(0, 0), (1, 1)]
+            values = ", ".join(map(str, [*rows, *[(key, key)] * heavy]))
+            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM (VALUES {values}) AS t({columns})")
+        found = connection.sql(
+            f"SELECT _unit, COUNT(*) FROM ({expressions.relation(relation, DUCKDB)}) AS t GROUP BY 1"
+        )
+        assert dict(found.fetchall()) == {**dict.fromkeys(people, 1), 9: heavy}
+
+
 @pytest.mark.parametrize("unit", [PERSON, Unit.row()])
 @pytest.mark.parametrize(
     "query",

@@ -137,15 +137,21 @@ def _scan(of: Scan, dialect: Dialect) -> str:
 
 
 def _path(of: Scan, dialect: Dialect) -> str:
-    """The rows of the table, each with the unit at the end of its path."""
-    names = [f"t0.{dialect.quote(c.name)}" for c in of.columns]
-    unit = f"t{len(of.path)}.{dialect.quote(of.unit or '')}"
-    items = _items(of, names, dialect, f"{unit} AS {dialect.quote(UNIT)}")
-    joins = [
-        f"JOIN {dialect.quote(table)} AS t{i + 1} ON t{i}.{dialect.quote(here)} = t{i + 1}.{dialect.quote(there)}"
-        for i, (here, table, there) in enumerate(of.path)
-    ]
-    return f"SELECT {items} FROM {dialect.quote(of.table)} AS t0 {' '.join(joins)} WHERE {unit} IS NOT NULL"
+    """The rows of the table, each once for every unit that its path leads to, however many ways lead there.
+
+    A unit may repeat the key of a step as often as it likes. Were the steps joined as they are, its rows would multiply at each
+    of them; so every step is a list of keys and units without duplicates, made from the end of the path.
+    """
+    q = dialect.quote
+    key, unit, person = q("_key"), q(UNIT), q(of.unit or "")
+    onward, table, there = of.path[-1]
+    ways = f"SELECT DISTINCT {q(there)} AS {key}, {person} AS {unit} FROM {q(table)} WHERE {person} IS NOT NULL"
+    for here, table, there in reversed(of.path[:-1]):
+        steps = f"{q(table)} AS t JOIN ({ways}) AS w ON t.{q(onward)} = w.{key}"
+        ways = f"SELECT DISTINCT t.{q(there)} AS {key}, w.{unit} FROM {steps}"
+        onward = here
+    items = _items(of, [f"t.{q(c.name)}" for c in of.columns], dialect, f"w.{unit}")
+    return f"SELECT {items} FROM {q(of.table)} AS t JOIN ({ways}) AS w ON t.{q(onward)} = w.{key}"
 
 
 def _join(of: Join, dialect: Dialect) -> str:
