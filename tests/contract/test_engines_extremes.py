@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deniable.errors import DataError
 from deniable.randomness import SecureRandom
 from deniable.sql.engines import Engine, open_engine
 from deniable.sql.engines.sources import PostgresTable
@@ -90,6 +92,26 @@ def test_every_value_that_postgresql_can_store_is_answered() -> None:
         chosen.append(case)
         places[case.table] = PostgresTable(server().get_uri(), case.table, name)
     assert unanswered(open_engine(places, schema(chosen)), chosen) == []
+
+
+@pytest.mark.needs("spark")
+def test_parquet_that_spark_reads_is_answered_or_refused_by_its_type(tmp_path: Path) -> None:
+    """Spark's reader fails on a time in milliseconds and on a decimal of 39 digits before any guard of a statement."""
+    chosen = {case.table: case for case in cases(EVERY_ARROW)}
+    for table, reason in (
+        ("t_time_ms", "milliseconds"),
+        ("t_time_ms_zoned", "milliseconds"),
+        ("t_decimal38_0", "at most 38 digits"),
+    ):
+        case = chosen[table]
+        frame = session().read.parquet(str(as_parquet(case.rows, tmp_path / f"{table}.parquet")))
+        for given in (frame, frame.selectExpr("person", *(f"{name} AS {name}" for name in case.columns))):
+            with pytest.raises(DataError, match=reason):
+                open_engine({table: given}, schema([case]))
+    tame = Case("t_tame", replace(EVERY_ARROW["decimal38_0"], extremes=(10**38 - 1, 1 - 10**38, None)))
+    for case in (tame, chosen["t_time_us"], chosen["t_date32"]):
+        frame = session().read.parquet(str(as_parquet(case.rows, tmp_path / f"{case.table}.parquet")))
+        assert unanswered(open_engine({case.table: frame}, schema([case])), [case], few=True) == []
 
 
 @pytest.mark.needs("spark")

@@ -15,6 +15,7 @@ from deniable.process import Home, abandon
 from deniable.sql.dialects import SPARK
 from deniable.sql.engines.engine import Engine, Statement
 from deniable.sql.engines.sources import Source, SparkFrame, SparkTable
+from deniable.sql.engines.spark_files import check_files
 from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 
@@ -62,6 +63,7 @@ class SparkEngine(Engine):
 
     def _view(self, table: TableInfo, source: Source, identities: frozenset[str]) -> str:
         frame, origin = self._frame(source)
+        check_files(self._session, frame, table)
         return view(table, stored(frame, table.name), origin, SPARK, identities)
 
     def _frame(self, source: Source) -> tuple[Any, str]:
