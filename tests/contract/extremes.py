@@ -322,6 +322,43 @@ EVERY_POSTGRES: dict[str, tuple[str, Stored]] = {
     "name": ("name", said(P.TEXT, "'5'", "''")),
     "uuid": ("uuid", said(P.TEXT, "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'")),
 }
+_ENDS = ("'infinity'", "'-infinity'")
+EVERY_DUCKDB: dict[str, tuple[str, Stored]] = {
+    "tinyint": ("TINYINT", said(P.INTEGER, "5", "127", "-128")),
+    "bigint": ("BIGINT", said(P.INTEGER, "5", str(TOP), str(LOW))),
+    "uinteger": ("UINTEGER", said(P.INTEGER, "5", str(2**32 - 1), "0")),
+    "ubigint": ("UBIGINT", said(P.WIDE, "5", str(2**64 - 1), str(2**63))),
+    "hugeint": ("HUGEINT", said(P.WIDE, "5", f"'{2**127 - 1}'", f"'-{2**127}'", str(2**63))),
+    "uhugeint": ("UHUGEINT", said(P.WIDE, "5", f"'{2**128 - 1}'", "0")),
+    "boolean": ("BOOLEAN", said(P.BOOLEAN, "true", "false")),
+    "float": ("FLOAT", said(P.FLOAT, "5", "'NaN'", "'Infinity'", "'-Infinity'", "'1e-45'", "'3.4e38'", "'-0'")),
+    "double": (
+        "DOUBLE",
+        said(P.FLOAT, "5", "'NaN'", "'Infinity'", "'-Infinity'", "'5e-324'", "'1.7976931348623157e308'", "'-0'"),
+    ),
+    "decimal": ("DECIMAL(18, 3)", said(P.DECIMAL, "5", "'" + "9" * 15 + ".999'", "'-" + "9" * 15 + ".999'")),
+    "wide": ("DECIMAL(38, 0)", said(P.DECIMAL, "5", f"'{'9' * 38}'", f"'-{'9' * 38}'")),
+    "fine": ("DECIMAL(38, 38)", said(P.DECIMAL, "0.5", f"'0.{'9' * 38}'", f"'-0.{'9' * 38}'")),
+    "date": ("DATE", said(P.DATE, "'2024-01-01'", *_ENDS, "'5877642-06-25 (BC)'", "'5881580-07-10'", "'9999-12-31'")),
+    **{
+        name: (name.upper(), said(P.TIMESTAMP, "'2024-01-01'", *_ENDS, *farthest))
+        for name, farthest in (
+            ("timestamp", ("'290309-12-22 (BC) 00:00:00'", "'294247-01-10 04:00:54.775806'")),
+            ("timestamp_s", ("'290309-12-22 (BC) 00:00:00'", "'294247-01-10 04:00:54'")),
+            ("timestamp_ms", ("'290309-12-22 (BC) 00:00:00'", "'294247-01-10 04:00:54.775'")),
+            ("timestamp_ns", ("'1677-09-22 00:00:00'", "'2262-04-11 23:47:16.854775'")),
+        )
+    },
+    "timestamptz": (
+        "TIMESTAMPTZ",
+        said(
+            P.ZONED, "'2024-01-01 00:00:00+00'", *_ENDS, "'294247-01-10 04:00:54.775806+00'", "'0001-01-01 00:00:00+13'"
+        ),
+    ),
+    "varchar": ("VARCHAR", said(P.TEXT, "'5'", *_READ, *_LONG, "chr(0)", "chr(8232)")),
+    "uuid": ("UUID", said(P.TEXT, "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'")),
+    "enum": ("ENUM('5', '', 'x')", said(P.TEXT, "'5'", "''", "'x'")),
+}
 EVERY_SPARK: dict[str, tuple[str, Stored]] = {
     "tinyint": ("TINYINT", said(P.INTEGER, "5", "127", "-128")),
     "bigint": ("BIGINT", said(P.INTEGER, "5", f"{TOP}L", f"({-TOP}L - 1L)")),
