@@ -4,6 +4,7 @@ open."""
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -55,9 +56,16 @@ class Running:
         scheme = "https" if self.service.settings.tls else "http"
         return f"{scheme}://{self.doors.http}"
 
+    @property
+    def port(self) -> int:
+        assert self.doors.wire is not None
+        return self.doors.wire.port
+
     def client(self, token: str | None = None) -> httpx.Client:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False)
+        trusted = self.service.settings.certificate
+        verify = True if trusted is None else ssl.create_default_context(cafile=str(trusted))
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False, verify=verify)
 
 
 @dataclass
@@ -75,6 +83,10 @@ class Hospital(Running):
             return client.post(
                 "/v1/datasets/visits/queries", json={"sql": sql, "epsilon": epsilon, **more}, headers=head
             )
+
+    def dsn(self, who: str = "ada", epsilon: str | None = None, data: str = "visits") -> str:
+        options = "" if epsilon is None else f" options='-c deniable.epsilon={epsilon}'"
+        return f"host=127.0.0.1 port={self.port} user={who} password={self.tokens[who]} dbname={data}{options}"
 
     def spent(self, account: str = "visits") -> float:
         return self.service.ledger.account(account).spent().epsilon

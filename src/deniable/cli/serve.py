@@ -27,7 +27,7 @@ def serve(
         typer.Option("--reset", metavar="NAME", help="Print a new one-time password for this person, and leave."),
     ] = None,
 ) -> None:
-    """Serve data sets to analysts over REST, with logins, roles and a ledger that holds every limit.
+    """Serve data sets to analysts over REST and PostgreSQL's protocol, with logins, roles and one ledger.
 
     The first start makes an owner and prints her one-time password, once. Ctrl-C finishes what is being asked, and ends.
 

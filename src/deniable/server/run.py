@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,16 +14,18 @@ from deniable.errors import LedgerError
 from deniable.server.http.app import guarded
 from deniable.server.service import Service
 from deniable.server.settings import Address, Settings
+from deniable.server.wire.server import Wire
 
 MOST_CONNECTIONS = 500
 
 
 class Doors:
-    """A service that listens. `http` is where, once it is ready."""
+    """A service that listens. `http` and `wire` are where, once it is ready."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.http: Address | None = None
+        self.wire: Address | None = None
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -35,7 +38,10 @@ class Doors:
         web.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         listener = _listening(settings.http)
         self.http = Address(settings.http.host, listener.getsockname()[1])
+        wire = Wire(self.service, executor, tls_context(settings))
         try:
+            if settings.wire is not None:
+                self.wire = await wire.listen(settings.wire)
             running = asyncio.create_task(web.serve(sockets=[listener]))
             while not web.started and not running.done():
                 await asyncio.sleep(0.01)
@@ -46,13 +52,15 @@ class Doors:
             await running
             stopping.cancel()
         finally:
+            await wire.close()
             listener.close()
             executor.shutdown(wait=True, cancel_futures=True)
 
     @property
     def where(self) -> str:
         scheme = "https" if self.service.settings.tls else "http"
-        return f"{scheme}://{self.http}"
+        wire = "" if self.wire is None else f", postgresql://{self.wire}"
+        return f"{scheme}://{self.http}{wire}"
 
     def stop(self) -> None:
         """From any thread."""
@@ -79,6 +87,15 @@ def _config(settings: Settings, app: object) -> uvicorn.Config:
         ws="none",
         loop="asyncio",
     )
+
+
+def tls_context(settings: Settings) -> ssl.SSLContext | None:
+    if settings.certificate is None or settings.key is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(settings.certificate, settings.key)
+    return context
 
 
 def _listening(address: Address) -> socket.socket:

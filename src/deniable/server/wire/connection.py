@@ -1,0 +1,394 @@
+"""One connection: its login, then messages until the client goes. Every message is bounded, and every error
+ends in one sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import secrets
+import struct
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from sqlglot import expressions as exp
+
+from deniable.errors import DeniableError, InvalidQuery, NotFound, NotLoggedIn, ProtocolError
+from deniable.server.http.guard import where
+from deniable.server.service import Service
+from deniable.server.wire import copies, states, trees, values
+from deniable.server.wire.catalog import Catalogs
+from deniable.server.wire.conversation import REPORTED, Conversation, Result
+from deniable.server.wire.messages import Column, Reader, authentication, message, report, row_description, text
+from deniable.server.wire.scram import MECHANISM, Exchange
+from deniable.server.wire.statements import Kind, Statement, copy_form, statements
+
+R = TypeVar("R")
+
+MOST_BYTES = 1 << 20
+MOST_NAMES = 1000
+LOGIN_SECONDS = 30.0
+IDLE_SECONDS = 3600.0
+log = logging.getLogger("deniable.server")
+
+
+@dataclass
+class Prepared:
+    """A statement with a name, and the types of its parameters."""
+
+    statement: Statement
+    oids: list[int]
+
+
+@dataclass
+class Portal:
+    """A statement with its values. It is run once; executed again, it goes on where it was."""
+
+    statement: Statement
+    bound: list[exp.Expr]
+    formats: list[int]
+    result: Result | None = None
+    columns: list[Column] | None = None
+    sent: int = 0
+
+
+@dataclass
+class Names:
+    """What a client has named."""
+
+    prepared: dict[str, Prepared] = field(default_factory=dict)
+    portals: dict[str, Portal] = field(default_factory=dict)
+
+
+class Connection:
+    """A client, from its login to its end."""
+
+    def __init__(
+        self,
+        service: Service,
+        catalogs: Catalogs,
+        executor: Executor,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self._service = service
+        self._catalogs = catalogs
+        self._executor = executor
+        self._reader = reader
+        self._writer = writer
+        self._names = Names()
+        self._skipping = False
+        self._running = False
+        self._conversation: Conversation | None = None
+        self.key = (secrets.randbits(31), secrets.randbits(31))
+
+    async def serve(self, given: dict[str, str]) -> None:
+        """Log in, and answer until the client goes."""
+        try:
+            async with asyncio.timeout(LOGIN_SECONDS):
+                await self._login(given)
+        except TimeoutError:
+            return
+        except Exception as error:
+            await self._refuse(error)
+            return
+        while await self._turn():
+            pass
+
+    async def _in_thread(self, act: Callable[..., R], *args: Any) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, partial(act, *args))
+
+    async def _refuse(self, error: BaseException) -> None:
+        if not isinstance(error, DeniableError):
+            log.error("%s", where(error))
+        state, sentence = states.told(error)
+        state = "28P01" if isinstance(error, NotLoggedIn) else state
+        self._writer.write(report(b"E", "FATAL", state, sentence))
+        await self._writer.drain()
+
+    # -------------------------------------------------------------------------------------------- login
+
+    async def _login(self, given: dict[str, str]) -> None:
+        person = given.get("user", "")
+        peer = self._writer.get_extra_info("peername")
+        self._service.throttle.login(person, str(peer[0]) if peer else "")
+        exchange = Exchange(self._service.roster, person)
+        self._writer.write(authentication(10, text(MECHANISM) + b"\0"))
+        first = Reader(await self._password())
+        if first.string() != MECHANISM:
+            raise ProtocolError(f"Expected a login by {MECHANISM}.")
+        self._writer.write(authentication(11, exchange.first((first.value() or b"").decode(errors="replace")).encode()))
+        signed, proof = exchange.proof((await self._password()).decode(errors="replace"))
+        found = await self._in_thread(self._service.roster.proof, person, signed, proof)
+        if found is None:
+            raise NotLoggedIn(f'password authentication failed for user "{person[:60]}": expected a token of yours.')
+        caller, signature = found
+        options = _options(given)
+        try:
+            self._conversation = await self._in_thread(
+                Conversation, self._service, self._catalogs, caller, given.get("database") or person, options
+            )
+        except NotFound:
+            name = (given.get("database") or person)[:60]
+            raise NotFound(f'database "{name}" does not exist: name a data set that was granted to you.') from None
+        self._writer.write(authentication(12, b"v=" + _base64(signature)) + authentication(0))
+        for name, value in REPORTED.items():
+            self._writer.write(message(b"S", text(name) + text(value)))
+        self._writer.write(message(b"S", text("session_authorization") + text(person)))
+        self._writer.write(message(b"K", struct.pack("!ii", *self.key)))
+        self._ready()
+        await self._writer.drain()
+
+    async def _password(self) -> bytes:
+        await self._writer.drain()
+        kind, body = await self._message(10_000)
+        if kind != b"p":
+            raise ProtocolError("Expected an answer to the login.")
+        return body
+
+    async def _message(self, most: int = MOST_BYTES) -> tuple[bytes, bytes]:
+        kind, size = struct.unpack("!ci", await self._reader.readexactly(5))
+        if not 4 <= size <= most:
+            raise ProtocolError(f"Expected a message of at most {most:,} bytes.")
+        return kind, await self._reader.readexactly(size - 4)
+
+    # -------------------------------------------------------------------------------------------- messages
+
+    async def _turn(self) -> bool:
+        """One message. False when the client has gone or what it sends cannot be followed."""
+        try:
+            async with asyncio.timeout(IDLE_SECONDS):
+                kind, body = await self._message()
+        except TimeoutError:
+            return False
+        except ProtocolError as error:
+            await self._refuse(error)
+            return False
+        if kind == b"X":
+            return False
+        await self._handle(kind, body)
+        await self._writer.drain()
+        return True
+
+    async def _handle(self, kind: bytes, body: bytes) -> None:
+        if kind == b"S":
+            self._skipping = False
+            self._ready()
+            return
+        if self._skipping and kind != b"Q":
+            return
+        try:
+            await self._dispatch(kind, Reader(body))
+        except Exception as error:
+            self._fail(error)
+            self._skipping = kind != b"Q"
+        if kind == b"Q":
+            self._ready()
+
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, DeniableError):
+            log.error("%s", where(error))
+        state, sentence = states.told(error)
+        self._writer.write(report(b"E", "ERROR", state, sentence))
+        if self._talk.status == b"T":
+            self._talk.status = b"E"
+
+    @property
+    def _talk(self) -> Conversation:
+        assert self._conversation is not None
+        return self._conversation
+
+    def _ready(self) -> None:
+        self._writer.write(message(b"Z", self._talk.status))
+
+    async def _dispatch(self, kind: bytes, reader: Reader) -> None:
+        match kind:
+            case b"Q":
+                await self._simple(reader.string())
+            case b"P":
+                await self._parse(reader)
+            case b"B":
+                self._bind(reader)
+            case b"D":
+                await self._describe(reader.take(1), reader.string())
+            case b"E":
+                await self._execute(reader.string(), reader.numbers("i")[0])
+            case b"C":
+                self._close(reader.take(1), reader.string())
+            case b"H":
+                pass
+            case b"d" | b"c" | b"f":
+                pass  # what is left of a copy that was refused
+            case _:
+                raise ProtocolError("Function calls and other messages of this kind are not answered.")
+
+    async def _simple(self, query: str) -> None:
+        for statement in statements(query):
+            result = await self._run(statement, [])
+            if statement.kind is Kind.COPY:
+                self._copy(statement, result)
+                continue
+            self._notify(result)
+            if result.columns is not None:
+                formats = [0] * len(result.columns)
+                self._writer.write(row_description(result.columns, formats))
+                self._rows(result.columns, result.rows, formats)
+            self._complete(result.tag)
+
+    def _complete(self, tag: str) -> None:
+        self._writer.write(message(b"C", text(tag)) if tag else message(b"I"))
+
+    async def _run(self, statement: Statement, bound: Sequence[exp.Expr]) -> Result:
+        if statement.kind is Kind.COPY:
+            copy_form(statement)  # what is wrong with it is told before anything is asked
+        self._running = True
+        try:
+            return await self._in_thread(self._talk.run, statement, bound)
+        finally:
+            self._running = False
+
+    def cancel(self) -> None:
+        """Stop what is being asked, if anything is. What was charged stays charged."""
+        if self._running:
+            self._talk.curator.cancel()
+
+    # -------------------------------------------------------------------------------------------- the extended protocol
+
+    async def _parse(self, reader: Reader) -> None:
+        name, query = reader.string(), reader.string()
+        oids = list(reader.numbers(f"{reader.count()}i"))
+        found = statements(query)
+        if len(found) != 1:
+            raise InvalidQuery("cannot insert multiple commands into a prepared statement")
+        if len(self._names.prepared) >= MOST_NAMES:
+            raise InvalidQuery(f"There are {MOST_NAMES} prepared statements already. Nothing was charged. Close some.")
+        self._names.prepared[name] = Prepared(found[0], self._types(found[0], oids))
+        self._writer.write(message(b"1"))
+
+    def _types(self, statement: Statement, oids: list[int]) -> list[int]:
+        """Where a client leaves a type open, that of the column beside the parameter."""
+        tree = trees.parsed(statement.query, "postgres") if statement.query else None
+        if tree is None:
+            return [oid or values.TEXT for oid in oids]
+        most = max([len(oids), *trees.places(tree)])
+        known = oids + [0] * (most - len(oids))
+        beside = trees.beside(tree, self._talk.kinds())
+        return [oid or beside.get(i, values.TEXT) for i, oid in enumerate(known, 1)]
+
+    def _bind(self, reader: Reader) -> None:
+        name, source = reader.string(), reader.string()
+        prepared = self._prepared(source)
+        codes = reader.numbers(f"{reader.count()}h")
+        raw = [reader.value() for _ in range(reader.count())]
+        formats = list(reader.numbers(f"{reader.count()}h"))
+        if len(raw) != len(prepared.oids):
+            raise ProtocolError(f"Expected {len(prepared.oids)} parameters, got {len(raw)}.")
+        each = _spread(codes, len(raw))
+        bound = [values.parameter(*known) for known in zip(raw, map(bool, each), prepared.oids, strict=True)]
+        if len(self._names.portals) >= MOST_NAMES:
+            raise InvalidQuery(f"There are {MOST_NAMES} portals already. Nothing was charged. Close some.")
+        self._names.portals[name] = Portal(prepared.statement, bound, formats)
+        self._writer.write(message(b"2"))
+
+    async def _describe(self, kind: bytes, name: str) -> None:
+        if kind == b"S":
+            prepared = self._prepared(name)
+            count = len(prepared.oids)
+            self._writer.write(message(b"t", struct.pack(f"!h{count}i", count, *prepared.oids)))
+            bound = [values.stand_in(oid) for oid in prepared.oids]
+            columns = await self._in_thread(self._talk.shape, prepared.statement, bound)
+            self._columns(columns, [])
+            return
+        portal = self._portal(name)
+        portal.columns = await self._in_thread(self._talk.shape, portal.statement, portal.bound)
+        self._columns(portal.columns, portal.formats)
+
+    def _columns(self, columns: list[Column] | None, formats: Sequence[int]) -> None:
+        if columns is None:
+            self._writer.write(message(b"n"))
+        else:
+            self._writer.write(row_description(columns, _spread(formats, len(columns))))
+
+    async def _execute(self, name: str, most: int) -> None:
+        portal = self._portal(name)
+        if portal.result is None:
+            portal.result = await self._run(portal.statement, portal.bound)
+            self._notify(portal.result)
+            if portal.statement.kind is Kind.COPY:
+                self._copy(portal.statement, portal.result)
+                return
+        result = portal.result
+        if result.columns is None:
+            self._complete(result.tag)
+            return
+        end = len(result.rows) if most <= 0 else min(portal.sent + most, len(result.rows))
+        part = result.rows[portal.sent : end]
+        self._rows(result.columns, part, _spread(portal.formats, len(result.columns)))
+        portal.sent = end
+        if end < len(result.rows):
+            self._writer.write(message(b"s"))
+        else:
+            tag = f"SELECT {len(part)}" if result.tag.startswith("SELECT") else result.tag
+            self._complete(tag)
+
+    def _close(self, kind: bytes, name: str) -> None:
+        if kind == b"S":
+            self._names.prepared.pop(name, None)
+        else:
+            self._names.portals.pop(name, None)
+        self._writer.write(message(b"3"))
+
+    def _prepared(self, name: str) -> Prepared:
+        if name not in self._names.prepared:
+            raise ProtocolError("There is no prepared statement of this name.")
+        return self._names.prepared[name]
+
+    def _portal(self, name: str) -> Portal:
+        if name not in self._names.portals:
+            raise ProtocolError("There is no portal of this name.")
+        return self._names.portals[name]
+
+    # -------------------------------------------------------------------------------------------- what is sent
+
+    def _notify(self, result: Result) -> None:
+        for notice in result.notices:
+            self._writer.write(report(b"N", "NOTICE", "00000", notice))
+
+    def _rows(self, columns: Sequence[Column], rows: Sequence[tuple[Any, ...]], formats: Sequence[int]) -> None:
+        for row in rows:
+            cells = (
+                values.encoded(value, column.oid, bool(code))
+                for value, column, code in zip(row, columns, formats, strict=True)
+            )
+            self._writer.write(message(b"D", struct.pack("!h", len(row)) + b"".join(cells)))
+
+    def _copy(self, statement: Statement, result: Result) -> None:
+        self._notify(result)
+        for part in copies.copied(result.columns or [], result.rows, copy_form(statement)):
+            self._writer.write(part)
+
+
+def _spread(codes: Sequence[int], count: int) -> list[int]:
+    """One code for each: none means text, one means the same for all."""
+    if len(codes) > 1 and len(codes) != count:
+        raise ProtocolError(f"Expected {count} formats, got {len(codes)}.")
+    return list(codes) if len(codes) == count else [codes[0] if codes else 0] * count
+
+
+def _options(given: dict[str, str]) -> dict[str, str]:
+    """Settings in the connection: of its own, or as `options=-c name=value`."""
+    made = {name: value for name, value in given.items() if name.startswith("deniable.")}
+    words = given.get("options", "").replace("\\ ", "\0").split()
+    for flag, word in zip(["", *words], words, strict=False):
+        pair = word if flag == "-c" else word[2:] if word.startswith(("-c", "--")) and len(word) > 2 else ""
+        name, sign, value = pair.partition("=")
+        if sign:
+            made[name] = value.replace("\0", " ")
+    return made
+
+
+def _base64(raw: bytes) -> bytes:
+    return base64.b64encode(raw)

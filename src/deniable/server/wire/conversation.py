@@ -1,0 +1,289 @@
+"""What one connection asks, statement by statement: private queries of the service, the catalog's own,
+settings and transactions.
+
+Nothing here undoes a charge. ROLLBACK ends a transaction in name only, and a portal that is executed again
+goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import expressions as exp
+
+from deniable.curator import Answer, Curator
+from deniable.errors import InvalidParameter, InvalidQuery
+from deniable.server.people.rights import Caller
+from deniable.server.purse import Purse
+from deniable.server.questions import Question
+from deniable.server.service import Service
+from deniable.server.wire import trees, values
+from deniable.server.wire.catalog import VERSION, Catalogs, Identity
+from deniable.server.wire.messages import Column
+from deniable.server.wire.statements import Kind, Statement
+from deniable.sql.read.query import check
+
+TERMS = ("epsilon", "within", "delta", "confidence", "at_least", "max_groups", "noise", "discover")
+REPORTED = {
+    "server_version": VERSION,
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "TimeZone": "UTC",
+    "integer_datetimes": "on",
+    "standard_conforming_strings": "on",
+    "IntervalStyle": "postgres",
+    "is_superuser": "off",
+    "default_transaction_read_only": "on",
+    "in_hot_standby": "off",
+}
+SHOWN = {name.lower(): value for name, value in REPORTED.items()} | {
+    "transaction isolation level": "read committed",
+    "transaction_isolation": "read committed",
+    "search_path": "public",
+    "max_identifier_length": "63",
+    "extra_float_digits": "1",
+}
+NO_EPSILON = (
+    "No ε was named, so nothing was asked and nothing was charged. Say what the query may cost: SET deniable.epsilon = 0.1, or "
+    "/* epsilon=0.1 */ in the query, or options=-c deniable.epsilon=0.1 in the connection. EXPLAIN tells beforehand "
+    "what it brings."
+)
+FREE = ("ROLLBACK", "ABORT", "COMMIT", "END")
+
+
+@dataclass
+class Result:
+    """What a statement comes to: rows under columns, or a tag alone."""
+
+    tag: str
+    columns: list[Column] | None = None
+    rows: Sequence[tuple[Any, ...]] = ()
+    notices: list[str] = field(default_factory=list)
+
+
+class Conversation:
+    """A person, a data set, and her settings."""
+
+    def __init__(
+        self, service: Service, catalogs: Catalogs, caller: Caller, data: str, options: dict[str, str]
+    ) -> None:
+        self._service = service
+        self._catalogs = catalogs
+        self._caller = caller
+        self._data = data
+        self._purse = Purse()
+        self.curator: Curator = service.curator(caller, data)
+        self.settings: dict[str, str] = {}
+        self.status = b"I"
+        for name, value in options.items():
+            self._set(name, value)
+
+    # -------------------------------------------------------------------------------------------- statements
+
+    def run(self, statement: Statement, bound: Sequence[exp.Expr] = ()) -> Result:
+        """Run one statement. Who asks is looked up anew: a token that was revoked opens nothing more."""
+        self._check_transaction(statement)
+        match statement.kind:
+            case Kind.EMPTY:
+                return Result("")
+            case Kind.SET:
+                return self._run_set(statement)
+            case Kind.SHOW:
+                return self._show(statement)
+            case Kind.CONTROL:
+                return self._control(statement)
+            case Kind.EXPLAIN:
+                return self._explain(statement, bound)
+            case _:
+                return self._query(statement, bound)
+
+    def _check_transaction(self, statement: Statement) -> None:
+        if self.status == b"E" and not (statement.kind is Kind.CONTROL and statement.words[0] in FREE):
+            raise InvalidQuery("current transaction is aborted, commands ignored until end of transaction block")
+
+    def shape(self, statement: Statement, bound: Sequence[exp.Expr]) -> list[Column] | None:
+        """The columns that a statement will return, told before it is run; None if it returns none."""
+        match statement.kind:
+            case Kind.SHOW:
+                return [Column(_name(statement.words[1:]), values.TEXT)]
+            case Kind.EXPLAIN:
+                return [Column("QUERY PLAN", values.TEXT)]
+            case Kind.QUERY:
+                tree = trees.parsed(statement.query, "postgres")
+                if tree is not None and trees.asks_catalog(tree):
+                    return self._ask_catalog(tree, bound)[0]
+                return self._columns(trees.ready(statement.query, self._data, bound))
+            case _:
+                return None
+
+    def kinds(self) -> dict[str, int]:
+        """The type of each declared column, by its name."""
+        tables = self.curator.schema.tables
+        return {
+            column.name.lower(): values.KINDS[column.type.kind.value] for table in tables for column in table.columns
+        }
+
+    def _columns(self, text: str) -> list[Column]:
+        made: list[Column] = []
+        outputs = check(text, self.curator.schema, self.curator.account.unit).outputs
+        taken = {output.name for output in outputs}
+        for output in outputs:
+            kind = output.of.type.kind.value
+            made.append(Column(output.name, values.KINDS[kind]))
+            if self._flag("intervals") and kind in ("integer", "decimal", "float"):
+                for side in ("low", "high"):
+                    name = f"{output.name}_{side}"
+                    while name in taken:
+                        name += "_"
+                    taken.add(name)
+                    made.append(Column(name, values.FLOAT8))
+        return made
+
+    # -------------------------------------------------------------------------------------------- queries
+
+    def _query(self, statement: Statement, bound: Sequence[exp.Expr]) -> Result:
+        tree = trees.parsed(statement.query, "postgres")
+        if tree is not None and trees.asks_catalog(tree):
+            columns, rows = self._ask_catalog(tree, bound)
+            return Result(f"SELECT {len(rows)}", columns, rows)
+        text = trees.ready(statement.query, self._data, bound)
+        question = self._question(statement, text)
+        self.refresh()
+        self._service.throttle.hit("requests", self._caller.name)
+        columns = self._columns(text)
+        answer = self._service.answer(self._caller, self.curator, self._data, question, purse=self._purse)
+        rows = _rows(answer, columns)
+        return Result(f"SELECT {len(rows)}", columns, rows, self._notices(answer))
+
+    def _notices(self, answer: Answer) -> list[str]:
+        left = self.curator.account.remaining().epsilon
+        cost = f"Free: {answer.cost}, before." if answer.again else f"Cost: {answer.cost}."
+        return [f"{cost} Left for one charge: ε ≤ {left:.4g}.", *answer.notes]
+
+    def _explain(self, statement: Statement, bound: Sequence[exp.Expr]) -> Result:
+        tree = trees.parsed(statement.query, "postgres")
+        if tree is not None and trees.asks_catalog(tree):
+            raise InvalidQuery("The catalog is free, and has no plan to tell. Nothing was charged.")
+        text = trees.ready(statement.query, self._data, bound)
+        question = self._question(statement, text)
+        self.refresh()
+        self._service.throttle.hit("previews", self._caller.name)
+        preview = self.curator.preview(question.text, **question.terms)
+        return Result("EXPLAIN", [Column("QUERY PLAN", values.TEXT)], [(line,) for line in preview.lines()])
+
+    def _question(self, statement: Statement, text: str) -> Question:
+        terms: dict[str, Any] = {name: self.settings.get(f"deniable.{name}") for name in TERMS}
+        if statement.hint is not None:
+            terms |= {"epsilon": statement.hint, "within": None}
+        if terms["epsilon"] is None and terms["within"] is None:
+            raise InvalidParameter(NO_EPSILON)
+        for name, kind in (("confidence", float), ("at_least", int), ("max_groups", int)):
+            if terms[name] is not None:
+                terms[name] = _read(name, terms[name], kind)
+        terms["discover"] = self._flag("discover")
+        return Question.of(text, **terms)
+
+    def refresh(self) -> None:
+        """The caller and her part of the data set, as things stand now: roles, revocations and versions count
+        at once."""
+        self._caller = self._service.roster.still(self._caller)
+        if self._service.shelf.version(self._data) != self.curator.schema.version or not self._may():
+            self.curator = self._service.curator(self._caller, self._data)
+
+    def _may(self) -> bool:
+        return self._service.curator(self._caller, self._data).account.name == self.curator.account.name
+
+    def _ask_catalog(self, tree: exp.Expr, bound: Sequence[exp.Expr]) -> tuple[list[Column], list[tuple[Any, ...]]]:
+        made = trees.substituted(tree, bound)
+        catalog = self._catalogs.of(self.curator.schema, self._data)
+        return catalog.run(made, Identity(self._caller.name, self._data))
+
+    # -------------------------------------------------------------------------------------------- settings
+
+    def _flag(self, name: str) -> bool:
+        return self.settings.get(f"deniable.{name}", "off").lower() in ("on", "true", "1", "yes")
+
+    def _run_set(self, statement: Statement) -> Result:
+        words = [word for word in statement.words[1:] if word not in ("SESSION", "LOCAL")]
+        if words[:1] in (["TRANSACTION"], ["CHARACTERISTICS"]) or words[:2] == ["TIME", "ZONE"]:
+            return Result("SET")
+        name, value = _assignment(statement.text)
+        self._set(name, value)
+        return Result("SET")
+
+    def _set(self, name: str, value: str) -> None:
+        name = name.lower()
+        if not name.startswith("deniable."):
+            return  # a tool's own wishes (search_path, DateStyle, …) change nothing here
+        known = {f"deniable.{term}" for term in (*TERMS, "intervals")}
+        if name not in known:
+            raise InvalidParameter(
+                f"The setting {name[:60]} is not known. Nothing was set. There are: {', '.join(sorted(known))}."
+            )
+        if value.lower() in ("default", ""):
+            self.settings.pop(name, None)
+            return
+        Question.of("", **{name.removeprefix("deniable."): value} if name[9:] in ("epsilon", "within", "delta") else {})
+        self.settings[name] = value
+
+    def _show(self, statement: Statement) -> Result:
+        name = _name(statement.words[1:])
+        account = self.curator.account
+        own = {"deniable.left": lambda: account.remaining().epsilon, "deniable.spent": lambda: account.spent().epsilon}
+        if name in own:
+            self.refresh()
+            value = f"{own[name]():.6g}"
+        else:
+            value = self.settings.get(name, SHOWN.get(name, ""))
+        return Result("SHOW", [Column(name, values.TEXT)], [(value,)])
+
+    def _control(self, statement: Statement) -> Result:
+        first, rest = statement.words[0], statement.words[1:]
+        if first in ("BEGIN", "START") or (first in ("ROLLBACK", "ABORT") and "TO" in rest):
+            self.status = b"T"
+        elif first in FREE:
+            self.status = b"I"
+        elif first == "RESET" and rest:
+            self.settings = {} if rest[0] == "ALL" else {k: v for k, v in self.settings.items() if k != _name(rest)}
+        elif first == "DISCARD":
+            self.settings = {}
+        return Result(statement.tag)
+
+
+def _rows(answer: Answer, columns: Sequence[Column]) -> list[tuple[Any, ...]]:
+    """The rows of an answer, under the columns that were told."""
+    table = answer.table
+    cells = [table.column(c.name).to_pylist() if c.name in table.column_names else [None] * len(table) for c in columns]
+    return list(zip(*cells, strict=True))
+
+
+def _name(words: Sequence[str]) -> str:
+    """A setting's name, of which a dot is a word of its own."""
+    joined = " ".join(words).replace(" . ", ".").lower()
+    return joined.strip('"') or "all"
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    """The name and the value of SET name = value, or TO value."""
+    rest = text.split(None, 1)[1] if " " in text else ""
+    for word in ("session ", "local "):
+        if rest.lower().startswith(word):
+            rest = rest[len(word) :]
+    cut = min((at for sign in ("=", " to ", " TO ", " To ") if (at := rest.find(sign)) > 0), default=-1)
+    if cut < 0:
+        raise InvalidQuery("Expected SET name = value. Nothing was set.")
+    value = rest[cut:].lstrip("=").strip()
+    value = value[3:].strip() if value[:3].lower() == "to " else value
+    return rest[:cut].strip().strip('"'), value.strip("'").strip()
+
+
+def _read(name: str, value: str, kind: type[float] | type[int]) -> float | int:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidParameter(
+            f"Expected deniable.{name} as a number, got {value[:40]!r}. Nothing was charged."
+        ) from None

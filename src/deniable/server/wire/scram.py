@@ -1,0 +1,56 @@
+"""SCRAM-SHA-256 on the server's side (RFC 5802, RFC 7677), as an exchange of texts.
+
+The user is the one of the connection, the password one of her tokens. Whoever does not exist walks the same
+steps.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+
+from deniable.errors import ProtocolError
+from deniable.server.people.roster import Roster
+from deniable.server.people.secrets import ROUNDS
+
+MECHANISM = "SCRAM-SHA-256"
+
+
+class Exchange:
+    """One login. `first` answers the client's first message, `final` checks its proof."""
+
+    def __init__(self, roster: Roster, person: str) -> None:
+        self._roster = roster
+        self._person = person
+        self._header = ""
+        self._bare = ""
+        self._server = ""
+        self._nonce = ""
+
+    def first(self, text: str) -> str:
+        binding, _, rest = text.partition(",")
+        if binding not in ("n", "y") or rest.count(",") < 2:
+            raise ProtocolError("The first message of the login is not one of SCRAM-SHA-256 without channel binding.")
+        name, _, self._bare = rest.partition(",")
+        self._header = f"{binding},{name},"
+        fields = dict(part.partition("=")[::2] for part in self._bare.split(","))
+        if "m" in fields or not 8 <= len(fields.get("r", "")) <= 256:
+            raise ProtocolError("The first message of the login has no nonce, or asks for an extension.")
+        self._nonce = fields["r"] + secrets.token_urlsafe(24)
+        salt = base64.b64encode(self._roster.salt(self._person)).decode()
+        self._server = f"r={self._nonce},s={salt},i={ROUNDS}"
+        return self._server
+
+    def proof(self, text: str) -> tuple[bytes, bytes]:
+        """What was signed, and the proof in the client's final message."""
+        without, _, proof = text.rpartition(",p=")
+        fields = dict(part.partition("=")[::2] for part in without.split(","))
+        channel = base64.b64encode(self._header.encode()).decode()
+        if fields.get("r") != self._nonce or fields.get("c") != channel:
+            raise ProtocolError("The final message of the login does not belong to the first.")
+        try:
+            raw = base64.b64decode(proof, validate=True)
+        except binascii.Error:
+            raise ProtocolError("The proof of the login is not base64.") from None
+        return f"{self._bare},{self._server},{without}".encode(), raw

@@ -1,0 +1,131 @@
+"""Listening: TLS first, then the login; and requests to cancel, which come by connections of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import struct
+from concurrent.futures import Executor
+from contextlib import suppress
+
+from deniable.errors import LedgerError
+from deniable.server.http.guard import where
+from deniable.server.service import Service
+from deniable.server.settings import Address
+from deniable.server.wire.catalog import Catalogs
+from deniable.server.wire.connection import Connection
+from deniable.server.wire.messages import message, report, text
+
+SSL, GSS, CANCEL = 80877103, 80877104, 80877102
+VERSION = 3
+MOST_STARTUP = 10_000
+MOST_CONNECTIONS = 500
+STARTUP_SECONDS = 20.0
+log = logging.getLogger("deniable.server")
+
+
+class Wire:
+    """The door that speaks PostgreSQL's protocol."""
+
+    def __init__(self, service: Service, executor: Executor, context: ssl.SSLContext | None) -> None:
+        self._service = service
+        self._executor = executor
+        self._context = context
+        self._catalogs = Catalogs()
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections: dict[tuple[int, int], Connection] = {}
+
+    async def listen(self, address: Address) -> Address:
+        try:
+            self._server = await asyncio.start_server(self._accept, address.host, address.port)
+        except OSError as error:
+            raise LedgerError(
+                f"The address {address} cannot be listened on: {error.strerror}. Nothing was started."
+            ) from None
+        return Address(address.host, self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            if len(self._tasks) > MOST_CONNECTIONS:
+                writer.write(report(b"E", "FATAL", "53300", "Too many connections. Nothing was done."))
+                return
+            await self._serve(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError, asyncio.CancelledError):
+            pass
+        except Exception as error:
+            log.error("%s", where(error))
+        finally:
+            self._tasks.discard(task)
+            with suppress(Exception):
+                writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(STARTUP_SECONDS):
+            given = await self._start(reader, writer)
+        if given is None:
+            return
+        connection = Connection(self._service, self._catalogs, self._executor, reader, writer)
+        self._connections[connection.key] = connection
+        try:
+            await connection.serve(given)
+        finally:
+            self._connections.pop(connection.key, None)
+
+    async def _start(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, str] | None:
+        """The first messages: encryption, a wish to cancel, or who wants in."""
+        encrypted = False
+        for _ in range(4):
+            size, code = struct.unpack("!ii", await reader.readexactly(8))
+            if not 8 <= size <= MOST_STARTUP:
+                return None
+            body = await reader.readexactly(size - 8)
+            if code == SSL and self._context is not None and not encrypted:
+                writer.write(b"S")
+                await writer.drain()
+                await writer.start_tls(self._context)
+                encrypted = True
+            elif code in (SSL, GSS):
+                writer.write(b"N")
+                await writer.drain()
+            elif code == CANCEL:
+                self._cancel(body)
+                return None
+            elif code >> 16 != VERSION:
+                writer.write(report(b"E", "FATAL", "0A000", "Expected version 3 of the protocol."))
+                return None
+            elif self._context is not None and not encrypted:
+                writer.write(
+                    report(b"E", "FATAL", "28000", "Expected TLS: connect with sslmode=require or verify-full.")
+                )
+                return None
+            else:
+                return _startup(body, code, writer)
+        return None
+
+    def _cancel(self, body: bytes) -> None:
+        if len(body) == 8:
+            connection = self._connections.get(struct.unpack("!ii", body))
+            if connection is not None:
+                connection.cancel()
+
+
+def _startup(body: bytes, code: int, writer: asyncio.StreamWriter) -> dict[str, str]:
+    parts = [part.decode(errors="replace") for part in body.split(b"\0")]
+    given = dict(zip(parts[::2], parts[1::2], strict=False))
+    unknown = [name for name in given if name.startswith("_pq_.")]
+    if code & 0xFFFF or unknown:  # a later minor version: say which one is spoken here
+        names = b"".join(text(name) for name in unknown)
+        writer.write(message(b"v", struct.pack("!ii", VERSION << 16, len(unknown)) + names))
+    return given

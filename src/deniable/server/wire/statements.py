@@ -1,0 +1,172 @@
+"""What a text asks for: statements apart, each of one known kind. What is not named here is refused.
+
+Decided by tokens, not by patterns: a quote, a comment or a dollar sign hides nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+
+from deniable.errors import InvalidQuery
+
+LONGEST = 64 * 1024
+TRANSACTION = {
+    *(
+        "BEGIN",
+        "START",
+        "COMMIT",
+        "END",
+        "ROLLBACK",
+        "ABORT",
+        "SAVEPOINT",
+        "RELEASE",
+        "DISCARD",
+        "DEALLOCATE",
+        "RESET",
+        "CLOSE",
+    ),
+}
+HINT = re.compile(r"\bepsilon\s*=\s*([0-9][0-9.eE+-]{0,30})")
+
+
+class Kind(StrEnum):
+    EMPTY = "empty"
+    QUERY = "query"
+    EXPLAIN = "explain"
+    COPY = "copy"
+    SET = "set"
+    SHOW = "show"
+    CONTROL = "control"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement: its kind, its words, and for EXPLAIN and COPY the query inside. `hint` is an ε in a
+    comment."""
+
+    kind: Kind
+    text: str
+    words: tuple[str, ...]
+    query: str = ""
+    hint: str | None = None
+
+    @property
+    def tag(self) -> str:
+        first = self.words[0] if self.words else ""
+        return {"START": "START TRANSACTION", "END": "COMMIT", "ABORT": "ROLLBACK"}.get(first, first)
+
+
+def statements(text: str) -> list[Statement]:
+    """The statements of a text, in order; one that is empty if there is none."""
+    if len(text) > LONGEST:
+        raise InvalidQuery(f"Expected a query of at most {LONGEST:,} characters. Nothing was charged. Make it shorter.")
+    tokens = _tokens(text)
+    parts: list[list[sqlglot.Token]] = [[]]
+    for token in tokens:
+        if token.token_type is sqlglot.TokenType.SEMICOLON:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    found = [_statement(text, part) for part in parts if part]
+    return found or [Statement(Kind.EMPTY, "", ())]
+
+
+def _tokens(text: str) -> Sequence[sqlglot.Token]:
+    for dialect in ("postgres", "duckdb"):
+        try:
+            return sqlglot.tokenize(text, read=dialect)
+        except SqlglotError:
+            continue
+    raise InvalidQuery(
+        "The query could not be read: a quote or comment is not closed, or a character means nothing. Nothing was charged."
+    )
+
+
+def _statement(text: str, tokens: list[sqlglot.Token]) -> Statement:
+    words = tuple(token.text.upper() for token in tokens)
+    own = text[tokens[0].start : tokens[-1].end + 1]
+    hint = _hint(tokens)
+    first = words[0]
+    if first in ("SELECT", "WITH", "(", "VALUES", "TABLE"):
+        return Statement(Kind.QUERY, own, words, own, hint)
+    if first == "EXPLAIN":
+        return _explained(own, text[tokens[0].end + 1 : tokens[-1].end + 1])
+    if first == "COPY":
+        return Statement(Kind.COPY, own, words, _copied(text, tokens, words), hint)
+    if first in ("SET", "SHOW"):
+        return Statement(Kind(first.lower()), own, words)
+    if first in TRANSACTION:
+        return Statement(Kind.CONTROL, own, words)
+    raise InvalidQuery(f"{first[:40]} is not answered. Nothing was charged. Write a SELECT.")
+
+
+def _hint(tokens: Sequence[sqlglot.Token]) -> str | None:
+    comments = (comment for token in tokens for comment in token.comments)
+    found = [match[1] for comment in comments if (match := HINT.search(comment))]
+    return found[-1] if found else None
+
+
+def _explained(own: str, rest: str) -> Statement:
+    """The tokenizer takes all after EXPLAIN for one word, so it is read anew."""
+    tokens = _tokens(rest)
+    if not tokens or tokens[0].text.upper() not in ("SELECT", "WITH"):
+        raise InvalidQuery(
+            "EXPLAIN tells what a query would cost, and takes no options: EXPLAIN SELECT …. EXPLAIN ANALYZE would run it, "
+            "and tell its time. Nothing was charged."
+        )
+    return Statement(Kind.EXPLAIN, own, ("EXPLAIN",), rest.strip(), _hint(tokens))
+
+
+def _copied(text: str, tokens: list[sqlglot.Token], words: tuple[str, ...]) -> str:
+    i, depth = 1, int(words[1:2] == ("(",))
+    while depth and i + 1 < len(words):
+        i += 1
+        depth += (words[i] == "(") - (words[i] == ")")
+    if len(words) < 4 or words[1] != "(" or words[i + 1 : i + 3] != ("TO", "STDOUT"):
+        raise InvalidQuery(
+            "COPY is answered as COPY (SELECT …) TO STDOUT only: rows never leave, and nothing is written here. "
+            "Nothing was charged."
+        )
+    return text[tokens[2].start : tokens[i - 1].end + 1]
+
+
+@dataclass(frozen=True)
+class CopyForm:
+    """How an answer is copied."""
+
+    form: str = "text"
+    header: bool = False
+    delimiter: str = "\t"
+
+
+def copy_form(statement: Statement) -> CopyForm:
+    """What stands after STDOUT: FORMAT, HEADER, DELIMITER; anything else is refused."""
+    rest = list(statement.words)
+    rest = rest[len(rest) - 1 - rest[::-1].index("STDOUT") + 1 :]
+    rest = [word for word in rest if word not in ("WITH", "(", ")", ",")]
+    form, header, delimiter = "text", False, None
+    while rest:
+        word = rest.pop(0)
+        if word == "FORMAT" and rest and rest[0] in ("TEXT", "CSV", "BINARY"):
+            form = rest.pop(0).lower()
+        elif word in ("CSV", "BINARY"):
+            form = word.lower()
+        elif word == "HEADER":
+            header = (
+                (rest.pop(0) in ("TRUE", "ON", "1"))
+                if rest and rest[0] in ("TRUE", "ON", "1", "FALSE", "OFF", "0")
+                else True
+            )
+        elif word == "DELIMITER" and rest and len(rest[0]) == 1:
+            delimiter = rest.pop(0)
+        else:
+            raise InvalidQuery(
+                f"The option {word[:40]} of COPY is not answered. Nothing was charged. Take FORMAT, HEADER or DELIMITER."
+            )
+    return CopyForm(form, header, delimiter or ("," if form == "csv" else "\t"))

@@ -1,0 +1,123 @@
+"""The syntax tree of a query from the wire: which tables it names, its parameters as literals, and its text
+for the curator.
+
+What is handed on is a text that reads back as exactly this tree; one that does not is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sqlglot
+from sqlglot import expressions as exp
+from sqlglot.errors import SqlglotError
+
+from deniable.errors import InvalidQuery
+
+CATALOGS = ("pg_catalog", "information_schema")
+PUBLIC = ("public", "main")
+CASTS = {"INT": 23, "BIGINT": 20, "SMALLINT": 21, "DOUBLE PRECISION": 701, "REAL": 700, "DECIMAL": 1700, "BOOLEAN": 16}
+CASTS |= {"TEXT": 25, "VARCHAR": 25, "DATE": 1082, "TIMESTAMP": 1114, "OID": 26}
+
+
+def parsed(text: str, dialect: str) -> exp.Expr | None:
+    """The tree of one statement, or None if it cannot be read so."""
+    try:
+        trees = sqlglot.parse(text, read=dialect)
+    except (SqlglotError, RecursionError):
+        return None
+    return trees[0] if len(trees) == 1 else None
+
+
+def of_catalog(table: exp.Table) -> bool:
+    return table.db.lower() in CATALOGS or (not table.db and table.name.lower().startswith("pg_"))
+
+
+def asks_catalog(tree: exp.Expr) -> bool:
+    """Whether a query is about the catalog: it names a table of it, or no table at all. One that names others
+    too is a mixture, which the catalog refuses, because it does not have them."""
+    tables = list(tree.find_all(exp.Table))
+    named = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+    real = [table for table in tables if table.db or table.name.lower() not in named]
+    return not real or any(of_catalog(table) for table in real)
+
+
+def places(tree: exp.Expr) -> list[int]:
+    """The numbers of the parameters in a tree."""
+    return [number for node in tree.find_all(exp.Parameter, exp.Placeholder) if (number := _number(node))]
+
+
+def _number(node: exp.Expr) -> int | None:
+    name = node.name or (node.this.name if isinstance(node.this, exp.Expr) else str(node.this or ""))
+    return int(name) if name.isdigit() and len(name) < 6 else None
+
+
+def beside(tree: exp.Expr, kinds: Mapping[str, int]) -> dict[int, int]:
+    """The type of each parameter, by a cast around it or the column beside it."""
+    made: dict[int, int] = {}
+    for node in tree.find_all(exp.Parameter, exp.Placeholder):
+        number, parent = _number(node), node.parent
+        if number is None or parent is None or number in made:
+            continue
+        if isinstance(parent, exp.Cast):
+            made[number] = CASTS.get(parent.to.sql(dialect="postgres").upper(), 25)
+        elif isinstance(parent, exp.Limit | exp.Offset):
+            made[number] = 20
+        else:
+            column = next((each for each in parent.find_all(exp.Column)), None)
+            if column is not None and column.name.lower() in kinds:
+                made[number] = kinds[column.name.lower()]
+    return made
+
+
+def substituted(tree: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
+    """The tree with its parameters as literals. A cast of one stays a cast."""
+
+    def replaced(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Parameter | exp.Placeholder):
+            return node
+        number = _number(node)
+        if number is None or not 1 <= number <= len(values):
+            raise InvalidQuery("A parameter of the query has no value. Nothing was charged.")
+        return values[number - 1].copy()
+
+    return tree.transform(replaced)
+
+
+def unqualified(tree: exp.Expr, data: str) -> exp.Expr:
+    """Without the schema and database that tools write before every name: there is one of each here."""
+
+    def plain(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Table | exp.Column):
+            for part in ("db", "catalog"):
+                word = node.text(part)
+                if word and word.lower() in (*PUBLIC, data.lower()):
+                    node.set(part, None)
+        return node
+
+    return tree.transform(plain)
+
+
+def ready(text: str, data: str, values: Sequence[exp.Expr]) -> str:
+    """The text that the curator is asked: as it came, where nothing in it had to be replaced."""
+    tree = parsed(text, "duckdb")
+    if tree is None:
+        return text  # the curator says what is wrong with it
+    made = unqualified(substituted(tree, values), data)
+    if made == tree:
+        return text
+    return _faithful(made)
+
+
+def _faithful(tree: exp.Expr) -> str:
+    text = tree.sql(dialect="duckdb", comments=False)
+    again = parsed(text, "duckdb")
+    if again is None or again.sql(dialect="duckdb", comments=False) != text or _literals(again) != _literals(tree):
+        raise InvalidQuery(
+            "A parameter cannot be written as a literal here. Nothing was charged. Write it into the query."
+        )
+    return text
+
+
+def _literals(tree: exp.Expr) -> list[tuple[bool, str]]:
+    return sorted((node.is_string, node.name) for node in tree.find_all(exp.Literal))

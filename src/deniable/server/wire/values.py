@@ -1,0 +1,199 @@
+"""Values in the protocol's two formats, and parameters as literals of the syntax tree."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import expressions as exp
+
+from deniable.errors import InvalidQuery
+
+BOOL, INT8, INT2, INT4, TEXT, OID, FLOAT4, FLOAT8, VARCHAR, DATE, TIMESTAMP, NUMERIC = (
+    *(16, 20, 21, 23, 25, 26, 700, 701, 1043, 1082, 1114, 1700),
+)
+UNKNOWN, NAME, CHAR, BPCHAR, TEXTS, INT8S = 705, 19, 18, 1042, 1009, 1016
+KINDS = {
+    "boolean": BOOL,
+    "integer": INT8,
+    "decimal": NUMERIC,
+    "float": FLOAT8,
+    "text": TEXT,
+    "date": DATE,
+    "timestamp": TIMESTAMP,
+}
+"""The protocol's number for each type of column."""
+EPOCH_DAY, EPOCH = date(2000, 1, 1), datetime(2000, 1, 1)
+NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,3})?")
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?")
+
+
+def encoded(value: Any, oid: int, binary: bool) -> bytes:
+    """A value with its length before it; -1 for NULL."""
+    if value is None:
+        return struct.pack("!i", -1)
+    raw = BINARY[oid](value) if binary and oid in BINARY else as_text(value).encode(errors="replace")
+    return struct.pack("!i", len(raw)) + raw
+
+
+def as_text(value: Any) -> str:
+    """As PostgreSQL writes it.
+
+    >>> as_text(True), as_text(1.5), as_text(math.inf), as_text(["a", None, 'b"c'])
+    ('t', '1.5', 'Infinity', '{"a",NULL,"b\\\\"c"}')
+    """
+    match value:
+        case bool():
+            return "t" if value else "f"
+        case float() if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        case float() if math.isnan(value):
+            return "NaN"
+        case float():
+            return repr(value)
+        case datetime():
+            return value.isoformat(sep=" ")
+        case list() | tuple():
+            return "{" + ",".join(_element(item) for item in value) + "}"
+        case _:
+            return str(value).replace("\0", "")
+
+
+def _element(item: Any) -> str:
+    if item is None or isinstance(item, int):
+        return "NULL" if item is None else as_text(item)
+    return '"' + as_text(item).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def numeric(value: Any) -> bytes:
+    """A decimal in groups of four digits, as PostgreSQL sends it."""
+    number = value if isinstance(value, Decimal) else Decimal(str(value))
+    if not number.is_finite():
+        return struct.pack("!hhHh", 0, 0, 0xC000 if number.is_nan() else (0xD000 if number > 0 else 0xF000), 0)
+    sign, digits, exponent = number.as_tuple()
+    scale = max(0, -int(exponent))
+    whole = "".join(map(str, digits)) + "0" * max(0, int(exponent))
+    left, right = (whole[:-scale].lstrip("0"), whole[-scale:].rjust(scale, "0")) if scale else (whole.lstrip("0"), "")
+    left = left.rjust(-(-len(left) // 4) * 4, "0")
+    right = right.ljust(-(-len(right) // 4) * 4, "0")
+    groups = [int(part[i : i + 4]) for part in (left, right) for i in range(0, len(part), 4)]
+    weight = len(left) // 4 - 1
+    while groups and groups[-1] == 0:
+        groups.pop()
+    return struct.pack(f"!hhHh{len(groups)}h", len(groups), weight, 0x4000 if sign else 0, scale, *groups)
+
+
+def _array(element: int) -> Callable[[Any], bytes]:
+    def write(value: Sequence[Any]) -> bytes:
+        nulls = int(any(item is None for item in value))
+        head = struct.pack("!iii", int(bool(value)), nulls, element)
+        head += struct.pack("!ii", len(value), 1) if value else b""
+        return head + b"".join(encoded(item, element, True) for item in value)
+
+    return write
+
+
+BINARY: dict[int, Callable[[Any], bytes]] = {
+    BOOL: lambda value: struct.pack("!?", value),
+    INT2: lambda value: struct.pack("!h", value),
+    INT4: lambda value: struct.pack("!i", value),
+    INT8: lambda value: struct.pack("!q", value),
+    OID: lambda value: struct.pack("!I", value),
+    FLOAT8: lambda value: struct.pack("!d", value),
+    NUMERIC: numeric,
+    DATE: lambda value: struct.pack("!i", (value - EPOCH_DAY).days),
+    TIMESTAMP: lambda value: struct.pack("!q", (value - EPOCH) // timedelta(microseconds=1)),
+    TEXT: lambda value: as_text(value).encode(errors="replace"),
+    TEXTS: _array(TEXT),
+    INT8S: _array(INT8),
+}
+
+# ------------------------------------------------------------------------------------------------ parameters
+
+
+def parameter(raw: bytes | None, binary: bool, oid: int) -> exp.Expr:
+    """A bound value as a literal: what checks the query then sees all of it."""
+    if raw is None:
+        return exp.null()
+    try:
+        return _binary(raw, oid) if binary else _text(raw.decode(), oid)
+    except (struct.error, UnicodeDecodeError, OverflowError, ValueError):
+        raise InvalidQuery("A parameter is not of the type that it was sent as. Nothing was charged.") from None
+
+
+def _binary(raw: bytes, oid: int) -> exp.Expr:
+    formats = {INT2: "!h", INT4: "!i", INT8: "!q", OID: "!I", FLOAT4: "!f", FLOAT8: "!d", BOOL: "!?"}
+    if oid in formats:
+        (value,) = struct.unpack(formats[oid], raw)
+        return exp.true() if value is True else exp.false() if value is False else number(repr(value))
+    if oid == DATE:
+        return _day((EPOCH_DAY + timedelta(days=struct.unpack("!i", raw)[0])).isoformat())
+    if oid == TIMESTAMP:
+        moment = EPOCH + timedelta(microseconds=struct.unpack("!q", raw)[0])
+        return _moment(moment.isoformat(sep=" "))
+    if oid == NUMERIC:
+        return number(_decimal(raw))
+    if oid in (TEXT, VARCHAR, UNKNOWN, NAME, BPCHAR, CHAR, 0):
+        return string(raw.decode())
+    raise InvalidQuery(f"A parameter of the type {oid} is not taken in binary. Nothing was charged. Send it as text.")
+
+
+def _decimal(raw: bytes) -> str:
+    count, weight, sign, scale = struct.unpack_from("!hhHh", raw)
+    groups = struct.unpack_from(f"!{count}h", raw, 8)
+    if sign not in (0, 0x4000) or not 0 <= scale <= 400 or not -100 <= weight <= 100:
+        raise ValueError
+    total = sum(Decimal(group).scaleb(4 * (weight - i)) for i, group in enumerate(groups))
+    return f"{'-' if sign else ''}{Decimal(total):f}"
+
+
+def _text(value: str, oid: int) -> exp.Expr:
+    if oid in (INT2, INT4, INT8, OID, FLOAT4, FLOAT8, NUMERIC):
+        return number(value.strip())
+    if oid == BOOL:
+        known = {"t": exp.true(), "true": exp.true(), "1": exp.true(), "on": exp.true()}
+        return known.get(value.lower(), exp.false())
+    if oid == DATE:
+        return _day(value)
+    if oid == TIMESTAMP:
+        return _moment(value)
+    return string(value)
+
+
+def number(value: str) -> exp.Expr:
+    if NUMBER.fullmatch(value) is None:
+        raise ValueError(value)
+    literal = exp.Literal.number(value.lstrip("+-"))
+    return exp.Neg(this=literal) if value.startswith("-") else literal
+
+
+def string(value: str) -> exp.Expr:
+    if "\0" in value:
+        raise ValueError(value)
+    return exp.Literal.string(value)
+
+
+def _day(value: str) -> exp.Expr:
+    if DAY.fullmatch(value) is None:
+        raise ValueError(value)
+    return exp.cast(exp.Literal.string(value), "DATE")
+
+
+def _moment(value: str) -> exp.Expr:
+    if MOMENT.fullmatch(value) is None:
+        raise ValueError(value)
+    return exp.cast(exp.Literal.string(value), "TIMESTAMP")
+
+
+def stand_in(oid: int) -> exp.Expr:
+    """A literal of a parameter's type, for telling what a statement returns before its values are known."""
+    samples = {BOOL: exp.true(), DATE: _day("2000-01-01"), TIMESTAMP: _moment("2000-01-01 00:00")}
+    if oid in samples:
+        return samples[oid]
+    return exp.Literal.number(1) if oid in (INT2, INT4, INT8, OID, FLOAT4, FLOAT8, NUMERIC) else exp.Literal.string("1")
