@@ -14,7 +14,7 @@ from deniable.attack import difference as differencing
 from deniable.attack import reconstruct as rebuilding
 from deniable.attack.learnt import Learnt, percent
 from deniable.attack.solve import Method, expected_share
-from deniable.cli import attack_gradients, attack_invert, attack_models, show
+from deniable.cli import attack_column, attack_gradients, attack_invert, attack_models, show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot
 from deniable.datasets import hospital
@@ -25,6 +25,7 @@ app = typer.Typer(help="What releases give away: attacks with and without protec
 
 attack_models.register(app)
 attack_invert.register(app)
+attack_column.register(app)
 attack_gradients.register(app)
 
 Epsilon = Annotated[float, typer.Option("--epsilon", help="The limit of the account that protects the same data.")]

@@ -52,7 +52,7 @@ def membership(
 
     [bold]deniable attack membership --data location30 --models 64 --plot roc.png[/]
     """
-    _need_learn("Membership inference")
+    need_learn("Membership inference")
     from deniable.attack import examples
     from deniable.attack.members.shadow import Plain, Private, measure
 
@@ -60,7 +60,7 @@ def membership(
         raise InvalidParameter(f"Expected targets={targets} between 1 and {models - 1}, fewer than the models.")
     x, y = examples.rows(data, rows or {"digits": 600, "location30": None}.get(data, 5000), seed=seed)
     found = [
-        measure(recipe, x, y, name=name, models=models, targets=targets, seed=seed, watch=_watch)
+        measure(recipe, x, y, name=name, models=models, targets=targets, seed=seed, watch=watch)
         for recipe, name in (
             (Plain(epochs=epochs), "plain"),
             (Private(epsilon, steps=steps), f"private, ε = {epsilon:g}"),
@@ -115,7 +115,7 @@ def memorize(
 
     [bold]deniable attack memorize --data tiny-shakespeare --lines 3000 --copies 0,1,4,16[/]
     """
-    _need_learn("Memorisation")
+    need_learn("Memorisation")
     from deniable.attack import characters, sentences
 
     if not 1 <= digits <= 6:
@@ -127,7 +127,7 @@ def memorize(
         epochs=epochs,
         epsilon=epsilon,
         seed=seed,
-        watch=_watch,
+        watch=watch,
     )
     told = {name: characters.learnt(name, exposed) for name, exposed in found.items()}
     if plot is not None:
@@ -167,11 +167,11 @@ def _counts(text: str) -> list[int]:
         raise InvalidParameter(f"Expected copies={text!r} to be numbers with commas, like 0,1,4,16.") from None
 
 
-def _watch(steps: Iterable[int], words: str) -> Iterable[int]:
+def watch(steps: Iterable[int], words: str) -> Iterable[int]:
     return show.progress(list(steps), words)
 
 
-def _need_learn(what: str) -> None:
+def need_learn(what: str) -> None:
     missing = [name for name in ("torch", "sklearn") if find_spec(name) is None]
     if missing:
         raise MissingExtra(f"{what} needs {' and '.join(missing)}: pip install 'deniable[learn]'.")

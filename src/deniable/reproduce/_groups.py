@@ -1,7 +1,7 @@
 """Logistic regression by noisy clipped gradients on public census rows, and how well it serves each group.
 
-An experiment on public data, not a release: noise is drawn in doubles from a seeded generator, and nothing is charged.
-"""
+An experiment on public data, not a release: noise is drawn in doubles from a seeded generator, and nothing is
+charged."""
 
 from __future__ import annotations
 
@@ -88,9 +88,8 @@ def _encoded(column: pa.ChunkedArray) -> Floats:
 class Steps:
     """How the model is trained: `steps` on lots of `lot` rows on average, each gradient at most `clip` long.
 
-    `epsilon` is None without noise, `clip` None without clipping. `favoured` is a group whose gradients may be `favour` times as
-    long: the noise is then that of the longest.
-    """
+    `epsilon` is None without noise, `clip` None without clipping. `favoured` is a group whose gradients may
+    be `favour` times as long: the noise is then that of the longest."""
 
     epsilon: float | None = None
     clip: float | None = 1.0

@@ -1,8 +1,8 @@
 """Who pays for privacy: recall of incomes above 50,000 by sex and race, against ε, at equal steps.
 
-Noise and clipping cost everybody a little and some much: those who are few, and those whose gradients are long because the model
-does not serve them yet (Bagdasaryan, Poursaeed, Shmatikov 2019; Tran, Dinh, Fioretto 2021).
-"""
+Noise and clipping cost everybody a little and some much: those who are few, and those whose gradients are
+long because the model does not serve them yet (Bagdasaryan, Poursaeed, Shmatikov 2019; Tran, Dinh, Fioretto
+2021)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Arm:
 
 
 def arms(data: str, rows: int | None) -> list[Arm]:
-    """Everything at equal steps: without clipping, with a clip and no noise, with a small clip, and the ε's."""
+    """Everything at equal steps: without clipping, with a clip and no noise, with a small clip, and the
+    ε's."""
     return [
         Arm(data, "plain", Steps(clip=None), rows),
         Arm(data, "clip 1, no noise", Steps(), rows),

@@ -1,8 +1,8 @@
-"""Who pays for noise in a table of counts and means: relative error by the size of a group, down to a census block.
+"""Who pays for noise in a table of counts and means: relative error by the size of a group, down to a census
+block.
 
-Noise is the same for every group, so its share of an answer falls with the group's size: most countries of Adult
-have fewer than a hundred people, and blocks of a census a handful.
-"""
+Noise is the same for every group, so its share of an answer falls with the group's size: most countries of
+Adult have fewer than a hundred people, and blocks of a census a handful."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ class Question:
         return cls(words, table, column, f"AVG({value})", truth, sizes, {value: ends})
 
     def errors(self) -> dict[Any, float]:
-        """|answer − truth| / truth of each group, asked once of a fresh account; without an answer it is off by all."""
+        """|answer − truth| / truth of each group, asked once of a fresh account; without an answer it is off
+        by all."""
         text = f"SELECT {self.column}, {self.aggregate} AS answer FROM people GROUP BY {self.column}"
         keys = {self.column: list(self.sizes)}
         source: dict[str, Any] = {"name": "people", "unit": Unit.row(), "limit": LIMIT, "ledger": "sqlite://"}

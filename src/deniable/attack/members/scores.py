@@ -23,7 +23,8 @@ from deniable.attack.members.deviations import Side, predicted
 from deniable.attack.members.evidence import Booleans, Evidence, Floats, Labels, Logits, scaled
 
 GAMMA = 1.0
-"""The factor by which a row must beat another: 1 in the authors' own tool; they find that it matters little."""
+"""The factor by which a row must beat another: 1 in the authors' own tool; they find that it matters
+little."""
 OFFLINE = 0.3
 """The a of their guess of a row's usual confidence from models without it: ((1 + a)·p_out + 1 − a)/2."""
 

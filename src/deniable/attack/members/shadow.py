@@ -44,7 +44,7 @@ class Stack:
 
     def logits(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         """Of every model for every row: (k, rows, classes)."""
-        out: NDArray[np.float32] = (_ones(self._hidden(_ones(torch.from_numpy(x)))) @ self.second).numpy()
+        out: NDArray[np.float32] = (with_ones(self._hidden(with_ones(torch.from_numpy(x)))) @ self.second).numpy()
         return out
 
     def _hidden(self, x: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class Stack:
 
         The gradient of a linear layer is the outer product of its input and its output's gradient, so its
         norm is the product of theirs (Goodfellow 2015): no per-example gradient is ever held."""
-        inside = _ones(self._hidden(x))
+        inside = with_ones(self._hidden(x))
         out = torch.softmax(inside @ self.second, dim=2) - targets
         back = (out @ self.second[:, :-1].transpose(1, 2)) * (inside[:, :, :-1] > 0)
         squares = (x**2).sum(1) * (back**2).sum(2) + (inside**2).sum(2) * (out**2).sum(2)
@@ -77,7 +77,7 @@ class Plain:
         self, x: NDArray[np.float32], y: NDArray[np.int64], members: Booleans, classes: int, seed: int, watch: Watch
     ) -> Stack:
         stack = Stack.random(len(members), x.shape[1], self.hidden, classes, seed)
-        rows, targets, mask = _ones(torch.from_numpy(x)), _one_hot(y, classes), torch.from_numpy(members).float()
+        rows, targets, mask = with_ones(torch.from_numpy(x)), _one_hot(y, classes), torch.from_numpy(members).float()
         optimiser = torch.optim.Adam([stack.first, stack.second], lr=self.learning_rate)
         g = torch.Generator().manual_seed(seed)
         for _ in watch(range(self.epochs), f"Training {len(members)} models"):
@@ -122,7 +122,7 @@ class Private:
         self, x: NDArray[np.float32], y: NDArray[np.int64], members: Booleans, classes: int, seed: int, watch: Watch
     ) -> Stack:
         stack = Stack.random(len(members), x.shape[1], self.hidden, classes, seed)
-        rows, targets, mask = _ones(torch.from_numpy(x)), _one_hot(y, classes), torch.from_numpy(members).float()
+        rows, targets, mask = with_ones(torch.from_numpy(x)), _one_hot(y, classes), torch.from_numpy(members).float()
         g, size = torch.Generator().manual_seed(seed), len(y) / 2  # the expected number of members, public
         sigma = self.noise_multiplier * self.clip
         for _ in watch(range(self.steps), f"Training {len(members)} private models"):
@@ -158,7 +158,7 @@ def _mean(mask: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda _: share
 
 
-def _ones(x: Tensor) -> Tensor:
+def with_ones(x: Tensor) -> Tensor:
     """With a last column of ones, for the offsets."""
     return torch.cat([x, x.new_ones((*x.shape[:-1], 1))], dim=-1)
 
