@@ -234,6 +234,35 @@ def close(
 
 @app.command()
 @door
+def forget(
+    account: Name,
+    declared: Annotated[
+        int | None, typer.Option("--declared", help="The number at which all is made anew; later only lowered.")
+    ] = None,
+    units: Annotated[
+        int, typer.Option("--units", help="How many units she is: her rows, where a row is protected.")
+    ] = 1,
+    owner: Annotated[str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")] = None,
+    ledger: Url = DEFAULT,
+    key: KeyFile = None,
+    json: Json = False,
+) -> None:
+    """A person was erased from the data: write a random receipt, and say what that means for what was released.
+
+    Who she is stands nowhere: not in the ledger, and not in the history of your shell.
+
+    [bold]deniable ledger forget visits --declared 10[/]
+    """
+    with _opened(ledger, key) as opened:
+        found = opened.account(account).forget(None, declared=declared, units=units, owner=owner)
+    if json:
+        show.as_json(found.to_dict())
+    else:
+        show.say(found.reading)
+
+
+@app.command()
+@door
 def rename(
     account: Name,
     name: Annotated[str, typer.Argument(help="The new name.")],

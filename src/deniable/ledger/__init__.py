@@ -14,6 +14,7 @@ from deniable.ledger.account import Account, Preview
 from deniable.ledger.bounded import Bounded
 from deniable.ledger.chain import Head
 from deniable.ledger.entries import Entry, Kind, Status
+from deniable.ledger.forget import Forgotten
 from deniable.ledger.ledger import Ledger
 from deniable.ledger.releases import Kept
 from deniable.ledger.session import Session
@@ -25,6 +26,7 @@ __all__ = [
     "Charge",
     "Entry",
     "Filter",
+    "Forgotten",
     "Head",
     "Kept",
     "Kind",

@@ -25,9 +25,11 @@ from deniable.errors import (
     UnitMismatch,
 )
 from deniable.guarantee import Budget, Certificate
+from deniable.ledger import forget as forgetting
 from deniable.ledger import notes, releases, requests
 from deniable.ledger.chain import Head
 from deniable.ledger.entries import Entry, Kind, Standing, Status
+from deniable.ledger.forget import Forgotten
 from deniable.ledger.journal import Draft, Journal, Standings
 from deniable.ledger.refusal import refusal, refused_above, stopped, why
 from deniable.ledger.releases import Kept, View
@@ -435,9 +437,12 @@ class Account(Original):
         return odometer(standing.filter, standing.spent)
 
     def history(self) -> list[Entry]:
-        """Every entry of this account and of its sub-accounts, in order."""
+        """Every entry of this account and of its sub-accounts, in order. That somebody was forgotten is told to the owner
+        alone: it may say of a person that she was in the data."""
+        hidden = () if self._analyst == self.owner else (Kind.FORGET,)
         with self._journal.store.reading() as transaction:
-            return [entry for entry in self._journal.entries(transaction) if concerns(entry, self.name)]
+            entries = self._journal.entries(transaction)
+            return [entry for entry in entries if concerns(entry, self.name) and entry.kind not in hidden]
 
     def certificate(self, release: Release[Any], *, delta: Number | None = None) -> Certificate:
         """A certificate for one release, with the ledger's head at its entry. `delta` defaults to that of the limit."""
@@ -483,6 +488,35 @@ class Account(Original):
             return Draft(Kind.CLOSE, self.name, by, "Closed.", before[self.name].unit_json)
 
         self._journal.append([self.name], decide)
+
+    def forget(
+        self,
+        person: object,
+        *,
+        erase: Callable[[Any], object] | None = None,
+        declared: int | None = None,
+        units: int = 1,
+        owner: str | None = None,
+    ) -> Forgotten:
+        """A person asks to be forgotten: erase her rows, write a random receipt into the journal, and say what that means.
+
+        `person` is handed to `erase`, which takes her out of the data, and is written nowhere; if that fails, nothing is
+        written. `declared` is the number of people at which models and tables are made anew: it is named with the first request,
+        and afterwards only lowered. `units` is how many of the account's units she is: her rows, where a row is protected.
+        No release is called back and nothing is given back: see `deniable.ledger.forget`.
+        """
+        by = self._owner(owner, "forget somebody")
+        if self.parent is not None:
+            raise LedgerError(
+                f'A person is forgotten in the whole data set: ask the account "{self.root}". Nothing was written.'
+            )
+        request = forgetting.Request(self.name, by, units, declared)
+        with self._journal.following() as (_, at):
+            request.declared_after(at.forgotten.get(self.name, forgetting.NEVER)[1])  # before anything is erased
+        if erase is not None:
+            erase(person)
+        # The guarantee is that of the highest limit ever set, and a limit only grows.
+        return forgetting.forget(self._journal, request, self.history(), self.limit, self.unit)
 
     def _freeze(self, names: list[str], reason: str, by: str) -> None:
         def decide(before: Standings) -> Draft:

@@ -31,6 +31,7 @@ class Kind(StrEnum):
     BIND = "bind"
     RESET = "reset"
     RENAME = "rename"
+    FORGET = "forget"
 
 
 class Status(StrEnum):
@@ -149,7 +150,7 @@ def apply(entry: Entry, before: Mapping[str, Standing], known: Mapping[str, Any]
             return {entry.account: before[entry.account]._replace(status=Status.CLOSED, seq=entry.seq)}
         case Kind.RESET:
             return {entry.account: _reset(entry, before[entry.account], details)}
-        case Kind.BEGIN | Kind.CLOCK | Kind.BIND | Kind.RENAME:
+        case Kind.BEGIN | Kind.CLOCK | Kind.BIND | Kind.RENAME | Kind.FORGET:
             return {}
 
 
@@ -164,7 +165,7 @@ def touched(entry: Entry, details: Mapping[str, Any]) -> Iterable[str]:
             return tuple(details["returned"])
         case Kind.FREEZE | Kind.THAW:
             return tuple(details["accounts"])
-        case Kind.BEGIN | Kind.CLOCK | Kind.BIND | Kind.RENAME:
+        case Kind.BEGIN | Kind.CLOCK | Kind.BIND | Kind.RENAME | Kind.FORGET:
             return ()
 
 

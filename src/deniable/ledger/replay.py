@@ -7,6 +7,7 @@ from typing import Any
 
 from deniable.accounting.charges import Charge
 from deniable.errors import DeniableError
+from deniable.ledger import forget
 from deniable.ledger.entries import Entry, Kind, Standing, apply, touched
 
 Charges = Mapping[str, Charge]
@@ -31,6 +32,7 @@ class Replay:
         self._sources: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         self._charged: set[str] = set()
+        self._forgotten: dict[str, tuple[int, int]] = {}
 
     def enter(self, entry: Entry) -> list[str]:
         """Take one more entry in; returns what is wrong with it."""
@@ -63,6 +65,9 @@ class Replay:
                 yield from self._wrong_bind(entry, details.get("sources", []))
             case Kind.RENAME if details["name"] in self.accounts or details["name"] in self._aliases:
                 yield f'Entry {entry.seq} gives the account "{entry.account}" the name of another, "{details["name"]}".'
+            case Kind.FORGET:
+                if said := forget.wrong(entry, details, self._forgotten.get(entry.account, forget.NEVER)):
+                    yield said
 
     def _wrong_settle(self, entry: Entry, session: int, returned: Charges) -> Iterator[str]:
         if session in self._settled:
@@ -105,6 +110,8 @@ class Replay:
                 self._sources |= {source: entry.account for source in given if source not in self._sources}
             case Kind.RENAME:
                 self._aliases.setdefault(details["name"], entry.account)
+            case Kind.FORGET:
+                self._forgotten[entry.account] = (details["number"], details["declared"])
             case Kind.SETTLE:
                 self._settled.setdefault(details["session"], entry.seq)
                 self._sessions.pop(details["session"], None)

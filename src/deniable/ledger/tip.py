@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from deniable.errors import TamperedLedger
@@ -28,7 +29,8 @@ class Tip(NamedTuple):
 
     `accounts` names for each account the seal of the entry that changed it last. `begun` counts the steps begun of each session
     that is not settled, and of each run whose steps were noted. `sources` names the account that each source of data belongs to,
-    `aliases` the account behind each new name, and `charged` has every account that was ever charged, refunds or not.
+    `aliases` the account behind each new name, and `charged` has every account that was ever charged, refunds or not. `forgotten`
+    counts for each account the people that were forgotten, beside the number at which everything is made anew.
     """
 
     seq: int
@@ -39,6 +41,7 @@ class Tip(NamedTuple):
     sources: Mapping[str, str]
     aliases: Mapping[str, str]
     charged: frozenset[str]
+    forgotten: Mapping[str, tuple[int, int]] = MappingProxyType({})
 
     def to_json(self) -> str:
         state = [
@@ -50,13 +53,17 @@ class Tip(NamedTuple):
             dict(self.sources),
             dict(self.aliases),
             sorted(self.charged),
+            *(
+                [dict(self.forgotten)] if self.forgotten else []
+            ),  # a mark without any reads as it did before there were some
         ]
         return json.dumps(state, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Tip:
-        seq, time, mac, accounts, begun, sources, aliases, charged = json.loads(text)
-        return cls(seq, time, mac, accounts, dict(begun), sources, aliases, frozenset(charged))
+        seq, time, mac, accounts, begun, sources, aliases, charged, *later = json.loads(text)
+        forgotten = {name: (number, at) for name, (number, at) in (later[0] if later else {}).items()}
+        return cls(seq, time, mac, accounts, dict(begun), sources, aliases, frozenset(charged), forgotten)
 
 
 def start(root: str) -> Tip:
@@ -88,6 +95,7 @@ class _State:
     def __init__(self, tip: Tip) -> None:
         self.accounts, self.begun = dict(tip.accounts), dict(tip.begun)
         self.sources, self.aliases, self.charged = tip.sources, tip.aliases, tip.charged
+        self.forgotten = tip.forgotten
 
     def note(self, entry: Entry, details: Mapping[str, Any]) -> None:
         changed = tuple(touched(entry, details))
@@ -104,6 +112,8 @@ class _State:
                 self.sources = {**self.sources, **dict.fromkeys(details.get("sources", ()), entry.account)}
             case Kind.RENAME:
                 self.aliases = {**self.aliases, details["name"]: entry.account}
+            case Kind.FORGET:
+                self.forgotten = {**self.forgotten, entry.account: (details["number"], details["declared"])}
 
     def _charge(self, entry: Entry, changed: tuple[str, ...]) -> None:
         if not self.charged.issuperset(changed):
@@ -112,7 +122,8 @@ class _State:
             self.begun[entry.seq] = 0
 
     def tip(self, seq: int, time: str, mac: str) -> Tip:
-        return Tip(seq, time, mac, self.accounts, self.begun, self.sources, self.aliases, self.charged)
+        parts = (self.accounts, self.begun, self.sources, self.aliases, self.charged, self.forgotten)
+        return Tip(seq, time, mac, *parts)
 
 
 def broken(seq: int) -> TamperedLedger:
