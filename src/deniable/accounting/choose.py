@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from deniable.accounting import amplify, gaussian, moments, numerical, pure, renyi, shuffle, strong, zcdp
 from deniable.accounting.attained import reach
 from deniable.accounting.gaussian import squared_mu
+from deniable.accounting.numerical import classes
 from deniable.accounting.numerical.search import delta_bounds
-from deniable.accounting.numerical.terms import cases, lower_cases
+from deniable.accounting.numerical.terms import cases, flatten, lower_cases
 from deniable.accounting.refusals import guarded
 from deniable.accounting.relations import as_added
 from deniable.accounting.rounding import floor_float
@@ -147,22 +148,37 @@ def _uppers(loss: Loss, delta: float, bound: Bound | None) -> Iterator[tuple[flo
         if strong.outcomes(loss) <= SHORT:
             yield _or_infinite(strong.optimal, loss, delta), "optimal"
         return
-    yield from _unpaired(loss, delta)
+    yield from _unpaired(loss, delta, bound.upper if bound else math.inf)
     if bound is None:
         yield _or_infinite(_split, loss, delta), "split"
 
 
-def _unpaired(loss: Loss, delta: float) -> Iterator[tuple[float, str]]:
-    """The methods that need no dominating pair."""
+def _unpaired(loss: Loss, delta: float, known: float) -> Iterator[tuple[float, str]]:
+    """The methods that need no dominating pair; of many unlike parts those that a first look does not rule out.
+
+    More noise reveals less, by every method. So what a method says of fewer, more noisy parts is at most what it would say of
+    the loss itself: where that is no less than the ε `known` already, it cannot be the least.
+    """
     if isinstance(loss, Shuffled):  # the others know the report before it was mixed
         yield _or_infinite(shuffle.epsilon, loss, delta), "shuffle"
         return
     if squared_mu(loss) is not None:
         yield _or_infinite(gaussian.epsilon, loss, delta), "optimal"
     yield _or_infinite(zcdp.epsilon, loss, delta), "zcdp"
-    yield _or_infinite(renyi.epsilon, loss, delta), "renyi"
+    slow: list[tuple[str, Method]] = [("renyi", renyi.epsilon)]
     if any_pair(loss):
-        yield _or_infinite(strong.optimal, loss, delta), "optimal"
+        slow.append(("optimal", strong.optimal))
+    quieter = _less_revealing(loss) if math.isfinite(known) else None
+    for name, method in slow:
+        if quieter is None or _or_infinite(method, quieter, delta) < known:
+            yield _or_infinite(method, loss, delta), name
+
+
+def _less_revealing(loss: Loss) -> Loss | None:
+    if len(loss.children) <= classes.MANY:
+        return None
+    steps = classes.less_revealing(flatten(loss))
+    return None if steps is None else Composed(tuple(part * times for part, times in steps.items()))
 
 
 def _least_delta(loss: Loss, epsilon: float) -> tuple[float, str]:

@@ -100,16 +100,20 @@ def discretise(
     high = max(high, float(atoms[0].max(initial=-math.inf)))
     first, last = math.floor((low - offset) / dt - 1e-9), math.ceil((high - offset) / dt + 1e-9) + 1
     nodes = thin(first, last) if thin is not None else np.arange(first, last + 1)
-    nodes = np.union1d(nodes, index[on])
+    nodes = _with(nodes, index[on])
     lone = ~on & pair.smooth
-    above_lone, below_lone = _few((atoms[0][lone], atoms[1][lone], atoms[2][lone]), offset, dt, index[lone], on[lone])
-    nodes = np.union1d(nodes, above_lone.index)
+    few = (
+        _few((atoms[0][lone], atoms[1][lone], atoms[2][lone]), offset, dt, index[lone], on[lone])
+        if lone.any()
+        else None
+    )
+    nodes = nodes if few is None else _with(nodes, few[0].index)
     off = (atoms[0][~on & ~lone], atoms[1][~on & ~lone], atoms[2][~on & ~lone])
     cells = Cells.of(
         pair, np.asarray(offset + dt * nodes, dtype=np.float64), cut if (nodes == 0).any() else math.nan, off
     ).above(offset + dt * first)
     above, below = cells.upper(), cells.lower()
-    for masses, law in ((above, above_lone), (below, below_lone)):
+    for masses, law in zip((above, below), few or (), strict=False):
         np.add.at(masses, np.searchsorted(nodes, law.index), law.mass)
     if not math.isnan(cells.cut):
         below[int(np.searchsorted(nodes, 0))] += _bulk(pair, offset, cells.cut)
@@ -120,6 +124,13 @@ def discretise(
     above[0] += float(pair.cells(np.array([-np.inf, cells.losses[0]]))[0][0]) + off[1][off[0] <= cells.losses[0]].sum()
     lower = _convex(below, cells.x) if (below < 0).any() else below
     return Law(offset, dt, nodes, above), None if lower is None else Law(offset, dt, nodes, lower)
+
+
+def _with(nodes: Indices, more: Indices) -> Indices:
+    """Increasing `nodes` with those of `more` that are not among them."""
+    at = np.minimum(np.searchsorted(nodes, more), len(nodes) - 1)
+    new = np.unique(more[nodes[at] != more])
+    return np.insert(nodes, np.searchsorted(nodes, new), new) if len(new) else nodes
 
 
 def _pile(place: Indices, mass: Array, size: int) -> Array:
