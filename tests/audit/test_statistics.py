@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
+from deniable.accounting.proportion import lower, upper
 from deniable.audit.bench import NULLS, Case
 from deniable.audit.statistics import (
     detectable,
@@ -18,11 +19,9 @@ from deniable.audit.statistics import (
     from_guesses,
     from_rates,
     gaussian_from_rates,
-    lower,
     one_run,
     one_run_gaussian,
     one_run_p_value,
-    upper,
 )
 from deniable.audit.thresholds import Rule, choose
 from deniable.errors import InvalidParameter
@@ -35,11 +34,11 @@ SURE = 1e-9
 
 @pytest.mark.parametrize(("k", "n", "alpha"), [(1, 10, 0.05), (7, 20, 0.01), (500, 1000, 0.05), (3, 100_000, 1e-6)])
 def test_clopper_pearson_inverts_the_binomial_tail(k: int, n: int, alpha: float) -> None:
-    """Computed a second way: at the bound, the tail that mpmath sums has probability alpha."""
+    """Computed a second way: at the bound, moved outward by a billionth, the tail that mpmath sums is alpha, never more."""
     low, high = mpmath.mpf(float(lower(k, n, alpha))), mpmath.mpf(float(upper(k, n, alpha)))
     mpmath.mp.dps = 40
-    assert float(mpmath.betainc(k, n - k + 1, 0, low, regularized=True)) == pytest.approx(alpha, rel=1e-8)
-    assert float(mpmath.betainc(k + 1, n - k, high, 1, regularized=True)) == pytest.approx(alpha, rel=1e-8)
+    assert alpha * (1 - 1e-6) <= float(mpmath.betainc(k, n - k + 1, 0, low, regularized=True)) <= alpha
+    assert alpha * (1 - 1e-6) <= float(mpmath.betainc(k + 1, n - k, high, 1, regularized=True)) <= alpha
 
 
 def test_clopper_pearson_knows_the_ends() -> None:

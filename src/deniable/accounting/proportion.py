@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv
+from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
 from deniable.errors import InvalidParameter
 
 Array = NDArray[np.float64]
 
 _NUDGE = 1e-9
-"""Relative: far above the error of the inverse, far below what a sample can tell."""
+"""Relative to p and to 1 − p: far above the error of the inverse, far below what a sample can tell."""
 
 
 _MANY = 64
@@ -27,10 +29,7 @@ def lower(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> Array:
     """
     k, n, a = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (successes, trials, alpha)))
     _check(k, n, a)
-    if a.size > _MANY and n.min() == n.max() and a.min() == a.max():  # equal counts have equal bounds
-        each, back = np.unique(k, return_inverse=True)
-        return _lower(each, n.ravel()[0], a.ravel()[0])[back.reshape(k.shape)]
-    return _lower(k, n, a)
+    return _shared(_lower, k, n, a)
 
 
 def _lower(k: Array, n: Array | float, a: Array | float) -> Array:
@@ -38,9 +37,10 @@ def _lower(k: Array, n: Array | float, a: Array | float) -> Array:
     k = np.where(some, k, 1.0)
     a = a * (1 - 1e-12)
     rest = np.where(some, n - k + 1, 1.0)
-    p = np.where(some, betaincinv(k, rest, a) * (1 - _NUDGE), 0.0)
+    p = np.where(some, betaincinv(k, rest, a), 0.0)
+    p = p - _NUDGE * p * (1 - p)
     while (above := some & (betainc(k, rest, p) > a)).any():
-        p = np.where(above, p * (1 - 1e-6), p)
+        p = np.where(above, p - 1e-6 * p * (1 - p), p)
     return np.asarray(p, np.float64)
 
 
@@ -50,12 +50,43 @@ def upper(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> Array:
     >>> float(upper(0, 10, 0.05)) >= 1 - 0.05 ** (1 / 10)
     True
     """
-    k, n = np.asarray(successes, np.float64), np.asarray(trials, np.float64)
-    return np.asarray(np.minimum(np.nextafter(1 - lower(n - k, n, alpha), 2.0), 1.0))
+    k, n, a = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (successes, trials, alpha)))
+    _check(k, n, a)
+    return _shared(_upper, k, n, a)
+
+
+def _upper(k: Array, n: Array | float, a: Array | float) -> Array:
+    """By the complement of the tail, so that a small p keeps its digits."""
+    some = k < n
+    a = a * (1 - 1e-12)
+    rest = np.where(some, n - k, 1.0)
+    p = np.where(some, betainccinv(k + 1, rest, a), 1.0)
+    p = p + _NUDGE * p * (1 - p)
+    while (below := some & (betaincc(k + 1, rest, p) > a)).any():
+        p = np.where(below, p + 1e-6 * p * (1 - p), p)
+    return np.asarray(p, np.float64)
+
+
+def _shared(bound: Callable[..., Array], k: Array, n: Array, a: Array) -> Array:
+    """Equal counts have equal bounds."""
+    if a.size > _MANY and n.min() == n.max() and a.min() == a.max():
+        each, back = np.unique(k, return_inverse=True)
+        return bound(each, n.ravel()[0], a.ravel()[0])[back.reshape(k.shape)]
+    return bound(k, n, a)
+
+
+def interval(successes: float, trials: float, alpha: float) -> tuple[float, float]:
+    """Both at once, each at half of alpha.
+
+    >>> low, high = interval(5, 10, 0.05)
+    >>> round(low, 4), round(high, 4)
+    (0.1871, 0.8129)
+    """
+    return float(lower(successes, trials, alpha / 2)), float(upper(successes, trials, alpha / 2))
 
 
 def _check(k: Array, n: Array, alpha: Array) -> None:
-    if not ((k >= 0) & (k <= n)).all() or (n < 1).any():
-        raise InvalidParameter("Expected every count between 0 and its number of trials, of which there is at least 1.")
+    if not ((k >= 0) & (k <= n)).all():
+        raise InvalidParameter("Expected every count between 0 and its number of trials.")
     if not ((alpha > 0) & (alpha < 1)).all():
         raise InvalidParameter(f"Expected alpha={float(alpha.ravel()[0]):g} in (0, 1).")

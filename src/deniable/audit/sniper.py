@@ -24,13 +24,14 @@ import numpy as np
 from scipy.stats import binom
 
 from deniable import accounting
+from deniable.accounting.proportion import lower, upper
 from deniable.audit.classify import Model, View, fit_all, model_from_dict, views
 from deniable.audit.finding import NOTHING, Finding, Verdict, Witness, judged
 from deniable.audit.independence import LOOKED_AT, SHARE, Record, constants, dependence
 from deniable.audit.pairs import Pair, default_pairs
 from deniable.audit.restart import repeats, started_anew
 from deniable.audit.source import Source
-from deniable.audit.statistics import detectable, from_coupled, from_guesses, lower, upper
+from deniable.audit.statistics import detectable, from_coupled, from_guesses
 from deniable.audit.support import EITHER, UNSEEN, Support
 from deniable.audit.tables import Array, Rows, Tables
 from deniable.audit.target import Called, as_target

@@ -11,11 +11,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
-from scipy.stats import beta, binom, norm
+from scipy.stats import binom, norm
 
+from deniable.accounting.proportion import lower, upper
 from deniable.errors import InvalidParameter
 
 Array = NDArray[np.float64]
@@ -24,21 +25,6 @@ RIGHT = 0.3
 """The part of alpha that `from_guesses` has for the rate of right guesses where there is a δ: the rarer wrong ones need more."""
 SPARE = 0.1
 """The part of alpha that `from_coupled` keeps for pairs that speak against the rule; good couplings have next to none."""
-
-
-# ------------------------------------------------------------------------------------------------ one proportion
-
-
-def lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Array:
-    """The Clopper–Pearson lower bound: p ≥ this, but for a chance of at most alpha (Clopper, Pearson 1934)."""
-    k, n = np.asarray(successes, np.float64), np.asarray(trials, np.float64)
-    return np.where(k > 0, beta.ppf(alpha, np.maximum(k, 1), n - k + 1), 0.0)
-
-
-def upper(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Array:
-    """The Clopper–Pearson upper bound: p ≤ this, but for a chance of at most alpha."""
-    k, n = np.asarray(successes, np.float64), np.asarray(trials, np.float64)
-    return np.where(k < n, beta.ppf(1 - alpha, k + 1, np.maximum(n - k, 1)), 1.0)
 
 
 # ------------------------------------------------------------------------------------------------ guesses

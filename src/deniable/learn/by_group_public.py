@@ -7,14 +7,14 @@ mechanism."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
 
+from deniable.accounting import proportion
 from deniable.errors import InvalidParameter
 from deniable.learn.bounded import column, readable
 
@@ -120,13 +120,9 @@ def share(hits: float, misses: float, alpha: float) -> Estimate:
 def shares(hits: tuple[float, float], misses: tuple[float, float], alpha: float, *, value: float) -> Estimate:
     """The same where hits and misses are known between two numbers each: the interval grows with hits and
     falls with misses, also between whole numbers, so its ends are those of the corners."""
-    low = _end(beta.ppf, alpha / 2, hits[0], misses[1] + 1, 0.0)
-    high = _end(beta.ppf, 1 - alpha / 2, hits[1] + 1, misses[0], 1.0)
-    return Estimate(value, low, high)
-
-
-def _end(quantile: Callable[..., Any], level: float, a: float, b: float, otherwise: float) -> float:
-    return float(quantile(level, a, b)) if a > 0 and b > 0 else otherwise
+    low = proportion.lower(hits[0], hits[0] + misses[1], alpha / 2)
+    high = proportion.upper(hits[1], hits[1] + misses[0], alpha / 2)
+    return Estimate(value, float(low), float(high))
 
 
 def _mean(values: Floats, alpha: float) -> Estimate:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from deniable import checks
+from deniable.accounting import proportion
 from deniable.errors import InvalidParameter
 from deniable.loss import Number, ResponseNoise, exact
 from deniable.mechanism import Random
@@ -149,8 +149,7 @@ class RandomizedResponse:
 
     def _share(self, count: int, n: int, beta: float) -> Share:
         lie, gain = float(self.lie), float(exact(self.truth) - self.lie)
-        low = 0.0 if count == 0 else float(special.betaincinv(count, n - count + 1, beta / 2))
-        high = 1.0 if count == n else float(special.betaincinv(count + 1, n - count, 1 - beta / 2))
+        low, high = proportion.interval(count, n, beta)
         share = count / n
         bounds = (max(0.0, (low - lie) / gain), min(1.0, (high - lie) / gain))
         return Share(

@@ -12,10 +12,11 @@ from scipy.special import ndtr, ndtri
 
 from deniable.accounting import calibrate_noise
 from deniable.accounting.meaning import attacker_power
+from deniable.accounting.proportion import lower, upper
 from deniable.audit.finding import Finding, Witness
 from deniable.audit.one_run import CURVE
 from deniable.audit.sniper import COUPLED
-from deniable.audit.statistics import Array, from_coupled, from_guesses, lower, upper
+from deniable.audit.statistics import Array, from_coupled, from_guesses
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.numbers import down

@@ -7,8 +7,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta, rankdata
+from scipy.stats import rankdata
 
+from deniable.accounting import proportion
 from deniable.attack.members.evidence import Booleans, Floats
 
 
@@ -43,8 +44,7 @@ class Curve:
     def interval(self, rate: float) -> tuple[float, float]:
         """Of `at(rate)`, by Clopper and Pearson."""
         k, n = round(self.at(rate) * self.members), self.members
-        low = float(beta.ppf(0.025, k, n - k + 1)) if k else 0.0
-        return low, float(beta.ppf(0.975, k + 1, n - k)) if k < n else 1.0
+        return proportion.interval(k, n, 0.05)
 
     @property
     def area_reach(self) -> float:
