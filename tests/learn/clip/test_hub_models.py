@@ -1,0 +1,82 @@
+"""Models of `transformers`, tiny and with their default dropout, in closed form and exact; LoRA by `peft`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deniable.learn.clip import BatchLoss, PerExample
+from deniable.learn.clip.objective import objective
+
+hub = pytest.importorskip("transformers")
+peft = pytest.importorskip("peft")
+
+ROWS, CLIP = 4, 0.5
+torch.manual_seed(0)
+IDS, LABELS = torch.randint(3, 50, (ROWS, 8)), torch.randint(0, 2, (ROWS,))
+WORDS = {"input_ids": IDS, "attention_mask": torch.ones(ROWS, 8, dtype=torch.long)}
+SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+READER = {**SIZES, "vocab_size": 60, "max_position_embeddings": 32}
+
+
+def next_word(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+    """The mean over the words of a row."""
+    out = model(**batch).logits[:, :-1].transpose(1, 2)
+    return nn.functional.cross_entropy(out, batch["input_ids"][:, 1:], reduction="none").mean(1)
+
+
+def adapted() -> nn.Module:
+    model = hub.LlamaForCausalLM(hub.LlamaConfig(**READER, num_key_value_heads=1))
+    settings = peft.LoraConfig(r=2, lora_alpha=4, lora_dropout=0.1, target_modules=["q_proj", "v_proj"])
+    made: nn.Module = peft.get_peft_model(model, settings)
+    return made
+
+
+MODELS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
+    "BERT": (
+        lambda: hub.BertForSequenceClassification(hub.BertConfig(**READER)),
+        nn.CrossEntropyLoss(),
+        WORDS | {"labels": LABELS},
+    ),
+    "GPT-2": (
+        lambda: hub.GPT2LMHeadModel(hub.GPT2Config(n_embd=16, n_layer=1, n_head=2, vocab_size=60, n_positions=32)),
+        BatchLoss(next_word),
+        WORDS,
+    ),
+    "ViT": (
+        lambda: hub.ViTForImageClassification(hub.ViTConfig(**SIZES, image_size=8, patch_size=4)),
+        nn.CrossEntropyLoss(),
+        {"pixel_values": torch.randn(ROWS, 3, 8, 8), "labels": LABELS},
+    ),
+    "LoRA": (adapted, BatchLoss(next_word), WORDS),
+}
+
+
+def alone(model: nn.Module, criterion: Any, batch: dict[str, Tensor], i: int) -> Tensor:
+    """The gradient of one row by autograd."""
+    trained = [p for p in model.parameters() if p.requires_grad]
+    loss = objective(criterion)(model, {name: part[i : i + 1] for name, part in batch.items()}).sum()
+    found = torch.autograd.grad(loss, trained, allow_unused=True)
+    return torch.cat(
+        [(torch.zeros_like(p) if g is None else g).flatten() for p, g in zip(trained, found, strict=True)]
+    ).double()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_in_closed_form_with_default_dropout_and_exact_without(name: str) -> None:
+    build, criterion, batch = MODELS[name]
+    torch.manual_seed(1)
+    model = build().train()
+    assert PerExample(model, criterion).method(batch) == "closed form"
+    clipper = PerExample(model.eval(), criterion)
+    rows = [alone(model, criterion, batch, i) for i in range(ROWS)]
+    right = sum(g * min(1.0, CLIP / float(g.norm())) for g in rows)
+    got = clipper(batch, clip=CLIP).vectors["all"].double()
+    assert float((got - right).norm()) < 1e-4 * CLIP
+    for i in range(ROWS):
+        one = clipper({part: values[i : i + 1] for part, values in batch.items()}, clip=CLIP).vectors["all"]
+        assert float(one.double().norm()) <= CLIP
