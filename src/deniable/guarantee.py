@@ -18,6 +18,22 @@ from deniable.units import Unit
 
 NONE_KNOWN = "none known"
 
+DEFAULT_DELTA = 1e-5
+"""The δ at which a training run is stated where none is named. δ is the chance that the promise of ε fails, so it must lie
+well below 1 ÷ the number of people: for more than some ten thousand of them name a smaller one."""
+
+QUERY_SHARE = 100
+"""A query's δ is this part of its data set's where none is named: a hundred queries that need one fit under the limit."""
+
+
+def query_delta(limit_delta: Number) -> Number:
+    """The δ of one query under a limit, where none is named.
+
+    >>> query_delta(1e-6)
+    1e-08
+    """
+    return limit_delta / QUERY_SHARE
+
 
 @dataclass(frozen=True)
 class Budget:

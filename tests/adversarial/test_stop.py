@@ -150,11 +150,11 @@ def test_a_thread_without_signals_is_stopped_by_cancel(tmp_path: Path) -> None:
 
 def test_a_query_that_waits_for_its_turn_is_stopped_before_it_is_charged(tmp_path: Path) -> None:
     with opened(duckdb_tables(tmp_path)) as curator:
-        curator._turn.acquire()
+        curator._desk.turn.acquire()
         threading.Timer(0.2, ctrl_c).start()
         with pytest.raises(Stopped):
             curator.sql(QUICK, epsilon=0.5)
-        curator._turn.release()
+        curator._desk.turn.release()
         assert curator.account.spent().epsilon == 0
 
 

@@ -19,6 +19,7 @@ from deniable.attack.learnt import Learnt
 from deniable.attack.members.coins import Watch, unwatched
 from deniable.attack.memorize import Asked, Space
 from deniable.errors import InvalidParameter, MissingExtra
+from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.sgd import DPSGD
 
 try:
@@ -98,7 +99,9 @@ def plain(model: nn.Module, x: Tensor, y: Tensor, *, epochs: int, seed: int, wat
     return model
 
 
-def private(model: nn.Module, x: Tensor, y: Tensor, *, epochs: int, epsilon: float, delta: float = 1e-5) -> nn.Module:
+def private(
+    model: nn.Module, x: Tensor, y: Tensor, *, epochs: int, epsilon: float, delta: float = DEFAULT_DELTA
+) -> nn.Module:
     """DP-SGD through an account of (ε, δ): the text is public here, so its number of lines may be stated as n."""
     run = DPSGD(
         model,

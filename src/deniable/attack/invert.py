@@ -32,6 +32,7 @@ from deniable.attack.learnt import Floats, Learnt, percent
 from deniable.attack.members.coins import Watch, unwatched
 from deniable.datasets.real import load
 from deniable.errors import InvalidParameter, MissingExtra
+from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.sgd import DPSGD
 
 try:
@@ -137,7 +138,7 @@ def plain(model: nn.Module, x: Images, y: Labels, *, steps: int = 300) -> nn.Mod
     return model
 
 
-def private(model: nn.Module, x: Images, y: Labels, *, epsilon: float, delta: float = 1e-5) -> nn.Module:
+def private(model: nn.Module, x: Images, y: Labels, *, epsilon: float, delta: float = DEFAULT_DELTA) -> nn.Module:
     """DP-SGD through an account of (ε, δ), for an image: a person with k images has k·ε. The number of images is public here."""
     run = DPSGD(
         model,

@@ -29,6 +29,7 @@ from deniable.attack.invert import Album, Images, Labels
 from deniable.attack.learnt import Floats, Learnt, percent
 from deniable.attack.members.coins import Watch, unwatched
 from deniable.errors import InvalidParameter, MissingExtra
+from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.sgd import DPSGD
 
 try:
@@ -88,7 +89,7 @@ def train(net: Net, x: Floats, y: Labels) -> Net:
     return net
 
 
-def private(net: Net, x: Floats, y: Labels, *, epsilon: float, delta: float = 1e-5) -> Net:
+def private(net: Net, x: Floats, y: Labels, *, epsilon: float, delta: float = DEFAULT_DELTA) -> Net:
     """DP-SGD through an account, for an image. From so few images it learns next to nothing, and it is not stationary: the attack
     has nothing to start from. That no other attack succeeds follows from the guarantee, not from this one's failure."""
     run = DPSGD(

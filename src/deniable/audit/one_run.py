@@ -32,7 +32,7 @@ from deniable.audit.statistics import Array, one_run_gaussian, one_run_p_value, 
 from deniable.audit.statistics import one_run as one_run_epsilon
 from deniable.audit.thresholds import candidates
 from deniable.errors import InvalidParameter
-from deniable.guarantee import Budget
+from deniable.guarantee import DEFAULT_DELTA, Budget
 from deniable.loss import GaussianNoise, Loss
 
 Family = Literal["distribution-free", "gaussian", "independent"]
@@ -42,7 +42,7 @@ SHARES = np.geomspace(0.002, 1, 40)
 """Shares of the canaries that a plan considers guessing."""
 SPENT = (1.0, 1.5)
 """What the runs that a plan has in mind spend, in units of the claim."""
-USUAL_DELTA = 1e-5
+USUAL_DELTA = DEFAULT_DELTA
 """A claim without δ is planned for as if it were made at this one."""
 LEARN = 0.2
 """The share of independent canaries that chooses a threshold."""

@@ -14,7 +14,7 @@ from deniable.cli.door import door
 from deniable.cli.options import Json
 from deniable.curator.file_account import account_of
 from deniable.errors import InvalidParameter
-from deniable.guarantee import Budget, Certificate
+from deniable.guarantee import DEFAULT_DELTA, Budget, Certificate
 from deniable.plots import federated as picture
 from deniable.units import Unit
 
@@ -34,7 +34,7 @@ def federate(
     user: option.User,
     target: train_options.Target,
     epsilon: train_options.Epsilon,
-    delta: train_options.Delta = 1e-5,
+    delta: train_options.Delta = DEFAULT_DELTA,
     clients: option.Number = None,
     classes: train_options.Classes = None,
     feature: train_options.Features = None,

@@ -12,7 +12,7 @@ from deniable.cli.door import door
 from deniable.cli.options import Json
 from deniable.curator.file_account import account_of
 from deniable.errors import InvalidParameter
-from deniable.guarantee import Budget, Certificate
+from deniable.guarantee import DEFAULT_DELTA, Budget, Certificate
 from deniable.units import Unit
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def train(
     data: option.Data,
     target: option.Target,
     epsilon: option.Epsilon,
-    delta: option.Delta = 1e-5,
+    delta: option.Delta = DEFAULT_DELTA,
     n: option.Size = None,
     classes: option.Classes = None,
     feature: option.Features = None,

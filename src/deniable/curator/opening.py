@@ -1,75 +1,28 @@
-"""Where things are: the names of sources, the ledger that meters them, and their account in it."""
+"""How a data set is opened: the names of its sources, the ledger that meters them, and their account in
+it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from deniable.curator.data_set import DataSet, address, files
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger, names
-from deniable.ledger.beside import ledger_of
 from deniable.ledger.sources import another
 from deniable.ledger.store import Store
 from deniable.sql.engines.identity import above
-from deniable.sql.schema.declare import Schema
 from deniable.units import Unit
 
-
-def named(source: Any, name: str | None, schema: Schema | None) -> dict[str, Any]:
-    """The sources by the names of their tables. One source holds all tables of a schema, where there is one; else a file is
-    named after itself, and a folder or pattern after the folder."""
-    if isinstance(source, Mapping):
-        if not source or not all(isinstance(table, str) and table for table in source):
-            raise InvalidParameter('Expected sources by the names of their tables, like {"visits": "visits.parquet"}.')
-        return dict(source)
-    if schema is not None:
-        return {table.name: source for table in schema.tables}
-    if name is not None:
-        return {name: source}
-    path = as_path(source)
-    if path is None:
-        raise InvalidParameter(
-            f"Expected a name for the table in this {type(source).__name__}, like name='visits'. Nothing was opened."
-        )
-    return {(path.parent.name if "*" in path.name else path.stem) or "data": source}
-
-
-def data_name(schema: Schema) -> str:
-    """What the account of a data set is called where no name is given: after its private tables."""
-    return "+".join(sorted(table.name for table in schema.tables if not table.public)) or "data"
-
-
-def as_path(source: Any) -> Path | None:
-    """The file that a source is, if it is one."""
-    if isinstance(source, Path):
-        return source
-    return Path(source) if isinstance(source, str) and "://" not in source else None
-
-
-def files(sources: Mapping[str, Any]) -> list[Path]:
-    found = (as_path(source) for source in sources.values())
-    return list(dict.fromkeys(path.parent if "*" in path.name else path for path in found if path is not None))
-
-
-def address(sources: Mapping[str, Any]) -> str:
-    """The ledger beside the data. Data that is no file has nothing beside it."""
-    known = {ledger_of(path) for path in files(sources)}
-    if len(known) == 1:
-        return known.pop()
-    if known:
-        raise InvalidParameter(f"Expected ledger=: these sources lie beside several: {', '.join(sorted(known))}.")
-    raise InvalidParameter(
-        "Expected ledger=: data that is no file has no place beside it where what is spent could be remembered. Nothing was "
-        'opened. For example ledger="sqlite:///privacy.db", or ledger="sqlite://" for a test that forgets.'
-    )
+OnFailure = Callable[[Exception], None] | None
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What a data set is opened with: its account's name, unit and limit, who asks, and the keys and paths of its sources."""
+class DataSetTerms:
+    """What a data set is opened with: its account's name, unit and limit, who asks, and the keys and paths of
+    its sources."""
 
     name: str
     unit: Unit
@@ -80,17 +33,17 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Opening:
+class Proposal:
     """A data set that was opened and never charged: nothing of it is written before its first charge.
 
-    Until then an account in memory stands for the one that would be made. `commit` makes what is missing: the ledger, the
-    account, its sources and the mark beside the data. Of two that commit at once the first decides unit and limit.
-    """
+    Until then an account in memory stands for the one that would be made. `commit` makes what is missing: the
+    ledger, the account, its sources and the mark beside the data. Of two that commit at once the first
+    decides unit and limit."""
 
     place: str | Ledger
-    terms: Terms
+    terms: DataSetTerms
     limit: Budget
-    on_failure: Callable[[Exception], None] | None
+    on_failure: OnFailure
 
     def proposed(self) -> tuple[Ledger, Account]:
         """A ledger that is forgotten, and in it the account as it would be made."""
@@ -114,9 +67,8 @@ class Opening:
 
     def _account(self, ledger: Ledger) -> Account:
         terms = self.terms
-        data_account(
-            ledger, terms.name, True, terms.keys
-        )  # another process may have opened the same data by another name
+        # Another process may have opened the same data by another name.
+        data_account(ledger, terms.name, True, terms.keys)
         other = {account.name: account for account in ledger.accounts()}.get(terms.name)
         if other is None:
             account = _first(ledger, terms.name, terms.unit, self.limit, terms.analyst, terms.keys)
@@ -128,42 +80,103 @@ class Opening:
         return account
 
 
-def bind(ledger: Ledger, terms: Terms) -> None:
+@dataclass(frozen=True)
+class LedgerPlace:
+    """The ledger of a data set where it lies, None if it is to be made at the first charge; `own` if it was
+    opened here."""
+
+    address: str
+    ledger: Ledger | None
+    own: bool
+
+    @classmethod
+    def of(
+        cls,
+        data: DataSet,
+        ledger: str | Ledger | None,
+        limit: Budget | None,
+        analyst: str | None,
+        on_failure: OnFailure,
+    ) -> LedgerPlace:
+        if isinstance(ledger, Ledger):
+            return cls("this ledger", ledger, own=False)
+        url = ledger or address(data.sources)
+        return cls(url, known_ledger(url, data.name, limit, analyst, on_failure), own=True)
+
+    @property
+    def owned(self) -> list[Ledger]:
+        return [self.ledger] if self.own and self.ledger is not None else []
+
+    def terms(self, data: DataSet, unit: Unit | None, limit: Budget | None, analyst: str | None) -> DataSetTerms:
+        """Under the account that the sources belong to already, if they do, and for the unit that it
+        protects."""
+        name = data_account(self.ledger, data.name, data.explicit, data.keys)
+        protected = protects(self.ledger, name, unit, limit)
+        return DataSetTerms(name, protected, limit, analyst, data.keys, tuple(files(data.sources)))
+
+
+@dataclass(frozen=True)
+class Payment:
+    """The account that pays, in its ledger. Where nothing was charged yet, both are forgotten, and `proposal`
+    makes the real ones; `unbound` are the terms of sources that are still to be bound to an account that is
+    there."""
+
+    ledger: Ledger
+    account: Account
+    proposal: Proposal | None
+    unbound: DataSetTerms | None
+    owned: list[Ledger]
+
+
+def payment(place: LedgerPlace, terms: DataSetTerms, unit: Unit | None, on_failure: OnFailure) -> Payment:
+    """Who pays for a data set on `terms`; `unit` as it was asked for, which an account that is there may
+    contradict."""
+    proposed = proposal(place.ledger, place.address, terms, on_failure)
+    if proposed is not None:
+        ledger, account = proposed.proposed()
+        return Payment(place.ledger or ledger, account, proposed, None, [ledger])
+    assert place.ledger is not None
+    account = open_account(place.ledger, terms.name, unit, terms.limit, terms.analyst)
+    unbound = None if is_bound(place.ledger, terms) else terms
+    return Payment(place.ledger, account, None, unbound, [])
+
+
+def bind(ledger: Ledger, terms: DataSetTerms) -> None:
     """The sources belong to the account from now on, and a mark beside them names the ledger."""
     ledger.bind_sources(terms.name, terms.keys)
     for path in terms.paths:
         ledger.bind(path)
 
 
-def is_bound(ledger: Ledger, terms: Terms) -> bool:
+def is_bound(ledger: Ledger, terms: DataSetTerms) -> bool:
     """Whether all sources belong to the account already. Reads only."""
     return set(ledger.owners(terms.keys)) == set(terms.keys)
 
 
-def opening(
-    ledger: Ledger | None, place: str, terms: Terms, on_failure: Callable[[Exception], None] | None
-) -> Opening | None:
+def proposal(ledger: Ledger | None, place: str, terms: DataSetTerms, on_failure: OnFailure) -> Proposal | None:
     """How the account is made at its first charge; None where it is there and stays as it is."""
     known = {} if ledger is None else {account.name: account for account in ledger.accounts()}
     there = known.get(terms.name)
     if there is None or ledger is None:
         if terms.limit is None:
             raise no_limit(terms.name, place)
-        return Opening(ledger or place, terms, terms.limit, on_failure)
+        return Proposal(ledger or place, terms, terms.limit, on_failure)
     if there.parent is None and there.owner == ledger.analyst and fresh(ledger, terms.name, terms.keys):
-        return Opening(ledger, terms, terms.limit or there.limit, on_failure)
+        return Proposal(ledger, terms, terms.limit or there.limit, on_failure)
     return None
 
 
 def fresh(ledger: Ledger, name: str, keys: Collection[str]) -> bool:
-    """Whether an account was made by opening this data and was never charged. One made on purpose has no data yet."""
+    """Whether an account was made by opening this data and was never charged. One made on purpose has no data
+    yet."""
     return bool(keys) and name in ledger.owners(keys).values() and not ledger.was_charged(name)
 
 
 def known_ledger(
-    url: str, name: str, limit: Budget | None, analyst: str | None, on_failure: Callable[[Exception], None] | None
+    url: str, name: str, limit: Budget | None, analyst: str | None, on_failure: OnFailure
 ) -> Ledger | None:
-    """The ledger at `url`, if there is one already. One that does not exist is made only for a data set that has a limit."""
+    """The ledger at `url`, if there is one already. One that does not exist is made only for a data set that
+    has a limit."""
     store = Store(url)
     exists, in_memory = store.exists(), store.in_memory
     store.close()
@@ -174,9 +187,7 @@ def known_ledger(
     return None
 
 
-def open_ledger(
-    url: str, name: str, limit: Budget | None, analyst: str | None, on_failure: Callable[[Exception], None] | None
-) -> Ledger:
+def open_ledger(url: str, name: str, limit: Budget | None, analyst: str | None, on_failure: OnFailure) -> Ledger:
     """The ledger at `url`, made if there is none and the data set has a limit."""
     known = known_ledger(url, name, limit, analyst, on_failure)
     return known or Ledger.open(url, analyst=analyst, on_failure=on_failure)
@@ -241,7 +252,8 @@ def open_account(ledger: Ledger, name: str, unit: Unit | None, limit: Budget | N
 
 
 def part_of(ledger: Ledger, own: Account, root: str, analyst: str | None) -> Account:
-    """An analyst's part of the data set `root`. What only has the name of one would spend another's budget on this data."""
+    """An analyst's part of the data set `root`. What only has the name of one would spend another's budget on
+    this data."""
     if own.parent != root:
         raise LedgerError(
             f'The account "{own.name}" has the name of an analyst\'s part of "{root}", and is none. Nothing was opened. '

@@ -13,9 +13,9 @@ from deniable.numbers import short_down, short_up
 class Preview:
     """A query that was checked and planned, and not run: nothing was charged and no data was opened.
 
-    `epsilon` at `delta` is what it would cost; `free` says that the answer was given before and is paid for. `expected` tells for
-    each number how far noise may move it, with probability `confidence`. `left` is the largest charge that would still fit
-    afterwards; `refusal` the sentence with which the ledger would refuse.
+    `epsilon` at `delta` is what it would cost; `free` says that the answer was given before and is paid for.
+    `expected` tells for each number how far noise may move it, with probability `confidence`. `left` is the
+    largest charge that would still fit afterwards; `refusal` the sentence with which the ledger would refuse.
     """
 
     epsilon: float

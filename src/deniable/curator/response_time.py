@@ -1,4 +1,5 @@
-"""A floor and steps of response time: how long an engine works may depend on data, and this hides most of it."""
+"""A floor and steps of response time: how long an engine works may depend on data, and this hides most of
+it."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from deniable.curator.stop import TICK, Stop
 from deniable.errors import InvalidParameter
 
 SETTLING = 0.25
-"""Seconds that an engine is given to stop. A stopped query ends at the first whole step after them, so that whether the engine
-had finished does not show."""
+"""Seconds that an engine is given to stop. A stopped query ends at the first whole step after them, so that
+whether the engine had finished does not show."""
 
 
 def checked(floor: float) -> float:

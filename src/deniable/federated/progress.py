@@ -11,12 +11,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from deniable import accounting
+from deniable.guarantee import DEFAULT_DELTA
 
 if TYPE_CHECKING:
     from deniable.federated.fedavg import FedAvg
     from deniable.federated.rounds import Rounds
 
-DELTA = 1e-5
+DELTA = DEFAULT_DELTA
 """Where a run names no δ, ε is shown at this one."""
 READINGS = 20
 """So often ε is computed in a run."""

@@ -21,6 +21,7 @@ from deniable.federated.messages import Message, Step, write_task
 from deniable.federated.placement import Central, OnClient
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
+from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.sgd.noise import Grid
 
 Images: TypeAlias = NDArray[np.float64]
@@ -33,7 +34,7 @@ CLEAR = 30.0
 """An image that is found to so many decibels looks like the true one."""
 FAINT = 0.05
 """Noise at which inversion fails, and which protects nobody."""
-DELTA = 1e-5
+DELTA = DEFAULT_DELTA
 
 
 @dataclass(frozen=True)

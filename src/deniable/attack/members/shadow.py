@@ -18,6 +18,7 @@ from deniable.attack.members.coins import Watch, coins, unwatched
 from deniable.attack.members.evidence import Booleans, Labels
 from deniable.attack.members.measured import Measured, measured
 from deniable.errors import InvalidParameter, MissingExtra
+from deniable.guarantee import DEFAULT_DELTA
 from deniable.loss import GaussianNoise, Loss
 
 try:
@@ -100,7 +101,7 @@ class Private:
     """
 
     epsilon: float
-    delta: float = 1e-5
+    delta: float = DEFAULT_DELTA
     steps: int = 60
     hidden: int = 64
     clip: float = 1.0

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from deniable.errors import InvalidParameter
+from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.bounded import Box, labels, lengths
 from deniable.learn.convex.descent import Descent, GradientPerturbation
 from deniable.learn.convex.fit import ObjectivePerturbation, OutputPerturbation
@@ -35,7 +36,7 @@ class _Linear(PrivateEstimator):
         self,
         *,
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float = DEFAULT_DELTA,
         n: int | None = None,
         bounds: Any = None,
         norm: float | None = None,
@@ -104,7 +105,7 @@ class _LinearClassifier(PrivateClassifier, _Linear):
         self,
         *,
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float = DEFAULT_DELTA,
         n: int | None = None,
         bounds: Any = None,
         norm: float | None = None,
@@ -186,7 +187,7 @@ class PrivateLinearRegression(PrivateRegressor, _Linear):
         self,
         *,
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float = DEFAULT_DELTA,
         n: int | None = None,
         bounds: Any = None,
         norm: float | None = None,

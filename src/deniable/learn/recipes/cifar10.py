@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.recipes.classifier import OnStep, Recipe
 from deniable.learn.recipes.linear import Descent
 from deniable.learn.recipes.maps import PICTURES, Map, pictures
@@ -20,7 +21,7 @@ SHARE = 0.1
 
 def cifar10(
     epsilon: float,
-    delta: float = 1e-5,
+    delta: float = DEFAULT_DELTA,
     *,
     n: int = 50_000,
     maps: Map = pictures,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.recipes.classifier import OnStep, Recipe
 from deniable.learn.recipes.linear import Descent
 from deniable.learn.recipes.maps import Map, digits
@@ -23,7 +24,7 @@ RIDGE = {0.5: 2e-3, 1.0: 1e-3, 2.0: 1e-3, 3.0: 1e-3}
 
 def mnist(
     epsilon: float,
-    delta: float = 1e-5,
+    delta: float = DEFAULT_DELTA,
     *,
     n: int = 60_000,
     maps: Map = digits,

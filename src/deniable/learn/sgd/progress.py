@@ -15,13 +15,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from deniable import accounting
+from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.sgd.trainer import shown
 
 if TYPE_CHECKING:
     from deniable.learn.sgd.dpsgd import DPSGD
     from deniable.learn.sgd.trainer import Trainer, Watch
 
-DELTA = 1e-5
+DELTA = DEFAULT_DELTA
 """Where a run names no δ, ε is shown at this one."""
 READINGS = 20
 """So often ε is computed in a run."""

@@ -1,0 +1,93 @@
+"""What is opened: sources by the names of their tables, their columns, and what it all is called in a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from deniable.errors import DataError, InvalidParameter
+from deniable.ledger.beside import ledger_of
+from deniable.sql.engines.identity import keys as source_keys
+from deniable.sql.schema.declare import Schema, TableInfo
+from deniable.sql.schema.infer import describe
+
+
+def named(source: Any, name: str | None, schema: Schema | None) -> dict[str, Any]:
+    """The sources by the names of their tables. One source holds all tables of a schema, where there is one;
+    else a file is named after itself, and a folder or pattern after the folder."""
+    if isinstance(source, Mapping):
+        if not source or not all(isinstance(table, str) and table for table in source):
+            raise InvalidParameter('Expected sources by the names of their tables, like {"visits": "visits.parquet"}.')
+        return dict(source)
+    if schema is not None:
+        return {table.name: source for table in schema.tables}
+    if name is not None:
+        return {name: source}
+    path = as_path(source)
+    if path is None:
+        raise InvalidParameter(
+            f"Expected a name for the table in this {type(source).__name__}, like name='visits'. Nothing was opened."
+        )
+    return {(path.parent.name if "*" in path.name else path.stem) or "data": source}
+
+
+def data_name(schema: Schema) -> str:
+    """What the account of a data set is called where no name is given: after its private tables."""
+    return "+".join(sorted(table.name for table in schema.tables if not table.public)) or "data"
+
+
+def as_path(source: Any) -> Path | None:
+    """The file that a source is, if it is one."""
+    if isinstance(source, Path):
+        return source
+    return Path(source) if isinstance(source, str) and "://" not in source else None
+
+
+def files(sources: Mapping[str, Any]) -> list[Path]:
+    paths = (as_path(source) for source in sources.values())
+    return list(dict.fromkeys(path.parent if "*" in path.name else path for path in paths if path is not None))
+
+
+def address(sources: Mapping[str, Any]) -> str:
+    """The ledger beside the data. Data that is no file has nothing beside it."""
+    known = {ledger_of(path) for path in files(sources)}
+    if len(known) == 1:
+        return known.pop()
+    if known:
+        raise InvalidParameter(f"Expected ledger=: these sources lie beside several: {', '.join(sorted(known))}.")
+    raise InvalidParameter(
+        "Expected ledger=: data that is no file has no place beside it where what is spent could be remembered. Nothing was "
+        'opened. For example ledger="sqlite:///privacy.db", or ledger="sqlite://" for a test that forgets.'
+    )
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Sources by the names of their tables, what their columns are, and what it all is called in a ledger;
+    `keys` tell the private sources from all others, `explicit` says that the name was given."""
+
+    sources: dict[str, Any]
+    schema: Schema
+    name: str
+    explicit: bool
+    keys: tuple[str, ...]
+
+    @classmethod
+    def of(cls, source: Any, table: str | None, schema: Schema | None, name: str | None) -> DataSet:
+        sources = named(source, table, schema)
+        stated = schema or Schema(tuple(_described(table, where) for table, where in sources.items()))
+        private = frozenset(table.name for table in stated.tables if not table.public)
+        return cls(sources, stated, name or data_name(stated), name is not None, source_keys(sources, private))
+
+
+def _described(table: str, source: Any) -> TableInfo:
+    """The columns that a source says it has. What it cannot say is told to the owner, who is the one who
+    opens it."""
+    try:
+        return describe(table, source)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f'The source of "{table}" cannot be read: {error} Nothing was opened.') from error

@@ -1,0 +1,79 @@
+"""What all questions to one curator share: the data, who pays, whose turn it is, and who is to be stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from deniable.curator.response_time import checked
+from deniable.curator.stop import Stop, by_signal
+from deniable.ledger import Account
+from deniable.mechanism import Random
+from deniable.process import Home
+from deniable.sql.engines import Engine
+from deniable.sql.schema.declare import Schema
+
+WAY_OUT = "Open the data there with Curator.open; processes share one ledger."
+
+
+class Desk:
+    """The data behind a curator and the account that pays for what is asked of it.
+
+    `places` is where the data lies, `limit_delta` the δ of the data set's limit as it was last read. `begin`
+    is called before an account that exists is charged. One query runs at a time: the one that has the `turn`.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        schema: Schema,
+        account: Account,
+        *,
+        floor: float = 0.0,
+        rng: Random | None = None,
+        places: tuple[str, ...] = (),
+        turn: threading.Lock | None = None,
+    ) -> None:
+        self._home = Home()
+        self._asking: list[Stop] = []
+        self.engine = engine
+        self.schema = schema
+        self.declared = repr(schema)
+        self.account = account
+        self.floor = checked(floor)
+        self.rng = rng
+        self.places = places
+        self.turn = turn or threading.Lock()
+        self.begin: Callable[[], None] = lambda: None
+        self.limit_delta = account.view().standings[account.root].filter.limit.delta
+
+    def check_home(self) -> None:
+        self._home.check("This curator", WAY_OUT)
+
+    def paid_by(self, account: Account) -> Desk:
+        """The same data, paid for by another account."""
+        return Desk(
+            self.engine,
+            self.schema,
+            account,
+            floor=self.floor,
+            rng=self.rng,
+            places=self.places,
+            turn=self.turn,
+        )
+
+    @contextmanager
+    def stoppable(self) -> Iterator[Stop]:
+        """A question that Ctrl-C or `cancel` stops, as long as the block runs."""
+        stop = Stop()
+        self._asking.append(stop)
+        try:
+            with by_signal(stop):
+                yield stop
+        finally:
+            self._asking.remove(stop)
+
+    def cancel(self) -> None:
+        for stop in tuple(self._asking):
+            stop.request()

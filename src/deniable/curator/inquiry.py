@@ -1,0 +1,194 @@
+"""A question to a curator: what it would cost, and its answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypedDict
+
+from deniable.accounting.charges import price
+from deniable.accounting.filters import above
+from deniable.curator.answer import Answer, answer_seconds
+from deniable.curator.desk import Desk
+from deniable.curator.preview import Preview
+from deniable.curator.response_time import Pace, paced
+from deniable.curator.stop import Stop, Stoppable
+from deniable.errors import LedgerError, Stopped
+from deniable.guarantee import query_delta
+from deniable.ledger.releases import View
+from deniable.loss import Loss, Number
+from deniable.process import Original
+from deniable.sql.answer.cache_key import normal
+from deniable.sql.plan.plan import Plan
+from deniable.sql.plan.planner import plan
+from deniable.sql.plan.request import Terms
+from deniable.sql.read.query import check
+from deniable.sql.tree import Query
+
+DESCRIBED = 2_000
+"""Characters of a query that the journal keeps."""
+
+
+class AskTerms(TypedDict, total=False):
+    """What may be said beside the text of a query, with the defaults of `Curator.ask`."""
+
+    epsilon: Number | None
+    within: Number | None
+    delta: Number | None
+    confidence: float
+    at_least: int | None
+    max_groups: int | None
+    noise: str
+    discover: bool
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A query as it was checked and planned, and how it is charged: `at` is the δ of the charge, None if it
+    names none."""
+
+    plan: Plan
+    loss: Loss
+    key: str
+    at: Number | None
+    epsilon: float
+    delta: float
+
+
+class Inquiry(Original):
+    """A query that was put to a curator. Made by `Curator.ask`; nothing is checked, read or charged before it
+    is asked for.
+
+    A preview and an answer of the same inquiry are planned once.
+    """
+
+    WAY_OUT = "Ask the curator again."
+
+    def __init__(self, desk: Desk, text: str, terms: Callable[..., Terms], delta: Number | None) -> None:
+        self._desk = desk
+        self._text = text
+        self._terms = terms
+        self._delta = delta
+        self._quotes: dict[str, Quote] = {}
+
+    def preview(self) -> Preview:
+        """What it would cost, how far its answer may be off, and what would be left. No data is opened,
+        nothing is charged."""
+        quote, view = self._look()
+        account = self._desk.account
+        would = account.preview(quote.loss, delta=quote.at, view=view)
+        free = account.free(view)
+        confidence = quote.plan.terms.confidence
+        columns = quote.plan.expected(confidence)
+        expected = {column.name: str(column).removeprefix(f"{column.name}: ") for column in columns}
+        refusal = None if free else would.refusal
+        fits = would.fits or free
+        return Preview(quote.epsilon, quote.delta, expected, confidence, fits, free, would.left, refusal)
+
+    def answer(self) -> Answer:
+        """The answer, charged now; the one that is kept, if the same was asked before of the same version of
+        the data."""
+        with self._desk.stoppable() as stop:
+            with paced(self._desk.floor, stop) as pace:
+                quote, view = self._look()
+                words = _cut(self._text)
+                stop.check()
+                answer = self._run(quote, words, stop) if view.kept is None else self._read(view, words, pace)
+                seconds = pace.seconds
+            stop.check()
+        self._keep(quote, view, answer, seconds)  # not before it is certain that it is given
+        return answer
+
+    # -------------------------------------------------------------------------------------------- before the charge
+
+    def _look(self) -> tuple[Quote, View]:
+        """The query as it would be charged, and what the ledger says of it now. Should the owner have raised
+        the limit whose δ the query's is a share of, it is planned once more."""
+        desk = self._desk
+        desk.check_home()
+        while True:
+            quote = self._quote(query_delta(desk.limit_delta) if self._delta is None else self._delta)
+            view = desk.account.view(quote.key)
+            limit_delta = view.standings[desk.account.root].filter.limit.delta
+            if self._delta is not None or limit_delta == desk.limit_delta:
+                return quote, view
+            desk.limit_delta = limit_delta
+
+    def _quote(self, delta: Number) -> Quote:
+        if repr(delta) not in self._quotes:
+            self._quotes[repr(delta)] = self._planned(self._terms(delta=delta))
+        return self._quotes[repr(delta)]
+
+    def _planned(self, terms: Terms) -> Quote:
+        """From metadata alone: whatever is refused here is refused whatever the data."""
+        account = self._desk.account
+        query = check(self._text, self._desk.schema, account.unit)
+        planned = plan(query, account.unit, terms)
+        loss = planned.loss
+        cost = price(loss, terms.delta)
+        # Gaussian noise that was asked for by name is charged by its Rényi curve, where the account keeps
+        # one: many such queries cost much less than the sum of their ε's. Noise that was chosen for the
+        # analyst costs the ε she named.
+        by_curve = terms.noise == "gaussian" and account.accountable(loss)
+        at = None if by_curve else cost.delta
+        return Quote(
+            planned,
+            loss,
+            answer_key(self._desk, query, terms),
+            at,
+            above(cost.charge.epsilon),
+            above(cost.charge.delta),
+        )
+
+    # -------------------------------------------------------------------------------------------- the answer
+
+    def _run(self, quote: Quote, words: str, stop: Stop) -> Answer:
+        desk = self._desk
+        with stop.turn(desk.turn):
+            desk.begin()
+            release = desk.account.run(
+                Stoppable(quote.plan, stop),
+                desk.engine,
+                rng=desk.rng,
+                delta=quote.at,
+                description=words,
+                fair=(Stopped,),
+            )
+        return Answer.of(release, epsilon=quote.epsilon, delta=quote.delta)
+
+    def _read(self, view: View, words: str, pace: Pace) -> Answer:
+        """An answer that is kept. Who has not paid for it gets it as if it were new: with her own entry,
+        after the same time."""
+        account, kept = self._desk.account, view.kept
+        again = account.free(view)
+        assert kept is not None
+        answer = Answer.from_kept(kept, account.read(view, description=words), again=again)
+        if not again:
+            pace.linger(answer_seconds(kept))
+        return answer
+
+    def _keep(self, quote: Quote, view: View, answer: Answer, seconds: float) -> None:
+        account = self._desk.account
+        try:
+            if view.kept is None:
+                account.keep(quote.key, answer, answer.to_text(seconds), delta=quote.at)
+            elif not answer.again and answer.entry is not None:
+                account.admit(view, answer.entry)
+        except LedgerError:
+            return  # the answer is paid for and stands; asked again, it only costs again
+
+
+def answer_key(desk: Desk, query: Query, terms: Terms) -> str:
+    """What makes two questions the same: never the data itself, only where it lies and what its owner says
+    its version is."""
+    account = desk.account
+    words = (account.root, repr(desk.places), normal(query), desk.declared, account.unit.to_json(), repr(terms))
+    text = "\0".join(("deniable answer 1", *words))
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _cut(text: str) -> str:
+    """As much of a query as the journal keeps, of characters that every database can hold."""
+    clean = "".join(c if c.isprintable() else " " for c in text)
+    return clean if len(clean) <= DESCRIBED else clean[: DESCRIBED - 1] + "…"

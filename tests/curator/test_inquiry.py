@@ -1,0 +1,103 @@
+"""A question is planned once, previewed as often as wished, answered when asked for, and means the same by every door."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable
+from typing import Any, cast, get_type_hints
+
+import pytest
+
+from deniable.curator import Curator, inquiry
+from deniable.curator.desk import Desk
+from deniable.curator.inquiry import AskTerms, answer_key
+from deniable.errors import InvalidParameter, InvalidQuery, Uncopyable
+from deniable.guarantee import Budget, query_delta
+from deniable.sql.plan.request import Terms
+from deniable.units import Unit
+from tests.sql.hospital import PATIENT, SCHEMA, checked
+
+Open = Callable[..., Curator]
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+
+
+def test_asking_does_nothing_until_an_answer_is_wanted(hospital: Open) -> None:
+    curator = hospital()
+    head = curator.ledger.head()
+    refused = curator.ask("SELECT * FROM nothing", epsilon=1)
+    unpriced = curator.ask(COUNT)
+    assert curator.ledger.head() == head
+    for act in (refused.preview, refused.answer):
+        with pytest.raises(InvalidQuery):
+            act()
+    for act in (unpriced.preview, unpriced.answer):
+        with pytest.raises(InvalidParameter, match="either epsilon= or within="):
+            act()
+    assert curator.ledger.head() == head
+
+
+def test_a_preview_and_an_answer_are_planned_once(hospital: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[Any] = []
+    plan = inquiry.plan
+    monkeypatch.setattr(inquiry, "plan", lambda *args: plans.append(args) or plan(*args))
+    asked = hospital().ask(COUNT, epsilon=0.5)
+    first = asked.preview()
+    answer = asked.answer()
+    assert len(plans) == 1
+    assert (first.epsilon, first.free) == (answer.epsilon, False)
+    assert asked.preview().free
+    assert asked.answer().again
+    assert len(plans) == 1
+
+
+def test_the_short_forms_are_the_long_ones(hospital: Open) -> None:
+    curator = hospital()
+    assert curator.preview(COUNT, epsilon=0.5) == curator.ask(COUNT, epsilon=0.5).preview()
+    answer = curator.sql(COUNT, epsilon=0.5)
+    again = curator.ask(COUNT, epsilon=0.5).answer()
+    assert again.again
+    assert again.value.equals(answer.value)
+
+
+def test_the_short_forms_take_what_the_long_one_takes() -> None:
+    wishes = dict(inspect.signature(Curator.ask).parameters)
+    assert set(wishes) - {"self", "text"} == set(AskTerms.__annotations__)
+    hints = get_type_hints(AskTerms)
+    assert all(str(hints[name]) == str(get_type_hints(Curator.ask)[name]) for name in hints)
+
+
+def test_a_query_takes_a_hundredth_of_the_limits_delta_also_after_it_was_raised(hospital: Open) -> None:
+    curator = hospital()
+    asked = curator.ask("SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon=0.5)
+    assert asked.preview().delta == pytest.approx(float(query_delta(1e-6)), rel=1e-6)
+    asked.answer()
+    curator.account.raise_limit(Budget(3, 1e-4))
+    assert asked.preview().delta == pytest.approx(1e-6, rel=1e-6)
+    assert not asked.preview().free
+
+
+def test_an_inquiry_cannot_be_copied(hospital: Open) -> None:
+    asked = hospital().ask(COUNT, epsilon=0.5)
+    for double in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(Uncopyable):
+            double(asked)
+
+
+class _Account:
+    root, unit = "visits", PATIENT
+
+
+class _Desk:
+    """What of a desk tells two questions apart."""
+
+    account, places, declared = _Account(), ("visits.parquet",), repr(SCHEMA)
+
+
+def test_an_answer_that_is_kept_is_found_by_the_key_it_was_kept_under() -> None:
+    """The key of one fixed question, as it was before inquiries: a change would charge again for what is paid."""
+    query = checked("SELECT ward, COUNT(*) FROM visits WHERE days IN (2, 1) GROUP BY ward")
+    key = answer_key(cast(Desk, _Desk()), query, Terms(epsilon=0.5, delta=1e-8))
+    assert Unit.column("patient_id", max_rows=4) == PATIENT
+    assert key == "94956553897d899022eb3ffc31d797848c8f92fd4c2a99cba491cd6263e9c45c"
