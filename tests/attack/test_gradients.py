@@ -11,6 +11,7 @@ from torch import nn
 
 from deniable.attack.gradients import CLEAR, FAINT, baseline, canary, first_layer, search, sent, victims
 from deniable.audit import Verdict, audit
+from deniable.cli import attack_gradients
 from deniable.errors import InvalidParameter
 from deniable.loss import Approximate
 from tests.cli.runner import run, run_json, sentence
@@ -81,7 +82,8 @@ def test_an_audit_finds_the_client_through_noise_that_stops_inversion() -> None:
         assert (finding.verdict is Verdict.VIOLATION) is violation, str(finding)
 
 
-def test_the_command_shows_both_and_draws_them(tmp_path: object) -> None:
+def test_the_command_shows_both_and_draws_them(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attack_gradients, "SAMPLES", 250)
     said = run("attack", "gradients", "--images", "8", "--searched", "1", "--plot", f"{tmp_path}/updates.svg").stdout
     assert "one image's gradient" in said
     assert "8 of 8" in said
@@ -90,7 +92,8 @@ def test_the_command_shows_both_and_draws_them(tmp_path: object) -> None:
     assert "A failed inversion proves nothing" in said
 
 
-def test_the_command_as_json() -> None:
+def test_the_command_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attack_gradients, "SAMPLES", 250)
     facts = run_json("attack", "gradients", "--images", "4", "--searched", "1", "--epsilon", "1")
     assert facts["releases"][0]["share"] == 1
     assert facts["audits"]["noise of 0.05 clips"]["verdict"] == "violation"

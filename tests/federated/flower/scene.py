@@ -52,7 +52,7 @@ def write(folder: Path, *, shared: bool, url: str, timeout: float) -> FedAvg:
     roster = {k: signer.public_key().public_bytes_raw() for k, signer in signers.items()}
     facts = {
         "shared": shared,
-        "agreement": agreed(run, roster, threshold=3).to_json() if shared else None,
+        "agreement": agreed(run, roster, threshold=2).to_json() if shared else None,
         "signers": {k: signer.private_bytes_raw().hex() for k, signer in signers.items()},
         "url": url,
         "timeout": timeout,
