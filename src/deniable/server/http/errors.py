@@ -43,6 +43,10 @@ STATUS: tuple[tuple[type[DeniableError], int], ...] = (
     (TooMany, 429),
     (LedgerError, 503),
 )
+BUG = {
+    "error": "Internal",
+    "message": "This failed inside the server. What was charged stays charged; the reason is not told.",
+}
 UNTOLD = "This failed for a reason that is the data owner's to see. Nothing was released."
 
 
@@ -61,6 +65,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(DeniableError, _ours)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _other)
+    app.add_exception_handler(Exception, _bug)
 
 
 async def _ours(_: Request, error: Exception) -> JSONResponse:
@@ -83,3 +88,8 @@ async def _other(_: Request, error: Exception) -> JSONResponse:
     words = {404: "There is nothing at this address.", 405: "This address does not take this method."}
     sentence = words.get(error.status_code, "The request could not be read. Nothing was done and nothing was charged.")
     return JSONResponse({"error": "HTTP", "message": sentence}, error.status_code)
+
+
+async def _bug(_: Request, error: Exception) -> JSONResponse:
+    """Whatever else is raised goes on to `Guard`, which writes down where it was."""
+    return JSONResponse(BUG, 500)

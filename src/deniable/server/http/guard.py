@@ -25,7 +25,6 @@ HEADERS = (
     (b"cache-control", b"no-store"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-BUG = b'{"error":"Internal","message":"This failed inside the server. What was charged stays charged; the reason is not told."}'
 log = logging.getLogger("deniable.server")
 
 
@@ -45,7 +44,7 @@ class Guard:
             await self._app(scope, exchange.receive, exchange.send)
         except Exception as error:
             log.error("%s", where(error))
-            await exchange.fail(500, BUG)
+            await exchange.end()
 
 
 class Exchange:
@@ -81,12 +80,11 @@ class Exchange:
             message = {**message, "headers": [*own, *self._headers]}
         await self._send(message)
 
-    async def fail(self, status: int, body: bytes) -> None:
-        if self._started:
-            return
-        head = [(b"content-type", b"application/json")]
-        await self.send({"type": "http.response.start", "status": status, "headers": head})
-        await self.send({"type": "http.response.body", "body": body})
+    async def end(self) -> None:
+        """Where nothing was said yet, say that it failed."""
+        if not self._started:
+            await self.send({"type": "http.response.start", "status": 500, "headers": []})
+            await self.send({"type": "http.response.body", "body": b""})
 
 
 def where(error: BaseException) -> str:
