@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -11,12 +12,16 @@ import pytest
 from dp_accounting.rdp import rdp_privacy_accountant as peer
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
 
-from deniable.accounting import epsilon, pure, renyi
+from deniable.accounting import epsilon, numerical, pure, renyi
+from deniable.accounting.numerical import best_run
 from deniable.accounting.selection import mean_runs
 from deniable.loss import (
+    FiniteOutcomes,
     GaussianNoise,
     Grouped,
+    Loss,
     NegativeBinomialRuns,
     Parallel,
     PoissonRuns,
@@ -216,3 +221,76 @@ def test_what_no_theorem_says_is_not_said_to_be_attained() -> None:
         bound = epsilon(loss, 0)
         assert one.lower <= bound.lower <= one.upper < bound.upper
     assert epsilon(Grouped(5, Pure(1)), 0).gap < 1e-9
+
+
+# ------------------------------------------------------------------------------------------------ from the profile of one run
+
+RUNS: list[Runs] = [
+    NegativeBinomialRuns(1, 0.1),
+    NegativeBinomialRuns(0, 0.05),
+    NegativeBinomialRuns(-0.5, 0.2),
+    PoissonRuns(3),
+    PoissonRuns(0.4),
+]
+
+
+@pytest.mark.parametrize("runs", RUNS, ids=str)
+def test_no_order_of_scores_passes_the_bound_from_the_profile(runs: Runs) -> None:
+    """Mechanisms of a few outcomes at random, every order of scores, both orders of the neighbours: exact laws of the best."""
+    rng = np.random.default_rng(7)
+    law = law_of_runs(runs, 800)
+    for _ in range(12):
+        size = int(rng.integers(2, 5))
+        counts = [1 + rng.multinomial(1000 - size, rng.dirichlet(np.full(size, 0.7))) for _ in range(2)]
+        shares = [tuple(Fraction(int(c), 1000) for c in one) for one in counts]
+        p, q = (one / 1000 for one in counts)
+        loss = Selected(FiniteOutcomes(*shares), runs)
+        epsilons = (0.0, 0.5, 2.0)
+        uppers = [numerical.delta(loss, at).upper for at in epsilons]
+        for order in itertools.permutations(range(size)):
+            first, second = best_of(p[list(order)], law), best_of(q[list(order)], law)
+            for (a, b), (at, upper) in itertools.product(
+                ((first, second), (second, first)), zip(epsilons, uppers, strict=True)
+            ):
+                assert float(np.maximum(a - math.exp(at) * b, 0).sum()) <= upper + 1e-9
+
+
+@pytest.mark.parametrize("runs", RUNS, ids=str)
+def test_the_smallest_gaussian_answer_reveals_as_much_as_is_said(runs: Runs) -> None:
+    """δ of the least of K answers by quadrature, K's law summed term by term; the certified lower side lies just below it."""
+    sigma, at = 1.5, 0.7
+    x = np.linspace(-12, 13, 40_001)
+    k, chances = np.arange(400), law_of_runs(runs, 400)
+
+    def density(shift: float) -> np.ndarray:
+        above = 1 - special.ndtr((x - shift) / sigma)
+        powers = np.polynomial.polynomial.polyval(above, (k * chances)[1:])
+        return np.asarray(powers * np.exp(-0.5 * ((x - shift) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi)))
+
+    p, q = density(1.0), density(0.0)
+    truth = max(float(np.maximum(a - math.exp(at) * b, 0).sum()) for a, b in ((p, q), (q, p))) * (x[1] - x[0])
+    pair = best_run.smallest(sigma, runs)
+    found = max(
+        float(np.maximum(one.p - math.exp(at) * one.q, 0).sum())
+        for one in (pair, pair.turned())  # type: ignore[attr-defined]
+    )
+    assert truth * (1 - 1e-3) <= found <= truth * (1 + 1e-4)
+    bound = numerical.delta(Selected(GaussianNoise(sigma), runs), at)
+    assert found * (1 - 1e-6) <= bound.lower <= bound.upper
+
+
+TUNED: list[Loss] = [GaussianNoise(1), GaussianNoise(4), GaussianNoise(1).sampled(0.01) * 1000]
+
+
+@pytest.mark.parametrize("of", TUNED, ids=str)
+def test_the_profile_bounds_a_selection_more_tightly_than_renyi(of: Loss) -> None:
+    loss = Selected(of, NegativeBinomialRuns(1, 0.01))
+    bound = epsilon(loss, 1e-6)
+    assert bound.upper < 0.9 * renyi.epsilon(loss, 1e-6)
+    assert bound.lower >= epsilon(of, 1e-6).lower * (1 - 1e-6)
+
+
+def test_a_chance_of_next_to_no_run_more_is_still_charged() -> None:
+    """γ = 1e-30: E[K] is 1e30, and nothing is claimed that one run's curve does not show."""
+    loss = Selected(GaussianNoise(5), NegativeBinomialRuns(1, 1e-30))
+    assert epsilon(loss, 1e-6).upper > epsilon(Selected(GaussianNoise(5), NegativeBinomialRuns(1, 1e-3)), 1e-6).upper

@@ -28,6 +28,7 @@ from deniable.loss import (
     Composed,
     Loss,
     Repeated,
+    Selected,
     Shuffled,
 )
 
@@ -131,7 +132,7 @@ def _pure(loss: Loss) -> Bound:
 def _told(loss: Loss) -> bool:
     """Whether a part is known by its ε and δ alone, or is a choice that may be steered by what came before: the cells of the
     numerical accountant are wider than what other methods know of it."""
-    return any(isinstance(part, Approximate | BoundedRange) for part in loss.walk())
+    return any(isinstance(part, Approximate | BoundedRange | Selected) for part in loss.walk())
 
 
 def _uppers(loss: Loss, delta: float, bound: Bound | None) -> Iterator[tuple[float, str]]:

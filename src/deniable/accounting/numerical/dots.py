@@ -27,11 +27,33 @@ def connected(losses: Array, heights: Array, lattice: Lattice | None = None) -> 
     again = np.cumsum((widths * np.cumsum(q[::-1])[::-1])[::-1])[::-1]
     q *= max(1.0, float((heights[:-1] / again).max())) * (1 + 8 * len(q) * U)
     p = x[1:] * q
-    middle = max(0.0, 1 - float(p.sum()) - float(q.sum()))
+    middle = 1 - float(p.sum()) - float(q.sum())
+    if middle < 0:  # the two halves do not fit together at loss 0: the hull of both passes over it
+        return _bridged(losses, heights, lattice, rest)
     return Finite(
         np.concatenate([-losses[:0:-1], losses]),
         np.concatenate([q[::-1], [middle], p]),
         np.concatenate([p[::-1], [middle], q]),
+        lattice,
+        rest,
+    )
+
+
+def _bridged(losses: Array, heights: Array, lattice: Lattice | None, rest: float) -> Finite:
+    """Without the dots near 0: a chord from the mirror image of a dot to the dot itself has the slope (h − 1)/(1 + x)."""
+    x = np.exp(losses)
+    slopes = np.append(np.diff(heights) / (x[:-1] * np.expm1(np.diff(losses))), 0.0)
+    bridges = (heights - 1) / (1 + x)
+    first = int(np.argmax((slopes >= bridges) & (losses > 0)))
+    q = np.maximum(np.diff(np.append(bridges[first], slopes[first:])), 0.0)
+    p = x[first:] * q
+    # Raised against rounding: more mass at the same loss is a higher curve.
+    scale = max(1.0, 1 / (float(p.sum()) + float(q.sum()))) * (1 + 1e-9)
+    p, q, losses = p * scale, q * scale, losses[first:]
+    return Finite(
+        np.concatenate([-losses[::-1], losses]),
+        np.concatenate([q[::-1], p]),
+        np.concatenate([p[::-1], q]),
         lattice,
         rest,
     )

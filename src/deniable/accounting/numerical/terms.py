@@ -10,17 +10,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 
-from deniable.accounting.numerical import choices, finite, own, samples, smooth
+from deniable.accounting.numerical import best_run, choices, finite, own, samples, smooth
 from deniable.accounting.numerical.bracket import Term
 from deniable.accounting.numerical.classes import coarse
 from deniable.accounting.numerical.finite import Finite
 from deniable.accounting.numerical.pairs import Gaussian, Laplace, Mixed, Pair, Range, Symmetrised, swap
 from deniable.accounting.numerical.rounding import REACH
 from deniable.accounting.numerical.samples import Known, attained, mix
-from deniable.accounting.numerical.search import Case
+from deniable.accounting.numerical.search import Case, epsilon_bounds
 from deniable.accounting.numerical.shifted import GaussianReplace, LaplaceReplace
+from deniable.accounting.numerical.sweep import profile_bounds
 from deniable.accounting.numerical.triangle import triangle
 from deniable.accounting.refusals import check_range
 from deniable.accounting.relations import as_added
@@ -42,12 +43,14 @@ from deniable.loss import (
     LaplaceNoise,
     Loss,
     MixedGaussianNoise,
+    NegativeBinomialRuns,
     Parallel,
     Pure,
     Repeated,
     ResponseNoise,
     Sampled,
     Scheme,
+    Selected,
     Zcdp,
     exact,
 )
@@ -57,6 +60,8 @@ MOST_OUTCOMES = 5000
 """Outcomes of a finite loss multiplied out under one shared sample."""
 MOST_PARTS = 32
 """Parts of a `Parallel` that are compared pair by pair."""
+UNLIKELY = (1e-18, 1e-14, 1e-10)
+"""δ of one run of a selection up to which its curve is followed; times E[K] and R it is charged as revealed."""
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.999)
 """Lower bounds for bounded range try mechanisms with losses share·ε and (share − 1)·ε."""
 
@@ -121,7 +126,12 @@ def _step(node: Loss, times: int, *, last: bool = False, alone: bool = False) ->
         return _choices(float(node.epsilon), times, last, alone)
     known = what(node)
     upper = None if known.upper is None else ((known.upper, times),)
-    return Step(upper, tuple(((pair, times),) for pair in known.lowers), known.why)
+    lowers: tuple[tuple[Term, ...], ...] = tuple(((pair, times),) for pair in known.lowers)
+    if isinstance(node, Selected) and isinstance(node.runs, NegativeBinomialRuns):
+        # Where all scores are equal a run at random is shown, all of its releases.
+        run = lower_cases(node.of)
+        lowers += tuple(tuple((pair, times * count) for pair, count in case.terms) for case in run if case.terms)
+    return Step(upper, lowers, known.why)
 
 
 def _choices(epsilon: float, times: int, last: bool, alone: bool) -> Step:
@@ -238,6 +248,8 @@ def what(node: Loss) -> Known:
             return _capped(node)
         case DrawnSample():
             return _drawn(node)
+        case Selected():
+            return _selected(node)
         case Zcdp(rho):
             lowers = (Gaussian(1 / math.sqrt(2 * float(rho))),) if rho > 0 else ()
             return Known(None, lowers, _refusal(node, "its worst case has no known pair"))
@@ -363,7 +375,7 @@ def _plain(inner: Loss, outer: Sample) -> bool:
     if isinstance(inner, Sampled) and isinstance(outer, Sampled):
         poisson = inner.scheme is Scheme.POISSON and outer.scheme is Scheme.POISSON
         return poisson and not inner.replace and not outer.replace
-    return not isinstance(inner, Grouped | Parallel | Sample)
+    return not any(isinstance(part, Grouped | Parallel | Sample) for part in inner.walk())
 
 
 def _multiplied(node: Loss, factors: Sequence[tuple[Pair | None, int]]) -> Known:
@@ -421,6 +433,23 @@ def _drawn(node: DrawnSample) -> Known:
     if one.upper is not None or one.why.endswith("know one."):
         return one
     return Known(None, (), _refusal(node, one.why))
+
+
+@lru_cache(maxsize=16)
+def _selected(node: Selected) -> Known:
+    """From the profile of one run; below, one run at random, and the smallest of Gaussian answers."""
+    below = [pair for case in lower_cases(node.of) for pair, times in case.terms if len(case.terms) == times == 1]
+    lowers: tuple[Pair, ...] = tuple(best_run.one_run(pair, node.runs) for pair in below)
+    lowers += tuple(best_run.smallest(pair.sigma, node.runs) for pair in below if isinstance(pair, Gaussian))
+    try:
+        run = cases(node.of)
+    except Unaccountable as refusal:
+        return Known(None, lowers, str(refusal))
+    tops = (epsilon_bounds(run, delta)[1] for delta in UNLIKELY)
+    top = next((epsilon for epsilon in tops if math.isfinite(epsilon)), math.inf)
+    if not 0 < top < REACH / 2:
+        return Known(None, lowers, _refusal(node, "one of its runs may reveal too much, or reveals nothing"))
+    return Known(best_run.above(lambda at: profile_bounds(run, at)[1], top, node.runs), lowers)
 
 
 # ------------------------------------------------------------------------------------------------ disjoint parts
