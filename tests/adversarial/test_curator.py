@@ -28,7 +28,12 @@ from deniable.ledger import Filter, Kind, Ledger
 from deniable.ledger.journal import Draft
 from deniable.mechanisms import Laplace
 from deniable.randomness import SeededRandom
-from deniable.sql.engines import Statement
+from deniable.sql.engines import Statement, open_engine
+from deniable.sql.plan.planner import plan
+from deniable.sql.plan.request import Terms
+from deniable.sql.read.query import check
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
+from deniable.sql.types import INTEGER
 from deniable.units import Unit
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
@@ -341,6 +346,20 @@ def test_a_curator_and_its_engine_refuse_to_work_in_a_forked_child(tmp_path: Pat
         for double in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(LedgerError, match="cannot be copied"):
                 double(curator)
+
+
+def test_a_plan_run_in_a_forked_child_is_refused_before_its_charge(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/privacy.db"
+    table = TableInfo("visits", (ColumnInfo("days", INTEGER),))
+    with Ledger.open(url) as ledger:
+        account = ledger.create("visits", Unit.row(), limit=Budget(1))
+        engine = open_engine({"visits": pa.table({"days": [1, 2]})}, Schema((table,)))
+        count = plan(check(COUNT, Schema((table,)), Unit.row()), Unit.row(), Terms(epsilon=0.25))
+        said = in_a_child(partial(account.run, count, engine))
+        assert "This engine belongs to the process that opened it" in said
+        assert account.spent().epsilon == 0
+        account.run(count, engine)
+        engine.close()
 
 
 SEEN = """

@@ -240,3 +240,21 @@ def test_a_mechanism_run_on_the_account_before_the_first_query_is_charged_for_go
         assert curator.account.spent().epsilon == 0.25
     with Ledger.open(url) as ledger:
         assert ledger.account("visits").spent().epsilon == 0.25
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new ledger", "ledger of others"])
+def test_what_an_owner_does_before_the_first_query_is_written_for_good(file: Path, url: str, there: bool) -> None:
+    """Raising a limit or making an account acts on the real ledger, never on a proposal that is forgotten."""
+    if there:
+        with Ledger.open(url) as ledger:
+            ledger.create("others", Unit.row(), limit=Budget(1))
+    with Curator.open(file, ledger=url, unit=Unit.row(), limit=Budget(1)) as curator:
+        curator.account.raise_limit(Budget(2))
+        curator.ledger.create("beside", Unit.row(), limit=Budget(3))
+        assert curator.account.limit == Budget(2)
+        curator.sql(COUNT, epsilon=1.5)
+    with Ledger.open(url) as ledger:
+        assert ledger.account("visits").limit == Budget(2)
+        assert ledger.account("visits").spent().epsilon == 1.5
+        assert ledger.account("beside").limit == Budget(3)
+        assert ledger.verify().ok

@@ -112,7 +112,8 @@ class Curator(Original):
     def _paid(cls, desk: Desk, paid: Payment, owned: list[Any]) -> Curator:
         curator = cls(desk, paid.ledger)
         curator._owned, curator._proposal, curator._unbound = owned, paid.proposal, paid.unbound
-        paid.account.before_charge = None if paid.proposal is None else curator._begin
+        if paid.proposal is not None:
+            paid.account.propose(curator._begin)
         return curator
 
     # -------------------------------------------------------------------------------------------- asking

@@ -112,6 +112,16 @@ class Account(Original):
     def __deepcopy__(self, memo: object) -> Account:
         return self
 
+    def propose(self, make: Callable[[], None]) -> None:
+        """This account, and the ledger it is in, are only proposed: whatever would write into them calls `make` first, and is
+        written where that has put them."""
+        self.before_charge = make
+        self._journal.successor = lambda: self._made(make)
+
+    def _made(self, make: Callable[[], None]) -> Journal:
+        make()
+        return self._journal
+
     def become(self, made: Account) -> None:
         """A proposal is this account from now on: whoever holds the one holds the other."""
         self.__dict__.update(made.__dict__)

@@ -66,6 +66,8 @@ class Journal(Original):
         self.key_path = chain.key_path(key, store.path)
         self.id, self.key = self._identity()
         self._tip: Tip | None = None
+        self.successor: Callable[[], Journal] | None = None
+        """Of a journal that is only proposed: makes the real one, in which everything is then written."""
 
     def _identity(self) -> tuple[str, bytes | None]:
         with self.store.reading() as transaction:
@@ -110,6 +112,8 @@ class Journal(Original):
         `decide` runs inside the transaction, alone among writers; if it raises, nothing was written. What `also` writes stands
         or falls with the entry.
         """
+        if self.successor is not None:
+            return self.successor().append(names, decide, also)
         key = self._writer()
         for name in names:
             _check_text(name)

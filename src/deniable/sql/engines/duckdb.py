@@ -22,7 +22,7 @@ from deniable.sql.engines import parquet
 from deniable.sql.engines.engine import Engine, Statement, Summary
 from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
-from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
+from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
 from deniable.sql.plan.grid import grid as finest_grid
 from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.tree import Column
@@ -151,7 +151,7 @@ class DuckDBEngine(Engine):
                 self._show(index, table, source, identities)
 
     def run(self, statement: Statement) -> pa.Table:
-        check_home(self._home)
+        self.check_process()
         with guarded(), self._lock, self._limit(self._connection.interrupt):
             self._look_again()
             return self._select(text(statement, DUCKDB))
@@ -165,7 +165,7 @@ class DuckDBEngine(Engine):
 
     def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
         """From the statistics that are kept with the data; DuckDB's own plans rest on them too."""
-        check_home(self._home)
+        self.check_process()
         asked = ", ".join(f"stats({DUCKDB.quote(name)})" for name in columns)
         with guarded(), self._lock, self._limit(self._connection.interrupt):
             self._look_again()
@@ -179,7 +179,7 @@ class DuckDBEngine(Engine):
         `_weight` is min(ONE, ⌊ONE·m/n⌋) for a unit of n rows of which m count: a function of that unit's own rows, so that the
         weights of one unit sum to at most m·ONE, and no filter can make that more.
         """
-        check_home(self._home)
+        self.check_process()
         if unit.kind is not Kind.COLUMN or unit.max_rows is None or unit.column_name is None:
             raise InvalidParameter(
                 "Expected Unit.column(…, max_rows=…): weights are stored for a known number of rows of a unit. "
@@ -231,7 +231,7 @@ class DuckDBEngine(Engine):
 
     def close(self) -> None:
         """Stops what still runs: a busy connection cannot be closed."""
-        if not self._home.here():
+        if not self.at_home:
             abandon(self._connection)
             return
         for _ in range(CLOSING):

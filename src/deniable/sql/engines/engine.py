@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from deniable.errors import InvalidParameter
+from deniable.errors import DataError, InvalidParameter
+from deniable.process import Home
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.schema.declare import Schema
 from deniable.units import Unit
@@ -54,6 +55,19 @@ class Engine(ABC):
     dialect: Dialect
     prepared: Mapping[str, int] = MappingProxyType({})
     summaries: Mapping[str, Summary] = MappingProxyType({})
+
+    _home: Home | None = None
+    """The process that opened it; None where any may use it."""
+
+    @property
+    def at_home(self) -> bool:
+        """Whether this is the process that opened it."""
+        return self._home is None or self._home.here()
+
+    def check_process(self) -> None:
+        """Raise in a forked child: it shares the parent's connection, and would read the parent's answers from it."""
+        if self._home is not None:
+            self._home.check("This engine", "Open the data in the process that asks.", DataError)
 
     @abstractmethod
     def run(self, statement: Statement) -> pa.Table:

@@ -15,7 +15,7 @@ from deniable.process import Home, abandon
 from deniable.sql.dialects import POSTGRES
 from deniable.sql.engines.engine import Engine, Statement
 from deniable.sql.engines.sources import PostgresTable, Source
-from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
+from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 
 VERSIONS = ((12,), (19,))
@@ -99,7 +99,7 @@ class PostgresEngine(Engine):
             raise DataError("The role of this address may not SELECT from every declared table.") from error.__cause__
 
     def run(self, statement: Statement) -> pa.Table:
-        check_home(self._home)
+        self.check_process()
         with guarded(), self._lock, self._limit():  # the server stops it, our clock says so
             sql = text(statement, POSTGRES, self._tables, "NOT MATERIALIZED ")
             return ask(self._connection, sql, timeout=self._timeout)
@@ -112,7 +112,7 @@ class PostgresEngine(Engine):
         self._connection.adbc_cancel()
 
     def close(self) -> None:
-        if not self._home.here():
+        if not self.at_home:
             abandon(self._connection)
             return
         self._connection.close()

@@ -16,7 +16,7 @@ from deniable.sql.dialects import SPARK
 from deniable.sql.engines.engine import Engine, Statement
 from deniable.sql.engines.sources import Source, SparkFrame, SparkTable
 from deniable.sql.engines.spark_files import check_files
-from deniable.sql.engines.views import TimeLimit, check_home, guarded, text, view, within
+from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 
 VERSIONS = ((4,), (5,))
@@ -77,7 +77,7 @@ class SparkEngine(Engine):
         return source.frame, SPARK.quote(name)
 
     def run(self, statement: Statement) -> pa.Table:
-        check_home(self._home)
+        self.check_process()
         sql = text(statement, SPARK, self._tables)
         context, group = self._session.sparkContext, f"deniable-{uuid.uuid4().hex}"
         limit = self._limit(lambda: context.cancelJobGroup(group))
@@ -97,7 +97,7 @@ class SparkEngine(Engine):
             self._session.sparkContext.cancelJobGroup(group)
 
     def close(self) -> None:
-        if not self._home.here():
+        if not self.at_home:
             abandon(self._session)
             return
         for name in self._made:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from deniable.errors import DataError, InvalidParameter
-from deniable.process import Home
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.dialects.storage import Physical
 from deniable.sql.engines.engine import Statement
@@ -68,11 +67,6 @@ def text(statement: Statement, dialect: Dialect, before: tuple[tuple[str, str], 
     given = [f"{dialect.quote(name)} AS {hint}({body})" for name, body in before]
     own = [f"{dialect.quote(name)} AS ({body})" for name, body in statement.ctes]
     return f"WITH {', '.join([*given, *own])} {statement.select}" if given or own else statement.select
-
-
-def check_home(home: Home) -> None:
-    """A forked child shares the parent's connection, and would read the parent's answers from it."""
-    home.check("This engine", "Open the data in the process that asks.", DataError)
 
 
 @contextmanager

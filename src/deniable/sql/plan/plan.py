@@ -178,6 +178,11 @@ class Plan:
 
     # -------------------------------------------------------------------------------------------- a run
 
+    def fits(self, data: object) -> None:
+        """Raise before the charge where the run could not begin: a forked child has no connection of its own."""
+        if isinstance(data, Engine):
+            data.check_process()
+
     def __call__(self, data: Engine, *, rng: Random) -> Result:
         salt = format(rng.uniform_integers(_SALTS), "x")
         return self.settle(data, rng).measure(data, salt).release(rng)
