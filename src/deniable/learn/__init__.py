@@ -8,6 +8,7 @@
                                preprocessing; the last has no data in it
     pate                       teachers that vote, labels that are bought
     Selection                  tuning that is counted in ε
+    forget                     models to forget people from: shards, certified removal
     by_group, ByGroup          how well a classifier serves each group, on public rows and, charged, on private ones
 
 Everything here needs `deniable[learn]` and loads when it is first used.
@@ -20,7 +21,8 @@ import importlib
 from deniable.errors import MissingExtra
 
 _PARTS = (
-    "clip", "convex", "counts", "pate", "pca", "recipes", "scattering", "select", "sgd", "standardize", "table_training",
+    "clip", "convex", "counts", "forget", "pate", "pca", "recipes", "scattering", "select", "sgd", "standardize",
+    "table_training",
 )  # fmt: skip
 _HOMES = {
     "by_group_private": "ByGroup",
