@@ -1,7 +1,9 @@
-"""Intervals hold every value: against a real engine, over hostile and everyday values."""
+"""Intervals hold every value, against a real engine over hostile and everyday values; and they are no wider than they must be."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.intervals import EVERYTHING, Interval, interval, physical
 from deniable.sql.tree import Call, Column, Expr, Literal
-from deniable.sql.types import INTEGER, NUMBERS
+from deniable.sql.types import FLOAT, INTEGER, NUMBERS
 from deniable.sql.write import expressions
 from tests.sql.conftest import Run
 from tests.sql.values import COLUMNS, ROWS, expression
@@ -71,8 +73,22 @@ def test_intervals_of_two_numbers_hold_and_their_ends_are_reached(op: str, a: in
     true = [_apply(op, i, j) for i in _range(ranges["x"]) for j in _range(ranges["y"])]
     values = [value for value in true if value is not None]
     assert all(found.within(-(10**9), 10**9) and found.lower <= v <= found.upper for v in values)  # type: ignore[operator]
-    if op not in ("int_divide", "modulo"):
-        assert (found.lower, found.upper) == (min(values), max(values))
+    assert (found.lower, found.upper) == _ends(op, ranges, values)
+
+
+def _ends(op: str, ranges: dict[str, tuple[int, int]], values: list[int]) -> tuple[Fraction, Fraction]:
+    """The narrowest interval, or where a rule is simpler than that, exactly what the rule promises."""
+    (a, b), (c, d) = ranges["x"], ranges["y"]
+    if op == "modulo":  # smaller than the divisor, and of the sign of the number
+        size = max(abs(c), abs(d))
+        return Fraction(0 if a >= 0 else -size), Fraction(0 if b <= 0 else size)
+    if op != "int_divide":
+        return Fraction(min(values)), Fraction(max(values))
+    if c <= 0 <= d:  # a divisor of at least one unit in size
+        size = max(abs(a), abs(b))
+        return Fraction(-size), Fraction(size)
+    exact_ends = [Fraction(i, j) for i in (a, b) for j in (c, d)]
+    return min(exact_ends) - 1, max(exact_ends) + 1  # rounded towards zero
 
 
 def _range(ends: tuple[int, int]) -> range:
@@ -92,6 +108,62 @@ def _apply(op: str, a: int, b: int) -> int | None:
         "greatest": max(a, b),
         "least": min(a, b),
     }[op]
+
+
+ONES: dict[str, Callable[[Fraction], Fraction]] = {
+    "negate": lambda x: -x,
+    "abs": abs,
+    "floor": lambda x: Fraction(math.floor(x)),
+    "ceil": lambda x: Fraction(math.ceil(x)),
+}
+
+
+@given(st.sampled_from(sorted(ONES)), st.integers(-80, 80), st.integers(-80, 80))
+def test_intervals_of_one_number_are_the_narrowest(op: str, a: int, b: int) -> None:
+    """In quarters, so that rounding has something to do."""
+    low, high = Fraction(min(a, b), 4), Fraction(max(a, b), 4)
+    found = interval(Call(op, (Column("x", FLOAT),), FLOAT), lambda column: Interval(low, high))
+    values = [ONES[op](Fraction(i, 4)) for i in range(min(a, b), max(a, b) + 1)]
+    assert (found.lower, found.upper) == (min(values), max(values))
+
+
+@given(st.integers(-800, 800), st.integers(-800, 800), st.integers(0, 2))
+def test_a_rounded_number_lies_on_the_cells_that_it_can_reach(a: int, b: int, digits: int) -> None:
+    low, high = Fraction(min(a, b), 80), Fraction(max(a, b), 80)
+    call = Call("round", (Column("x", FLOAT), Literal(digits, INTEGER)), FLOAT)
+    found = interval(call, lambda column: Interval(low, high))
+    cell = Fraction(1, 10**digits)
+    # Halves may go either way: the least cell is within half a cell above the lower end or below it, and so for the upper one.
+    assert found.lower is not None
+    assert found.upper is not None
+    assert found.lower / cell == math.ceil(low / cell - Fraction(1, 2))
+    assert found.upper / cell == math.floor(high / cell + Fraction(1, 2))
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_root_is_bounded_within_two(a: int, b: int) -> None:
+    call = Call("sqrt", (Column("x", FLOAT),), FLOAT)
+    found = interval(call, lambda column: Interval.of(min(a, b), max(a, b)))
+    assert found.lower == 0
+    assert found.upper is not None
+    assert math.sqrt(max(a, b)) <= found.upper <= math.sqrt(max(a, b)) + 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("case when f > 0 then 3 when f < 0 then -2 else 1 end", (-2, 3)),
+        ("case when f > 0 then 3 end", (3, 3)),
+        ("coalesce(least(greatest(f, 1), 2), 5)", (1, 5)),
+        ("nullif(least(greatest(f, 1), 2), 1)", (1, 2)),
+        ("sign(f)", (-1, 1)),
+        ("least(greatest(f, 2), 4) / least(greatest(f, 1), 2)", (1, 4)),
+        ("cast(f > 0 as integer)", (0, 1)),
+        ("cast(least(greatest(f, 0.4), 2.6) as integer)", (0, 3)),
+    ],
+)
+def test_intervals_of_written_expressions_are_the_narrowest(text: str, expected: tuple[int, int]) -> None:
+    assert interval(expression(text), lambda column: EVERYTHING) == Interval.of(*expected)
 
 
 def test_a_clamp_bounds_what_has_no_bounds() -> None:
