@@ -17,7 +17,7 @@ from _report import write_section
 from deniable.attack import asking, difference, fuzzy, hide, link, series, sticky, tables
 from deniable.attack.learnt import Learnt, percent, percent_up
 from deniable.attack.reconstruct import against_account, against_noise, exhaustive_errors, secret
-from deniable.attack.solve import Method, expected_share, least_squares, rounded, solve
+from deniable.attack.solve import SolvingMethod, expected_share, least_squares, rounded, solve
 
 NOISE, RATIO = 0.3, 4
 Found = tuple[float, float]
@@ -36,7 +36,7 @@ def peers(people: int) -> tuple[Found, Found | None, Found | None]:
     subsets = asking.random_subsets(RATIO * people, people)
     answers = asking.noisy(asking.exact(bits), NOISE * math.sqrt(people))(subsets)
     ours = timed(lambda: rounded(least_squares(subsets, answers)), bits)
-    highs = timed(lambda: solve(subsets, answers, Method.SUMMED), bits) if people <= 256 else None
+    highs = timed(lambda: solve(subsets, answers, SolvingMethod.SUMMED), bits) if people <= 256 else None
     dense = subsets.astype(np.float64)
     scipys = timed(lambda: rounded(lsq_linear(dense, answers, (0, 1)).x), bits) if people <= 1024 else None
     return ours, highs, scipys

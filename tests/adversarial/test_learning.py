@@ -16,7 +16,7 @@ from deniable.errors import DataError, DeniableError, InvalidParameter, InvalidQ
 from deniable.guarantee import Budget
 from deniable.learn.clip import Batch, per_example
 from deniable.learn.recipes.classifier import Recipe
-from deniable.learn.recipes.linear import Descent
+from deniable.learn.recipes.linear import LinearDescent
 from deniable.learn.select import Selection
 from deniable.learn.sgd import DPSGD, Distributed, make_private, train
 from deniable.learn.sgd.trainer import Trainer
@@ -430,7 +430,7 @@ def picky(images: Tensor) -> Tensor:
 
 
 def recipe(**given: Any) -> Recipe:
-    descent = Descent(steps=3, learning_rate=1.0, clip=1.0)
+    descent = LinearDescent(steps=3, learning_rate=1.0, clip=1.0)
     return Recipe.for_budget(100, 1e-5, n=60, maps=picky, descent=descent, classes=3, **given)
 
 

@@ -125,10 +125,10 @@ def test_a_trained_net_is_stationary_on_its_own_images_only(digits: Album) -> No
 
 def test_a_near_image_of_one_trained_on_does_not_count_as_found() -> None:
     x, others = np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[0.1, 0.0], [0.5, 0.5]])
-    found = stationary.measure(stationary.Found(x + 1e-9, 0.0), x, others, model="m")
+    found = stationary.measure(stationary.StationaryPoint(x + 1e-9, 0.0), x, others, model="m")
     assert found.found.all()
     assert found.control == 0
-    assert stationary.measure(stationary.Found(others, 0.0), x, others, model="m").control == 1
+    assert stationary.measure(stationary.StationaryPoint(others, 0.0), x, others, model="m").control == 1
 
 
 @pytest.fixture(scope="module")

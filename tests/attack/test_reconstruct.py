@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from deniable.attack import reconstruct as attack
 from deniable.attack.asking import PERSON
-from deniable.attack.solve import Method
+from deniable.attack.solve import SolvingMethod
 from deniable.errors import InvalidParameter
 from deniable.mechanisms import RandomizedResponse
 from deniable.randomness import SeededRandom
@@ -23,8 +23,8 @@ def test_92_percent_of_4096_bits_follow_from_noisy_counts() -> None:
     assert found.facts["answered"] == 4 * 4096
 
 
-@pytest.mark.parametrize("method", [Method.LARGEST, Method.SUMMED, Method.LEAST_SQUARES])
-def test_every_method_finds_far_more_than_chance(method: Method) -> None:
+@pytest.mark.parametrize("method", [SolvingMethod.LARGEST, SolvingMethod.SUMMED, SolvingMethod.LEAST_SQUARES])
+def test_every_method_finds_far_more_than_chance(method: SolvingMethod) -> None:
     found = attack.against_noise(96, 4 * 96, 0.1, method=method)
     assert binom.sf(found.right - 1, 96, 0.5) < 1e-9
 

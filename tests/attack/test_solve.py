@@ -14,7 +14,7 @@ from scipy.optimize import lsq_linear, minimize_scalar
 from scipy.stats import norm
 
 from deniable.attack.asking import all_subsets, exact, random_subsets
-from deniable.attack.solve import Method, exhaustive, expected_share, least_squares, linear_program, solve
+from deniable.attack.solve import SolvingMethod, exhaustive, expected_share, least_squares, linear_program, solve
 from deniable.errors import InvalidParameter
 
 
@@ -66,12 +66,12 @@ def test_the_linear_program_beats_every_table_at_its_own_measure() -> None:
 def test_the_sum_withstands_wild_answers_and_the_largest_does_not() -> None:
     bits, subsets, answers = problem(40, 200, 0.0)
     answers[:10] += 1000
-    assert (solve(subsets, answers, Method.SUMMED) == bits).all()
-    assert (solve(subsets, answers, Method.LARGEST) != bits).any()
+    assert (solve(subsets, answers, SolvingMethod.SUMMED) == bits).all()
+    assert (solve(subsets, answers, SolvingMethod.LARGEST) != bits).any()
 
 
-@pytest.mark.parametrize("method", list(Method))
-def test_exact_answers_give_every_bit(method: Method) -> None:
+@pytest.mark.parametrize("method", list(SolvingMethod))
+def test_exact_answers_give_every_bit(method: SolvingMethod) -> None:
     people = 16
     bits, subsets, answers = problem(people, 6 * people, 0.0, 4)
     assert (solve(subsets, answers, method) == bits).all()

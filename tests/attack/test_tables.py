@@ -15,7 +15,7 @@ TABLE = blocks(6, seed=1)
 BLOCKS = tables.each_block(TABLE, 6)
 
 
-def holds(said: list[tables.Statistic], people: np.ndarray) -> bool:
+def holds(said: list[tables.PublishedStatistic], people: np.ndarray) -> bool:
     return all(s.low - 1e-9 <= s.weights @ people <= s.high + 1e-9 for s in said)
 
 
@@ -77,10 +77,10 @@ def test_uniqueness_is_proved_where_it_holds_and_only_there() -> None:
 
 def test_the_same_cells_with_other_numbers_are_another_solution() -> None:
     here, there = one(30, "M", "A"), one(40, "M", "A")
-    nowhere_else = tables.Statistic((here + there == 0).astype(float), 0, 0)
-    total = tables.Statistic(np.ones(len(here)), 3, 3)
+    nowhere_else = tables.PublishedStatistic((here + there == 0).astype(float), 0, 0)
+    total = tables.PublishedStatistic(np.ones(len(here)), 3, 3)
     assert not tables.unique([nowhere_else, total], 2 * here + there)
-    assert tables.unique([nowhere_else, total, tables.Statistic(here.astype(float), 2, 2)], 2 * here + there)
+    assert tables.unique([nowhere_else, total, tables.PublishedStatistic(here.astype(float), 2, 2)], 2 * here + there)
 
 
 def test_people_follow_from_tables_and_not_from_an_account() -> None:

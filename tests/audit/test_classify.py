@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from deniable.audit.classify import (
     Boosting,
-    Logistic,
+    LogisticClassifier,
     Model,
     Tables,
     View,
@@ -38,7 +38,7 @@ def advantage(model: Model, first: Any, second: Any) -> float:
 FITS: list[Callable[..., Model | None]] = [
     lambda a, b: Tables.fit(a, b, bins=8, patterns=False, pooled=False),
     lambda a, b: Tables.fit(a, b, bins=16, patterns=False, pooled=True),
-    Logistic.fit,
+    LogisticClassifier.fit,
     Boosting.fit,
 ]
 
@@ -77,7 +77,7 @@ def test_the_linear_score_is_the_most_likely_one(spread: float) -> None:
     """Against a general-purpose optimiser, on heavy tails and where the two neighbours are far apart."""
     rng, ridge = np.random.default_rng(6), 1e-4
     first, second = (rng.standard_cauchy((2000, 3)) + shift for shift in (spread, 0))
-    model = Logistic.fit(first, second, ridge=ridge)
+    model = LogisticClassifier.fit(first, second, ridge=ridge)
     design, label = model.design(np.concatenate([first, second])), np.repeat([1.0, 0.0], 2000)
 
     def loss(w: Any) -> float:

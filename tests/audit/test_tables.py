@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deniable.audit.tables import PARTS, Coder, Tables, Tally, shrunk
+from deniable.audit.tables import PARTS, Coder, Tables, TableTally, shrunk
 
 
-def tally(first: Any, second: Any, cells: int) -> Tally:
-    return Tally.of(np.asarray(first, np.intp), np.asarray(second, np.intp), cells)
+def tally(first: Any, second: Any, cells: int) -> TableTally:
+    return TableTally.of(np.asarray(first, np.intp), np.asarray(second, np.intp), cells)
 
 
 def test_noise_alone_is_shrunk_to_nothing_and_signal_is_kept() -> None:

@@ -28,13 +28,13 @@ from deniable.learn.convex.descent import Descent as GradientSteps
 from deniable.learn.convex.descent import GradientPerturbation
 from deniable.learn.convex.fit import ObjectivePerturbation, OutputPerturbation
 from deniable.learn.convex.losses import HuberHinge
-from deniable.learn.counts import Growth, Node, Tables
+from deniable.learn.counts import CountTables, Growth, TreeNode
 from deniable.learn.pate.cautionary import NoiseAfterVote
 from deniable.learn.pate.publish import DependentBound, Published
 from deniable.learn.pca import PrivatePCA, Projection
 from deniable.learn.recipes.abadi import PcaNetwork
-from deniable.learn.recipes.classifier import Classifier, Recipe
-from deniable.learn.recipes.linear import Descent
+from deniable.learn.recipes.classifier import Recipe, RecipeClassifier
+from deniable.learn.recipes.linear import LinearDescent
 from deniable.learn.select import Selection
 from deniable.learn.sgd import DPSGD, Users
 from deniable.learn.sgd import rows as containers
@@ -139,7 +139,7 @@ def scaling(made: Standardizer) -> list[float]:
     return [*(made.count * u), *(made.count * (4 * made.deviation**2 + u * u - 0.5)), made.count]
 
 
-def split(node: Node) -> list[float]:
+def split(node: TreeNode) -> list[float]:
     ends = (node.below, node.above)
     return [node.label, node.feature, node.cut, *(-1 if end is None else end.label for end in ends)]
 
@@ -191,14 +191,14 @@ def moved(run: Trained) -> float:
     return float(run.model.state_dict()["line.weight"].ravel()[0])
 
 
-def last_layer(made: Classifier) -> float:
+def last_layer(made: RecipeClassifier) -> float:
     return float(made.linear.bias[0] - made.linear.bias[1])
 
 
 PICTURES = torch.ones(1, 2, 2), np.array([0])
 NO_PICTURE = PICTURES[0][:0], PICTURES[1][:0]
 RECIPE = Recipe(
-    2, torch.nn.Identity(), Descent(1, 1.0, 1.0, momentum=0.0), statistics_noise=3.0, step_noise=0.5, classes=2
+    2, torch.nn.Identity(), LinearDescent(1, 1.0, 1.0, momentum=0.0), statistics_noise=3.0, step_noise=0.5, classes=2
 )
 
 LEARNT = [
@@ -225,12 +225,12 @@ LEARNT = [
     Audited(
         PrivateStandardizer((0,), (1,), epsilon=2), PrivateStandardizer((0,), (1,), epsilon=8), SPREAD, scaling, least=0.8,
     ),
-    Audited(Tables(1, 2, 2, 2), Tables(1, 2, 2, 8), (NO_CELLS, ONE_CELL), least=1.0),
-    Audited(Tables(1, 2, 2, 2, 0.01), Tables(1, 2, 2, 8, 0.01), (NO_CELLS, ONE_CELL), least=0.3),
+    Audited(CountTables(1, 2, 2, 2), CountTables(1, 2, 2, 8), (NO_CELLS, ONE_CELL), least=1.0),
+    Audited(CountTables(1, 2, 2, 2, 0.01), CountTables(1, 2, 2, 8, 0.01), (NO_CELLS, ONE_CELL), least=0.3),
     Audited(
         ByGroup(("w", "x"), 2, bins=2), ByGroup(("w", "x"), 8, bins=2), (NINE_WOMEN, TEN_WOMEN), first_group, least=0.4,
     ),
-    Audited(Growth(Tables(1, 2, 2, 1), 1), Growth(Tables(1, 2, 2, 6), 1), (ONE_CELL, TWO_CELLS), split, least=0.2),
+    Audited(Growth(CountTables(1, 2, 2, 1), 1), Growth(CountTables(1, 2, 2, 6), 1), (ONE_CELL, TWO_CELLS), split, least=0.2),
     Audited(
         Selection((RandomizedResponse.for_budget(1),), float, NegativeBinomialRuns(1, 0.1)),
         Selection((RandomizedResponse.for_budget(6),), float, NegativeBinomialRuns(1, 0.1)), (True, False),

@@ -25,14 +25,14 @@ def test_the_main_act_asks_five_times_is_refused_twice_and_shows_the_ledger(caps
     assert said.count(" run SELECT") == len(act.QUESTIONS) == 5
 
 
-def visits(size: int = 4000) -> real.Table:
+def visits(size: int = 4000) -> real.FileTable:
     """Made-up rows with the columns of the real set."""
     rng = np.random.default_rng(0)
     columns = {name: rng.choice(values, size).tolist() for name, values in hospital_visits.KEYS.items()}
     columns |= {name: rng.integers(low, high + 1, size) for name, (low, high) in hospital_visits.BOUNDS.items()}
     specialty = rng.choice(["Cardiology", "Nephrology", "?"], size).tolist()
     table = pa.table(columns | {"patient_nbr": rng.integers(0, 3000, size), "medical_specialty": specialty})
-    return real.Table(table, target="readmitted", person="patient_nbr")
+    return real.FileTable(table, target="readmitted", person="patient_nbr")
 
 
 def test_the_example_shows_true_and_private_answers_side_by_side(

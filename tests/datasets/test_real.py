@@ -19,7 +19,7 @@ import pyarrow.parquet
 import pytest
 
 from deniable.datasets import fetch, real
-from deniable.datasets.fetch import Remote
+from deniable.datasets.fetch import RemoteFile
 from deniable.errors import DataError, InvalidParameter
 
 RNG = np.random.default_rng(0)
@@ -143,8 +143,8 @@ def test_what_is_missing_is_said_with_the_way_out(tmp_path: Path, monkeypatch: p
         real.load("mnits")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("DENIABLE_DATA", raising=False)
-    nowhere = (Remote("http://127.0.0.1:9/input.txt", {"input.txt": None}),)
-    monkeypatch.setitem(real.SOURCES, "tiny-shakespeare", real.Source(real.readers.tiny_shakespeare, nowhere))
+    nowhere = (RemoteFile("http://127.0.0.1:9/input.txt", {"input.txt": None}),)
+    monkeypatch.setitem(real.SOURCES, "tiny-shakespeare", real.ImageSource(real.readers.tiny_shakespeare, nowhere))
     with pytest.raises(
         DataError, match=r"could not be downloaded from http://127.0.0.1:9/input.txt: .*set DENIABLE_DATA"
     ):
@@ -172,7 +172,7 @@ def test_a_download_is_checked_and_kept(tmp_path: Path, publisher: tuple[Path, s
     shown, url = publisher
     (shown / "input.txt").write_bytes(b"To be")
     kept = tmp_path / "kept"
-    fetch.fetch(Remote(f"{url}/input.txt", {"input.txt": hashlib.sha256(b"To be").hexdigest()}), kept)
+    fetch.fetch(RemoteFile(f"{url}/input.txt", {"input.txt": hashlib.sha256(b"To be").hexdigest()}), kept)
     assert (kept / "input.txt").read_bytes() == b"To be"
 
 
@@ -185,7 +185,7 @@ def test_a_download_with_another_checksum_is_not_kept(
     kept = tmp_path / "kept"
     wrong = hashlib.new(algorithm, b"To be").hexdigest()
     with pytest.raises(DataError, match=f"{wrong} was expected. It was not kept"):
-        fetch.fetch(Remote(f"{url}/input.txt", {"input.txt": wrong}), kept)
+        fetch.fetch(RemoteFile(f"{url}/input.txt", {"input.txt": wrong}), kept)
     assert list(kept.iterdir()) == []
 
 
@@ -197,12 +197,12 @@ def test_members_are_taken_out_of_archives_by_name_only(tmp_path: Path, publishe
             info.size = len(name)
             archive.addfile(info, io.BytesIO(name.encode()))
     kept = tmp_path / "a" / "kept"
-    fetch.fetch(Remote(f"{url}/all.tar.gz", {"inside.bin": None, "outside.bin": None}), kept)
+    fetch.fetch(RemoteFile(f"{url}/all.tar.gz", {"inside.bin": None, "outside.bin": None}), kept)
     assert (kept / "inside.bin").read_bytes() == b"batches/inside.bin"
     assert sorted(path.name for path in kept.parent.rglob("*.bin")) == ["inside.bin", "outside.bin"]
     assert (kept / "outside.bin").is_file()
     with pytest.raises(DataError, match="does not hold absent"):
-        fetch.fetch(Remote(f"{url}/all.tar.gz", {"absent.bin": None}), kept)
+        fetch.fetch(RemoteFile(f"{url}/all.tar.gz", {"absent.bin": None}), kept)
 
 
 def test_every_checksum_is_one_that_can_be_computed() -> None:

@@ -21,7 +21,7 @@ from deniable.guarantee import Budget
 from deniable.learn.bounded import Box, positions
 from deniable.learn.convex import Descent
 from deniable.learn.convex.estimators import PrivateLinearRegression, PrivateLinearSVM, PrivateLogisticRegression
-from deniable.learn.counts import Growth, PrivateDecisionTree, PrivateNaiveBayes, Tables
+from deniable.learn.counts import CountTables, Growth, PrivateDecisionTree, PrivateNaiveBayes
 from deniable.ledger import Account, Ledger
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
@@ -206,27 +206,27 @@ def test_scikit_learns_own_checks_pass_where_privacy_allows(kind: Any, more: dic
 @given(st.integers(0, 10**6))
 def test_one_row_moves_the_tables_by_their_sensitivity(seed: int) -> None:
     g = np.random.default_rng(seed)
-    tables = Tables(3, 4, 2, 1.0)
+    tables = CountTables(3, 4, 2, 1.0)
     cells, classes = g.integers(-1, 5, (10, 3)), g.integers(-1, 3, 10)
     change = tables.count(cells, classes) - tables.count(cells[1:], classes[1:])
     assert np.abs(change).sum() <= tables.noise.sensitivity
-    assert (change**2).sum() <= float(Tables(3, 4, 2, 1.0, 1e-6).noise.sensitivity) ** 2 * (1 + 1e-9)
+    assert (change**2).sum() <= float(CountTables(3, 4, 2, 1.0, 1e-6).noise.sensitivity) ** 2 * (1 + 1e-9)
 
 
 def test_a_replaced_row_costs_twice() -> None:
-    assert Tables(3, 4, 2, 1.0, unit=Unit.row(replace=True)).noise.sensitivity == 6
-    assert float(Tables(2, 4, 2, 1.0, 1e-6, Unit.row(replace=True)).noise.sensitivity) == 2
+    assert CountTables(3, 4, 2, 1.0, unit=Unit.row(replace=True)).noise.sensitivity == 6
+    assert float(CountTables(2, 4, 2, 1.0, 1e-6, Unit.row(replace=True)).noise.sensitivity) == 2
 
 
 def test_a_tree_pays_for_each_level() -> None:
-    tables = Tables(3, 4, 2, 0.5)
+    tables = CountTables(3, 4, 2, 0.5)
     assert epsilon(Growth(tables, 3).loss, 0).upper == pytest.approx(1.5)
 
 
 def test_a_tree_finds_the_split() -> None:
     cells = np.random.default_rng(0).integers(0, 8, (4000, 3))
     classes = ((cells[:, 1] >= 5) ^ (cells[:, 2] < 3)).astype(int)
-    tree = Growth(Tables(3, 8, 2, 1.0), 2)((cells, classes), rng=SeededRandom(0))
+    tree = Growth(CountTables(3, 8, 2, 1.0), 2)((cells, classes), rng=SeededRandom(0))
     assert (tree.predict(cells) == classes).mean() > 0.7
 
 

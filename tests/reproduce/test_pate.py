@@ -24,8 +24,8 @@ def small(name: str) -> Images:
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
     splits = (
-        mnist_pate.Split(mnist_pate.PAPERS, np.arange(600, 897), 897),
-        mnist_pate.Split("rotation 1", np.arange(300), 897),
+        mnist_pate.DigitSplit(mnist_pate.PAPERS, np.arange(600, 897), 897),
+        mnist_pate.DigitSplit("rotation 1", np.arange(300), 897),
     )
     for name, value in (
         ("load", small),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from deniable.learn.recipes import cifar10, mnist
-from deniable.learn.recipes.linear import Descent
+from deniable.learn.recipes.linear import LinearDescent
 from deniable.reproduce import (
     abadi_figure3,
     abadi_figure4,
@@ -23,7 +23,7 @@ from deniable.reproduce import (
 )
 from deniable.reproduce.report import Report
 
-SHORT = Descent(steps=10, learning_rate=1, clip=0.5)
+SHORT = LinearDescent(steps=10, learning_rate=1, clip=0.5)
 
 
 def plain(items, label):  # type: ignore[no-untyped-def]

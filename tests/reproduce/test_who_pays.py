@@ -8,7 +8,7 @@ import pytest
 from deniable.accounting import calibrate_noise
 from deniable.datasets import blocks
 from deniable.reproduce import who_pays, who_pays_sql
-from deniable.reproduce._groups import DELTA, People, Steps, groups, scores
+from deniable.reproduce._groups import DELTA, GroupSteps, People, groups, scores
 
 
 def made_up(rows: int = 3000, seed: int = 0) -> People:
@@ -24,15 +24,15 @@ def made_up(rows: int = 3000, seed: int = 0) -> People:
 
 def test_the_noise_is_what_epsilon_asks_for_and_what_the_longest_gradient_needs() -> None:
     multiplier = calibrate_noise(2.0, DELTA, rate=0.1, steps=50)
-    assert Steps(2.0, clip=0.5, steps=50, lot=100).noise(1000) == pytest.approx(0.5 * multiplier)
-    favoured = Steps(2.0, clip=0.5, steps=50, lot=100, favoured="white women", favour=3.0)
+    assert GroupSteps(2.0, clip=0.5, steps=50, lot=100).noise(1000) == pytest.approx(0.5 * multiplier)
+    favoured = GroupSteps(2.0, clip=0.5, steps=50, lot=100, favoured="white women", favour=3.0)
     assert favoured.noise(1000) == pytest.approx(1.5 * multiplier)
-    assert Steps(clip=None).noise(1000) == 0
+    assert GroupSteps(clip=None).noise(1000) == 0
 
 
 def test_one_row_moves_one_step_by_at_most_its_clip() -> None:
     data = made_up(200)
-    steps = Steps(clip=0.1, steps=1, lot=200, learning_rate=1.0)
+    steps = GroupSteps(clip=0.1, steps=1, lot=200, learning_rate=1.0)
     # Without noise and with all rows in the lot, removing the last row changes nothing else that is drawn.
     last = np.linalg.norm(steps.train(data, 0) - steps.train(data.taken(np.arange(199)), 0)) * 200
     assert 0 < last <= 0.1 + 1e-6
@@ -42,7 +42,7 @@ def test_noise_costs_and_rows_pay_it_back() -> None:
     test = made_up(4000, 9)
 
     def right(rows: int, epsilon: float | None) -> float:
-        weights = Steps(epsilon, steps=100, lot=rows // 4).train(made_up(rows), 0)
+        weights = GroupSteps(epsilon, steps=100, lot=rows // 4).train(made_up(rows), 0)
         return float(((scores(weights, test.rows) >= 0.5) == test.labels).mean())
 
     plain, few, many = right(2000, None), right(2000, 0.03), right(20_000, 0.3)
@@ -63,7 +63,7 @@ def test_arms_share_their_steps_and_differ_in_one_thing() -> None:
 
 
 def test_relative_errors_in_sql_are_the_noise_over_the_size() -> None:
-    question = who_pays_sql.Question.of("blocks", blocks(300), "block")
+    question = who_pays_sql.PricedQuestion.of("blocks", blocks(300), "block")
     errors = question.errors()
     off = [error * question.sizes[key] for key, error in errors.items()]
     # Integer Laplace noise of scale 1 is 1/sinh(1) = .851 on average, with a deviation of 1.05.
@@ -73,6 +73,6 @@ def test_relative_errors_in_sql_are_the_noise_over_the_size() -> None:
 
 
 def test_means_by_group_are_asked_with_their_bounds() -> None:
-    question = who_pays_sql.Question.of("blocks", blocks(20), "block", "age")
+    question = who_pays_sql.PricedQuestion.of("blocks", blocks(20), "block", "age")
     assert question.aggregate == "AVG(age)"
     assert set(question.errors()) == set(question.sizes)

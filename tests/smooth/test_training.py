@@ -27,7 +27,7 @@ from deniable.smooth import (
 )
 from deniable.smooth.attack import Effort, attack, flips
 from deniable.smooth.bank import certify_with_bank
-from deniable.smooth.training import Aim, Method, Schedule, train
+from deniable.smooth.training import Aim, Schedule, TrainingMethod, train
 
 PICTURES, LABELS = load_digits(return_X_y=True)
 PICTURES = (PICTURES / 16).astype(np.float32)
@@ -59,7 +59,7 @@ def test_noise_in_training_pays_and_so_do_its_refinements(digits: nn.Sequential)
     silent = mean_radius(learnt(Gaussian(1e-6)), noise)
     noisy = mean_radius(digits, noise)
     assert noisy > silent + 0.02
-    for method in (Method.CONSISTENCY, Method.ADVERSARIAL):
+    for method in (TrainingMethod.CONSISTENCY, TrainingMethod.ADVERSARIAL):
         assert mean_radius(learnt(noise, Aim(method, reach=0.25, weight=5)), noise) > noisy - 0.03
 
 

@@ -28,7 +28,7 @@ from deniable.smooth import (
     looks_for,
     radii,
 )
-from deniable.smooth.decision import Rule
+from deniable.smooth.decision import StoppingRule
 from deniable.smooth.validity import Validity, check_certifier, check_rule, true_radius, wall
 
 Floats = NDArray[np.float64]
@@ -47,8 +47,8 @@ CLASSES = {
 RUNS = 100_000
 
 
-def rule(noise: InputNoise, plan: Sampling, looks: Looks | None = None) -> Rule:
-    return Rule(noise, noise.norm, 1, plan, looks or Looks((plan.samples,), plan.alpha))
+def rule(noise: InputNoise, plan: Sampling, looks: Looks | None = None) -> StoppingRule:
+    return StoppingRule(noise, noise.norm, 1, plan, looks or Looks((plan.samples,), plan.alpha))
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.001])

@@ -171,6 +171,11 @@ def test_a_clamp_bounds_what_has_no_bounds() -> None:
     assert interval(expression("greatest(f, 0)"), lambda column: EVERYTHING) == Interval(Fraction(0), None)
 
 
+def test_a_product_of_what_has_one_bound_is_bounded_only_where_both_are_positive() -> None:
+    assert interval(expression("greatest(f, 0) * greatest(f, 1)"), lambda c: EVERYTHING) == Interval(Fraction(0), None)
+    assert interval(expression("greatest(f, 0) * f"), lambda c: EVERYTHING) == EVERYTHING
+
+
 def test_literals_are_points() -> None:
     literal = expression("1.25")
     assert isinstance(literal, Literal)

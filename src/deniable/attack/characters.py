@@ -121,7 +121,7 @@ def private(
 
 
 @dataclass(frozen=True)
-class Canary:
+class TextCanary:
     """A secret, its sentence, and how often it stands in the text."""
 
     space: Space
@@ -137,7 +137,7 @@ class Canary:
 class Exposed:
     """What a model knows of a canary."""
 
-    canary: Canary
+    canary: TextCanary
     rank: int
     sampled: float
     extrapolated: float
@@ -152,15 +152,15 @@ class Exposed:
         return self.completed == self.canary.secret
 
 
-def canaries(copies: Sequence[int], digits: int, seed: int) -> list[Canary]:
+def canaries(copies: Sequence[int], digits: int, seed: int) -> list[TextCanary]:
     if not 1 <= len(copies) <= len(OWNERS) or min(copies) < 0:
         raise InvalidParameter(f"Expected 1 to {len(OWNERS)} numbers of copies, none negative, got {list(copies)}.")
     g = np.random.default_rng(seed)
     spaces = [Space(f"{owner}'s number is ", digits) for owner in OWNERS]
-    return [Canary(s, s.at(int(g.integers(s.size))), c) for s, c in zip(spaces, copies, strict=False)]
+    return [TextCanary(s, s.at(int(g.integers(s.size))), c) for s, c in zip(spaces, copies, strict=False)]
 
 
-def measure(model: nn.Module, letters: str, found: Sequence[Canary], *, seed: int = 0) -> list[Exposed]:
+def measure(model: nn.Module, letters: str, found: Sequence[TextCanary], *, seed: int = 0) -> list[Exposed]:
     """Rank, estimates and completion of every canary."""
     out = []
     for canary in found:

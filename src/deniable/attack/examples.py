@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from deniable.datasets.real import Table, load
+from deniable.datasets.real import FileTable, load
 from deniable.errors import InvalidParameter
 
 Rows: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int64]]
@@ -62,7 +62,7 @@ def _census() -> Rows:
     return encoded(load("census-kdd"), "50000+", left_out=("instance_weight",))
 
 
-def encoded(data: Table, label: str, left_out: Sequence[str] = ()) -> Rows:
+def encoded(data: FileTable, label: str, left_out: Sequence[str] = ()) -> Rows:
     """Numbers scaled to their largest value, words as one column each; 1 where the target holds the text `label`."""
     columns = [name for name in data.table.column_names if name not in (data.target, *left_out)]
     x = np.hstack([_encoded(data.table[name]) for name in columns])

@@ -20,7 +20,7 @@ from deniable.accounting import meaning
 from deniable.attack import asking
 from deniable.attack.asking import Ask, all_subsets, random_subsets
 from deniable.attack.learnt import Bits, Learnt, percent, percent_up
-from deniable.attack.solve import Method, exhaustive, expected_share, solve
+from deniable.attack.solve import SolvingMethod, exhaustive, expected_share, solve
 from deniable.errors import InvalidParameter
 from deniable.loss import Number
 from deniable.mechanism import Random
@@ -36,12 +36,12 @@ class Reconstruction:
     bits: Bits
     asked: int
     answered: int
-    method: Method
+    method: SolvingMethod
     seconds: float
 
 
 def reconstruct(
-    ask: Ask, people: int, queries: int, *, method: Method = Method.LEAST_SQUARES, seed: int = 0
+    ask: Ask, people: int, queries: int, *, method: SolvingMethod = SolvingMethod.LEAST_SQUARES, seed: int = 0
 ) -> Reconstruction:
     """Ask for counts over `queries` random subsets of the `people`, and find the bits that fit the answers."""
     start = time.process_time()
@@ -80,7 +80,7 @@ def score(
 
 
 def against_noise(
-    people: int, queries: int, noise: float, *, method: Method = Method.LEAST_SQUARES, seed: int = 0
+    people: int, queries: int, noise: float, *, method: SolvingMethod = SolvingMethod.LEAST_SQUARES, seed: int = 0
 ) -> Learnt:
     """Answers with Gaussian noise of deviation `noise`·√n (0: none), and no limit on questions."""
     if not (noise >= 0 and math.isfinite(noise)):
@@ -90,7 +90,7 @@ def against_noise(
     deviation = noise * math.sqrt(people)
     found = reconstruct(asking.noisy(ask, deviation, seed), people, queries, method=method, seed=seed)
     facts = {"noise": noise, "deviation": deviation}
-    if method is Method.LEAST_SQUARES and queries > people / 2:
+    if method is SolvingMethod.LEAST_SQUARES and queries > people / 2:
         facts["expected"] = expected_share(noise, queries / people)
     name = f"noise of {noise:g}·√n, no account" if noise else "exact counts"
     return score(found, bits, name, facts=facts)
@@ -103,7 +103,7 @@ def against_account(
     delta: Number = 1e-6,
     *,
     batch: int | None = None,
-    method: Method = Method.LEAST_SQUARES,
+    method: SolvingMethod = SolvingMethod.LEAST_SQUARES,
     seed: int = 0,
     rng: Random | None = None,
 ) -> Learnt:

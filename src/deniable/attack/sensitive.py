@@ -31,7 +31,7 @@ from deniable.attack.examples import encoded
 from deniable.attack.members.coins import Watch, coins, unwatched
 from deniable.attack.members.evidence import Evidence
 from deniable.attack.members.scores import lira
-from deniable.datasets.real import Table, load
+from deniable.datasets.real import FileTable, load
 from deniable.errors import InvalidParameter, MissingExtra
 
 try:
@@ -170,7 +170,7 @@ def people(name: str = "made-up", rows: int = 400, *, seed: int = 0) -> tuple[Ro
         return features.astype(np.float32), bits
     if name != "adult":
         raise InvalidParameter(f"Expected data={name!r} to be one of {', '.join(NAMES)}.")
-    x, women = encoded(Table(load("adult").table, "sex"), "Female")
+    x, women = encoded(FileTable(load("adult").table, "sex"), "Female")
     kept = np.random.default_rng(seed).permutation(len(women))[:rows]
     return np.ascontiguousarray(x[kept]), women[kept].astype(np.bool_)
 

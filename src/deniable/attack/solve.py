@@ -25,7 +25,7 @@ Singles = NDArray[np.float32]
 MOST_EXHAUSTIVE = 20
 
 
-class Method(StrEnum):
+class SolvingMethod(StrEnum):
     """How bits are found from answers."""
 
     EXHAUSTIVE = "exhaustive"
@@ -34,16 +34,16 @@ class Method(StrEnum):
     LEAST_SQUARES = "least-squares"
 
 
-def solve(subsets: Subsets, answers: Answers, method: Method = Method.LEAST_SQUARES) -> Bits:
+def solve(subsets: Subsets, answers: Answers, method: SolvingMethod = SolvingMethod.LEAST_SQUARES) -> Bits:
     """The bits that fit the answers best. Questions that got no answer are left out; without any, all bits are 0."""
     asked = subsets[: len(answers)]
     if not len(answers):
         return np.zeros(subsets.shape[1], np.int8)
-    if method is Method.EXHAUSTIVE:
+    if method is SolvingMethod.EXHAUSTIVE:
         return exhaustive(asked, answers)
-    if method is Method.LEAST_SQUARES:
+    if method is SolvingMethod.LEAST_SQUARES:
         return rounded(least_squares(asked, answers))
-    return rounded(linear_program(asked, answers, largest=method is Method.LARGEST))
+    return rounded(linear_program(asked, answers, largest=method is SolvingMethod.LARGEST))
 
 
 def rounded(x: NDArray[np.floating]) -> Bits:

@@ -112,7 +112,7 @@ def private(net: Net, x: Floats, y: Labels, *, epsilon: float, delta: float = DE
 
 
 @dataclass(frozen=True)
-class Found:
+class StationaryPoint:
     """Points, and how far they leave the weights from stationary: ‖left‖ / ‖W‖."""
 
     points: Floats
@@ -128,7 +128,7 @@ def residual(net: Net, x: Floats, y: Labels) -> float:
 
 def reconstruct(
     net: Net, y: Labels, *, starts: int = 12, rounds: int = 3000, seed: int = 0, watch: Watch = unwatched
-) -> Found:
+) -> StationaryPoint:
     """Points of the labels `y` on which `net` is stationary, by L-BFGS: a few rounds from many random starts, then the most
     promising are followed until one solves the equation.
 
@@ -154,7 +154,7 @@ def reconstruct(
         if np.sqrt(2 * value) > SOLVED:
             best, value = min((best, value), _least(objective, code, rounds), key=lambda one: one[1])
     points = (origin + torch.from_numpy(best).view(len(y), -1) @ basis) @ rows
-    return Found(points[:, :-1].numpy(), float(np.sqrt(2 * value)))
+    return StationaryPoint(points[:, :-1].numpy(), float(np.sqrt(2 * value)))
 
 
 def _span(first: Tensor) -> Tensor:
@@ -208,7 +208,7 @@ class Measured:
         return Learnt(ATTACK, f"{self.model}, by stationarity", right, size, self.control, reading, facts=facts)
 
 
-def measure(found: Found, x: Floats, others: Floats, *, model: str) -> Measured:
+def measure(found: StationaryPoint, x: Floats, others: Floats, *, model: str) -> Measured:
     """All of them as grey values; `others` were not trained on."""
     real = np.vstack([x, others])
     between = np.linalg.norm(real[:, None] - real[None], axis=2)
@@ -244,7 +244,7 @@ def compare(
     out = []
     for name, net in nets.items():
         solved = reconstruct(net, y, starts=starts if name == "plain" else 2, seed=seed, watch=watch)
-        grey = Found(lens.back(solved.points), solved.residual)
+        grey = StationaryPoint(lens.back(solved.points), solved.residual)
         out.append(measure(grey, of.seen[kept].astype(np.float64), of.unseen.astype(np.float64), model=name))
     return out
 

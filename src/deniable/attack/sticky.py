@@ -21,7 +21,7 @@ from deniable.attack.asking import Subsets
 from deniable.attack.baselines import hashed_normal
 from deniable.attack.learnt import Bits, Learnt, percent, percent_up
 from deniable.attack.reconstruct import ceiling, secret
-from deniable.attack.solve import Method, solve
+from deniable.attack.solve import SolvingMethod, solve
 from deniable.errors import BudgetExceeded
 from deniable.ledger import Account
 from deniable.mechanism import Random
@@ -84,7 +84,7 @@ def attack(
     queries: int,
     *,
     release: str,
-    method: Method = Method.LEAST_SQUARES,
+    method: SolvingMethod = SolvingMethod.LEAST_SQUARES,
     bound: float | None = None,
     seed: int = 0,
 ) -> Learnt:

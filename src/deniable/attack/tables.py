@@ -37,7 +37,7 @@ _HALF = 0.05 + 1e-6
 
 
 @dataclass(frozen=True)
-class Statistic:
+class PublishedStatistic:
     """Published: low ≤ Σ weights·table ≤ high."""
 
     weights: Floats
@@ -66,12 +66,12 @@ def families() -> Iterator[NDArray[np.bool_]]:
     yield from (s & g for s in sexes for g in groups)
 
 
-def publish(people: Whole, *, least: int = 1, base: int = 1) -> list[Statistic]:
+def publish(people: Whole, *, least: int = 1, base: int = 1) -> list[PublishedStatistic]:
     """Count, median and mean age of every family, and counts by sex and ten years of age.
 
     Nothing is said about families of fewer than `least` people; with `base` above 1 counts are rounded to its multiples.
     """
-    said: list[Statistic] = []
+    said: list[PublishedStatistic] = []
     for family in families():
         size = int(people[family].sum())
         if size >= least:
@@ -84,14 +84,14 @@ def publish(people: Whole, *, least: int = 1, base: int = 1) -> list[Statistic]:
     ]
 
 
-def _count(members: NDArray[np.bool_], size: int, base: int = 1) -> Statistic:
+def _count(members: NDArray[np.bool_], size: int, base: int = 1) -> PublishedStatistic:
     """A count, exact or rounded to the nearest multiple of `base` (halves up)."""
     shown = (2 * size + base) // (2 * base) * base
     inside = [n for n in range(max(0, shown - base), shown + base + 1) if (2 * n + base) // (2 * base) * base == shown]
-    return Statistic(members.astype(np.float64), inside[0], inside[-1])
+    return PublishedStatistic(members.astype(np.float64), inside[0], inside[-1])
 
 
-def _ages(people: Whole, family: NDArray[np.bool_]) -> list[Statistic]:
+def _ages(people: Whole, family: NDArray[np.bool_]) -> list[PublishedStatistic]:
     """The lower median, and the mean to one decimal, as bounds that do not need the family's size.
 
     At least half of the family are of the median age m or younger, less than half are younger than m.
@@ -100,20 +100,23 @@ def _ages(people: Whole, family: NDArray[np.bool_]) -> list[Statistic]:
     median, mean = int(np.sort(ages)[(len(ages) - 1) // 2]), round(float(ages.mean()), 1)
     at_most, below = family & (age_of <= median), family & (age_of < median)
     return [
-        Statistic(2.0 * at_most - family, 0, np.inf),
-        Statistic(2.0 * below - family, -np.inf, -1),
-        Statistic(np.where(family, age_of - mean - _HALF, 0.0), -np.inf, 0),
-        Statistic(np.where(family, age_of - mean + _HALF, 0.0), 0, np.inf),
+        PublishedStatistic(2.0 * at_most - family, 0, np.inf),
+        PublishedStatistic(2.0 * below - family, -np.inf, -1),
+        PublishedStatistic(np.where(family, age_of - mean - _HALF, 0.0), -np.inf, 0),
+        PublishedStatistic(np.where(family, age_of - mean + _HALF, 0.0), 0, np.inf),
     ]
 
 
-def off_by_one(said: Sequence[Statistic], rng: np.random.Generator) -> list[Statistic]:
+def off_by_one(said: Sequence[PublishedStatistic], rng: np.random.Generator) -> list[PublishedStatistic]:
     """Naive noise: every count is published off by −1, 0 or 1. Whoever knows the rule is left with an interval."""
     shown = [max(0.0, s.low + int(rng.integers(-1, 2))) if s.low == s.high else None for s in said]
-    return [s if n is None else Statistic(s.weights, max(0.0, n - 1), n + 1) for s, n in zip(said, shown, strict=True)]
+    return [
+        s if n is None else PublishedStatistic(s.weights, max(0.0, n - 1), n + 1)
+        for s, n in zip(said, shown, strict=True)
+    ]
 
 
-def protect(table: Any, count: int, epsilon: float, rng: Random | None = None) -> list[list[Statistic]]:
+def protect(table: Any, count: int, epsilon: float, rng: Random | None = None) -> list[list[PublishedStatistic]]:
     """Counts of `count` blocks by sex and age, sex and group, group and age, through a ledger account of ε for a person.
 
     Which blocks there are is public: it is given, and not read from where people live.
@@ -137,11 +140,11 @@ def protect(table: Any, count: int, epsilon: float, rng: Random | None = None) -
     ]
 
 
-def _noisy(counts: Whole, axes: Sequence[int], values: Sequence[Any]) -> Iterator[Statistic]:
+def _noisy(counts: Whole, axes: Sequence[int], values: Sequence[Any]) -> Iterator[PublishedStatistic]:
     for place, said in np.ndenumerate(counts):
         cell = reduce(np.logical_and, (values[a] == p for a, p in zip(axes, place, strict=True)))
         known = max(0.0, float(said))
-        yield Statistic(cell.astype(np.float64), known, known)
+        yield PublishedStatistic(cell.astype(np.float64), known, known)
 
 
 def swap(table: Any, rate: float, seed: int = 0) -> Any:
@@ -158,14 +161,14 @@ def swap(table: Any, rate: float, seed: int = 0) -> Any:
 # ------------------------------------------------------------------------------------------------ solving
 
 
-def solve(said: Sequence[Statistic], *, nodes: int = 500) -> Whole:
+def solve(said: Sequence[PublishedStatistic], *, nodes: int = 500) -> Whole:
     """People whom nothing published contradicts; if none are found, people contradicted as little as possible."""
     weights, low, high = _rules(said)
     found = _integers(np.zeros(len(EVERYBODY)), [LinearConstraint(weights, low, high)], nodes)
     return _nearest(weights, low, high, nodes) if found is None else found
 
 
-def _rules(said: Sequence[Statistic]) -> tuple[Floats, Floats, Floats]:
+def _rules(said: Sequence[PublishedStatistic]) -> tuple[Floats, Floats, Floats]:
     return np.array([s.weights for s in said]), np.array([s.low for s in said]), np.array([s.high for s in said])
 
 
@@ -187,7 +190,7 @@ def _nearest(weights: Floats, low: Floats, high: Floats, nodes: int) -> Whole:
     return np.zeros(len(EVERYBODY), np.int64) if found is None else found
 
 
-def unique(said: Sequence[Statistic], found: Whole, *, nodes: int = 500) -> bool:
+def unique(said: Sequence[PublishedStatistic], found: Whole, *, nodes: int = 500) -> bool:
     """Whether `found` is proved to be the only table that meets every statistic.
 
     Asks for the most people who can stand where `found` has none, and then for each cell it uses how far that can rise; another
@@ -212,7 +215,7 @@ def unique(said: Sequence[Statistic], found: Whole, *, nodes: int = 500) -> bool
 
 
 def attack(
-    truth: Sequence[Whole], said: Sequence[Sequence[Statistic]], *, release: str, proofs: bool = False
+    truth: Sequence[Whole], said: Sequence[Sequence[PublishedStatistic]], *, release: str, proofs: bool = False
 ) -> Learnt:
     """Solve every block and count the people found with their exact age, sex and group. Chance: another block's people."""
     found = [solve(one) for one in said]

@@ -87,7 +87,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class Logistic:
+class LogisticClassifier:
     """A linear score on standardised values and on indicators of the few most frequent ones (DP-Sniper's flags)."""
 
     centre: Array
@@ -96,7 +96,7 @@ class Logistic:
     weights: Array
 
     @classmethod
-    def fit(cls, first: Rows, second: Rows, *, ridge: float = 1e-4) -> Logistic:
+    def fit(cls, first: Rows, second: Rows, *, ridge: float = 1e-4) -> LogisticClassifier:
         first, second = first[:ENOUGH], second[:ENOUGH]
         rows = np.concatenate([first, second])
         label = np.concatenate([np.ones(len(first)), np.zeros(len(second))])
@@ -139,7 +139,7 @@ class Logistic:
         }
 
     @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> Logistic:
+    def from_dict(cls, value: Mapping[str, Any]) -> LogisticClassifier:
         arrays = [np.array(value[k], np.float64) for k in ("centre", "scale", "weights")]
         flags = tuple(np.array(f, np.float64) for f in value["flags"])
         return cls(arrays[0], arrays[1], flags, arrays[2])
@@ -247,7 +247,7 @@ def fit_all(first: Rows, second: Rows, *, boosting: bool) -> Iterator[Model]:
         tables = Tables.fit(first, second, bins=BINS, patterns=patterns, pooled=pooled)
         if tables is not None:
             yield tables
-    yield Logistic.fit(first, second)
+    yield LogisticClassifier.fit(first, second)
     if boosting:
         yield Boosting.fit(first, second)
 
@@ -257,7 +257,7 @@ def model_from_dict(value: Mapping[str, Any]) -> Model:
         case "tables":
             return Tables.from_dict(value)
         case "logistic":
-            return Logistic.from_dict(value)
+            return LogisticClassifier.from_dict(value)
         case "boosting":
             return Boosting.from_dict(value)
         case "support":

@@ -109,9 +109,9 @@ class Tables:
             if len(keys) > MOST_PATTERNS or len(keys) < 2:
                 return None
         pairs = zip(coder.codes(first), coder.codes(second), coder.edges, strict=True)
-        counts = [Tally.of(a, b, len(e) + 1) for a, b, e in pairs]
+        counts = [TableTally.of(a, b, len(e) + 1) for a, b, e in pairs]
         if pooled:
-            weights = (_weights(Tally.pooled(counts), coder.atoms[0], relative=patterns),) * len(counts)
+            weights = (_weights(TableTally.pooled(counts), coder.atoms[0], relative=patterns),) * len(counts)
         else:
             weights = tuple(_weights(c, a, relative=patterns) for c, a in zip(counts, coder.atoms, strict=True))
         return cls(coder, weights, keys, values).merged()
@@ -187,7 +187,7 @@ def _patterns(coder: Coder, rows: Rows) -> NDArray[np.uint64]:
 
 def _pattern_table(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], Array]:
     keys, place = np.unique(np.concatenate([first, second]), return_inverse=True)
-    tally = Tally.of(place[: len(first)], place[len(first) :], len(keys))
+    tally = TableTally.of(place[: len(first)], place[len(first) :], len(keys))
     return keys, shrunk(tally.ratio, tally.doubt())
 
 
@@ -195,18 +195,18 @@ def _pattern_table(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> tup
 
 
 @dataclass(frozen=True)
-class Tally:
+class TableTally:
     """How often each of some cells was met on the two neighbours, in each of `PARTS` parts of the rows: (parts, cells)."""
 
     first: Array
     second: Array
 
     @classmethod
-    def of(cls, first: Codes, second: Codes, cells: int) -> Tally:
+    def of(cls, first: Codes, second: Codes, cells: int) -> TableTally:
         return cls(_tally(first, cells), _tally(second, cells))
 
     @classmethod
-    def pooled(cls, tallies: list[Tally]) -> Tally:
+    def pooled(cls, tallies: list[TableTally]) -> TableTally:
         """Of all coordinates as if they were one."""
         return cls(np.sum([t.first for t in tallies], axis=0), np.sum([t.second for t in tallies], axis=0))
 
@@ -234,10 +234,10 @@ class Tally:
         """The variance of the half counts that were added: all there is to say of cells that were hardly met."""
         return np.asarray(sum(0.5 / (side.sum(axis=0) + 0.5) ** 2 for side in (self.first, self.second)))
 
-    def cells(self, groups: list[slice]) -> Tally:
+    def cells(self, groups: list[slice]) -> TableTally:
         """Cells taken together."""
         sides = [np.stack([side[:, g].sum(axis=1) for g in groups], axis=1) for side in (self.first, self.second)]
-        return Tally(sides[0], sides[1])
+        return TableTally(sides[0], sides[1])
 
 
 def _part(side: Array) -> Array:
@@ -261,10 +261,10 @@ def shrunk(values: Array, variance: Array) -> Array:
     return np.asarray(values * np.maximum(spread / (spread + 1 / weight), np.maximum(alone, 0)))
 
 
-def _weights(tally: Tally, atoms: Flags, *, relative: bool) -> Array:
+def _weights(tally: TableTally, atoms: Flags, *, relative: bool) -> Array:
     """ln P/Q of each bin of a coordinate: of the atoms, unless `relative`, and of the others, which form one tree."""
     order = np.concatenate([np.flatnonzero(atoms), np.flatnonzero(~atoms)])
-    tally = Tally(tally.first[:, order], tally.second[:, order])
+    tally = TableTally(tally.first[:, order], tally.second[:, order])
     fixed, whole = int(atoms.sum()), len(atoms)
     weights = np.zeros(whole)
     groups = [slice(i, i + 1) for i in range(fixed)] + [slice(fixed, whole)] * (fixed < whole)
@@ -287,7 +287,7 @@ def _halves(node: slice) -> tuple[slice, slice]:
     return slice(node.start, middle), slice(middle, node.stop)
 
 
-def _level(tally: Tally, halves: list[slice], whole: int) -> Array:
+def _level(tally: TableTally, halves: list[slice], whole: int) -> Array:
     """What one level of the tree adds: the difference of each node's halves, shrunk, such that their mean keeps its ratio."""
     ratio, moved, unseen = tally.ratio, tally.moved(), tally.unseen()
     variance = ((moved[:, ::2] - moved[:, 1::2]) ** 2).sum(axis=0) * PARTS / (PARTS - 1) + unseen[::2] + unseen[1::2]

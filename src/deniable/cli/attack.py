@@ -13,7 +13,7 @@ from deniable.attack import anonymity, attribute, fuzzy, hide, link, points, ser
 from deniable.attack import difference as differencing
 from deniable.attack import reconstruct as rebuilding
 from deniable.attack.learnt import Learnt, percent
-from deniable.attack.solve import Method, expected_share
+from deniable.attack.solve import SolvingMethod, expected_share
 from deniable.cli import attack_column, attack_gradients, attack_invert, attack_models, show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot
@@ -51,8 +51,8 @@ def reconstruct(
         float, typer.Option("--noise", help="Deviation of each answer's noise, in units of √people.")
     ] = 0.3,
     method: Annotated[
-        Method, typer.Option("--method", metavar="METHOD", help=f"One of {', '.join(Method)}.")
-    ] = Method.LEAST_SQUARES,
+        SolvingMethod, typer.Option("--method", metavar="METHOD", help=f"One of {', '.join(SolvingMethod)}.")
+    ] = SolvingMethod.LEAST_SQUARES,
     epsilon: Epsilon = 1.0,
     seed: Seed = 0,
     json: Json = False,
@@ -82,7 +82,7 @@ def reconstruct(
 
 
 def _reconstruction(
-    naive: Learnt, refused: Learnt, paid: Learnt, people: int, queries: int, noise: float, method: Method
+    naive: Learnt, refused: Learnt, paid: Learnt, people: int, queries: int, noise: float, method: SolvingMethod
 ) -> dict[str, object]:
     facts: dict[str, object] = {"people": people, "queries": queries, "noise": noise, "method": str(method)}
     facts |= {"accuracy": naive.share, "expected": naive.facts.get("expected"), "seconds": naive.facts["seconds"]}
@@ -90,9 +90,9 @@ def _reconstruction(
 
 
 def _draw_reconstruction(
-    path: Path, naive: Learnt, paid: Sequence[Learnt], method: Method, people: int, queries: int, seed: int
+    path: Path, naive: Learnt, paid: Sequence[Learnt], method: SolvingMethod, people: int, queries: int, seed: int
 ) -> None:
-    if method is Method.EXHAUSTIVE:
+    if method is SolvingMethod.EXHAUSTIVE:
         _draw_theorem(path, min(people, 12), seed)
         return
     ratio, small = queries / people, min(people, 1024)

@@ -54,7 +54,7 @@ def membership(
     """
     need_learn("Membership inference")
     from deniable.attack import examples
-    from deniable.attack.members.shadow import Plain, Private, measure
+    from deniable.attack.members.shadow import PlainRecipe, PrivateRecipe, measure
 
     if not 1 <= targets < models:
         raise InvalidParameter(f"Expected targets={targets} between 1 and {models - 1}, fewer than the models.")
@@ -62,8 +62,8 @@ def membership(
     found = [
         measure(recipe, x, y, name=name, models=models, targets=targets, seed=seed, watch=watch)
         for recipe, name in (
-            (Plain(epochs=epochs), "plain"),
-            (Private(epsilon, steps=steps), f"private, ε = {epsilon:g}"),
+            (PlainRecipe(epochs=epochs), "plain"),
+            (PrivateRecipe(epsilon, steps=steps), f"private, ε = {epsilon:g}"),
         )
     ]
     plain, private = found

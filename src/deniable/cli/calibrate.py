@@ -18,9 +18,9 @@ from deniable.cli.options import (
     Delta,
     Json,
     Kind,
-    Noise,
+    NoiseName,
     Replace,
-    Sampling,
+    SamplingName,
     Scheme,
     noisy_run,
 )
@@ -37,8 +37,8 @@ def calibrate(
     noise: Annotated[float | None, typer.Option("--noise", help=NOISE)] = None,
     rate: Annotated[float | None, typer.Option("--rate", help=RATE)] = None,
     steps: Annotated[int | None, typer.Option("--steps", help=STEPS)] = None,
-    mechanism: Kind = Noise.GAUSSIAN,
-    scheme: Scheme = Sampling.POISSON,
+    mechanism: Kind = NoiseName.GAUSSIAN,
+    scheme: Scheme = SamplingName.POISSON,
     replace: Replace = False,
     json: Json = False,
 ) -> None:

@@ -18,9 +18,9 @@ from deniable.cli.options import (
     Delta,
     Json,
     Kind,
-    Noise,
+    NoiseName,
     Replace,
-    Sampling,
+    SamplingName,
     Scheme,
     noisy_run,
 )
@@ -39,8 +39,8 @@ def certify(
     noise: Annotated[float | None, typer.Option("--noise", help=NOISE)] = None,
     rate: Annotated[float, typer.Option("--rate", help=RATE)] = 1.0,
     steps: Annotated[int, typer.Option("--steps", help=STEPS)] = 1,
-    mechanism: Kind = Noise.GAUSSIAN,
-    scheme: Scheme = Sampling.POISSON,
+    mechanism: Kind = NoiseName.GAUSSIAN,
+    scheme: Scheme = SamplingName.POISSON,
     replace: Replace = False,
     loss: Annotated[
         str | None, typer.Option("--loss", metavar="JSON", help="Any loss as JSON, instead of --noise.")

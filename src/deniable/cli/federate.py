@@ -51,7 +51,7 @@ def federate(
     participations: option.Participations = None,
     against: option.Against = option.Observer.SERVER,
     replace: option.Replaced = False,
-    model: option.Trained = option.Network.LINEAR,
+    model: option.Trained = option.NetworkName.LINEAR,
     hidden: train_options.Hidden = 64,
     public: train_options.Public = None,
     out: train_options.Out = Path("model"),
@@ -74,8 +74,8 @@ def federate(
         )
     from deniable.learn import table_training as training
 
-    declared = training.Declaration.of(schema, clients, classes, feature or (), size="clients")
-    table = declared.table(target, training.Method(model.value), hidden)
+    declared = training.TableDeclaration.of(schema, clients, classes, feature or (), size="clients")
+    table = declared.table(target, training.TableMethod(model.value), hidden)
     wanted = Wanted(noise, rate, rounds, least, participations, against, replace)
     tables = _tables()
     if public is not None:

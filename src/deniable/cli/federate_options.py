@@ -24,7 +24,7 @@ class Observer(StrEnum):
     MODELS = "models"
 
 
-class Network(StrEnum):
+class NetworkName(StrEnum):
     """What is trained."""
 
     LINEAR = "linear"
@@ -88,7 +88,7 @@ Schema: TypeAlias = Annotated[
         dir_okay=False,
     ),
 ]
-Trained: TypeAlias = Annotated[Network, typer.Option("--model", metavar="MODEL", help="linear or mlp.")]
+Trained: TypeAlias = Annotated[NetworkName, typer.Option("--model", metavar="MODEL", help="linear or mlp.")]
 Shown: TypeAlias = Annotated[
     Path | None,
     typer.Option(

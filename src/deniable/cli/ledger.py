@@ -45,7 +45,7 @@ Note: TypeAlias = Annotated[str, typer.Option("--note", help="What to write into
 DEFAULT = "sqlite:///privacy.db"
 
 
-class Rule(StrEnum):
+class FilterName(StrEnum):
     """What keeps the limit."""
 
     BASIC = "basic"
@@ -60,7 +60,12 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-RULES = {None: None, Rule.BASIC: Filter.basic, Rule.RENYI: Filter.renyi, Rule.GAUSSIAN: Filter.gaussians}
+RULES = {
+    None: None,
+    FilterName.BASIC: Filter.basic,
+    FilterName.RENYI: Filter.renyi,
+    FilterName.GAUSSIAN: Filter.gaussians,
+}
 WRITERS = {Format.JSONL: json_lines, Format.CSV: comma_separated}
 
 
@@ -80,7 +85,7 @@ def create(
         str | None, typer.Option("--parent", metavar="ACCOUNT", help="The account that this is a part of.")
     ] = None,
     filter: Annotated[
-        Rule | None, typer.Option("--filter", help="What keeps the limit; renyi where there is a δ, else basic.")
+        FilterName | None, typer.Option("--filter", help="What keeps the limit; renyi where there is a δ, else basic.")
     ] = None,
     purpose: Annotated[
         Purpose | None,

@@ -12,22 +12,25 @@ from deniable.accounting.noisy_run import NoisyRun
 from deniable.loss import POISSON, WITHOUT_REPLACEMENT, GaussianNoise, LaplaceNoise
 
 
-class Noise(StrEnum):
+class NoiseName(StrEnum):
     """The noise of one release."""
 
     GAUSSIAN = "gaussian"
     LAPLACE = "laplace"
 
 
-class Sampling(StrEnum):
+class SamplingName(StrEnum):
     """How the records of one release are drawn."""
 
     POISSON = "poisson"
     WITHOUT_REPLACEMENT = "without-replacement"
 
 
-SCHEMES = {Sampling.POISSON: POISSON, Sampling.WITHOUT_REPLACEMENT: WITHOUT_REPLACEMENT}
-NOISES: dict[Noise, type[GaussianNoise | LaplaceNoise]] = {Noise.GAUSSIAN: GaussianNoise, Noise.LAPLACE: LaplaceNoise}
+SCHEMES = {SamplingName.POISSON: POISSON, SamplingName.WITHOUT_REPLACEMENT: WITHOUT_REPLACEMENT}
+NOISES: dict[NoiseName, type[GaussianNoise | LaplaceNoise]] = {
+    NoiseName.GAUSSIAN: GaussianNoise,
+    NoiseName.LAPLACE: LaplaceNoise,
+}
 
 RATE = "Share of the records that each release sees (1: all of them)."
 NOISE = (
@@ -40,14 +43,14 @@ DELTA = "The δ at which ε is stated; well below 1 ÷ the number of people."
 
 Delta: TypeAlias = Annotated[float, typer.Option("--delta", help=DELTA)]
 Scheme: TypeAlias = Annotated[
-    Sampling,
+    SamplingName,
     typer.Option("--scheme", metavar="SCHEME", help=SCHEME),
 ]
 Replace: TypeAlias = Annotated[
     bool, typer.Option("--replace", help="Neighbours replace one record (default: add or remove one).")
 ]
 Kind: TypeAlias = Annotated[
-    Noise, typer.Option("--mechanism", metavar="NOISE", help="The noise of one release: gaussian or laplace.")
+    NoiseName, typer.Option("--mechanism", metavar="NOISE", help="The noise of one release: gaussian or laplace.")
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON with every digit instead of words.")]
 Plot: TypeAlias = Annotated[
@@ -55,6 +58,8 @@ Plot: TypeAlias = Annotated[
 ]
 
 
-def noisy_run(noise: float, rate: float, steps: int, kind: Noise, sampling: Sampling, replace: bool) -> NoisyRun:
+def noisy_run(
+    noise: float, rate: float, steps: int, kind: NoiseName, sampling: SamplingName, replace: bool
+) -> NoisyRun:
     """The run that these options describe."""
     return NoisyRun(noise, rate, steps, NOISES[kind], SCHEMES[sampling], replace)

@@ -20,7 +20,7 @@ from deniable.guarantee import Budget
 from deniable.sql.schema.overrides import parse_bounds, parse_keys, parse_unit
 
 
-class Noise(StrEnum):
+class QueryNoise(StrEnum):
     """What hides a person."""
 
     AUTO = "auto"
@@ -29,7 +29,7 @@ class Noise(StrEnum):
 
 
 @dataclass(frozen=True)
-class Opening:
+class OpeningOptions:
     """How a data set is opened, as the options say it."""
 
     source: str
@@ -112,7 +112,9 @@ def query(
     max_groups: Annotated[
         int | None, typer.Option("--max-groups", help="How many private group keys one person may add to.", min=1)
     ] = None,
-    noise: Annotated[Noise, typer.Option("--noise", help="auto takes what gives the smaller error.")] = Noise.AUTO,
+    noise: Annotated[
+        QueryNoise, typer.Option("--noise", help="auto takes what gives the smaller error.")
+    ] = QueryNoise.AUTO,
     discover: Annotated[bool, typer.Option("--discover", help="Find missing bounds from a part of ε.")] = False,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the answer as CSV.")] = None,
     parquet: Annotated[Path | None, typer.Option("--parquet", metavar="FILE", help="Write it as parquet.")] = None,
@@ -131,7 +133,7 @@ def query(
 
     [bold]deniable query visits.parquet "SELECT COUNT(*) FROM visits WHERE days > 7" --within 50[/]
     """
-    opening = Opening(
+    opening = OpeningOptions(
         source, unit, max_rows, replace, limit, ledger, schema, bounds or [], keys or [], name, data_version, analyst
     )
     terms: dict[str, Any] = {

@@ -47,14 +47,19 @@ class Norm(StrEnum):
     LINF = "linf"
 
 
-class Kind(StrEnum):
+class NoiseKind(StrEnum):
     GAUSSIAN = "gaussian"
     LAPLACE = "laplace"
     UNIFORM = "uniform"
     ABLATION = "ablation"
 
 
-USUAL = {Norm.L0: Kind.ABLATION, Norm.L1: Kind.UNIFORM, Norm.L2: Kind.GAUSSIAN, Norm.LINF: Kind.GAUSSIAN}
+USUAL = {
+    Norm.L0: NoiseKind.ABLATION,
+    Norm.L1: NoiseKind.UNIFORM,
+    Norm.L2: NoiseKind.GAUSSIAN,
+    Norm.LINF: NoiseKind.GAUSSIAN,
+}
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ def robustness(
     ],
     images: Annotated[Path, typer.Argument(help="A .npz with images and, if known, labels.", dir_okay=False)],
     norm: Annotated[Norm, typer.Option("--norm", help="What a picture is moved in.")] = Norm.L2,
-    noise: Annotated[Kind | None, typer.Option("--noise", help="Left out: the best for the norm.")] = None,
+    noise: Annotated[NoiseKind | None, typer.Option("--noise", help="Left out: the best for the norm.")] = None,
     sigma: Annotated[float, typer.Option("--sigma", help="Deviation of the noise; pixels lie in 0 to 1.")] = 0.25,
     keep: Annotated[int, typer.Option("--keep", help="Pixels that are not ablated (--norm l0).")] = 45,
     radius: Annotated[
@@ -150,21 +155,21 @@ def _pictures(path: Path, count: int | None, *, exact: bool) -> Pictures:
     return Pictures(images, None if labels is None else np.asarray(labels[chosen], np.int64))
 
 
-def _noise(norm: Norm, kind: Kind, sigma: float, keep: int, shape: tuple[int, ...], *, exact: bool) -> InputNoise:
+def _noise(norm: Norm, kind: NoiseKind, sigma: float, keep: int, shape: tuple[int, ...], *, exact: bool) -> InputNoise:
     """Noise of deviation `sigma`, whatever its kind: of pixels in 0 to 1, or of steps of 8-bit ones."""
     width = sigma * PIXEL if exact else sigma
     match kind, exact:
-        case Kind.ABLATION, _:
+        case NoiseKind.ABLATION, _:
             return Ablation(keep, math.prod(shape[1:] if len(shape) == 3 else shape))
-        case Kind.GAUSSIAN, False:
+        case NoiseKind.GAUSSIAN, False:
             return Gaussian(width)
-        case Kind.LAPLACE, False:
+        case NoiseKind.LAPLACE, False:
             return Laplace(width / math.sqrt(2))
-        case Kind.UNIFORM, False:
+        case NoiseKind.UNIFORM, False:
             return Uniform(width * math.sqrt(3))
-        case Kind.GAUSSIAN, True:
+        case NoiseKind.GAUSSIAN, True:
             return IntegerGaussian(width)
-        case Kind.LAPLACE, True:
+        case NoiseKind.LAPLACE, True:
             return IntegerLaplace(width / math.sqrt(2))
         case _:
             return IntegerUniform(max(1, round(width * math.sqrt(3))))

@@ -30,7 +30,7 @@ def train(
     classes: option.Classes = None,
     feature: option.Features = None,
     schema: option.Schema = None,
-    model: option.Chosen = option.Model.LINEAR,
+    model: option.Chosen = option.ModelName.LINEAR,
     hidden: option.Hidden = 64,
     epochs: option.Epochs = None,
     lot: option.Lot = None,
@@ -60,8 +60,8 @@ def train(
         )
     from deniable.learn import table_training as training
 
-    method = training.Method(model.value)
-    declaration = training.Declaration.of(schema, n, classes, feature or ())
+    method = training.TableMethod(model.value)
+    declaration = training.TableDeclaration.of(schema, n, classes, feature or ())
     table = declaration.table(target, method, hidden)
     options = training.StepOptions(epochs, lot, clip, learning_rate)
     run = training.TableTraining.of(method, table, declaration.n, options, Budget(epsilon, delta))

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 
-class Model(StrEnum):
+class ModelName(StrEnum):
     """What is trained: a linear model or a network by DP-SGD in floating point, or logistic regression in whole numbers."""
 
     LINEAR = "linear"
@@ -41,7 +41,7 @@ Schema: TypeAlias = Annotated[
     ),
 ]
 Chosen: TypeAlias = Annotated[
-    Model, typer.Option("--model", metavar="MODEL", help="linear, mlp, or logistic: linear in exact whole numbers.")
+    ModelName, typer.Option("--model", metavar="MODEL", help="linear, mlp, or logistic: linear in exact whole numbers.")
 ]
 Hidden: TypeAlias = Annotated[int, typer.Option("--hidden", help="Width of the mlp.")]
 Epochs: TypeAlias = Annotated[

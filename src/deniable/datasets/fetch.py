@@ -27,7 +27,7 @@ ALGORITHM = {32: "md5", 64: "sha256"}
 
 
 @dataclass(frozen=True)
-class Remote:
+class RemoteFile:
     """A file at `url`, and what is kept of it: {file name: its checksum}; None where the publisher gives no checksum.
 
     A name other than the last part of `url` is that of a member of the archive at `url`.
@@ -37,7 +37,7 @@ class Remote:
     files: Mapping[str, str | None]
 
 
-def fetch(remote: Remote, folder: Path) -> None:
+def fetch(remote: RemoteFile, folder: Path) -> None:
     """Download into `folder`. Each file is checked before it takes its place; what fails leaves no file behind."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile() as spool:

@@ -34,7 +34,7 @@ class Images:
 
 
 @dataclass(frozen=True)
-class Table:
+class FileTable:
     """A table, its test part where the publisher made one, the column to predict, and the column that tells people apart."""
 
     table: pa.Table
@@ -128,8 +128,8 @@ def _pictures(rows: Bytes) -> tuple[Bytes, Labels]:
     return np.ascontiguousarray(rows[:, 1:]).reshape(-1, 3, 32, 32), rows[:, 0].astype(np.int64)
 
 
-def adult(folder: Path) -> Table:
-    return Table(
+def adult(folder: Path) -> FileTable:
+    return FileTable(
         _adult(content(folder, "adult.data")), test=_adult(content(folder, "adult.test")), target="income", person=None
     )
 
@@ -140,17 +140,17 @@ def _adult(raw: bytes) -> pa.Table:
     return _csv(b"\n".join(lines), ADULT)
 
 
-def german_credit(folder: Path) -> Table:
-    return Table(_csv(content(folder, "german.data"), GERMAN, " "), target="class")
+def german_credit(folder: Path) -> FileTable:
+    return FileTable(_csv(content(folder, "german.data"), GERMAN, " "), target="class")
 
 
-def california_housing(folder: Path) -> Table:
-    return Table(_csv(content(folder, "housing.csv")), target="median_house_value")
+def california_housing(folder: Path) -> FileTable:
+    return FileTable(_csv(content(folder, "housing.csv")), target="median_house_value")
 
 
-def census_kdd(folder: Path) -> Table:
+def census_kdd(folder: Path) -> FileTable:
     train, test = (_census(folder, *names) for names in (("train", "data"), ("test", "test")))
-    return Table(train, test=test, target="income")
+    return FileTable(train, test=test, target="income")
 
 
 def _census(folder: Path, parquet: str, text: str) -> pa.Table:
@@ -161,10 +161,10 @@ def _census(folder: Path, parquet: str, text: str) -> pa.Table:
     return _csv(b"\n".join(line.replace(b", ", b",").strip() for line in lines if line), CENSUS)
 
 
-def diabetes_hospitals(folder: Path) -> Table:
+def diabetes_hospitals(folder: Path) -> FileTable:
     copy = folder / "diabetic_data.parquet"
     table = pa.parquet.read_table(copy) if copy.is_file() else _csv(content(folder, "diabetic_data.csv"))
-    return Table(table, target="readmitted", person="patient_nbr")
+    return FileTable(table, target="readmitted", person="patient_nbr")
 
 
 def _csv(raw: bytes, names: str | None = None, delimiter: str = ",") -> pa.Table:

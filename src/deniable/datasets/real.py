@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import Literal, cast, overload
 
 from deniable.datasets import readers
-from deniable.datasets.fetch import Remote, fetch
-from deniable.datasets.readers import CheckIns, Faces, Images, Table
+from deniable.datasets.fetch import RemoteFile, fetch
+from deniable.datasets.readers import CheckIns, Faces, FileTable, Images
 from deniable.errors import DataError, InvalidParameter
 
-__all__ = ["CheckIns", "Faces", "Images", "Table", "load", "names"]
+__all__ = ["CheckIns", "Faces", "FileTable", "Images", "load", "names"]
 
 VARIABLE = "DENIABLE_DATA"
 
@@ -39,23 +39,23 @@ _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist"
 _GITHUB = "https://raw.githubusercontent.com"
 
-Data = Images | Table | CheckIns | Faces | str
+Data = Images | FileTable | CheckIns | Faces | str
 
 
 @dataclass(frozen=True)
-class Source:
+class ImageSource:
     """How a set is read from a folder, and where its publisher keeps it."""
 
     read: Callable[[Path], Data]
-    remotes: tuple[Remote, ...]
+    remotes: tuple[RemoteFile, ...]
 
 
-def _file(base: str, name: str, checksum: str | None) -> Remote:
-    return Remote(f"{base}/{name}", {name: checksum})
+def _file(base: str, name: str, checksum: str | None) -> RemoteFile:
+    return RemoteFile(f"{base}/{name}", {name: checksum})
 
 
 SOURCES = {
-    "mnist": Source(
+    "mnist": ImageSource(
         readers.mnist,
         (
             _file(
@@ -76,10 +76,10 @@ SOURCES = {
             ),
         ),
     ),
-    "cifar10": Source(
+    "cifar10": ImageSource(
         readers.cifar10,
         (
-            Remote(
+            RemoteFile(
                 "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
                 {
                     "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
@@ -92,27 +92,27 @@ SOURCES = {
             ),
         ),
     ),
-    "adult": Source(
+    "adult": ImageSource(
         readers.adult,
         (
             _file(f"{_UCI}/adult", "adult.data", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
             _file(f"{_UCI}/adult", "adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"),
         ),
     ),
-    "census-kdd": Source(
+    "census-kdd": ImageSource(
         readers.census_kdd,
         tuple(_file(f"{_UCI}/census-income-mld", f"census-income.{part}.gz", None) for part in ("data", "test")),
     ),
-    "diabetes-hospitals": Source(
+    "diabetes-hospitals": ImageSource(
         readers.diabetes_hospitals,
         (
-            Remote(
+            RemoteFile(
                 "https://archive.ics.uci.edu/static/public/296/diabetes+130-us+hospitals+for+years+1999-2008.zip",
                 {"diabetic_data.csv": "502f0cc004e4cf71536ec2e61596e42f"},
             ),
         ),
     ),
-    "german-credit": Source(
+    "german-credit": ImageSource(
         readers.german_credit,
         (
             _file(
@@ -122,7 +122,7 @@ SOURCES = {
             ),
         ),
     ),
-    "california-housing": Source(
+    "california-housing": ImageSource(
         readers.california_housing,
         (
             _file(
@@ -132,7 +132,7 @@ SOURCES = {
             ),
         ),
     ),
-    "location30": Source(
+    "location30": ImageSource(
         readers.location30,
         (
             _file(
@@ -142,11 +142,11 @@ SOURCES = {
             ),
         ),
     ),
-    "orl-faces": Source(
+    "orl-faces": ImageSource(
         readers.orl_faces,
         (_file("https://www.cl.cam.ac.uk/Research/DTG/attarchive/pub/data", "att_faces.zip", None),),
     ),
-    "tiny-shakespeare": Source(
+    "tiny-shakespeare": ImageSource(
         readers.tiny_shakespeare,
         (
             _file(
@@ -170,7 +170,7 @@ def names() -> list[str]:
 @overload
 def load(name: _Images, folder: str | Path | None = None) -> Images: ...
 @overload
-def load(name: _Tables, folder: str | Path | None = None) -> Table: ...
+def load(name: _Tables, folder: str | Path | None = None) -> FileTable: ...
 @overload
 def load(name: Literal["location30"], folder: str | Path | None = None) -> CheckIns: ...
 @overload
@@ -213,7 +213,7 @@ def _places(name: str, folder: str | Path | None) -> list[Path]:
     return [*([Path(given) / name] if given else []), cache() / name]
 
 
-def _fetch_all(name: str, source: Source) -> None:
+def _fetch_all(name: str, source: ImageSource) -> None:
     for remote in source.remotes:
         if all((cache() / name / file).is_file() for file in remote.files):
             continue
@@ -227,6 +227,6 @@ def _fetch_all(name: str, source: Source) -> None:
             ) from None
 
 
-def _wanted(source: Source) -> str:
+def _wanted(source: ImageSource) -> str:
     files = [file for remote in source.remotes for file in remote.files]
     return f"Its publisher's files are {', '.join(files)}."

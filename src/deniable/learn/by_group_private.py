@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.learn.bounded import column, labels, positions, readable
-from deniable.learn.by_group_public import Estimate, GroupMeasures, shares
-from deniable.learn.counts import Tables
+from deniable.learn.by_group_public import GroupMeasures, ShareEstimate, shares
+from deniable.learn.counts import CountTables
 from deniable.loss import Loss, Number
 from deniable.mechanism import Random
 from deniable.mechanisms import Gaussian
@@ -55,7 +55,7 @@ class ByGroup:
     bins: int = 10
     confidence: float = 0.95
     unit: Unit = checks.ROW
-    tables: Tables = field(init=False)
+    tables: CountTables = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", tuple(labels(self.groups).tolist()))
@@ -64,7 +64,7 @@ class ByGroup:
         if not 0 < self.confidence < 1:
             raise InvalidParameter(f"Expected confidence={self.confidence} in (0, 1).")
         cells = len(self.groups) * self.bins
-        object.__setattr__(self, "tables", Tables(1, cells, 2, self.epsilon, self.delta, self.unit))
+        object.__setattr__(self, "tables", CountTables(1, cells, 2, self.epsilon, self.delta, self.unit))
 
     @property
     def loss(self) -> Loss:
@@ -105,14 +105,14 @@ class ByGroup:
             self._calibration(table),
         )
 
-    def _share(self, hits: float, misses: float, reach: float) -> Estimate:
+    def _share(self, hits: float, misses: float, reach: float) -> ShareEstimate:
         """The interval of Clopper and Pearson, at the worst of the counts that the noise allows."""
         seen = [(max(count - reach, 0.0), max(count + reach, 0.0)) for count in (hits, misses)]
         total = max(hits, 0.0) + max(misses, 0.0)
         value = max(hits, 0.0) / total if total > 0 else math.nan
         return shares(seen[0], seen[1], (1 - self.confidence) / 2, value=value)
 
-    def _calibration(self, table: Floats) -> Estimate:
+    def _calibration(self, table: Floats) -> ShareEstimate:
         """The mean of (middle of the range − label). The rows' scatter by Hoeffding's bound, for numbers from
         −1 to 1."""
         middles = (np.arange(self.bins) + 0.5) / self.bins
@@ -121,13 +121,13 @@ class ByGroup:
         most = total + self.reach(2 * self.bins)
         least = max(total - self.reach(2 * self.bins), 0.0)
         if least <= 0:
-            return Estimate(math.nan, -1.0, 1.0)
+            return ShareEstimate(math.nan, -1.0, 1.0)
         off = self.reach(2 * self.bins, float(np.abs(weights).max()))
         scatter = math.sqrt(2 * math.log(4 / (1 - self.confidence)) / least)
         width = 0.5 / self.bins
         corners = [(numerator + sign * off) / size for sign in (-1, 1) for size in (least, most)]
         low, high = min(corners) - scatter - width, max(corners) + scatter + width
-        return Estimate(numerator / total, max(low, -1.0), min(high, 1.0))
+        return ShareEstimate(numerator / total, max(low, -1.0), min(high, 1.0))
 
     def reach(self, cells: int, weight: float = 1.0) -> float:
         """What the noise of so many cells, each times at most `weight`, does not exceed but with a quarter of

@@ -23,7 +23,7 @@ Booleans = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ShareEstimate:
     """A number with its interval. `value` is NaN, and the interval all there is, where no row speaks of
     it."""
 
@@ -45,10 +45,10 @@ class GroupMeasures:
 
     group: Any
     rows: float
-    accuracy: Estimate
-    recall: Estimate
-    false_alarms: Estimate
-    calibration: Estimate
+    accuracy: ShareEstimate
+    recall: ShareEstimate
+    false_alarms: ShareEstimate
+    calibration: ShareEstimate
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; a number that nothing is known of is None."""
@@ -112,29 +112,29 @@ def _measured(group: Any, truth: Booleans, chosen: Booleans, scores: Floats, alp
     )
 
 
-def share(hits: float, misses: float, alpha: float) -> Estimate:
+def share(hits: float, misses: float, alpha: float) -> ShareEstimate:
     """hits/(hits + misses), with the interval of Clopper and Pearson."""
     return shares((hits, hits), (misses, misses), alpha, value=hits / (hits + misses) if hits + misses else math.nan)
 
 
-def shares(hits: tuple[float, float], misses: tuple[float, float], alpha: float, *, value: float) -> Estimate:
+def shares(hits: tuple[float, float], misses: tuple[float, float], alpha: float, *, value: float) -> ShareEstimate:
     """The same where hits and misses are known between two numbers each: the interval grows with hits and
     falls with misses, also between whole numbers, so its ends are those of the corners."""
     low = proportion.lower(hits[0], hits[0] + misses[1], alpha / 2)
     high = proportion.upper(hits[1], hits[1] + misses[0], alpha / 2)
-    return Estimate(value, float(low), float(high))
+    return ShareEstimate(value, float(low), float(high))
 
 
-def _mean(values: Floats, alpha: float) -> Estimate:
+def _mean(values: Floats, alpha: float) -> ShareEstimate:
     """The mean of numbers from −1 to 1, with the empirical Bernstein interval (Maurer, Pontil 2009, theorem
     4, twice)."""
     n = len(values)
     if n < 2:
-        return Estimate(float(values.mean()) if n else math.nan, -1.0, 1.0)
+        return ShareEstimate(float(values.mean()) if n else math.nan, -1.0, 1.0)
     log = math.log(4 / alpha)
     reach = math.sqrt(2 * float(values.var(ddof=1)) * log / n) + 2 * 7 * log / (3 * (n - 1))
     mean = float(values.mean())
-    return Estimate(mean, max(-1.0, mean - reach), min(1.0, mean + reach))
+    return ShareEstimate(mean, max(-1.0, mean - reach), min(1.0, mean + reach))
 
 
 def spread(measures: Sequence[GroupMeasures], measure: str = "recall") -> float:

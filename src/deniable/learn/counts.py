@@ -28,7 +28,7 @@ Counts = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Tables:
+class CountTables:
     """For each of `features` columns the table of (cell, class) counts, with integer noise.
 
     Guarantee: (ε, δ)-DP for `unit`, ε-DP with δ = 0: a row is in one cell of each table, so the L1 sensitivity is
@@ -79,14 +79,14 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Node:
+class TreeNode:
     """A leaf, or a split: rows whose cell of `feature` is below `cut` go to `below`, the others to `above`."""
 
     label: int
     feature: int = 0
     cut: int = 0
-    below: Node | None = None
-    above: Node | None = None
+    below: TreeNode | None = None
+    above: TreeNode | None = None
 
     def predict(self, cells: Whole) -> Whole:
         if self.below is None or self.above is None:
@@ -107,7 +107,7 @@ class Growth:
     Reference: Friedman, Schuster 2010.
     """
 
-    tables: Tables
+    tables: CountTables
     depth: int
 
     def __post_init__(self) -> None:
@@ -124,23 +124,23 @@ class Growth:
     def error(self, confidence: float = 0.95) -> None:
         return None
 
-    def __call__(self, data: tuple[Whole, Whole], *, rng: Random) -> Node:
+    def __call__(self, data: tuple[Whole, Whole], *, rng: Random) -> TreeNode:
         return self._grow(*data, self.depth, rng)
 
-    def _grow(self, cells: Whole, classes: Whole, levels: int, rng: Random) -> Node:
+    def _grow(self, cells: Whole, classes: Whole, levels: int, rng: Random) -> TreeNode:
         counts = np.maximum(self.tables((cells, classes), rng=rng), 0)
         label = int(counts.sum(axis=(0, 1)).argmax())
         feature, cut, gain = _best(counts)
         if gain <= 0:
-            return Node(label)
+            return TreeNode(label)
         left = cells[:, feature] < cut
         if levels == 1:
             sides = (counts[feature, :cut], counts[feature, cut:])
-            below, above = (Node(int(side.sum(axis=0).argmax())) for side in sides)
+            below, above = (TreeNode(int(side.sum(axis=0).argmax())) for side in sides)
         else:
             below = self._grow(cells[left], classes[left], levels - 1, rng)
             above = self._grow(cells[~left], classes[~left], levels - 1, rng)
-        return Node(label, feature, cut, below, above)
+        return TreeNode(label, feature, cut, below, above)
 
 
 def _best(counts: Counts) -> tuple[int, int, float]:
@@ -177,7 +177,7 @@ class _Counting(PrivateClassifier, PrivateEstimator):
 class PrivateNaiveBayes(_Counting):
     """Naive Bayes from noisy counts of each feature's cells by class.
 
-    Guarantee: (ε, δ)-DP for the account's unit; ε-DP with δ = 0 (`Tables`).
+    Guarantee: (ε, δ)-DP for the account's unit; ε-DP with δ = 0 (`CountTables`).
     Assumes:   bounds and classes are public.
     Reference: Vaidya, Shafiq, Basu, Hong 2013.
     """
@@ -204,7 +204,7 @@ class PrivateNaiveBayes(_Counting):
     def fit(self, X: Any, y: Any) -> Self:
         """Charge, then count."""
         data = self._encoded(X, y)
-        tables = Tables(data[0].shape[1], self.bins, len(self.classes_), self.epsilon, self.delta, self._unit)
+        tables = CountTables(data[0].shape[1], self.bins, len(self.classes_), self.epsilon, self.delta, self._unit)
         counts = np.maximum(self._run(tables, data), 0)
         self.model_ = NaiveBayes.from_counts(counts.sum(axis=1).mean(axis=0), list(counts))
         return self
@@ -257,7 +257,7 @@ class PrivateDecisionTree(_Counting):
         data = self._encoded(X, y)
         levels = checks.whole("depth", self.depth, at_least=1)
         epsilon, delta = (plain(exact(given) / levels) for given in (self.epsilon, self.delta))
-        tables = Tables(data[0].shape[1], self.bins, len(self.classes_), epsilon, delta, self._unit)
+        tables = CountTables(data[0].shape[1], self.bins, len(self.classes_), epsilon, delta, self._unit)
         self.tree_ = self._run(Growth(tables, levels), data)
         return self
 

@@ -1,6 +1,6 @@
 """A classifier for a declared table, trained within a budget: what is stated, the mechanism it becomes, what is saved.
 
-Any door trains through this: it states a `Declaration`, has a `TableTraining` planned, and lets an account pay for it.
+Any door trains through this: it states a `TableDeclaration`, has a `TableTraining` planned, and lets an account pay for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOTES = 50
 """So often a run with a checkpoint is noted and saved, about: what a kill can lose is a fiftieth of its steps."""
 
 
-class Method(StrEnum):
+class TableMethod(StrEnum):
     """A linear model or a network by DP-SGD in floating point, or logistic regression in whole numbers."""
 
     LINEAR = "linear"
@@ -42,7 +42,7 @@ class Method(StrEnum):
 
 
 @dataclass(frozen=True)
-class Declaration:
+class TableDeclaration:
     """What the owner states about the table."""
 
     n: int
@@ -52,7 +52,7 @@ class Declaration:
     @classmethod
     def of(
         cls, schema: Path | None, n: int | None, classes: str | None, features: Sequence[str], *, size: str = "n"
-    ) -> Declaration:
+    ) -> TableDeclaration:
         """What is given, and what that leaves out from the schema, a YAML file; `size` is what n is called there."""
         file = _Schema() if schema is None else _Schema.read(schema, size)
         count = file.n if n is None else n
@@ -66,8 +66,8 @@ class Declaration:
                 )
         return cls(checks.whole(size, count, at_least=1), labels, bounded)
 
-    def table(self, target: str, method: Method, hidden: int) -> Table:
-        shape = Shape.MLP if method is Method.MLP else Shape.LINEAR
+    def table(self, target: str, method: TableMethod, hidden: int) -> Table:
+        shape = Shape.MLP if method is TableMethod.MLP else Shape.LINEAR
         return Table(self.features, target, self.classes, shape, hidden)
 
 
@@ -159,9 +159,9 @@ class TableTraining:
     """How many rows could be used, where the release says so."""
 
     @classmethod
-    def of(cls, method: Method, table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:
+    def of(cls, method: TableMethod, table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:
         """The run that trains within the budget."""
-        return (_logistic if method is Method.LOGISTIC else _sgd)(table, n, options, budget)
+        return (_logistic if method is TableMethod.LOGISTIC else _sgd)(table, n, options, budget)
 
     def release(
         self, account: Account, data: Path, out: Path, delta: float, *, checkpoint: Path | None, resume: bool

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from deniable.errors import InvalidParameter
 from deniable.local.arrays import Booleans, Bytes, Floats, Integers, Words
 from deniable.local.estimate import Estimate
-from deniable.local.hashing import Family, digests, family
+from deniable.local.hashing import HashFamily, digests, family
 from deniable.local.law import shift
 from deniable.local.local_hashing import buckets_for
 from deniable.local.odds import check_epsilon, check_whole, truth
@@ -61,7 +61,7 @@ class FastLocalHashing(Client[Estimate]):
         return truth(self.epsilon, self.g)
 
     @property
-    def family(self) -> Family:
+    def family(self) -> HashFamily:
         return family(self.key, self.functions, self.g)
 
     @property

@@ -60,7 +60,7 @@ def _digest(item: object, key: bytes) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class HashFamily:
     """`functions` hash functions onto 0, …, buckets − 1 (a power of two up to 2^32)."""
 
     coefficients: Words
@@ -82,9 +82,9 @@ class Family:
 
 
 @lru_cache(maxsize=32)
-def family(key: bytes, functions: int, buckets: int) -> Family:
+def family(key: bytes, functions: int, buckets: int) -> HashFamily:
     """The first `functions` functions of the key, kept for the next call."""
     if buckets < 2 or buckets & (buckets - 1) or buckets > 1 << 32:
         raise InvalidParameter(f"Expected buckets={buckets} to be a power of two in [2, 2^32]. Nothing was drawn.")
     stream = hashlib.shake_256(b"deniable.local.hashing:1:" + key).digest(24 * functions)
-    return Family(np.frombuffer(stream, "<u8").astype(np.uint64).reshape(functions, 3).T.copy(), buckets)
+    return HashFamily(np.frombuffer(stream, "<u8").astype(np.uint64).reshape(functions, 3).T.copy(), buckets)

@@ -18,7 +18,7 @@ from deniable.local import bits
 from deniable.local.arrays import Booleans, Bytes, Floats, Integers, Words
 from deniable.local.estimate import Estimate
 from deniable.local.fast_hashing import asked
-from deniable.local.hashing import Family, digests, family
+from deniable.local.hashing import HashFamily, digests, family
 from deniable.local.law import source
 from deniable.local.odds import check_epsilon, check_whole, truth
 from deniable.local.protocol import Client, pack, unpack, width_of
@@ -44,7 +44,7 @@ class _Sketch(Client[Estimate]):
             raise InvalidParameter(f"Expected width={self.width} to be a power of two. Nothing was drawn.")
 
     @property
-    def family(self) -> Family:
+    def family(self) -> HashFamily:
         return family(self.key, self.hashes, self.width)
 
     def inputs(self, values: Any) -> Words:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from numbers import Integral, Real
 
 from deniable.errors import InvalidLoss
-from deniable.loss.node import DEEPEST, MOST_NODES, Node, Tree
+from deniable.loss.node import DEEPEST, MOST_NODES, LossTree, Node
 from deniable.numbers import Number, plain
 from deniable.strict_json import MOST_DIGITS, shown
 from deniable.units import Relation
@@ -77,7 +77,7 @@ def replaced_or_added(replace: bool) -> Relation:
     return Relation.REPLACED if replace else Relation.ADDED
 
 
-def check_relation(node: Node, relation: Relation, *parts: Tree) -> None:
+def check_relation(node: Node, relation: Relation, *parts: LossTree) -> None:
     """Neighbour relations never mix in one tree: a loss for added rows says nothing about replaced ones."""
     for part in parts:
         stated = part.relation
@@ -89,20 +89,20 @@ def check_relation(node: Node, relation: Relation, *parts: Tree) -> None:
 
 
 def check_loss(node: Node, name: str) -> None:
-    if not isinstance(getattr(node, name), Tree):
+    if not isinstance(getattr(node, name), LossTree):
         raise InvalidLoss(f"Expected {name}={shown(getattr(node, name))} of {type(node).__name__} to be a Loss.")
     _count_tree(node, (getattr(node, name),))
 
 
 def check_losses(node: Node, name: str) -> None:
     value = getattr(node, name)
-    if not isinstance(value, tuple | list) or not all(isinstance(p, Tree) for p in value):
+    if not isinstance(value, tuple | list) or not all(isinstance(p, LossTree) for p in value):
         raise InvalidLoss(f"Expected {name}={shown(value)} of {type(node).__name__} to be a tuple of losses.")
     object.__setattr__(node, name, tuple(value))
     _count_tree(node, tuple(value))
 
 
-def _count_tree(node: Node, parts: tuple[Tree, ...]) -> None:
+def _count_tree(node: Node, parts: tuple[LossTree, ...]) -> None:
     """Refuse a tree that a reader could not walk; each level adds to what its parts have counted already."""
     depth = 1 + max((part.tree_depth for part in parts), default=0)
     size = 1 + sum(part.tree_size for part in parts)

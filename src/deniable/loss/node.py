@@ -69,7 +69,7 @@ class Node:
         return cls.from_dict(strict_json.parse(text, InvalidLoss, "a loss"))
 
 
-class Tree(Node, abstract=True):
+class LossTree(Node, abstract=True):
     """A node with a neighbour relation: all but the numbers of runs. `Loss` is the one kind of it."""
 
     @property

@@ -16,13 +16,13 @@ from deniable.loss.fields import (
     check_relation,
     replaced_or_added,
 )
-from deniable.loss.node import POISSON, WITHOUT_REPLACEMENT, Scheme, Tree
+from deniable.loss.node import POISSON, WITHOUT_REPLACEMENT, LossTree, Scheme
 from deniable.numbers import Number, show
 from deniable.strict_json import shown
 from deniable.units import Relation, Unit
 
 
-class Loss(Tree, abstract=True):
+class Loss(LossTree, abstract=True):
     """The root of the tree. `a + b`, `a * k`, `a.sampled(rate)` and `a.grouped(k)` build combinators."""
 
     @property

@@ -47,19 +47,19 @@ class NaiveBayes:
 
 
 @dataclass(frozen=True)
-class Tree:
+class DecisionTree:
     """A leaf with a `label`, or a split on column `feature` with a branch for each of its values."""
 
     label: int
     feature: int | None = None
-    branches: tuple[Tree, ...] = ()
+    branches: tuple[DecisionTree, ...] = ()
 
     def predict(self, row: Sequence[int]) -> int:
         """The label of a row of value positions."""
         return self.label if self.feature is None else self.branches[row[self.feature]].predict(row)
 
 
-def grow(counts: Counts, *, depth: int, least: float = 1.0) -> Tree:
+def grow(counts: Counts, *, depth: int, least: float = 1.0) -> DecisionTree:
     """A decision tree by information gain from one contingency table whose last axis is the label.
 
     A cell set smaller than `least`, which should be a few times the noise, is not split. Reference: Friedman, Schuster
@@ -80,17 +80,17 @@ def information_gain(table: Counts) -> float:
     return _entropy(t.sum(0)) - left / float(total) if total else 0.0
 
 
-def _grow(counts: NDArray[np.float64], features: tuple[int, ...], depth: int, least: float) -> Tree:
+def _grow(counts: NDArray[np.float64], features: tuple[int, ...], depth: int, least: float) -> DecisionTree:
     """`features` are the columns that the axes of `counts`, but the last, stand for."""
     axes = range(counts.ndim - 1)
     label = int(np.argmax(counts.sum(axis=tuple(axes))))
     if depth == 0 or not features or counts.sum() < least:
-        return Tree(label)
+        return DecisionTree(label)
     gains = [information_gain(counts.sum(axis=tuple(a for a in axes if a != axis))) for axis in axes]
     best = int(np.argmax(gains))
     rest = features[:best] + features[best + 1 :]
     parts = np.moveaxis(counts, best, 0)
-    return Tree(label, features[best], tuple(_grow(part, rest, depth - 1, least) for part in parts))
+    return DecisionTree(label, features[best], tuple(_grow(part, rest, depth - 1, least) for part in parts))
 
 
 def _entropy(counts: NDArray[np.float64]) -> float:

@@ -11,7 +11,7 @@ from deniable.guarantee import Budget
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, Number, exact
 from deniable.mechanisms import grid
 from deniable.mechanisms.integer_noise import Family, IntegerNoise, gaussian
-from deniable.mechanisms.shape import NumberMechanism, Shape, chosen, largest_scale
+from deniable.mechanisms.shape import GridShape, NumberMechanism, chosen, largest_scale
 from deniable.units import Unit
 
 _BITS = 13
@@ -104,5 +104,5 @@ class Gaussian(NumberMechanism):
         return cast(DiscreteGaussianNoise, self.noise.loss)
 
     @cached_property
-    def shape(self) -> Shape:
-        return Shape(self.dimension, self.granularity)
+    def shape(self) -> GridShape:
+        return GridShape(self.dimension, self.granularity)

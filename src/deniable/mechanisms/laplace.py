@@ -13,7 +13,7 @@ from deniable.loss import DiscreteLaplaceNoise, Number, exact
 from deniable.mechanism import Error, Random
 from deniable.mechanisms import grid
 from deniable.mechanisms.integer_noise import Family, IntegerNoise, laplace
-from deniable.mechanisms.shape import NumberMechanism, Shape, chosen, largest_scale
+from deniable.mechanisms.shape import GridShape, NumberMechanism, chosen, largest_scale
 from deniable.numbers import plain
 from deniable.units import Unit
 
@@ -111,8 +111,8 @@ class Laplace(NumberMechanism):
         return cast(DiscreteLaplaceNoise, self.noise.loss)
 
     @cached_property
-    def shape(self) -> Shape:
-        return Shape(self.dimension, self.granularity)
+    def shape(self) -> GridShape:
+        return GridShape(self.dimension, self.granularity)
 
 
 @dataclass(frozen=True)

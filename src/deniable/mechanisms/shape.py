@@ -18,7 +18,7 @@ from deniable.numbers import plain
 
 
 @dataclass(frozen=True)
-class Shape:
+class GridShape:
     """`dimension` coordinates (None: one number) in units of `granularity` (None: whole numbers)."""
 
     dimension: int | None
@@ -95,7 +95,7 @@ class NumberMechanism(ABC):
 
     @property
     @abstractmethod
-    def shape(self) -> Shape: ...
+    def shape(self) -> GridShape: ...
 
     def error(self, confidence: float = 0.95) -> Error:
         """Of the one number, or of the worst coordinate."""
@@ -126,7 +126,7 @@ def largest_scale(
 ) -> tuple[Number, Number | None]:
     """The most noise whose error in any coordinate reaches `tolerance` with probability at most 1 − confidence; its grid."""
     g, n = reach(tolerance, granularity, real)
-    shape = Shape(dimension, g)
+    shape = GridShape(dimension, g)
     beta = tails.per_coordinate(checks.failure(confidence), shape.size)
     units = tails.largest_scale(lambda scale: tail(family, scale, n), beta)
     return shape.measured(units), g

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from deniable.accounting import calibrate_noise
-from deniable.datasets.real import Table, load
+from deniable.datasets.real import FileTable, load
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -44,7 +44,7 @@ class People:
 
 def people(name: str, most: int | None = None, seed: int = 0) -> tuple[People, People]:
     """Training and test rows of `adult` or `census-kdd`, at most `most` of each, drawn at random."""
-    data = cast(Table, load(name))
+    data = cast(FileTable, load(name))
     parts = [
         _taken(table.replace_schema_metadata(), most, seed) for table in (data.table, data.test) if table is not None
     ]
@@ -85,7 +85,7 @@ def _encoded(column: pa.ChunkedArray) -> Floats:
 
 
 @dataclass(frozen=True)
-class Steps:
+class GroupSteps:
     """How the model is trained: `steps` on lots of `lot` rows on average, each gradient at most `clip` long.
 
     `epsilon` is None without noise, `clip` None without clipping. `favoured` is a group whose gradients may

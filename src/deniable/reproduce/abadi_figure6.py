@@ -32,7 +32,7 @@ READING = (
 def run(out: Path, progress: Progress) -> Report:
     _learning.need_torch()
     from deniable.learn.recipes import cifar10, maps
-    from deniable.learn.recipes.classifier import Classifier, mapped, whitened
+    from deniable.learn.recipes.classifier import RecipeClassifier, mapped, whitened
     from deniable.randomness import SecureRandom
 
     data, curves, rows = load("cifar10"), dict[str, list[float]](), []
@@ -41,7 +41,9 @@ def run(out: Path, progress: Progress) -> Report:
         curve: list[float] = []
         features: list[Tensor] = []  # of the test set: the same at every step of a run
 
-        def note(step: int, found: Classifier, curve: list[float] = curve, features: list[Tensor] = features) -> None:
+        def note(
+            step: int, found: RecipeClassifier, curve: list[float] = curve, features: list[Tensor] = features
+        ) -> None:
             if not features:
                 features.append(whitened(test, found.whitening))
             if step % EVERY == 0:

@@ -24,7 +24,7 @@ CLIENTS = 100
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One cell of a table: the paper's rounds, the learning rates to try (the first was the best found), and a limit."""
 
     network: str
@@ -48,17 +48,17 @@ class Cell:
 
 
 DEFAULT = (
-    Cell("2NN", "IID", 0.1, 1, 10, 87, (0.2,), 200),
-    Cell("2NN", "shards", 0.1, 1, 10, 664, (0.1,), 800),
-    Cell("2NN", "IID", 0.1, 1, None, 1474, (0.5,), 1500, every=5),
-    Cell("2NN", "shards", 0.1, 1, None, 1796, (0.5,), 1800, every=5),
-    Cell("CNN", "IID", 0.1, 5, 10, 20, (0.1,), 30),
+    TableCell("2NN", "IID", 0.1, 1, 10, 87, (0.2,), 200),
+    TableCell("2NN", "shards", 0.1, 1, 10, 664, (0.1,), 800),
+    TableCell("2NN", "IID", 0.1, 1, None, 1474, (0.5,), 1500, every=5),
+    TableCell("2NN", "shards", 0.1, 1, None, 1796, (0.5,), 1800, every=5),
+    TableCell("CNN", "IID", 0.1, 5, 10, 20, (0.1,), 30),
 )
 """What the command computes by itself: one learning rate a cell, the best that the full search found so far."""
 
 FULL = (
     *(
-        Cell("2NN", split, share, 1, 10, paper, rates, 3500)
+        TableCell("2NN", split, share, 1, 10, paper, rates, 3500)
         for split, rates, column in (
             ("IID", (0.1, 0.2, 0.4), {0.0: 316, 0.1: 87, 0.2: 77, 0.5: 75, 1.0: 70}),
             ("shards", (0.05, 0.1, 0.2), {0.0: 3275, 0.1: 664, 0.2: 619, 0.5: 443, 1.0: 380}),
@@ -66,12 +66,12 @@ FULL = (
         for share, paper in column.items()
     ),
     *(
-        Cell("2NN", split, share, 1, None, paper, (0.5, 1.0, 2.0), 4500, every=5)
+        TableCell("2NN", split, share, 1, None, paper, (0.5, 1.0, 2.0), 4500, every=5)
         for split, column in (("IID", {0.0: 1455, 0.1: 1474, 0.2: 1658}), ("shards", {0.0: 4278, 0.1: 1796, 0.2: 1528}))
         for share, paper in column.items()
     ),
     *(
-        Cell("CNN", split, 0.1, epochs, batch, paper, (0.05, 0.1, 0.2), 1000)
+        TableCell("CNN", split, 0.1, epochs, batch, paper, (0.05, 0.1, 0.2), 1000)
         for epochs, batch, iid, shards in (
             (1, None, 626, 483),
             (5, None, 179, 1000),
@@ -97,7 +97,7 @@ READING = (
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainingOutcome:
     """Rounds to the target at the best rate, and the accuracy by round at it."""
 
     rate: float
@@ -113,7 +113,7 @@ def full(out: Path, progress: Progress) -> Report:
     return report(FULL, out, progress)
 
 
-def report(cells: Sequence[Cell], out: Path, progress: Progress) -> Report:
+def report(cells: Sequence[TableCell], out: Path, progress: Progress) -> Report:
     _learning.need_torch()
     from deniable.federated.mcmahan import Digits
 
@@ -129,17 +129,17 @@ def report(cells: Sequence[Cell], out: Path, progress: Progress) -> Report:
     return Report("Rounds of federated averaging", columns, rows, figure, READING)
 
 
-def outcome(cell: Cell, data: Digits, out: Path) -> Outcome:
+def outcome(cell: TableCell, data: Digits, out: Path) -> TrainingOutcome:
     """The best of the cell's rates; taken from the folder where it was computed before."""
     kept = out / "fedavg-cells" / f"{key_of(cell)}.json"
     if kept.exists():
         known = json.loads(kept.read_text(encoding="utf-8"))
-        return Outcome(known["rate"], known["rounds"], {int(k): v for k, v in known["scores"].items()})
+        return TrainingOutcome(known["rate"], known["rounds"], {int(k): v for k, v in known["scores"].items()})
     tried = [(rate, played(cell, rate, data)) for rate in cell.rates]
     rate, best = min(
         tried, key=lambda pair: (pair[1].rounds_to(cell.target) or float("inf"), -max(pair[1].scores.values()))
     )
-    result = Outcome(rate, best.rounds_to(cell.target), best.scores)
+    result = TrainingOutcome(rate, best.rounds_to(cell.target), best.scores)
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(
         json.dumps({"cell": cell.name, "rate": rate, "rounds": result.rounds, "scores": best.scores}), encoding="utf-8"
@@ -147,11 +147,11 @@ def outcome(cell: Cell, data: Digits, out: Path) -> Outcome:
     return result
 
 
-def key_of(cell: Cell) -> str:
+def key_of(cell: TableCell) -> str:
     return hashlib.sha256(repr(cell).encode()).hexdigest()[:16]
 
 
-def played(cell: Cell, rate: float, data: Digits) -> Simulated:
+def played(cell: TableCell, rate: float, data: Digits) -> Simulated:
     from deniable.federated import mcmahan
 
     return mcmahan.played(

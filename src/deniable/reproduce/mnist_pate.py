@@ -54,7 +54,7 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class DigitSplit:
     """Images of the test set that are public, and those held out to test the student on."""
 
     name: str
@@ -67,8 +67,8 @@ class Split:
 
 
 SPLITS = (
-    Split(PAPERS, np.arange(9_000, 10_000)),
-    *(Split(f"rotation {i + 1}", np.arange(2_000) + 2_000 * i) for i in range(5)),
+    DigitSplit(PAPERS, np.arange(9_000, 10_000)),
+    *(DigitSplit(f"rotation {i + 1}", np.arange(2_000) + 2_000 * i) for i in range(5)),
 )
 
 
@@ -109,7 +109,7 @@ def _buy(digits: Any, ensemble: Ensemble, public: Public, budget: float, count: 
     return bought
 
 
-def _run(split: Split, budget: float, bought: Bought, truth: NDArray[np.int64], found: NDArray[np.int64]) -> Run:
+def _run(split: DigitSplit, budget: float, bought: Bought, truth: NDArray[np.int64], found: NDArray[np.int64]) -> Run:
     right = float((np.array(bought.labels) == truth[split.public][bought.asked]).mean())
     upper = epsilon(bought.aggregator.loss, DELTA).upper
     accuracy = float((found == truth[split.held]).mean())

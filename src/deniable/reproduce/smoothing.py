@@ -66,7 +66,7 @@ SETTINGS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class AccuracyCurve:
     """Radii of right answers (0 where wrong): tight, and by definition."""
 
     setting: Setting
@@ -107,7 +107,7 @@ def run(out: Path, progress: Progress) -> Report:
     return Report("Certified accuracy by radius", columns, rows, figure, READING.format(name=ATTACKED, attack=attacked))
 
 
-def _measure(setting: Setting) -> tuple[Curve, Validity | None]:
+def _measure(setting: Setting) -> tuple[AccuracyCurve, Validity | None]:
     from deniable.smooth import Sampling
     from deniable.smooth.bank import certify_with_bank
 
@@ -116,7 +116,7 @@ def _measure(setting: Setting) -> tuple[Curve, Validity | None]:
     chosen = np.linspace(0, len(images) - 1, setting.pictures).astype(int)
     answers = certify_with_bank(smoothed, images[chosen], Sampling(samples=setting.samples))
     right = np.array([answer.label == label for answer, label in zip(answers, labels[chosen], strict=True)])
-    curve = Curve(
+    curve = AccuracyCurve(
         setting,
         np.where(right, [answer.radius for answer in answers], 0.0),
         np.where(right, _defined(setting.noise, answers), 0.0),
@@ -154,7 +154,7 @@ def _attack(smoothed: Smoothed, images: NDArray[Any], answers: Sequence[Certifie
     return flips(smoothed, moved, answers)
 
 
-def _plane(curve: Curve) -> tuple[dict[str, list[tuple[float, float]]], dict[str, list[tuple[float, float]]]]:
+def _plane(curve: AccuracyCurve) -> tuple[dict[str, list[tuple[float, float]]], dict[str, list[tuple[float, float]]]]:
     top = float(curve.tight.max(initial=0.5)) * 1.02
     at = np.linspace(1e-9, top, 300)
     ours = {
@@ -165,7 +165,7 @@ def _plane(curve: Curve) -> tuple[dict[str, list[tuple[float, float]]], dict[str
     return ours, {"Cohen et al. 2019 (ResNet-110)": list(COHEN.items())} if cifar else {}
 
 
-def _row(curve: Curve) -> tuple[object, ...]:
+def _row(curve: AccuracyCurve) -> tuple[object, ...]:
     shares = tuple(round(curve.share(curve.tight, r), 1) for r in RADII)
     means = (round(float(curve.tight.mean()), 3), round(float(curve.defined.mean()), 3))
     return (curve.setting.name, round(curve.abstained, 1), *shares, *means, round(curve.seconds))

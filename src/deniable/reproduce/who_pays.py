@@ -14,7 +14,7 @@ import numpy as np
 
 from deniable.learn.by_group_public import GroupMeasures, by_group
 from deniable.plots import groups as plots
-from deniable.reproduce._groups import People, Steps, people, scores
+from deniable.reproduce._groups import GroupSteps, People, people, scores
 from deniable.reproduce.report import Progress, Report
 
 SUMMARY = "Who pays: recall of incomes above 50,000 by sex and race against ε, clipping and rows (Adult, census-kdd)"
@@ -31,7 +31,7 @@ class Arm:
 
     data: str
     words: str
-    steps: Steps
+    steps: GroupSteps
     rows: int | None = None
 
 
@@ -39,18 +39,18 @@ def arms(data: str, rows: int | None) -> list[Arm]:
     """Everything at equal steps: without clipping, with a clip and no noise, with a small clip, and the
     ε's."""
     return [
-        Arm(data, "plain", Steps(clip=None), rows),
-        Arm(data, "clip 1, no noise", Steps(), rows),
-        Arm(data, "clip .1, no noise", Steps(clip=0.1, learning_rate=20.0), rows),
-        *(Arm(data, "clip 1", Steps(epsilon), rows) for epsilon in EPSILONS),
+        Arm(data, "plain", GroupSteps(clip=None), rows),
+        Arm(data, "clip 1, no noise", GroupSteps(), rows),
+        Arm(data, "clip .1, no noise", GroupSteps(clip=0.1, learning_rate=20.0), rows),
+        *(Arm(data, "clip 1", GroupSteps(epsilon), rows) for epsilon in EPSILONS),
     ]
 
 
 MITIGATIONS = [
-    Arm("adult", "clip 2 for white women", Steps(0.5, favoured="white women", favour=2.0), FEW),
-    Arm("adult", "steps × 4", Steps(0.5, steps=1600, learning_rate=1.0), FEW),
-    Arm("adult", "all rows each step", Steps(0.5, lot=FEW), FEW),
-    Arm("adult", "rows × 8", Steps(0.5), None),
+    Arm("adult", "clip 2 for white women", GroupSteps(0.5, favoured="white women", favour=2.0), FEW),
+    Arm("adult", "steps × 4", GroupSteps(0.5, steps=1600, learning_rate=1.0), FEW),
+    Arm("adult", "all rows each step", GroupSteps(0.5, lot=FEW), FEW),
+    Arm("adult", "rows × 8", GroupSteps(0.5), None),
 ]
 
 READING = (

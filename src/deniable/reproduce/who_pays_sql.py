@@ -32,7 +32,7 @@ COLUMNS = ("table", "people in the group", "groups", "mean relative error", "lar
 
 
 @dataclass(frozen=True)
-class Question:
+class PricedQuestion:
     """An aggregate by one column, its true values, and how large each group is."""
 
     words: str
@@ -44,7 +44,7 @@ class Question:
     bounds: dict[str, tuple[float, float]]
 
     @classmethod
-    def of(cls, words: str, table: Any, column: str, value: str | None = None) -> Question:
+    def of(cls, words: str, table: Any, column: str, value: str | None = None) -> PricedQuestion:
         """Counts of a column's values, or the means of `value` for each."""
         keys = table[column].to_pylist()
         sizes = dict(Counter(keys))
@@ -68,14 +68,14 @@ class Question:
         return {key: abs((answers.get(key) or 0.0) - truth) / abs(truth) for key, truth in self.truth.items()}
 
 
-def questions() -> list[Question]:
+def questions() -> list[PricedQuestion]:
     adult = load("adult").table.select(["native_country", "age"])
     small = blocks(BLOCKS)
     return [
-        Question.of("Adult, people by country", adult, "native_country"),
-        Question.of("Adult, mean age by country", adult, "native_country", "age"),
-        Question.of("census blocks, people by block", small, "block"),
-        Question.of("census blocks, mean age by block", small, "block", "age"),
+        PricedQuestion.of("Adult, people by country", adult, "native_country"),
+        PricedQuestion.of("Adult, mean age by country", adult, "native_country", "age"),
+        PricedQuestion.of("census blocks, people by block", small, "block"),
+        PricedQuestion.of("census blocks, mean age by block", small, "block", "age"),
     ]
 
 
@@ -101,7 +101,7 @@ def run(out: Path, progress: Progress) -> Report:
     return Report("Relative error by group size", COLUMNS, rows, figure, reading)
 
 
-def _bands(question: Question, errors: dict[Any, float]) -> list[tuple[object, ...]]:
+def _bands(question: PricedQuestion, errors: dict[Any, float]) -> list[tuple[object, ...]]:
     """One row for each range of sizes that has a group."""
     rows: list[tuple[object, ...]] = []
     for low, high in pairwise(BANDS):

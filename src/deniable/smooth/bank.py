@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from deniable.errors import InvalidParameter
-from deniable.smooth.decision import OPEN, Rule, Sampling
+from deniable.smooth.decision import OPEN, Sampling, StoppingRule
 from deniable.smooth.draws import check_input, noise_of
 from deniable.smooth.modules import ModuleClassifier
 from deniable.smooth.smoothed import Certified, Smoothed, Watch, certified_from, stages
@@ -85,7 +85,7 @@ class _Tally:
 class _Run:
     """Inputs, their affine images, and their votes; the bank itself lives in `stage` only."""
 
-    def __init__(self, smoothed: Smoothed, points: NDArray[Any], rule: Rule, memory: int) -> None:
+    def __init__(self, smoothed: Smoothed, points: NDArray[Any], rule: StoppingRule, memory: int) -> None:
         model = smoothed.model
         if not isinstance(model, ModuleClassifier):
             raise InvalidParameter(

@@ -42,7 +42,7 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class Rule:
+class StoppingRule:
     """How counts become radii: the noise, the norm and dimension of the inputs, the plan and its looks."""
 
     noise: InputNoise

@@ -28,7 +28,7 @@ from deniable.errors import InvalidParameter
 from deniable.randomness import SecureRandom
 from deniable.randomness.generator import Generator
 from deniable.smooth.classifiers import Classifier, adapt, labels
-from deniable.smooth.decision import NO, OPEN, YES, Rule, Sampling
+from deniable.smooth.decision import NO, OPEN, YES, Sampling, StoppingRule
 from deniable.smooth.draws import noisy_copies
 from deniable.smooth.planner import looks_for
 
@@ -125,7 +125,7 @@ class Smoothed:
         track = watch or _unwatched
         return [self.certify(x, sampling) for x in track(list(inputs), "Certifying")]
 
-    def rule(self, plan: Sampling, dimension: int) -> Rule:
+    def rule(self, plan: Sampling, dimension: int) -> StoppingRule:
         """How this plan turns votes into radii; looks at one size, or at several where one radius is to be decided."""
         looks = Looks((plan.samples,), plan.alpha)
         if plan.radius is not None:
@@ -139,9 +139,9 @@ class Smoothed:
                 dimension=dimension,
                 runner_up=two,
             )
-        return Rule(self.noise, self.metric, dimension, plan, looks)
+        return StoppingRule(self.noise, self.metric, dimension, plan, looks)
 
-    def decide(self, votings: Votings, rule: Rule) -> Certified:
+    def decide(self, votings: Votings, rule: StoppingRule) -> Certified:
         """Choose on the first labels, bound by all later ones, look by look."""
         first, plan = next(votings), rule.plan
         chosen, counted = self.tally(first[: plan.choosing]), self.tally(first[plan.choosing :])
@@ -205,7 +205,7 @@ class Smoothed:
         return all(_same(self.model.outputs(batch[order]), first[order]) for order in orders)
 
 
-def certified_from(rule: Rule, choosing: Integers, counts: Integers, *, bank: bool = False) -> Certified:
+def certified_from(rule: StoppingRule, choosing: Integers, counts: Integers, *, bank: bool = False) -> Certified:
     """What the votes of both samples say, at the look where they ended."""
     label, row = np.array([choosing.argmax()]), counts[None]
     votes = Votes(int(label[0]), tuple(choosing.tolist()), tuple(counts.tolist()), rule.looks, rule.plan.runner_up)
@@ -221,7 +221,7 @@ def certified_from(rule: Rule, choosing: Integers, counts: Integers, *, bank: bo
     )
 
 
-def stages(rule: Rule) -> list[int]:
+def stages(rule: StoppingRule) -> list[int]:
     """How many noisy copies each look adds; the first also chooses the class."""
     first, *later = np.diff([0, *rule.looks.sizes]).tolist()
     return [rule.plan.choosing + first, *later]

@@ -21,7 +21,7 @@ from deniable.smooth.draws import noisy_copies
 from deniable.smooth.smoothed import Watch
 
 
-class Method(StrEnum):
+class TrainingMethod(StrEnum):
     """What is asked of noisy copies of a picture."""
 
     NOISE = "noise"
@@ -49,7 +49,7 @@ class Schedule:
 class Aim:
     """The method and its own numbers: `copies` of each picture; `weight` of agreement; `reach` and `steps` of an attack."""
 
-    method: Method = Method.NOISE
+    method: TrainingMethod = TrainingMethod.NOISE
     copies: int = 2
     weight: float = 10.0
     entropy: float = 0.5
@@ -106,9 +106,9 @@ def objective(
     model: nn.Module, batch: NDArray[Any], labels: torch.Tensor, noise: InputNoise, aim: Aim, rng: Generator
 ) -> torch.Tensor:
     """The loss of one batch."""
-    if aim.method is Method.NOISE:
+    if aim.method is TrainingMethod.NOISE:
         return functional.cross_entropy(model(torch.from_numpy(_noisy(noise, batch, rng))), labels)
-    if aim.method is Method.CONSISTENCY:
+    if aim.method is TrainingMethod.CONSISTENCY:
         logits = [model(torch.from_numpy(_noisy(noise, batch, rng))) for _ in range(aim.copies)]
         fit = torch.stack([functional.cross_entropy(one, labels) for one in logits]).mean()
         return fit + agreement(logits, aim.weight, aim.entropy)

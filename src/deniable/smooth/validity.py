@@ -17,7 +17,7 @@ from scipy.special import betainc
 
 from deniable.accounting.input_noise import InputNoise
 from deniable.accounting.radius import radius
-from deniable.smooth.decision import OPEN, Integers, Rule
+from deniable.smooth.decision import OPEN, Integers, StoppingRule
 from deniable.smooth.smoothed import Certified
 
 SURE = 1e-9
@@ -62,7 +62,7 @@ def check_certifier(
 
 
 def check_rule(
-    rule: Rule,
+    rule: StoppingRule,
     probabilities: NDArray[np.float64],
     true_radius: float,
     rng: np.random.Generator,

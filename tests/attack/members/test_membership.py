@@ -17,7 +17,7 @@ from deniable.attack.members.coins import coins, unwatched
 from deniable.attack.members.curve import Curve
 from deniable.attack.members.evidence import Evidence
 from deniable.attack.members.scores import ATTACKS
-from deniable.attack.members.shadow import Plain, Private, Stack, measure
+from deniable.attack.members.shadow import PlainRecipe, PrivateRecipe, Stack, measure
 from deniable.errors import InvalidParameter
 
 
@@ -125,12 +125,12 @@ def test_the_stack_has_the_gradients_and_norms_of_autograd() -> None:
 
 
 def test_the_private_recipe_costs_what_it_says() -> None:
-    recipe = Private(2.0, steps=20)
+    recipe = PrivateRecipe(2.0, steps=20)
     assert epsilon(recipe.loss, 1e-5).upper <= 2.0 + 1e-9
 
 
 def test_without_its_noise_the_private_recipe_still_bounds_each_row() -> None:
-    class Silent(Private):
+    class Silent(PrivateRecipe):
         @property
         def noise_multiplier(self) -> float:
             return 0.0
@@ -146,8 +146,8 @@ def test_without_its_noise_the_private_recipe_still_bounds_each_row() -> None:
 
 def test_the_overfitted_model_leaks_and_the_private_one_stays_under_its_bound() -> None:
     x, y = examples.rows("digits", 400)
-    plain = measure(Plain(hidden=48, epochs=60), x, y, name="plain", models=24)
-    private = measure(Private(2.0, steps=20, hidden=48), x, y, name="private", models=24)
+    plain = measure(PlainRecipe(hidden=48, epochs=60), x, y, name="plain", models=24)
+    private = measure(PrivateRecipe(2.0, steps=20, hidden=48), x, y, name="private", models=24)
     leak = plain.curves[plain.best]
     assert leak.interval(0.01)[0] > 0.02
     assert plain.seen > 0.99

@@ -16,7 +16,7 @@ from deniable.errors import InvalidParameter
 from deniable.learn.recipes import integers, linear, maps, whitening
 from deniable.learn.recipes.cifar10 import cifar10
 from deniable.learn.recipes.classifier import Recipe, mapped, one_hot, whitened
-from deniable.learn.recipes.linear import Descent, Linear
+from deniable.learn.recipes.linear import Linear, LinearDescent
 from deniable.learn.recipes.mnist import SETTINGS, mnist
 from deniable.ledger import Filter
 from deniable.randomness import SeededRandom
@@ -33,7 +33,7 @@ def whole_pixels(images: torch.Tensor) -> torch.Tensor:
 
 def recipe(**changes: object) -> Recipe:
     made = Recipe.for_budget(
-        8, 1e-5, n=1797, maps=whole_pixels, descent=Descent(steps=30, learning_rate=8, clip=0.5), share=0.2
+        8, 1e-5, n=1797, maps=whole_pixels, descent=LinearDescent(steps=30, learning_rate=8, clip=0.5), share=0.2
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -88,7 +88,7 @@ def test_gradient_sums_are_exact_and_one_example_moves_them_within_the_sensitivi
     generator = torch.Generator().manual_seed(0)
     features = torch.randint(-127, 128, (700, 40), generator=generator).to(torch.int8)
     targets = one_hot(np.arange(700) % 10, 10)
-    descent, model = Descent(1, 1.0, 0.3), random_model(10, 40)
+    descent, model = LinearDescent(1, 1.0, 0.3), random_model(10, 40)
     whole = descent.sums(model, features, targets)
     slow = torch.zeros(10, 41, dtype=torch.int64)
     for z, y in zip(features, targets, strict=True):
@@ -105,11 +105,11 @@ def test_gradient_sums_are_exact_and_one_example_moves_them_within_the_sensitivi
 @pytest.mark.parametrize("clip", [1e-6, 0.1, 100.0])
 def test_residuals_are_clipped_whatever_the_scores(clip: float) -> None:
     scores = torch.tensor([[0.0, 0.0], [1e30, -1e30], [math.nan, 0.0], [math.inf, math.inf], [-5.0, 5.0]])
-    residuals = Descent(1, 1.0, clip).residuals(scores, torch.eye(2)[[0, 1, 0, 1, 0]])
+    residuals = LinearDescent(1, 1.0, clip).residuals(scores, torch.eye(2)[[0, 1, 0, 1, 0]])
     assert torch.isfinite(residuals).all()
     assert float(residuals.square().sum(1).max()) <= linear.RESIDUAL**2
     assert torch.equal(residuals, residuals.trunc())
-    free = Descent(1, 1.0, 100.0).residuals(torch.zeros(1, 2), torch.eye(2)[:1])
+    free = LinearDescent(1, 1.0, 100.0).residuals(torch.zeros(1, 2), torch.eye(2)[:1])
     assert free[0].tolist() == [-3, 3]  # 512·½/(100/√2) = 3.6: unclipped residuals are scaled by the clip alone
 
 
@@ -287,7 +287,7 @@ def test_parameters_without_meaning_are_refused(changes: dict[str, object], mess
 
 def test_a_share_that_leaves_nothing_for_the_steps_is_refused() -> None:
     with pytest.raises(InvalidParameter, match=r"share=0.6 in \(0, 0.577\)"):
-        Recipe.for_budget(1, 1e-5, n=10, maps=whole_pixels, descent=Descent(1, 1, 1), share=0.6)
+        Recipe.for_budget(1, 1e-5, n=10, maps=whole_pixels, descent=LinearDescent(1, 1, 1), share=0.6)
 
 
 def test_settings_are_those_of_the_nearest_epsilon() -> None:
@@ -344,7 +344,7 @@ def test_a_row_that_goes_takes_exactly_its_own_contribution(features: int) -> No
     rows = linear.exact.units(torch.randn(601, features, generator=g), linear.NORM, linear.MOST).to(torch.int8)
     targets = one_hot(np.arange(601) % 10, 10)
     model = Linear(torch.randn(10, features, generator=g) * 3, torch.randn(10, generator=g))
-    descent = Descent(steps=1, learning_rate=1, clip=0.1)
+    descent = LinearDescent(steps=1, learning_rate=1, clip=0.1)
     whole = descent.sums(model, rows, targets)
     for i in (0, 255, 256, 600):
         kept = torch.arange(601) != i
@@ -362,11 +362,11 @@ def test_few_rows_have_the_bits_of_many(way: str, monkeypatch: pytest.MonkeyPatc
     targets = one_hot(np.arange(40) % 10, 10)
     seen: list[torch.Tensor] = []
     monkeypatch.setattr(
-        Descent, "residuals", lambda self, scores, wanted: seen.append(scores) or torch.zeros_like(scores)
+        LinearDescent, "residuals", lambda self, scores, wanted: seen.append(scores) or torch.zeros_like(scores)
     )
     for size in (40, 9, 8, 3, 1):
         model = Linear(torch.randn(10, 3969, generator=torch.Generator().manual_seed(3)), torch.zeros(10))
-        Descent(1, 1.0, 0.1).sums(model, rows[:size], targets[:size])
+        LinearDescent(1, 1.0, 0.1).sums(model, rows[:size], targets[:size])
         assert torch.equal(seen[-1][:size], seen[0][:size])
 
 

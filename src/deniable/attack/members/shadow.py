@@ -66,7 +66,7 @@ class Stack:
 
 
 @dataclass(frozen=True)
-class Plain:
+class PlainRecipe:
     """Minibatches and Adam until the training rows are known by heart."""
 
     hidden: int = 64
@@ -91,7 +91,7 @@ class Plain:
 
 
 @dataclass(frozen=True)
-class Private:
+class PrivateRecipe:
     """Full-batch gradient steps, each example's gradient at most `clip` long, Gaussian noise solved from (ε,
     δ).
 
@@ -135,7 +135,7 @@ class Private:
 
 
 def measure(
-    recipe: Plain | Private,
+    recipe: PlainRecipe | PrivateRecipe,
     x: NDArray[np.float32],
     y: Labels,
     *,
@@ -149,7 +149,7 @@ def measure(
     shadows."""
     members = coins(models, len(y), seed)
     logits = recipe.train(x, y, members, int(y.max()) + 1, seed, watch).logits(x)[:, None]
-    epsilon, delta = (recipe.epsilon, recipe.delta) if isinstance(recipe, Private) else (None, 0.0)
+    epsilon, delta = (recipe.epsilon, recipe.delta) if isinstance(recipe, PrivateRecipe) else (None, 0.0)
     return measured(logits, members, y, name=name, targets=targets, epsilon=epsilon, delta=delta)
 
 

@@ -39,13 +39,13 @@ class Estimators:
         if not all(callable(getattr(self.estimator, method, None)) for method in ("fit", "predict")):
             raise InvalidParameter(f"Expected an estimator with fit and predict, got {type(self.estimator).__name__}.")
 
-    def fit(self, parts: Sequence[Part], classes: int) -> Fitted:
+    def fit(self, parts: Sequence[Part], classes: int) -> FittedEstimators:
         shape = parts[0].x.shape[1:]
-        return Fitted([_fit(self.estimator, part, seed) for seed, part in enumerate(parts)], classes, shape)
+        return FittedEstimators([_fit(self.estimator, part, seed) for seed, part in enumerate(parts)], classes, shape)
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedEstimators:
     """The copies; None for a teacher that could not be fitted."""
 
     copies: Sequence[Any]

@@ -36,7 +36,7 @@ class KernelRidge:
         positive("ridge", self.ridge)
         checks.whole("capacity", self.capacity, at_least=1)
 
-    def fit(self, parts: Sequence[Part], classes: int) -> Fitted:
+    def fit(self, parts: Sequence[Part], classes: int) -> FittedKernels:
         require(parts[0].x.ndim == 2, f"Expected flat features, got examples of shape {parts[0].x.shape[1:]}.")
         block = Block.of(parts, self.capacity)
         targets = (2 * torch.nn.functional.one_hot(block.y, classes) - 1) * block.there[:, :, None]
@@ -44,7 +44,7 @@ class KernelRidge:
             self._solve(block.x[t : t + 50], block.there[t : t + 50], targets[t : t + 50]) for t in range(0, len(parts), 50)
         ])  # fmt: skip
         weights[block.empty] = torch.nan
-        return Fitted(self.width, block.x, weights)
+        return FittedKernels(self.width, block.x, weights)
 
     def _solve(self, x: Tensor, there: Tensor, targets: Tensor) -> Tensor:
         """Rows that fill up have a zero kernel and zero targets: their weights are exactly 0."""
@@ -57,7 +57,7 @@ class KernelRidge:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedKernels:
     """`weights` (teachers, capacity, classes) on the rows `x` (teachers, capacity, features)."""
 
     width: float

@@ -43,12 +43,12 @@ class Networks:
         positive("learning_rate", self.learning_rate)
         checks.number("weight_decay", self.weight_decay, at_least=0)
 
-    def fit(self, parts: Sequence[Part], classes: int) -> Fitted:
+    def fit(self, parts: Sequence[Part], classes: int) -> FittedNetworks:
         block = Block.of(parts, self.capacity)
         stacks = [
             self._train(block, t, min(t + self.together, len(parts))) for t in range(0, len(parts), self.together)
         ]
-        return Fitted(self._models([0])[0], stacks, block.empty, tuple(block.x.shape[2:]))
+        return FittedNetworks(self._models([0])[0], stacks, block.empty, tuple(block.x.shape[2:]))
 
     def _models(self, seeds: Sequence[int]) -> list[nn.Module]:
         """Fresh models, each from its own seed; torch's global generator is left where it was."""
@@ -76,7 +76,7 @@ class Networks:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedNetworks:
     """Stacks of parameters for one `model`."""
 
     model: nn.Module

@@ -51,16 +51,16 @@ class OnPool:
         if self.graph.shape != (len(self.pool),) * 2:
             raise InvalidParameter(f"Expected a graph over the {len(self.pool)} examples of the pool.")
 
-    def fit(self, parts: Sequence[Part], classes: int) -> Fitted:
+    def fit(self, parts: Sequence[Part], classes: int) -> FittedPool:
         raw = self.recipe.fit(parts, classes).scores(self.pool)
         smooth = spread(
             self.graph, _softmax(self.sharpness * raw).reshape(len(raw), -1), share=self.share, steps=self.steps
         )
-        return Fitted(largest(smooth.reshape(raw.shape)))
+        return FittedPool(largest(smooth.reshape(raw.shape)))
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedPool:
     """What each teacher says about each example of the pool."""
 
     said: Labels

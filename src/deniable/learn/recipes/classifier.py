@@ -16,7 +16,7 @@ from deniable import accounting, checks
 from deniable.errors import DataError, InvalidParameter
 from deniable.learn.bounded import column, positions
 from deniable.learn.recipes import exact, linear, whitening
-from deniable.learn.recipes.linear import Descent, Linear
+from deniable.learn.recipes.linear import Linear, LinearDescent
 from deniable.learn.recipes.maps import refuse_mixing
 from deniable.learn.recipes.whitening import Shapes, Whitening
 from deniable.learn.sgd.rows import is_numeric
@@ -30,7 +30,7 @@ STATISTICS = 3
 
 
 @dataclass(frozen=True)
-class Classifier:
+class RecipeClassifier:
     """What was learnt: a private release. `predict` gives a class for each image, `scores` a number for each class."""
 
     maps: Callable[[Tensor], Tensor]
@@ -50,7 +50,7 @@ class Classifier:
         return float((self.predict(images) == np.asarray(labels)).mean())
 
 
-OnStep = Callable[[int, Classifier], None]
+OnStep = Callable[[int, RecipeClassifier], None]
 """Called after each step (1, 2, …) with the classifier as it is then: everything in it has been released."""
 
 
@@ -77,7 +77,7 @@ class Recipe:
 
     n: int
     maps: Callable[[Tensor], Tensor]
-    descent: Descent
+    descent: LinearDescent
     statistics_noise: float
     step_noise: float
     shapes: Shapes | None = None
@@ -104,7 +104,7 @@ class Recipe:
         *,
         n: int,
         maps: Callable[[Tensor], Tensor],
-        descent: Descent,
+        descent: LinearDescent,
         share: float = 0.15,
         shapes: Shapes | None = None,
         power: float = 0.25,
@@ -149,7 +149,7 @@ class Recipe:
         images = torch.as_tensor(self.example)[None] if data is None else _images(data)
         refuse_mixing(self.maps, images)
 
-    def __call__(self, data: Any, *, rng: Random) -> Classifier:
+    def __call__(self, data: Any, *, rng: Random) -> RecipeClassifier:
         images, labels = _images(data), column(data[1])
         refuse_mixing(self.maps, images)  # for calls without an account; with one, `fits` has told before the charge
         size = min(len(images), len(labels))
@@ -162,10 +162,10 @@ class Recipe:
 
         def each(step: int, model: Linear) -> None:
             if self.on_step is not None:
-                self.on_step(step, Classifier(self.maps, whitening_, model))
+                self.on_step(step, RecipeClassifier(self.maps, whitening_, model))
 
         model = self.descent(features, targets, self.n, self.step_noise, rng, each)
-        return Classifier(self.maps, whitening_, model)
+        return RecipeClassifier(self.maps, whitening_, model)
 
 
 def mapped(images: Any, maps: Callable[[Tensor], Tensor]) -> Tensor:

@@ -34,7 +34,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Descent:
+class LinearDescent:
     """`steps` steps of gradient descent with momentum, each on all examples.
 
     The gradient of an example's cross-entropy is r·(z, 1), r the residual softmax − target, so that its norm |r|·√(|z|² + 1)

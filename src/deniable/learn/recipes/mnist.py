@@ -6,14 +6,14 @@ import math
 
 from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.recipes.classifier import OnStep, Recipe
-from deniable.learn.recipes.linear import Descent
+from deniable.learn.recipes.linear import LinearDescent
 from deniable.learn.recipes.maps import Map, digits
 
 SETTINGS = {
-    0.5: Descent(steps=150, learning_rate=80, clip=0.1),
-    1.0: Descent(steps=150, learning_rate=160, clip=0.1),
-    2.0: Descent(steps=200, learning_rate=240, clip=0.1),
-    3.0: Descent(steps=250, learning_rate=240, clip=0.1),
+    0.5: LinearDescent(steps=150, learning_rate=80, clip=0.1),
+    1.0: LinearDescent(steps=150, learning_rate=160, clip=0.1),
+    2.0: LinearDescent(steps=200, learning_rate=240, clip=0.1),
+    3.0: LinearDescent(steps=250, learning_rate=240, clip=0.1),
 }
 """At each ε compared with fewer and larger steps, and with twice the clip and half the learning rate, on 10,000 held-out training
 images after training on 20,000 others with the noise that all 60,000 would have: 98.20, 98.23, 98.62 and 98.60 %. The other clip
