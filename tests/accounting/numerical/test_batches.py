@@ -180,7 +180,6 @@ def test_integer_noise_and_releases_of_one_step_enter_a_pass() -> None:
         Allocated(10, GaussianNoise(1)).sampled(0.5),
         Allocated(10, GaussianNoise(1)).grouped(2),
         Allocated(10**7, GaussianNoise(1)),
-        Allocated(10, GaussianNoise(0.03)),
     ],
     ids=str,
 )
@@ -271,6 +270,17 @@ def test_a_silent_unit_keeps_its_place() -> None:
     capped = CappedSample(0.1, 5, 1000, GaussianNoise(1)) * 10
     assert accounting.epsilon(Silenced(capped), 1e-6) == accounting.epsilon(GaussianNoise(1).sampled(0.1) * 10, 1e-6)
     assert accounting.epsilon(capped, 1e-6).upper > accounting.epsilon(Silenced(capped), 1e-6).upper
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.05, 0.1])
+@pytest.mark.parametrize("steps", [2, 1000])
+def test_a_pass_with_next_to_no_noise_is_bounded_by_one_step(sigma: float, steps: int) -> None:
+    """Infinite, and after half a minute, before."""
+    bound = accounting.epsilon(Allocated(steps, GaussianNoise(sigma)), 1e-6)
+    one = accounting.epsilon(GaussianNoise(sigma), 1e-6)
+    assert bound.upper <= one.upper * (1 + 1e-9)
+    seen = accounting.epsilon(GaussianNoise(sigma).sampled(1 / steps), 1e-6)
+    assert bound.lower == pytest.approx(seen.lower, rel=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------ with replacement

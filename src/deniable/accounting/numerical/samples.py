@@ -23,6 +23,8 @@ RARE = 1e-40
 TAIL = allocation.TAIL
 MOST_STEPS = 10**6
 """Steps of one pass: their roundings add up."""
+LOUD = 100.0
+"""A step that may lose more is not averaged over the steps: a mean of e^100 and nothings is that of the one."""
 MOST_COUNTS = 300
 """Different numbers of records that one sample may hold of one unit."""
 
@@ -57,6 +59,11 @@ def allocated(inside: Known, steps: int) -> Known:
         return inside
     lowers = tuple(_allocated(pair, steps, upper=False) for pair in inside.lowers)
     return Known(_allocated(inside.upper, steps, upper=True), lowers)
+
+
+def told(inside: Known, steps: int) -> Known:
+    """A pass whose noise is too small for sums of ratios: above, the step of the unit is told; below, one step alone is seen."""
+    return Known(inside.upper, tuple(mix(pair, 1 / steps) for pair in inside.lowers), inside.why)
 
 
 def capped(inside: Known, twice: Known, rate: float, cap: int, rows: int) -> Known:

@@ -419,8 +419,8 @@ def _allocated(node: Allocated) -> Known:
         return Known(None, (), _refusal(node, "a step of it is not symmetric"))
     if node.steps > samples.MOST_STEPS:
         return Known(None, (), _refusal(node, f"passes are accounted up to {samples.MOST_STEPS:,} steps"))
-    if inside.upper is not None and max(map(abs, inside.upper.span(samples.TAIL))) > REACH:
-        return Known(None, (), _refusal(node, f"one step may lose more than ε = {REACH:.0f}"))
+    if inside.upper is not None and max(map(abs, inside.upper.span(samples.TAIL))) > samples.LOUD:
+        return samples.told(inside, node.steps)
     return samples.allocated(inside, node.steps)
 
 
