@@ -87,6 +87,10 @@ def test_with_a_certificate_nothing_is_said_in_the_clear(tmp_path: Path, monkeyp
         said = raw(running.port, startup(user="ada", database="visits"))
         assert said.startswith(b"E")
         assert b"SCRAM" not in said
+        # What somebody between slips in before TLS begins is not taken for the client's.
+        wish = struct.pack("!ii", 8, SSL)
+        assert raw(running.port, wish + startup(user="ada", database="visits")) == b""
+        assert raw(running.port, wish) == b"S"
 
 
 def test_a_wrong_token_an_unknown_person_and_a_wrong_data_set_open_nothing(shared: Hospital) -> None:

@@ -92,6 +92,8 @@ class Wire:
                 return None
             body = await reader.readexactly(size - 8)
             if code == SSL and self._context is not None and not encrypted:
+                if _waiting(reader):
+                    return None
                 writer.write(b"S")
                 await writer.drain()
                 await writer.start_tls(self._context)
@@ -119,6 +121,11 @@ class Wire:
             connection = self._connections.get(struct.unpack("!ii", body))
             if connection is not None:
                 connection.cancel()
+
+
+def _waiting(reader: asyncio.StreamReader) -> bool:
+    """Whether bytes came in the clear after the wish for TLS: somebody between would have them taken for the client's own."""
+    return bool(getattr(reader, "_buffer", b""))
 
 
 def _startup(body: bytes, code: int, writer: asyncio.StreamWriter) -> dict[str, str]:
