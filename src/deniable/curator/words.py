@@ -36,6 +36,12 @@ def plain(value: Any) -> str:
             return str(value)
 
 
+def _middle(count: int, low: float, high: float) -> float:
+    """A count is released as a whole number; its interval lies around the number that was rounded."""
+    centre = (low + high) / 2
+    return centre if abs(float(count) - centre) <= 0.5 else float(count)
+
+
 def number(value: Any, low: float | None, high: float | None) -> str:
     """A number with what noise may have done to it: the ± to two digits or to whole numbers, rounded up.
 
@@ -52,8 +58,7 @@ def number(value: Any, low: float | None, high: float | None) -> str:
         return plain(value)
     x = float(value)
     whole = isinstance(value, int) and float(low).is_integer() and float(high).is_integer()
-    # A count is released as a whole number; its interval lies around the number that was rounded.
-    middle = (low + high) / 2 if isinstance(value, int) and not whole and abs(x - (low + high) / 2) <= 0.5 else x
+    middle = _middle(value, low, high) if isinstance(value, int) and not whole else x
     below, above = middle - low, high - middle
     half = max(below, above)
     if not math.isfinite(half):

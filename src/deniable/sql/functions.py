@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sqlglot import expressions as exp
+
 from deniable.sql.tree import Statistic
 
 
@@ -107,6 +109,19 @@ AGGREGATES: dict[str, str] = {
     Statistic.MAX: "MAX(x)",
     Statistic.QUANTILE: "MEDIAN(x), QUANTILE_CONT(x, 0.9), QUANTILE_DISC(x, 0.9), PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)",
 }
+
+NUMERIC: dict[type[exp.Expr], Statistic] = {
+    exp.Sum: Statistic.SUM,
+    exp.Avg: Statistic.AVG,
+    exp.Variance: Statistic.VARIANCE,
+    exp.VariancePop: Statistic.VARIANCE_POP,
+    exp.Stddev: Statistic.STDDEV,
+    exp.StddevSamp: Statistic.STDDEV,
+    exp.StddevPop: Statistic.STDDEV_POP,
+    exp.Min: Statistic.MIN,
+    exp.Max: Statistic.MAX,
+}
+"""Aggregates of one number, by the node that the parser makes of them."""
 
 _TIME = "Answers depend on the query and the data alone; write the date as a literal, such as DATE '2026-01-31'."
 _CHANCE = "Answers depend on the query and the data alone; leave chance to the noise."

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from deniable.sql.answer.estimate import NoisyInteger, aggregate
 from deniable.sql.answer.joint_noise import quotients
-from deniable.sql.plan.grid import grid
+from deniable.sql.plan.measures.grid import grid
 from deniable.sql.plan.noise import Family, Noise, Sensitivity
 from deniable.sql.tree import Statistic as S
 from tests.sql.planned import N, X
@@ -75,6 +75,7 @@ def test_a_variance_shares_its_failures_among_what_it_is_made_of() -> None:
         cell = aggregate(statistic, (square, total, count), cells, 0.05)
         # From the bounds a bracket is found in other steps than from a box; both stop within a thousandth.
         assert (cell.low, cell.high) == pytest.approx((low, high), rel=0.002)
+        assert cell.high - cell.low == pytest.approx(high - low, rel=0.03)
 
 
 def test_an_average_is_unbounded_where_the_count_may_be_zero() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from deniable.sql.answer.estimate import ROUNDED_ROWS, Cell, NoisyInteger, aggregate
 from deniable.sql.answer.evaluate import Row, evaluate
-from deniable.sql.plan.grid import Grid, grid
+from deniable.sql.plan.measures.grid import Grid, grid
 from deniable.sql.tree import AggregateRef, Call, Expr, Literal
 from deniable.sql.tree import Statistic as S
 from tests.sql.planned import FLOAT, INTEGER, N, X

@@ -18,9 +18,9 @@ from typing import Any
 from deniable.sql import floats
 from deniable.sql.answer.joint_noise import Bound, Ends, Form, quotients
 from deniable.sql.floats import nearest
-from deniable.sql.plan.grid import Bounds, Grid
 from deniable.sql.plan.measures.count import Count
 from deniable.sql.plan.measures.distinct import Distinct
+from deniable.sql.plan.measures.grid import Bounds, Grid
 from deniable.sql.plan.measures.measure import Measure
 from deniable.sql.plan.measures.ranks import Ranks
 from deniable.sql.plan.measures.square import Square

@@ -93,17 +93,13 @@ class _Reach:
         """Of these terms, or of these among `many`."""
         noises = [(float(abs(size)), noise) for size, noise in terms if isinstance(noise, Noise)]
         sure = math.fsum(float(abs(size)) * noise for size, noise in terms if isinstance(noise, int))
-        families = {noise.family for _, noise in noises}
-        # The coupling is proved for Laplace noise, and for Gaussian noise of σ ≥ 1.
-        coupled = families == {Family.LAPLACE} or (
-            families == {Family.GAUSSIAN} and all(n.scale >= 1 for _, n in noises)
-        )
+        share = beta / max(1, many, len(noises))
         return cls(
             beta,
-            noises[0][1].family if coupled else None,
+            _coupled([noise for _, noise in noises]),
             tuple(size for size, _ in noises),
             tuple(size * float(noise.scale) for size, noise in noises),
-            tuple(size * noise.within(beta / max(many, len(noises))) for size, noise in noises),
+            tuple(size * noise.within(share) for size, noise in noises),
             sure,
         )
 
@@ -123,6 +119,16 @@ class _Reach:
         if self.family is None or len(sizes) < 2:
             return (sure + apart) * _UP
         return (sure + min(apart, _together(self.family, scales, self.beta) + math.fsum(sizes))) * _UP
+
+
+def _coupled(noises: Collection[Noise]) -> Family | None:
+    """The one family of these noises where integer noise is proved to lie within 1 of continuous noise: of Laplace
+    noise, and of Gaussian noise of σ ≥ 1."""
+    families = {noise.family for noise in noises}
+    if families == {Family.LAPLACE}:
+        return Family.LAPLACE
+    wide = all(noise.scale >= 1 for noise in noises)
+    return Family.GAUSSIAN if families == {Family.GAUSSIAN} and wide else None
 
 
 def _together(family: Family, scales: tuple[float, ...], beta: float) -> float:

@@ -19,8 +19,8 @@ from deniable.sql.answer.estimate import Cell, Interval, NoisyInteger
 from deniable.sql.answer.evaluate import Row
 from deniable.sql.answer.joint_noise import Form
 from deniable.sql.floats import held
-from deniable.sql.plan.grid import Grid
 from deniable.sql.plan.keys import Group
+from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.measures.ranks import Ranks
 from deniable.sql.plan.noise import Noise

@@ -23,7 +23,7 @@ from deniable.sql.engines.engine import Engine, Statement, Summary
 from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
 from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
-from deniable.sql.plan.grid import grid as finest_grid
+from deniable.sql.plan.measures.grid import grid as finest_grid
 from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.tree import Column
 from deniable.sql.tree import Kind as ColumnKind

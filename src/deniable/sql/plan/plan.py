@@ -16,8 +16,8 @@ from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan.allocation import Allotment
 from deniable.sql.plan.exact import Exact
-from deniable.sql.plan.grid import Grid
 from deniable.sql.plan.keys import Selection
+from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.noise import Family, Noise
 from deniable.sql.plan.private_bounds import RowBound, ValueBounds

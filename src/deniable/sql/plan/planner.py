@@ -15,9 +15,9 @@ from deniable.sql.answer import evaluate
 from deniable.sql.answer.estimate import Standing, standing
 from deniable.sql.plan.accuracy import least
 from deniable.sql.plan.allocation import Allotment, Item, allot
-from deniable.sql.plan.grid import Grid
 from deniable.sql.plan.keys import Selection, combinations
 from deniable.sql.plan.measures.count import counted
+from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.measures.ranks import Ranks
 from deniable.sql.plan.measures.units import Units

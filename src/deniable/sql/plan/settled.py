@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from deniable.mechanism import Random
 from deniable.sql.dialects import DUCKDB, Dialect
 from deniable.sql.engines import Engine, Statement
-from deniable.sql.plan import reading
 from deniable.sql.plan.exact import Exact, Integers
-from deniable.sql.plan.grid import Grid, scale_of
 from deniable.sql.plan.keys import Group
+from deniable.sql.plan.measures import reading
 from deniable.sql.plan.measures.count import Count
+from deniable.sql.plan.measures.grid import Grid, scale_of
 from deniable.sql.plan.measures.measure import Footprint, Measure, Total
 from deniable.sql.plan.private_bounds import ValueBounds
 from deniable.sql.tree import Column, Expr, Type

@@ -8,22 +8,12 @@ from fractions import Fraction
 from sqlglot import expressions as exp
 
 from deniable.sql import types
+from deniable.sql.functions import NUMERIC
 from deniable.sql.read.coercion import condition, convert
 from deniable.sql.read.names import Scope
 from deniable.sql.read.parse import refuse, refuse_node
 from deniable.sql.tree import Aggregate, Call, Expr, Kind, Statistic
 
-_NUMERIC: dict[type[exp.Expr], Statistic] = {
-    exp.Sum: Statistic.SUM,
-    exp.Avg: Statistic.AVG,
-    exp.Variance: Statistic.VARIANCE,
-    exp.VariancePop: Statistic.VARIANCE_POP,
-    exp.Stddev: Statistic.STDDEV,
-    exp.StddevSamp: Statistic.STDDEV,
-    exp.StddevPop: Statistic.STDDEV_POP,
-    exp.Min: Statistic.MIN,
-    exp.Max: Statistic.MAX,
-}
 # For each unit alone these are exact on every engine; the others depend on the order in which rows come.
 _INNER = {Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.SUM, Statistic.AVG, Statistic.MIN, Statistic.MAX}
 
@@ -52,8 +42,8 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate | None:
         return _within(node, scope)
     if isinstance(node, (exp.PercentileCont, exp.PercentileDisc)):
         return _quantile(node.this, _level(node.args.get("expression")), scope)
-    if type(node) in _NUMERIC:
-        return _numeric(_NUMERIC[type(node)], node.this, scope)
+    if type(node) in NUMERIC:
+        return _numeric(NUMERIC[type(node)], node.this, scope)
     return None
 
 

@@ -237,8 +237,7 @@ _BINARIES: tuple[type[exp.Expr], ...] = (
 )
 _UNARIES: tuple[type[exp.Expr], ...] = (
     exp.Neg, exp.Not, exp.Abs, exp.Sign, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp, exp.Lower, exp.Upper,
-    exp.Length, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Variance, exp.VariancePop, exp.Stddev,
-    exp.StddevSamp, exp.StddevPop, exp.CountIf, exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear,
+    exp.Length, *functions.NUMERIC, exp.Median, exp.CountIf, exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear,
     exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.Hour, exp.Minute, exp.Second,
 )
 # fmt: on

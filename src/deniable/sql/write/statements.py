@@ -9,7 +9,7 @@ from typing import Protocol
 
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import Statement
-from deniable.sql.plan.grid import Grid
+from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.tree import Expr, Query
 from deniable.sql.write import contributions
 from deniable.sql.write.contributions import Limit

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import Statement, Summary
-from deniable.sql.plan.grid import Grid
+from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Measure, StoredTerms, Total
 from deniable.sql.tree import Column, Expr, Query, Relation
 from deniable.sql.write import contributions, prepared

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from deniable.sql.engines import Summary
-from deniable.sql.plan.grid import Grid
+from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure, StoredTerms, Total
 from deniable.sql.plan.noise import Sensitivity
 from deniable.sql.write.statements import Writer

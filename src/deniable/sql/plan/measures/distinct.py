@@ -10,10 +10,10 @@ from typing import final
 import pyarrow as pa
 
 from deniable.sql.engines import Statement
-from deniable.sql.plan import reading
-from deniable.sql.plan.grid import Grid
 from deniable.sql.plan.keys import Group
+from deniable.sql.plan.measures import reading
 from deniable.sql.plan.measures.count import counted
+from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.noise import Sensitivity
 from deniable.sql.plan.private_bounds import MOST_ROWS

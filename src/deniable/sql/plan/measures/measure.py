@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from deniable.sql.engines import Statement, Summary
-from deniable.sql.plan import reading
-from deniable.sql.plan.grid import Bounds, Grid
 from deniable.sql.plan.keys import Group
+from deniable.sql.plan.measures import reading
+from deniable.sql.plan.measures.grid import Bounds, Grid
 from deniable.sql.plan.noise import Family, Noise, Sensitivity, gaussian, laplace
 from deniable.sql.plan.quantiles import Rank
 from deniable.sql.tree import Expr, Type

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from deniable.errors import InvalidQuery
 from deniable.sql.engines import Statement
-from deniable.sql.plan import reading
-from deniable.sql.plan.grid import Bounds, Grid
-from deniable.sql.plan.grid import grid as finest
 from deniable.sql.plan.keys import Group
+from deniable.sql.plan.measures import reading
+from deniable.sql.plan.measures.grid import Bounds, Grid
+from deniable.sql.plan.measures.grid import grid as finest
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.noise import Family, Noise
 from deniable.sql.plan.quantiles import CELL_BITS, CELLS, Rank

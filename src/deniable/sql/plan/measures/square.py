@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, final
 
-from deniable.sql.plan.grid import Bounds, Grid
+from deniable.sql.plan.measures.grid import Bounds, Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure, Total
 from deniable.sql.plan.measures.sum import summed, unknown, value_grid
 from deniable.sql.plan.noise import Sensitivity

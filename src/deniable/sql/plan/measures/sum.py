@@ -9,8 +9,8 @@ from typing import ClassVar, final
 
 from deniable.errors import InvalidQuery
 from deniable.sql.engines import Summary
-from deniable.sql.plan.grid import Bounds, Grid
-from deniable.sql.plan.grid import grid as finest
+from deniable.sql.plan.measures.grid import Bounds, Grid
+from deniable.sql.plan.measures.grid import grid as finest
 from deniable.sql.plan.measures.measure import Footprint, Measure, StoredTerms, Total
 from deniable.sql.plan.noise import Sensitivity
 from deniable.sql.tree import Expr

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import final
 
 from deniable.sql.engines import Statement
-from deniable.sql.plan.grid import Grid
+from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.noise import Sensitivity
 from deniable.sql.write.contributions import Limit
