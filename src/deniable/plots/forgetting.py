@@ -1,0 +1,23 @@
+"""The picture of what a model still tells after forgetting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from deniable.plots import COLOURS, axes, save
+
+HEIGHT = 0.38
+
+
+def ways(names: Sequence[str], forgotten: Sequence[float], others: Sequence[float], *, title: str, path: Path) -> Path:
+    """Two bars for each way: membership advantage on the forgotten rows, and on those that stayed."""
+    picture, plane = axes(title=title, x="membership advantage", y="", width=8.0)
+    places = list(range(len(names)))
+    plane.barh([p - HEIGHT / 2 for p in places], forgotten, HEIGHT, color=COLOURS[1], label="the forgotten")
+    plane.barh([p + HEIGHT / 2 for p in places], others, HEIGHT, color=COLOURS[0], label="those who stayed")
+    plane.set_yticks(places, names, fontsize=8)
+    plane.invert_yaxis()
+    plane.axvline(0, color="black", linewidth=0.8)
+    picture.legend(frameon=False, fontsize=8, loc="outside right upper")
+    return save(picture, path)
