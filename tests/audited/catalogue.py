@@ -49,6 +49,7 @@ from deniable.local.longitudinal import Collection
 from deniable.loss import Composed, GaussianNoise, Loss, NegativeBinomialRuns, Repeated
 from deniable.mechanism import Random, Sequentially
 from deniable.mechanisms import Laplace, RandomizedResponse, cautionary
+from deniable.mechanisms.integer_noise import IntegerNoise
 from deniable.smooth import IntegerLaplace, NoisyInput
 from deniable.sql.plan import keys, noise, private_bounds, quantiles
 from deniable.sql.plan.measures.sum import Sum
@@ -432,6 +433,7 @@ ELSEWHERE: dict[type, str] = {
     **{type(kind): "tests/learn/pate/test_aggregate.py" for kind, _ in VOTES},
     Plan: "tests/audit/test_endpoint.py",
     FedAvg: "tests/federated/test_audited.py",
+    IntegerNoise: "tests/audit/test_shipped.py",  # as the noise of Laplace and Gaussian
 }
 """Classes that other tests attack, beside broken twins. (`DPSGD` here as a whole run; its steps in tests/learn/sgd.)"""
 
