@@ -110,8 +110,8 @@ def test_huge_epsilons_say_that_nothing_is_left() -> None:
         (lambda: attacker_power(0.5, math.nan), r"Expected epsilon=nan in \[0, ∞\)\."),
         (lambda: attacker_power(1.5, 1), r"Expected false_positive_rate=1.5 in \[0, 1\]\."),
         (lambda: advantage(1, 1), r"Expected delta=1 in \[0, 1\)\."),
-        (lambda: group_odds(1, 0), r"Expected size=0 of a group"),
-        (lambda: group_odds(1, True), r"Expected size=True of a group"),
+        (lambda: group_odds(1, 0), r"Expected size=0 to be at least 1"),
+        (lambda: group_odds(1, True), r"Expected size=True to be a whole number of at least 1"),
     ],
 )
 def test_what_means_nothing_is_refused(call, text: str) -> None:

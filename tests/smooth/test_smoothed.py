@@ -197,7 +197,7 @@ def test_wrong_inputs_and_outputs_are_told() -> None:
         smoothed(wall(1), Gaussian(4), classes=2).certify(np.array([math.nan, 2.0]))
     with pytest.raises(InvalidParameter, match="64 pixels"):
         smoothed(wall(1), Ablation(9, 64), classes=2).certify(x)
-    with pytest.raises(InvalidParameter, match="number of classes"):
+    with pytest.raises(InvalidParameter, match="Expected classes=None to be a whole number of at least 2"):
         smoothed(wall(1), Gaussian(4))
     with pytest.raises(InvalidParameter, match="ablated pixels protect"):
         smoothed(wall(1), Gaussian(4), classes=2, norm=0.0)
