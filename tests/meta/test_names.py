@@ -19,7 +19,7 @@ LAYERS = {"Convolution", "Flatten", "Linear", "Link", "Pool", "Table"}
 
 LEFT = {
     "Ask", "Column", "Conversation", "Cost", "Device", "Exchange", "Filter", "Form", "Grid", "Group", "Key",
-    "Kind", "Limit", "Lots", "Measured", "Objective", "Part", "Plan", "Preview", "Reader", "Recipe",
+    "Kind", "Limit", "Lots", "Measured", "Model", "Objective", "Part", "Plan", "Preview", "Reader", "Recipe",
     "Request", "Result", "Rows", "Selection", "Sensitivity", "Shape", "Standing", "Statement", "Step",
     "Training", "View",
 }  # fmt: skip
