@@ -96,7 +96,8 @@ def run(out: Path, progress: Progress) -> Report:
         "Cost is CPU time over that of training, distance is from the model trained anew over its length, the last two "
         "columns are membership advantages. Labels are coins, so a model that is right about a row has seen it. The kept "
         "model is right about the forgotten, those trained anew, in shards or stepped are not (100 rows scatter by ±.1); "
-        "a model under ε needs no act. Only that one protects those who stay. Shards differ from one model trained anew "
+        "a model under ε needs no act up to the number declared (for 100 people at once its guarantee is 100·ε; shown is "
+        "what one attack finds). Only that one protects those who stay. Shards differ from one model trained anew "
         "because they are another model."
     )
     return Report("To be forgotten", COLUMNS, rows, figure, reading)
