@@ -31,8 +31,8 @@ from deniable.sql.schema.declare import ColumnInfo
 from deniable.sql.schema.file import parse
 from deniable.sql.schema.infer import describe
 from deniable.sql.types import TEXT
-from deniable.sql.write import expressions
-from deniable.sql.write.weights import ONE, TOTAL, VALUE_BITS
+from deniable.sql.write import relations
+from deniable.sql.write.contributions import ONE, TOTAL, VALUE_BITS
 from deniable.units import Unit
 from tests.sql.engines.real import ingest, server
 
@@ -70,9 +70,9 @@ def test_a_number_that_a_proof_rests_on_has_one_home() -> None:
     several = {name: files for name, files in homes.items() if len(files) > 1}
     # Versions of three engines, the 1 of a probability in keys, steps of two searches: different numbers with one name.
     assert several.keys() <= {"VERSIONS", "ONE", "STEPS"}, several
-    assert homes["ONE"] == {"weights.py", "keys.py"}
+    assert homes["ONE"] == {"contributions.py", "keys.py"}
     assert {name: homes[name] for name in ("TOTAL", "MAX_SCALE", "LENGTH")} == {
-        "TOTAL": {"weights.py"},
+        "TOTAL": {"contributions.py"},
         "MAX_SCALE": {"types.py"},
         "LENGTH": {"tree.py"},
     }
@@ -284,7 +284,7 @@ def _rows(query: str, heavy: dict[str, int]) -> int:
                 f"CREATE TABLE {table} AS SELECT range // 2 AS id, range % 7 AS x FROM range(200) "
                 f"UNION ALL SELECT 999, range FROM range({many})"
             )
-        [(found,)] = connection.sql(f"SELECT COUNT(*) FROM ({expressions.relation(relation, DUCKDB)}) AS t").fetchall()
+        [(found,)] = connection.sql(f"SELECT COUNT(*) FROM ({relations.relation(relation, DUCKDB)}) AS t").fetchall()
     return int(found)
 
 
@@ -332,9 +332,7 @@ def test_a_row_behind_a_path_is_there_once_for_each_person_it_leads_to(table: st
             rows = [(0, 0), (1, 1), (2, 0)] if name == "stays" else [(0, 0), (1, 1)]
             values = ", ".join(map(str, [*rows, *[(key, key)] * heavy]))
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM (VALUES {values}) AS t({columns})")
-        found = connection.sql(
-            f"SELECT _unit, COUNT(*) FROM ({expressions.relation(relation, DUCKDB)}) AS t GROUP BY 1"
-        )
+        found = connection.sql(f"SELECT _unit, COUNT(*) FROM ({relations.relation(relation, DUCKDB)}) AS t GROUP BY 1")
         assert dict(found.fetchall()) == {**dict.fromkeys(people, 1), 9: heavy}
 
 

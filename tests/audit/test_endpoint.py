@@ -21,7 +21,7 @@ from deniable.sql.plan.keys import Selection
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.plan import GroupingSet, Plan
 from deniable.sql.plan.quantiles import Rank
-from deniable.sql.write.weights import ONE
+from deniable.sql.write.contributions import ONE
 from deniable.units import Unit
 
 EPSILON, DELTA = 1, 0.01

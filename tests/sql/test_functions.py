@@ -14,7 +14,7 @@ from deniable.sql.read.expressions import RULES
 from deniable.sql.read.parse import ALLOWED
 from deniable.sql.tree import AggregateRef, Call, Statistic
 from deniable.sql.types import INTEGER
-from deniable.sql.write import expressions, numbers, texts
+from deniable.sql.write import numbers, relations, texts
 from tests.sql.hospital import checked
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sql.md").read_text()
@@ -59,9 +59,9 @@ def test_every_operator_has_one_rendering() -> None:
 
 def test_what_is_not_on_the_list_is_not_rendered() -> None:
     with pytest.raises(TypeError, match="not on the list"):
-        expressions.expression(Call("sleep", (), INTEGER), DUCKDB)
+        relations.expression(Call("sleep", (), INTEGER), DUCKDB)
     with pytest.raises(TypeError, match="released result"):
-        expressions.expression(AggregateRef(0, INTEGER), DUCKDB)
+        relations.expression(AggregateRef(0, INTEGER), DUCKDB)
 
 
 @pytest.mark.parametrize("name", [n for n in functions.REFUSED if re.fullmatch(r"\w+", n)])

@@ -16,7 +16,7 @@ from deniable.sql.dialects import DUCKDB
 from deniable.sql.intervals import EVERYTHING, Interval, interval, physical
 from deniable.sql.tree import Call, Column, Expr, Literal
 from deniable.sql.types import FLOAT, INTEGER, NUMBERS
-from deniable.sql.write import expressions
+from deniable.sql.write import relations
 from tests.sql.conftest import Run
 from tests.sql.values import COLUMNS, ROWS, expression
 from tests.sql.write.test_expressions_engines import TOTAL
@@ -50,7 +50,7 @@ def outside(found: list[Any], expr: Expr, within: Interval) -> list[Any]:
 @pytest.mark.parametrize("text", NUMERIC)
 def test_every_value_lies_in_the_interval_of_its_expression(on_duckdb: Run, text: str) -> None:
     expr = expression(text)
-    sql = expressions.expression(expr, DUCKDB)
+    sql = relations.expression(expr, DUCKDB)
     found = [row[0] for row in on_duckdb(f'SELECT {sql} FROM t ORDER BY "row"')]
     assert outside(found, expr, interval(expr, lambda column: physical(column.type))) == []
     assert outside(found[EVERYDAY:], expr, interval(expr, lambda column: seen(column.name))) == []

@@ -22,7 +22,7 @@ from deniable.sql.engines.duckdb import DuckDBEngine
 from deniable.sql.engines.sources import CSV, DuckDBTable
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Kind, Type
-from deniable.sql.write.weights import ONE
+from deniable.sql.write.contributions import ONE
 from deniable.units import Unit
 from tests.sql.engines.real import rows
 

@@ -29,7 +29,7 @@ from deniable.sql.tree import (
 )  # fmt: skip
 from deniable.sql.types import INTEGER
 from deniable.sql.types_relations import readings
-from deniable.sql.write import expressions
+from deniable.sql.write import relations
 from deniable.units import Unit
 from tests.sql.hospital import PATIENT, ROW, SCHEMA, checked
 
@@ -209,10 +209,10 @@ def test_filters_of_aggregates_are_kept() -> None:
     assert one.of == two.of == AggregateRef(0, INTEGER)
 
 
-def relations(relation: Relation) -> list[type]:
+def kinds(relation: Relation) -> list[type]:
     inner = {Project: ("of",), Filter: ("of",), PerUnit: ("of",), Join: ("left", "right")}.get(type(relation), ())
     below = [getattr(relation, name) for name in inner] + (list(relation.parts) if isinstance(relation, Union) else [])
-    return [type(relation), *(kind for one in below for kind in relations(one))]
+    return [type(relation), *(kind for one in below for kind in kinds(one))]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def relations(relation: Relation) -> list[type]:
 )
 def test_relations_that_keep_the_unit_are_answered(sql: str, shape: list[type] | None) -> None:
     query = checked(sql)
-    assert shape is None or relations(query.relation) == shape
+    assert shape is None or kinds(query.relation) == shape
 
 
 def test_a_reserved_column_name_is_refused() -> None:
@@ -286,7 +286,7 @@ def _joined_rows(kind: str, rows: dict[int, int]) -> int:
     for patient, many in rows.items():
         connection.execute(f"INSERT INTO visits SELECT {patient}, range, 'a' FROM range({many})")
     relation = checked(f"SELECT COUNT(*) FROM visits a {kind} visits b USING (patient_id)").relation
-    [(found,)] = connection.sql(f"SELECT COUNT(*) FROM ({expressions.relation(relation, DUCKDB)}) AS t").fetchall()
+    [(found,)] = connection.sql(f"SELECT COUNT(*) FROM ({relations.relation(relation, DUCKDB)}) AS t").fetchall()
     return int(found)
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from deniable.sql.dialects import DUCKDB, SPARK
-from deniable.sql.write.contributions import Limit, chosen, weighted
-from deniable.sql.write.weights import ONE
+from deniable.sql.write.contributions import ONE, Limit, chosen, weighted
 from tests.sql.planned import duck
 
 ROWS = "SELECT person AS _unit, region AS k0 FROM visits"

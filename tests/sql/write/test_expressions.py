@@ -18,7 +18,7 @@ from deniable.sql.dialects.dialect import LONG
 from deniable.sql.schema.declare import TableInfo
 from deniable.sql.tree import Type
 from deniable.sql.types import INTEGER, TEXT
-from deniable.sql.write import expressions
+from deniable.sql.write import relations
 from deniable.units import Unit
 from tests.sql.conftest import Run
 from tests.sql.engines.real import server, session
@@ -79,7 +79,7 @@ def ordered(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def rendered(sql: str, dialect: Dialect, unit: Unit = PATIENT) -> str:
-    return expressions.relation(checked(sql, unit).relation, dialect)
+    return relations.relation(checked(sql, unit).relation, dialect)
 
 
 @pytest.mark.parametrize(("sql", "by_hand"), RELATIONS)
@@ -144,7 +144,7 @@ def test_nested_guards_do_not_double_the_text(dialect: Dialect) -> None:
     deep = "f"
     for i in range(50):
         deep = f"(1 / ({deep} {'*' if i % 2 else '+'} g))" if i < 12 else f"{deep} * g"
-    assert len(expressions.expression(expression(deep), dialect)) < 200_000
+    assert len(relations.expression(expression(deep), dialect)) < 200_000
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -171,4 +171,4 @@ def test_quotes_and_escapes_cannot_be_left() -> None:
     ],
 )
 def test_a_guard_is_left_out_only_where_types_prove_it_useless(expr: str, guarded: bool) -> None:
-    assert ("HUGEINT" in expressions.expression(expression(expr), DUCKDB)) is guarded
+    assert ("HUGEINT" in relations.expression(expression(expr), DUCKDB)) is guarded

@@ -15,7 +15,7 @@ from deniable.sql import functions
 from deniable.sql.dialects import DUCKDB, POSTGRES, SPARK, Dialect
 from deniable.sql.tree import Call, Expr, Kind, Literal
 from deniable.sql.types_relations import read
-from deniable.sql.write import expressions
+from deniable.sql.write import relations
 from tests.sql.conftest import Run
 from tests.sql.values import COLUMNS, ROWS, expression
 
@@ -29,7 +29,7 @@ def computed(run: Run, exprs: list[Expr], dialect: Dialect) -> list[list[Any]]:
     columns: list[list[Any]] = []
     for start in range(0, len(exprs), 50):
         items = ", ".join(
-            f"{expressions.expression(e, dialect)} AS x{i}" for i, e in enumerate(exprs[start : start + 50])
+            f"{relations.expression(e, dialect)} AS x{i}" for i, e in enumerate(exprs[start : start + 50])
         )
         name = dialect.quote("row")
         found = run(f"SELECT {name}, {items} FROM t ORDER BY {name}")
@@ -103,7 +103,7 @@ def test_literals_come_back_as_they_went(on_duckdb: Run) -> None:
     for text in ("'it''s'", "'${x} \\ %'", "DATE '2024-02-29'", "1.50", "-9223372036854775807", "1e300", "TRUE"):
         expr = expression(text)
         assert isinstance(expr, Literal)
-        ((found,),) = on_duckdb(f"SELECT {expressions.expression(expr, DUCKDB)}")
+        ((found,),) = on_duckdb(f"SELECT {relations.expression(expr, DUCKDB)}")
         scaled = int(expr.value.scaleb(expr.type.scale)) if isinstance(expr.value, Decimal) else expr.value
         assert found == scaled
 
@@ -158,4 +158,4 @@ def test_values_are_those_computed_by_hand(on_duckdb: Run, text: str) -> None:
 
 def test_texts_are_ordered_by_bytes_in_every_language() -> None:
     for text in ("s < z", "greatest(s, z)"):
-        assert expressions.expression(expression(text), POSTGRES).count('COLLATE "C"') == 2
+        assert relations.expression(expression(text), POSTGRES).count('COLLATE "C"') == 2

@@ -6,9 +6,10 @@ from typing import Any
 
 from deniable.errors import InvalidParameter
 from deniable.sql.dialects import DUCKDB, POSTGRES, SPARK, Dialect
-from deniable.sql.engines.engine import Engine, Statement, Summary
+from deniable.sql.engines.engine import Engine, Statement
 from deniable.sql.engines.sources import PostgresTable, SparkFrame, SparkTable, recognised
 from deniable.sql.schema.declare import Schema
+from deniable.sql.write.summaries import Summary
 
 __all__ = ["Engine", "Statement", "Summary", "open_engine"]
 

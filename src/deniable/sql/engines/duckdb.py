@@ -19,15 +19,13 @@ from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home, abandon
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.engines import parquet
-from deniable.sql.engines.engine import Engine, Statement, Summary
+from deniable.sql.engines.engine import Engine, Statement
 from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
 from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
-from deniable.sql.plan.measures.grid import grid as finest_grid
 from deniable.sql.schema.declare import Schema, TableInfo
-from deniable.sql.tree import Column
-from deniable.sql.tree import Kind as ColumnKind
-from deniable.sql.write.weights import ONE, WEIGHT, weight
+from deniable.sql.write import contributions, summaries
+from deniable.sql.write.summaries import Summary
 from deniable.units import Kind, Unit
 
 VERSIONS = ((2, 0), (3,))
@@ -46,14 +44,10 @@ million is then four times as fast and needs no more memory. A table of position
 
 PREPARED = "_prepared"
 """The database where prepared tables are stored: a file in the engine's own folder, which goes when the engine is closed."""
-SUMMARY_KEYS = 1 << 16
-"""A summary is put together by columns with public keys as long as these have no more combinations,"""
 SUMMARY_ROWS = 1 << 17
-"""and kept if it has no more rows."""
+"""A summary is kept if it has no more rows."""
 CLOSING = 200
 """How often a running statement is told to stop when the engine is closed, twenty times a second."""
-SPAN = 1 << 31
-"""The widest bounds of a column that is summed beforehand."""
 
 
 class DuckDBEngine(Engine):
@@ -174,11 +168,7 @@ class DuckDBEngine(Engine):
         return frozenset(name for name, statistics in told if _complete(statistics))
 
     def prepare(self, schema: Schema, unit: Unit) -> None:
-        """Store every table that holds the unit once, in canonical types and with what each row counts, for the queries to come.
-
-        `_weight` is min(ONE, ⌊ONE·m/n⌋) for a unit of n rows of which m count: a function of that unit's own rows, so that the
-        weights of one unit sum to at most m·ONE, and no filter can make that more.
-        """
+        """Store every table that holds the unit once, in canonical types and with what each row counts, for queries to come."""
         self.check_process()
         if unit.kind is not Kind.COLUMN or unit.max_rows is None or unit.column_name is None:
             raise InvalidParameter(
@@ -190,31 +180,30 @@ class DuckDBEngine(Engine):
                 self._store(index, table, table.unit, unit.max_rows)
 
     def _store(self, index: int, table: TableInfo, unit: str, rows: int) -> None:
-        name, who = DUCKDB.quote(table.name), DUCKDB.quote(unit)
-        weighed = f"{weight(ONE, rows, DUCKDB)} AS {WEIGHT}"
+        name = DUCKDB.quote(table.name)
         # Named anew: a table that was prepared before for another number of rows is read as it was.
         stored = f"{PREPARED}.main._{index}_{rows}"
-        columns = ", ".join(f"t.{DUCKDB.quote(column.name)}" for column in table.columns)
+        columns = [column.name for column in table.columns]
         self.prepared.pop(table.name, None)
         self.summaries.pop(table.name, None)
         with guarded(), self._lock:
-            self._connection.execute(
-                f"CREATE OR REPLACE TABLE {stored} AS "
-                f"WITH person AS (SELECT {who}, {weighed} FROM {name} WHERE {who} IS NOT NULL GROUP BY {who}) "
-                f"SELECT {columns}, person.{WEIGHT} FROM {name} AS t JOIN person ON t.{who} = person.{who}"
-            )
+            body = contributions.stored(table.name, unit, columns, rows, DUCKDB)
+            self._connection.execute(f"CREATE OR REPLACE TABLE {stored} AS {body}")
             self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {stored}")
             self.prepared[table.name] = rows
             self.summaries[table.name] = self._summarised(index, table, stored)
             self._connection.execute(f"CHECKPOINT {PREPARED}")
 
     def _summarised(self, index: int, table: TableInfo, stored: str) -> Summary:
-        summary = Summary(f"_summary_{index}", summary_keys(table), summary_bounds(table))
-        tests = [f"count(*) = count(CASE WHEN {inside(*item)} THEN 1 END)" for item in summary.bounds.items()]
+        summary = Summary(f"_summary_{index}", summaries.summary_keys(table), summaries.summary_bounds(table))
+        tests = [
+            f"count(*) = count(CASE WHEN {summaries.inside(*item, DUCKDB)} THEN 1 END)"
+            for item in summary.bounds.items()
+        ]
         found = self._connection.execute(f"SELECT {', '.join([*tests, 'true'])} FROM {stored}").fetchall()[0]
         whole = frozenset(name for name, holds in zip(summary.bounds, found, strict=False) if holds)
         body = f"{stored}_summary"
-        self._connection.execute(f"CREATE OR REPLACE TABLE {body} AS {summarising(stored, summary)}")
+        self._connection.execute(f"CREATE OR REPLACE TABLE {body} AS {summaries.summarising(stored, summary, DUCKDB)}")
         (count,) = self._connection.execute(f"SELECT count(*) FROM {body}").fetchall()[0]
         if count > SUMMARY_ROWS:
             self._connection.execute(f"DROP TABLE {body}")
@@ -241,48 +230,6 @@ class DuckDBEngine(Engine):
             self.cancel()
         self._connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def summary_keys(table: TableInfo) -> frozenset[str]:
-    """The first columns with public keys. (Floats are left out: 0.0 and −0.0 would be put together.)"""
-    found, combinations = set(), 1
-    for column in table.columns:
-        combinations *= len(column.keys or ()) + 1
-        if column.keys is not None and column.type.kind is not ColumnKind.FLOAT and combinations <= SUMMARY_KEYS:
-            found.add(column.name)
-    return frozenset(found)
-
-
-def summary_bounds(table: TableInfo) -> dict[str, tuple[int, int]]:
-    """The columns of whole numbers and decimals with bounds, in numbers of 10^-scale."""
-    found = {}
-    for column in table.columns:
-        if (
-            column.type.kind in (ColumnKind.INTEGER, ColumnKind.DECIMAL)
-            and column.lower is not None
-            and column.upper is not None
-        ):
-            grid = finest_grid(Column(column.name, column.type), (column.lower, column.upper), False, 62)
-            if grid.exact and grid.upper - grid.lower <= SPAN:
-                found[column.name] = (int(grid.lower), int(grid.upper))
-    return found
-
-
-def inside(name: str, bounds: tuple[int, int]) -> str:
-    return f"{DUCKDB.quote(name)} BETWEEN {bounds[0]} AND {bounds[1]}"
-
-
-def summarising(stored: str, summary: Summary) -> str:
-    """SELECT what a summary holds from the stored table."""
-    keys = [DUCKDB.quote(name) for name in sorted(summary.keys)]
-    sums = [f"SUM({WEIGHT}) AS {WEIGHT}"]
-    for name, (lower, upper) in summary.bounds.items():
-        column, total, count = (DUCKDB.quote(n) for n in (name, summary.sum(name), summary.count(name)))
-        above = f"CASE WHEN {column} < {lower} THEN 0 WHEN {column} > {upper} THEN {upper - lower} ELSE {column} - ({lower}) END"
-        sums.append(f"SUM({WEIGHT} * CAST({above} AS BIGINT)) AS {total}")
-        sums.append(f"SUM(CASE WHEN {column} IS NOT NULL THEN {WEIGHT} END) AS {count}")
-    by = f" GROUP BY {', '.join(keys)}" if keys else ""
-    return f"SELECT {', '.join(keys + sums)} FROM {stored}{by}"
 
 
 def columns(connection: Any, origin: str) -> dict[str, str]:

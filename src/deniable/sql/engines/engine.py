@@ -13,6 +13,7 @@ from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.schema.declare import Schema
+from deniable.sql.write.summaries import Summary
 from deniable.units import Unit
 
 
@@ -22,27 +23,6 @@ class Statement:
 
     ctes: tuple[tuple[str, str], ...]
     select: str
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What `prepare` knows of a stored table. `whole` are the columns of `bounds` without a NULL or a value beyond these.
-
-    `table`, if it is there, has one row for each combination of the columns `keys`, and in it the sum of the weights as
-    `_weight`, and for each column of `bounds`, clamped to these, the sum of weight · (value − lower bound) and of the weights
-    of rows where it is not NULL.
-    """
-
-    table: str | None
-    keys: frozenset[str]
-    bounds: Mapping[str, tuple[int, int]]
-    whole: frozenset[str] = frozenset()
-
-    def sum(self, column: str) -> str:
-        return f"_sum_{column}"
-
-    def count(self, column: str) -> str:
-        return f"_count_{column}"
 
 
 class Engine(ABC):

@@ -184,15 +184,22 @@ def _text(value: Any) -> str | None:
             return str(value).lower()
         case str():
             return None if any("\ud800" <= sign <= "\udfff" for sign in value) else value
-        case int():
-            return str(value) if abs(value) < 10**40 else None
-        case float():
-            whole = math.isfinite(value) and value.is_integer() and abs(value) < 1e38
-            return (str(int(value)) if whole else repr(value)) if math.isfinite(value) else None
-        case Decimal():
-            return format(value, "f") if value.is_finite() and abs(value.adjusted()) < 40 else None
+        case int() | float() | Decimal():
+            return _number(value)
         case datetime() if value == value:  # NaT is not equal to itself
             return value.isoformat(timespec="microseconds")
         case date() if value == value:
             return value.isoformat()
     return None
+
+
+def _number(value: int | float | Decimal) -> str | None:
+    """NULL for what is not finite, and for what no column holds."""
+    match value:
+        case int():
+            return str(value) if abs(value) < 10**40 else None
+        case Decimal():
+            return format(value, "f") if value.is_finite() and abs(value.adjusted()) < 40 else None
+    if not math.isfinite(value):
+        return None
+    return str(int(value)) if value.is_integer() and abs(value) < 1e38 else repr(value)

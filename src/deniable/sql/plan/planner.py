@@ -30,8 +30,7 @@ from deniable.sql.tree import Column, Filter, Join, PerUnit, Project, Query, Rel
 from deniable.sql.types import INTEGER
 from deniable.sql.types_relations import read
 from deniable.sql.write import prepared
-from deniable.sql.write.contributions import Limit
-from deniable.sql.write.weights import MOST_ROWS_DECLARED, ONE, TOTAL, VALUE_BITS
+from deniable.sql.write.contributions import MOST_ROWS_DECLARED, ONE, TOTAL, VALUE_BITS, Limit
 from deniable.units import Kind as UnitKind
 from deniable.units import Unit
 

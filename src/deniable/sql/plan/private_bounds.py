@@ -11,9 +11,8 @@ from deniable.mechanism import Random
 from deniable.sql.engines import Statement
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.quantiles import Rank
-from deniable.sql.write.contributions import Limit
+from deniable.sql.write.contributions import TOTAL, Limit
 from deniable.sql.write.statements import Valued, Writer
-from deniable.sql.write.weights import TOTAL
 
 SHARE = Fraction(1, 20)
 """The part of ε that each private choice of a bound takes."""

@@ -18,7 +18,7 @@ from deniable.sql.plan.measures.grid import Grid, scale_of
 from deniable.sql.plan.measures.measure import Footprint, Measure, Total
 from deniable.sql.plan.private_bounds import ValueBounds
 from deniable.sql.tree import Column, Expr, Type
-from deniable.sql.write import expressions, prepared, summed
+from deniable.sql.write import prepared, relations
 from deniable.sql.write.contributions import Limit
 from deniable.sql.write.statements import Writer
 
@@ -137,8 +137,8 @@ class Settled:
         summary = engine.summaries.get(prepared.table(query.relation) or "") if self.limit.stored else None
         if summary is None:
             return self._sums(group, replace(writer, present=self._present(engine)))
-        short = summed.summed(query, group, totals, self.grids, summary, engine.dialect)
-        known = summed.whole(query, totals, self.grids, summary)
+        short = prepared.summed(query, group, totals, self.grids, summary, engine.dialect)
+        known = prepared.whole(query, totals, self.grids, summary)
         return short or self._sums(group, replace(writer, present=known, inside=known))
 
     def _present(self, engine: Engine) -> frozenset[Measure]:
@@ -166,4 +166,4 @@ def _text(of: Expr | None) -> str:
     """What a value is called beside the bounds that were found for it."""
     if isinstance(of, Column):
         return of.name
-    return "" if of is None else expressions.expression(of, DUCKDB)
+    return "" if of is None else relations.expression(of, DUCKDB)

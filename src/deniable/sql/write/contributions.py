@@ -6,6 +6,10 @@ the aggregate. A weight depends on that unit's own rows only. Two hash aggregati
 
 By choice, where whole things are needed: at most k of a unit's different (group, value) pairs, those with the least keyed
 hash; ties are broken by the values themselves, so the choice depends on that unit's own rows only.
+
+Every sensitivity of a query rests on the numbers below, so they are written here and nowhere else. No sum can overflow: a weight
+is at most TOTAL = 2^24 and a grid unit at most 2^(VALUE_BITS − 1) = 2^30, so a product fits in 64 bits, and fewer than 2^40 of
+them sum to less than 2^94, which 128 bits and 38 decimal digits hold.
 """
 
 from __future__ import annotations
@@ -13,10 +17,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects.dialect import Dialect, whole
 from deniable.sql.tree import Expr, Key, Literal, Relation
-from deniable.sql.write import expressions
-from deniable.sql.write.weights import WEIGHT, weight
+from deniable.sql.write import relations
+
+ONE = 1 << 20
+"""The weight of a row that counts in full."""
+TOTAL = 1 << 24
+"""What a unit's rows weigh together where their number is bounded privately: the loss must not depend on the choice."""
+VALUE_BITS = 31
+"""Values are put on a grid on which none is beyond ±2^(VALUE_BITS − 1)."""
+MOST_ROWS_DECLARED = 1 << 40
+"""The largest max_rows: no table has more rows, and ONE times it fits in 64 bits on every engine."""
+WEIGHT = "_weight"
+"""The column that `prepare` adds: what a row counts, in units of 1/ONE."""
+
+
+def weight(one: int, rows: int, dialect: Dialect) -> str:
+    """The weight of each row of a unit, as an aggregate over the unit's rows: min(one, ⌊one·rows/n⌋) for n of them.
+
+    n times it is at most one·rows, whatever n is (docs/theory/curator.md, Theorem 1).
+    """
+    shared = f"LEAST({one}, {dialect.quotient(whole(one * rows), 'COUNT(*)')})"
+    return dialect.small(shared)  # at most 2^24
 
 
 @dataclass(frozen=True)
@@ -44,12 +67,12 @@ def rows(
     relation: Relation, columns: Sequence[tuple[str, Expr]], dialect: Dialect, *, by_unit: bool, stored: bool = False
 ) -> str:
     """The rows that reach the aggregate: the named expressions over `relation`, with the unit where it is a column."""
-    names = [f"{expressions.expression(of, dialect)} AS {dialect.quote(name)}" for name, of in columns]
+    names = [f"{relations.expression(of, dialect)} AS {dialect.quote(name)}" for name, of in columns]
     kept = [dialect.quote("_unit")] if by_unit else []
     kept += [dialect.quote(WEIGHT)] if stored else []
     return (
         f"SELECT {', '.join(kept + names) or '1 AS ' + dialect.quote('_one')} "
-        f"FROM ({expressions.relation(relation, dialect)}) AS {dialect.quote('_relation')}"
+        f"FROM ({relations.relation(relation, dialect)}) AS {dialect.quote('_relation')}"
     )
 
 
@@ -60,7 +83,7 @@ def inside(keys: Sequence[tuple[str, Key]], dialect: Dialect) -> str:
 
 def _on_list(name: str, key: Key, dialect: Dialect) -> str:
     column = dialect.quote(name)
-    listed = [expressions.expression(Literal(v, key.of.type), dialect) for v in key.domain or () if v is not None]
+    listed = [relations.expression(Literal(v, key.of.type), dialect) for v in key.domain or () if v is not None]
     tests = [f"{column} IN ({', '.join(listed)})"] if listed else []
     tests += [f"{column} IS NULL"] if None in (key.domain or ()) else []
     return f"({' OR '.join(tests) or '1 = 0'})"
@@ -120,3 +143,14 @@ def chosen(text: str, names: Sequence[str], most: int, salt: str, dialect: Diale
 def _hash(names: Sequence[str], salt: str, dialect: Dialect) -> str:
     texts = [f"COALESCE({dialect.as_text(dialect.quote(name))}, 'null')" for name in names]
     return "MD5(" + " || '/' || ".join([f"'{salt}'", *texts]) + ")"
+
+
+def stored(table: str, unit: str, columns: Sequence[str], rows: int, dialect: Dialect) -> str:
+    """The rows of a table that have a unit, each with what it counts as WEIGHT, for `rows` rows of a unit that count.
+
+    A function of that unit's own rows: the weights of one unit sum to at most rows·ONE, and no filter can make that more.
+    """
+    name, who, mark = dialect.quote(table), dialect.quote(unit), dialect.quote(WEIGHT)
+    person = f"SELECT {who}, {weight(ONE, rows, dialect)} AS {mark} FROM {name} WHERE {who} IS NOT NULL GROUP BY {who}"
+    items = ", ".join([*(f"t.{dialect.quote(column)}" for column in columns), f"person.{mark}"])
+    return f"WITH person AS ({person}) SELECT {items} FROM {name} AS t JOIN person ON t.{who} = person.{who}"

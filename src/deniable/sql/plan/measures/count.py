@@ -10,8 +10,8 @@ from deniable.sql.engines import Summary
 from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure, StoredTerms, Total
 from deniable.sql.plan.noise import Sensitivity
+from deniable.sql.write.contributions import WEIGHT
 from deniable.sql.write.statements import Writer
-from deniable.sql.write.weights import WEIGHT
 
 
 @final

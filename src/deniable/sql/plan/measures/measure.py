@@ -96,7 +96,7 @@ class Total(Measure):
 
     @abstractmethod
     def total(self, writer: Writer, grid: Grid | None, weight: str, beside: Sequence[Measure]) -> str:
-        """The sum, in a statement with the measures `beside`. No sum can overflow: see `write.weights`."""
+        """The sum, in a statement with the measures `beside`. No sum can overflow: see `write.contributions`."""
 
     def stored(self, column: str | None, grid: Grid | None, summary: Summary) -> StoredTerms | None:
         """The same sum from what `prepare` stored of `column`; None if it is not there."""

@@ -11,9 +11,8 @@ from deniable.sql.engines import Statement
 from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.noise import Sensitivity
-from deniable.sql.write.contributions import Limit
+from deniable.sql.write.contributions import ONE, Limit
 from deniable.sql.write.statements import Writer
-from deniable.sql.write.weights import ONE
 
 
 @final

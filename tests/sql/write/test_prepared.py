@@ -24,7 +24,8 @@ from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import Schema
 from deniable.sql.schema.file import parse
-from deniable.sql.write.weights import ONE
+from deniable.sql.write import summaries
+from deniable.sql.write.contributions import ONE
 from deniable.units import Unit
 from tests.sql.planned import Around
 
@@ -203,7 +204,7 @@ def test_prepared_for_another_bound_the_sums_are_those_of_the_last() -> None:
 def test_sums_of_an_earlier_bound_do_not_outlive_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = open_engine(some(1), SCHEMA, threads=1)
     engine.prepare(SCHEMA, Unit.column("person", max_rows=7))
-    monkeypatch.setattr(embedded, "summarising", lambda stored, summary: "SELECT nothing")
+    monkeypatch.setattr(summaries, "summarising", lambda stored, summary, dialect: "SELECT nothing")
     with pytest.raises(DataError):
         engine.prepare(SCHEMA, PEOPLE)
     assert engine.summaries == {}
@@ -304,6 +305,6 @@ def test_a_column_without_a_null_is_counted_by_its_rows(days: list[int | None], 
 
 def test_columns_of_a_summary_come_from_the_schema_alone() -> None:
     (table,) = SCHEMA.tables
-    assert embedded.summary_keys(table) == {"place", "ill"}
-    bounds = embedded.summary_bounds(table)
+    assert summaries.summary_keys(table) == {"place", "ill"}
+    bounds = summaries.summary_bounds(table)
     assert bounds == {"days": (-5, 60), "cost": (0, 50050), "far": (10**18, 10**18 + 100)}

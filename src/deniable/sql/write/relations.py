@@ -1,0 +1,168 @@
+"""A checked tree as SQL of an engine: every expression total, every name quoted, nothing of the analyst's text but literals.
+
+An expression may hold a subquery over public tables, and a relation holds expressions: so both are here. Operators are in
+`expressions`.
+
+>>> from deniable.sql.dialects import DUCKDB
+>>> from deniable.sql.types import INTEGER
+>>> days = Column("days", INTEGER)
+>>> expression(Call("gt", (days, Literal(3, INTEGER)), BOOLEAN), DUCKDB)
+'("days" > CAST(3 AS BIGINT))'
+>>> relation(Scan("visits", (days,), unit="patient_id"), DUCKDB)
+'SELECT "patient_id" AS "_unit", "days" FROM "visits" WHERE "patient_id" IS NOT NULL'
+"""
+
+from __future__ import annotations
+
+from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.tree import (
+    Aggregate,
+    Among,
+    Call,
+    Column,
+    Expr,
+    Filter,
+    Join,
+    Literal,
+    PerUnit,
+    Project,
+    Relation,
+    Scalar,
+    Scan,
+    Statistic,
+    Union,
+)
+from deniable.sql.types import BOOLEAN as BOOLEAN
+from deniable.sql.types_relations import columns, has_unit
+from deniable.sql.write.expressions import operation
+
+UNIT = "_unit"
+
+
+def expression(expr: Expr, dialect: Dialect) -> str:
+    """A total SQL expression over the columns of the relation that it is computed on."""
+    match expr:
+        case Literal():
+            return dialect.literal(expr.value, expr.type)
+        case Column():
+            return dialect.quote(expr.name)
+        case Call():
+            return operation(expr, [expression(arg, dialect) for arg in expr.args], dialect)
+        case Scalar():
+            return _scalar(expr.relation, expr.aggregates, expression(expr.value, dialect), dialect)
+        case Among():
+            return _among(expr, dialect)
+    raise TypeError(f"A reference to a released result cannot be rendered: {expr!r}.")
+
+
+# ------------------------------------------------------------------------------------------------ public tables
+
+
+def _scalar(of: Relation, aggregates: tuple[tuple[str, Aggregate], ...], value: str, dialect: Dialect) -> str:
+    """One row whatever the tables hold: an aggregate without groups."""
+    totals = ", ".join(f"{_own(a, dialect)} AS {dialect.quote(name)}" for name, a in aggregates)
+    return f"(SELECT {value} FROM (SELECT {totals} FROM ({relation(of, dialect)}) AS t) AS t)"
+
+
+def _among(of: Among, dialect: Dialect) -> str:
+    return dialect.among(expression(of.of, dialect), dialect.quote(of.column.name), relation(of.relation, dialect))
+
+
+# ------------------------------------------------------------------------------------------------ relations
+
+
+def relation(of: Relation, dialect: Dialect) -> str:
+    """A SELECT of the relation's columns, with `_unit` first where a column is the unit; rows without a unit are not there."""
+    match of:
+        case Scan():
+            return _scan(of, dialect)
+        case Project():
+            items = [f"{expression(e, dialect)} AS {dialect.quote(name)}" for name, e in of.columns]
+            return f"SELECT {_items(of, items, dialect)} FROM ({relation(of.of, dialect)}) AS t"
+        case Filter():
+            kept = f"SELECT * FROM ({relation(of.of, dialect)}) AS t WHERE {expression(of.where, dialect)}"
+            return dialect.first(kept) if of.first else kept
+        case Join():
+            return _join(of, dialect)
+        case Union():
+            return " UNION ALL ".join(_part(part, dialect) for part in of.parts)
+        case PerUnit():
+            return _per_unit(of, dialect)
+
+
+def _items(of: Relation, items: list[str], dialect: Dialect, unit: str | None = None) -> str:
+    """Never an empty list, which only PostgreSQL knows."""
+    first = [unit or dialect.quote(UNIT)] if has_unit(of) else []
+    return ", ".join(first + items) or f"TRUE AS {dialect.quote('_row')}"
+
+
+def _part(part: Relation, dialect: Dialect) -> str:
+    names = [dialect.quote(c.name) for c in columns(part)]
+    return f"SELECT {_items(part, names, dialect)} FROM ({relation(part, dialect)}) AS t"
+
+
+def _scan(of: Scan, dialect: Dialect) -> str:
+    if of.path:
+        return _path(of, dialect)
+    names = [dialect.quote(c.name) for c in of.columns]
+    unit = dialect.quote(of.unit) if of.unit is not None else ""
+    items = _items(of, names, dialect, f"{unit} AS {dialect.quote(UNIT)}")
+    return f"SELECT {items} FROM {dialect.quote(of.table)}" + (f" WHERE {unit} IS NOT NULL" if unit else "")
+
+
+def _path(of: Scan, dialect: Dialect) -> str:
+    """The rows of the table, each once for every unit that its path leads to, however many ways lead there.
+
+    A unit may repeat the key of a step as often as it likes. Were the steps joined as they are, its rows would multiply at each
+    of them; so every step is a list of keys and units without duplicates, made from the end of the path.
+    """
+    q = dialect.quote
+    key, unit, person = q("_key"), q(UNIT), q(of.unit or "")
+    onward, table, there = of.path[-1]
+    ways = f"SELECT DISTINCT {q(there)} AS {key}, {person} AS {unit} FROM {q(table)} WHERE {person} IS NOT NULL"
+    for here, table, there in reversed(of.path[:-1]):
+        steps = f"{q(table)} AS t JOIN ({ways}) AS w ON t.{q(onward)} = w.{key}"
+        ways = f"SELECT DISTINCT t.{q(there)} AS {key}, w.{unit} FROM {steps}"
+        onward = here
+    items = _items(of, [f"t.{q(c.name)}" for c in of.columns], dialect, f"w.{unit}")
+    return f"SELECT {items} FROM {q(of.table)} AS t JOIN ({ways}) AS w ON t.{q(onward)} = w.{key}"
+
+
+def _join(of: Join, dialect: Dialect) -> str:
+    names = [f"l.{dialect.quote(c.name)}" for c in columns(of.left)]
+    names += [f"r.{dialect.quote(c.name)}" for c in columns(of.right)]
+    unit = f"{'l' if has_unit(of.left) else 'r'}.{dialect.quote(UNIT)}"
+    on = [f"l.{dialect.quote(a)} = r.{dialect.quote(b)}" for a, b in of.on]
+    if of.on_unit:
+        on.insert(0, f"l.{dialect.quote(UNIT)} = r.{dialect.quote(UNIT)}")
+    left, right = relation(of.left, dialect), relation(of.right, dialect)
+    kind = "LEFT JOIN" if of.outer else "JOIN"
+    return f"SELECT {_items(of, names, dialect, unit)} FROM ({left}) AS l {kind} ({right}) AS r ON {' AND '.join(on)}"
+
+
+def _per_unit(of: PerUnit, dialect: Dialect) -> str:
+    items = [f"{expression(e, dialect)} AS {dialect.quote(name)}" for name, e in of.keys]
+    items += [f"{_own(a, dialect)} AS {dialect.quote(name)}" for name, a in of.aggregates]
+    groups = ", ".join(str(i + 1) for i in range(1 + len(of.keys)))
+    return f"SELECT {_items(of, items, dialect)} FROM ({relation(of.of, dialect)}) AS t GROUP BY {groups}"
+
+
+def _own(of: Aggregate, dialect: Dialect) -> str:
+    """A unit's own aggregate, exact: whole numbers are summed in a wider type, in any order the same."""
+    where = f" FILTER (WHERE {expression(of.where, dialect)})" if of.where is not None else ""
+    if of.of is None:
+        return f"CAST(COUNT(*){where} AS BIGINT)"
+    x = expression(of.of, dialect)
+    match of.statistic:
+        case Statistic.COUNT:
+            return f"CAST(COUNT({x}){where} AS BIGINT)"
+        case Statistic.COUNT_DISTINCT:
+            return f"CAST(COUNT(DISTINCT {x}){where} AS BIGINT)"
+        case Statistic.MIN | Statistic.MAX:
+            return f"{of.statistic.upper()}({x}){where}"
+    total = f"{dialect.total(x)}{where}"
+    if of.statistic is Statistic.SUM:
+        return dialect.narrow(total)
+    number = f"NULLIF(COUNT({x}){where}, 0)"
+    share = f"{dialect.as_double(total)} / {dialect.as_double(number)}"
+    return f"({share} / {dialect.double(10.0**of.of.type.scale)})" if of.of.type.scale else f"({share})"
