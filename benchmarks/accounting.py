@@ -3,8 +3,9 @@
     python benchmarks/accounting.py             the whole grid; writes its table into docs/benchmarks.md
     python benchmarks/accounting.py --ours      without the peers, prints only
 
-Every point is (rate, noise multiplier, steps, δ) of the Poisson-sampled Gaussian. CPU seconds, best of two runs for ours; a
-peer composes once and is asked for all δ, its time is that of the first. Points with ε ≥ 500 are left out.
+Every point is (rate, noise multiplier, steps, δ) of the Poisson-sampled Gaussian. CPU
+seconds, best of two runs for ours; a peer composes once and is asked for all δ, its time
+is that of the first. Points with ε ≥ 500 are left out.
 """
 
 from __future__ import annotations
@@ -119,7 +120,11 @@ def microsoft(point: Point) -> tuple[tuple[float, float] | None, float]:
 
     def run() -> tuple[float, float]:
         accountant = PRVAccountant(
-            prvs=[PoissonSubsampledGaussianMechanism(noise_multiplier=point.sigma, sampling_probability=point.rate)],
+            prvs=[
+                PoissonSubsampledGaussianMechanism(
+                    noise_multiplier=point.sigma, sampling_probability=point.rate
+                )
+            ],
             max_self_compositions=[point.steps],
             eps_error=max(point.bound.gap, 1e-3 * point.bound.upper) / 2,
             delta_error=point.delta / 1000,
@@ -142,7 +147,9 @@ def own_lines(points: list[Point], grown: float) -> list[str]:
         line("points with ε < 500", str(len(points))),
         line("bracket wider than max(1e-3·ε, 1e-5)", str(sum(not p.tight for p in points))),
         line("relative width, median", f"{statistics.median(gaps):.1e}"),
-        line("CPU ms, median / 90 % / max", " / ".join(f"{1e3 * _at(seconds, q):.1f}" for q in (0.5, 0.9, 1))),
+        line(
+            "CPU ms, median / 90 % / max", " / ".join(f"{1e3 * _at(seconds, q):.1f}" for q in (0.5, 0.9, 1))
+        ),
         line("peak memory above import", f"{grown:.0f} MB"),
     ]
 
@@ -170,7 +177,9 @@ def google_lines(points: list[Point]) -> list[str]:
     ratios.sort()
     spread = " / ".join(f"{r:.1f}" for r in (ratios[0], _at(ratios, 0.5), ratios[-1]))
     for p, peer in below:
-        print(f"below the truth: {p.rate:g} {p.sigma:g} {p.steps} {p.delta:g}: {peer:.6g} < {p.bound.lower:.6g}")
+        print(
+            f"below the truth: {p.rate:g} {p.sigma:g} {p.steps} {p.delta:g}: {peer:.6g} < {p.bound.lower:.6g}"
+        )
     for p in slower:
         print(f"slower: {p.rate:g} {p.sigma:g} {p.steps} {p.delta:g}: {p.seconds:.3f} s")
     return [
@@ -178,13 +187,18 @@ def google_lines(points: list[Point]) -> list[str]:
         line("points where ours is slower by more than .05 s", str(len(slower))),
         line("dp-accounting below our certified lower bound", f"{len(below)} points"),
         line(
-            "dp-accounting infinite / over 1 % above / failed or over 10 s", f"{infinite} / {loose} / {failed} points"
+            "dp-accounting infinite / over 1 % above / failed or over 10 s",
+            f"{infinite} / {loose} / {failed} points",
         ),
     ]
 
 
 def microsoft_lines(points: list[Point]) -> list[str]:
-    chosen = [p for p in points if p.rate < 1 and 1 < p.steps <= 10**4 and p.delta >= 1e-9 and 0.1 < p.bound.upper < 50]
+    chosen = [
+        p
+        for p in points
+        if p.rate < 1 and 1 < p.steps <= 10**4 and p.delta >= 1e-9 and 0.1 < p.bound.upper < 50
+    ]
     chosen = chosen[::3]
     ratios, failed, outside = [], 0, 0
     for p in chosen:
@@ -206,7 +220,9 @@ def microsoft_lines(points: list[Point]) -> list[str]:
 
 def write(lines: list[str]) -> None:
     """Put the table into docs/benchmarks.md."""
-    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "dp-accounting", "prv-accountant"))
+    versions = ", ".join(
+        f"{name} {version(name)}" for name in ("numpy", "scipy", "dp-accounting", "prv-accountant")
+    )
     head = [
         "## Numerical accounting",
         "",

@@ -41,15 +41,24 @@ NODES: list[tuple[str, Loss]] = [
     ("allocation, 10⁶ steps, σ = 1", Allocated(10**6, GaussianNoise(1))),
     ("100 passes of allocation, 100 steps, σ = 1", Allocated(100, GaussianNoise(1)) * 100),
     ("allocation of integer noise, 100 steps", Allocated(100, DiscreteGaussianNoise(200, 200, 50))),
-    ("capped sample, 10⁴ steps, cap at 4.5 deviations", CappedSample(0.01, 600, 50_000, GaussianNoise(1)) * 10**4),
-    ("capped sample, zero-out, 10⁴ steps", Silenced(CappedSample(0.01, 600, 50_000, GaussianNoise(1)) * 10**4)),
+    (
+        "capped sample, 10⁴ steps, cap at 4.5 deviations",
+        CappedSample(0.01, 600, 50_000, GaussianNoise(1)) * 10**4,
+    ),
+    (
+        "capped sample, zero-out, 10⁴ steps",
+        Silenced(CappedSample(0.01, 600, 50_000, GaussianNoise(1)) * 10**4),
+    ),
     ("draws with replacement, 1000 steps", DrawnSample(500, 50_000, GaussianNoise(1)) * 1000),
     ("integer Gaussian sum, 10⁴ rounds", IntegerGaussianSum(1000, 20, 30, 10**6) * 10**4),
     ("banded, cyclic sample, 10⁴ steps", matrices.cyclic_loss(matrices.banded(10**4, 16), rate=0.1, sigma=4)),
     ("group of 100, 10⁴ steps", (GaussianNoise(100).sampled(0.01) * 10**4).grouped(100)),
     ("mixture of Gaussians, 10⁴ steps", MixedGaussianNoise(2, (0, 1, 2), (0.97, 0.02, 0.01)) * 10**4),
     ("four outcomes, 1000 runs", FiniteOutcomes((0.26, 0.25, 0.25, 0.24), (0.24, 0.25, 0.25, 0.26)) * 1000),
-    ("Gaussian and Laplace on one sample, 10⁴ steps", (GaussianNoise(2) + LaplaceNoise(4)).sampled(0.01) * 10**4),
+    (
+        "Gaussian and Laplace on one sample, 10⁴ steps",
+        (GaussianNoise(2) + LaplaceNoise(4)).sampled(0.01) * 10**4,
+    ),
 ]
 
 
@@ -101,7 +110,8 @@ def main() -> None:
         "",
         f"ε at δ = 1e-6; measured {datetime.now(UTC):%Y-%m-%d} on Python {platform.python_version()}, "
         f"dp-accounting {version('dp-accounting')},",
-        "by `python benchmarks/accounting_nodes.py`. Within: the two sides are at most max(1e-2·ε, 1e-4) apart.",
+        "by `python benchmarks/accounting_nodes.py`. Within: the two sides are at most max(1e-2·ε, 1e-4) "
+        "apart.",
         "",
         "| loss | our bracket | within | CPU s | dp-accounting | CPU s |",
         "|---|---|---|---|---|---|",

@@ -1,4 +1,5 @@
-"""What a curator adds to planning: CPU of a preview and of an ask beyond the engine, by `check` + `plan` in the same run.
+"""What a curator adds to planning: CPU of a preview and of an ask beyond the engine, by
+`check` + `plan` in the same run.
 
 python -m benchmarks.ask
 """
@@ -31,8 +32,8 @@ QUERIES = {
 
 
 def cpu(act: Callable[[], object]) -> float:
-    """Milliseconds of this thread's CPU. A plan runs in a thread of its own, so of an ask this is all that is not the engine,
-    the noise and the making of the answer."""
+    """Milliseconds of this thread's CPU. A plan runs in a thread of its own, so of an ask this is all that is
+    not the engine, the noise and the making of the answer."""
     started = time.thread_time()
     act()
     return 1000 * (time.thread_time() - started)

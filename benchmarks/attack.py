@@ -1,4 +1,5 @@
-"""How many bits reconstruction finds and how fast, beside HiGHS and scipy's bounded least squares on the same answers.
+"""How many bits reconstruction finds and how fast, beside HiGHS and scipy's bounded
+least squares on the same answers.
 
 Run: python benchmarks/attack.py
 """
@@ -64,9 +65,9 @@ def whole(seeds: int = 5) -> str:
     shares, seconds = [one.share for one in found], [one.facts["seconds"] for one in found]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return (
-        f"The whole attack (4,096 people, 16,384 questions, noise 0.3·√n, {seeds} seeds): {percent(min(shares))} to "
-        f"{percent(max(shares))} of the bits in {min(seconds):.2f} to {max(seconds):.2f} CPU s; peak memory of this "
-        f"process {memory:.0f} MB."
+        f"The whole attack (4,096 people, 16,384 questions, noise 0.3·√n, {seeds} seeds): "
+        f"{percent(min(shares))} to {percent(max(shares))} of the bits in {min(seconds):.2f} to "
+        f"{max(seconds):.2f} CPU s; peak memory of this process {memory:.0f} MB."
     )
 
 
@@ -79,7 +80,10 @@ def by_noise() -> list[str]:
 
 
 def by_epsilon() -> list[str]:
-    rows = ["| limit of the account (δ = 1e-6) | found | no attack can expect more than |", "|---:|---:|---:|"]
+    rows = [
+        "| limit of the account (δ = 1e-6) | found | no attack can expect more than |",
+        "|---:|---:|---:|",
+    ]
     for epsilon in (0.1, 1.0, 3.0, 10.0, 100.0):
         found = against_account(2048, 4 * 2048, epsilon)
         rows.append(f"| ε = {epsilon:g} | {percent(found.share)} | {percent_up(found.ceiling or 1.0)} |")
@@ -87,7 +91,10 @@ def by_epsilon() -> list[str]:
 
 
 def theorem() -> list[str]:
-    rows = ["| E | wrong bits, random errors | wrong bits, misleading curator | 4E |", "|---:|---:|---:|---:|"]
+    rows = [
+        "| E | wrong bits, random errors | wrong bits, misleading curator | 4E |",
+        "|---:|---:|---:|---:|",
+    ]
     found = exhaustive_errors(12, (0.5, 1.0, 1.5, 2.0))
     pairs = zip(found[0::2], found[1::2], strict=True)
     return rows + [f"| {a.error:g} | {a.wrong} | {b.wrong} | {a.bound:g} |" for a, b in pairs]
@@ -117,17 +124,18 @@ def main() -> None:
     at_scale = whole()  # first, so that the peak of memory is its own
     parts = [
         "## Attacks",
-        "Reconstruction of one bit per person from 4n counts over uniformly random sets with Gaussian noise of 0.3·√n: CPU "
-        "time of solving and share of bits found (`python benchmarks/attack.py`).",
+        "Reconstruction of one bit per person from 4n counts over uniformly random sets with Gaussian noise "
+        "of 0.3·√n: CPU time of solving and share of bits found (`python benchmarks/attack.py`).",
         "\n".join(solvers()),
         at_scale,
-        "2,048 people, 8,192 counts: share found by noise, and by the limit of an account that answers them all at once.",
+        "2,048 people, 8,192 counts: share found by noise, and by the limit of an account that answers them "
+        "all at once.",
         "\n".join(by_noise()),
         "\n".join(by_epsilon()),
         "12 people, all 4,096 subsets asked, all tables tried (Dinur, Nissim 2003, Theorem 1).",
         "\n".join(theorem()),
-        "The other attacks: the raw release, the worst of the anonymised or naively noisy ones, and the one from an account "
-        "of ε = 1.",
+        "The other attacks: the raw release, the worst of the anonymised or naively noisy ones, and the one "
+        "from an account of ε = 1.",
         "\n".join(others()),
     ]
     text = "\n\n".join(parts)

@@ -1,12 +1,14 @@
-"""How far the auditor gets: the mechanisms of DP-Sniper against its published figures, planted bugs, nulls, and DP-SGD.
+"""How far the auditor gets: the mechanisms of DP-Sniper against its published figures,
+planted bugs, nulls, and DP-SGD.
 
-Published figures: reference results of Bichsel et al. 2021 (eth-sri/dp-sniper, eval_sp2021), the better of their logistic and
-neural classifier: the estimated ε and, behind it, the lower bound at confidence 90 %. They used 10.7 million samples to search
-and 200 million to certify, *of each input* of a pair, and minutes to half an hour on many cores. Here: at most a fifth, counted
-in the same way, that is 42 million runs on each neighbour or 84 million in all, those of the search on every pair included; the
-same confidence, all pairs of the patterns searched, three seeds that steered nothing, coupled runs. The section is written
-after every seed. With names as arguments only these cases run, on another seed, and nothing is written; `--coin` runs them
-without coupling.
+Published figures: reference results of Bichsel et al. 2021 (eth-sri/dp-sniper, eval_sp2021), the
+better of their logistic and neural classifier: the estimated ε and, behind it, the lower bound at
+confidence 90 %. They used 10.7 million samples to search and 200 million to certify, *of each
+input* of a pair, and minutes to half an hour on many cores. Here: at most a fifth, counted in the
+same way, that is 42 million runs on each neighbour or 84 million in all, those of the search on
+every pair included; the same confidence, all pairs of the patterns searched, three seeds that
+steered nothing, coupled runs. The section is written after every seed. With names as arguments
+only these cases run, on another seed, and nothing is written; `--coin` runs them without coupling.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ class Run:
 def attack(case: Case, seed: int, *, coupled: bool | None = None) -> Run:
     most = ENOUGH.get(case.name, 4) * MILLION
     cpu, wall = time.process_time(), time.monotonic()
-    found = audit(case, case.pairs(), samples=min(MOST, most), confidence=0.9, seed=seed, workers=2, coupled=coupled)
+    found = audit(
+        case, case.pairs(), samples=min(MOST, most), confidence=0.9, seed=seed, workers=2, coupled=coupled
+    )
     return Run(found, time.process_time() - cpu, time.monotonic() - wall)
 
 
@@ -86,8 +90,8 @@ def row(case: Case, runs: list[Run]) -> str:
     spent = f"{max(run.cpu for run in runs):.0f} | {max(run.wall for run in runs):.0f}"
     samples = max(run.found.samples for run in runs) / 1e6
     return (
-        f"| {case.name} | {claim:.4g} | {case.true_epsilon:.4g} | {each} | {theirs} | {ratio} | {samples:.0f} M | {spent} | "
-        f"{verdict}{right} |"
+        f"| {case.name} | {claim:.4g} | {case.true_epsilon:.4g} | {each} | {theirs} | {ratio} | "
+        f"{samples:.0f} M | {spent} | {verdict}{right} |"
     )
 
 
@@ -105,7 +109,8 @@ def sure(found: Finding) -> float:
 
 
 def false_alarms(runs: int = 1000, alpha: float = 0.05) -> list[str]:
-    """The statistics on mechanisms that ignore their input: choose a rule on some scores, certify it on fresh ones."""
+    """The statistics on mechanisms that ignore their input: choose a rule on some
+    scores, certify it on fresh ones."""
     rows = []
     for case in NULLS:
         for seed in SEEDS:
@@ -134,11 +139,18 @@ def training() -> list[str]:
             claim = Training(noise, 1.0, 50, 0.05, 2000, 1e-5)
             model, started = TinySgd(claim, bug), time.process_time()
             found = canaries(
-                model.step, claim, dimension=model.dimension, background=model.gradients, update=model.update, each=400
+                model.step,
+                claim,
+                dimension=model.dimension,
+                background=model.gradients,
+                update=model.update,
+                each=400,
             )
             spent = time.process_time() - started
             share = f"{found.epsilon / epsilon:.0%}" if bug is Bug.NONE else "–"
-            rows.append(f"| {bug} | {epsilon:g} | {found.epsilon:.3f} | {share} | {spent:.1f} | {found.verdict} |")
+            rows.append(
+                f"| {bug} | {epsilon:g} | {found.epsilon:.3f} | {share} | {spent:.1f} | {found.verdict} |"
+            )
     return rows
 
 
@@ -195,7 +207,8 @@ def report(attacks: list[str], coins: list[str], others: str, seeds: tuple[int, 
 
 
 def best_noisy_max3(*, coupled: bool, alpha: float = 0.1) -> float:
-    """What the true attack set of NoisyMax3 certifies on average, up to the width of one deviation's quantile.
+    """What the true attack set of NoisyMax3 certifies on average, up to the width of one
+    deviation's quantile.
 
     It is {max ≤ 1}, for answers that are all 1 or all 2: probabilities 2⁻⁵ and 2⁻⁵·e^−.25.
     """
@@ -210,7 +223,10 @@ def main(arguments: list[str]) -> None:
     if names:
         for case in CASES:
             if case.name in names:
-                print(row(case, [attack(case, TRY, coupled=False if "--coin" in arguments else None)]), flush=True)
+                print(
+                    row(case, [attack(case, TRY, coupled=False if "--coin" in arguments else None)]),
+                    flush=True,
+                )
         return
     others = NULL_TABLE + "\n".join(false_alarms()) + TRAINING_TABLE + "\n".join(training())
     print(others, flush=True)
@@ -221,7 +237,9 @@ def main(arguments: list[str]) -> None:
             if case.name in PUBLISHED or seed == SEEDS[0]:
                 runs[case.name].append(attack(case, seed))
                 print(seed, row(case, runs[case.name][-1:]), flush=True)
-        write_section("audit", report([row(case, runs[case.name]) for case in CASES], coins, others, SEEDS[:done]))
+        write_section(
+            "audit", report([row(case, runs[case.name]) for case in CASES], coins, others, SEEDS[:done])
+        )
     for case in CASES:
         if case.name in UNCOUPLED:
             coins.append(row(case, [attack(case, SEEDS[0], coupled=False)]))

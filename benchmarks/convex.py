@@ -1,9 +1,11 @@
-"""Accuracy of linear models by each of the three methods, beside scikit-learn without privacy, on the census data of 1994.
+"""Accuracy of linear models by each of the three methods, beside scikit-learn without
+privacy, on the census data of 1994.
 
     python benchmarks/convex.py
 
-Bounds and words are those that the publisher's description lists, not what the table shows. Rows to learn from and rows to test
-on are the publisher's own parts. The penalties of the first two methods are all shown: choosing one by its result would cost.
+Bounds and words are those that the publisher's description lists, not what the table shows. Rows to learn
+from and rows to test on are the publisher's own parts. The penalties of the first two methods are all shown:
+choosing one by its result would cost.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ WORDS = {
     "marital_status": "Married-civ-spouse Divorced Never-married Separated Widowed Married-spouse-absent "
     "Married-AF-spouse",
     "occupation": "Tech-support Craft-repair Other-service Sales Exec-managerial Prof-specialty Handlers-cleaners "
-    "Machine-op-inspct Adm-clerical Farming-fishing Transport-moving Priv-house-serv Protective-serv Armed-Forces",
+    "Machine-op-inspct Adm-clerical Farming-fishing Transport-moving Priv-house-serv Protective-serv "
+    "Armed-Forces",
     "relationship": "Wife Own-child Husband Not-in-family Other-relative Unmarried",
     "race": "White Asian-Pac-Islander Amer-Indian-Eskimo Other Black",
     "sex": "Female Male",
@@ -72,7 +75,9 @@ def encoded(table: pa.Table) -> Rows:
     return np.column_stack(columns), income
 
 
-def accuracy(kind: Any, account: Account, epsilon: float, way: dict[str, Any], train: Rows, test: Rows) -> float:
+def accuracy(
+    kind: Any, account: Account, epsilon: float, way: dict[str, Any], train: Rows, test: Rows
+) -> float:
     terms = {"n": N, "bounds": BOUNDS, "norm": NORM, "classes": [0, 1], "account": account}
     model = kind(epsilon=epsilon, delta=1e-5, **terms, **way).fit(*train)
     return 100 * float(model.score(*test))
@@ -96,15 +101,17 @@ def table(account: Account, train: Rows, test: Rows) -> list[str]:
 
 def without(train: Rows, test: Rows) -> str:
     low, high = (np.array(side) for side in BOUNDS)
-    x, unseen = ((np.clip(part[0], low, high) - (low + high) / 2) / ((high - low) / 2) for part in (train, test))
+    x, unseen = (
+        (np.clip(part[0], low, high) - (low + high) / 2) / ((high - low) / 2) for part in (train, test)
+    )
     plain = [
         100 * float(model.fit(x, train[1]).score(unseen, test[1]))
         for model in (LogisticRegression(max_iter=2000), LinearSVC())
     ]
     common = 100 * float(1 - test[1].mean())
     return (
-        f"scikit-learn without privacy: logistic {plain[0]:.2f}, SVM {plain[1]:.2f}; always naming the commoner class: "
-        f"{common:.2f}."
+        f"scikit-learn without privacy: logistic {plain[0]:.2f}, SVM {plain[1]:.2f}; always naming the "
+        f"commoner class: {common:.2f}."
     )
 
 
@@ -118,10 +125,11 @@ def main() -> None:
         rows = table(account, train, test)
     parts = [
         "## Convex models",
-        f"Adult: income above 50,000 from 5 numbers and 6 words ({len(train[1]):,} rows to learn from, {len(test[1]):,} to test "
-        f"on, δ = 1e-5): percent of the test rows that are named rightly, mean and deviation of {SEEDS} fits "
-        "(`python benchmarks/convex.py`). The default `alpha` of the first two methods is 1e-3; `sgd` has its defaults, which "
-        "were settled on this set, on scikit-learn's digits and on its tumours.",
+        f"Adult: income above 50,000 from 5 numbers and 6 words ({len(train[1]):,} rows to learn from, "
+        f"{len(test[1]):,} to test on, δ = 1e-5): percent of the test rows that are named rightly, mean and "
+        f"deviation of {SEEDS} fits (`python benchmarks/convex.py`). The default `alpha` of the first two "
+        "methods is 1e-3; `sgd` has its defaults, which were settled on this set, on scikit-learn's digits "
+        "and on its tumours.",
         "\n".join(rows),
         without(train, test),
     ]

@@ -1,14 +1,16 @@
-"""SQL under a budget beside plain DuckDB and OpenDP: CPU seconds, peak memory, milliseconds to a plan, and error.
+"""SQL under a budget beside plain DuckDB and OpenDP: CPU seconds, peak memory,
+milliseconds to a plan, and error.
 
     python benchmarks/curator.py             10 M rows, 1 M users, 50 regions; writes docs/benchmarks.md
     python benchmarks/curator.py --ours      without OpenDP, prints only
     python benchmarks/curator.py --rows 100  100 M rows from parquet (row level and user level, ours and DuckDB), prints only
 
-Every measurement is a process of its own, so that its peak memory is its own, best of three. Plain DuckDB and our engine read the
-same file, once a DuckDB file and once parquet: plain DuckDB is several times faster on its own format, so one of them alone
-would not tell. OpenDP reads the parquet, in the environment .venv-bench (or by the interpreter that DENIABLE_BENCH_PYTHON
-names), since its Polars is pinned. SmartNoise, which needs another OpenDP, is measured if DENIABLE_BENCH_SMARTNOISE names an
-interpreter that has it, on a million rows: at ten million it passes 4.8 GB.
+Every measurement is a process of its own, so that its peak memory is its own, best of three. Plain DuckDB and
+our engine read the same file, once a DuckDB file and once parquet: plain DuckDB is several times faster on
+its own format, so one of them alone would not tell. OpenDP reads the parquet, in the environment .venv-bench
+(or by the interpreter that DENIABLE_BENCH_PYTHON names), since its Polars is pinned. SmartNoise, which needs
+another OpenDP, is measured if DENIABLE_BENCH_SMARTNOISE names an interpreter that has it, on a million rows:
+at ten million it passes 4.8 GB.
 """
 
 from __future__ import annotations
@@ -48,21 +50,24 @@ def schema(unit: Unit) -> Schema:
     keys = ", ".join(f"region {i:02d}" for i in range(REGIONS))
     by = "unit: user_id, " if unit == USER else ""
     return parse(
-        f"tables: {{visits: {{{by}columns: {{user_id: integer, region: {{type: text, length: 16, keys: [{keys}]}}, "
-        f"income: {{type: integer, bounds: [0, {TOP}]}}}}}}}}"
+        f"tables: {{visits: {{{by}columns: {{user_id: integer, region: {{type: text, length: 16, keys: "
+        f"[{keys}]}}, income: {{type: integer, bounds: [0, {TOP}]}}}}}}}}"
     )
 
 
 def generate(folder: Path, rows: int, *, table: bool, spread: bool = False) -> None:
-    """Users and regions uniform, incomes skewed; the same rows in parquet and, if asked, in a DuckDB file. Users are numbered
-    from 0, or, `spread`, known by numbers of 63 bits."""
+    """Users and regions uniform, incomes skewed; the same rows in parquet and, if asked, in a DuckDB file.
+    Users are numbered from 0, or, `spread`, known by numbers of 63 bits."""
     user = f"hash(range) % {rows // 10}"
     select = (
         f"SELECT CAST({f'hash({user}) >> 1' if spread else user} AS BIGINT) AS user_id, "
         f"format('region {{:02d}}', hash(range + {rows}) % {REGIONS}) AS region, "
-        f"CAST({TOP} * pow((hash(range + {2 * rows}) % 1000000) / 1e6, 3) AS BIGINT) AS income FROM range({rows})"
+        f"CAST({TOP} * pow((hash(range + {2 * rows}) % 1000000) / 1e6, 3) AS BIGINT) AS income FROM "
+        f"range({rows})"
     )
-    with duckdb.connect(str(folder / "visits.duckdb") if table else ":memory:", config={"threads": "2"}) as connection:
+    with duckdb.connect(
+        str(folder / "visits.duckdb") if table else ":memory:", config={"threads": "2"}
+    ) as connection:
         if table:
             connection.execute(f"CREATE TABLE visits AS {select}")
         what = "visits" if table else f"({select})"
@@ -114,12 +119,15 @@ def planning(_: Path) -> Measured:
 
 
 def errors(source: Path) -> Measured:
-    """Mean relative error of COUNT and AVG by region at user level: against the data, and against the bounded data."""
+    """Mean relative error of COUNT and AVG by region at user level: against the data,
+    and against the bounded data."""
     declared = schema(USER)
     engine = open_engine(source, declared, threads=2)
     mechanism = plan(check(QUERY, declared, USER), USER, Terms(epsilon=EPSILON))
     answers = [mechanism(engine, rng=SecureRandom()).table.to_pylist() for _ in range(RUNS)]
-    return compared(source, [{row["region"]: (row["n"], row["mean"]) for row in answer} for answer in answers])
+    return compared(
+        source, [{row["region"]: (row["n"], row["mean"]) for row in answer} for answer in answers]
+    )
 
 
 def off(given: float, true: float) -> float:
@@ -127,7 +135,8 @@ def off(given: float, true: float) -> float:
 
 
 def compared(source: Path, answers: list[dict[str, tuple[float, float]]]) -> Measured:
-    """`count` and `mean` against the data; `bounded` the count against what is left when each user counts for BOUND rows."""
+    """`count` and `mean` against the data; `bounded` the count against what is left when
+    each user counts for BOUND rows."""
     bounded = (
         f"WITH p AS (SELECT user_id, least(1, {BOUND} / count(*)) AS w FROM visits GROUP BY user_id) "
         "SELECT region, count(*), avg(income), sum(w) FROM visits JOIN p USING (user_id) GROUP BY region"
@@ -165,7 +174,9 @@ def opendp(source: Path) -> Measured:
     python = os.environ.get("DENIABLE_BENCH_PYTHON", str(ROOT / ".venv-bench" / "bin" / "python"))
     if not Path(python).exists():
         raise SystemExit(f"{python} is not there: make bench installs the peers (or run with --ours).")
-    found = _said([python, str(ROOT / "benchmarks" / "peers" / "opendp_sql.py"), str(source.with_suffix(".parquet"))])
+    found = _said(
+        [python, str(ROOT / "benchmarks" / "peers" / "opendp_sql.py"), str(source.with_suffix(".parquet"))]
+    )
     answers = [{region: tuple(pair) for region, pair in answer.items()} for answer in found["answers"]]
     return found | {"errors": compared(source, answers)}
 
@@ -181,13 +192,19 @@ def smartnoise(folder: Path) -> list[str]:
     source = small / "visits.parquet"
     peer = _said([python, str(ROOT / "benchmarks" / "peers" / "smartnoise_sql.py"), str(source)])
     base, row, user = (measured(case, source) for case in ("plain", "row", "user"))
-    error, theirs = measured("errors", source), [{k: tuple(v) for k, v in each.items()} for each in peer["answers"]]
+    error, theirs = (
+        measured("errors", source),
+        [{k: tuple(v) for k, v in each.items()} for each in peer["answers"]],
+    )
     lines = [
         "",
         "SmartNoise 1.0.10 on a million rows of the same kind, from a pandas frame; the others from parquet:",
         "",
     ]
-    lines += ["| | CPU s | ÷ plain | peak MB | COUNT, of the bounded rows | AVG |", "|---|---:|---:|---:|---:|---:|"]
+    lines += [
+        "| | CPU s | ÷ plain | peak MB | COUNT, of the bounded rows | AVG |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
     for name, case, off_by in (
         ("plain DuckDB, by region", base, None),
         ("Deniable, row level", row, None),
@@ -197,7 +214,8 @@ def smartnoise(folder: Path) -> list[str]:
     ):
         ends = f"{off_by['bounded']:.3%} | {off_by['mean']:.3%}" if off_by else "|"
         lines.append(
-            f"| {name} | {case['cpu']:.3f} | {case['cpu'] / base['cpu']:.1f} | {case['memory']:,.0f} | {ends} |"
+            f"| {name} | {case['cpu']:.3f} | {case['cpu'] / base['cpu']:.1f} | {case['memory']:,.0f} | "
+            f"{ends} |"
         )
     return lines
 
@@ -230,7 +248,8 @@ def table(found: dict[str, Measured], peer: Measured | None) -> list[str]:
     for name, case in lines.items():
         cpu = case["cpu"]
         rows.append(
-            f"| {name} | {cpu:.2f} | {cpu / base['cpu']:.2f} | {cpu / users['cpu']:.2f} | {case['memory']:,.0f} |"
+            f"| {name} | {cpu:.2f} | {cpu / base['cpu']:.2f} | {cpu / users['cpu']:.2f} | "
+            f"{case['memory']:,.0f} |"
         )
     return rows
 
@@ -245,9 +264,9 @@ def error_table(mine: Measured, peer: Measured | None) -> list[str]:
 def chance(peer: Measured) -> str:
     """What of a peer's error is not its noise."""
     return (
-        f"OpenDP keeps {BOUND} rows of a user at random, and most of its errors in the last two columns come from that "
-        f"choice: its noise on a count has the scale {peer['count_scale']:g}, ours, shared with SUM and AVG, is what the "
-        "second column shows."
+        f"OpenDP keeps {BOUND} rows of a user at random, and most of its errors in the last two columns come "
+        f"from that choice: its noise on a count has the scale {peer['count_scale']:g}, ours, shared with "
+        "SUM and AVG, is what the second column shows."
     )
 
 
@@ -255,14 +274,16 @@ def page(folder: Path, peer: bool) -> str:
     generate(folder, 10_000_000, table=True)
     native, parquet = folder / "visits.duckdb", folder / "visits.parquet"
     speeds = ("plain", "users", "row", "user", "prepared")
-    on_native, on_parquet = ({case: measured(case, source) for case in speeds} for source in (native, parquet))
+    on_native, on_parquet = (
+        {case: measured(case, source) for case in speeds} for source in (native, parquet)
+    )
     other = opendp(native) if peer else None
     return "\n".join(
         [
             "## SQL",
             "",
-            "10 M rows, 1 M users, 50 regions; COUNT, SUM and AVG of one column by region, two threads, each measurement in a "
-            "process of its own, best of three. From a DuckDB file:",
+            "10 M rows, 1 M users, 50 regions; COUNT, SUM and AVG of one column by region, two threads, each "
+            "measurement in a process of its own, best of three. From a DuckDB file:",
             "",
             *table(on_native, None),
             "",
@@ -276,8 +297,9 @@ def page(folder: Path, peer: bool) -> str:
             "",
             f"From text to plan: {measured('planning', native)['milliseconds']:.1f} ms.",
             "",
-            f"Mean relative error by region at user level, ε = {EPSILON:g}, {RUNS} runs. Users have 10 rows in the mean and "
-            f"{BOUND} count, so a count misses most of the rows by design; the second column leaves that out:",
+            f"Mean relative error by region at user level, ε = {EPSILON:g}, {RUNS} runs. Users have 10 rows "
+            f"in the mean and {BOUND} count, so a count misses most of the rows by design; the second column "
+            "leaves that out:",
             "",
             *error_table(measured("errors", native), other),
             *([] if other is None else ["", chance(other)]),
@@ -292,10 +314,11 @@ def prepared(found: dict[str, Measured], native: Path) -> str:
     base, ready = measured("plain filtered", native), measured("prepared filtered", native)
     on_parquet = measured("plain filtered", native.with_suffix(".parquet"))
     return (
-        f"Preparing took {once:.2f} CPU s, once, and afterwards the process holds {held:.2f} times the memory of one that has "
-        "run the bare GROUP BY user_id. It sums beforehand what the query above asks. With WHERE income >= 1000, which these "
-        f"sums do not answer, the stored weights are read: {ready['cpu']:.2f} CPU s, plain DuckDB {base['cpu']:.2f} on its own "
-        f"file ({ready['cpu'] / base['cpu']:.2f} times) and {on_parquet['cpu']:.2f} on parquet "
+        f"Preparing took {once:.2f} CPU s, once, and afterwards the process holds {held:.2f} times the "
+        "memory of one that has run the bare GROUP BY user_id. It sums beforehand what the query above asks. "
+        "With WHERE income >= 1000, which these sums do not answer, the stored weights are read: "
+        f"{ready['cpu']:.2f} CPU s, plain DuckDB {base['cpu']:.2f} on its own file "
+        f"({ready['cpu'] / base['cpu']:.2f} times) and {on_parquet['cpu']:.2f} on parquet "
         f"({ready['cpu'] / on_parquet['cpu']:.2f} times)."
     )
 
@@ -307,9 +330,9 @@ def spread(folder: Path) -> str:
     generate(wide, 10_000_000, table=False, spread=True)
     users, user = (measured(case, wide / "visits.parquet") for case in ("users", "user"))
     return (
-        "Users are numbered 0 to 999,999 here, and whole numbers of up to 20 bits are grouped by position. Known by numbers of "
-        f"63 bits instead, on parquet: user level {user['cpu']:.2f} CPU s, bare GROUP BY user_id {users['cpu']:.2f} "
-        f"({user['cpu'] / users['cpu']:.2f} times)."
+        "Users are numbered 0 to 999,999 here, and whole numbers of up to 20 bits are grouped by position. "
+        f"Known by numbers of 63 bits instead, on parquet: user level {user['cpu']:.2f} CPU s, bare GROUP BY "
+        f"user_id {users['cpu']:.2f} ({user['cpu'] / users['cpu']:.2f} times)."
     )
 
 
@@ -318,7 +341,8 @@ def large(folder: Path, millions: int) -> str:
     source = folder / "visits.parquet"
     found = {case: measured(case, source) for case in ("plain", "users", "row", "user")}
     lines = [
-        f"{case:6} {case_found['cpu']:8.2f} CPU s {case_found['memory']:8,.0f} MB" for case, case_found in found.items()
+        f"{case:6} {case_found['cpu']:8.2f} CPU s {case_found['memory']:8,.0f} MB"
+        for case, case_found in found.items()
     ]
     size = source.stat().st_size / 2**20
     return "\n".join([f"{millions} M rows from {size:,.0f} MB of parquet", *lines])

@@ -2,9 +2,9 @@
 
     python benchmarks/dpsgd.py [--quick] [--json]
 
-All methods of a model run in one process, in turn, so that a busy machine slows all of them alike; `ratio` is the median
-over rounds of a method's CPU time over plain PyTorch's in the same round. Peak memory is that of a process of its own per
-method, above what the process held before its first step.
+All methods of a model run in one process, in turn, so that a busy machine slows all of them alike; `ratio` is
+the median over rounds of a method's CPU time over plain PyTorch's in the same round. Peak memory is that of a
+process of its own per method, above what the process held before its first step.
 """
 
 from __future__ import annotations
@@ -92,12 +92,14 @@ def plain(model: nn.Module, x: Tensor, y: Tensor) -> Step:
 
 def channels_last(model: nn.Module, x: Tensor, y: Tensor) -> Step:
     if x.dim() == 4:
-        model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        x = x.contiguous(memory_format=torch.channels_last)
     return plain(model, x, y)
 
 
 def ours(model: nn.Module, x: Tensor, y: Tensor) -> Step:
-    """The step that `account.run(DPSGD(…), data)` takes on a lot that was drawn: clip, secure noise, optimiser, history."""
+    """The step that `account.run(DPSGD(…), data)` takes on a lot that was drawn: clip,
+    secure noise, optimiser, history."""
     run = DPSGD(
         model,
         nn.CrossEntropyLoss(),
@@ -150,7 +152,8 @@ METHODS: dict[str, Callable[[nn.Module, Tensor, Tensor], Step]] = {
 
 
 def times(model: Model, names: list[str], rounds: int) -> dict[str, list[float]]:
-    """CPU seconds of each method's step, round by round; Opacus' hooks, slow where they are slow, in the first three."""
+    """CPU seconds of each method's step, round by round; Opacus' hooks, slow where they
+    are slow, in the first three."""
     steps = {name: METHODS[name](*model.make()) for name in names}
     for step in steps.values():
         step()
@@ -169,7 +172,8 @@ def timed(step: Step) -> float:
 
 
 def peak(model: Model, method: str) -> float:
-    """Megabytes that ten steps need above what the process held before, in a process of its own: the heap grows at first."""
+    """Megabytes that ten steps need above what the process held before, in a process of
+    its own: the heap grows at first."""
     command = [sys.executable, __file__, "--peak", model.name, method]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
@@ -208,7 +212,10 @@ def measure(model: Model, quick: bool) -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     lines = ["| model | method | ratio to plain | CPU ms per step | peak MB |", "|---|---|---:|---:|---:|"]
-    lines += [f"| {r['model']} | {r['method']} | {r['ratio']:.2f} | {r['ms']:.1f} | {r['peak_mb']:.0f} |" for r in rows]
+    lines += [
+        f"| {r['model']} | {r['method']} | {r['ratio']:.2f} | {r['ms']:.1f} | {r['peak_mb']:.0f} |"
+        for r in rows
+    ]
     return "\n".join(lines)
 
 
@@ -216,7 +223,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, without Opacus' hooks; nothing is written")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer rounds, without Opacus' hooks; nothing is written"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON rows")
     parser.add_argument("--peak", nargs=2, metavar=("MODEL", "METHOD"), help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -227,11 +236,11 @@ def main() -> None:
     text = "\n\n".join(
         [
             "## DP-SGD",
-            f"One step on one core, PyTorch {torch.__version__} (`python benchmarks/dpsgd.py`). Ours is the whole step of "
-            "`account.run(DPSGD(…), data)` on a lot that was drawn: clipping, secure noise in double precision, optimiser, "
-            "history. The ratio is the median over rounds of a step's CPU time over plain PyTorch's in the same round, in one "
-            "process; peak memory is that of ten steps, the first with its trial of the model, above what the process held "
-            "before.",
+            f"One step on one core, PyTorch {torch.__version__} (`python benchmarks/dpsgd.py`). Ours is the "
+            "whole step of `account.run(DPSGD(…), data)` on a lot that was drawn: clipping, secure noise in "
+            "double precision, optimiser, history. The ratio is the median over rounds of a step's CPU time "
+            "over plain PyTorch's in the same round, in one process; peak memory is that of ten steps, the "
+            "first with its trial of the model, above what the process held before.",
             table(rows),
         ]
     )

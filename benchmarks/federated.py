@@ -2,8 +2,9 @@
 
     python benchmarks/federated.py [--quick]     writes its table into docs/benchmarks.md
 
-CPU seconds in one process, variants in turn, medians; ten clients of 600 made-up digits, one epoch in batches of ten. The
-plain loop is the one that everybody writes: a model, `torch.optim.SGD`, `backward`, one client after the other.
+CPU seconds in one process, variants in turn, medians; ten clients of 600 made-up digits,
+one epoch in batches of ten. The plain loop is the one that everybody writes: a model,
+`torch.optim.SGD`, `backward`, one client after the other.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ def private_round() -> dict[str, float]:
     x, y = torch.cat([p.x for p in pupils]), torch.cat([p.y for p in pupils])
     data = iid(x, y.numpy(), clients=10)
     made = {
-        "central": FedAvg(NETWORKS["2NN"](), CRITERION, clients=10, rate=1, noise=Central(1.0), progress=False),
+        "central": FedAvg(
+            NETWORKS["2NN"](), CRITERION, clients=10, rate=1, noise=Central(1.0), progress=False
+        ),
         "shared": FedAvg(
             NETWORKS["2NN"](),
             CRITERION,
@@ -119,7 +122,11 @@ def secure(
 
 
 def _timed(kind: type, spent: dict[type, float]) -> Callable[[], None]:
-    names = [name for name, value in vars(kind).items() if callable(value) and (name == "__init__" or name[0] != "_")]
+    names = [
+        name
+        for name, value in vars(kind).items()
+        if callable(value) and (name == "__init__" or name[0] != "_")
+    ]
     originals = {name: getattr(kind, name) for name in names}
 
     def wrapped(act: Callable[..., object]) -> Callable[..., object]:
@@ -163,23 +170,30 @@ def main() -> None:
         "## Federated learning",
         "",
         f"`python benchmarks/federated.py{' --quick' if QUICK else ''}`, {datetime.now(UTC):%Y-%m-%d}, "
-        f"Python {platform.python_version()}, torch {torch.__version__}; CPU seconds, one process, medians of {REPEATS}.",
+        f"Python {platform.python_version()}, torch {torch.__version__}; CPU seconds, one process, medians "
+        f"of {REPEATS}.",
         "",
         "| ten clients, one epoch, batches of ten | plain loop | ours | ratio |",
         "|---|--:|--:|--:|",
     ]
     for network in ("2NN", "CNN"):
         plain, ours = training(network)
-        lines.append(f"| {network}, {ROWS[network]} rows a client | {plain:.3f} | {ours:.3f} | {ours / plain:.2f} |")
+        lines.append(
+            f"| {network}, {ROWS[network]} rows a client | {plain:.3f} | {ours:.3f} | {ours / plain:.2f} |"
+        )
     rounds = private_round()
     lines += ["", "| a round of ten 2NN clients | CPU s | of a plain round |", "|---|--:|--:|"]
-    lines += [f"| {name} | {seconds:.3f} | {seconds / rounds['plain']:.2f} |" for name, seconds in rounds.items()]
+    lines += [
+        f"| {name} | {seconds:.3f} | {seconds / rounds['plain']:.2f} |" for name, seconds in rounds.items()
+    ]
     lines += ["", "| secure sum | numbers | client CPU s | server CPU s |", "|---|--:|--:|--:|"]
     cases = [(100, 10**6, None, 67, 67, 5), (1000, 10**5, 50, 30, 800, 50)]
     for clients, length, neighbours, threshold, least, dropped in cases[:1] if QUICK else cases:
         client, server = secure(clients, length, neighbours, threshold, least, dropped)
         around = "everybody" if neighbours is None else f"{neighbours} neighbours"
-        lines.append(f"| {clients} clients, {around}, {dropped} dropped | {length:,} | {client:.3f} | {server:.2f} |")
+        lines.append(
+            f"| {clients} clients, {around}, {dropped} dropped | {length:,} | {client:.3f} | {server:.2f} |"
+        )
     few, many = memory_of_a_million()
     lines += [
         "",

@@ -2,8 +2,9 @@
 
     python benchmarks/ledger.py [folder]     a folder on the disk to be measured; writes its table into docs/benchmarks.md
 
-A charge and a bare commit are measured in turn, on two SQLite files with the same settings (WAL, synchronous=FULL): the bare
-commit inserts one row as long as a journal entry. What fsync itself costs here is printed: on a disk that answers before it has
+A charge and a bare commit are measured in turn, on two SQLite files with the same
+settings (WAL, synchronous=FULL): the bare commit inserts one row as long as a journal
+entry. What fsync itself costs here is printed: on a disk that answers before it has
 written, the commit costs less than Python does, and the ratio says little.
 """
 
@@ -92,7 +93,8 @@ def seconds(act: Callable[[], Any], times: int) -> float:
 
 
 def throughput(folder: Path, account: Account, entry: str) -> tuple[float, float]:
-    """Mean seconds of a bare commit and of a charge, one after the other in turn, so that both meet the same disk."""
+    """Mean seconds of a bare commit and of a charge, one after the other in turn, so
+    that both meet the same disk."""
     commit = bare(folder, entry)
     charge = lambda: account.run(Nothing(), 0)  # noqa: E731
     seconds(commit, WARM)
@@ -102,7 +104,8 @@ def throughput(folder: Path, account: Account, entry: str) -> tuple[float, float
 
 
 def lengths(folder: Path) -> tuple[float, float]:
-    """CPU seconds of a charge after 10 entries and after LONG, in turn: the least of many batches, on two ledgers."""
+    """CPU seconds of a charge after 10 entries and after LONG, in turn: the least of
+    many batches, on two ledgers."""
     short, long = (Ledger.open(f"sqlite:///{folder}/{name}.db") for name in ("short", "long"))
     accounts = [ledger.create("visits", Unit.row(), limit=Budget(10)) for ledger in (short, long)]
     synchronous(long, "OFF")  # only while the history is made
@@ -213,7 +216,8 @@ def victim(url: str) -> None:
 
 
 def kills(folder: Path, times: int = 20) -> int:
-    """kill -9 at random moments; returns how often the journal verified afterwards. The tests kill 350 times."""
+    """kill -9 at random moments; returns how often the journal verified afterwards. The
+    tests kill 350 times."""
     url, good = f"sqlite:///{folder}/kills.db", 0
     with Ledger.open(url) as ledger:
         account = ledger.create("visits", Unit.row(), limit=Budget(10))
@@ -242,8 +246,9 @@ def main(folder: Path) -> None:
     lines = [
         "## The ledger",
         "",
-        f"`python benchmarks/ledger.py`, {datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, Python {platform.python_version()}, "
-        f"SQLite {sqlite3.sqlite_version}; one fsync of a page took {1e3 * sync:.2f} ms.",
+        f"`python benchmarks/ledger.py`, {datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, Python "
+        f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}; one fsync of a page took "
+        f"{1e3 * sync:.2f} ms.",
         "",
         "| measured | figure | asked |",
         "|---|---|---|",
@@ -253,8 +258,8 @@ def main(folder: Path) -> None:
         f"| CPU of a charge after 10 entries | {1e3 * short:.3f} ms | |",
         f"| CPU of a charge after {LONG:,} entries | {1e3 * long:.3f} ms | |",
         f"| ratio | {long / short:.2f} | ≤ 1.20 |",
-        f"| 8 processes × 250 charges of ε = .01 at a limit of ε = 10, {wall:.1f} s | {granted} granted, {refused} refused, "
-        f"{other} other errors | 1000 granted, 0 other |",
+        f"| 8 processes × 250 charges of ε = .01 at a limit of ε = 10, {wall:.1f} s | {granted} granted, "
+        f"{refused} refused, {other} other errors | 1000 granted, 0 other |",
         f"| kill -9 at random moments, journal good and next charge works | {survived} of 20 | all |",
         "",
         "OpenDP's filter beside ours, CPU seconds for n queries, neither on a disk:",

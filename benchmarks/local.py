@@ -1,9 +1,11 @@
-"""Local protocols beside pure-ldp and multi-freq-ldpy: reports per CPU second at both ends, and the error beside theory.
+"""Local protocols beside pure-ldp and multi-freq-ldpy: reports per CPU second at both
+ends, and the error beside theory.
 
     python benchmarks/local.py            everything; writes its table into docs/benchmarks.md
     python benchmarks/local.py --ours     without the peers, prints only
 
-The peers run as a child process in .venv-bench (or the interpreter that DENIABLE_BENCH_PYTHON names), in the same run.
+The peers run as a child process in .venv-bench (or the interpreter that
+DENIABLE_BENCH_PYTHON names), in the same run.
 """
 
 from __future__ import annotations
@@ -62,12 +64,15 @@ def ours() -> Rates:
 
 
 def errors() -> dict[str, tuple[float, float, int, int]]:
-    """Mean squared error of `RUNS` runs and its theory, both divided by the users; bytes of a report and of the server."""
+    """Mean squared error of `RUNS` runs and its theory, both divided by the users; bytes
+    of a report and of the server."""
     found = {}
     for name in NAMES:
         client = protocol(name, K, EPSILON)
         runs = [simulate(client, K, USERS, rng=SecureRandom(), seed=seed) for seed in range(RUNS)]
-        measured, expected = (float(np.mean(x)) / USERS for x in ([r.mse for r in runs], [r.mse_theory for r in runs]))
+        measured, expected = (
+            float(np.mean(x)) / USERS for x in ([r.mse for r in runs], [r.mse_theory for r in runs])
+        )
         found[name] = measured, expected, client.size, len(client.server().to_bytes())
     return found
 
@@ -99,9 +104,14 @@ def speed_table(mine: Rates, others: dict[str, Rates]) -> list[str]:
 
 
 def error_table() -> list[str]:
-    rows = ["| protocol | report, bytes | server, bytes | MSE ÷ n | theory | ratio |", "|---|---:|---:|---:|---:|---:|"]
+    rows = [
+        "| protocol | report, bytes | server, bytes | MSE ÷ n | theory | ratio |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
     for name, (measured, expected, size, state) in errors().items():
-        rows.append(f"| {name} | {size} | {state:,} | {measured:.3f} | {expected:.3f} | {measured / expected:.3f} |")
+        rows.append(
+            f"| {name} | {size} | {state:,} | {measured:.3f} | {expected:.3f} | {measured / expected:.3f} |"
+        )
     return rows
 
 
@@ -112,8 +122,10 @@ def main() -> None:
         [
             "## Local privacy",
             "",
-            f"k = {K}, ε = {EPSILON}, n = {USERS:,} Zipf users, one core; reports per CPU second, with the secure generator.",
-            "A server's time holds counting all reports and estimating all items once; the peers' holds counting only.",
+            f"k = {K}, ε = {EPSILON}, n = {USERS:,} Zipf users, one core; reports per CPU second, with the "
+            "secure generator.",
+            "A server's time holds counting all reports and estimating all items once; the peers' holds "
+            "counting only.",
             "Sketches are 64 × 1024.",
             "",
             *speed,

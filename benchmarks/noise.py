@@ -1,4 +1,5 @@
-"""How fast exact noise is, beside OpenDP's exact samplers and numpy's float ones, and whether time tells the value.
+"""How fast exact noise is, beside OpenDP's exact samplers and numpy's float ones, and
+whether time tells the value.
 
 Run: python benchmarks/noise.py
 """
@@ -94,7 +95,8 @@ def scalars(rng: SecureRandom) -> list[str]:
         peer = 1 / rate(many(partial(opendp(law, scale, vector=False), 0), 500), 500, 3)
         name = f"{scale:,}" if scale < 2**60 else "2^60"
         rows.append(
-            f"| {law} | {name} | {mine * 1e6:.1f} | {peer * 1e6:.1f} | {first_draws(rng, law, scale) * 1e3:.2f} |"
+            f"| {law} | {name} | {mine * 1e6:.1f} | {peer * 1e6:.1f} | "
+            f"{first_draws(rng, law, scale) * 1e3:.2f} |"
         )
     return rows
 
@@ -139,10 +141,11 @@ def main() -> None:
         "## Noise",
         f"Vectors of {SIZE:,}, CPU time of one core, generator included (`python benchmarks/noise.py`).",
         "\n".join(vectors(rng)),
-        "Single draws, amortised over the batches of 64 that they are taken from; a first draw builds its table.",
+        "Single draws, amortised over the batches of 64 that they are taken from; a first draw builds its "
+        "table.",
         "\n".join(scalars(rng)),
-        "Spearman correlation between |noise| and the wall time of its draw (arXiv 2112.05307), n = 50,000; by chance alone "
-        "two in three such figures lie within ±0.0045.",
+        "Spearman correlation between |noise| and the wall time of its draw (arXiv 2112.05307), n = 50,000; "
+        "by chance alone two in three such figures lie within ±0.0045.",
         "\n".join(timing(rng)),
         "Other draws.",
         "\n".join(others(rng)),

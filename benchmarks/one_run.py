@@ -1,7 +1,8 @@
-"""How much of a claimed ε audits of private training certify: canary gradients inside steps, and canaries in one run of DPSGD.
+"""How much of a claimed ε audits of private training certify: canary gradients inside
+steps, and canaries in one run of DPSGD.
 
-Five seeds each; nothing was chosen by looking at them. Shares of the claimed ε at δ = 1e-5, confidence 95 %: a true bound may
-pass 100 % in one of twenty audits. CPU time on a shared machine.
+Five seeds each; nothing was chosen by looking at them. Shares of the claimed ε at δ = 1e-5, confidence 95 %:
+a true bound may pass 100 % in one of twenty audits. CPU time on a shared machine.
 """
 
 from __future__ import annotations
@@ -116,9 +117,9 @@ def report(steps: list[str], caught: list[str], runs: list[str]) -> str:
         [
             "## Audits of private training",
             "",
-            "The share of the claimed ε (δ = 1e-5) that is certified at 95 %, on five seeds that nothing was chosen on. A bound "
-            "may pass 100 % in one of twenty audits. Canary gradients: 400 in each of 1000 steps of a small model, rate .05, "
-            "2000 steps claimed; within the Gaussian f-DP family.",
+            "The share of the claimed ε (δ = 1e-5) that is certified at 95 %, on five seeds that nothing was "
+            "chosen on. A bound may pass 100 % in one of twenty audits. Canary gradients: 400 in each of "
+            "1000 steps of a small model, rate .05, 2000 steps claimed; within the Gaussian f-DP family.",
             "",
             *head,
             *steps,
@@ -129,8 +130,8 @@ def report(steps: list[str], caught: list[str], runs: list[str]) -> str:
             "|---|--:|",
             *caught,
             "",
-            f"One run of `DPSGD` ({STEPS} steps on all rows) with {CANARIES:,} canaries, each in by a coin, scored by the final "
-            "model alone. What is assumed grows from line to line (docs: audits).",
+            f"One run of `DPSGD` ({STEPS} steps on all rows) with {CANARIES:,} canaries, each in by a coin, "
+            "scored by the final model alone. What is assumed grows from line to line (docs: audits).",
             "",
             *head,
             *runs,

@@ -1,9 +1,10 @@
-"""The service: what both doors add to a preview, a kept answer and a new answer, and fifty analysts on one data set.
+"""The service: what both doors add to a preview, a kept answer and a new answer, and
+fifty analysts on one data set.
 
     python benchmarks/server.py     writes its table into docs/benchmarks.md
 
-Doors and clients run in this process, so CPU seconds count both sides of the conversation; a wall clock would say little on a
-machine that others share. The ratio is in-process CPU over CPU through the door.
+Doors and clients run in this process, so CPU seconds count both sides of the conversation; a wall clock would
+say little on a machine that others share. The ratio is in-process CPU over CPU through the door.
 """
 
 from __future__ import annotations
@@ -50,7 +51,13 @@ def opened(folder: Path) -> Service:
     loopback = Address("127.0.0.1", 0)
     service = Service(
         Settings(
-            folder / "state", (folder / "data",), loopback, loopback, floor=0.0, rates=often, engines=Engines(threads=1)
+            folder / "state",
+            (folder / "data",),
+            loopback,
+            loopback,
+            floor=0.0,
+            rates=often,
+            engines=Engines(threads=1),
         )
     )
     unit = Unit.column("patient_id", max_rows=4)
@@ -121,7 +128,9 @@ def doors_cost(service: Service, doors: Doors) -> list[str]:
         inside = cpu(acts[0])
         client.close()  # one that stood idle may be gone; it is opened anew
         web, pg = cpu(acts[1]), cpu(acts[2])
-        lines.append(f"| {kind} | {inside:.1f} | {web:.1f} ({inside / web:.0%}) | {pg:.1f} ({inside / pg:.0%}) |")
+        lines.append(
+            f"| {kind} | {inside:.1f} | {web:.1f} ({inside / web:.0%}) | {pg:.1f} ({inside / pg:.0%}) |"
+        )
     wire.close()
     return lines
 
@@ -164,10 +173,12 @@ def main() -> None:
         doors.stop()
         thread.join(60)
         service.close()
-    head = "| ms of CPU, both sides | in process | HTTP (of the in-process rate) | the wire |\n|---|---|---|---|"
+    head = (
+        "| ms of CPU, both sides | in process | HTTP (of the in-process rate) | the wire |\n|---|---|---|---|"
+    )
     intro = (
-        "## The service\n\n`benchmarks/server.py`: milliseconds of CPU for one request, client and server in one process, "
-        "on a table of 20,000 visits that was prepared.\n\n"
+        "## The service\n\n`benchmarks/server.py`: milliseconds of CPU for one request, client and server in "
+        "one process, on a table of 20,000 visits that was prepared.\n\n"
     )
     report = f"{intro}{head}\n" + "\n".join(lines) + f"\n\n{told}"
     print(report)

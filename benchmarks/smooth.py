@@ -1,7 +1,9 @@
-"""Certifying smoothed classifiers: a noise bank against a plain loop, samples to decide one radius, radii from counts.
+"""Certifying smoothed classifiers: a noise bank against a plain loop, samples to decide
+one radius, radii from counts.
 
-The plain loop does what locuslab's `core.py` (Cohen et al. 2019) does: for each picture, batches of repeated inputs plus fresh
-`randn`, the network, counts by class. Networks are trained on MNIST here, in seconds. The bank's own making is counted.
+The plain loop does what locuslab's `core.py` (Cohen et al. 2019) does: for each picture, batches of repeated
+inputs plus fresh `randn`, the network, counts by class. Networks are trained on MNIST here, in seconds. The
+bank's own making is counted.
 """
 
 from __future__ import annotations
@@ -84,14 +86,18 @@ def plain(network: torch.nn.Module, images: NDArray[np.float32]) -> list[float]:
     return found
 
 
-def speeds(images: NDArray[np.float32], labels: Any, tested: NDArray[np.float32]) -> tuple[list[Speed], Smoothed]:
+def speeds(
+    images: NDArray[np.float32], labels: Any, tested: NDArray[np.float32]
+) -> tuple[list[Speed], Smoothed]:
     made, first = [], None
     for name, network in (
         ("linear first layer (784-256-64-10)", networks.perceptron()),
         ("first convolution over patches, then linear", networks.patches()),
         ("two convolutions (the second is most of the work)", networks.convolutional()),
     ):
-        train(network, images, labels, Gaussian(SIGMA), Schedule(1 if "two" in name else 2), rng=SeededRandom(0))
+        train(
+            network, images, labels, Gaussian(SIGMA), Schedule(1 if "two" in name else 2), rng=SeededRandom(0)
+        )
         smoothed = Smoothed(network, Gaussian(SIGMA), classes=10)
         first = first or smoothed
         many = tested[:PLAIN] if "two" in name else tested
@@ -99,22 +105,26 @@ def speeds(images: NDArray[np.float32], labels: Any, tested: NDArray[np.float32]
         fresh, _ = clock(lambda one=smoothed: one.certify_all(tested[:PLAIN]), PLAIN)  # type: ignore[misc]
         bank, _ = clock(lambda one=smoothed, many=many: certify_with_bank(one, many), len(many))  # type: ignore[misc]
         made.append(Speed(name, slow, fresh, bank))
-        print(f"{name}: plain {slow:.4f}, fresh {fresh:.4f}, bank {bank:.4f} CPU s: {slow / bank:.1f}×", flush=True)
+        print(
+            f"{name}: plain {slow:.4f}, fresh {fresh:.4f}, bank {bank:.4f} CPU s: {slow / bank:.1f}×",
+            flush=True,
+        )
     assert first is not None
     return made, first
 
 
 def decisions(smoothed: Smoothed, tested: NDArray[np.float32]) -> str:
-    """Samples to decide whether the radius .5 holds, and whether as many pictures get it as with n = 10,000."""
+    """Samples to decide whether the radius .5 holds, and whether as many pictures get it as with n =
+    10,000."""
     at_once = certify_with_bank(smoothed, tested)
     looked = certify_with_bank(smoothed, tested, Sampling(radius=RADIUS))
     samples = np.array([answer.samples for answer in looked])
     yes = sum(answer.radius >= RADIUS for answer in at_once), sum(answer.holds is True for answer in looked)
     undecided = sum(answer.holds is None for answer in looked)
     text = (
-        f"mean {samples.mean():,.0f} and median {np.median(samples):,.0f} noisy copies instead of {CHOOSING + SAMPLES:,} "
-        f"(**{(CHOOSING + SAMPLES) / samples.mean():.1f}× fewer**); certified {yes[1]} of {len(looked)} pictures, with "
-        f"n = 10,000 at once {yes[0]}; undecided {undecided}"
+        f"mean {samples.mean():,.0f} and median {np.median(samples):,.0f} noisy copies instead of "
+        f"{CHOOSING + SAMPLES:,} (**{(CHOOSING + SAMPLES) / samples.mean():.1f}× fewer**); certified "
+        f"{yes[1]} of {len(looked)} pictures, with n = 10,000 at once {yes[0]}; undecided {undecided}"
     )
     print(text, flush=True)
     return text
@@ -141,7 +151,8 @@ def main() -> None:
     torch.manual_seed(0)
     data = load("mnist")
     images, tested = (
-        (part / np.float32(255)).astype(np.float32).reshape(-1, 1, 28, 28) for part in (data.images, data.test_images)
+        (part / np.float32(255)).astype(np.float32).reshape(-1, 1, 28, 28)
+        for part in (data.images, data.test_images)
     )
     chosen = np.ascontiguousarray(tested[:: len(tested) // PICTURES][:PICTURES])
     counted = many_radii()
@@ -155,10 +166,10 @@ def section(found: list[Speed], decided: str, counted: list[tuple[str, float]]) 
     lines = [
         "## Certified robustness",
         "",
-        f"MNIST, Gaussian σ = {SIGMA}, α = {ALPHA}, {CHOOSING} copies choose and {SAMPLES:,} bound; CPU seconds a picture, one "
-        f"thread. Plain: batches of repeated inputs with fresh noise, as locuslab's code does, {PLAIN} pictures; fresh: "
-        f"`Smoothed.certify_all` on the same; bank: `certify_with_bank`, up to {PICTURES} pictures, its own making included "
-        "(`benchmarks/smooth.py`).",
+        f"MNIST, Gaussian σ = {SIGMA}, α = {ALPHA}, {CHOOSING} copies choose and {SAMPLES:,} bound; CPU "
+        "seconds a picture, one thread. Plain: batches of repeated inputs with fresh noise, as locuslab's "
+        f"code does, {PLAIN} pictures; fresh: `Smoothed.certify_all` on the same; bank: `certify_with_bank`, "
+        f"up to {PICTURES} pictures, its own making included (`benchmarks/smooth.py`).",
         "",
         "| network | plain loop | fresh noise | noise bank | plain / bank |",
         "|---|---|---|---|---|",

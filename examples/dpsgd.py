@@ -27,7 +27,9 @@ with Ledger.open("sqlite://") as ledger:
     account = ledger.create("people", Unit.row(), limit=Budget(3, 4 * DELTA))
     release = account.run(run, train, delta=DELTA)
     accuracy = (release.value.model(test[0]).argmax(dim=1) == test[1]).float().mean()
-    print(f"accuracy on other people's rows: {100 * accuracy:.1f} %, spent: ε = {account.spent().epsilon:.3f}")
+    print(
+        f"accuracy on other people's rows: {100 * accuracy:.1f} %, spent: ε = {account.spent().epsilon:.3f}"
+    )
     try:
         account.run(run, train, delta=DELTA)
     except BudgetExceeded as refusal:

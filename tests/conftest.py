@@ -1,4 +1,5 @@
-"""What every test shares: requirements that may be missing, reproducible random examples, processes by spawn."""
+"""What every test shares: requirements that may be missing, reproducible random
+examples, processes by spawn."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ import pytest
 
 from tests.requirements import REQUIREMENTS, VARIABLE, required
 
-# The same examples in every run, so that a test neither flakes nor depends on the machine; `make soak` looks further.
+# The same examples in every run, so that a test neither flakes nor depends on the machine; `make soak` looks
+# further.
 hypothesis.settings.register_profile("test", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
 
@@ -20,12 +22,15 @@ LOUD = pytest.StashKey[list[str]]()
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell that starts the tests in the background ignores Ctrl-C for them, and those that press it would wait for ever.
+    # A shell that starts the tests in the background ignores Ctrl-C for them, and those that press it would
+    # wait for ever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "needs(name): runs only where a requirement of tests/requirements.py is met")
+    config.addinivalue_line(
+        "markers", "needs(name): runs only where a requirement of tests/requirements.py is met"
+    )
     config.stash[LOUD] = []
     hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
     # A forked child inherits locked locks and generator states; every process of ours starts afresh.
@@ -33,13 +38,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what cannot run here and remember to say so; what is required stays and fails in `pytest_runtest_setup`."""
-    missing = {name: sentence for name in _named(items) - required() if (sentence := REQUIREMENTS[name].lacking())}
+    """Leave out what cannot run here and remember to say so; what is required stays and
+    fails in `pytest_runtest_setup`."""
+    missing = {
+        name: sentence for name in _named(items) - required() if (sentence := REQUIREMENTS[name].lacking())
+    }
     left_out = [item for item in items if missing.keys() & _needs(item)]
     if left_out:
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
-        config.stash[LOUD] += [f"NOT TESTED: {name}. {sentence}" for name, sentence in sorted(missing.items())]
+        config.stash[LOUD] += [
+            f"NOT TESTED: {name}. {sentence}" for name, sentence in sorted(missing.items())
+        ]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

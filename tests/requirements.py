@@ -1,7 +1,8 @@
 """What some tests need beyond Python packages, how to find it, and what happens when it is not there.
 
-A test says `@pytest.mark.needs("spark")`. Where Spark cannot run, the test is left out and one loud line at the end says so. With
-`DENIABLE_REQUIRE=spark,postgres,browser` in the environment (as `.ci/run` sets it) the whole run fails instead.
+A test says `@pytest.mark.needs("spark")`. Where Spark cannot run, the test is left out
+and one loud line at the end says so. With `DENIABLE_REQUIRE=spark,postgres,browser` in
+the environment (as `.ci/run` sets it) the whole run fails instead.
 """
 
 from __future__ import annotations

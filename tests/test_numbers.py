@@ -54,4 +54,8 @@ def test_a_plain_number_means_the_same(top: int, bottom: int) -> None:
 
 
 def test_numbers_of_numpy_become_pythons() -> None:
-    assert [type(numbers.plain(x)) for x in (np.int64(3), np.float64(0.5), np.float32(0.5))] == [int, float, float]
+    assert [type(numbers.plain(x)) for x in (np.int64(3), np.float64(0.5), np.float32(0.5))] == [
+        int,
+        float,
+        float,
+    ]

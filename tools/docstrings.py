@@ -1,4 +1,5 @@
-"""For the API pages: docstrings are written for the terminal; make them read well in HTML too (an extension of griffe)."""
+"""For the API pages: docstrings are written for the terminal; make them read well in
+HTML too (an extension of griffe)."""
 
 from __future__ import annotations
 

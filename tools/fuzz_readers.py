@@ -1,6 +1,8 @@
-"""Feed the readers of losses, units and certificates with texts that a fuzzer grows: `make fuzz`, or with seconds as an argument.
+"""Feed the readers of losses, units and certificates with texts that a fuzzer grows:
+`make fuzz`, or with seconds as an argument.
 
-A reader gives a value or one of our own errors; anything else is a finding, which the fuzzer writes into a file and shows.
+A reader gives a value or one of our own errors; anything else is a finding, which the
+fuzzer writes into a file and shows.
 """
 
 from __future__ import annotations

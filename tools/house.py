@@ -3,8 +3,8 @@
     python -m tools.house            the measures beside what they are to be
     python -m tools.house --all      and where each of them fails
 
-A query is measured on an open curator that has answered before, in all threads. A measure prints ✗ where it misses its aim;
-the command itself never fails: it steers, tests guard.
+A query is measured on an open curator that has answered before, in all threads. A measure prints ✗ where it
+misses its aim; the command itself never fails: it steers, tests guard.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class Measure:
 
 @dataclass
 class Walk:
-    """What a profiler sees of our own modules while one query is answered. A switch is a call into another package."""
+    """What a profiler sees of our own modules while one query is answered. A switch is a
+    call into another package."""
 
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
     switches: int = 0
@@ -246,7 +247,11 @@ def circle() -> list[str]:
     """The modules of one import circle, if there is any. What type checkers alone see does not count."""
     known = modules()
     graph = {
-        name: {edge.target for edge in imports(name, path, known) if edge.target in known and not edge.typing_only}
+        name: {
+            edge.target
+            for edge in imports(name, path, known)
+            if edge.target in known and not edge.typing_only
+        }
         - {name}
         for name, path in known.items()
     }
@@ -295,7 +300,9 @@ def of_code() -> list[Measure]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--all", action="store_true", help="also say where a measure fails")
     parser.add_argument("--code", action="store_true", help="only what is read from the code")
     options = parser.parse_args()

@@ -1,4 +1,5 @@
-"""Reports per CPU second of pure-ldp and multi-freq-ldpy, as JSON. Run by benchmarks/local.py in the peers' environment.
+"""Reports per CPU second of pure-ldp and multi-freq-ldpy, as JSON. Run by
+benchmarks/local.py in the peers' environment.
 
 Each peer is called as its documentation shows, one report at a time: neither has another way.
 """

@@ -1,6 +1,8 @@
-"""CPU seconds, peak memory and answers of OpenDP, by its Polars interface, as JSON. benchmarks/curator.py runs this for its peer.
+"""CPU seconds, peak memory and answers of OpenDP, by its Polars interface, as JSON.
+benchmarks/curator.py runs this for its peer.
 
-COUNT and SUM by region at ε = 1, split evenly; the mean is their quotient, as ours is. User level bounds each user to four rows.
+COUNT and SUM by region at ε = 1, split evenly; the mean is their quotient, as ours is.
+User level bounds each user to four rows.
 """
 
 from __future__ import annotations

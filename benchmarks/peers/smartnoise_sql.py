@@ -1,8 +1,9 @@
-"""CPU seconds, peak memory and answers of SmartNoise SQL, as JSON. benchmarks/curator.py runs this for its peer.
+"""CPU seconds, peak memory and answers of SmartNoise SQL, as JSON. benchmarks/curator.py
+runs this for its peer.
 
-COUNT and SUM by region at ε = 1/2 each; the mean is their quotient, as ours is. User level bounds each user to four rows. The
-table lies in a pandas frame, which SmartNoise's embedded reader asks through SQLite. What is timed is a query, not the reading of
-the parquet; one run of each, since a run takes a minute.
+COUNT and SUM by region at ε = 1/2 each; the mean is their quotient, as ours is. User level bounds each user
+to four rows. The table lies in a pandas frame, which SmartNoise's embedded reader asks through SQLite. What
+is timed is a query, not the reading of the parquet; one run of each, since a run takes a minute.
 """
 
 from __future__ import annotations

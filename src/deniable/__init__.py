@@ -1,4 +1,5 @@
-"""One meter for everything that leaves a private data set: exact noise, certified accounting, a ledger that holds its limit.
+"""One meter for everything that leaves a private data set: exact noise, certified
+accounting, a ledger that holds its limit.
 
 >>> import deniable as dp
 >>> training = dp.GaussianNoise(4).sampled(0.01) * 10_000
@@ -193,8 +194,8 @@ _HOMES = {
     "ledger": "Account Ledger",
     "loss": "POISSON SHUFFLED WITHOUT_REPLACEMENT Allocated Approximate BoundedRange CappedSample Composed "
     "DiscreteGaussianNoise DrawnSample FiniteOutcomes IntegerGaussianSum MixedGaussianNoise Silenced "
-    "DiscreteLaplaceNoise GaussianNoise Grouped LaplaceNoise Loss NegativeBinomialRuns Parallel PoissonRuns Pure Repeated "
-    "ResponseNoise Sampled Scheme Selected Shuffled Zcdp",
+    "DiscreteLaplaceNoise GaussianNoise Grouped LaplaceNoise Loss NegativeBinomialRuns Parallel PoissonRuns "
+    "Pure Repeated ResponseNoise Sampled Scheme Selected Shuffled Zcdp",
     "mechanism": "Error Interactive Mechanism Release Sequentially",
     "randomness": "SecureRandom SeededRandom",
     "server": "Remote",

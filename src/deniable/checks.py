@@ -1,4 +1,5 @@
-"""What is asked of parameters, before any data is opened and anything is charged: ranges, whole numbers, choices, units."""
+"""What is asked of parameters, before any data is opened and anything is charged:
+ranges, whole numbers, choices, units."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def flag(name: str, value: Any) -> bool:
 
 
 def monotone(value: Any, unit: Unit) -> bool:
-    """Scores that all move one way do so when a unit comes or goes; a replaced unit may move them both ways."""
+    """Scores that all move one way do so when a unit comes or goes; a replaced unit may move them both
+    ways."""
     if flag("monotone", value) and unit.replace:
         raise InvalidParameter(
             f'Expected monotone=False for the unit "{unit}": what replaces it may raise other scores.'
@@ -106,7 +108,9 @@ def choices(name: str, values: Any, *, at_least: int = 1) -> tuple[Any, ...]:
             f"Expected {name} to hold values that can be compared (hashable), got a list or dict."
         ) from None
     if different < len(listed):
-        raise InvalidParameter(f"Expected different values in {name}, but {len(listed) - different} are repeated.")
+        raise InvalidParameter(
+            f"Expected different values in {name}, but {len(listed) - different} are repeated."
+        )
     return listed
 
 

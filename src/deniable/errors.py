@@ -23,7 +23,8 @@
     ├── MissingExtra          an optional package is not installed
     └── DataError             what the owner may see about the data; never forwarded to an analyst
 
-A message is a sentence: the value, the limit, what was and was not done, the way out. Numbers are attributes too.
+A message is a sentence: the value, the limit, what was and was not done, the way out.
+Numbers are attributes too.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class Unaccountable(DeniableError):
 class BudgetExceeded(DeniableError):
     """The charge does not fit under the limit. Nothing was run and nothing was charged.
 
-    `asked`, `spent` and `limit` are the ε of the charge, of the account before it and of its limit; `total` is where
-    the charge would have brought the account.
+    `asked`, `spent` and `limit` are the ε of the charge, of the account before it and of its limit; `total`
+    is where the charge would have brought the account.
     """
 
     def __init__(self, message: str, *, asked: float, spent: float, total: float, limit: float) -> None:
@@ -73,7 +74,8 @@ class InvalidQuery(DeniableError):
 
 
 class Stopped(DeniableError):
-    """Whoever asked has stopped it. What was charged stays charged, nothing was released, nothing is frozen."""
+    """Whoever asked has stopped it. What was charged stays charged, nothing was released, nothing is
+    frozen."""
 
 
 class LedgerError(DeniableError):
@@ -85,7 +87,8 @@ class AccountFrozen(LedgerError):
 
 
 class AlreadyPaid(LedgerError):
-    """A request that was paid for by `entry`, and whose answer is not kept. Nothing was charged again and nothing was run."""
+    """A request that was paid for by `entry`, and whose answer is not kept. Nothing was
+    charged again and nothing was run."""
 
     def __init__(self, message: str, *, entry: int) -> None:
         super().__init__(message)
@@ -93,7 +96,8 @@ class AlreadyPaid(LedgerError):
 
 
 class Uncopyable(LedgerError, TypeError):
-    """What there is only one of (a session, a connection, a generator's state) was to be copied or pickled."""
+    """What there is only one of (a session, a connection, a generator's state) was to be copied or
+    pickled."""
 
 
 class TamperedLedger(LedgerError):
@@ -105,7 +109,8 @@ class InvalidCertificate(DeniableError):
 
 
 class ProtocolError(DeniableError):
-    """A message that a protocol between parties does not allow. Whoever raises this takes no further part in the round."""
+    """A message that a protocol between parties does not allow. Whoever raises this
+    takes no further part in the round."""
 
 
 class Forbidden(DeniableError):

@@ -1,4 +1,5 @@
-"""What is promised: a `Budget` to stay under, a `Bound` that brackets the truth, a `Certificate` that others can check."""
+"""What is promised: a `Budget` to stay under, a `Bound` that brackets the truth, a
+`Certificate` that others can check."""
 
 from __future__ import annotations
 
@@ -19,11 +20,13 @@ from deniable.units import Unit
 NONE_KNOWN = "none known"
 
 DEFAULT_DELTA = 1e-5
-"""The δ at which a training run is stated where none is named. δ is the chance that the promise of ε fails, so it must lie
-well below 1 ÷ the number of people: for more than some ten thousand of them name a smaller one."""
+"""The δ at which a training run is stated where none is named. δ is the chance that the
+promise of ε fails, so it must lie well below 1 ÷ the number of people: for more than
+some ten thousand of them name a smaller one."""
 
 QUERY_SHARE = 100
-"""A query's δ is this part of its data set's where none is named: a hundred queries that need one fit under the limit."""
+"""A query's δ is this part of its data set's where none is named: a hundred queries that
+need one fit under the limit."""
 
 
 def query_delta(limit_delta: Number) -> Number:
@@ -50,7 +53,9 @@ class Budget:
         for name, value, top in (("epsilon", self.epsilon, math.inf), ("delta", self.delta, 1)):
             good = isinstance(value, int | float | Fraction) and not isinstance(value, bool)
             if not (good and 0 <= value < top):
-                raise InvalidBudget(f"Expected {name}={shown(value)} of a budget in [0, {top:g}).".replace("inf", "∞"))
+                raise InvalidBudget(
+                    f"Expected {name}={shown(value)} of a budget in [0, {top:g}).".replace("inf", "∞")
+                )
             if (
                 not isinstance(value, float)
                 and max(value.numerator, value.denominator).bit_length() > 3.33 * MOST_DIGITS
@@ -69,7 +74,9 @@ class Budget:
         try:
             return cls(integral(float(epsilon)), integral(float(delta or 0)))
         except ValueError:
-            raise InvalidParameter(f"Expected limit={text!r} to be an ε, or an ε and a δ like 3:1e-6.") from None
+            raise InvalidParameter(
+                f"Expected limit={text!r} to be an ε, or an ε and a δ like 3:1e-6."
+            ) from None
 
     def __str__(self) -> str:
         return f"ε = {show(self.epsilon)}" + (f" at δ = {show(self.delta)}" if self.delta else "")
@@ -79,8 +86,8 @@ class Budget:
 class Bound:
     """`lower` ≤ the true value ≤ `upper`, both certified.
 
-    The truth is the worst case over all mechanisms with this loss. `method` names what gave `upper`; `attained` what gave
-    `lower`: "none known" means that `lower` is the trivial 0.
+    The truth is the worst case over all mechanisms with this loss. `method` names what gave `upper`;
+    `attained` what gave `lower`: "none known" means that `lower` is the trivial 0.
     """
 
     lower: float
@@ -108,8 +115,8 @@ class Bound:
 class Certificate:
     """A claim that anybody can compute again: `deniable verify certificate.json`.
 
-    No field depends on data. `bound` brackets ε at `delta` for `loss` as seen by `unit`; `assumptions` are the sentences the
-    claim rests on; `head` is the ledger's head at the time, if the release came from one.
+    No field depends on data. `bound` brackets ε at `delta` for `loss` as seen by `unit`; `assumptions` are
+    the sentences the claim rests on; `head` is the ledger's head at the time, if the release came from one.
     """
 
     loss: Loss
@@ -121,7 +128,10 @@ class Certificate:
     head: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        bound = {"lower": self.bound.lower, "upper": self.bound.upper if math.isfinite(self.bound.upper) else "inf"}
+        bound = {
+            "lower": self.bound.lower,
+            "upper": self.bound.upper if math.isfinite(self.bound.upper) else "inf",
+        }
         return {
             "certificate": 1,
             "loss": self.loss.to_dict(),
@@ -140,8 +150,10 @@ class Certificate:
     def from_json(cls, text: str) -> Certificate:
         """Read a certificate; its numbers are not believed until `accounting.verify` has computed them again.
 
-        Strict: exactly the fields that `to_json` writes, each once and of its own type, so that no two readers can see two
-        claims in one text. Numbers that contradict each other (`upper` below `lower`) are called what they are: false.
+        Strict: exactly the fields that `to_json` writes, each once and of its own type,
+                so that no two readers can see two
+        claims in one text. Numbers that contradict each other (`upper` below `lower`)
+        are called what they are: false.
         """
         value = strict_json.parse(text, InvalidCertificate, "a certificate")
         if not isinstance(value, dict) or not _is_version(value.get("certificate")):
@@ -192,11 +204,15 @@ def _claim(value: object) -> Bound:
 
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidCertificate(f"This certificate cannot be read: expected {name}={shown(value)} to be a number.")
+        raise InvalidCertificate(
+            f"This certificate cannot be read: expected {name}={shown(value)} to be a number."
+        )
     try:
         return float(value)
     except OverflowError:
-        raise InvalidCertificate(f"This certificate cannot be read: {name} is beyond the range of doubles.") from None
+        raise InvalidCertificate(
+            f"This certificate cannot be read: {name} is beyond the range of doubles."
+        ) from None
 
 
 def _share(value: object) -> float:
@@ -208,7 +224,9 @@ def _share(value: object) -> float:
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidCertificate(f"This certificate cannot be read: expected {name}={shown(value)} to be text.")
+        raise InvalidCertificate(
+            f"This certificate cannot be read: expected {name}={shown(value)} to be text."
+        )
     return value
 
 

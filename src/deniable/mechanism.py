@@ -1,7 +1,8 @@
 """The one shape of everything that touches private data.
 
-A `Mechanism` is an immutable value whose loss and error are known before any data is seen. What is a conversation rather
-than one shot is an `Interactive`, with a loss fixed for the whole conversation. Only a ledger account runs either.
+A `Mechanism` is an immutable value whose loss and error are known before any data is
+seen. What is a conversation rather than one shot is an `Interactive`, with a loss fixed
+for the whole conversation. Only a ledger account runs either.
 """
 
 from __future__ import annotations
@@ -57,11 +58,13 @@ class Random(Protocol):
 
 @dataclass(frozen=True)
 class Error:
-    """How far the answer may be off: at most `within` with probability `confidence`, known before data is seen.
+    """How far the answer may be off: at most `within` with probability `confidence`,
+    known before data is seen.
 
-    `expected` is the mean size of the error where it is known; `measure` says what is measured: "absolute" for one number,
-    "largest" for the worst coordinate of a vector, "l1" or "l2" for a norm, or a word of the mechanism's own ("rank").
-    It speaks of noise and rounding, not of what clamping or bounding contributions left out.
+    `expected` is the mean size of the error where it is known; `measure` says what is
+    measured: "absolute" for one number, "largest" for the worst coordinate of a vector,
+    "l1" or "l2" for a norm, or a word of the mechanism's own ("rank"). It speaks of
+    noise and rounding, not of what clamping or bounding contributions left out.
     """
 
     within: float
@@ -119,7 +122,8 @@ class Conversation(Protocol[Value_co]):
 
     @property
     def used(self) -> Loss:
-        """The loss of what was released so far: a function of the answers given, never of the data behind them."""
+        """The loss of what was released so far: a function of the answers given, never
+        of the data behind them."""
 
 
 @runtime_checkable
@@ -140,8 +144,9 @@ class Interactive(Protocol[Value_co]):
 class Release(Generic[Value]):
     """What left a data set: the value, and the guarantee it carries.
 
-    `entry` names the ledger entry that paid for it. `private` is False when a seeded generator drew the noise: such a value
-    protects nobody and belongs in tests. `granularity` is the grid that the value lies on, where it lies on one.
+    `entry` names the ledger entry that paid for it. `private` is False when a seeded
+    generator drew the noise: such a value protects nobody and belongs in tests.
+    `granularity` is the grid that the value lies on, where it lies on one.
     """
 
     value: Value

@@ -1,4 +1,5 @@
-"""Numbers: what one means exactly, how it is stored, and how it is written without claiming less than what was computed.
+"""Numbers: what one means exactly, how it is stored, and how it is written without
+         claiming less than what was computed.
 
 **A float means the decimal that it prints**: 0.1 is one tenth, in every sum and every rounding.
 """
@@ -122,7 +123,8 @@ def floor(x: float, digits: int) -> float:
 
 
 def decimal_floor(x: float, digits: int) -> str:
-    """`x` to so many digits, rounded down, without an exponent: what is told to fit does fit, as it is typed in.
+    """`x` to so many digits, rounded down, without an exponent: what is told to fit does
+    fit, as it is typed in.
 
     >>> decimal_floor(0.00000123456789, 6)
     '0.00000123456'

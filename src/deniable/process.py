@@ -1,9 +1,10 @@
 """What belongs to one process, and of which there is only one.
 
-A forked child inherits every object of its parent, and with it the right to do everything once more. What holds a connection, a
-conversation with data or the state of noise remembers where it was made (`Home`) and refuses to work elsewhere; what may not be
-doubled (`Original`) refuses to be copied and pickled. And a process knows whether it was the person at the keyboard who stopped
-what it does (`listening`), or something that data may steer.
+A forked child inherits every object of its parent, and with it the right to do everything
+once more. What holds a connection, a conversation with data or the state of noise remembers
+where it was made (`Home`) and refuses to work elsewhere; what may not be doubled
+(`Original`) refuses to be copied and pickled. And a process knows whether it was the person
+at the keyboard who stopped what it does (`listening`), or something that data may steer.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Home:
     >>> Home().here()
     True
 
-    Both the number of the process and its birth are compared: numbers are used again, and C code forks unseen.
+    Both the number of the process and its birth are compared: numbers are used again,
+    and C code forks unseen.
     """
 
     __slots__ = ("_birth", "_pid")
@@ -62,16 +64,18 @@ class Home:
         return self._birth is _birth and os.getpid() == self._pid
 
     def check(self, what: str, way_out: str, error: type[DeniableError] = LedgerError) -> None:
-        """Raise in any other process. `what` begins the sentence: "This session"; `way_out` is one of its own."""
+        """Raise in any other process. `what` begins the sentence: "This session";
+        `way_out` is one of its own."""
         if not self.here():
             raise error(
-                f"{what} belongs to the process that opened it (number {self._pid}); this is process {os.getpid()}. "
-                f"Nothing was run and nothing was charged. {way_out}"
+                f"{what} belongs to the process that opened it (number {self._pid}); this is process "
+                f"{os.getpid()}. Nothing was run and nothing was charged. {way_out}"
             )
 
 
 class Original:
-    """Something of which there is only one: copying and pickling are refused. `WAY_OUT` says what to do instead."""
+    """Something of which there is only one: copying and pickling are refused. `WAY_OUT`
+    says what to do instead."""
 
     WAY_OUT = "Open another."
 
@@ -90,14 +94,17 @@ class Original:
 
 def _doubled(thing: Original) -> Uncopyable:
     name = type(thing).__name__
-    return Uncopyable(f"A {name} cannot be copied or pickled: what it may do, it may do once. {thing.WAY_OUT}")
+    return Uncopyable(
+        f"A {name} cannot be copied or pickled: what it may do, it may do once. {thing.WAY_OUT}"
+    )
 
 
 _ABANDONED: list[object] = []
 
 
 def abandon(thing: object) -> None:
-    """Never free `thing`, not even when this process ends: a connection that a child inherited must not be closed by it."""
+    """Never free `thing`, not even when this process ends: a connection that a child
+    inherited must not be closed by it."""
     _ABANDONED.append(thing)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
@@ -110,9 +117,11 @@ class Interrupt:
 
 @contextmanager
 def listening() -> Iterator[Interrupt]:
-    """Inside, Ctrl-C is noted before anything is raised. The type of an exception tells nothing: any code can raise it.
+    """Inside, Ctrl-C is noted before anything is raised. The type of an exception tells
+    nothing: any code can raise it.
 
-    Blocks may be nested, and each notes it. Only the main thread hears signals; elsewhere nothing is ever noted.
+    Blocks may be nested, and each notes it. Only the main thread hears signals;
+    elsewhere nothing is ever noted.
     """
     interrupt, before = Interrupt(), signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

@@ -1,7 +1,8 @@
 """JSON from strangers: a certificate, a journal's line, a unit. One reading or none.
 
-Python's own reader takes the last of two equal keys, `NaN`, and numbers of any length. Two readers could then see two meanings
-in one text, and a short text could keep a reader busy for hours. Here each of these is refused with a sentence.
+Python's own reader takes the last of two equal keys, `NaN`, and numbers of any length.
+Two readers could then see two meanings in one text, and a short text could keep a reader
+busy for hours. Here each of these is refused with a sentence.
 
 >>> parse('{"a": 1, "a": 2}', InvalidParameter, "a unit")
 Traceback (most recent call last):
@@ -28,7 +29,8 @@ __all__ = ["LONGEST", "MOST_DIGITS", "InvalidParameter", "parse", "plain", "rati
 LONGEST = 16_000_000
 """Characters of one text."""
 MOST_DIGITS = 1000
-"""Digits of one number: far more than any loss needs, and few enough that arithmetic with them stays quick."""
+"""Digits of one number: far more than any loss needs, and few enough that arithmetic with them stays
+quick."""
 
 
 class _Unreadable(ValueError):
@@ -39,7 +41,8 @@ def parse(text: str | bytes, error: type[DeniableError], what: str) -> Any:
     """The value of `text`; raises `error` with the reason where it has none, or more than one."""
     if len(text) > LONGEST:
         raise error(
-            f"Expected the JSON of {what}, but the text is longer than {LONGEST:,} characters. It was not read."
+            f"Expected the JSON of {what}, but the text is longer than {LONGEST:,} characters. It was not "
+            "read."
         )
     try:
         return json.loads(
@@ -48,7 +51,9 @@ def parse(text: str | bytes, error: type[DeniableError], what: str) -> Any:
     except RecursionError:
         raise error(f"Expected the JSON of {what}, but the text is nested too deeply.") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as problem:
-        raise error(f"Expected the JSON of {what}, but the text is not JSON and cannot be read: {problem}.") from None
+        raise error(
+            f"Expected the JSON of {what}, but the text is not JSON and cannot be read: {problem}."
+        ) from None
     except _Unreadable as problem:
         raise error(f"Expected the JSON of {what}, but {problem}.") from None
     except TypeError:
@@ -83,11 +88,14 @@ def _constant(text: str) -> float:
     raise _Unreadable(f"{text} is no number in JSON")
 
 
-_RATIONAL = re.compile(rf"-?(0|[1-9][0-9]{{0,{MOST_DIGITS - 1}}})(/[1-9][0-9]{{0,{MOST_DIGITS - 1}}})?", re.ASCII)
+_RATIONAL = re.compile(
+    rf"-?(0|[1-9][0-9]{{0,{MOST_DIGITS - 1}}})(/[1-9][0-9]{{0,{MOST_DIGITS - 1}}})?", re.ASCII
+)
 
 
 def rational(text: object, error: type[DeniableError], name: str) -> Fraction:
-    """A fraction as `str` writes it, in lowest terms, and no other spelling ("1e999999999" would take for ever).
+    """A fraction as `str` writes it, in lowest terms, and no other spelling
+    ("1e999999999" would take for ever).
 
     >>> rational("10/3", InvalidParameter, "epsilon")
     Fraction(10, 3)
@@ -127,7 +135,8 @@ def plain(value: Any) -> Any:
 
 
 def shown(value: object) -> str:
-    """A wrong value as it may stand in a sentence: never longer than the sentence, never with thousands of digits."""
+    """A wrong value as it may stand in a sentence: never longer than the sentence, never
+    with thousands of digits."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # Python writes no int of over 4300 digits

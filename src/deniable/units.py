@@ -61,7 +61,9 @@ class Unit:
 
     def __post_init__(self) -> None:
         if self.replace and self.zero_out:
-            raise InvalidParameter("Expected a unit that is replaced or zeroed out, not both: these are two relations.")
+            raise InvalidParameter(
+                "Expected a unit that is replaced or zeroed out, not both: these are two relations."
+            )
 
     @classmethod
     def row(cls, *, replace: bool = False, zero_out: bool = False) -> Unit:
@@ -73,7 +75,9 @@ class Unit:
         """All rows that share a value of column `name`; at most `max_rows` of them count in an answer."""
         if not isinstance(name, str) or not name:
             raise InvalidParameter(f"Expected the name of a column, got {name!r}.")
-        if max_rows is not None and (isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1):
+        if max_rows is not None and (
+            isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1
+        ):
             raise InvalidParameter(f"Expected max_rows={max_rows!r} to be a whole number of at least 1.")
         return cls(Kind.COLUMN, bool(replace), name, max_rows)
 
@@ -84,15 +88,19 @@ class Unit:
 
     @classmethod
     def client(cls, *, replace: bool = False, zero_out: bool = False) -> Unit:
-        """Everything one client of a federation holds. `zero_out`: it may fall silent, but still adds its noise."""
+        """Everything one client of a federation holds. `zero_out`: it may fall silent,
+        but still adds its noise."""
         return cls(Kind.CLIENT, bool(replace), zero_out=bool(zero_out) or None)
 
     @classmethod
     def ball(cls, p: float, radius: float) -> Unit:
-        """Inputs within `radius` of one another in the ℓp norm (randomized smoothing); p = 0 counts changed coordinates."""
+        """Inputs within `radius` of one another in the ℓp norm (randomized smoothing); p
+        = 0 counts changed coordinates."""
         p, radius = _real(p, "p"), _real(radius, "radius")
         if not (p == 0 or p >= 1):
-            raise InvalidParameter(f"Expected p={p:g} of a norm in [1, ∞], or 0 for the number of changed coordinates.")
+            raise InvalidParameter(
+                f"Expected p={p:g} of a norm in [1, ∞], or 0 for the number of changed coordinates."
+            )
         if not (radius > 0 and math.isfinite(radius)):
             raise InvalidParameter(f"Expected radius={radius:g} in (0, ∞).")
         return cls(Kind.BALL, replace=True, p=p, radius=radius)
@@ -115,7 +123,9 @@ class Unit:
                 return cls.column(name, replace=replace)
             case ["column", name, rows] if rows.isdecimal():
                 return cls.column(name, max_rows=int(rows), replace=replace)
-        raise InvalidParameter(f"Expected unit={text!r} to be row, client, value, column:NAME or column:NAME:MAX_ROWS.")
+        raise InvalidParameter(
+            f"Expected unit={text!r} to be row, client, value, column:NAME or column:NAME:MAX_ROWS."
+        )
 
     @property
     def relation(self) -> Relation:
@@ -142,7 +152,9 @@ class Unit:
         v, replace = dict(value), value.get("replace", False)
         zero_out = v.get("zero_out", False)
         if not (isinstance(replace, bool) and isinstance(zero_out, bool)):
-            raise InvalidParameter(f"Expected replace={replace!r} and zero_out={zero_out!r} to be true or false.")
+            raise InvalidParameter(
+                f"Expected replace={replace!r} and zero_out={zero_out!r} to be true or false."
+            )
         match v.pop("kind"):
             case Kind.ROW:
                 unit = cls.row(replace=replace, zero_out=zero_out)
@@ -156,7 +168,8 @@ class Unit:
                 unit = cls.ball(_norm(v.get("p")), _real(v.get("radius"), "radius"))
         if not _same(unit.to_dict(), value):
             raise InvalidParameter(
-                f"Expected a unit that means what it says; {json.dumps(value)[:200]} has fields without meaning."
+                f"Expected a unit that means what it says; {json.dumps(value)[:200]} has fields without "
+                "meaning."
             )
         return unit
 
@@ -208,6 +221,9 @@ def _same(meaning: dict[str, Any], text: dict[str, Any]) -> bool:
     """Equal as JSON: in Python `1 == True == 1.0`, in a text they are three things."""
 
     def kinds(value: dict[str, Any]) -> dict[str, type]:
-        return {key: bool if isinstance(v, bool) else str if isinstance(v, str) else float for key, v in value.items()}
+        return {
+            key: bool if isinstance(v, bool) else str if isinstance(v, str) else float
+            for key, v in value.items()
+        }
 
     return meaning == text and kinds(meaning) == kinds(text)

@@ -34,7 +34,8 @@ from deniable.loss import (
 
 
 def worst_triple(eps: float, d: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Answers without the record, with the old and with the new one, on the corners that (ε, δ)-closeness allows."""
+    """Answers without the record, with the old and with the new one, on the corners that
+    (ε, δ)-closeness allows."""
     t = 1 / (1 + math.exp(-eps))
     without = np.array([0.0, (1 - d) * (1 - t), (1 - d) * t, d])
     old = np.array([d, (1 - d) * t, (1 - d) * (1 - t), 0.0])
@@ -51,7 +52,9 @@ def hockey_stick(p: np.ndarray, q: np.ndarray, eps: float) -> float:
 
 @settings(max_examples=60)
 @given(st.floats(0.01, 3), st.floats(0, 0.05), st.floats(0.01, 1))
-def test_added_and_removed_records_are_covered_and_the_bound_is_reached(eps: float, d: float, rate: float) -> None:
+def test_added_and_removed_records_are_covered_and_the_bound_is_reached(
+    eps: float, d: float, rate: float
+) -> None:
     out, spent = amplified(Approximate(eps, d).sampled(rate), Fraction(eps), Fraction(d))
     without, old, _ = worst_triple(eps, d)
     mixture = (1 - rate) * without + rate * old
@@ -82,7 +85,8 @@ def test_the_formula(scheme: Scheme, replace: bool) -> None:
 
 
 def test_a_fixed_size_sample_of_a_real_data_set_is_covered() -> None:
-    """Eight records, samples of two, randomized response to "is the odd one in the sample": by enumeration."""
+    """Eight records, samples of two, randomized response to "is the odd one in the sample": by
+    enumeration."""
     n, m, eps = 8, 2, 1.5
     inside = math.comb(n - 1, m - 1) / math.comb(n, m)
     t = 1 / (1 + math.exp(-eps))
@@ -125,6 +129,9 @@ def test_composition_of_samples_is_dearer_than_the_renyi_method_but_finite() -> 
 
 def test_very_large_epsilons_stay_sound() -> None:
     loss = Approximate(LARGE + 1, 1e-6)
-    assert amplified(loss.sampled(0.1), Fraction(LARGE + 1), Fraction(1, 10**6)) == (LARGE + 1, Fraction(1, 10**6))
+    assert amplified(loss.sampled(0.1), Fraction(LARGE + 1), Fraction(1, 10**6)) == (
+        LARGE + 1,
+        Fraction(1, 10**6),
+    )
     out, spent = amplified(loss.sampled(0.1, replace=True), Fraction(LARGE + 1), Fraction(1, 10**6))
     assert (out, spent) == (2 * (LARGE + 1), 1)

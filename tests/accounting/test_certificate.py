@@ -7,7 +7,16 @@ import pytest
 from deniable.accounting import certify, verify
 from deniable.errors import InvalidCertificate, UnitMismatch
 from deniable.guarantee import Bound, Certificate
-from deniable.loss import Allocated, CappedSample, DrawnSample, FiniteOutcomes, GaussianNoise, Loss, Parallel, Pure
+from deniable.loss import (
+    Allocated,
+    CappedSample,
+    DrawnSample,
+    FiniteOutcomes,
+    GaussianNoise,
+    Loss,
+    Parallel,
+    Pure,
+)
 from deniable.units import Unit
 
 LOSS = GaussianNoise(4).sampled(0.01) * 1000
@@ -49,7 +58,10 @@ def test_hidden_assumptions_are_found() -> None:
 
 
 def test_each_certificate_names_what_it_rests_on() -> None:
-    assert "All rows of one unit lie in one part." in certify(Parallel((Pure(1), Pure(1))), Unit.row(), 0).assumptions
+    assert (
+        "All rows of one unit lie in one part."
+        in certify(Parallel((Pure(1), Pure(1))), Unit.row(), 0).assumptions
+    )
 
 
 def test_a_loss_for_added_rows_certifies_nothing_about_replaced_ones() -> None:

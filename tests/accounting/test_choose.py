@@ -99,7 +99,8 @@ def test_pure_composition_is_exact_and_optimal_at_delta_zero() -> None:
 
 
 def test_basic_composition_is_optimal_for_laplace_at_delta_zero() -> None:
-    # As δ falls to nothing the tight value of k Laplace answers climbs to k·ε: basic composition wastes nothing there.
+    # As δ falls to nothing the tight value of k Laplace answers climbs to k·ε: basic composition wastes
+    # nothing there.
     tight = [epsilon(LaplaceNoise(2) * 4, d).lower for d in (1e-3, 1e-6, 1e-12)]
     assert tight[0] < tight[1] < tight[2] <= 2
     assert epsilon(LaplaceNoise(2) * 4, 0).upper == 2

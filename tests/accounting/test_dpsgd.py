@@ -1,4 +1,5 @@
-"""Training runs from their numbers: every way of making lots, for every relation, against what each must be."""
+"""Training runs from their numbers: every way of making lots, for every relation, against what each must
+be."""
 
 from __future__ import annotations
 
@@ -38,7 +39,11 @@ RATE = Fraction(1, 100)
         ("poisson", ROW, GaussianNoise(2).sampled(RATE) * 300),
         ("poisson", REPLACED, Sampled(RATE, GaussianNoise(2), POISSON, replace=True) * 300),
         ("poisson", SILENT, Silenced(GaussianNoise(2).sampled(RATE)) * 300),
-        ("without replacement", REPLACED, Sampled(RATE, GaussianNoise(1), WITHOUT_REPLACEMENT, replace=True) * 300),
+        (
+            "without replacement",
+            REPLACED,
+            Sampled(RATE, GaussianNoise(1), WITHOUT_REPLACEMENT, replace=True) * 300,
+        ),
         ("without replacement", ROW, Sampled(RATE, GaussianNoise(1), WITHOUT_REPLACEMENT) * 300),
         ("with replacement", REPLACED, DrawnSample(10, 1000, GaussianNoise(1)) * 300),
         ("allocation", ROW, Allocated(100, GaussianNoise(2)) * 3),
@@ -89,7 +94,8 @@ def test_a_cap_needs_poisson_lots() -> None:
     run = dpsgd(2, 10, 1000, 300, cap=30)
     assert run == CappedSample(RATE, 30, 1000, GaussianNoise(2)) * 300
     assert (
-        dpsgd(2, 10, 1000, 300, cap=30, unit=SILENT) == Silenced(CappedSample(RATE, 30, 1000, GaussianNoise(2))) * 300
+        dpsgd(2, 10, 1000, 300, cap=30, unit=SILENT)
+        == Silenced(CappedSample(RATE, 30, 1000, GaussianNoise(2))) * 300
     )
     with pytest.raises(InvalidParameter, match="Poisson lots only"):
         dpsgd(2, 10, 1000, 300, cap=30, sampling="allocation")

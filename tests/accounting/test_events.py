@@ -1,4 +1,5 @@
-"""Losses of other tools' runs: dp-accounting both ways, with its own ε as oracle; OpenDP by the map of real measurements."""
+"""Losses of other tools' runs: dp-accounting both ways, with its own ε as oracle; OpenDP
+by the map of real measurements."""
 
 from __future__ import annotations
 
@@ -53,7 +54,10 @@ BOTH: list[tuple[Any, Relation]] = [
     (ev.SelfComposedDpEvent(ev.DiscreteLaplaceDpEvent(0.5, 2), 3), Relation.ADDED),
     (ev.RandomizedResponseDpEvent(0.4, 3), Relation.REPLACED),
     (ev.MixtureOfGaussiansDpEvent(1.5, [0.0, 1.0], [0.9, 0.1]), Relation.ADDED),
-    (ev.SelfComposedDpEvent(ev.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 30, 1.0), 5), Relation.SILENCED),
+    (
+        ev.SelfComposedDpEvent(ev.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 30, 1.0), 5),
+        Relation.SILENCED,
+    ),
 ]
 
 

@@ -65,7 +65,10 @@ def test_a_float_is_charged_as_the_decimal_it_prints_and_a_fraction_as_itself() 
 
 
 @given(
-    st.lists(st.sampled_from([Pure(0.1), Pure(Fraction(1, 7)), GaussianNoise(3), Approximate(0.2, 1e-9)]), max_size=8)
+    st.lists(
+        st.sampled_from([Pure(0.1), Pure(Fraction(1, 7)), GaussianNoise(3), Approximate(0.2, 1e-9)]),
+        max_size=8,
+    )
 )
 def test_charges_add_in_any_order_to_the_same_bits(losses: list[Loss]) -> None:
     orders = (2.0, 9.0)
@@ -114,7 +117,9 @@ def test_a_charge_at_a_delta_is_what_accounting_says_of_that_one_loss() -> None:
 
 
 def test_a_loss_without_epsilon_or_curve_asks_for_a_delta() -> None:
-    with pytest.raises(Unaccountable, match=r"no ε of its own.*Rényi orders are not tracked here.*delta=1e-8"):
+    with pytest.raises(
+        Unaccountable, match=r"no ε of its own.*Rényi orders are not tracked here.*delta=1e-8"
+    ):
         charge(GaussianNoise(3))
     with pytest.raises(Unaccountable, match="no ε of its own"):
         Filter.basic(Budget(3, 1e-6)).charge(Zcdp(0.1))
@@ -137,7 +142,8 @@ def test_json_keeps_charges_and_filters_bit_for_bit() -> None:
 
 
 @pytest.mark.parametrize(
-    "limit", [Budget(3, 1e-6), Budget(0.01, 1e-9), Budget(1, 1e-3), Budget(40, 1e-12), Budget(Fraction(1, 3), 1e-5)]
+    "limit",
+    [Budget(3, 1e-6), Budget(0.01, 1e-9), Budget(1, 1e-3), Budget(40, 1e-12), Budget(Fraction(1, 3), 1e-5)],
 )
 def test_the_curve_gives_the_limit_by_the_formula_in_many_digits(limit: Budget) -> None:
     made = Filter.renyi(limit)
@@ -299,9 +305,11 @@ def cost(step: Step, orders: tuple[float, ...], epsilon: float | None = None) ->
 
 
 def worst_delta(epsilon: float, menu: list[tuple[Step, Charge]], start: Charge, admits, depth: int) -> float:  # type: ignore[no-untyped-def]
-    """The largest δ at `epsilon` that any adaptive analyst reaches: at each answer she may stop, or ask anything admitted.
+    """The largest δ at `epsilon` that any adaptive analyst reaches: at each answer she
+    may stop, or ask anything admitted.
 
-    δ = E_P[(1 − e^{ε − L})₊] of the final privacy loss L, maximised by dynamic programming over (what is spent, L).
+    δ = E_P[(1 − e^{ε − L})₊] of the final privacy loss L, maximised by dynamic
+    programming over (what is spent, L).
     """
 
     @functools.cache
@@ -311,7 +319,8 @@ def worst_delta(epsilon: float, menu: list[tuple[Step, Charge]], start: Charge, 
             for step, price in menu:
                 if admits(spent + price):
                     best = max(
-                        best, math.fsum(p * value(spent + price, round(loss + l, 9), steps - 1) for p, l in step)
+                        best,
+                        math.fsum(p * value(spent + price, round(loss + l, 9), steps - 1) for p, l in step),
                     )
         return best
 
@@ -323,7 +332,8 @@ TRAP = [rare(6e-5, 0.35), rare(0.97, 3.667), rare(4.9e-6, 4.22)]
 
 
 def test_the_best_order_afterwards_is_no_filter() -> None:
-    """Two steps, two orders: after a rare answer she goes on along the high order, otherwise along the low one."""
+    """Two steps, two orders: after a rare answer she goes on along the high order,
+    otherwise along the low one."""
     limit, delta = 4.0, Fraction(1, 10**6)
 
     def best_order_afterwards(spent: Charge) -> bool:
@@ -349,7 +359,9 @@ def test_the_sum_or_the_curve_is_a_filter_at_the_curve_s_delta_alone(epsilon: fl
     order = bounded.orders
     pures = [0.25, 0.5, 1.0]
     menu = [(response(e), cost(response(e), order, e)) for e in pures]
-    menu += [(rare(p, l), cost(rare(p, l), order)) for p, l in ((delta, epsilon * 1.2), (5 * delta, epsilon / 2))]
+    menu += [
+        (rare(p, l), cost(rare(p, l), order)) for p, l in ((delta, epsilon * 1.2), (5 * delta, epsilon / 2))
+    ]
     reached = worst_delta(epsilon, menu, bounded.nothing, bounded.admits, depth=7)
     assert reached <= delta
     assert reached > delta / 20  # the analyst does get somewhere: the bound is not empty
@@ -389,7 +401,8 @@ def test_the_odometer_s_price_is_the_formula_in_many_digits() -> None:
 
 
 def test_the_odometer_holds_at_the_worst_moment_to_stop() -> None:
-    """An analyst who stops when her loss is above the reading succeeds with probability at most δ, exactly computed."""
+    """An analyst who stops when her loss is above the reading succeeds with probability
+    at most δ, exactly computed."""
     made = Filter.renyi(Budget(2, 0.01), reserve=0)
     steps = [(response(e), cost(response(e), made.orders, e)) for e in (0.2, 0.5)]
 
@@ -444,7 +457,9 @@ def test_the_gaussian_rule_holds_against_the_worst_analyst(epsilon: float, delta
 def test_a_gaussian_level_set_too_high_is_found_out() -> None:
     made = Filter.gaussians(Budget(1, 0.02), reserve=0)
     assert made.gaussian is not None
-    broken = Filter(made.limit, made.reserve, (), (), GaussianRule(made.gaussian.delta, made.gaussian.level * 2))
+    broken = Filter(
+        made.limit, made.reserve, (), (), GaussianRule(made.gaussian.delta, made.gaussian.level * 2)
+    )
     mu = math.sqrt(2 * made.gaussian.level / UNIT)
     menu = gaussian_menu((), (mu * 0.999, mu / math.sqrt(2)))
     assert worst_delta(1.0, menu, broken.nothing, broken.admits, depth=3) > 0.02

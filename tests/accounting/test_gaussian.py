@@ -50,7 +50,9 @@ def test_epsilon_inverts_the_truth_down_to_tiny_deltas(sigma: float, delta: floa
 def test_gaussian_noise_composes_to_one() -> None:
     whole = epsilon(GaussianNoise(2), 1e-9)
     assert epsilon(GaussianNoise(4) * 4, 1e-9) == pytest.approx(whole, rel=1e-12)
-    assert epsilon(Composed((GaussianNoise(4) * 2, GaussianNoise(4), GaussianNoise(4))), 1e-9) == pytest.approx(whole)
+    assert epsilon(
+        Composed((GaussianNoise(4) * 2, GaussianNoise(4), GaussianNoise(4))), 1e-9
+    ) == pytest.approx(whole)
     assert epsilon(Grouped(2, GaussianNoise(4)), 1e-9) == pytest.approx(whole, rel=1e-12)
 
 
@@ -64,8 +66,12 @@ def test_no_delta_means_no_finite_epsilon() -> None:
     assert epsilon(Composed(()), 0) == 0
 
 
-@pytest.mark.parametrize(("eps", "delta", "sensitivity"), [(1, 1e-5, 1), (0.1, 1e-9, 3), (8, 1e-5, 1), (1, 1e-30, 1)])
-def test_the_analytic_noise_suffices_and_a_little_less_does_not(eps: float, delta: float, sensitivity: float) -> None:
+@pytest.mark.parametrize(
+    ("eps", "delta", "sensitivity"), [(1, 1e-5, 1), (0.1, 1e-9, 3), (8, 1e-5, 1), (1, 1e-30, 1)]
+)
+def test_the_analytic_noise_suffices_and_a_little_less_does_not(
+    eps: float, delta: float, sensitivity: float
+) -> None:
     sigma = analytic_sigma(eps, delta, sensitivity)
     assert truth(sensitivity / sigma, eps) <= delta
     assert truth(sensitivity / (sigma * (1 - 1e-6)), eps) > delta

@@ -28,7 +28,9 @@ def test_a_prior_of_two_fifths_after_an_answer_of_epsilon_one() -> None:
 
 
 @given(SHARE, EPSILON)
-def test_the_posterior_is_bayes_on_randomized_response_and_rounded_outward(prior: float, epsilon: float) -> None:
+def test_the_posterior_is_bayes_on_randomized_response_and_rounded_outward(
+    prior: float, epsilon: float
+) -> None:
     with mp.workdps(50):
         p, e = mp.mpf(prior), mp.exp(mp.mpf(epsilon))
         high = p * e / (p * e + 1 - p)  # after the answer that is e^ε times likelier if the fact holds
@@ -55,8 +57,11 @@ def test_with_delta_the_interval_fails_as_rarely_as_stated_on_gaussian_noise(
 
 
 @given(st.floats(0, 1), EPSILON, DELTA)
-def test_the_attacker_is_the_one_of_the_canonical_mechanism(rate: float, epsilon: float, delta: float) -> None:
-    """Kairouz, Oh, Viswanath 2015: four outputs that every (ε, δ)-DP mechanism can be made from; Neyman–Pearson on them."""
+def test_the_attacker_is_the_one_of_the_canonical_mechanism(
+    rate: float, epsilon: float, delta: float
+) -> None:
+    """Kairouz, Oh, Viswanath 2015: four outputs that every (ε, δ)-DP mechanism can be
+    made from; Neyman–Pearson on them."""
     with mp.workdps(50):
         e, d = mp.exp(mp.mpf(epsilon)), mp.mpf(delta)
         inside, outside = (

@@ -25,7 +25,9 @@ def test_it_is_the_formula_over_whole_moments() -> None:
     assert epsilon(loss, 1e-5) == pytest.approx(formula, rel=1e-10)
 
 
-@pytest.mark.parametrize("loss", [STEP * 100, STEP * 10_000, Pure(0.1) * 50, GaussianNoise(2), GaussianNoise(0.2) * 10])
+@pytest.mark.parametrize(
+    "loss", [STEP * 100, STEP * 10_000, Pure(0.1) * 50, GaussianNoise(2), GaussianNoise(0.2) * 10]
+)
 def test_the_renyi_method_is_never_worse(loss: Pure) -> None:
     assert renyi.epsilon(loss, 1e-5) <= epsilon(loss, 1e-5)
 
@@ -36,7 +38,8 @@ def test_failures_are_taken_from_delta() -> None:
 
 
 def test_the_constant_of_theorem_1() -> None:
-    """σ = c₂·q·√(T·ln(1/δ))/ε: about 1.5 by the moments accountant, 1.1 by the tight value, for the figure's parameters."""
+    """σ = c₂·q·√(T·ln(1/δ))/ε: about 1.5 by the moments accountant, 1.1 by the tight
+    value, for the figure's parameters."""
     assert theorem1_constant(0.01, 4, 10_000, 1e-5) == pytest.approx(1.484, abs=1e-3)
     assert theorem1_constant(0.01, 4, 40_000, 1e-5) == pytest.approx(1.518, abs=1e-3)
     assert theorem1_constant(0.01, 4, 10_000, 1e-5, epsilon=0.9469) == pytest.approx(1.116, abs=1e-3)

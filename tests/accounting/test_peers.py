@@ -1,4 +1,5 @@
-"""Other people's accountants as oracles: opacus and OpenDP. (dp-accounting is the oracle of the numerical tests.)"""
+"""Other people's accountants as oracles: opacus and OpenDP. (dp-accounting is the oracle
+of the numerical tests.)"""
 
 from __future__ import annotations
 
@@ -29,11 +30,17 @@ def test_renyi_divergences_are_those_of_opacus(rate: float, sigma: float) -> Non
     assert (ours >= theirs * (1 - 1e-11)).all()
 
 
-@pytest.mark.parametrize(("rate", "sigma", "steps"), [(0.01, 1.0, 1000), (0.1, 2.0, 100), (0.01, 4.0, 10_000)])
-def test_the_bracket_agrees_with_opacus_within_its_stated_error(rate: float, sigma: float, steps: int) -> None:
+@pytest.mark.parametrize(
+    ("rate", "sigma", "steps"), [(0.01, 1.0, 1000), (0.1, 2.0, 100), (0.01, 4.0, 10_000)]
+)
+def test_the_bracket_agrees_with_opacus_within_its_stated_error(
+    rate: float, sigma: float, steps: int
+) -> None:
     peer = PRVAccountant()
     peer.history = [(sigma, rate, steps)]
-    theirs = peer.get_epsilon(1e-5, eps_error=0.01)  # an upper bound, at most twice this error above the truth
+    theirs = peer.get_epsilon(
+        1e-5, eps_error=0.01
+    )  # an upper bound, at most twice this error above the truth
     ours = accounting.epsilon(GaussianNoise(sigma).sampled(rate) * steps, 1e-5)
     assert ours.lower <= theirs
     assert ours.upper >= theirs - 0.02
@@ -42,7 +49,9 @@ def test_the_bracket_agrees_with_opacus_within_its_stated_error(rate: float, sig
 @pytest.mark.parametrize("scale", [4, 10, 50])
 def test_integer_noise_costs_what_opendp_charges(scale: int) -> None:
     laplace = opendp.m.make_laplace(*WHOLE, scale=float(scale))
-    assert float(pure.exact_epsilon(DiscreteLaplaceNoise(scale, 3))) == pytest.approx(laplace.map(3), rel=1e-12)
+    assert float(pure.exact_epsilon(DiscreteLaplaceNoise(scale, 3))) == pytest.approx(
+        laplace.map(3), rel=1e-12
+    )
     gaussian = opendp.m.make_gaussian(*WHOLE, scale=float(scale))
     assert zcdp.rho(DiscreteGaussianNoise(scale, 3)) == pytest.approx(gaussian.map(3), rel=1e-12)
 

@@ -78,7 +78,9 @@ def test_randomized_response_is_bounded_from_above_to_fifteen_digits(truth: Frac
     if ratio == 1:
         assert exact_epsilon(ResponseNoise(truth, options)) == 0
     else:
-        assert above(exact_epsilon(ResponseNoise(truth, options)), mp.log(mp.mpf(ratio.numerator) / ratio.denominator))
+        assert above(
+            exact_epsilon(ResponseNoise(truth, options)), mp.log(mp.mpf(ratio.numerator) / ratio.denominator)
+        )
 
 
 def test_a_ratio_near_one_keeps_its_digits() -> None:
@@ -91,11 +93,15 @@ def test_a_ratio_near_one_keeps_its_digits() -> None:
 def test_a_sampled_pure_loss_is_the_balle_formula(rate: float, eps: float) -> None:
     q, e = mp.mpf(repr(rate)), mp.mpf(repr(eps))
     assert above(exact_epsilon(Pure(eps).sampled(rate)), mp.log1p(q * mp.expm1(e)))
-    assert above(exact_epsilon(Pure(eps).sampled(rate, WITHOUT_REPLACEMENT, replace=True)), mp.log1p(q * mp.expm1(e)))
+    assert above(
+        exact_epsilon(Pure(eps).sampled(rate, WITHOUT_REPLACEMENT, replace=True)), mp.log1p(q * mp.expm1(e))
+    )
 
 
 @given(st.floats(1e-6, 1), st.floats(1e-6, 20))
-def test_a_replaced_record_in_a_poisson_sample_costs_what_three_answers_attain(rate: float, eps: float) -> None:
+def test_a_replaced_record_in_a_poisson_sample_costs_what_three_answers_attain(
+    rate: float, eps: float
+) -> None:
     """Old record: answers (e^ε, e^−ε)-tilted one way, new one the other way; the ratio reaches the bound."""
     q, e = mp.mpf(repr(rate)), mp.mpf(repr(eps))
     without, old, new = mp.mpf(1), mp.exp(e), mp.exp(-e)
@@ -132,11 +138,14 @@ def test_a_sample_multiplies_delta_by_its_rate() -> None:
 def test_a_replaced_record_pays_delta_on_both_sides() -> None:
     q, e, d = mp.mpf("0.01"), mp.mpf(1), mp.mpf("1e-6")
     ratio = (1 - q + q * mp.exp(e)) / (1 - q + q * mp.exp(-e))
-    assert above(exact_pair(Approximate(1, 1e-6).sampled(0.01, replace=True))[1], q * d * (1 + ratio * mp.exp(-e)))
+    assert above(
+        exact_pair(Approximate(1, 1e-6).sampled(0.01, replace=True))[1], q * d * (1 + ratio * mp.exp(-e))
+    )
 
 
 def test_basic_composition_is_optimal_for_laplace_noise() -> None:
-    """k Laplace answers all beyond the shift have loss kε, with probability 2^−k: no smaller ε holds at δ = 0."""
+    """k Laplace answers all beyond the shift have loss kε, with probability 2^−k: no
+    smaller ε holds at δ = 0."""
     k, multiplier = 10, 2
     total = epsilon(LaplaceNoise(multiplier) * k, 0)
     smaller = mp.mpf(total) * (1 - mp.mpf(10) ** -12)

@@ -1,4 +1,5 @@
-"""The radius from the loss tree: equal to three papers', bracketed, and the same from closed forms and from profiles."""
+"""The radius from the loss tree: equal to three papers', bracketed, and the same from
+closed forms and from profiles."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def test_with_a_runner_up_gaussian_is_cohens_and_laplace_is_above_tengs(p_a: flo
 
 
 def test_laplace_above_tengs_is_true_of_the_worst_classifier() -> None:
-    """A = {z ≤ s}, B = {z ≥ t} on one coordinate moved to the right: the worst sets, their probabilities by integration."""
+    """A = {z ≤ s}, B = {z ≥ t} on one coordinate moved to the right: the worst sets,
+    their probabilities by integration."""
     p_a, p_b = 0.6, 0.05
     found = float(radii(Laplace(1), p_a, p_b))
     assert found > teng(p_a, p_b) + 0.02
@@ -114,7 +116,9 @@ def test_closed_forms_for_many_are_the_radii_of_one(noise: InputNoise) -> None:
         assert found <= one.lower * (1 + 1e-9) + 1e-9, (a, b)
         if noise.integer:
             level = round(found**2 if noise.norm == 2 else found)
-            beyond = level + (2 if noise.norm == 2 else 1)  # one level of slack where noise is bounded, not known
+            beyond = level + (
+                2 if noise.norm == 2 else 1
+            )  # one level of slack where noise is bounded, not known
             assert one.lower < (math.sqrt(beyond) if noise.norm == 2 else beyond)
         else:
             assert found == pytest.approx(one.lower, rel=1e-6, abs=1e-9)
@@ -132,7 +136,9 @@ def test_ablation_is_the_count_of_unseen_subsets() -> None:
     """Levine, Feizi 2020: robust to r changed pixels if p_a − Δ > ½, Δ = 1 − C(d − r, k)/C(d, k)."""
     noise, p = Ablation(45, 784), 0.95
     expected = max(
-        r for r in range(60) if p - (1 - Fraction(math.comb(784 - r, 45), math.comb(784, 45))) > Fraction(1, 2)
+        r
+        for r in range(60)
+        if p - (1 - Fraction(math.comb(784 - r, 45), math.comb(784, 45))) > Fraction(1, 2)
     )
     assert float(radii(noise, p, 1 - p)) == expected
 
@@ -188,8 +194,12 @@ def test_other_norms_cost_their_reach() -> None:
     p = 0.9
     own = float(radii(Gaussian(1), p, 1 - p))
     assert float(radii(Gaussian(1), p, 1 - p, norm=1.0)) == own
-    assert float(radii(Gaussian(1), p, 1 - p, norm=math.inf, dimension=100)) == pytest.approx(own / 10, rel=1e-9)
-    assert float(radii(Laplace(1), p, 1 - p, norm=2.0, dimension=100)) == pytest.approx(math.log(5) / 10, rel=1e-9)
+    assert float(radii(Gaussian(1), p, 1 - p, norm=math.inf, dimension=100)) == pytest.approx(
+        own / 10, rel=1e-9
+    )
+    assert float(radii(Laplace(1), p, 1 - p, norm=2.0, dimension=100)) == pytest.approx(
+        math.log(5) / 10, rel=1e-9
+    )
     assert float(radii(IntegerGaussian(64), p, 1 - p, norm=1.0)) == math.floor(
         float(radii(IntegerGaussian(64), p, 1 - p))
     )
@@ -201,7 +211,9 @@ def test_other_norms_cost_their_reach() -> None:
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 10))
 @settings(max_examples=200, deadline=None)
-def test_a_radius_is_never_above_the_truth_and_grows_with_the_lead(p_a: float, p_b: float, sigma: float) -> None:
+def test_a_radius_is_never_above_the_truth_and_grows_with_the_lead(
+    p_a: float, p_b: float, sigma: float
+) -> None:
     found = float(radii(Gaussian(sigma), p_a, p_b))
     if p_a <= min(p_b, 1 - p_a):
         assert found == 0
@@ -237,7 +249,12 @@ def test_noise_is_stable_as_json(noise: InputNoise) -> None:
 
 
 def test_noise_that_means_nothing_is_refused() -> None:
-    for wrong in (lambda: Gaussian(0), lambda: Laplace(-1), lambda: Uniform(math.inf), lambda: IntegerUniform(1.5)):  # type: ignore[arg-type]
+    for wrong in (
+        lambda: Gaussian(0),
+        lambda: Laplace(-1),
+        lambda: Uniform(math.inf),
+        lambda: IntegerUniform(1.5),
+    ):  # type: ignore[arg-type]
         with pytest.raises(InvalidParameter):
             wrong()
     with pytest.raises(InvalidParameter, match="keep=9 of at most pixels=4"):
@@ -262,7 +279,8 @@ DRAWN: list[tuple[InputNoise, float]] = [
 
 @pytest.mark.parametrize(("noise", "deviation"), DRAWN, ids=lambda one: str(one))
 def test_drawn_noise_has_the_stated_width(noise: InputNoise, deviation: float) -> None:
-    """Three-sided: the right width passes, × 0.97 and × 1.03 fail, at 2·10⁵ draws (standard error of a width < 0.3 %)."""
+    """Three-sided: the right width passes, × 0.97 and × 1.03 fail, at 2·10⁵ draws
+    (standard error of a width < 0.3 %)."""
     dtype = np.uint8 if noise.integer else np.float32
     drawn = noise_of(noise, (10,), dtype, SeededRandom(4))(20_000).astype(np.float64)
     assert abs(drawn.mean()) < 6 * deviation / math.sqrt(drawn.size)
@@ -285,7 +303,8 @@ def test_bounds_of_counts_are_on_the_safe_side_of_the_exact_tail() -> None:
         p = float(proportion.lower(k, n, alpha))
         with mpmath.workdps(40):
             tail = sum(
-                mpmath.binomial(n, j) * mpmath.mpf(p) ** j * (1 - mpmath.mpf(p)) ** (n - j) for j in range(k, n + 1)
+                mpmath.binomial(n, j) * mpmath.mpf(p) ** j * (1 - mpmath.mpf(p)) ** (n - j)
+                for j in range(k, n + 1)
             )
         assert alpha * (1 - 1e-4) < tail <= alpha
         assert float(proportion.upper(n - k, n, alpha)) == pytest.approx(1 - p, rel=1e-8)

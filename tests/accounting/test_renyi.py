@@ -44,7 +44,8 @@ def both(p: list[mp.mpf], q: list[mp.mpf], order: float) -> mp.mpf:
     """The larger of both divergences between two laws on finitely many outcomes."""
     a = mp.mpf(order)
     return max(
-        mp.log(sum(x**a * y ** (1 - a) for x, y in zip(*pair, strict=True))) / (a - 1) for pair in ((p, q), (q, p))
+        mp.log(sum(x**a * y ** (1 - a) for x, y in zip(*pair, strict=True))) / (a - 1)
+        for pair in ((p, q), (q, p))
     )
 
 
@@ -119,7 +120,8 @@ def exact_lattice(scale: float, shift: int, orders: np.ndarray) -> np.ndarray:
 
 
 def test_a_long_lattice_is_bounded_from_above_by_its_cells_and_by_smooth_noise() -> None:
-    """Cells that share out dropped outcomes, and continuous noise of a little more ε, give a little more, never less."""
+    """Cells that share out dropped outcomes, and continuous noise of a little more ε,
+    give a little more, never less."""
     orders = np.array([1.5, 2.0, 32.0, 300.0])
     exact = exact_lattice(2500, 5000, orders)
     cells = kernel.of_atoms(*leaves.lattice(Fraction(2500), 5000), orders)
@@ -198,7 +200,12 @@ def test_quadrature_and_binomial_sum_agree_at_whole_orders() -> None:
 
 @pytest.mark.parametrize(("rate", "sigma"), [(0.01, 1.0), (0.1, 0.7), (0.001, 4.0)])
 def test_sampled_gaussian_noise_agrees_with_dp_accounting(rate: float, sigma: float) -> None:
-    orders = [2, 4, 16, 64]  # whole ones: at 1.5 the peer's series is 4 % off the integral, or does not converge
+    orders = [
+        2,
+        4,
+        16,
+        64,
+    ]  # whole ones: at 1.5 the peer's series is 4 % off the integral, or does not converge
     theirs = peer._compute_rdp_poisson_subsampled_gaussian(rate, sigma, orders)
     assert curve(GaussianNoise(sigma).sampled(rate), orders) == pytest.approx(theirs, rel=1e-7)
 
@@ -296,12 +303,15 @@ def test_sampled_integer_gaussian_noise_stays_under_its_bound() -> None:
 
 
 def test_without_replacement_bounds_three_way_mixtures() -> None:
-    """One record replaced: (1−q)A + qB against (1−q)A + qC, where all three are ε-close; the worst corner of them."""
+    """One record replaced: (1−q)A + qB against (1−q)A + qC, where all three are ε-close;
+    the worst corner of them."""
     eps, rate = mp.mpf(1), 0.1
     (b, c), a = response(eps), [mp.mpf("0.5"), mp.mpf("0.5")]
     one, two = mixed(rate, b, a), mixed(rate, c, a)
     for order in (1.5, 2, 3.5, 20):
-        assert both(one, two, order) <= divergence(Pure(1).sampled(rate, WITHOUT_REPLACEMENT, replace=True), order)
+        assert both(one, two, order) <= divergence(
+            Pure(1).sampled(rate, WITHOUT_REPLACEMENT, replace=True), order
+        )
 
 
 def test_without_replacement_agrees_with_dp_accounting() -> None:
@@ -328,11 +338,15 @@ def test_a_sample_never_costs_more_than_all_of_it() -> None:
     for of in (GaussianNoise(0.3), Zcdp(5), LaplaceNoise(0.1), BoundedRange(8), DiscreteGaussianNoise(0.3)):
         for args in ({}, {"scheme": WITHOUT_REPLACEMENT}, {"scheme": WITHOUT_REPLACEMENT, "replace": True}):
             assert np.all(curve(of.sampled(0.5, **args), ORDERS) <= curve(of, ORDERS) * (1 + 1e-9))
-        assert np.all(curve(of.sampled(0.5, replace=True), ORDERS) <= curve(of.grouped(2), ORDERS) * (1 + 1e-9))
+        assert np.all(
+            curve(of.sampled(0.5, replace=True), ORDERS) <= curve(of.grouped(2), ORDERS) * (1 + 1e-9)
+        )
 
 
 def test_a_sample_of_everything_is_no_sample() -> None:
-    assert curve(GaussianNoise(1).sampled(1), ORDERS) == pytest.approx(curve(GaussianNoise(1), ORDERS), rel=1e-11)
+    assert curve(GaussianNoise(1).sampled(1), ORDERS) == pytest.approx(
+        curve(GaussianNoise(1), ORDERS), rel=1e-11
+    )
 
 
 # ------------------------------------------------------------------------------------------------ trees
@@ -346,7 +360,9 @@ def test_compositions_add() -> None:
 
 
 def test_groups_move_the_noise_as_far() -> None:
-    assert curve(Grouped(3, GaussianNoise(3)), ORDERS) == pytest.approx(curve(GaussianNoise(1), ORDERS), rel=1e-11)
+    assert curve(Grouped(3, GaussianNoise(3)), ORDERS) == pytest.approx(
+        curve(GaussianNoise(1), ORDERS), rel=1e-11
+    )
     assert curve(Grouped(2, Pure(0.5) * 4), ORDERS) == pytest.approx(curve(Pure(1) * 4, ORDERS), rel=1e-11)
     assert curve(Grouped(2, Zcdp(1)), ORDERS) == pytest.approx(curve(Zcdp(4), ORDERS), rel=1e-11)
 
@@ -439,7 +455,11 @@ def test_gaussian_noise_costs_more_than_its_closed_form_at_every_scale(sigma: fl
 
 
 def test_the_best_order_is_found() -> None:
-    for loss, d in ((GaussianNoise(0.1) * 50, 1e-6), (GaussianNoise(300), 1e-6), (LaplaceNoise(10) * 1000, 1e-6)):
+    for loss, d in (
+        (GaussianNoise(0.1) * 50, 1e-6),
+        (GaussianNoise(300), 1e-6),
+        (LaplaceNoise(10) * 1000, 1e-6),
+    ):
         orders = 1 + np.exp(np.linspace(-10, 14, 20_000))
         values = curve(loss, orders) + np.log1p(-1 / orders) - (math.log(d) + np.log(orders)) / (orders - 1)
         assert epsilon(loss, d) <= max(float(values.min()), 0.0) * (1 + 2e-4)
@@ -522,7 +542,9 @@ def test_larger_samples_cost_more(loss: Loss, rate: float, order: float) -> None
 
 @settings(max_examples=15, deadline=None)
 @given(LOSSES, st.sampled_from([None, 0.3, 0.01]), st.integers(1, 60), st.sampled_from([1e-4, 1e-8]))
-def test_no_method_lies_below_the_certified_lower_bound(loss: Loss, rate: float | None, times: int, d: float) -> None:
+def test_no_method_lies_below_the_certified_lower_bound(
+    loss: Loss, rate: float | None, times: int, d: float
+) -> None:
     whole = (loss if rate is None else loss.sampled(rate)) * times
     try:
         lower = numerical.epsilon(whole, d).lower

@@ -85,7 +85,8 @@ def test_the_mean_is_that_of_the_law(runs: Runs) -> None:
 
 @pytest.mark.parametrize("runs", RUNS, ids=str)
 def test_no_small_mechanism_passes_the_bounds(runs: Runs) -> None:
-    """Base mechanisms with few scores, tilted by e^±ε in every way: the exact selection stays under curve and pure ε."""
+    """Base mechanisms with few scores, tilted by e^±ε in every way: the exact selection
+    stays under curve and pure ε."""
     eps, number = 0.7, law_of_runs(runs)
     loss = Selected(Pure(eps), runs)
     ceiling = pure.epsilon(loss, 0)
@@ -112,7 +113,10 @@ def test_gaussian_scores_stay_under_the_curve(runs: Runs) -> None:
     p, q = (best_of(np.concatenate([np.diff(cdf(m))]) / (cdf(m)[-1] - cdf(m)[0]), number) for m in (1, 0))
     keep = (p > 1e-250) & (q > 1e-250)
     for order in (1.5, 3.0):
-        assert divergence(p[keep], q[keep], order) <= renyi.divergence(Selected(GaussianNoise(1), runs), order) + 1e-6
+        assert (
+            divergence(p[keep], q[keep], order)
+            <= renyi.divergence(Selected(GaussianNoise(1), runs), order) + 1e-6
+        )
 
 
 @pytest.mark.parametrize(("eta", "gamma"), [(1, 0.1), (0, 0.05), (0.5, 0.2)])
@@ -131,7 +135,9 @@ def test_poisson_is_the_theorem_and_the_chance_of_no_run() -> None:
     few = Selected(GaussianNoise(10), PoissonRuns(0.1))
     assert renyi.divergence(few, 2.0) >= 0
     orders = 1 + np.exp2(np.arange(-6, 14, 0.25))
-    theirs = peer._compute_rdp_repeat_and_select(orders, renyi.curve(GaussianNoise(10), orders), 20.0, math.inf)
+    theirs = peer._compute_rdp_repeat_and_select(
+        orders, renyi.curve(GaussianNoise(10), orders), 20.0, math.inf
+    )
     theirs = np.minimum.accumulate(theirs[::-1])[::-1]  # a divergence is at most that at a higher order
     ours = renyi.curve(Selected(GaussianNoise(10), PoissonRuns(20)), orders)
     assert np.all(ours >= theirs * (1 - 1e-6))
@@ -161,7 +167,8 @@ def rise(runs: Runs, u: mpmath.mpf, v: mpmath.mpf) -> mpmath.mpf:
 @pytest.mark.parametrize("runs", PURE_RUNS, ids=str)
 @pytest.mark.parametrize("eps", [0.1, 1, 4])
 def test_the_pure_epsilon_of_a_selection_is_exact(runs: Runs, eps: float) -> None:
-    """Randomized response with its likely answer split in n: from below it comes up to the bound, and never passes it."""
+    """Randomized response with its likely answer split in n: from below it comes up to
+    the bound, and never passes it."""
     with mpmath.workdps(30):
         truth = 1 / (1 + mpmath.exp(-eps))
         near = []
@@ -210,14 +217,20 @@ def test_one_run_nearly_surely_costs_nearly_nothing(eta: float, gamma: float, tr
 )
 def test_the_bound_is_never_above_the_known_ones(eps: Fraction, eta: Fraction, gamma: Fraction) -> None:
     value = pure.exact_epsilon(Selected(Pure(eps), NegativeBinomialRuns(eta, gamma)))
-    assert eps <= value <= (eps + (1 + eta) * min(eps, Fraction(-math.log(gamma)))) * (1 + Fraction(1, 10**12))
+    assert (
+        eps <= value <= (eps + (1 + eta) * min(eps, Fraction(-math.log(gamma)))) * (1 + Fraction(1, 10**12))
+    )
 
 
 def test_what_no_theorem_says_is_not_said_to_be_attained() -> None:
     """Randomized response gives one of its answers, however many people change."""
     answer = ResponseNoise(0.75)
     one = epsilon(answer, 0)
-    for loss in (Grouped(5, answer), Selected(answer, NegativeBinomialRuns(1, 0.1)), Parallel((answer,), replace=True)):
+    for loss in (
+        Grouped(5, answer),
+        Selected(answer, NegativeBinomialRuns(1, 0.1)),
+        Parallel((answer,), replace=True),
+    ):
         bound = epsilon(loss, 0)
         assert one.lower <= bound.lower <= one.upper < bound.upper
     assert epsilon(Grouped(5, Pure(1)), 0).gap < 1e-9
@@ -236,7 +249,8 @@ RUNS: list[Runs] = [
 
 @pytest.mark.parametrize("runs", RUNS, ids=str)
 def test_no_order_of_scores_passes_the_bound_from_the_profile(runs: Runs) -> None:
-    """Mechanisms of a few outcomes at random, every order of scores, both orders of the neighbours: exact laws of the best."""
+    """Mechanisms of a few outcomes at random, every order of scores, both orders of the
+    neighbours: exact laws of the best."""
     rng = np.random.default_rng(7)
     law = law_of_runs(runs, 800)
     for _ in range(12):
@@ -257,7 +271,8 @@ def test_no_order_of_scores_passes_the_bound_from_the_profile(runs: Runs) -> Non
 
 @pytest.mark.parametrize("runs", RUNS, ids=str)
 def test_the_smallest_gaussian_answer_reveals_as_much_as_is_said(runs: Runs) -> None:
-    """δ of the least of K answers by quadrature, K's law summed term by term; the certified lower side lies just below it."""
+    """δ of the least of K answers by quadrature, K's law summed term by term; the
+    certified lower side lies just below it."""
     sigma, at = 1.5, 0.7
     x = np.linspace(-12, 13, 40_001)
     k, chances = np.arange(400), law_of_runs(runs, 400)
@@ -265,7 +280,9 @@ def test_the_smallest_gaussian_answer_reveals_as_much_as_is_said(runs: Runs) -> 
     def density(shift: float) -> np.ndarray:
         above = 1 - special.ndtr((x - shift) / sigma)
         powers = np.polynomial.polynomial.polyval(above, (k * chances)[1:])
-        return np.asarray(powers * np.exp(-0.5 * ((x - shift) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi)))
+        return np.asarray(
+            powers * np.exp(-0.5 * ((x - shift) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
+        )
 
     p, q = density(1.0), density(0.0)
     truth = max(float(np.maximum(a - math.exp(at) * b, 0).sum()) for a, b in ((p, q), (q, p))) * (x[1] - x[0])
@@ -293,4 +310,7 @@ def test_the_profile_bounds_a_selection_more_tightly_than_renyi(of: Loss) -> Non
 def test_a_chance_of_next_to_no_run_more_is_still_charged() -> None:
     """γ = 1e-30: E[K] is 1e30, and nothing is claimed that one run's curve does not show."""
     loss = Selected(GaussianNoise(5), NegativeBinomialRuns(1, 1e-30))
-    assert epsilon(loss, 1e-6).upper > epsilon(Selected(GaussianNoise(5), NegativeBinomialRuns(1, 1e-3)), 1e-6).upper
+    assert (
+        epsilon(loss, 1e-6).upper
+        > epsilon(Selected(GaussianNoise(5), NegativeBinomialRuns(1, 1e-3)), 1e-6).upper
+    )

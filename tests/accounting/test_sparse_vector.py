@@ -32,7 +32,10 @@ def test_many_negatives_and_one_positive_attain_the_claim(threshold: float, quer
         one = np.array([level] * 30 + [-level])
         two = one + np.array([1.0] * 30 + [-1.0])
         answers = [False] * 30 + [True]
-        worst = max(worst, abs(log_chance(one, answers, threshold, query) - log_chance(two, answers, threshold, query)))
+        worst = max(
+            worst,
+            abs(log_chance(one, answers, threshold, query) - log_chance(two, answers, threshold, query)),
+        )
     assert worst == pytest.approx(float(claimed), rel=1e-9)  # attained, so not a hair more
 
 
@@ -58,7 +61,9 @@ def test_the_numbers_are_exact(loss: Pure, expected: Pure) -> None:
     assert loss == expected
 
 
-@pytest.mark.parametrize("bad", [{"threshold_scale": 0}, {"query_scale": -1}, {"sensitivity": 0}, {"answers": 0}])
+@pytest.mark.parametrize(
+    "bad", [{"threshold_scale": 0}, {"query_scale": -1}, {"sensitivity": 0}, {"answers": 0}]
+)
 def test_parameters_outside_their_range_are_refused(bad: dict[str, float]) -> None:
     arguments = {"threshold_scale": 1, "query_scale": 1} | bad
     with pytest.raises(InvalidParameter, match=next(iter(bad))):

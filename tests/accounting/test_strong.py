@@ -33,7 +33,9 @@ def kairouz(k: int, eps: float, d: float, i: int) -> tuple[mp.mpf, mp.mpf]:
         return (k - 2 * i) * e, 1 - (1 - per) ** k * (1 - s / (1 + mp.exp(e)) ** k)
 
 
-@pytest.mark.parametrize(("k", "eps", "d"), [(30, 0.5, 0.0), (30, 0.5, 1e-8), (200, 0.1, 0.0), (5, 3.0, 1e-4)])
+@pytest.mark.parametrize(
+    ("k", "eps", "d"), [(30, 0.5, 0.0), (30, 0.5, 1e-8), (200, 0.1, 0.0), (5, 3.0, 1e-4)]
+)
 def test_optimal_composition_is_the_theorem_at_its_nodes(k: int, eps: float, d: float) -> None:
     loss = (Approximate(eps, d) if d else Pure(eps)) * k
     for i in range(1, k // 2 + 1, max(1, k // 10)):
@@ -46,7 +48,8 @@ def test_optimal_composition_is_the_theorem_at_its_nodes(k: int, eps: float, d: 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(0.05, 2), min_size=1, max_size=6), st.floats(1e-9, 0.1))
 def test_unequal_steps_are_exact(epsilons: list[float], d: float) -> None:
-    """All outcomes of unequal randomized responses, one by one: the claimed ε holds, and a little less does not."""
+    """All outcomes of unequal randomized responses, one by one: the claimed ε holds, and
+    a little less does not."""
     p, q = np.ones(1), np.ones(1)
     for eps in epsilons:
         t = 1 / (1 + math.exp(-eps))
@@ -77,7 +80,8 @@ def test_advanced_is_the_formula() -> None:
 
 
 def test_valid_strong_composition_of_the_moments_accountant_paper() -> None:
-    """q = .01, σ = 4, T = 10000, δ = 1e-5: 26.39 with ln(1 + q(e^ε − 1)); the 9.34 in print has qε in its place."""
+    """q = .01, σ = 4, T = 10000, δ = 1e-5: 26.39 with ln(1 + q(e^ε − 1)); the 9.34 in
+    print has qε in its place."""
     loss = GaussianNoise(4).sampled(0.01) * 10_000
     assert round(advanced(loss, 1e-5), 2) == 26.39
     first_order = min(

@@ -1,4 +1,5 @@
-"""Targets with state of their own, in a module that another process can begin anew. Noise is of ε = 1, on whole numbers."""
+"""Targets with state of their own, in a module that another process can begin anew.
+Noise is of ε = 1, on whole numbers."""
 
 from __future__ import annotations
 

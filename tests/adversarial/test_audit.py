@@ -1,4 +1,5 @@
-"""An audit certifies nothing that is not true: no second process that repeats the first, no runs that depend on one another."""
+"""An audit certifies nothing that is not true: no second process that repeats the first,
+no runs that depend on one another."""
 
 from __future__ import annotations
 
@@ -40,13 +41,21 @@ def attacked(target: Any, samples: int = 4000, second: Any = 1000, **more: Any) 
 
 def test_a_target_exactly_at_its_claim_is_accused_no_more_often_than_stated() -> None:
     """A module-level default_rng(42), two workers allowed, with a time as anybody would call it; α = .05."""
-    found = [audit(targets.exactly_one, (0, 1), 1.0, samples=1500, seed=seed, workers=2).verdict for seed in range(150)]
+    found = [
+        audit(targets.exactly_one, (0, 1), 1.0, samples=1500, seed=seed, workers=2).verdict
+        for seed in range(150)
+    ]
     assert found.count(Verdict.VIOLATION) <= binom.ppf(1 - 1e-9, 150, 0.05)
     assert found.count(Verdict.REPEATS) <= binom.ppf(1 - 1e-9, 150, 0.005)
 
 
 def test_only_what_takes_its_randomness_from_us_gets_a_second_process() -> None:
-    for target, second in ((targets.slow, False), (takes_seed, True), (Laplace(2), True), (ignores_seed, False)):
+    for target, second in (
+        (targets.slow, False),
+        (takes_seed, True),
+        (Laplace(2), True),
+        (ignores_seed, False),
+    ):
         with Source(as_target(target), 1, 2) as source:
             assert source.use_processes(Pair(0, 1)) is second, target
 
@@ -86,7 +95,9 @@ print(audit(mechanism, (0, 1), 5.0, time=1.5, workers=2).verdict.exit_code in (0
 def test_a_script_without_a_main_guard_runs_once_and_ends_well(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["started", "True"]
 
@@ -188,7 +199,9 @@ def test_independent_runs_are_seldom_said_to_repeat(kind: str) -> None:
         }[kind]
         sides = rng.integers(2, size=600)
         rows = np.asarray(values, np.float64)[:, None]
-        record = Record(rows[sides == 0], rows[sides == 1], (np.flatnonzero(sides == 0), np.flatnonzero(sides == 1)))
+        record = Record(
+            rows[sides == 0], rows[sides == 1], (np.flatnonzero(sides == 0), np.flatnonzero(sides == 1))
+        )
         alarms += dependence(record, 0.05) is not None
     assert alarms <= binom.ppf(1 - 1e-6, 400, 0.05)
 
@@ -257,7 +270,9 @@ def test_what_holds_state_has_no_form_and_what_is_code_has_one() -> None:
 
 def test_code_that_belongs_to_no_module_is_no_crash() -> None:
     room: dict[str, Any] = {"memory": {}}
-    exec("def remembered(data): return memory.setdefault(data, 2 * data)", room)  # as a page or a console runs it
+    exec(
+        "def remembered(data): return memory.setdefault(data, 2 * data)", room
+    )  # as a page or a console runs it
     room["remembered"].__module__ = None
     assert attacked(room["remembered"], 1000).verdict is Verdict.REPEATS
 

@@ -136,7 +136,9 @@ def test_names_of_people_are_taken(name: str) -> None:
         assert curator.as_analyst(name).account.parent == "visits"
 
 
-NAMES = st.sampled_from(["visits", "b", "visits/b", "visits/b/c", "b/visits", "None", "visits/None", "c", "visits+b"])
+NAMES = st.sampled_from(
+    ["visits", "b", "visits/b", "visits/b/c", "b/visits", "None", "visits/None", "c", "visits+b"]
+)
 
 
 @settings(max_examples=60)
@@ -149,14 +151,17 @@ NAMES = st.sampled_from(["visits", "b", "visits/b", "visits/b/c", "b/visits", "N
 def test_whatever_a_curator_releases_moves_its_root(
     accounts: list[tuple[str, str | None]], account: str | None, analyst: str | None, found: bool
 ) -> None:
-    """Over any accounts that lie in a ledger: the data set that was named pays for what is released, or nothing is released."""
+    """Over any accounts that lie in a ledger: the data set that was named pays for what
+    is released, or nothing is released."""
     with Ledger.open("sqlite://") as ledger:
         for name, parent in accounts:
             known = {each.name for each in ledger.accounts()}
             if name not in known and (parent is None or parent in known):
                 forge(ledger, name, parent, 100)
         data = account or "visits"
-        how: dict[str, Any] = {} if data in {each.name for each in ledger.accounts()} else {"limit": Budget(1)}
+        how: dict[str, Any] = (
+            {} if data in {each.name for each in ledger.accounts()} else {"limit": Budget(1)}
+        )
         try:
             named = None if found else analyst
             with Curator.open(
@@ -181,7 +186,13 @@ ONE = Budget(1)
 def shared(ledger: Ledger, limit: Budget = ONE) -> tuple[Curator, Curator, Curator]:
     """The owner's curator, and those of two analysts."""
     owner = Curator.open(
-        VISITS, name="visits", unit=Unit.row(), limit=limit, ledger=ledger, rng=SeededRandom(1), analyst=ledger.analyst
+        VISITS,
+        name="visits",
+        unit=Unit.row(),
+        limit=limit,
+        ledger=ledger,
+        rng=SeededRandom(1),
+        analyst=ledger.analyst,
     )
     return owner, owner.share("ada", Budget(0.75)), owner.share("bob", Budget(0.75))
 
@@ -206,7 +217,9 @@ def test_what_another_asked_looks_like_a_new_answer() -> None:
 
 def test_what_another_asked_takes_the_time_that_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
     lingered: list[float] = []
-    monkeypatch.setattr("deniable.curator.response_time.Pace.linger", lambda self, seconds: lingered.append(seconds))
+    monkeypatch.setattr(
+        "deniable.curator.response_time.Pace.linger", lambda self, seconds: lingered.append(seconds)
+    )
     with Ledger.open("sqlite://") as ledger:
         _, ada, bob = shared(ledger)
         ada.sql(COUNT, epsilon=0.25)
@@ -282,7 +295,11 @@ def test_an_ask_makes_three_transactions_and_a_preview_one(
     with Ledger.open("sqlite://") as ledger:
         owner, ada, _ = shared(ledger, Budget(3, 1e-6))
         asking, store = (ada if part else owner), ledger._journal.store
-        terms: dict[str, Any] = {"epsilon": 0.25, "noise": noise, "delta": 1e-8 if noise == "gaussian" else None}
+        terms: dict[str, Any] = {
+            "epsilon": 0.25,
+            "noise": noise,
+            "delta": 1e-8 if noise == "gaussian" else None,
+        }
         if noise == "gaussian" and part:
             asking = owner.share("eve", Budget(1, 1e-7))
         asking.sql(COUNT, **terms)
@@ -294,7 +311,8 @@ def test_an_ask_makes_three_transactions_and_a_preview_one(
 
 @pytest.mark.parametrize(("act", "epsilon"), [("preview", 0.51), ("sql", 0.52)])
 def test_a_loss_is_priced_once(monkeypatch: pytest.MonkeyPatch, act: str, epsilon: float) -> None:
-    """Twenty counts come out better with Gaussian noise, whose ε takes numerical work; what is left takes one more price."""
+    """Twenty counts come out better with Gaussian noise, whose ε takes numerical work;
+    what is left takes one more price."""
     counts = ", ".join(f"COUNT(*) FILTER (WHERE days > {i}) AS n{i}" for i in range(20))
     with Ledger.open("sqlite://") as ledger:
         owner, _, _ = shared(ledger, Budget(3, 1e-4))
@@ -377,8 +395,9 @@ def seen_elsewhere(url: str) -> float:
 
 
 def test_looking_for_other_ledgers_beside_the_data_lets_go_of_no_lock(tmp_path: Path) -> None:
-    """POSIX drops all locks of a process on a file when the process closes it, however it had opened it. A ledger whose locks
-    are gone has its write-ahead log removed by the next process that closes it, and its charges go into a deleted file."""
+    """POSIX drops all locks of a process on a file when the process closes it, however it had opened it. A
+    ledger whose locks are gone has its write-ahead log removed by the next process that closes it, and its
+    charges go into a deleted file."""
     data, url = tmp_path / "visits.parquet", f"sqlite:///{tmp_path}/privacy.db"
     pq.write_table(VISITS, data)
     with Ledger.open(f"sqlite:///{tmp_path}/other.db") as other, warnings.catch_warnings():

@@ -1,4 +1,5 @@
-"""Losses and texts that nobody thought of: a bound or a sentence, never a bare error; and no method beats the default."""
+"""Losses and texts that nobody thought of: a bound or a sentence, never a bare error;
+and no method beats the default."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ WILD = st.one_of(
 
 def wild_leaves(draw: st.DrawFn) -> Loss:
     kind: Any = draw(
-        st.sampled_from([Pure, Zcdp, GaussianNoise, LaplaceNoise, ResponseNoise, Approximate, DiscreteLaplaceNoise])
+        st.sampled_from(
+            [Pure, Zcdp, GaussianNoise, LaplaceNoise, ResponseNoise, Approximate, DiscreteLaplaceNoise]
+        )
     )
     count = 2 if kind is Approximate else 1
     return kind(*(draw(WILD) for _ in range(count)))
@@ -89,9 +92,17 @@ def test_any_numbers_give_a_bound_or_a_sentence(loss: Loss | None, at: Any) -> N
 
 TEXTS = st.recursive(
     st.one_of(
-        st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=12), st.just("1/3"), st.just("--3/4")
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=12),
+        st.just("1/3"),
+        st.just("--3/4"),
     ),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=10), inner, max_size=5)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=10), inner, max_size=5)
+    ),
     max_leaves=12,
 )
 HONEST = [

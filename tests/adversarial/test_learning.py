@@ -1,4 +1,5 @@
-"""Holes of private training, each closed: what a row makes happen never shows, and nothing is paid for in silence."""
+"""Holes of private training, each closed: what a row makes happen never shows, and
+nothing is paid for in silence."""
 
 from __future__ import annotations
 
@@ -72,7 +73,9 @@ def doors(own: Account) -> dict[str, Callable[..., Any]]:
     return {
         "account": lambda run, data: own.run(run, data),
         "opener": lambda run, data: own.run(run, lambda: data),
-        "selection": lambda run, data: own.run(Selection((run,), lambda _: 0.0, NegativeBinomialRuns(1, 0.5)), data),
+        "selection": lambda run, data: own.run(
+            Selection((run,), lambda _: 0.0, NegativeBinomialRuns(1, 0.5)), data
+        ),
         "sequence": lambda run, data: own.run(Sequentially((run, run)), data),
         "train": lambda run, data: train(run, data, account=own),
         "loop": loop,
@@ -104,7 +107,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_is_wrong_is_found_on_the_example_before_the_charge(wrong: str, door: str, ledger: Ledger) -> None:
+def test_what_is_wrong_is_found_on_the_example_before_the_charge(
+    wrong: str, door: str, ledger: Ledger
+) -> None:
     given, sentence = WRONG[wrong]
     own, data = account(ledger), watched()
     run = small(**({"example": EXAMPLE} | given))
@@ -173,7 +178,9 @@ def test_no_row_freezes_the_account_or_shows(row: str, ledger: Ledger) -> None:
     assert torch.allclose(found, without, atol=1e-5), "a bad row adds zero"
 
 
-@pytest.mark.parametrize("deed", ["raises", "raises our own", "ends the process", "freezes a parameter", "warns"])
+@pytest.mark.parametrize(
+    "deed", ["raises", "raises our own", "ends the process", "freezes a parameter", "warns"]
+)
 def test_what_a_model_does_at_a_row_does_not_show(deed: str, ledger: Ledger) -> None:
     """Also not at the next step: a parameter that was frozen for a row is trained again."""
     own = account(ledger)
@@ -255,7 +262,10 @@ def test_a_step_in_inference_mode_is_refused_without_a_freeze(ledger: Ledger) ->
         with torch.inference_mode(), pytest.raises(InvalidQuery, match="inference_mode"):
             private.step()
         assert own.status is Status.OPEN
-    with torch.inference_mode(), pytest.raises(InvalidParameter, match="no gradient in any trainable parameter"):
+    with (
+        torch.inference_mode(),
+        pytest.raises(InvalidParameter, match="no gradient in any trainable parameter"),
+    ):
         own.run(small(), (X, Y))
 
 
@@ -440,12 +450,16 @@ def test_an_image_that_maps_fails_on_adds_nothing(ledger: Ledger) -> None:
     bad = np.vstack([images, np.full((1, 9), 250)])
     own.run(recipe(), (bad, [*Y.tolist(), 0]))
     assert own.status is Status.OPEN
-    with_her, without = (recipe()(data, rng=SeededRandom(3)).linear for data in ((bad, [*Y.tolist(), 0]), (images, Y)))
+    with_her, without = (
+        recipe()(data, rng=SeededRandom(3)).linear for data in ((bad, [*Y.tolist(), 0]), (images, Y))
+    )
     assert torch.equal(with_her.weights, without.weights)
 
 
 @pytest.mark.parametrize("images", [[[1.0, 2.0], [3.0]], [[1.0, 2.0], [3.0, 4.0]], np.array(["Ann", "Bob"])])
-def test_images_without_a_shape_of_their_own_are_refused_before_the_charge(images: Any, ledger: Ledger) -> None:
+def test_images_without_a_shape_of_their_own_are_refused_before_the_charge(
+    images: Any, ledger: Ledger
+) -> None:
     own = account(ledger)
     with pytest.raises(DataError, match="as a tensor or an array of numbers"):
         own.run(recipe(), (images, [0, 1]))

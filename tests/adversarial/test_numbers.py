@@ -58,7 +58,9 @@ def test_a_deep_loss_is_read_in_no_time(levels: int) -> None:
     assert time.process_time() - start < 60  # it was 2⁴⁵ steps; this is no measurement
 
 
-@pytest.mark.parametrize("make", [lambda p: Composed((p,)), lambda p: Repeated(2, p), lambda p: Grouped(2, p)])
+@pytest.mark.parametrize(
+    "make", [lambda p: Composed((p,)), lambda p: Repeated(2, p), lambda p: Grouped(2, p)]
+)
 def test_a_tree_deeper_than_the_limit_is_refused_where_it_is_made(make) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InvalidLoss, match=f"over the {DEEPEST} that are read"):
         reduce(lambda loss, _: make(loss), range(250), GaussianNoise(1))
@@ -99,7 +101,9 @@ ODD_NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("number", [*ODD_NUMBERS, "9" * 5000, f'"{"9" * 5000}/7"', "1e999999999", "NaN", "-Infinity"])
+@pytest.mark.parametrize(
+    "number", [*ODD_NUMBERS, "9" * 5000, f'"{"9" * 5000}/7"', "1e999999999", "NaN", "-Infinity"]
+)
 def test_a_number_in_json_has_one_spelling(number: str) -> None:
     with pytest.raises(InvalidLoss):
         Loss.from_json(f'{{"node":"Pure","epsilon":{number}}}')
@@ -132,7 +136,9 @@ def test_a_unit_has_one_spelling(text: str) -> None:
         Unit.from_json(text)
 
 
-@pytest.mark.parametrize("epsilon", ["1e999999999", " 3_0 ", "--3/4", "6/8", "0x10", "9" * 5000, 3, None, "nan"])
+@pytest.mark.parametrize(
+    "epsilon", ["1e999999999", " 3_0 ", "--3/4", "6/8", "0x10", "9" * 5000, 3, None, "nan"]
+)
 def test_a_limit_in_a_journal_has_one_spelling(epsilon: object) -> None:
     honest = Filter.of(Budget(3, 1e-6)).to_dict()
     assert Filter.from_dict(json.loads(json.dumps(honest))) == Filter.of(Budget(3, 1e-6))
@@ -142,7 +148,14 @@ def test_a_limit_in_a_journal_has_one_spelling(epsilon: object) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"epsilon": [1, 0]}, {"epsilon": [2, 4]}, {"epsilon": "1/2"}, {"delta": [0.5, 1]}, {"impure": True}, {"renyi": 3}],
+    [
+        {"epsilon": [1, 0]},
+        {"epsilon": [2, 4]},
+        {"epsilon": "1/2"},
+        {"delta": [0.5, 1]},
+        {"impure": True},
+        {"renyi": 3},
+    ],
 )
 def test_a_charge_in_a_journal_has_one_spelling(change: dict[str, object]) -> None:
     honest = charge(Pure(0.5), (2.0,)).to_dict()
@@ -225,7 +238,11 @@ def test_an_everyday_loss_never_loses_its_lower_side(node: Loss, times: int) -> 
 
 def test_losses_of_very_different_sizes_are_composed() -> None:
     """A common lattice of both would have ten thousand million nodes."""
-    for loss in (Pure(1e-9) * 10 + Pure(1) * 10, Pure(1) * 10 + Pure(1e-5) * 10, LaplaceNoise(1e6) * 99 + Pure(1)):
+    for loss in (
+        Pure(1e-9) * 10 + Pure(1) * 10,
+        Pure(1) * 10 + Pure(1e-5) * 10,
+        LaplaceNoise(1e6) * 99 + Pure(1),
+    ):
         bound = epsilon(loss, 1e-6)
         assert bound.gap <= 1e-3 * bound.upper
 
@@ -287,11 +304,15 @@ def test_several_shuffled_reports_are_composed_by_the_best_method() -> None:
 
 
 def test_hundreds_of_unlike_steps_keep_both_sides() -> None:
-    """Rounded to few classes: the upper side is that of less noise, the lower that of more, a hundredth of ε apart."""
+    """Rounded to few classes: the upper side is that of less noise, the lower that of
+    more, a hundredth of ε apart."""
     multipliers = [10 + i / 20 for i in range(400)]
     bound = epsilon(Composed(tuple(map(LaplaceNoise, multipliers))), 1e-6)
     assert bound.gap <= 1e-2 * bound.upper
-    # Each tenth of them ten times: more noise for some and less for others, so the truth of both lies together.
-    least, most = (epsilon(Composed(tuple(LaplaceNoise(m) * 10 for m in multipliers[at::10])), 1e-6) for at in (0, 9))
+    # Each tenth of them ten times: more noise for some and less for others, so the truth of both lies
+    # together.
+    least, most = (
+        epsilon(Composed(tuple(LaplaceNoise(m) * 10 for m in multipliers[at::10])), 1e-6) for at in (0, 9)
+    )
     assert bound.lower <= least.upper
     assert bound.upper >= most.lower

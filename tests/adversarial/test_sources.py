@@ -1,4 +1,5 @@
-"""One source, one budget; and nothing is written before the first charge. A test for each hole that an attack found."""
+"""One source, one budget; and nothing is written before the first charge. A test for
+each hole that an attack found."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from deniable.units import Unit
 from tests.sql.engines import real
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
-VISITS = pa.table({"patient_id": pa.array([1, 1, 2, 3], pa.int64()), "days": pa.array([1, 2, 3, 4], pa.int64())})
+VISITS = pa.table(
+    {"patient_id": pa.array([1, 1, 2, 3], pa.int64()), "days": pa.array([1, 2, 3, 4], pa.int64())}
+)
 PATIENT = Unit.column("patient_id", max_rows=2)
 
 
@@ -60,7 +63,14 @@ def ways(file: Path) -> Iterator[Any]:
     link, hard = folder / "link.parquet", folder / "hard.parquet"
     link.symlink_to(file)
     os.link(file, hard)
-    yield from (link, hard, str(folder / "vis*.parquet"), folder, str(file), folder / ".." / "data" / "visits.parquet")
+    yield from (
+        link,
+        hard,
+        str(folder / "vis*.parquet"),
+        folder,
+        str(file),
+        folder / ".." / "data" / "visits.parquet",
+    )
 
 
 def test_a_file_under_another_name_is_charged_to_its_account(file: Path, url: str) -> None:
@@ -100,7 +110,9 @@ def test_sources_of_two_accounts_are_refused_together(file: Path, url: str) -> N
     other = file.with_name("people.parquet")
     pq.write_table(VISITS, other)
     ask(file, url, 0.25, account="first")
-    with Curator.open(other, name="people", ledger=url, unit=Unit.row(), limit=Budget(1), account="second") as curator:
+    with Curator.open(
+        other, name="people", ledger=url, unit=Unit.row(), limit=Budget(1), account="second"
+    ) as curator:
         curator.sql("SELECT COUNT(*) AS n FROM people", epsilon=0.25)
     with pytest.raises(LedgerError, match=r"several accounts of this ledger \(first, second\)"):
         Curator.open({"visits": file, "people": other}, ledger=url, unit=Unit.row(), limit=Budget(1))
@@ -128,7 +140,9 @@ def test_views_and_partitions_of_a_table_are_its_account(url: str) -> None:
     address = real.server().get_uri()
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("DROP TABLE IF EXISTS visits CASCADE")
-        connection.execute("CREATE TABLE visits (patient_id bigint, days bigint) PARTITION BY RANGE (patient_id)")
+        connection.execute(
+            "CREATE TABLE visits (patient_id bigint, days bigint) PARTITION BY RANGE (patient_id)"
+        )
         connection.execute("CREATE TABLE visits_low PARTITION OF visits FOR VALUES FROM (0) TO (100)")
         connection.execute("CREATE VIEW seen AS SELECT * FROM visits WHERE days > 0")
         connection.execute("INSERT INTO visits VALUES (1, 2), (3, 4)")
@@ -136,7 +150,11 @@ def test_views_and_partitions_of_a_table_are_its_account(url: str) -> None:
     for table in ("visits_low", "seen"):
         with pytest.raises(LedgerError, match='belongs to the account "first"'):
             Curator.open(address, name=table, ledger=url, account="second", unit=Unit.row(), limit=Budget(1))
-    alias = address.replace("?", "?application_name=other&") if "?" in address else f"{address}?application_name=other"
+    alias = (
+        address.replace("?", "?application_name=other&")
+        if "?" in address
+        else f"{address}?application_name=other"
+    )
     with pytest.raises(LedgerError, match='belongs to the account "first"'):
         ask(alias, url, account="second")
 
@@ -148,7 +166,11 @@ def test_previews_and_refusals_write_nothing(file: Path, tmp_path: Path) -> None
     before = files(tmp_path)
     with Curator.open(file, unit=Unit.row(), limit=Budget(1)) as curator:
         assert curator.preview(COUNT, epsilon=0.5).fits
-        for text, how in (("SELECT nonsense FROM visits", {"epsilon": 0.5}), (COUNT, {"epsilon": 5}), (COUNT, {})):
+        for text, how in (
+            ("SELECT nonsense FROM visits", {"epsilon": 0.5}),
+            (COUNT, {"epsilon": 5}),
+            (COUNT, {}),
+        ):
             with pytest.raises(DeniableError):
                 curator.sql(text, **how)
         assert curator.account.spent().epsilon == 0
@@ -212,7 +234,10 @@ def first_charge(file: str, url: str, epsilon: float, barrier: Any, said: Any) -
 def test_of_two_processes_at_a_first_charge_one_wins_and_the_other_is_told(file: Path, url: str) -> None:
     spawn = multiprocessing.get_context("spawn")
     barrier, said = spawn.Barrier(2), spawn.Queue()
-    both = [spawn.Process(target=first_charge, args=(str(file), url, epsilon, barrier, said)) for epsilon in (1.0, 2.0)]
+    both = [
+        spawn.Process(target=first_charge, args=(str(file), url, epsilon, barrier, said))
+        for epsilon in (1.0, 2.0)
+    ]
     for process in both:
         process.start()
     answers = sorted(said.get(timeout=120) for _ in both)
@@ -233,8 +258,11 @@ def test_an_analysts_part_is_found_again(file: Path, url: str) -> None:
             curator.as_analyst("eve")
 
 
-def test_a_mechanism_run_on_the_account_before_the_first_query_is_charged_for_good(file: Path, url: str) -> None:
-    """A proposal stands for the account until its first charge, whoever makes that: nothing is charged to a proposal."""
+def test_a_mechanism_run_on_the_account_before_the_first_query_is_charged_for_good(
+    file: Path, url: str
+) -> None:
+    """A proposal stands for the account until its first charge, whoever makes that:
+    nothing is charged to a proposal."""
     with Curator.open(file, ledger=url, unit=Unit.row(), limit=Budget(1)) as curator:
         curator.account.run(Laplace(4), 1)
         assert curator.account.spent().epsilon == 0.25
@@ -243,7 +271,9 @@ def test_a_mechanism_run_on_the_account_before_the_first_query_is_charged_for_go
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["new ledger", "ledger of others"])
-def test_what_an_owner_does_before_the_first_query_is_written_for_good(file: Path, url: str, there: bool) -> None:
+def test_what_an_owner_does_before_the_first_query_is_written_for_good(
+    file: Path, url: str, there: bool
+) -> None:
     """Raising a limit or making an account acts on the real ledger, never on a proposal that is forgotten."""
     if there:
         with Ledger.open(url) as ledger:

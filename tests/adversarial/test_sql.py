@@ -57,8 +57,12 @@ def _numbers(path: Path) -> list[str]:
             isinstance(n, (ast.Name, ast.Call, ast.Dict)) for n in ast.walk(node.value)
         ):
             targets = [t for target in node.targets for t in getattr(target, "elts", [target])]
-            numeric = any(isinstance(n, ast.Constant) and isinstance(n.value, int) for n in ast.walk(node.value))
-            names += [t.id.strip("_") for t in targets if isinstance(t, ast.Name) and t.id.isupper() and numeric]
+            numeric = any(
+                isinstance(n, ast.Constant) and isinstance(n.value, int) for n in ast.walk(node.value)
+            )
+            names += [
+                t.id.strip("_") for t in targets if isinstance(t, ast.Name) and t.id.isupper() and numeric
+            ]
     return names
 
 
@@ -68,7 +72,8 @@ def test_a_number_that_a_proof_rests_on_has_one_home() -> None:
         for name in _numbers(path):
             homes[name].add(path.name)
     several = {name: files for name, files in homes.items() if len(files) > 1}
-    # Versions of three engines, the 1 of a probability in keys, steps of two searches: different numbers with one name.
+    # Versions of three engines, the 1 of a probability in keys, steps of two searches: different numbers with
+    # one name.
     assert several.keys() <= {"VERSIONS", "ONE", "STEPS"}, several
     assert homes["ONE"] == {"contributions.py", "keys.py"}
     assert {name: homes[name] for name in ("TOTAL", "MAX_SCALE", "LENGTH")} == {
@@ -84,7 +89,9 @@ def test_prepared_and_fresh_weights_are_those_of_the_loss() -> None:
     engine = open_engine(pa.table({"id": people, "x": people}), schema, threads=1)
     engine.prepare(schema, PERSON)
     made = plan(check("SELECT SUM(x) FROM t", schema, PERSON), PERSON, Terms(epsilon=1))
-    sums = engine.run(Statement((), 'SELECT id, CAST(SUM("_weight") AS BIGINT) AS w FROM "t" GROUP BY id')).to_pylist()
+    sums = engine.run(
+        Statement((), 'SELECT id, CAST(SUM("_weight") AS BIGINT) AS w FROM "t" GROUP BY id')
+    ).to_pylist()
     assert max(row["w"] for row in sums) == made.limit.total == 2 * ONE
     assert made.limit.one == ONE
     engine.close()
@@ -209,9 +216,12 @@ FRAMES = {
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize("rows", [2, 3])
 def test_a_frame_whose_types_a_row_could_move_needs_a_declaration(name: str, rows: int) -> None:
-    """With the last person, whose value is NULL, and without her: the same refusal, and the line that helps."""
+    """With the last person, whose value is NULL, and without her: the same refusal, and the line that
+    helps."""
     frame = pd.DataFrame({"id": pd.array([1, 2, 3][:rows], "Int64"), name: FRAMES[name][:rows]})
-    with pytest.raises(InvalidParameter, match=rf'The type of the column "{name}" comes from its values') as told:
+    with pytest.raises(
+        InvalidParameter, match=rf'The type of the column "{name}" comes from its values'
+    ) as told:
         asked(frame, "SELECT COUNT(*) FROM t", epsilon=1)
     assert f'frame = frame.astype({{"{name}": "' in str(told.value)
 
@@ -231,7 +241,9 @@ def test_a_declared_column_opens_whatever_its_rows_made_of_it(name: str, kind: s
 
 def test_types_that_no_row_moves_are_taken() -> None:
     kinds = {"whole": "Int64", "flag": "boolean", "text": "string", "real": "Float64"}
-    frame = pd.DataFrame({"id": pd.array([1, 2, 3], "Int64")} | {n: pd.array(FRAMES[n], k) for n, k in kinds.items()})
+    frame = pd.DataFrame(
+        {"id": pd.array([1, 2, 3], "Int64")} | {n: pd.array(FRAMES[n], k) for n, k in kinds.items()}
+    )
     polars = pl.from_pandas(frame)
     for source in (frame, polars, polars.to_arrow()):
         counts = asked(source, f"SELECT {', '.join(f'COUNT({n}) AS {n}' for n in kinds)} FROM t", epsilon=200)
@@ -267,9 +279,12 @@ CHAINS = [
     "SELECT COUNT(*) FROM a JOIN a AS y USING (id) JOIN a AS z USING (id)",
     "SELECT COUNT(*) FROM a JOIN b USING (id) JOIN c USING (id) JOIN a AS z USING (id)",
     "SELECT COUNT(*) FROM a LEFT JOIN b USING (id) LEFT JOIN c USING (id)",
-    "SELECT COUNT(*) FROM (SELECT id FROM a JOIN b USING (id)) AS p JOIN (SELECT id FROM b JOIN c USING (id)) AS q USING (id)",
-    "SELECT COUNT(*) FROM (SELECT id FROM a JOIN b USING (id) UNION ALL SELECT id FROM a) AS p JOIN b USING (id)",
-    "SELECT COUNT(*) FROM (SELECT id, x FROM a GROUP BY id, x) AS p JOIN (SELECT id, x FROM a GROUP BY id, x) AS q USING (id)",
+    "SELECT COUNT(*) FROM (SELECT id FROM a JOIN b USING (id)) AS p JOIN (SELECT id FROM b JOIN c USING "
+    "(id)) AS q USING (id)",
+    "SELECT COUNT(*) FROM (SELECT id FROM a JOIN b USING (id) UNION ALL SELECT id FROM a) AS p JOIN b USING "
+    "(id)",
+    "SELECT COUNT(*) FROM (SELECT id, x FROM a GROUP BY id, x) AS p JOIN (SELECT id, x FROM a GROUP BY id, "
+    "x) AS q USING (id)",
 ]
 
 
@@ -284,7 +299,9 @@ def _rows(query: str, heavy: dict[str, int]) -> int:
                 f"CREATE TABLE {table} AS SELECT range // 2 AS id, range % 7 AS x FROM range(200) "
                 f"UNION ALL SELECT 999, range FROM range({many})"
             )
-        [(found,)] = connection.sql(f"SELECT COUNT(*) FROM ({relations.relation(relation, DUCKDB)}) AS t").fetchall()
+        [(found,)] = connection.sql(
+            f"SELECT COUNT(*) FROM ({relations.relation(relation, DUCKDB)}) AS t"
+        ).fetchall()
     return int(found)
 
 
@@ -324,15 +341,22 @@ tables:
 
 @pytest.mark.parametrize(("table", "people"), [("days", [0, 1, 2]), ("drugs", [0, 1, 2])])
 def test_a_row_behind_a_path_is_there_once_for_each_person_it_leads_to(table: str, people: list[int]) -> None:
-    """One person repeats the key of every step 300 times: a join of the steps alone would make 300² and 300³ rows of hers."""
+    """One person repeats the key of every step 300 times: a join of the steps alone
+    would make 300² and 300³ rows of hers."""
     unit, heavy = Unit.column("id", max_rows=2), 300
     relation = check(f"SELECT COUNT(*) FROM {table}", BEHIND, unit).relation
     with duckdb.connect() as connection:
-        for name, columns, key in (("stays", "id, stay", 9), ("days", "stay, day", 9), ("drugs", "day, dose", 9)):
+        for name, columns, key in (
+            ("stays", "id, stay", 9),
+            ("days", "stay, day", 9),
+            ("drugs", "day, dose", 9),
+        ):
             rows = [(0, 0), (1, 1), (2, 0)] if name == "stays" else [(0, 0), (1, 1)]
             values = ", ".join(map(str, [*rows, *[(key, key)] * heavy]))
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM (VALUES {values}) AS t({columns})")
-        found = connection.sql(f"SELECT _unit, COUNT(*) FROM ({relations.relation(relation, DUCKDB)}) AS t GROUP BY 1")
+        found = connection.sql(
+            f"SELECT _unit, COUNT(*) FROM ({relations.relation(relation, DUCKDB)}) AS t GROUP BY 1"
+        )
         assert dict(found.fetchall()) == {**dict.fromkeys(people, 1), 9: heavy}
 
 
@@ -378,7 +402,10 @@ def test_two_people_with_a_common_prefix_move_a_count_by_one_each() -> None:
 
 def test_a_text_that_looks_like_a_hash_is_nobody_else() -> None:
     name = "p" * 300
-    forged = [name[:256] + hashlib.sha256(name.encode()).hexdigest(), hashlib.sha256(name.encode()).hexdigest()]
+    forged = [
+        name[:256] + hashlib.sha256(name.encode()).hexdigest(),
+        hashlib.sha256(name.encode()).hexdigest(),
+    ]
     schema = parse("tables: {t: {unit: id, columns: {id: text}}}")
     engine = open_engine(pa.table({"id": [name, *forged]}), schema, threads=1)
     assert len(set(engine.run(Statement((), "SELECT id FROM t")).column("id").to_pylist())) == 3

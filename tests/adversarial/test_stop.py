@@ -1,4 +1,5 @@
-"""A query stopped by hand freezes nothing and tells nothing; one stopped by anything else freezes. Real signals, real engines."""
+"""A query stopped by hand freezes nothing and tells nothing; one stopped by anything
+else freezes. Real signals, real engines."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def duckdb_tables(folder: Path) -> dict[str, Any]:
     """A view that nobody has ever counted to the end, and a small table."""
     file = folder / "hospital.duckdb"
     with duckdb.connect(str(file)) as connection:
-        connection.execute("CREATE VIEW slow AS SELECT i AS patient_id, i % 100 AS days FROM range(1000000000000) t(i)")
+        connection.execute(
+            "CREATE VIEW slow AS SELECT i AS patient_id, i % 100 AS days FROM range(1000000000000) t(i)"
+        )
         connection.execute("CREATE TABLE quick AS SELECT i AS patient_id FROM range(10) t(i)")
     return {"slow": DuckDBTable(file, "slow"), "quick": DuckDBTable(file, "quick")}
 
@@ -170,7 +173,8 @@ def test_the_limit_of_time_alone_freezes(tables: Callable[[Path], dict[str, Any]
 def test_a_limit_of_time_that_is_reached_too_freezes(
     tables: Callable[[Path], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The person's wish reaches the engine only after the limit: the same words from the engine, another ending."""
+    """The person's wish reaches the engine only after the limit: the same words from the
+    engine, another ending."""
     with opened(tables(tmp_path), seconds=1.0) as curator:
         monkeypatch.setattr(curator._engine, "cancel", lambda: None)
         with when_charged(curator.ledger, ctrl_c), pytest.raises(AccountFrozen):
@@ -311,7 +315,19 @@ def test_deniable_query_ends_cleanly_on_ctrl_c(tmp_path: Path) -> None:
         with Ledger.open(url) as ledger:
             return charges(ledger) == 1
 
-    arguments = ["query", "hospital.duckdb", SLOW, "--name", "slow", "--unit", "row", "--limit", "3", "--epsilon", ".5"]
+    arguments = [
+        "query",
+        "hospital.duckdb",
+        SLOW,
+        "--name",
+        "slow",
+        "--unit",
+        "row",
+        "--limit",
+        "3",
+        "--epsilon",
+        ".5",
+    ]
     code, said = interrupted(tmp_path, arguments, ready)
     assert (code, said) == (130, SENTENCE + "\n")
     with Ledger.open(url) as ledger:

@@ -73,8 +73,8 @@ def test_what_a_class_says_is_more_than_the_others_say() -> None:
 def test_a_guess_without_the_row_is_the_guess_from_the_others() -> None:
     classes, secrets = np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 1, 1])
     found = an.guess_by_class(classes, secrets, secrets, release="x")
-    # In: class 0 says 0, class 1 says 1. Without their own row: 1 and 1 tie for the first two (1 is commoner), the third
-    # sees two 0s, the last two see a 1 each.
+    # In: class 0 says 0, class 1 says 1. Without their own row: 1 and 1 tie for the first two (1 is
+    # commoner), the third sees two 0s, the last two see a 1 each.
     assert found.right == 4
     assert found.chance == 0.4
 
@@ -108,7 +108,11 @@ def test_all_releases_are_compared() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
-    [({"k": 0}, "Expected k=0 from 1"), ({"k": 2000}, "k=2000"), ({"k": 2, "t": 0.1}, "t and secrets together")],
+    [
+        ({"k": 0}, "Expected k=0 from 1"),
+        ({"k": 2000}, "k=2000"),
+        ({"k": 2, "t": 0.1}, "t and secrets together"),
+    ],
 )
 def test_impossible_classes_are_refused(arguments: dict[str, float], text: str) -> None:
     with pytest.raises(InvalidParameter, match=text):

@@ -32,7 +32,11 @@ def test_the_column_itself_is_not_looked_at() -> None:
 def test_a_perfect_model_of_the_column_is_read_off() -> None:
     labels = MEMBERS.rows[:, SMOKES]
     found = attribute.infer(
-        lambda rows: 0.1 + 0.8 * rows[:, SMOKES], MEMBERS.rows, labels, column=SMOKES, prior=np.array([0.7, 0.3])
+        lambda rows: 0.1 + 0.8 * rows[:, SMOKES],
+        MEMBERS.rows,
+        labels,
+        column=SMOKES,
+        prior=np.array([0.7, 0.3]),
     )
     assert (found == labels).all()
 
@@ -62,7 +66,9 @@ def test_shares_are_told_by_group() -> None:
     groups = MEMBERS.rows[:, 2]
     assert found.facts["group"] == "job"
     strange = STRANGERS.rows[:, 2]
-    control = sum(share * (strange == int(g)).mean() for g, share in found.facts["strangers_by_group"].items())
+    control = sum(
+        share * (strange == int(g)).mean() for g, share in found.facts["strangers_by_group"].items()
+    )
     assert math.isclose(control, found.chance, rel_tol=1e-9)
     own, others = found.facts["by_group"], found.facts["strangers_by_group"]
     most = max(own, key=lambda g: own[g] - others[g])

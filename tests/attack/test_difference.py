@@ -71,7 +71,9 @@ def test_all_releases_are_compared_and_the_account_comes_last() -> None:
     by_name = {one.release: one for one in found}
     assert len(by_name) == 9
     assert by_name["exact counts"].share == by_name["only sets of 20 or more"].share == 1
-    assert by_name["sticky noise of 2, many companions"].share > by_name["sticky noise of 2, asked again"].share
+    assert (
+        by_name["sticky noise of 2, many companions"].share > by_name["sticky noise of 2, asked again"].share
+    )
     assert found[-1].release == "account of ε = 1"
     assert "from one pair of counts" in found[0].reading
 

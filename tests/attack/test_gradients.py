@@ -1,4 +1,5 @@
-"""A client's update gives its images away; with noise it does not; and an attack that fails proves nothing."""
+"""A client's update gives its images away; with noise it does not; and an attack that fails proves
+nothing."""
 
 from __future__ import annotations
 
@@ -48,12 +49,15 @@ def test_what_was_received_is_the_gradient_of_the_rows() -> None:
 
 
 def test_a_search_finds_images_of_a_convolutional_network_and_reads_the_label() -> None:
-    result = search.attack(PEOPLE, sent.clipped(search.convolutional(PEOPLE)), "clipped", images=2, watch=quiet)
+    result = search.attack(
+        PEOPLE, sent.clipped(search.convolutional(PEOPLE)), "clipped", images=2, watch=quiet
+    )
     assert min(result.decibels) > 2 * CLEAR
 
 
 def test_an_image_is_read_through_noise_of_a_hundredth_of_the_clip() -> None:
-    """The server knows the noise, and takes off what it adds to ‖b‖²: else images come out dark, and seem hidden."""
+    """The server knows the noise, and takes off what it adds to ‖b‖²: else images come
+    out dark, and seem hidden."""
     many = victims("digits", 20)
     model = first_layer.dense(many)
     result = first_layer.attack(many, sent.noisy(model, 0.01), "noisy")
@@ -84,7 +88,9 @@ def test_an_audit_finds_the_client_through_noise_that_stops_inversion() -> None:
 
 def test_the_command_shows_both_and_draws_them(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attack_gradients, "SAMPLES", 250)
-    said = run("attack", "gradients", "--images", "8", "--searched", "1", "--plot", f"{tmp_path}/updates.svg").stdout
+    said = run(
+        "attack", "gradients", "--images", "8", "--searched", "1", "--plot", f"{tmp_path}/updates.svg"
+    ).stdout
     assert "one image's gradient" in said
     assert "8 of 8" in said
     assert "noise of 0.05 clips: claimed ε = 2, certified ε ≥" in said

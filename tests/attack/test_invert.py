@@ -1,4 +1,5 @@
-"""Model inversion: the class comes out of any model that works, the images out of one trained to the end without protection."""
+"""Model inversion: the class comes out of any model that works, the images out of one
+trained to the end without protection."""
 
 from __future__ import annotations
 
@@ -74,20 +75,26 @@ def test_a_true_image_is_measured_as_such_and_a_swapped_one_is_not(digits: Album
 
 
 @pytest.mark.parametrize("attack", ["confidence", "generator"])
-def test_a_plain_model_shows_its_classes(inverted: dict[tuple[str, str], invert.Measured], attack: str) -> None:
+def test_a_plain_model_shows_its_classes(
+    inverted: dict[tuple[str, str], invert.Measured], attack: str
+) -> None:
     found = inverted["plain", attack]
     assert found.accuracy > 0.95
     assert found.learnt().right == 5
     assert (found.nearest_own < found.nearest_other).all()
 
 
-def test_a_generator_brings_images_nearer_to_true_ones(inverted: dict[tuple[str, str], invert.Measured]) -> None:
+def test_a_generator_brings_images_nearer_to_true_ones(
+    inverted: dict[tuple[str, str], invert.Measured],
+) -> None:
     by_confidence, by_generator = inverted["plain", "confidence"], inverted["plain", "generator"]
     assert by_generator.nearest_own.mean() < by_confidence.nearest_own.mean()
     assert by_generator.to_mean.mean() < by_confidence.to_mean.mean()
 
 
-def test_a_private_model_that_works_shows_its_classes_too(inverted: dict[tuple[str, str], invert.Measured]) -> None:
+def test_a_private_model_that_works_shows_its_classes_too(
+    inverted: dict[tuple[str, str], invert.Measured],
+) -> None:
     found = inverted["private", "generator"]
     assert found.accuracy > 0.7
     assert found.learnt().right >= 3
@@ -139,7 +146,9 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object]
     return json.loads(result.stdout), path
 
 
-def test_training_images_come_out_of_plain_weights_and_not_of_private_ones(command: tuple[dict, Path]) -> None:
+def test_training_images_come_out_of_plain_weights_and_not_of_private_ones(
+    command: tuple[dict, Path],
+) -> None:
     releases = {one["release"]: one for one in command[0]["releases"]}
     plain, private = (releases[f"{name}, by stationarity"] for name in ("plain", "private, ε = 2"))
     assert plain["right"] == plain["of"] == 10

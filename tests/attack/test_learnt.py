@@ -10,7 +10,9 @@ from deniable.attack import Learnt
 
 
 def test_json_holds_every_field_as_plain_numbers() -> None:
-    learnt = Learnt("link", "raw", 3, 4, 0.25, "Words.", 0.7, {"seen": np.int64(2), "by": {"a": np.array([0.5])}})
+    learnt = Learnt(
+        "link", "raw", 3, 4, 0.25, "Words.", 0.7, {"seen": np.int64(2), "by": {"a": np.array([0.5])}}
+    )
     said = json.loads(learnt.to_json())
     assert said == {
         "attack": "link",

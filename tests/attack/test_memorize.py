@@ -1,4 +1,5 @@
-"""Exposure: exact ranks against brute force, estimates against exact ranks, and a model that keeps a secret or not."""
+"""Exposure: exact ranks against brute force, estimates against exact ranks, and a model
+that keeps a secret or not."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ SPACE = Space("code ", 4, "abcd")
 
 
 def toy(seed: int, secret: str = "", gain: float = 0.0) -> memorize.Asked:
-    """A model with random odds for each text; the secret's characters are e^gain times likelier after its beginning."""
+    """A model with random odds for each text; the secret's characters are e^gain times
+    likelier after its beginning."""
 
     def answer(texts: list[str]) -> np.ndarray:
         rows = []
@@ -40,7 +42,8 @@ def toy(seed: int, secret: str = "", gain: float = 0.0) -> memorize.Asked:
 def brute(model: memorize.Asked) -> dict[str, float]:
     return {
         "".join(s): -sum(
-            model([SPACE.prefix + "".join(s[:i])])[0][SPACE.alphabet.index(c)] / math.log(2) for i, c in enumerate(s)
+            model([SPACE.prefix + "".join(s[:i])])[0][SPACE.alphabet.index(c)] / math.log(2)
+            for i, c in enumerate(s)
         )
         for s in itertools.product(SPACE.alphabet, repeat=4)
     }
@@ -84,7 +87,9 @@ def test_a_known_secret_is_ranked_in_a_space_that_nobody_can_list() -> None:
 
     def knows(texts: list[str]) -> np.ndarray:
         asked.extend(texts)
-        likely = [secret[len(text) - 5] if secret.startswith(text[5:]) and len(text) < 21 else "0" for text in texts]
+        likely = [
+            secret[len(text) - 5] if secret.startswith(text[5:]) and len(text) < 21 else "0" for text in texts
+        ]
         odds = [[0.91 if digit == one else 0.01 for digit in space.alphabet] for one in likely]
         # After one wrong digit the model is sure of zeros: such sentences cost more than the secret.
         return np.log(odds)
@@ -141,13 +146,16 @@ def test_a_secret_told_often_is_extracted_and_under_dp_sgd_it_is_not() -> None:
     assert often.extracted
     assert never.exposure < 7
     assert not protected.extracted
-    # Sixteen copies are sixteen lines: the guarantee for one line does not cover them, but it still hides this much.
+    # Sixteen copies are sixteen lines: the guarantee for one line does not cover them, but it still hides
+    # this much.
     assert protected.exposure < often.exposure - 2
 
 
 def test_the_command_tells_all_that_was_found(tmp_path: Path) -> None:
     arguments = ("memorize", "--lines", "100", "--copies", "0,8", "--digits", "2", "--epochs", "2", "--json")
-    result = CliRunner().invoke(app, [*arguments, "--plot", str(tmp_path / "memory.png")], catch_exceptions=False)
+    result = CliRunner().invoke(
+        app, [*arguments, "--plot", str(tmp_path / "memory.png")], catch_exceptions=False
+    )
     assert result.exit_code == 0
     said = json.loads(result.stdout)
     assert [one["copies"] for one in said["releases"][0]["facts"]["canaries"]] == [0, 8]
@@ -155,8 +163,22 @@ def test_the_command_tells_all_that_was_found(tmp_path: Path) -> None:
 
 
 def test_the_membership_command_tells_what_was_found(tmp_path: Path) -> None:
-    arguments = ("membership", "--rows", "200", "--models", "8", "--targets", "2", "--epochs", "5", "--steps", "3")
-    result = CliRunner().invoke(app, [*arguments, "--plot", str(tmp_path / "roc.png")], catch_exceptions=False)
+    arguments = (
+        "membership",
+        "--rows",
+        "200",
+        "--models",
+        "8",
+        "--targets",
+        "2",
+        "--epochs",
+        "5",
+        "--steps",
+        "3",
+    )
+    result = CliRunner().invoke(
+        app, [*arguments, "--plot", str(tmp_path / "roc.png")], catch_exceptions=False
+    )
     assert result.exit_code == 0
     assert "TPR at FPR 1 %" in result.stdout
     assert "allows 7.4 %" in " ".join(result.stdout.split())

@@ -55,7 +55,9 @@ def test_a_replaced_value_moves_a_step_by_at_most_two() -> None:
     for each in (bits, other):
         stack = sensitive.Stack.random(1, X.shape[1], 8, 2, 0)
         targets = torch.nn.functional.one_hot(torch.from_numpy(each.astype(np.int64)), 2).float()
-        parts = stack.gradients(with_ones(torch.from_numpy(X)), targets, lambda norms: 1 / norms.clamp(min=1.0))
+        parts = stack.gradients(
+            with_ones(torch.from_numpy(X)), targets, lambda norms: 1 / norms.clamp(min=1.0)
+        )
         sums.append(torch.cat([part.ravel() for part in parts]))
     assert 0 < float((sums[0] - sums[1]).norm()) <= 2 + 1e-5
 
@@ -83,7 +85,9 @@ def test_what_cannot_be_run_is_said() -> None:
     assert "at least 50" in sentence("attack", "column", "--people", "10")
 
 
-def test_the_command_draws_and_says_what_is_not_hidden(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+def test_the_command_draws_and_says_what_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
     monkeypatch.setattr(sensitive, "EPSILONS", (1.0,))
     monkeypatch.setattr(sensitive, "POPULATION", 200)
     said = run("attack", "column", "--people", "50", "--plot", f"{tmp_path}/column.png").stdout

@@ -14,11 +14,20 @@ from scipy.optimize import lsq_linear, minimize_scalar
 from scipy.stats import norm
 
 from deniable.attack.asking import all_subsets, exact, random_subsets
-from deniable.attack.solve import SolvingMethod, exhaustive, expected_share, least_squares, linear_program, solve
+from deniable.attack.solve import (
+    SolvingMethod,
+    exhaustive,
+    expected_share,
+    least_squares,
+    linear_program,
+    solve,
+)
 from deniable.errors import InvalidParameter
 
 
-def problem(people: int, queries: int, deviation: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def problem(
+    people: int, queries: int, deviation: float, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     bits = rng.integers(0, 2, people)
     subsets = random_subsets(queries, people, seed)
@@ -29,7 +38,8 @@ def problem(people: int, queries: int, deviation: float, seed: int = 0) -> tuple
 def test_the_exhaustive_search_is_that_of_a_naive_loop(people: int) -> None:
     _, subsets, answers = problem(people, 12, 0.7, people)
     worst = {
-        t: max(abs(row @ np.array(t) - a) for row, a in zip(subsets, answers, strict=True)) for t in tables(people)
+        t: max(abs(row @ np.array(t) - a) for row, a in zip(subsets, answers, strict=True))
+        for t in tables(people)
     }
     found = tuple(exhaustive(subsets, answers).tolist())
     assert worst[found] == pytest.approx(min(worst.values()), abs=1e-4)

@@ -25,7 +25,9 @@ def test_the_same_conditions_get_the_same_noise_and_more_conditions_get_more() -
     noise = [c.count(["sick = 1"]) - sick for c, sick in ((CURATOR, BITS.sum()), (other, 40 - BITS.sum()))]
     assert noise[0] != pytest.approx(noise[1], abs=1e-6)  # by whom it counts, not by the text alone
     few = [CURATOR.count([f"id > -{i}"]) - 40 for i in range(1, 120)]
-    many = [CURATOR.count([f"id > -{i}", *(f"id <> {-j * i}" for j in range(1, 9))]) - 40 for i in range(1, 120)]
+    many = [
+        CURATOR.count([f"id > -{i}", *(f"id <> {-j * i}" for j in range(1, 9))]) - 40 for i in range(1, 120)
+    ]
     # Standard deviations √2 and √18: 120 draws tell them apart.
     assert np.std(few) < 2.5 < np.std(many)
 

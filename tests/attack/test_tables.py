@@ -39,7 +39,9 @@ def test_what_is_published_is_true(rules: dict[str, int]) -> None:
         assert holds(said, tables.solve(said))
 
 
-@pytest.mark.parametrize("ages", [(30, 52, 70), (31, 51, 70), (29, 53, 70), (30, 52, 71), (30, 52, 69), (31, 52, 70)])
+@pytest.mark.parametrize(
+    "ages", [(30, 52, 70), (31, 51, 70), (29, 53, 70), (30, 52, 71), (30, 52, 69), (31, 52, 70)]
+)
 def test_published_ages_exclude_other_ages(ages: tuple[int, ...]) -> None:
     """The same mean with a smaller or larger median, the same median with a larger or smaller mean."""
     said = tables.publish(sum(one(age, "F", "A") for age in (30, 52, 70)))
@@ -80,7 +82,9 @@ def test_the_same_cells_with_other_numbers_are_another_solution() -> None:
     nowhere_else = tables.PublishedStatistic((here + there == 0).astype(float), 0, 0)
     total = tables.PublishedStatistic(np.ones(len(here)), 3, 3)
     assert not tables.unique([nowhere_else, total], 2 * here + there)
-    assert tables.unique([nowhere_else, total, tables.PublishedStatistic(here.astype(float), 2, 2)], 2 * here + there)
+    assert tables.unique(
+        [nowhere_else, total, tables.PublishedStatistic(here.astype(float), 2, 2)], 2 * here + there
+    )
 
 
 def test_people_follow_from_tables_and_not_from_an_account() -> None:
@@ -115,7 +119,9 @@ def test_protected_counts_with_much_budget_are_the_true_ones() -> None:
 
 def test_every_release_has_its_plan() -> None:
     plans = tables.plans(2)
-    assert [word in plan().release for plan, word in zip(plans[3:5], ("swapped", "off by up to one"), strict=True)] == [
+    assert [
+        word in plan().release for plan, word in zip(plans[3:5], ("swapped", "off by up to one"), strict=True)
+    ] == [
         True,
         True,
     ]
@@ -129,4 +135,6 @@ def test_naive_noise_leaves_an_interval_around_the_truth() -> None:
         assert holds(noisy, people)
         moved = [n for s, n in zip(said, noisy, strict=True) if s.low == s.high]
         assert all(n.high - n.low in (1, 2) for n in moved)
-        assert len({n.low + n.high - s.low - s.high for s, n in zip(said, noisy, strict=True) if n.low > 0}) > 1
+        assert (
+            len({n.low + n.high - s.low - s.high for s, n in zip(said, noisy, strict=True) if n.low > 0}) > 1
+        )

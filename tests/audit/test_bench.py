@@ -23,13 +23,22 @@ WANTED = [
 ]  # fmt: skip
 
 # How many samples a broken case needs to be found with room to spare, in thousands (all others: 200).
-NEEDS = {"SVT3": 1500, "SVT4": 1500, "NoisyMax3": 500, "NoisyMax4": 800, "SVT6": 400, "ClassicalGaussian": 12_000}
+NEEDS = {
+    "SVT3": 1500,
+    "SVT4": 1500,
+    "NoisyMax3": 500,
+    "NoisyMax4": 800,
+    "SVT6": 400,
+    "ClassicalGaussian": 12_000,
+}
 
 
 def test_the_bench_has_every_case_that_was_asked_for() -> None:
     assert {c.name for c in CASES} == set(WANTED)
     assert len(NULLS) == 3
-    assert all(c.__doc__ and "True" in c.__doc__ for c in CASES if c.name not in ("MisprintedRoot", "MisprintedLog"))
+    assert all(
+        c.__doc__ and "True" in c.__doc__ for c in CASES if c.name not in ("MisprintedRoot", "MisprintedLog")
+    )
 
 
 @pytest.mark.parametrize("target", [*CASES, *NULLS], ids=lambda c: c.name)
@@ -43,7 +52,9 @@ def test_pairs_are_neighbours_and_draws_are_rows(target: Case) -> None:
 
 @pytest.mark.parametrize("target", [c for c in CASES if c.broken], ids=lambda c: c.name)
 def test_every_broken_case_is_found(target: Case) -> None:
-    pairs = [pair for pair in target.pairs() if target.name != "SVT3" or pair.name == "half half"]  # its search is slow
+    pairs = [
+        pair for pair in target.pairs() if target.name != "SVT3" or pair.name == "half half"
+    ]  # its search is slow
     found = audit(target, pairs, samples=1000 * NEEDS.get(target.name, 200))
     assert found.verdict is Verdict.VIOLATION
     assert found.epsilon <= target.true_epsilon or target.name == "ShuffledAsPoisson"
@@ -86,7 +97,8 @@ def below(x: Any, scale: float) -> Any:
 
 
 def stopping(queries: Any, threshold: float, noise: float, query_noise: float) -> Any:
-    """The chance that the first answer above is the k-th, and that there is none, by quadrature over the threshold's noise."""
+    """The chance that the first answer above is the k-th, and that there is none, by
+    quadrature over the threshold's noise."""
     rho = np.linspace(-30 * noise, 30 * noise, 120_001)
     alive = np.exp(-np.abs(rho) / noise) / (2 * noise) * (rho[1] - rho[0])
     chances = []
@@ -99,9 +111,15 @@ def stopping(queries: Any, threshold: float, noise: float, query_noise: float) -
 
 @pytest.mark.parametrize(
     ("name", "shape", "reached"),
-    [("SVT1", (0.5, 20, 40), 0.0984), ("SVT2", (1.0, 20, 40), 0.0983), ("SVT4", (1.0, 40, 1 / 0.075), 0.1747)],
+    [
+        ("SVT1", (0.5, 20, 40), 0.0984),
+        ("SVT2", (1.0, 20, 40), 0.0983),
+        ("SVT4", (1.0, 40, 1 / 0.075), 0.1747),
+    ],
 )
-def test_sparse_vector_ratios_come_near_the_stated_epsilon(name: str, shape: tuple[float, ...], reached: float) -> None:
+def test_sparse_vector_ratios_come_near_the_stated_epsilon(
+    name: str, shape: tuple[float, ...], reached: float
+) -> None:
     target = case(name)
     pair = next(p for p in patterns(10, everywhere=True) if p.name == "x-shape, last alone")
     first, second = (stopping(data, *shape) for data in (pair.first, pair.second))
@@ -110,7 +128,9 @@ def test_sparse_vector_ratios_come_near_the_stated_epsilon(name: str, shape: tup
     assert ratio == pytest.approx(reached, abs=2e-4)
     assert ratio <= target.true_epsilon
     drawn = target.draw(pair.first, 200_000, np.random.default_rng(0))
-    counts = np.bincount(np.where(np.any(drawn == 1, axis=1), np.argmax(drawn == 1, axis=1), 10), minlength=11)
+    counts = np.bincount(
+        np.where(np.any(drawn == 1, axis=1), np.argmax(drawn == 1, axis=1), 10), minlength=11
+    )
     assert np.all(np.abs(counts - 200_000 * first) < 6.5 * np.sqrt(200_000 * first))
 
 
@@ -134,7 +154,9 @@ def test_noisy_max_one_stays_below_its_bound() -> None:
         for data in (pair.first, pair.second):
             density = np.exp(-np.abs(x - data[0]) / 20) / 40
             wins.append(
-                float(np.sum(density * np.prod([below(x - q, 20.0) for q in data[1:]], axis=0)) * (x[1] - x[0]))
+                float(
+                    np.sum(density * np.prod([below(x - q, 20.0) for q in data[1:]], axis=0)) * (x[1] - x[0])
+                )
             )
         found.append(abs(math.log(wins[0] / wins[1])))
     assert max(found) == pytest.approx(0.0949, abs=3e-4)
@@ -172,7 +194,8 @@ def test_the_right_formula_keeps_its_delta_where_the_misprints_break_it() -> Non
 
 
 def test_poisson_sampling_would_keep_the_claim_that_shuffling_breaks() -> None:
-    """P and Q of ten Poisson batches by sampling the likelihood ratio: δ(1.06) stays below .652, and 3.1 is far above 1.06."""
+    """P and Q of ten Poisson batches by sampling the likelihood ratio: δ(1.06) stays
+    below .652, and 3.1 is far above 1.06."""
     target = case("ShuffledAsPoisson")
     rng, n, sigma = np.random.default_rng(0), 200_000, 0.25
     x = (rng.random((n, 10)) < 0.1) + sigma * rng.standard_normal((n, 10))

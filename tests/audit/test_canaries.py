@@ -59,7 +59,9 @@ def test_the_designs_share_one_error() -> None:
 
 
 def test_slow_steps_get_fewer_windows() -> None:
-    assert attacked(Flaw.NONE, rounds=100, seconds=1e-9).samples < 1000 < attacked(Flaw.NONE, rounds=50).samples
+    assert (
+        attacked(Flaw.NONE, rounds=100, seconds=1e-9).samples < 1000 < attacked(Flaw.NONE, rounds=50).samples
+    )
 
 
 def test_a_step_that_breaks_down_with_its_canary_is_found() -> None:
@@ -71,7 +73,8 @@ def test_a_step_that_breaks_down_with_its_canary_is_found() -> None:
 
 
 def test_noise_of_a_few_coordinates_among_many_is_found_where_it_repeats() -> None:
-    """2,000 coordinates, two of which have the same noise: no covariance could be learnt from so few steps."""
+    """2,000 coordinates, two of which have the same noise: no covariance could be learnt from so few
+    steps."""
 
     def step(gradients: Any, rng: np.random.Generator) -> Any:
         clipped = gradients * np.minimum(1, CLAIM.clip / np.linalg.norm(gradients, axis=1, keepdims=True))

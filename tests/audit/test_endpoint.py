@@ -1,4 +1,5 @@
-"""Whole SQL queries as targets: within their claim on neighbouring tables; less noise and missing bounds are found."""
+"""Whole SQL queries as targets: within their claim on neighbouring tables; less noise
+and missing bounds are found."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ SURE = 1 - 1e-6
 
 
 def people(*, guest: bool, rows: int = 30) -> pa.Table:
-    """Sixty people with a row or two, and a guest with many rows of the largest value, every other one in a rare ward."""
+    """Sixty people with a row or two, and a guest with many rows of the largest value,
+    every other one in a rare ward."""
     table = [(i, "a" if i % 2 else "b", i % 5) for i in range(60)] + [(i, "a", 3) for i in range(5)]
     table += [(98, "rare", 5)] * 2
     table += [(99, "rare" if k % 2 else "a", 10) for k in range(rows)] if guest else []
@@ -73,7 +75,9 @@ def built(name: str) -> tuple[Endpoint, float, int]:
 
 
 def attacked(target: Endpoint, samples: int, confidence: float = SURE) -> Finding:
-    return audit(target.measured, target.pair, target.claim, samples=samples, workers=1, confidence=confidence)
+    return audit(
+        target.measured, target.pair, target.claim, samples=samples, workers=1, confidence=confidence
+    )
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -92,7 +96,11 @@ def test_without_contribution_bounds_the_same_audit_finds_the_violation(name: st
 
 def weaker(part: Noise | Rank) -> Noise | Rank:
     """A third of the noise."""
-    return replace(part, scale=part.scale / 3) if isinstance(part, Noise) else replace(part, epsilon=4 * part.epsilon)
+    return (
+        replace(part, scale=part.scale / 3)
+        if isinstance(part, Noise)
+        else replace(part, epsilon=4 * part.epsilon)
+    )
 
 
 def easier(selection: Selection | None) -> Selection | None:
@@ -137,7 +145,9 @@ def test_every_run_is_charged_to_an_account_of_its_own_that_it_fills() -> None:
     for data in (target.first, target.second, target.first):
         target(data, rng=rng)
     accounts = target._ledger.accounts()
-    assert [[entry.kind for entry in account.history()] for account in accounts] == [[Kind.CREATE, Kind.RUN]] * 3
+    assert [[entry.kind for entry in account.history()] for account in accounts] == [
+        [Kind.CREATE, Kind.RUN]
+    ] * 3
     assert all(account.spent().epsilon == pytest.approx(EPSILON) for account in accounts)
     assert all(account.limit.epsilon == pytest.approx(EPSILON) for account in accounts)
 
@@ -157,7 +167,8 @@ def test_the_fast_form_draws_what_whole_runs_release() -> None:
 
 
 def test_private_keys_are_released_as_often_as_the_selection_says() -> None:
-    """The same share of runs shows the rare ward in both forms, which is that of its number of people, and of no key unseen."""
+    """The same share of runs shows the rare ward in both forms, which is that of its
+    number of people, and of no key unseen."""
     text, keys, _, _ = QUERIES["private keys"]
     target, rng = endpoint(text, keys), SeededRandom(5)
     selection = target.plan.sets[0].selection
@@ -213,16 +224,25 @@ def test_another_table_and_other_things_are_refused() -> None:
 
 
 def test_which_of_several_private_tables_differs_must_be_said() -> None:
-    with Curator.open({"visits": PAIR[1], "more": PAIR[1]}, unit=PERSON, limit=Budget(3), ledger="sqlite://") as both:
+    with Curator.open(
+        {"visits": PAIR[1], "more": PAIR[1]}, unit=PERSON, limit=Budget(3), ledger="sqlite://"
+    ) as both:
         with pytest.raises(InvalidParameter, match="which of 2 private tables differs"):
             Endpoint.of(both, "SELECT COUNT(*) AS n FROM visits", PAIR, epsilon=1)
         named = Endpoint.of(
-            both, "SELECT COUNT(*) AS n FROM visits", PAIR, epsilon=1, table="visits", beside={"more": PAIR[1]}
+            both,
+            "SELECT COUNT(*) AS n FROM visits",
+            PAIR,
+            epsilon=1,
+            table="visits",
+            beside={"more": PAIR[1]},
         )
     assert attacked(named, 4000).verdict is Verdict.CONSISTENT
 
 
 def test_a_long_query_is_named_in_short() -> None:
-    target = endpoint("SELECT COUNT(*) AS n\n FROM visits WHERE days > 1 AND days > 2 AND days > 3 AND days < 9")
+    target = endpoint(
+        "SELECT COUNT(*) AS n\n FROM visits WHERE days > 1 AND days > 2 AND days > 3 AND days < 9"
+    )
     assert target.name.startswith("SELECT COUNT(*) AS n FROM visits WHERE")
     assert len(target.name) == 60

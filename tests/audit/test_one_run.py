@@ -1,4 +1,5 @@
-"""One run with many canaries bounds ε: validly, within what it assumes, and on final models of the real DPSGD."""
+"""One run with many canaries bounds ε: validly, within what it assumes, and on final
+models of the real DPSGD."""
 
 from __future__ import annotations
 
@@ -115,7 +116,9 @@ def test_what_is_called_detectable_is_detected(family: Family) -> None:
     claim, m = Budget(1.0, 1e-5), 600
     told = detectable(m, planned(m, claim), claim, alpha=0.05, family=family)
     mu = calibrated(told)
-    found = [one_run(*coins(mu, m, seed), claim, family=family).verdict is Verdict.VIOLATION for seed in range(40)]
+    found = [
+        one_run(*coins(mu, m, seed), claim, family=family).verdict is Verdict.VIOLATION for seed in range(40)
+    ]
     assert sum(found) >= binom.ppf(1e-6, 40, 0.95)
     assert 1.0 < told < 6
 
@@ -149,7 +152,9 @@ def test_a_plan_depends_on_the_claim_alone_and_beats_trying_several() -> None:
 def test_halved_noise_is_caught_within_the_gaussian_family(epsilon: float) -> None:
     """Too few guesses could not pass ε = 8 even if all of them were right."""
     mu = 2 / calibrate_noise(epsilon, 1e-5)
-    found = [one_run(*coins(mu, 2000, seed), Budget(epsilon, 1e-5), family="gaussian").verdict for seed in range(5)]
+    found = [
+        one_run(*coins(mu, 2000, seed), Budget(epsilon, 1e-5), family="gaussian").verdict for seed in range(5)
+    ]
     assert found == [Verdict.VIOLATION] * 5
 
 
@@ -209,7 +214,8 @@ def test_a_run_on_poisson_samples_is_audited_within_its_own_family() -> None:
 
 
 def final_scores(noise: float, canaries: int) -> tuple[Any, Any]:
-    """One run of DPSGD on an identity model, each canary a row of its own coordinate, scored by its final weight alone."""
+    """One run of DPSGD on an identity model, each canary a row of its own coordinate,
+    scored by its final weight alone."""
     model, rng = Identity(canaries), np.random.default_rng(9)
     before = model.line.weight.detach().double().numpy()[0].copy()
     inside = rng.random(canaries) < 0.5
@@ -252,7 +258,8 @@ def test_scores_that_tell_nothing_accuse_no_more_often_than_alpha(family: Family
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.5, 0.04)])
 def test_a_run_that_is_unlucky_for_all_canaries_at_once_is_not_accused(epsilon: float, delta: float) -> None:
-    """(ε, δ) used up: randomized response on every canary and, with probability δ, the truth about all of them."""
+    """(ε, δ) used up: randomized response on every canary and, with probability δ, the
+    truth about all of them."""
     passed = 0
     for seed in range(150):
         rng = np.random.default_rng([seed, 2])
@@ -272,7 +279,9 @@ def test_the_order_in_which_canaries_are_given_tells_nothing() -> None:
 @pytest.mark.parametrize("within", [0, 200, 300, 700, 1000])
 def test_coins_that_were_not_fair_are_refused(within: int) -> None:
     inside = np.arange(1000) < within
-    with pytest.raises(InvalidParameter, match=f"fair coin, but {within:,} of 1,000 are in. Nothing was certified"):
+    with pytest.raises(
+        InvalidParameter, match=f"fair coin, but {within:,} of 1,000 are in. Nothing was certified"
+    ):
         one_run(np.arange(1000), inside, CLAIM, family="independent")
 
 
@@ -328,9 +337,19 @@ def test_coin_flips_show_nothing() -> None:
         ([1.0] * 20, ["yes", "no"] * 10, {}, "coin to be True or False"),
         ([1.0] * 20, [True, False] * 10, {"guesses": [1]}, "of at least 2 each"),
         ([1.0] * 20, [True, False] * 10, {"guesses": []}, "of at least 2 each"),
-        ([1.0] * 20, [True, False] * 10, {"family": "cauchy"}, "to be one of distribution-free, gaussian, independent"),
+        (
+            [1.0] * 20,
+            [True, False] * 10,
+            {"family": "cauchy"},
+            "to be one of distribution-free, gaussian, independent",
+        ),
         ([1.0] * 20, [True, False] * 10, {"confidence": 1.0}, "Expected confidence=1.0 in"),
-        ([1.0] * 20, [True, False] * 10, {"claim": Budget(1.0), "family": "gaussian"}, "No Gaussian run keeps an ε"),
+        (
+            [1.0] * 20,
+            [True, False] * 10,
+            {"claim": Budget(1.0), "family": "gaussian"},
+            "No Gaussian run keeps an ε",
+        ),
     ],
 )
 def test_what_proves_nothing_is_refused(scores: Any, coin: Any, more: dict[str, Any], said: str) -> None:
@@ -338,7 +357,9 @@ def test_what_proves_nothing_is_refused(scores: Any, coin: Any, more: dict[str, 
         one_run(scores, coin, **({"claim": CLAIM} | more))
 
 
-@pytest.mark.parametrize("claim", [Budget(0.0, 1e-5), Budget(1000.0, 1e-5), Budget(1.0, 0.5), Budget(1.0, 1e-300)])
+@pytest.mark.parametrize(
+    "claim", [Budget(0.0, 1e-5), Budget(1000.0, 1e-5), Budget(1.0, 0.5), Budget(1.0, 1e-300)]
+)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_odd_claims_are_audited_all_the_same(claim: Budget, family: Family) -> None:
     seen, inside = coins(0.0, 300, 6)

@@ -52,7 +52,9 @@ def test_neighbours_are_what_the_unit_says(unit: Unit, first: Any, second: Any, 
 
 
 def test_a_pair_that_is_none_is_refused_before_anything_runs() -> None:
-    with pytest.raises(InvalidParameter, match=r'The pair "given" is not a pair of neighbours .* Nothing was run'):
+    with pytest.raises(
+        InvalidParameter, match=r'The pair "given" is not a pair of neighbours .* Nothing was run'
+    ):
         Pair([1, 2], [3]).check(Unit.row())
 
 

@@ -24,7 +24,9 @@ TWICE = audit(case("ReusedSeed"), case("ReusedSeed").pairs(), samples=20_000)
 
 @pytest.mark.parametrize("draw", [plots.overview, plots.roc, plots.bound_by_samples])
 @pytest.mark.parametrize("finding", [HALVED, TWICE], ids=lambda f: f.target)
-def test_a_finding_can_be_drawn(draw: Callable[[Finding, Path], Path], finding: Finding, tmp_path: Path) -> None:
+def test_a_finding_can_be_drawn(
+    draw: Callable[[Finding, Path], Path], finding: Finding, tmp_path: Path
+) -> None:
     assert draw(finding, tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InvalidParameter, match="has no witness to draw"):
         draw(replace(finding, witness=None), tmp_path / "none.png")
@@ -91,4 +93,9 @@ def test_odd_scores_are_drawn(tmp_path: Path) -> None:
 
 
 def test_many_findings_make_a_ladder(tmp_path: Path) -> None:
-    assert plots.ladder([HALVED, TWICE], tmp_path / "ladder.svg").read_text(encoding="utf-8").count("HalvedNoise") >= 1
+    assert (
+        plots.ladder([HALVED, TWICE], tmp_path / "ladder.svg")
+        .read_text(encoding="utf-8")
+        .count("HalvedNoise")
+        >= 1
+    )

@@ -64,7 +64,9 @@ def test_a_finding_on_scores_can_be_kept_and_drawn() -> None:
     assert (found.witness.right, found.witness.wrong) != (0, 0)
 
 
-def test_coins_that_ask_for_more_scores_than_there_are_certify_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coins_that_ask_for_more_scores_than_there_are_certify_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("deniable.audit.scores.DEVIATIONS", -30.0)
     assert scores(np.ones(400), np.zeros(400), Budget(1.0)).epsilon == 0
 

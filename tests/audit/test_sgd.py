@@ -22,7 +22,13 @@ def training(epsilon: float) -> Training:
 
 def attack(claim: Training, bug: Bug = Bug.NONE, **more: Any) -> Any:
     model = TinySgd(claim, bug)
-    options = {"background": model.gradients, "update": model.update, "each": 400, "rounds": 1000, "seconds": 4} | more
+    options = {
+        "background": model.gradients,
+        "update": model.update,
+        "each": 400,
+        "rounds": 1000,
+        "seconds": 4,
+    } | more
     return canaries(model.step, claim, dimension=model.dimension, **options)
 
 
@@ -65,7 +71,8 @@ def test_canaries_certify_a_mu_that_is_true_but_for_alpha() -> None:
         return clipped.sum(axis=0) + rng.standard_normal(gradients.shape[1])
 
     passed = [
-        canaries(step, claim, dimension=20, each=20, rounds=10, seed=seed).options["mu"] > 1.0 for seed in range(40)
+        canaries(step, claim, dimension=20, each=20, rounds=10, seed=seed).options["mu"] > 1.0
+        for seed in range(40)
     ]
     assert sum(passed) <= binom.ppf(1 - 1e-9, 40, 0.05)
 
@@ -82,7 +89,8 @@ def test_an_audit_that_could_show_nothing_is_refused(more: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"noise_multiplier": 0.0}, {"clip": -1.0}, {"lot": np.inf}, {"rate": 0.0}, {"steps": 0}, {"delta": 0.0}]
+    "wrong",
+    [{"noise_multiplier": 0.0}, {"clip": -1.0}, {"lot": np.inf}, {"rate": 0.0}, {"steps": 0}, {"delta": 0.0}],
 )
 def test_a_training_that_claims_nothing_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidParameter, match=f"{next(iter(wrong))}="):

@@ -1,4 +1,5 @@
-"""Everything the project ships is attacked by its own auditor, beside a twin with less noise that must be caught."""
+"""Everything the project ships is attacked by its own auditor, beside a twin with less
+noise that must be caught."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ QUESTIONS: tuple[Callable[[Any], Any], ...] = tuple((lambda rows, i=i: rows[i]) 
 
 @dataclass(frozen=True)
 class Shipped:
-    """A mechanism, the same with less noise but the first one's claim, and a pair of neighbours that shows the difference."""
+    """A mechanism, the same with less noise but the first one's claim, and a pair of
+    neighbours that shows the difference."""
 
     mechanism: Any
     twin: Any
@@ -124,7 +126,8 @@ LOCAL = [
 def test_local_reports_survive_and_their_twins_are_caught(
     client: Any, shape: tuple[Any, ...], pair: tuple[Any, Any]
 ) -> None:
-    """In batches, on the bits of a report; clients whose reports name a hash function are attacked in tests/local."""
+    """In batches, on the bits of a report; clients whose reports name a hash function
+    are attacked in tests/local."""
     honest, twin = client(*shape, epsilon=1), client(*shape, epsilon=3)
     found = audit(honest, pair, samples=30_000, confidence=1 - 1e-6)
     assert found.verdict is Verdict.CONSISTENT, str(found)
@@ -134,6 +137,8 @@ def test_local_reports_survive_and_their_twins_are_caught(
 
 def test_cautionary_mechanisms_that_release_a_record_are_caught() -> None:
     """The plain median of an odd number is a data point: its support tells which."""
-    found = audit(cautionary.PlainMedian(), ([1, 2, 3], [1, 9, 3]), 1.0, unit=Unit.row(replace=True), samples=2000)
+    found = audit(
+        cautionary.PlainMedian(), ([1, 2, 3], [1, 9, 3]), 1.0, unit=Unit.row(replace=True), samples=2000
+    )
     assert found.verdict is Verdict.VIOLATION
     assert found.support_differs

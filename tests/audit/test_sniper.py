@@ -58,7 +58,8 @@ def test_differing_supports_are_found_and_named() -> None:
 def test_whole_audits_of_nulls_raise_no_more_false_alarms_than_stated(null: Any) -> None:
     """The whole pipeline, 40 seeds each, α = .1; the statistics alone run 1000 times in test_statistics."""
     alarms = sum(
-        audit(null, null.pairs(), samples=1500, confidence=0.9, seed=seed, workers=1, coupled=False).exit_code == 1
+        audit(null, null.pairs(), samples=1500, confidence=0.9, seed=seed, workers=1, coupled=False).exit_code
+        == 1
         for seed in range(40)
     )
     assert alarms <= binom.ppf(1 - 1e-9, 40, 0.1)
@@ -133,7 +134,9 @@ def noisy(data: int, seed: int) -> float:
 
 def test_coupled_runs_certify_more_from_as_many_samples() -> None:
     target = case("Laplace")
-    pairs, coins = (audit(target, target.pairs(), samples=200_000, coupled=how, seed=2) for how in (None, False))
+    pairs, coins = (
+        audit(target, target.pairs(), samples=200_000, coupled=how, seed=2) for how in (None, False)
+    )
     assert (pairs.method, coins.method) == ("sniper, coupled runs", "sniper")
     assert coins.estimate - coins.epsilon > 2 * (pairs.estimate - pairs.epsilon)
     assert pairs.epsilon > 0.09
@@ -147,7 +150,8 @@ def test_claims_with_delta_are_never_coupled() -> None:
 
 
 def test_a_callable_that_takes_a_seed_is_run_in_pairs() -> None:
-    """On the same seed the two outputs are equal but for the shift, so that what is certified is close at 4,000 calls."""
+    """On the same seed the two outputs are equal but for the shift, so that what is
+    certified is close at 4,000 calls."""
 
     def shifted(data: int, seed: int) -> float:
         return float(data + np.rint(np.random.default_rng(seed).laplace(0, 2) * 8) / 8)
@@ -180,7 +184,14 @@ def test_the_final_is_won_on_fresh_samples(coupled: bool) -> None:
         search = _Sniper(source, [Limit(0.0, 0.1)], 0.05, 1_000_000, lambda share, what: None)
         made = [
             Attack(
-                pair, View.RAW, First(blind=blind), Rule(0.5 if blind else -1.0, -math.inf), 0.0, margin, (), coupled
+                pair,
+                View.RAW,
+                First(blind=blind),
+                Rule(0.5 if blind else -1.0, -math.inf),
+                0.0,
+                margin,
+                (),
+                coupled,
             )
             for blind, margin in ((True, 9.0), (False, 0.0))
         ]
@@ -312,7 +323,11 @@ def test_a_replay_with_another_seed_is_a_new_confirmation() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("{}", "no finding of version 1"), ("[", "cannot be read"), ('{"finding": 1}', "cannot be read: KeyError")],
+    [
+        ("{}", "no finding of version 1"),
+        ("[", "cannot be read"),
+        ('{"finding": 1}', "cannot be read: KeyError"),
+    ],
 )
 def test_what_is_no_finding_is_refused(text: str, said: str) -> None:
     with pytest.raises(InvalidParameter, match=said):
@@ -333,7 +348,8 @@ def test_a_finding_says_what_it_cannot_see_and_rounds_down() -> None:
 
 
 def test_continuous_noise_under_a_discrete_claim_of_the_same_ratio_is_consistent() -> None:
-    """Continuous Laplace is no worse than its integer twin; the reverse is DESIGN's trap and is caught by accounting."""
+    """Continuous Laplace is no worse than its integer twin; the reverse is DESIGN's trap
+    and is caught by accounting."""
     target = case("Laplace")
     found = audit(target, target.pairs(), LaplaceNoise(10), samples=200_000, confidence=1 - 1e-6)
     assert found.verdict is Verdict.CONSISTENT

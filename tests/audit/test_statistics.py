@@ -1,4 +1,5 @@
-"""Bounds hold: what is certified contradicts a true claim with probability at most alpha, and the numbers are exact."""
+"""Bounds hold: what is certified contradicts a true claim with probability at most
+alpha, and the numbers are exact."""
 
 from __future__ import annotations
 
@@ -32,9 +33,12 @@ SURE = 1e-9
 # ------------------------------------------------------------------------------------------------ exact bounds
 
 
-@pytest.mark.parametrize(("k", "n", "alpha"), [(1, 10, 0.05), (7, 20, 0.01), (500, 1000, 0.05), (3, 100_000, 1e-6)])
+@pytest.mark.parametrize(
+    ("k", "n", "alpha"), [(1, 10, 0.05), (7, 20, 0.01), (500, 1000, 0.05), (3, 100_000, 1e-6)]
+)
 def test_clopper_pearson_inverts_the_binomial_tail(k: int, n: int, alpha: float) -> None:
-    """Computed a second way: at the bound, moved outward by a billionth, the tail that mpmath sums is alpha, never more."""
+    """Computed a second way: at the bound, moved outward by a billionth, the tail that
+    mpmath sums is alpha, never more."""
     low, high = mpmath.mpf(float(lower(k, n, alpha))), mpmath.mpf(float(upper(k, n, alpha)))
     mpmath.mp.dps = 40
     assert alpha * (1 - 1e-6) <= float(mpmath.betainc(k, n - k + 1, 0, low, regularized=True)) <= alpha
@@ -51,7 +55,8 @@ def test_clopper_pearson_knows_the_ends() -> None:
 def test_a_true_epsilon_is_contradicted_with_probability_alpha_at_most(
     epsilon: float, guesses: int, alpha: float
 ) -> None:
-    """Randomized response attains ε exactly, so the chance of each count is known: no simulation is needed."""
+    """Randomized response attains ε exactly, so the chance of each count is known: no simulation is
+    needed."""
     truth = 1 / (1 + math.exp(-epsilon))
     counts = np.arange(guesses + 1)
     bounds = [from_guesses(int(k), int(guesses - k), guesses, delta=0.0, alpha=alpha) for k in counts]
@@ -60,7 +65,9 @@ def test_a_true_epsilon_is_contradicted_with_probability_alpha_at_most(
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.05), (1.0, 0.2), (0.0, 0.3)])
-def test_a_true_epsilon_and_delta_are_contradicted_with_probability_alpha_at_most(epsilon: float, delta: float) -> None:
+def test_a_true_epsilon_and_delta_are_contradicted_with_probability_alpha_at_most(
+    epsilon: float, delta: float
+) -> None:
     """The worst (ε, δ)-private target: the secret with probability δ, else randomized response."""
     n, alpha = 40, 0.1
     right = delta + (1 - delta) / (1 + math.exp(-epsilon))
@@ -115,7 +122,8 @@ def test_more_guesses_than_trials_are_refused() -> None:
 def test_coupled_pairs_contradict_a_true_epsilon_with_probability_alpha_at_most(
     epsilon: float, against: float, met: int, alpha: float
 ) -> None:
-    """Every outcome of `met` pairs with P(S)/Q(S) = e^ε exactly, whatever share speaks against: multinomial, summed exactly."""
+    """Every outcome of `met` pairs with P(S)/Q(S) = e^ε exactly, whatever share speaks
+    against: multinomial, summed exactly."""
     only = 1 - math.exp(-epsilon) * (1 - against)
     if only + against > 1:
         return
@@ -129,16 +137,21 @@ def test_coupled_pairs_contradict_a_true_epsilon_with_probability_alpha_at_most(
 
 
 def test_coupled_pairs_certify_by_two_exact_shares() -> None:
-    """The formula, computed a second way: 90 % of alpha for the share that speaks for the rule, 10 % for the one against."""
+    """The formula, computed a second way: 90 % of alpha for the share that speaks for
+    the rule, 10 % for the one against."""
     sure, most = float(lower(300, 1000, 0.09)), float(upper(5, 1000, 0.01))
     assert from_coupled(300, 5, 695, alpha=0.1) == pytest.approx(math.log((1 - most) / (1 - sure)))
     assert (
-        from_coupled(0, 0, 0, alpha=0.1) == from_coupled(0, 9, 0, alpha=0.1) == from_coupled(0, 0, 50, alpha=0.1) == 0
+        from_coupled(0, 0, 0, alpha=0.1)
+        == from_coupled(0, 9, 0, alpha=0.1)
+        == from_coupled(0, 0, 50, alpha=0.1)
+        == 0
     )
 
 
 def test_coupled_pairs_see_more_than_as_many_coins() -> None:
-    """Laplace at ε = .1: half of all outputs are in S; the margin of pairs is less than a quarter of that of fair coins."""
+    """Laplace at ε = .1: half of all outputs are in S; the margin of pairs is less than
+    a quarter of that of fair coins."""
     n, truth = 1_000_000, 0.1
     inside, less = n / 4, n / 4 * math.exp(-truth)
     coins = from_guesses(round(inside), round(less), n, delta=0.0, alpha=0.1)
@@ -155,7 +168,8 @@ def test_impossible_coupled_counts_are_refused() -> None:
 
 
 def test_what_coupled_runs_can_detect_is_detected() -> None:
-    """Randomized response of that ε, on the same uniform numbers for both neighbours: nineteen of twenty audits succeed."""
+    """Randomized response of that ε, on the same uniform numbers for both neighbours:
+    nineteen of twenty audits succeed."""
     least = detectable(4000, epsilon=0.5, delta=0.0, alpha=0.05, coupled=True)
     assert 0.5 < least < detectable(4000, epsilon=0.5, delta=0.0, alpha=0.05)
     rng = np.random.default_rng(0)
@@ -171,9 +185,11 @@ def test_what_coupled_runs_can_detect_is_detected() -> None:
 
 @pytest.mark.parametrize("case", NULLS, ids=lambda c: c.name)
 def test_null_mechanisms_raise_no_more_false_alarms_than_stated(case: Case) -> None:
-    """1000 times: choose a rule on outputs of a mechanism that ignores its input, certify on fresh ones. α = .05: at most 50.
+    """1000 times: choose a rule on outputs of a mechanism that ignores its input,
+    certify on fresh ones. α = .05: at most 50.
 
-    A rule that is promised nothing abstains, so the audit stays far below α; forced to guess, the same test errs at α.
+    A rule that is promised nothing abstains, so the audit stays far below α; forced to
+    guess, the same test errs at α.
     """
     alarms = forced = 0
     for seed in range(1000):
@@ -189,7 +205,9 @@ def test_null_mechanisms_raise_no_more_false_alarms_than_stated(case: Case) -> N
     assert 0 < forced <= binom.ppf(1 - SURE, 1000, 0.05)
 
 
-@pytest.mark.parametrize(("trials", "epsilon", "delta"), [(1000, 1.0, 0.0), (100_000, 0.1, 0.0), (20_000, 1.0, 0.05)])
+@pytest.mark.parametrize(
+    ("trials", "epsilon", "delta"), [(1000, 1.0, 0.0), (100_000, 0.1, 0.0), (20_000, 1.0, 0.05)]
+)
 def test_what_is_called_detectable_is_detected(trials: int, epsilon: float, delta: float) -> None:
     """On the easiest target of that ε, at least 95 % of all audits succeed; slightly below it, fewer do."""
     least = detectable(trials, epsilon=epsilon, delta=delta, alpha=0.05)
@@ -218,11 +236,14 @@ def test_the_one_run_p_value_is_the_formula_of_the_paper(m: int, guesses: int, r
         mass += float(binom.pmf(right - i, guesses, q))
         best = max(best, mass / i)
     naive = float(binom.sf(right - 1, guesses, q)) + 2 * m * delta * best
-    assert one_run_p_value(m, guesses, right, epsilon=epsilon, delta=delta) == pytest.approx(min(1, naive), rel=1e-9)
+    assert one_run_p_value(m, guesses, right, epsilon=epsilon, delta=delta) == pytest.approx(
+        min(1, naive), rel=1e-9
+    )
 
 
 def test_one_run_bounds_hold_for_independent_randomized_response() -> None:
-    """m reports of ε = 1: the certified ε passes 1 in at most α of all runs, by the exact law of the right guesses."""
+    """m reports of ε = 1: the certified ε passes 1 in at most α of all runs, by the
+    exact law of the right guesses."""
     m, alpha = 200, 0.05
     k = np.arange(m + 1)
     wrong = np.array([one_run(m, m, int(i), delta=0.0, alpha=alpha) > 1.0 for i in k])
@@ -231,7 +252,8 @@ def test_one_run_bounds_hold_for_independent_randomized_response() -> None:
 
 @pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])
 def test_one_run_gaussian_bounds_hold_and_are_not_empty(mu: float) -> None:
-    """Canaries of μ-Gaussian privacy, 200 runs: the certified μ passes the true one in about α of them at most."""
+    """Canaries of μ-Gaussian privacy, 200 runs: the certified μ passes the true one in
+    about α of them at most."""
     rng, m, guesses, alpha, bounds = np.random.default_rng(5), 600, 120, 0.05, []
     for _ in range(200):
         inside = rng.random(m) < 0.5

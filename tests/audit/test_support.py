@@ -23,7 +23,9 @@ def cut(k: int) -> Callable[..., Any]:
     return mechanism
 
 
-@pytest.mark.parametrize(("k", "samples", "least"), [(5, 100_000, 4.0), (6, 300_000, 4.0), (8, 1_000_000, 2.5)])
+@pytest.mark.parametrize(
+    ("k", "samples", "least"), [(5, 100_000, 4.0), (6, 300_000, 4.0), (8, 1_000_000, 2.5)]
+)
 def test_noise_that_is_cut_off_is_found(k: int, samples: int, least: float) -> None:
     for seed in range(2):
         found = audit(cut(k), (0, 1), 1.0, samples=samples, seed=seed)
@@ -49,7 +51,9 @@ def test_coupled_runs_find_it_too() -> None:
 
 
 def test_tails_that_go_on_raise_no_more_alarms_than_stated() -> None:
-    alarms = sum(audit(cut(10**6), (0, 1), 1.0, samples=4_000, seed=seed).exit_code == 1 for seed in range(100))
+    alarms = sum(
+        audit(cut(10**6), (0, 1), 1.0, samples=4_000, seed=seed).exit_code == 1 for seed in range(100)
+    )
     assert alarms <= binom.ppf(1 - 1e-9, 100, 0.05)
 
 

@@ -1,4 +1,5 @@
-"""Any system can be audited: a command, an address, a database; slowly, with pauses, and planned beforehand."""
+"""Any system can be audited: a command, an address, a database; slowly, with pauses, and planned
+beforehand."""
 
 from __future__ import annotations
 
@@ -55,7 +56,18 @@ def script(tmp_path: Path) -> str:
 
 def test_a_command_is_audited_and_reported(tmp_path: Path, script: str, tables: tuple[str, str]) -> None:
     page, kept = tmp_path / "report.html", tmp_path / "runs.jsonl"
-    line = ("--command", f"{script} {{data}}", "--data", *tables, "--epsilon", "1", "--samples", "300", "--seed", "1")
+    line = (
+        "--command",
+        f"{script} {{data}}",
+        "--data",
+        *tables,
+        "--epsilon",
+        "1",
+        "--samples",
+        "300",
+        "--seed",
+        "1",
+    )
     saved = tmp_path / "finding.json"
     said = run(*line, "--report", str(page), "--resume", str(kept), "--save", str(saved), code=1).stdout
     assert "VIOLATION" in run("--replay", str(saved), code=1).stdout
@@ -66,7 +78,9 @@ def test_a_command_is_audited_and_reported(tmp_path: Path, script: str, tables: 
     assert len(kept.read_text().splitlines()) > 250
 
 
-def test_an_audit_that_was_broken_off_makes_no_run_twice(tmp_path: Path, script: str, tables: tuple[str, str]) -> None:
+def test_an_audit_that_was_broken_off_makes_no_run_twice(
+    tmp_path: Path, script: str, tables: tuple[str, str]
+) -> None:
     kept = tmp_path / "runs.jsonl"
     made: list[str] = []
 
@@ -97,7 +111,15 @@ def test_a_database_is_audited_on_two_tables(tmp_path: Path) -> None:
             base.execute(f"CREATE TABLE {name} (person INTEGER)")
             base.executemany(f"INSERT INTO {name} VALUES (?)", [(i,) for i in range(people)])
     query = "SELECT COUNT(*) + abs(random() % 3) AS n FROM {data}"
-    where = ("--sql", f"sqlite:///{tmp_path / 'people.db'}", "--data", "without", "with_her", "--epsilon", "1")
+    where = (
+        "--sql",
+        f"sqlite:///{tmp_path / 'people.db'}",
+        "--data",
+        "without",
+        "with_her",
+        "--epsilon",
+        "1",
+    )
     assert "VIOLATION" in run(query, *where, "--samples", "400", code=1).stdout
     exact = run("SELECT COUNT(*) FROM {data}", *where, "--samples", "400", code=5).stdout
     assert "may be one that it keeps" in exact
@@ -157,12 +179,18 @@ def test_a_plan_says_how_many_runs_are_needed() -> None:
     [
         (("--command", "true", "--data", "a", "b", "--epsilon", "1"), "Expected {data} in --command true"),
         (("--command", "true {data}"), "add --data FIRST SECOND and --epsilon"),
-        (("--url", "ftp://x/{data}", "--data", "a", "b", "--epsilon", "1"), "to begin with http:// or https://"),
+        (
+            ("--url", "ftp://x/{data}", "--data", "a", "b", "--epsilon", "1"),
+            "to begin with http:// or https://",
+        ),
         (
             ("--command", "x {data}", "--url", "http://x/{data}", "--data", "a", "b", "--epsilon", "1"),
             "Expected one of",
         ),
-        (("--command", "x {data}", "--data", "a", "b", "--epsilon", "1", "--rate", "0"), "Expected --rate 0 above 0"),
+        (
+            ("--command", "x {data}", "--data", "a", "b", "--epsilon", "1", "--rate", "0"),
+            "Expected --rate 0 above 0",
+        ),
         (("--plan",), "A plan is made for a claim"),
         (("--command", "/no/such/program {data}", "--data", "a", "b", "--epsilon", "1"), "did not run"),
     ],

@@ -32,7 +32,8 @@ def test_one_plain_value_survives_among_many_that_say_nothing() -> None:
 
 @pytest.mark.parametrize("coupled", [False, True])
 def test_the_doubt_of_a_log_ratio_is_its_variance(coupled: bool) -> None:
-    """Over 300 draws of 4,000 rows; coupled ones share nearly all of their luck, which is seen without being told."""
+    """Over 300 draws of 4,000 rows; coupled ones share nearly all of their luck, which
+    is seen without being told."""
     rng = np.random.default_rng(2)
     ratios, doubts = [], []
     for _ in range(300):
@@ -67,7 +68,8 @@ def test_bins_without_a_difference_become_one() -> None:
 
 
 def test_the_tail_of_what_is_rarely_continuous_is_binned() -> None:
-    """Two values in a thousand are numbers, the others say that there was none; among 400,000 that is still a histogram."""
+    """Two values in a thousand are numbers, the others say that there was none; among
+    400,000 that is still a histogram."""
     rng = np.random.default_rng(4)
     rows = np.where(rng.random((400_000, 1)) < 0.002, rng.laplace(0, 1, (400_000, 1)), -1000.0)
     assert len(Coder.fit(rows, 16).edges[0]) == 16 - 1 + 2 + 1

@@ -1,4 +1,5 @@
-"""Anything that can be run can be audited: samplers, mechanisms, callables, conversations, and outputs of any shape."""
+"""Anything that can be run can be audited: samplers, mechanisms, callables,
+conversations, and outputs of any shape."""
 
 from __future__ import annotations
 
@@ -121,7 +122,20 @@ def test_a_row_is_a_function_of_its_own_output_alone(first: list[Any]) -> None:
     columns: list[str] = []
     encode(first, columns)
     kept = list(columns)
-    later = [3.5, None, (1, 2), (1, None), (1, 2, 3), "x", {"a": 2}, [], np.arange(4.0), np.float32(0.1), True, 2**70]
+    later = [
+        3.5,
+        None,
+        (1, 2),
+        (1, None),
+        (1, 2, 3),
+        "x",
+        {"a": 2},
+        [],
+        np.arange(4.0),
+        np.float32(0.1),
+        True,
+        2**70,
+    ]
     alone = np.vstack([encode([output], columns) for output in later])
     np.testing.assert_array_equal(encode(later, columns), alone)
     np.testing.assert_array_equal(encode(later[2:4] * 2, columns), np.vstack([alone[2:4]] * 2))
@@ -130,7 +144,8 @@ def test_a_row_is_a_function_of_its_own_output_alone(first: list[Any]) -> None:
 
 @pytest.mark.parametrize("state", [0, 1, 6])
 def test_a_target_that_seldom_says_nothing_is_not_accused(state: int) -> None:
-    """Input ignored, None once in 2,000 runs: one None must not colour the rest of its chunk (that certified up to 6.7)."""
+    """Input ignored, None once in 2,000 runs: one None must not colour the rest of its
+    chunk (that certified up to 6.7)."""
     rng = np.random.default_rng(state)
 
     def ignored(data: int) -> float | None:
@@ -149,7 +164,11 @@ def test_numbers_take_the_fast_way() -> None:
 
 def test_targets_are_loaded_by_name_or_refused() -> None:
     assert load("math:sqrt")(4) == 2
-    for spec, said in (("math", "like"), ("no_such_module:x", "could not be loaded"), ("math:nothing", "could not")):
+    for spec, said in (
+        ("math", "like"),
+        ("no_such_module:x", "could not be loaded"),
+        ("math:nothing", "could not"),
+    ):
         with pytest.raises(InvalidParameter, match=said):
             load(spec)
 

@@ -12,7 +12,8 @@ from deniable.audit.thresholds import HOPE, NO_GUESS, Counts, Rule, choose, choo
 
 
 def test_the_chosen_rule_is_near_the_best_one() -> None:
-    """Laplace at ε = 1: half of all outputs have the ratio e, so the rule must be broad and its fresh ratio near e."""
+    """Laplace at ε = 1: half of all outputs have the ratio e, so the rule must be broad
+    and its fresh ratio near e."""
     rng = np.random.default_rng(3)
     first, second, *fresh = (rng.laplace(-shift, 1, 50_000) for shift in (0, 1, 0, 1))
     rule, value = choose(first, second, delta=0.0, alpha=0.05, trials=1_000_000)
@@ -41,7 +42,8 @@ def test_expectation_grows_with_the_samples_to_come() -> None:
 
 
 def test_calibrated_scores_say_the_ratio_of_each_event() -> None:
-    """Laplace at ε = 1: the score is the log-ratio, and what it implies is the true ratio of {score ≥ t}, at any t."""
+    """Laplace at ε = 1: the score is the log-ratio, and what it implies is the true
+    ratio of {score ≥ t}, at any t."""
     rng = np.random.default_rng(6)
     x = rng.laplace(1, 1, 400_000)
     said = implied(np.abs(x - 1) - np.abs(x), np.array([-1.0, 0.0, 0.999]))
@@ -98,7 +100,8 @@ def test_the_chosen_coupled_rule_is_near_the_best_one() -> None:
 
 
 def test_a_rare_event_is_not_trusted_on_a_handful_of_pairs() -> None:
-    """Five outputs of ten thousand at the top come from one neighbour only, by luck; half of the others show e^.5."""
+    """Five outputs of ten thousand at the top come from one neighbour only, by luck;
+    half of the others show e^.5."""
     rng = np.random.default_rng(4)
     met = rng.random(10_000) < 0.5
     first, second = met.astype(float), (met & (rng.random(10_000) < math.exp(-0.5))).astype(float)
@@ -114,7 +117,8 @@ def test_equal_runs_are_not_guessed_from() -> None:
 
 @pytest.mark.parametrize("both", [None, 5000])
 def test_the_bound_to_expect_is_the_one_that_comes(both: int | None) -> None:
-    """From as many samples as there will be, the expectation is what the same counts certify, HOPE deviations of each lower."""
+    """From as many samples as there will be, the expectation is what the same counts
+    certify, HOPE deviations of each lower."""
     right, wrong, alpha = 6000, 5100, 0.1
     shared = both or 0
     comes = from_guesses(right, wrong, 100_000, delta=0.0, alpha=alpha)

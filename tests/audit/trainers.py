@@ -1,7 +1,8 @@
 """Real trainers as steps for canary gradients: the gradient of a row is the row itself.
 
-A model that adds up two linear layers on the halves of its input, and a loss that is its output: ∂/∂w of row x is x. So rows put
-in are per-example gradients, and what the optimiser moves the weights by is what the step releases.
+A model that adds up two linear layers on the halves of its input, and a loss that is its
+output: ∂/∂w of row x is x. So rows put in are per-example gradients, and what the
+optimiser moves the weights by is what the step releases.
 """
 
 from __future__ import annotations
@@ -60,7 +61,11 @@ class Ours:
         x = torch.as_tensor(np.asarray(rows), dtype=torch.float32)
         self.trainer.taken = 0
         released = self.trainer.step([Batch((x, torch.zeros(len(x))))])
-        return torch.cat([released[name].reshape(-1) for name in ("left.weight", "right.weight")]).double().numpy()
+        return (
+            torch.cat([released[name].reshape(-1) for name in ("left.weight", "right.weight")])
+            .double()
+            .numpy()
+        )
 
 
 class OfOpacus:

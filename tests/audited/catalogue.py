@@ -1,6 +1,8 @@
-"""What is shipped and touches private data, each with neighbours that show its loss, and a twin that lacks some of its noise.
+"""What is shipped and touches private data, each with neighbours that show its loss, and
+a twin that lacks some of its noise.
 
-Mechanisms whose own tests attack them already are named by those tests' lists (`ELSEWHERE`); compositions by their parts.
+Mechanisms whose own tests attack them already are named by those tests' lists
+(`ELSEWHERE`); compositions by their parts.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ def called(mechanism: Any, data: Any, rng: Random) -> Any:
 
 @dataclass(frozen=True)
 class Audited:
-    """A mechanism, its twin, and neighbours; `look` makes numbers of an answer, `least` is the ε that is certified at least.
+    """A mechanism, its twin, and neighbours; `look` makes numbers of an answer, `least`
+    is the ε that is certified at least.
 
     `run` says how it is run, where it is not simply called on the data.
     """
@@ -128,7 +131,9 @@ STEP = GradientPerturbation(HINGE, 1, 1, 0, 2, 0.01, descent=GradientSteps(1, 1,
 
 def matrix(projection: Projection) -> Floats:
     """All that the release says: the noisy second moments."""
-    return np.asarray((projection.components.T * projection.strengths) @ projection.components)[np.triu_indices(2)]
+    return np.asarray((projection.components.T * projection.strengths) @ projection.components)[
+        np.triu_indices(2)
+    ]
 
 
 SPREAD = ([[0.05], [0.95]] * 10, [*([[0.05], [0.95]] * 10), [1.0]])
@@ -164,7 +169,15 @@ def rdp_of(made: Published) -> float:
 
 
 FULL = DPSGD(
-    Identity(2), output, n=4, lot=4, steps=1, clip=1.0, learning_rate=1.0, noise_multiplier=1.0, progress=False
+    Identity(2),
+    output,
+    n=4,
+    lot=4,
+    steps=1,
+    clip=1.0,
+    learning_rate=1.0,
+    noise_multiplier=1.0,
+    progress=False,
 )
 FEW = torch.zeros(3, 2), torch.zeros(3)
 MORE = torch.cat([FEW[0], torch.tensor([[5.0, 0.0]])]), torch.zeros(4)
@@ -199,7 +212,12 @@ def last_layer(made: RecipeClassifier) -> float:
 PICTURES = torch.ones(1, 2, 2), np.array([0])
 NO_PICTURE = PICTURES[0][:0], PICTURES[1][:0]
 RECIPE = Recipe(
-    2, torch.nn.Identity(), LinearDescent(1, 1.0, 1.0, momentum=0.0), statistics_noise=3.0, step_noise=0.5, classes=2
+    2,
+    torch.nn.Identity(),
+    LinearDescent(1, 1.0, 1.0, momentum=0.0),
+    statistics_noise=3.0,
+    step_noise=0.5,
+    classes=2,
 )
 
 LEARNT = [
@@ -246,10 +264,11 @@ LEARNT = [
 
 @dataclass(frozen=True)
 class Slow:
-    """A mechanism whose runs take milliseconds and whose loss is that of one Gaussian of `mu`: a hundred runs must do.
+    """A mechanism whose runs take milliseconds and whose loss is that of one Gaussian of
+    `mu`: a hundred runs must do.
 
-    `look` gives one number of an answer. Which neighbour a run sees is a fair coin, so the runs bound μ as independent
-    canaries do (`audit.one_run.independent_mu`).
+    `look` gives one number of an answer. Which neighbour a run sees is a fair coin, so the runs bound μ as
+    independent canaries do (`audit.one_run.independent_mu`).
     """
 
     mechanism: Any
@@ -272,7 +291,8 @@ class Slow:
 
 
 def gaussian_mu(loss: Loss) -> float:
-    """The μ of Gaussian releases composed, each on all rows: the squares of theirs add up (Dong, Roth, Su 2022)."""
+    """The μ of Gaussian releases composed, each on all rows: the squares of theirs add
+    up (Dong, Roth, Su 2022)."""
     match loss:
         case GaussianNoise(multiplier):
             return 1 / float(multiplier)
@@ -287,7 +307,9 @@ def gaussian_mu(loss: Loss) -> float:
 SLOW = [
     Slow(FULL, replace(FULL, privacy=replace(FULL.privacy, noise_multiplier=0.25)), (FEW, MORE), moved, 120),
     Slow(PEOPLE, EachRow(**settings(PEOPLE)), (NOBODY_ELSE, HER_TOO), moved, 120),
-    Slow(RECIPE, replace(RECIPE, step_noise=0.1, statistics_noise=1.0), (NO_PICTURE, PICTURES), last_layer, 250),
+    Slow(
+        RECIPE, replace(RECIPE, step_noise=0.1, statistics_noise=1.0), (NO_PICTURE, PICTURES), last_layer, 250
+    ),
 ]
 
 
@@ -381,7 +403,9 @@ CLIENTS_WITHOUT_TWIN = [
 def bold(client: Any) -> Any:
     """The same client with three times the ε of its claim."""
     return (
-        SurveyCoin(Fraction(9, 10)) if isinstance(client, SurveyCoin) else replace(client, epsilon=3 * client.epsilon)
+        SurveyCoin(Fraction(9, 10))
+        if isinstance(client, SurveyCoin)
+        else replace(client, epsilon=3 * client.epsilon)
     )
 
 
@@ -390,7 +414,8 @@ def bold(client: Any) -> Any:
 
 @dataclass(frozen=True)
 class Cautioned:
-    """A mechanism that is shipped as a warning, neighbours, and the claim that somebody might believe of it."""
+    """A mechanism that is shipped as a warning, neighbours, and the claim that somebody might believe of
+    it."""
 
     mechanism: Any
     pair: tuple[Any, Any]
@@ -435,7 +460,8 @@ ELSEWHERE: dict[type, str] = {
     FedAvg: "tests/federated/test_audited.py",
     IntegerNoise: "tests/audit/test_shipped.py",  # as the noise of Laplace and Gaussian
 }
-"""Classes that other tests attack, beside broken twins. (`DPSGD` here as a whole run; its steps in tests/learn/sgd.)"""
+"""Classes that other tests attack, beside broken twins. (`DPSGD` here as a whole run;
+its steps in tests/learn/sgd.)"""
 
 COMPOSED: dict[type, tuple[type, ...]] = {
     PcaNetwork: (PrivatePCA, DPSGD),
@@ -444,7 +470,8 @@ COMPOSED: dict[type, tuple[type, ...]] = {
     Federation: (FedAvg,),
     Walking: (DPSGD,),
 }
-"""Classes that run others of this catalogue one after the other, or on several processes, and state the sum of their losses."""
+"""Classes that run others of this catalogue one after the other, or on several
+processes, and state the sum of their losses."""
 
 
 def shipped() -> Iterator[type]:

@@ -1,4 +1,5 @@
-"""All that is shipped and touches private data is attacked by our own auditor, beside a twin that it must find."""
+"""All that is shipped and touches private data is attacked by our own auditor, beside a
+twin that it must find."""
 
 from __future__ import annotations
 

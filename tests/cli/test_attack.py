@@ -30,7 +30,9 @@ def run(*arguments: str, code: int = 0) -> Any:
 
 
 def test_reconstruct_tells_accuracy_and_seconds() -> None:
-    said = json.loads(run("reconstruct", "--people", "512", "--queries", "2048", "--noise", ".3", "--json").stdout)
+    said = json.loads(
+        run("reconstruct", "--people", "512", "--queries", "2048", "--noise", ".3", "--json").stdout
+    )
     assert said["accuracy"] > 0.88
     assert said["seconds"] > 0
     assert said["expected"] == pytest.approx(0.9405, abs=1e-3)
@@ -115,7 +117,10 @@ def test_a_picture_shows_every_release(tmp_path: Path) -> None:
         (("reconstruct", "--people", "0"), "people=0 to be at least 1"),
         (("reconstruct", "--noise", "-1"), "Expected noise=-1 in [0, ∞)"),
         (("reconstruct", "--people", "21", "--method", "exhaustive"), "at most 20 people"),
-        (("reconstruct", "--people", "10", "--queries", "5", "--plot", "a.png"), "more than 5 queries for a picture"),
+        (
+            ("reconstruct", "--people", "10", "--queries", "5", "--plot", "a.png"),
+            "more than 5 queries for a picture",
+        ),
         (("reconstruct", "--epsilon", "0"), "Expected epsilon=0"),
         (("difference", "--people", "5", "--targets", "6"), "Expected targets=6 from 1 to the 5 people."),
         (("link", "--people", "-3"), "Expected size=-3"),

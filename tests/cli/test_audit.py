@@ -1,4 +1,5 @@
-"""`deniable audit` attacks, prints, saves, replays, and leaves with the exit code that continuous integration wants."""
+"""`deniable audit` attacks, prints, saves, replays, and leaves with the exit code that
+continuous integration wants."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ def test_our_gaussian_is_consistent() -> None:
 
 def test_a_violation_is_saved_and_replays(tmp_path: Path) -> None:
     saved, picture = tmp_path / "finding.json", tmp_path / "roc.png"
-    said = run("HalvedNoise", "--samples", "200000", "--save", str(saved), "--plot", str(picture), code=1).stdout
+    said = run(
+        "HalvedNoise", "--samples", "200000", "--save", str(saved), "--plot", str(picture), code=1
+    ).stdout
     assert "VIOLATION" in said
     assert picture.read_bytes().startswith(b"\x89PNG")
     again = json.loads(run("--replay", str(saved), "--json", code=1).stdout)
@@ -77,21 +80,28 @@ def test_our_own_mechanism_replays_too(tmp_path: Path) -> None:
 def test_a_target_of_ones_own_is_audited_with_its_pairs(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.json"
     pairs.write_text("[[[0], [1]], [[1, 1], [1]]]", encoding="utf-8")
-    said = run(f"{__name__}:leaky", "--pairs", str(pairs), "--epsilon", ".1", "--samples", "20000", code=1).stdout
+    said = run(
+        f"{__name__}:leaky", "--pairs", str(pairs), "--epsilon", ".1", "--samples", "20000", code=1
+    ).stdout
     assert "The support differs" in said
 
 
-def test_a_module_of_the_working_directory_is_audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_of_the_working_directory_is_audited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As `deniable audit my_module:my_mechanism --pairs …` is typed: the folder is nowhere on the path."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     (tmp_path / "mine_alone.py").write_text(
-        "def fixed(data, seed):\n    return sum(data)\n\n\ndef broken(data):\n    raise ValueError('no such patient')\n",
+        "def fixed(data, seed):\n    return sum(data)\n\n\ndef broken(data):\n    raise ValueError('no such "
+        "patient')\n",
         encoding="utf-8",
     )
     (tmp_path / "pairs.json").write_text("[[[0], [1]]]", encoding="utf-8")
     how = ("--pairs", "pairs.json", "--epsilon", ".1", "--samples", "500")
-    assert "VIOLATION: mine_alone:fixed" in run("mine_alone:fixed", *how, "--save", "found.json", code=1).stdout
+    assert (
+        "VIOLATION: mine_alone:fixed" in run("mine_alone:fixed", *how, "--save", "found.json", code=1).stdout
+    )
     assert "VIOLATION: mine_alone:fixed" in run("--replay", "found.json", code=1).stdout
     said = sentence("mine_alone:broken", *how)
     assert said == (
@@ -141,7 +151,9 @@ def test_canaries_of_one_run_are_audited(tmp_path: Path) -> None:
     said = run(str(table), "--one-run", "gaussian", *claim, "1", "--save", str(saved), code=1).stdout
     assert "f-DP family" in said
     assert json.loads(run("--replay", str(saved), "--json", code=1).stdout)["epsilon"] == found[1]
-    assert "Too little was run" in run(str(table), "--one-run", "distribution-free", *claim, "20", code=3).stdout
+    assert (
+        "Too little was run" in run(str(table), "--one-run", "distribution-free", *claim, "20", code=3).stdout
+    )
     picture = tmp_path / "canaries.svg"
     run(str(table), "--one-run", "independent", *claim, "1", "--plot", str(picture), code=1)
     assert "guessed in from here on" in picture.read_text(encoding="utf-8")
@@ -179,7 +191,9 @@ def test_a_query_is_audited_on_two_tables(tmp_path: Path) -> None:
     private = run(query, *where, *two, "--delta", ".01", "--samples", "4000").stdout
     assert "claimed ε = 1 at δ = 0.01." in private
     assert "has no bounds" in sentence("SELECT SUM(person) AS s FROM visits", *where, *two)
-    unbounded = run("SELECT COUNT(*) AS n FROM visits", *where, "--unit", "column:person", "--samples", "4000", code=0)
+    unbounded = run(
+        "SELECT COUNT(*) AS n FROM visits", *where, "--unit", "column:person", "--samples", "4000", code=0
+    )
     assert "CONSISTENT" in unbounded.stdout
 
 
@@ -192,7 +206,8 @@ def test_tables_that_are_no_neighbours_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_bench_runs_and_says_what_went_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Three cases of the real bench, so that it takes seconds; all of them run in tests/audit/test_bench.py."""
+    """Three cases of the real bench, so that it takes seconds; all of them run in
+    tests/audit/test_bench.py."""
     few = [c for c in CASES if c.name in ("Laplace", "HalvedNoise", "ReusedSeed")]
     monkeypatch.setattr(command, "CASES", few)
     picture = tmp_path / "ladder.png"
@@ -205,7 +220,9 @@ def test_the_bench_runs_and_says_what_went_wrong(monkeypatch: pytest.MonkeyPatch
     weak = json.loads(run("bench", "--samples", "1000", "--json", code=1).stdout)
     assert weak["wrong"] == ["HalvedNoise"]
     assert {case["confidence"] for case in weak["cases"]} == {1 - 0.05 / 6}
-    assert "Not found: HalvedNoise. More --time finds more." in run("bench", "--samples", "1000", code=1).stdout
+    assert (
+        "Not found: HalvedNoise. More --time finds more." in run("bench", "--samples", "1000", code=1).stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -217,7 +234,10 @@ def test_the_bench_runs_and_says_what_went_wrong(monkeypatch: pytest.MonkeyPatch
         (("no_such:thing", "--epsilon", "1"), 'The target "no_such:thing" could not be loaded'),
         (("Laplace", "--confidence", "1"), "Expected confidence=1.0 in (0, 1)."),
         (("Laplace", "--samples", "10"), "Expected samples=10 to be at least 250."),
-        (("Laplace", "--plot", "a.gif"), "Expected --plot a.gif to end in .png, .pdf, .svg. Nothing was run."),
+        (
+            ("Laplace", "--plot", "a.gif"),
+            "Expected --plot a.gif to end in .png, .pdf, .svg. Nothing was run.",
+        ),
         (("Laplace", "--plot", "no/a.png"), "no/a.png: there is no folder no. Nothing was run."),
         (("Laplace", "--save", "no/a.json"), "no/a.json: there is no folder no. Nothing was run."),
         (("bench", "--confidence", "1.5"), "Expected confidence=1.5 in (0, 1)."),
@@ -228,10 +248,16 @@ def test_the_bench_runs_and_says_what_went_wrong(monkeypatch: pytest.MonkeyPatch
             ("Laplace", "--one-run", "gaussian"),
             "--one-run is about a file of scores (.csv, .parquet). Nothing was run.",
         ),
-        (("Laplace", "--keys", "ward=a"), '--keys is about a query, like "SELECT COUNT(*) FROM t". Nothing was run.'),
+        (
+            ("Laplace", "--keys", "ward=a"),
+            '--keys is about a query, like "SELECT COUNT(*) FROM t". Nothing was run.',
+        ),
         (("bench", "--pairs", "p.json"), "--pairs is about a mechanism or a callable"),
         (("no/such.csv", "--epsilon", "1"), "no/such.csv: No such file."),
-        (("SELECT 1 FROM t", "--epsilon", "1", "--tables", "no/a.csv", "no/b.csv"), "no/a.csv: No such file."),
+        (
+            ("SELECT 1 FROM t", "--epsilon", "1", "--tables", "no/a.csv", "no/b.csv"),
+            "no/a.csv: No such file.",
+        ),
         (("--replay", "no/such.json"), "no/such.json: No such file or directory."),
     ],
 )

@@ -51,7 +51,10 @@ def test_the_number_on_the_screen_is_the_number_that_was_checked() -> None:
     [
         (("--noise", "2"), "neither is given"),
         (("--noise", "2", "--rate", ".1", "--steps", "5"), "both are given"),
-        (("--noise", "2", "--rate", ".1", "--mechanism", "laplace"), "leave out the noise to solve for Laplace noise"),
+        (
+            ("--noise", "2", "--rate", ".1", "--mechanism", "laplace"),
+            "leave out the noise to solve for Laplace noise",
+        ),
         (("--noise", ".1", "--rate", "1"), "Not even one step"),
     ],
 )

@@ -37,7 +37,9 @@ def test_a_certificate_verifies(certificate: Path) -> None:
 
 
 def test_a_flattering_certificate_does_not(certificate: Path) -> None:
-    assert "Do not rely on it." in sentence("verify", changed(certificate, epsilon={"lower": 0, "upper": 0.5}))
+    assert "Do not rely on it." in sentence(
+        "verify", changed(certificate, epsilon={"lower": 0, "upper": 0.5})
+    )
 
 
 def test_a_hidden_assumption_is_found(certificate: Path) -> None:
@@ -45,7 +47,9 @@ def test_a_hidden_assumption_is_found(certificate: Path) -> None:
 
 
 def test_any_loss_can_be_certified_for_any_unit() -> None:
-    written = run("certify", "--loss", Pure(0.1).to_json(), "--delta", "1e-9", "--unit", "column:patient_id:4").stdout
+    written = run(
+        "certify", "--loss", Pure(0.1).to_json(), "--delta", "1e-9", "--unit", "column:patient_id:4"
+    ).stdout
     read = Certificate.from_json(written)
     assert (read.loss, read.unit) == (Pure(0.1), Unit.column("patient_id", max_rows=4))
     assert read.bound.upper <= 0.1

@@ -26,7 +26,9 @@ def test_json_holds_every_method_with_every_digit() -> None:
     found, loss = run_json("cost", *ABADI), GaussianNoise(4.0).sampled(0.01) * 10_000
     assert Loss.from_dict(found["loss"]) == loss
     for name, bound in compare(loss, 1e-5).items():
-        assert found["methods"][name] == ({"upper": bound.upper} if isinstance(bound, Bound) else {"refused": bound})
+        assert found["methods"][name] == (
+            {"upper": bound.upper} if isinstance(bound, Bound) else {"refused": bound}
+        )
     tight = epsilon(loss, 1e-5)
     assert found["epsilon"] == {"lower": tight.lower, "upper": tight.upper, "method": tight.method}
 
@@ -54,7 +56,9 @@ def test_the_options_mean_the_loss_that_is_charged(options: tuple[str, ...], ste
 
 def test_replacing_a_record_costs_more_than_adding_one() -> None:
     add = run_json("cost", "--rate", ".01", "--noise", "1", "--steps", "1000", "--delta", "1e-5")
-    swap = run_json("cost", "--rate", ".01", "--noise", "1", "--steps", "1000", "--delta", "1e-5", "--replace")
+    swap = run_json(
+        "cost", "--rate", ".01", "--noise", "1", "--steps", "1000", "--delta", "1e-5", "--replace"
+    )
     assert round(add["epsilon"]["upper"], 2) == 1.83
     assert round(swap["epsilon"]["upper"], 2) == 2.84
 
@@ -85,7 +89,10 @@ def test_the_picture_is_a_picture(tmp_path: Path) -> None:
         (("--rate", "1.2", "--noise", "4", "--delta", "1e-5"), "Expected rate=1.2 of Sampled in (0, 1]."),
         (("--noise", "0", "--delta", "1e-5"), "Expected multiplier=0.0 of GaussianNoise in (0, ∞)."),
         (("--noise", "nan", "--delta", "1e-5"), "Expected multiplier=nan of GaussianNoise in (0, ∞)."),
-        (("--noise", "4", "--steps", "0", "--delta", "1e-5"), "Expected times=0 of Repeated to be at least 1."),
+        (
+            ("--noise", "4", "--steps", "0", "--delta", "1e-5"),
+            "Expected times=0 of Repeated to be at least 1.",
+        ),
         (("--noise", "4", "--delta", "1"), "Expected delta=1.0 in [0, 1)."),
     ],
 )

@@ -31,7 +31,9 @@ def test_a_group_that_is_too_large_is_told_so() -> None:
 def test_json_holds_what_the_accounting_says() -> None:
     found = run_json("explain", "--epsilon", "2", "--delta", "1e-6", "--prior", ".3", "--group", "4")
     belief = meaning.posterior(0.3, 2, 1e-6)
-    assert found["posterior"] == [{"prior": 0.3, "low": belief.low, "high": belief.high, "failure": belief.failure}]
+    assert found["posterior"] == [
+        {"prior": 0.3, "low": belief.low, "high": belief.high, "failure": belief.failure}
+    ]
     assert found["group"]["delta"] == meaning.group_delta(2, 1e-6, 4)
     assert {p["false_positive_rate"] for p in found["attacker"]} == {0.001, 0.01, 0.1}
 
@@ -49,7 +51,10 @@ def test_the_picture_is_a_picture(tmp_path: Path) -> None:
         (("--epsilon", "nan"), "Expected epsilon=nan in [0, ∞)."),
         (("--epsilon", "1", "--prior", "1.2"), "Expected prior=1.2 in (0, 1)."),
         (("--epsilon", "1", "--group", "0"), "Expected size=0 to be at least 1."),
-        (("--epsilon", "1", "--plot", "a.doc"), "Expected a picture's name to end in .png, .pdf, .svg, got 'a.doc'."),
+        (
+            ("--epsilon", "1", "--plot", "a.doc"),
+            "Expected a picture's name to end in .png, .pdf, .svg, got 'a.doc'.",
+        ),
         (("--epsilon", "1", "--plot", "no/such/a.png"), "no/such/a.png: No such file or directory."),
     ],
 )

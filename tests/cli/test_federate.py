@@ -1,4 +1,5 @@
-"""`deniable federate`: the rows of many clients become a model and a certificate; every client is charged for as a whole."""
+"""`deniable federate`: the rows of many clients become a model and a certificate; every
+client is charged for as a whole."""
 
 from __future__ import annotations
 
@@ -54,9 +55,15 @@ def federate(table: str, *options: str) -> Any:
 
 @pytest.mark.parametrize(
     ("place", "unit"),
-    [("server", Unit.client()), ("shared", Unit.client(zero_out=True)), ("client", Unit.client(zero_out=True))],
+    [
+        ("server", Unit.client()),
+        ("shared", Unit.client(zero_out=True)),
+        ("client", Unit.client(zero_out=True)),
+    ],
 )
-def test_clients_become_a_model_with_a_certificate_that_holds(table: str, public: str, place: str, unit: Unit) -> None:
+def test_clients_become_a_model_with_a_certificate_that_holds(
+    table: str, public: str, place: str, unit: Unit
+) -> None:
     facts = federate(table, *FIRST, "--noise", place, "--public", public)
     assert 7.5 < facts["epsilon"] <= 8
     out = Path(facts["out"])
@@ -115,8 +122,11 @@ def test_the_number_of_clients_is_declared_and_never_counted(
     assert [facts[name] for name in same] == [again[name] for name in same]
 
 
-def test_a_client_whose_rows_cannot_be_read_stays_a_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Were it gone, replaced rows could make a client leave with the noise that it adds. A row that names nobody is nobody's."""
+def test_a_client_whose_rows_cannot_be_read_stays_a_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were it gone, replaced rows could make a client leave with the noise that it adds.
+    A row that names nobody is nobody's."""
     rows = {"phone": ["a", "a", "b", None, "c"], "hour": ["1", "x", "nan", "2", "3"], "age": ["1"] * 5,
             "app": ["maps", "games", "maps", "maps", "chess"]}  # fmt: skip
     pyarrow.csv.write_csv(pa.table(rows), tmp_path / "few.csv")
@@ -145,7 +155,9 @@ def test_a_client_whose_rows_cannot_be_read_stays_a_client(tmp_path: Path, monke
         (("--clients", "1"), "clients"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_any_charge(table: str, options: tuple[str, ...], words: str) -> None:
+def test_what_makes_no_sense_is_refused_before_any_charge(
+    table: str, options: tuple[str, ...], words: str
+) -> None:
     said = sentence("federate", table, *USUAL, *FIRST, *options)
     assert words in said
     assert not Path(table).with_name("privacy.db").exists()

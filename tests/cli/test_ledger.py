@@ -22,7 +22,9 @@ from tests.ledger.workers import Noisy
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     with Ledger.open("sqlite:///privacy.db", analyst="ada") as ledger:
-        account = ledger.create("visits", Unit.column("patient_id", max_rows=4), limit=Budget(3, 1e-6), owner="owner")
+        account = ledger.create(
+            "visits", Unit.column("patient_id", max_rows=4), limit=Budget(3, 1e-6), owner="owner"
+        )
         part = ledger.create("visits/ada", limit=Budget(1, 1e-7), parent="visits")
         for _ in range(3):
             part.run(Noisy(Pure(0.25), account.unit), 5, description="How many came?")
@@ -30,7 +32,9 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "sqlite:///privacy.db"
 
 
-def test_create_makes_the_ledger_the_key_and_the_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_create_makes_the_ledger_the_key_and_the_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     said = run(
         "ledger", "create", "visits", "--epsilon", "3", "--delta", "1e-6", "--unit", "column:patient_id:4"
@@ -51,7 +55,11 @@ def test_create_makes_the_ledger_the_key_and_the_account(tmp_path: Path, monkeyp
         "--owner",
         "ada",
     )
-    assert (made["account"], made["parent"], made["limit"]) == ("visits/ada", "visits", {"epsilon": 0.5, "delta": 0.0})
+    assert (made["account"], made["parent"], made["limit"]) == (
+        "visits/ada",
+        "visits",
+        {"epsilon": 0.5, "delta": 0.0},
+    )
     assert made["unit"]["max_rows"] == 4
 
 
@@ -100,11 +108,18 @@ def test_the_owner_freezes_and_unfreezes_and_nobody_else(url: str, monkeypatch: 
 def test_the_owner_raises_renames_and_closes_and_nobody_else(url: str) -> None:
     assert "Only owner" in sentence("ledger", "raise", "visits", "--epsilon", "4", "--owner", "eve")
     assert (
-        run_json("ledger", "raise", "visits", "--epsilon", "4", "--owner", "owner", "--json")["limit"]["epsilon"] == 4
+        run_json("ledger", "raise", "visits", "--epsilon", "4", "--owner", "owner", "--json")["limit"][
+            "epsilon"
+        ]
+        == 4
     )
     assert "Only owner" in sentence("ledger", "rename", "visits", "stays", "--owner", "eve")
     renamed = run_json("ledger", "rename", "visits", "stays", "--owner", "owner", "--json")
-    assert renamed == run_json("ledger", "show", "stays", "--json") == run_json("ledger", "show", "visits", "--json")
+    assert (
+        renamed
+        == run_json("ledger", "show", "stays", "--json")
+        == run_json("ledger", "show", "visits", "--json")
+    )
     assert "already" in sentence("ledger", "create", "stays", "--epsilon", "1", "--unit", "row")
     assert "Only owner" in sentence("ledger", "close", "stays", "--owner", "eve")
     assert "closed" in run("ledger", "close", "stays", "--owner", "owner").stdout
@@ -113,7 +128,10 @@ def test_the_owner_raises_renames_and_closes_and_nobody_else(url: str) -> None:
 
 def test_an_owner_accepts_a_clock_with_a_reason(url: str) -> None:
     assert "you are eve" in sentence("ledger", "clock", "--accept", "It was ahead.", "--owner", "eve")
-    assert "the journal goes on" in run("ledger", "clock", "--accept", "It was ahead.", "--owner", "owner").stdout
+    assert (
+        "the journal goes on"
+        in run("ledger", "clock", "--accept", "It was ahead.", "--owner", "owner").stdout
+    )
     assert "clock" in run("ledger", "history", "--json").stdout
 
 
@@ -134,7 +152,9 @@ def test_tampering_is_one_sentence_and_exit_code_two(url: str) -> None:
     connection.execute("UPDATE journal SET analyst = 'eve' WHERE seq = 3")
     connection.commit()
     connection.close()
-    assert sentence("ledger", "verify").startswith("Entry 3 was edited, moved, or does not follow the entry before it.")
+    assert sentence("ledger", "verify").startswith(
+        "Entry 3 was edited, moved, or does not follow the entry before it."
+    )
     told = json.loads(run("ledger", "verify", "--json", code=2).stdout)
     assert not told["ok"]
     assert len(told["problems"]) == 1
@@ -144,7 +164,9 @@ def test_export_writes_both_formats(url: str, tmp_path: Path) -> None:
     lines = run("ledger", "export").stdout.splitlines()
     assert [json.loads(line)["seq"] for line in lines] == [1, 2, 3, 4, 5, 6]
     assert run("ledger", "export", "--json").stdout.splitlines() == lines
-    assert "journal.csv: 6 entries." in run("ledger", "export", "--format", "csv", "--out", "journal.csv").stdout
+    assert (
+        "journal.csv: 6 entries." in run("ledger", "export", "--format", "csv", "--out", "journal.csv").stdout
+    )
     assert (
         (tmp_path / "journal.csv")
         .read_text()
@@ -160,10 +182,14 @@ def test_bad_input_is_one_sentence(url: str) -> None:
         == "There is no ledger in sqlite:///none.db. Nothing was created."
     )
     assert not Path("none.db").exists()
-    assert sentence("ledger", "list", "--ledger", "none").startswith("Expected a ledger URL like sqlite:///privacy.db")
+    assert sentence("ledger", "list", "--ledger", "none").startswith(
+        "Expected a ledger URL like sqlite:///privacy.db"
+    )
     assert "whom does the account protect" in sentence("ledger", "create", "new", "--epsilon", "1")
     assert "already" in sentence("ledger", "create", "visits", "--epsilon", "1", "--unit", "row")
-    assert "Expected epsilon=-1 of a budget" in sentence("ledger", "create", "new", "--epsilon", "-1", "--unit", "row")
+    assert "Expected epsilon=-1 of a budget" in sentence(
+        "ledger", "create", "new", "--epsilon", "-1", "--unit", "row"
+    )
     assert "Expected a head like" in sentence("ledger", "verify", "--head", "12")
     assert "ε > 0 and δ > 0" in sentence(
         "ledger", "create", "new", "--epsilon", "1", "--unit", "row", "--filter", "renyi"

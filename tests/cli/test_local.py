@@ -27,7 +27,18 @@ def run(*arguments: str, code: int = 0) -> Any:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_protocol_is_simulated_near_theory(protocol: str) -> None:
     said = json.loads(
-        run("simulate", "--protocol", protocol, "--epsilon", "1", "--users", "20000", "--items", "256", "--json").stdout
+        run(
+            "simulate",
+            "--protocol",
+            protocol,
+            "--epsilon",
+            "1",
+            "--users",
+            "20000",
+            "--items",
+            "256",
+            "--json",
+        ).stdout
     )
     assert said["users"] == 20_000
     assert 0.4 * said["mse_theory"] < said["mse"] < 2 * said["mse_theory"]

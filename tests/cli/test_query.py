@@ -129,7 +129,9 @@ def test_the_answer_is_written_as_csv_parquet_and_picture(file: str, tmp_path: P
         (("--bounds", "dayz=0:1"), 'There is no column "dayz"'),
     ],
 )
-def test_a_misspelt_option_is_refused_before_anything_is_made(file: str, options: tuple[str, ...], told: str) -> None:
+def test_a_misspelt_option_is_refused_before_anything_is_made(
+    file: str, options: tuple[str, ...], told: str
+) -> None:
     given = (*FIRST, "--epsilon", "1", *options) if "--limit" not in options else ("--unit", "row", *options)
     assert told in sentence(file, COUNT, *given)
 

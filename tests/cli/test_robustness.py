@@ -22,7 +22,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     images = (pictures * 255 / 16).astype(np.uint8).reshape(-1, 1, 8, 8)
     torch.manual_seed(0)
     network = networks.perceptron(64, 10, (32,))
-    train(network, images[:1500] / 255, labels[:1500], Gaussian(0.25), Schedule(6, 100, 0.2), rng=SeededRandom(1))
+    train(
+        network,
+        images[:1500] / 255,
+        labels[:1500],
+        Gaussian(0.25),
+        Schedule(6, 100, 0.2),
+        rng=SeededRandom(1),
+    )
     networks.save(network, folder / "model.pt")
     np.savez(folder / "images.npz", images=images[1500:], labels=labels[1500:])
     np.savez(folder / "unknown.npz", images=images[1500:].astype(np.float32) / 255)
@@ -34,7 +41,9 @@ QUICK = ("--count", "12", "--samples", "600")
 
 def test_it_tells_accuracy_by_radius(files: tuple[str, str], tmp_path: Path) -> None:
     plot = tmp_path / "accuracy.png"
-    said = run("robustness", *files, *QUICK, "--plot", str(plot), "--certificates", str(tmp_path / "all")).stdout
+    said = run(
+        "robustness", *files, *QUICK, "--plot", str(plot), "--certificates", str(tmp_path / "all")
+    ).stdout
     assert "12 pictures under Gaussian noise of σ = 0.25, radii in l2" in said
     assert "certified accuracy" in said
     assert "Abstained:" in said
@@ -53,8 +62,12 @@ def test_a_given_radius_takes_fewer_samples(files: tuple[str, str]) -> None:
     assert told["samples"] < 5000
 
 
-def test_exact_certificates_are_in_steps_of_a_pixel_and_radii_in_pixels(files: tuple[str, str], tmp_path: Path) -> None:
-    told = run_json("robustness", *files, *QUICK, "--exact", "--batch", "100", "--certificates", str(tmp_path))
+def test_exact_certificates_are_in_steps_of_a_pixel_and_radii_in_pixels(
+    files: tuple[str, str], tmp_path: Path
+) -> None:
+    told = run_json(
+        "robustness", *files, *QUICK, "--exact", "--batch", "100", "--certificates", str(tmp_path)
+    )
     assert told["noise"]["node"] == "IntegerGaussian"
     assert 0.1 < max(answer["radius"] for answer in told["answers"]) < 1
     written = sorted(tmp_path.iterdir())

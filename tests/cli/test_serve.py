@@ -1,4 +1,5 @@
-"""`deniable serve` as an operator runs it: a first owner, both doors, Ctrl-C; bad settings are one sentence."""
+"""`deniable serve` as an operator runs it: a first owner, both doors, Ctrl-C; bad settings are one
+sentence."""
 
 from __future__ import annotations
 
@@ -20,9 +21,20 @@ SETTINGS = 'folder = "state"\nroots = ["data"]\nhttp = "127.0.0.1:0"\nwire = "12
 
 def started(folder: Path) -> tuple[subprocess.Popen[str], str]:
     """A service in a process of its own, and what it said until it listened."""
-    command = [sys.executable, "-m", "deniable", "serve", "--settings", str(folder / "server.toml"), "--owner", "olga"]
+    command = [
+        sys.executable,
+        "-m",
+        "deniable",
+        "serve",
+        "--settings",
+        str(folder / "server.toml"),
+        "--owner",
+        "olga",
+    ]
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     said = ""
     assert process.stdout is not None
     while "Listening" not in said:

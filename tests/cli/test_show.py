@@ -20,7 +20,9 @@ def test_no_progress_bar_is_drawn_into_a_pipe(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_fixed_column_does_not_wrap(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fixed_column_does_not_wrap(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     show.table(("bar", "words"), [("█" * 20, "many words " * 5)], fixed=(0,))
     assert "█" * 20 in capsys.readouterr().out

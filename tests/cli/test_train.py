@@ -52,7 +52,16 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "visits.parquet"
 
 
-DECLARED = ("--target", "ward", "--classes", "surgery,maternity", "--feature", "age:0:100", "--feature", "stay:0:60")
+DECLARED = (
+    "--target",
+    "ward",
+    "--classes",
+    "surgery,maternity",
+    "--feature",
+    "age:0:100",
+    "--feature",
+    "stay:0:60",
+)
 USUAL = (*DECLARED, "--n", N, "--epsilon", 2)
 FIRST = ("--limit", "3:4e-5")
 
@@ -62,7 +71,16 @@ def test_a_table_becomes_a_model_with_a_certificate(table: Path, tmp_path: Path,
     pyarrow.parquet.write_table(visits(seed=1), tmp_path / "public.parquet")
     out = tmp_path / "out"
     said = run(
-        table, *USUAL, *FIRST, "--model", model, "--out", out, "--public", tmp_path / "public.parquet", "--json"
+        table,
+        *USUAL,
+        *FIRST,
+        "--model",
+        model,
+        "--out",
+        out,
+        "--public",
+        tmp_path / "public.parquet",
+        "--json",
     ).stdout
     facts = json.loads(said)
     assert facts["accuracy_on_public_rows"] > 0.85
@@ -228,7 +246,9 @@ def test_public_rows_that_cannot_be_used_are_told_before_the_charge(table: Path,
     pyarrow.parquet.write_table(other, tmp_path / "other.parquet")
     usual = (table, *USUAL, *FIRST, "--out", tmp_path / "out", "--public")
     assert "none.csv: No such file" in run(*usual, tmp_path / "none.csv", code=2).stderr
-    assert "No row of other.parquet, given as public" in run(*usual, tmp_path / "other.parquet", code=2).stderr
+    assert (
+        "No row of other.parquet, given as public" in run(*usual, tmp_path / "other.parquet", code=2).stderr
+    )
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "visits.parquet.ledger").exists()
 
@@ -276,13 +296,19 @@ def test_rows_are_clamped_or_left_out_by_rule(tmp_path: Path) -> None:
 def test_whole_numbers_are_classes_whatever_their_type(tmp_path: Path) -> None:
     for kind in (pa.int64(), pa.float64(), pa.string()):
         ward = pa.array([3, 3], pa.int64()).cast(kind)
-        pyarrow.parquet.write_table(pa.table({"age": [1, 2], "stay": [1, 2], "ward": ward}), tmp_path / "t.parquet")
+        pyarrow.parquet.write_table(
+            pa.table({"age": [1, 2], "stay": [1, 2], "ward": ward}), tmp_path / "t.parquet"
+        )
         assert TABLE.read(tmp_path / "t.parquet")[1].tolist() == [1, 1]
 
 
 def test_an_empty_table_is_data_too(tmp_path: Path) -> None:
     empty = pa.table(
-        {"age": pa.array([], pa.float64()), "stay": pa.array([], pa.float64()), "ward": pa.array([], pa.string())}
+        {
+            "age": pa.array([], pa.float64()),
+            "stay": pa.array([], pa.float64()),
+            "ward": pa.array([], pa.string()),
+        }
     )
     pyarrow.parquet.write_table(empty, tmp_path / "t.parquet")
     x, y = TABLE.read(tmp_path / "t.parquet")
@@ -297,7 +323,20 @@ def test_an_empty_table_is_data_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["linear", "logistic"])
 def test_a_killed_run_goes_on_under_its_charge(table: Path, tmp_path: Path, model: str) -> None:
     folder, out = tmp_path / "run", tmp_path / "out"
-    asked = (table, *USUAL, "--model", model, "--epochs", 20, "--lot", 20, "--out", out, "--checkpoint", folder)
+    asked = (
+        table,
+        *USUAL,
+        "--model",
+        model,
+        "--epochs",
+        20,
+        "--lot",
+        20,
+        "--out",
+        out,
+        "--checkpoint",
+        folder,
+    )
     command = [sys.executable, "-m", "deniable", "train", *map(str, (*asked, *FIRST))]
     victim = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     patience = time.monotonic() + 1800
@@ -334,7 +373,18 @@ def test_what_is_to_be_resumed_must_be_there(table: Path, tmp_path: Path) -> Non
 
 
 def test_a_column_of_words_is_no_feature(table: Path, tmp_path: Path) -> None:
-    asked = ("--target", "ward", "--classes", "surgery,maternity", "--feature", "name:0:1", "--n", N, "--epsilon", 2)
+    asked = (
+        "--target",
+        "ward",
+        "--classes",
+        "surgery,maternity",
+        "--feature",
+        "name:0:1",
+        "--n",
+        N,
+        "--epsilon",
+        2,
+    )
     said = run(table, *asked, *FIRST, "--out", tmp_path / "out", code=2).stderr
     assert "no column of numbers by its type" in said
     assert "Nothing was charged" in said

@@ -1,7 +1,9 @@
-"""A simple black-box audit: run on two neighbours, and bound ε from below by how often an event is seen on each.
+"""A simple black-box audit: run on two neighbours, and bound ε from below by how often
+an event is seen on each.
 
-The event is chosen on a first half of the runs, as the set of outcomes that speak most for one side, and counted on a
-second half. Exact (Clopper–Pearson) bounds on both probabilities give ε ≥ ln((p − δ)/q) with confidence 1 − 2·10⁻⁹.
+The event is chosen on a first half of the runs, as the set of outcomes that speak most
+for one side, and counted on a second half. Exact (Clopper–Pearson) bounds on both
+probabilities give ε ≥ ln((p − δ)/q) with confidence 1 − 2·10⁻⁹.
 """
 
 import math
@@ -17,12 +19,15 @@ Run = Callable[[Any], Hashable]
 
 
 def epsilon_at_least(run: Run, data: Any, neighbour: Any, *, runs: int, delta: float = 0.0) -> float:
-    """A lower bound on ε at δ for the mechanism behind `run`, valid with confidence 1 − 4·10⁻⁹; 0 if none is found."""
+    """A lower bound on ε at δ for the mechanism behind `run`, valid with confidence 1 −
+    4·10⁻⁹; 0 if none is found."""
     seen = [[Counter(run(x) for _ in range(runs)) for _ in range(2)] for x in (data, neighbour)]
     return max(0.0, *(_one_side(*pair, runs, delta) for pair in (seen, seen[::-1])))
 
 
-def _one_side(ours: list[Counter[Hashable]], theirs: list[Counter[Hashable]], runs: int, delta: float) -> float:
+def _one_side(
+    ours: list[Counter[Hashable]], theirs: list[Counter[Hashable]], runs: int, delta: float
+) -> float:
     event = _event(ours[0], theirs[0], runs, delta)
     p = _lower(sum(ours[1][o] for o in event), runs)
     q = _upper(sum(theirs[1][o] for o in event), runs)

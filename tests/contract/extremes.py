@@ -21,7 +21,8 @@ EVERYDAY = 40
 
 @dataclass(frozen=True)
 class Stored:
-    """How a column is stored, for a reading: everyday values and extreme ones, and how an array is made of them."""
+    """How a column is stored, for a reading: everyday values and extreme ones, and how
+    an array is made of them."""
 
     physical: Physical
     make: Callable[[Sequence[Any]], pa.Array]
@@ -64,7 +65,17 @@ def typed(kind: pa.DataType) -> Callable[[Sequence[Any]], pa.Array]:
 
 
 INTS = (0, -1, TOP, LOW)
-NUMBERS = (0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1.7976931348623157e308, 5e-324, 2.0**63, -(2.0**63))
+NUMBERS = (
+    0.0,
+    -0.0,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+    1.7976931348623157e308,
+    5e-324,
+    2.0**63,
+    -(2.0**63),
+)
 DAYS = (2**31 - 1, -(2**31), 2**31 - 2, -(2**31) + 1, 2932896, 2932897, -719162, -719163)
 MOMENTS = (
     TOP,
@@ -117,10 +128,15 @@ P = Physical
 EVERY_ARROW: dict[str, Stored] = {
     "bool": Stored(P.BOOLEAN, typed(pa.bool_()), True, (False, None)),
     **{
-        f"int{n}": Stored(P.INTEGER, typed(getattr(pa, f"int{n}")()), 5, (2 ** (n - 1) - 1, -(2 ** (n - 1)), 0, None))
+        f"int{n}": Stored(
+            P.INTEGER, typed(getattr(pa, f"int{n}")()), 5, (2 ** (n - 1) - 1, -(2 ** (n - 1)), 0, None)
+        )
         for n in (8, 16, 32, 64)
     },
-    **{f"uint{n}": Stored(P.INTEGER, typed(getattr(pa, f"uint{n}")()), 5, (2**n - 1, 0, None)) for n in (8, 16, 32)},
+    **{
+        f"uint{n}": Stored(P.INTEGER, typed(getattr(pa, f"uint{n}")()), 5, (2**n - 1, 0, None))
+        for n in (8, 16, 32)
+    },
     "uint64": Stored(P.WIDE, typed(pa.uint64()), 5, (2**64 - 1, 2**63, 2**63 - 1, None)),
     "float32": Stored(P.FLOAT, typed(pa.float32()), 5.0, (*NUMBERS[:5], 3.4e38, 1e-45, None)),
     "float64": Stored(P.FLOAT, typed(pa.float64()), 5.0, (*NUMBERS, None)),
@@ -135,18 +151,26 @@ EVERY_ARROW: dict[str, Stored] = {
     },
     "date32": Stored(P.DATE, raw(pa.date32()), 20_000, (*DAYS, None)),
     "date64": Stored(
-        P.DATE, raw(pa.date64()), 86_400_000 * 20_000, (TOP, LOW, 86_400_000 * 2**31, -86_400_000 * 2**31, 1, None)
+        P.DATE,
+        raw(pa.date64()),
+        86_400_000 * 20_000,
+        (TOP, LOW, 86_400_000 * 2**31, -86_400_000 * 2**31, 1, None),
     ),
     **{
         f"time_{unit}{'_zoned' if zone else ''}": Stored(
-            P.ZONED if zone else P.TIMESTAMP, raw(pa.timestamp(unit, zone)), 1_700_000_000 * 10**power, (*MOMENTS, None)
+            P.ZONED if zone else P.TIMESTAMP,
+            raw(pa.timestamp(unit, zone)),
+            1_700_000_000 * 10**power,
+            (*MOMENTS, None),
         )
         for unit, power in (("s", 0), ("ms", 3), ("us", 6), ("ns", 9))
         for zone in (None, "UTC", "Asia/Tokyo")[: 3 if unit == "ms" else 2]
     },
     "string": Stored(P.TEXT, texts(pa.string()), b"5", (*TEXTS, None)),
     "large_string": Stored(P.TEXT, texts(pa.large_string(), "q"), b"5", (*TEXTS, None)),
-    "dictionary": Stored(P.TEXT, lambda values: texts(pa.string())(values).dictionary_encode(), b"5", (*TEXTS, None)),
+    "dictionary": Stored(
+        P.TEXT, lambda values: texts(pa.string())(values).dictionary_encode(), b"5", (*TEXTS, None)
+    ),
 }
 KINDS = {
     Kind.BOOLEAN: Type(Kind.BOOLEAN),
@@ -168,7 +192,9 @@ class Case:
 
     @property
     def columns(self) -> dict[str, Type]:
-        return {f"as_{kind.value}": type_ for kind, type_ in KINDS.items() if reads(self.stored.physical, type_)}
+        return {
+            f"as_{kind.value}": type_ for kind, type_ in KINDS.items() if reads(self.stored.physical, type_)
+        }
 
     @property
     def info(self) -> TableInfo:
@@ -196,10 +222,15 @@ class Case:
         counts = ", ".join(f"COUNT({name})" for name in self.columns)
         sums = "".join(f", SUM({name}), AVG({name}), STDDEV(CLAMP({name}, -1, 1e9))" for name in numbers)
         tests = "".join(
-            f", COUNT(*) FILTER (WHERE {name} {_COMPARED[type_.kind]})" for name, type_ in self.columns.items()
+            f", COUNT(*) FILTER (WHERE {name} {_COMPARED[type_.kind]})"
+            for name, type_ in self.columns.items()
         )
         made = [f"SELECT {counts}{sums}{tests} FROM {self.table}"]
-        made += [f"SELECT {', '.join(f'MEDIAN({name})' for name in numbers)} FROM {self.table}"] if numbers else []
+        made += (
+            [f"SELECT {', '.join(f'MEDIAN({name})' for name in numbers)} FROM {self.table}"]
+            if numbers
+            else []
+        )
         return made + [self._groups(name, type_.kind) for name, type_ in self.columns.items()]
 
     def _groups(self, name: str, kind: Kind) -> str:
@@ -257,7 +288,9 @@ EVERY_POSTGRES: dict[str, tuple[str, Stored]] = {
     "real": ("real", said(P.FLOAT, "5", "'NaN'", "'Infinity'", "'-Infinity'", "'1e-45'", "'3.4e38'", "'-0'")),
     "double": (
         "double precision",
-        said(P.FLOAT, "5", "'NaN'", "'Infinity'", "'-Infinity'", "'5e-324'", "'1.7976931348623157e308'", "'-0'"),
+        said(
+            P.FLOAT, "5", "'NaN'", "'Infinity'", "'-Infinity'", "'5e-324'", "'1.7976931348623157e308'", "'-0'"
+        ),
     ),
     "numeric": (
         "numeric",
@@ -277,7 +310,10 @@ EVERY_POSTGRES: dict[str, tuple[str, Stored]] = {
             "'9223372036854775807.5'",
         ),
     ),
-    "money_like": ("numeric(38, 10)", said(P.DECIMAL, "5", "'" + "9" * 28 + "'", "'-" + "9" * 28 + "'", "'NaN'")),
+    "money_like": (
+        "numeric(38, 10)",
+        said(P.DECIMAL, "5", "'" + "9" * 28 + "'", "'-" + "9" * 28 + "'", "'NaN'"),
+    ),
     "date": (
         "date",
         said(
@@ -320,7 +356,10 @@ EVERY_POSTGRES: dict[str, tuple[str, Stored]] = {
     "varchar": ("varchar(400)", said(P.TEXT, "'5'", *_READ)),
     "char": ("char(300)", said(P.TEXT, "'5'", "''", *_READ[:3])),
     "name": ("name", said(P.TEXT, "'5'", "''")),
-    "uuid": ("uuid", said(P.TEXT, "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'")),
+    "uuid": (
+        "uuid",
+        said(P.TEXT, "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"),
+    ),
 }
 _ENDS = ("'infinity'", "'-infinity'")
 EVERY_DUCKDB: dict[str, tuple[str, Stored]] = {
@@ -331,15 +370,23 @@ EVERY_DUCKDB: dict[str, tuple[str, Stored]] = {
     "hugeint": ("HUGEINT", said(P.WIDE, "5", f"'{2**127 - 1}'", f"'-{2**127}'", str(2**63))),
     "uhugeint": ("UHUGEINT", said(P.WIDE, "5", f"'{2**128 - 1}'", "0")),
     "boolean": ("BOOLEAN", said(P.BOOLEAN, "true", "false")),
-    "float": ("FLOAT", said(P.FLOAT, "5", "'NaN'", "'Infinity'", "'-Infinity'", "'1e-45'", "'3.4e38'", "'-0'")),
+    "float": (
+        "FLOAT",
+        said(P.FLOAT, "5", "'NaN'", "'Infinity'", "'-Infinity'", "'1e-45'", "'3.4e38'", "'-0'"),
+    ),
     "double": (
         "DOUBLE",
-        said(P.FLOAT, "5", "'NaN'", "'Infinity'", "'-Infinity'", "'5e-324'", "'1.7976931348623157e308'", "'-0'"),
+        said(
+            P.FLOAT, "5", "'NaN'", "'Infinity'", "'-Infinity'", "'5e-324'", "'1.7976931348623157e308'", "'-0'"
+        ),
     ),
     "decimal": ("DECIMAL(18, 3)", said(P.DECIMAL, "5", "'" + "9" * 15 + ".999'", "'-" + "9" * 15 + ".999'")),
     "wide": ("DECIMAL(38, 0)", said(P.DECIMAL, "5", f"'{'9' * 38}'", f"'-{'9' * 38}'")),
     "fine": ("DECIMAL(38, 38)", said(P.DECIMAL, "0.5", f"'0.{'9' * 38}'", f"'-0.{'9' * 38}'")),
-    "date": ("DATE", said(P.DATE, "'2024-01-01'", *_ENDS, "'5877642-06-25 (BC)'", "'5881580-07-10'", "'9999-12-31'")),
+    "date": (
+        "DATE",
+        said(P.DATE, "'2024-01-01'", *_ENDS, "'5877642-06-25 (BC)'", "'5881580-07-10'", "'9999-12-31'"),
+    ),
     **{
         name: (name.upper(), said(P.TIMESTAMP, "'2024-01-01'", *_ENDS, *farthest))
         for name, farthest in (
@@ -352,11 +399,18 @@ EVERY_DUCKDB: dict[str, tuple[str, Stored]] = {
     "timestamptz": (
         "TIMESTAMPTZ",
         said(
-            P.ZONED, "'2024-01-01 00:00:00+00'", *_ENDS, "'294247-01-10 04:00:54.775806+00'", "'0001-01-01 00:00:00+13'"
+            P.ZONED,
+            "'2024-01-01 00:00:00+00'",
+            *_ENDS,
+            "'294247-01-10 04:00:54.775806+00'",
+            "'0001-01-01 00:00:00+13'",
         ),
     ),
     "varchar": ("VARCHAR", said(P.TEXT, "'5'", *_READ, *_LONG, "chr(0)", "chr(8232)")),
-    "uuid": ("UUID", said(P.TEXT, "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'")),
+    "uuid": (
+        "UUID",
+        said(P.TEXT, "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"),
+    ),
     "enum": ("ENUM('5', '', 'x')", said(P.TEXT, "'5'", "''", "'x'")),
 }
 EVERY_SPARK: dict[str, tuple[str, Stored]] = {
@@ -416,7 +470,9 @@ EVERY_SPARK: dict[str, tuple[str, Stored]] = {
     ),
     "string": (
         "STRING",
-        said(P.TEXT, "'5'", *(f"CAST(X'{text.hex()}' AS STRING)" for text in TEXTS if len(text) < 1000), *_LONG),
+        said(
+            P.TEXT, "'5'", *(f"CAST(X'{text.hex()}' AS STRING)" for text in TEXTS if len(text) < 1000), *_LONG
+        ),
     ),
     "varchar": ("VARCHAR(400)", said(P.TEXT, "'5'", "''", "repeat('p', 257)")),
 }

@@ -47,16 +47,20 @@ QUERIES = [
     "SELECT place, COUNT(*), SUM(cost), VAR_SAMP(days) FROM visits GROUP BY place",
     "SELECT place, ill, COUNT(*) FILTER (WHERE days > 10) FROM visits GROUP BY ROLLUP (place, ill)",
     "SELECT day, COUNT(*) FROM visits GROUP BY day",
-    "SELECT date_trunc('month', day) AS month, COUNT(DISTINCT person), COUNT(DISTINCT days) FROM visits GROUP BY month",
+    "SELECT date_trunc('month', day) AS month, COUNT(DISTINCT person), COUNT(DISTINCT days) FROM visits "
+    "GROUP BY month",
     "SELECT MEDIAN(days), MAX(cost), QUANTILE_CONT(weight, 0.9) FROM visits WHERE ill OR days % 7 = 3",
-    "SELECT CASE WHEN days < 10 THEN 'short' ELSE 'long' END AS stay, SUM(cost * 2 - days) FROM visits GROUP BY stay",
+    "SELECT CASE WHEN days < 10 THEN 'short' ELSE 'long' END AS stay, SUM(cost * 2 - days) FROM visits GROUP "
+    "BY stay",
     "SELECT SUM(CLAMP(days / (days - 7), 0, 5)), SUM(CLAMP(CAST(cost AS INTEGER), 0, 100)) FROM visits",
     "SELECT COUNT(*) FROM visits WHERE place LIKE '%o%' AND LENGTH(UPPER(place)) = 5 AND place <> 'South'",
-    "SELECT COUNT(*) FROM visits WHERE day BETWEEN DATE '2023-03-01' AND DATE '2024-02-29' AND EXTRACT(hour FROM at) >= 12",
+    "SELECT COUNT(*) FROM visits WHERE day BETWEEN DATE '2023-03-01' AND DATE '2024-02-29' AND EXTRACT(hour "
+    "FROM at) >= 12",
     "SELECT country, AVG(days) FROM visits JOIN regions USING (place) GROUP BY country",
     "SELECT COUNT(*), SUM(dose) FROM prescriptions WHERE drug IN ('a', 'b')",
     "SELECT AVG(n) FROM (SELECT person, LEAST(COUNT(*), 9) AS n FROM visits GROUP BY person) AS t",
-    "SELECT COUNT(*) FROM (SELECT days FROM visits UNION ALL SELECT dose AS days FROM prescriptions) AS t WHERE days > 5",
+    "SELECT COUNT(*) FROM (SELECT days FROM visits UNION ALL SELECT dose AS days FROM prescriptions) AS t "
+    "WHERE days > 5",
 ]
 
 
@@ -76,7 +80,9 @@ def _tables() -> dict[str, pa.Table]:
             some(math.nan, math.inf, -1.0, 1e300, *(draw.random() * 250 for _ in range(50))), pa.float64()
         ),
         "ill": some(True, False),
-        "day": some(*(date(2023, 1, 1) + timedelta(draw.randrange(600)) for _ in range(9)), date(9999, 12, 31)),
+        "day": some(
+            *(date(2023, 1, 1) + timedelta(draw.randrange(600)) for _ in range(9)), date(9999, 12, 31)
+        ),
         "at": pa.array(
             some(*(datetime(2023, 1, 1) + timedelta(minutes=draw.randrange(10**6)) for _ in range(9))),
             pa.timestamp("us"),

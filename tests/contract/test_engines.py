@@ -1,4 +1,5 @@
-"""Every engine goes through this: the same rows, declared alike, mean the same, and no value makes a statement fail."""
+"""Every engine goes through this: the same rows, declared alike, mean the same, and no
+value makes a statement fail."""
 
 from __future__ import annotations
 
@@ -58,7 +59,14 @@ TEXTS = [
         "Infinity",
         "inf",
     ],
-    *["9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809", "9" * 38, "9" * 39],
+    *[
+        "9223372036854775807",
+        "9223372036854775808",
+        "-9223372036854775808",
+        "-9223372036854775809",
+        "9" * 38,
+        "9" * 39,
+    ],
     *[
         "92233720368547758.07",
         "92233720368547758.08",
@@ -105,7 +113,12 @@ TEXTS = [
         "2024-02-29 10:30 CET",
         "2024-02-29 10:60",
     ],
-    *["0001-01-01 00:00:00+13:00", "9999-12-31 23:59:59-13:00", "9999-12-31 23:59:59.999999", "2023-02-29 10:00"],
+    *[
+        "0001-01-01 00:00:00+13:00",
+        "9999-12-31 23:59:59-13:00",
+        "9999-12-31 23:59:59.999999",
+        "2023-02-29 10:00",
+    ],
     *["1\u2028", "1\n2", "١٢", "１２", "a'b", 'a"b', "a\\b", "$x", "%", "é" * 9, "𝄞𝄞𝄞𝄞𝄞𝄞", "x" * 5000, None],
 ]
 LONG = 6
@@ -123,7 +136,13 @@ def _scaled(number: Decimal, scale: int) -> int | None:
 
 def _boolean(text: str | None) -> bool | None:
     word = _trimmed(text).lower()
-    return True if word in {"true", "t", "yes", "y", "1"} else False if word in {"false", "f", "no", "n", "0"} else None
+    return (
+        True
+        if word in {"true", "t", "yes", "y", "1"}
+        else False
+        if word in {"false", "f", "no", "n", "0"}
+        else None
+    )
 
 
 def _integer(text: str | None) -> int | None:
@@ -174,9 +193,25 @@ READ: dict[str, tuple[Type, Any]] = {
 }
 
 INTEGERS = [0, 1, -1, 2, 2**53 + 1, 2**63 - 1, -(2**63), None]
-FLOATS = [0.0, 0.5, 1.5, 2.5, -2.5, 1e300, 1.7e308, math.nan, math.inf, -math.inf, 2.0**63, -(2.0**63), 1e-320, None]
+FLOATS = [
+    0.0,
+    0.5,
+    1.5,
+    2.5,
+    -2.5,
+    1e300,
+    1.7e308,
+    math.nan,
+    math.inf,
+    -math.inf,
+    2.0**63,
+    -(2.0**63),
+    1e-320,
+    None,
+]
 DECIMALS = [
-    Decimal(text) for text in ("0.0000", "1.0050", "-1.0050", "2.5000", "-2.5000", "9" * 16 + ".9999", "0.9999")
+    Decimal(text)
+    for text in ("0.0000", "1.0050", "-1.0050", "2.5000", "-2.5000", "9" * 16 + ".9999", "0.9999")
 ]
 DATES = [date(1, 1, 1), date(1969, 12, 31), date(2024, 2, 29), date(9999, 12, 31), None]
 MOMENTS = [datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2024, 2, 29, 12), None]
@@ -191,15 +226,40 @@ def _even(number: float | None, scale: int = 0) -> int | None:
 CAST: dict[str, tuple[pa.DataType, list[Any], Type, Any]] = {
     "integer_as_integer": (pa.int64(), INTEGERS, Type(Kind.INTEGER), lambda x: x),
     "small_as_integer": (pa.int16(), [1, -2, None], Type(Kind.INTEGER), lambda x: x),
-    "integer_as_decimal": (pa.int64(), INTEGERS, Type(Kind.DECIMAL, scale=3), lambda x: _scaled(Decimal(x), 3)),
+    "integer_as_decimal": (
+        pa.int64(),
+        INTEGERS,
+        Type(Kind.DECIMAL, scale=3),
+        lambda x: _scaled(Decimal(x), 3),
+    ),
     "integer_as_float": (pa.int64(), INTEGERS, Type(Kind.FLOAT), float),
     "integer_as_text": (pa.int64(), INTEGERS, Type(Kind.TEXT), str),
-    "integer_as_boolean": (pa.int64(), INTEGERS, Type(Kind.BOOLEAN), lambda x: bool(x) if x in (0, 1) else None),
+    "integer_as_boolean": (
+        pa.int64(),
+        INTEGERS,
+        Type(Kind.BOOLEAN),
+        lambda x: bool(x) if x in (0, 1) else None,
+    ),
     "decimal_as_integer": (pa.decimal128(20, 4), DECIMALS, Type(Kind.INTEGER), lambda x: _scaled(x, 0)),
-    "decimal_as_decimal": (pa.decimal128(20, 4), DECIMALS, Type(Kind.DECIMAL, scale=2), lambda x: _scaled(x, 2)),
-    "decimal_as_finer": (pa.decimal128(20, 4), DECIMALS, Type(Kind.DECIMAL, scale=18), lambda x: _scaled(x, 18)),
+    "decimal_as_decimal": (
+        pa.decimal128(20, 4),
+        DECIMALS,
+        Type(Kind.DECIMAL, scale=2),
+        lambda x: _scaled(x, 2),
+    ),
+    "decimal_as_finer": (
+        pa.decimal128(20, 4),
+        DECIMALS,
+        Type(Kind.DECIMAL, scale=18),
+        lambda x: _scaled(x, 18),
+    ),
     "decimal_as_float": (pa.decimal128(20, 4), DECIMALS, Type(Kind.FLOAT), float),
-    "decimal_as_boolean": (pa.decimal128(20, 4), DECIMALS, Type(Kind.BOOLEAN), lambda x: False if x == 0 else None),
+    "decimal_as_boolean": (
+        pa.decimal128(20, 4),
+        DECIMALS,
+        Type(Kind.BOOLEAN),
+        lambda x: False if x == 0 else None,
+    ),
     "float_as_float": (pa.float64(), FLOATS, Type(Kind.FLOAT), lambda x: x if math.isfinite(x) else None),
     "single_as_float": (
         pa.float32(),
@@ -213,7 +273,12 @@ CAST: dict[str, tuple[pa.DataType, list[Any], Type, Any]] = {
     "boolean_as_integer": (pa.bool_(), [True, False, None], Type(Kind.INTEGER), int),
     "boolean_as_text": (pa.bool_(), [True, False, None], Type(Kind.TEXT), lambda x: str(x).lower()),
     "date_as_date": (pa.date32(), DATES, Type(Kind.DATE), lambda x: x),
-    "date_as_timestamp": (pa.date32(), DATES, Type(Kind.TIMESTAMP), lambda x: datetime(x.year, x.month, x.day)),
+    "date_as_timestamp": (
+        pa.date32(),
+        DATES,
+        Type(Kind.TIMESTAMP),
+        lambda x: datetime(x.year, x.month, x.day),
+    ),
     "date_as_text": (pa.date32(), DATES, Type(Kind.TEXT), lambda x: x.isoformat()),
     "clock_as_timestamp": (pa.timestamp("us"), MOMENTS, Type(Kind.TIMESTAMP), lambda x: x),
     "clock_as_date": (pa.timestamp("us"), MOMENTS, Type(Kind.DATE), lambda x: x.date()),
@@ -241,7 +306,10 @@ def _tables() -> dict[str, pa.Table]:
 
 SCHEMA = Schema(
     tuple(
-        TableInfo(name, (ColumnInfo("id", Type(Kind.INTEGER)), *(ColumnInfo(column, kind) for column, kind in columns)))
+        TableInfo(
+            name,
+            (ColumnInfo("id", Type(Kind.INTEGER)), *(ColumnInfo(column, kind) for column, kind in columns)),
+        )
         for name, columns in (
             ("texts", [(column, kind) for column, (kind, _) in READ.items()]),
             ("casts", [(column, kind) for column, (_, _, kind, _) in CAST.items()]),
@@ -306,7 +374,9 @@ def test_ctes_come_before_the_select_and_after_the_tables(engine: Engine) -> Non
     table, cte, name = (engine.dialect.quote(word) for word in ("texts", "_rows", "id"))
     ctes = (("_rows", f"SELECT {name} FROM {table} WHERE {name} < 3"),)
     text = {"duckdb": "VARCHAR", "postgres": "text", "spark": "STRING"}[engine.dialect.name]
-    found = engine.run(Statement(ctes, f"SELECT CAST(SUM({name}) AS {text}) AS total, COUNT(*) AS n FROM {cte}"))
+    found = engine.run(
+        Statement(ctes, f"SELECT CAST(SUM({name}) AS {text}) AS total, COUNT(*) AS n FROM {cte}")
+    )
     assert found.to_pylist() == [{"total": "3", "n": 3}]
 
 
@@ -322,7 +392,9 @@ def test_a_failure_is_one_sentence_whatever_failed(engine: Engine) -> None:
         with pytest.raises(DataError) as told:
             engine.run(Statement((), select))
         said.add(str(told.value))
-    assert said == {"The engine did not finish this statement. Nothing was released; the reason is kept for the owner."}
+    assert said == {
+        "The engine did not finish this statement. Nothing was released; the reason is kept for the owner."
+    }
     assert len(_column(engine, "texts", "as_integer")) == len(TEXTS)
 
 
@@ -336,13 +408,17 @@ def test_a_missing_column_is_told_at_the_opening(kind: str) -> None:
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_type_without_a_reading_is_told_at_the_opening(kind: str) -> None:
     schema = Schema((TableInfo("t", (ColumnInfo("a", Type(Kind.DATE)),)),))
-    with pytest.raises(DataError, match='The column "a" of "t" is stored as float, which cannot be read as date'):
+    with pytest.raises(
+        DataError, match='The column "a" of "t" is stored as float, which cannot be read as date'
+    ):
         opened(kind, {"t": pa.table({"a": [1.5]})}, schema)
 
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_names_with_quotes_and_other_case_are_found(kind: str) -> None:
-    declared = TableInfo('we"ird`t', (ColumnInfo('a"b`c', Type(Kind.INTEGER)), ColumnInfo("upper", Type(Kind.INTEGER))))
+    declared = TableInfo(
+        'we"ird`t', (ColumnInfo('a"b`c', Type(Kind.INTEGER)), ColumnInfo("upper", Type(Kind.INTEGER)))
+    )
     tables = {'we"ird`t': pa.table({'a"b`c': [1], "UPPER": [2]})}
     engine = opened(kind, tables, Schema((declared,)))
     assert rows(engine, f"SELECT * FROM {engine.dialect.quote(declared.name)}") == [(1, 2)]
@@ -356,7 +432,9 @@ def test_a_statement_is_stopped_after_its_time(kind: str) -> None:
     if kind == "spark":
         # A cancelled task that is in the middle of a loop holds its core to the end, so that this one sleeps.
         sources: dict[str, Any] = {"t": session().range(0, 3000, 1, 2).toDF("a")}
-        endless = "SELECT COUNT(s) FROM (SELECT java_method('java.lang.Thread', 'sleep', 1000L + a) AS s FROM t)"
+        endless = (
+            "SELECT COUNT(s) FROM (SELECT java_method('java.lang.Thread', 'sleep', 1000L + a) AS s FROM t)"
+        )
     else:
         sources = ingest(tables) if kind == "postgres" else tables
         endless = 'SELECT SUM(sqrt(x.a + y.a + z.a + w.a)) FROM "t" x, "t" y, "t" z, "t" w'
@@ -397,7 +475,9 @@ LONG_IDS = ["p" * 256, "p" * 257, "p" * 299 + "a", "p" * 299 + "b", "é" * 256, 
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_two_people_with_a_common_prefix_stay_two(kind: str) -> None:
-    visits = TableInfo("visits", (ColumnInfo("who", Type(Kind.TEXT)), ColumnInfo("v", Type(Kind.TEXT))), unit="who")
+    visits = TableInfo(
+        "visits", (ColumnInfo("who", Type(Kind.TEXT)), ColumnInfo("v", Type(Kind.TEXT))), unit="who"
+    )
     drugs = TableInfo("drugs", (ColumnInfo("visit", Type(Kind.TEXT)),), path=(("visit", "visits", "v"),))
     tables = {"visits": pa.table({"who": LONG_IDS, "v": LONG_IDS}), "drugs": pa.table({"visit": LONG_IDS})}
     engine = opened(kind, tables, Schema((visits, drugs)))

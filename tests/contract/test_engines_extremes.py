@@ -1,4 +1,5 @@
-"""No stored value makes a statement fail: every storage type with its extreme values, on every engine and from every source."""
+"""No stored value makes a statement fail: every storage type with its extreme values, on
+every engine and from every source."""
 
 from __future__ import annotations
 
@@ -42,10 +43,13 @@ PERSON = Unit.column("person", max_rows=2)
 
 
 def unanswered(engine: Engine, chosen: list[Case], *, few: bool = False) -> list[str]:
-    """The queries that fail after the charge, and why. (What is refused before is refused without these people too.)"""
+    """The queries that fail after the charge, and why. (What is refused before is
+    refused without these people too.)"""
     declared, failed = schema(chosen), []
     for query in (
-        query for case in chosen for query in (case.queries[:: len(case.queries) - 1] if few else case.queries)
+        query
+        for case in chosen
+        for query in (case.queries[:: len(case.queries) - 1] if few else case.queries)
     ):
         made = plan(check(query, declared, PERSON), PERSON, Terms(epsilon=10, delta=1e-3))
         try:
@@ -151,7 +155,8 @@ def test_every_value_that_postgresql_can_store_is_answered() -> None:
 
 @pytest.mark.needs("spark")
 def test_parquet_that_spark_reads_is_answered_or_refused_by_its_type(tmp_path: Path) -> None:
-    """Spark's reader fails on a time in milliseconds and on a decimal of 39 digits before any guard of a statement."""
+    """Spark's reader fails on a time in milliseconds and on a decimal of 39 digits
+    before any guard of a statement."""
     chosen = {case.table: case for case in cases(EVERY_ARROW)}
     for table, reason in (
         ("t_time_ms", "milliseconds"),

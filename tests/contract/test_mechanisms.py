@@ -65,10 +65,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Case:
-    """A mechanism of ε about 2, a twin with half its noise, and neighbours on which the loss is nearly attained.
+    """A mechanism of ε about 2, a twin with half its noise, and neighbours on which the
+    loss is nearly attained.
 
-    (A quarter for `SparseVector` and `CoinBias`, whose worst events are too rare to be told in a few thousand runs.)
-    `off` measures the error of an answer on `data` as `Mechanism.error` does; `label` makes an answer countable.
+    (A quarter for `SparseVector` and `CoinBias`, whose worst events are too rare to be
+    told in a few thousand runs.) `off` measures the error of an answer on `data` as
+    `Mechanism.error` does; `label` makes an answer countable.
     """
 
     mechanism: Any
@@ -99,7 +101,8 @@ GRID = Laplace(0.5, 0.5, 3, 0.25)
 WHOLE, REAL = Gaussian.for_budget(2, 0.01), Gaussian.for_budget(2, 0.01, 0.3, real=True)
 CASES = [
     Case(Laplace(0.5), Laplace(0.25), 0, 1, abs),
-    # These reals differ by 0.5 in L1, two grid units; rounding makes it four, as `grid` proves and the loss states.
+    # These reals differ by 0.5 in L1, two grid units; rounding makes it four, as `grid` proves and the loss
+    # states.
     Case(replace(GRID, scale=0.5), replace(GRID, scale=0.25), [0.124] * 3, [0.125, 0.125, 0.622],
          lambda x: max(abs(x - 0.124)), lambda x: tuple(np.clip(4 * x, 0, [1, 1, 2]))),
     Case(WHOLE, replace(WHOLE, sigma=WHOLE.sigma / 2), 0, 1, abs, delta=0.01, runs=4000),
@@ -144,7 +147,9 @@ def test_every_shipped_mechanism_is_here() -> None:
         for v in vars(mechanisms).values()
         if isinstance(v, type) and dataclasses.is_dataclass(v) and hasattr(v, "loss")
     }
-    warned = {v for v in vars(cautionary).values() if isinstance(v, type) and v.__module__ == cautionary.__name__}
+    warned = {
+        v for v in vars(cautionary).values() if isinstance(v, type) and v.__module__ == cautionary.__name__
+    }
     here = {type(m.of if isinstance(m, Asked) else m) for m in ALL}
     assert here == shipped | warned
 
@@ -218,7 +223,11 @@ def test_no_violation_is_found_and_the_twin_with_half_the_noise_is(case: Case) -
     def audited(mechanism: Any, seed: int) -> float:
         rng = SeededRandom(seed)
         return epsilon_at_least(
-            lambda x: case.label(mechanism(x, rng=rng)), case.data, case.neighbour, runs=case.runs, delta=case.delta
+            lambda x: case.label(mechanism(x, rng=rng)),
+            case.data,
+            case.neighbour,
+            runs=case.runs,
+            delta=case.delta,
         )
 
     assert audited(case.mechanism, 4) <= claimed
@@ -228,6 +237,8 @@ def test_no_violation_is_found_and_the_twin_with_half_the_noise_is(case: Case) -
 @pytest.mark.parametrize("m", HOPELESS, ids=lambda m: type(m).__name__)
 def test_what_protects_nothing_is_found_at_once(m: Any) -> None:
     assert m.loss == Approximate(0, 1)
-    data, neighbour = ([3, 2] + [0] * 6, [3, 4] + [0] * 6) if hasattr(m, "candidates") else ([1, 2, 3], [1, 2, 3, 9, 9])
+    data, neighbour = (
+        ([3, 2] + [0] * 6, [3, 4] + [0] * 6) if hasattr(m, "candidates") else ([1, 2, 3], [1, 2, 3, 9, 9])
+    )
     rng = SeededRandom(6)
     assert epsilon_at_least(lambda x: str(m(x, rng=rng)).split(",")[0], data, neighbour, runs=2000) > 4

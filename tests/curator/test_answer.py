@@ -112,7 +112,9 @@ def test_a_released_key_can_neither_write_html_nor_move_the_cursor() -> None:
 def test_it_is_kept_and_read_again_bit_for_bit() -> None:
     table = pa.table({"day": [date(2024, 3, 1), None], "n": [1, -2], "x": [0.1, math.nan]})
     result = Result(table, {"n": [0.0, -3.0]}, {"n": [2.0, math.inf]}, 0.9, {"x": (0.0, 1.0)})
-    made = Answer.of(Release(result, LOSS, Unit.column("p", max_rows=3), None, "7:ab"), epsilon=0.1, delta=1e-9)
+    made = Answer.of(
+        Release(result, LOSS, Unit.column("p", max_rows=3), None, "7:ab"), epsilon=0.1, delta=1e-9
+    )
     kept = Kept.of("key", "7:ab", LOSS, None, True, made.to_text())
     again = Answer.from_kept(kept, "7:ab", again=True)
     assert again.value.equals(made.value) or again.value.slice(0, 1).equals(made.value.slice(0, 1))
@@ -128,7 +130,9 @@ finite = st.floats(-1e12, 1e12, allow_nan=False)
 
 
 @given(finite, st.floats(0, 1e9), st.floats(0, 1e9))
-def test_what_is_printed_never_claims_more_than_the_interval(value: float, below: float, above: float) -> None:
+def test_what_is_printed_never_claims_more_than_the_interval(
+    value: float, below: float, above: float
+) -> None:
     """Up to half a unit of the last digit that is shown, by which the number itself is rounded."""
     said = words.number(value, value - below, value + above).replace(",", "")
     if "±" in said:

@@ -1,4 +1,5 @@
-"""The reconstruction attack through the curator's SQL: a limit of ε = 1 stops it, one without meaning does not."""
+"""The reconstruction attack through the curator's SQL: a limit of ε = 1 stops it, one
+without meaning does not."""
 
 from __future__ import annotations
 
@@ -36,5 +37,6 @@ def test_a_limit_without_meaning_gives_every_bit_away() -> None:
 def test_a_limit_of_one_ends_the_conversation_before_the_bits_are_found() -> None:
     found = attacked(limit=1, epsilon=0.02)
     assert found.answered == 50
-    # Any attack expects at most 73 %; seven deviations of a fair count above that is the chance of one in 10^12.
+    # Any attack expects at most 73 %; seven deviations of a fair count above that is the chance of one in
+    # 10^12.
     assert (found.bits == secret(PEOPLE)).mean() < ceiling(1) + 7 * 0.5 / PEOPLE**0.5

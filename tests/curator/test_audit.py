@@ -1,4 +1,5 @@
-"""Whole queries under our own auditor: within their claim on neighbouring tables, and caught with contribution bounding off."""
+"""Whole queries under our own auditor: within their claim on neighbouring tables, and
+caught with contribution bounding off."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ MANY = 20_000
 
 
 def people(*, guest: bool) -> pa.Table:
-    """Ten people with a row or two, and a guest with thirty rows of large values in a ward of her own, or not."""
+    """Ten people with a row or two, and a guest with thirty rows of large values in a
+    ward of her own, or not."""
     rows = [(i, "a" if i % 2 else "b", i % 5) for i in range(10)] + [(i, "a", 3) for i in range(5)]
     rows += [(99, "rare" if k % 2 else "a", 10) for k in range(30)] if guest else []
     person, ward, days = zip(*rows, strict=True)
@@ -110,7 +112,7 @@ def test_without_contribution_bounds_the_same_audit_finds_the_violation(name: st
 
 
 def test_without_contribution_bounds_private_keys_are_not_certified() -> None:
-    """One neighbour then gives one answer in all runs, which the auditor cannot tell from an answer that is remembered: the
-    target holds an engine, so it cannot be started anew."""
+    """One neighbour then gives one answer in all runs, which the auditor cannot tell from an answer that is
+    remembered: the target holds an engine, so it cannot be started anew."""
     text, keys = QUERIES["private keys"]
     assert Query(text, PERSON, keys, bounding=False).found().verdict in (Verdict.VIOLATION, Verdict.REPEATS)

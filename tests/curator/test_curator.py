@@ -1,4 +1,5 @@
-"""The object users hold: it charges, answers, previews for free, gives answers again, and refuses with the way out."""
+"""The object users hold: it charges, answers, previews for free, gives answers again,
+and refuses with the way out."""
 
 from __future__ import annotations
 
@@ -69,7 +70,9 @@ def test_groups_by_public_keys_come_complete_and_near_the_truth(hospital: Open, 
 
 def test_a_query_costs_exactly_what_it_says(hospital: Open) -> None:
     curator = hospital()
-    for i, text in enumerate((COUNT, BY_DIAGNOSIS, "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"), 1):
+    for i, text in enumerate(
+        (COUNT, BY_DIAGNOSIS, "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"), 1
+    ):
         answer = curator.sql(text, epsilon=0.5)
         assert answer.epsilon <= 0.5
         assert curator.account.spent().epsilon <= 0.5 * i
@@ -87,7 +90,9 @@ def test_six_halves_fit_under_three_and_the_seventh_does_not(hospital: Open) -> 
 def test_six_halves_of_gaussian_noise_fit_under_three_as_well(hospital: Open) -> None:
     curator = hospital()
     for i in range(6):
-        answer = curator.sql(f"SELECT COUNT(*) AS n FROM visits WHERE days > {i}", epsilon=0.5, noise="gaussian")
+        answer = curator.sql(
+            f"SELECT COUNT(*) AS n FROM visits WHERE days > {i}", epsilon=0.5, noise="gaussian"
+        )
         assert 0.4 < answer.epsilon <= 0.5
         assert answer.delta == 1e-8
 
@@ -204,14 +209,20 @@ def test_another_question_is_another_answer(
     ledger = f"sqlite:///{tmp_path}/privacy.db"
     hospital(ledger=ledger, rng=None).sql(BY_DIAGNOSIS, epsilon=0.5)
     assert hospital(ledger=ledger, rng=None).sql(BY_DIAGNOSIS, epsilon=0.5).again
-    assert not hospital(ledger=ledger, rng=None, **changes).sql(BY_DIAGNOSIS, **({"epsilon": 0.5} | terms)).again
+    assert (
+        not hospital(ledger=ledger, rng=None, **changes).sql(BY_DIAGNOSIS, **({"epsilon": 0.5} | terms)).again
+    )
 
 
 def test_an_answer_is_never_found_by_the_data_itself(hospital: Open, table: pa.Table, tmp_path: Path) -> None:
     """Other data under the declared version gives the kept answer: whether data changed must not show."""
     ledger = f"sqlite:///{tmp_path}/privacy.db"
     first = hospital(ledger=ledger, rng=None).sql(COUNT, epsilon=0.5)
-    assert hospital(table.slice(0, 10), ledger=ledger, rng=None).sql(COUNT, epsilon=0.5).value.equals(first.value)
+    assert (
+        hospital(table.slice(0, 10), ledger=ledger, rng=None)
+        .sql(COUNT, epsilon=0.5)
+        .value.equals(first.value)
+    )
 
 
 def test_a_colleague_pays_from_her_own_limit_and_not_from_the_data_sets(hospital: Open) -> None:
@@ -259,7 +270,9 @@ def test_the_ledger_lies_beside_the_data_and_remembers(parquet: Path) -> None:
 
 
 def test_a_ledger_named_once_is_found_again(parquet: Path, tmp_path: Path) -> None:
-    with Curator.open(parquet, unit=PATIENT, limit=LIMIT, ledger=f"sqlite:///{tmp_path}/central.db") as curator:
+    with Curator.open(
+        parquet, unit=PATIENT, limit=LIMIT, ledger=f"sqlite:///{tmp_path}/central.db"
+    ) as curator:
         curator.sql(COUNT, epsilon=0.5)
     with Curator.open(parquet) as curator:
         assert curator.account.spent().epsilon == pytest.approx(0.5)
@@ -294,7 +307,9 @@ def test_several_tables_with_a_public_one(hospital: Open, table: pa.Table) -> No
     from deniable.sql.schema.declare import Schema, TableInfo
     from deniable.sql.schema.infer import describe
 
-    wards = pa.table({"ward": ["emergency", "medicine", "surgery", "children", "eyes"], "floor": [0, 1, 1, 2, 3]})
+    wards = pa.table(
+        {"ward": ["emergency", "medicine", "surgery", "children", "eyes"], "floor": [0, 1, 1, 2, 3]}
+    )
     tables = describe("visits", table), describe("wards", wards)
     public = TableInfo("wards", tables[1].columns, public=True, unique=("ward",))
     curator = hospital(
@@ -342,7 +357,12 @@ def test_a_prepared_table_gives_the_same_answers(hospital: Open, table: pa.Table
 def test_a_refused_query_costs_nothing_and_touches_nothing(hospital: Open) -> None:
     curator = hospital()
     head = curator.ledger.head()
-    for text in ("SELECT * FROM visits", "DROP TABLE visits", "SELECT AVG(nothing) FROM visits", "SELECT 1; SELECT 2"):
+    for text in (
+        "SELECT * FROM visits",
+        "DROP TABLE visits",
+        "SELECT AVG(nothing) FROM visits",
+        "SELECT 1; SELECT 2",
+    ):
         with pytest.raises(InvalidQuery):
             curator.sql(text, epsilon=0.5)
     assert curator.ledger.head() == head
@@ -427,7 +447,9 @@ def test_a_seeded_generator_is_refused_by_a_ledger_that_lasts(hospital: Open, tm
         hospital(ledger=f"sqlite:///{tmp_path}/privacy.db").sql(COUNT, epsilon=0.5)
 
 
-def test_an_answer_that_cannot_be_kept_is_given_all_the_same(hospital: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
+    hospital: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     curator = hospital()
 
     def full(*_: object, **__: object) -> None:
@@ -441,14 +463,17 @@ def test_an_answer_that_cannot_be_kept_is_given_all_the_same(hospital: Open, mon
 
 def test_the_journal_keeps_the_question_and_a_long_one_in_part(hospital: Open) -> None:
     curator = hospital()
-    curator.sql(f"SELECT COUNT(*) AS n FROM visits WHERE days IN ({', '.join(map(str, range(1000)))})", epsilon=0.5)
+    curator.sql(
+        f"SELECT COUNT(*) AS n FROM visits WHERE days IN ({', '.join(map(str, range(1000)))})", epsilon=0.5
+    )
     entry = curator.account.history()[-1]
     assert "COUNT" in entry.description.upper()
     assert len(entry.description) == 2000
 
 
 def test_two_files_of_one_name_never_share_an_answer(parquet: Path, table: pa.Table, tmp_path: Path) -> None:
-    """They share an account, which costs more and never less; but an answer about one is not one about the other."""
+    """They share an account, which costs more and never less; but an answer about one is
+    not one about the other."""
     other = tmp_path / "other" / "visits.parquet"
     other.parent.mkdir()
     pq.write_table(table.slice(0, 10), other)

@@ -1,4 +1,5 @@
-"""A question is planned once, previewed as often as wished, answered when asked for, and means the same by every door."""
+"""A question is planned once, previewed as often as wished, answered when asked for, and
+means the same by every door."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ class _Desk:
 
 
 def test_an_answer_that_is_kept_is_found_by_the_key_it_was_kept_under() -> None:
-    """The key of one fixed question, as it was before inquiries: a change would charge again for what is paid."""
+    """The key of one fixed question, as it was before inquiries: a change would charge
+    again for what is paid."""
     query = checked("SELECT ward, COUNT(*) FROM visits WHERE days IN (2, 1) GROUP BY ward")
     key = answer_key(cast(Desk, _Desk()), query, Terms(epsilon=0.5, delta=1e-8))
     assert Unit.column("patient_id", max_rows=4) == PATIENT

@@ -16,7 +16,9 @@ from deniable.reproduce import hospital_visits
 from tests.meta.source import ROOT
 
 
-def test_the_main_act_asks_five_times_is_refused_twice_and_shows_the_ledger(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_main_act_asks_five_times_is_refused_twice_and_shows_the_ledger(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     act.play()
     said = " ".join(capsys.readouterr().out.split())
     assert said.count("Refused:") == 2
@@ -29,7 +31,9 @@ def visits(size: int = 4000) -> real.FileTable:
     """Made-up rows with the columns of the real set."""
     rng = np.random.default_rng(0)
     columns = {name: rng.choice(values, size).tolist() for name, values in hospital_visits.KEYS.items()}
-    columns |= {name: rng.integers(low, high + 1, size) for name, (low, high) in hospital_visits.BOUNDS.items()}
+    columns |= {
+        name: rng.integers(low, high + 1, size) for name, (low, high) in hospital_visits.BOUNDS.items()
+    }
     specialty = rng.choice(["Cardiology", "Nephrology", "?"], size).tolist()
     table = pa.table(columns | {"patient_nbr": rng.integers(0, 3000, size), "medical_specialty": specialty})
     return real.FileTable(table, target="readmitted", person="patient_nbr")

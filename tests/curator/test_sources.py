@@ -86,12 +86,16 @@ def test_every_source_gives_the_same_answer(
     hospital: Open, table: pa.Table, tmp_path: Path, source: Callable[[pa.Table, Path], Any]
 ) -> None:
     schema = Schema((describe("visits", table),))
-    answers = [hospital(where, schema=schema).sql(QUESTION, epsilon=1) for where in (table, source(table, tmp_path))]
+    answers = [
+        hospital(where, schema=schema).sql(QUESTION, epsilon=1) for where in (table, source(table, tmp_path))
+    ]
     assert answers[0].table.equals(answers[1].table)
     assert answers[0].value.num_rows == 8
 
 
-def test_a_csv_file_without_a_schema_is_text_and_says_so(hospital: Open, table: pa.Table, tmp_path: Path) -> None:
+def test_a_csv_file_without_a_schema_is_text_and_says_so(
+    hospital: Open, table: pa.Table, tmp_path: Path
+) -> None:
     """Types are never guessed from values: one person's "unknown" would change them."""
     with pytest.raises(InvalidQuery):
         hospital(csv(table, tmp_path), bounds={}).sql("SELECT SUM(days) AS d FROM visits", epsilon=1)

@@ -22,7 +22,9 @@ def same(a: Any, b: Any) -> bool:
     return bool(np.array_equal(a, b))
 
 
-@pytest.mark.parametrize("make", [datasets.people, datasets.ratings, datasets.steps, datasets.blocks, datasets.survey])
+@pytest.mark.parametrize(
+    "make", [datasets.people, datasets.ratings, datasets.steps, datasets.blocks, datasets.survey]
+)
 def test_the_same_seed_makes_the_same_data_and_another_seed_other_data(make: Any) -> None:
     assert same(make(30, seed=1), make(30, seed=1))
     assert not same(make(30, seed=1), make(30, seed=2))

@@ -67,7 +67,10 @@ def test_the_two_parts_of_adult_have_the_same_labels(tmp_path: Path) -> None:
     data = real.load("adult", tmp_path)
     assert data.test is not None
     assert data.table.to_pylist() == data.test.to_pylist()
-    assert data.table.to_pylist()[0] | {"age": 39, "occupation": "?", "income": "<=50K"} == data.table.to_pylist()[0]
+    assert (
+        data.table.to_pylist()[0] | {"age": 39, "occupation": "?", "income": "<=50K"}
+        == data.table.to_pylist()[0]
+    )
 
 
 def test_census_is_read_as_text_and_as_parquet(tmp_path: Path) -> None:
@@ -87,7 +90,9 @@ def test_tables_with_and_without_a_header(tmp_path: Path) -> None:
     (tmp_path / "german.data").write_bytes(
         b"A11 6 A34 A43 1169 A65 A75 4 A93 A101 4 A121 67 A143 A152 2 A173 1 A192 A201 1\n"
     )
-    (tmp_path / "housing.csv.gz").write_bytes(gzip.compress(b"longitude,median_house_value\n-122.2,452600.0\n"))
+    (tmp_path / "housing.csv.gz").write_bytes(
+        gzip.compress(b"longitude,median_house_value\n-122.2,452600.0\n")
+    )
     (tmp_path / "diabetic_data.csv").write_bytes(b"patient_nbr,readmitted\n8222157,NO\n")
     german = real.load("german-credit", tmp_path)
     assert german.table.to_pylist()[0]["credit_amount"] == 1169
@@ -99,7 +104,9 @@ def test_tables_with_and_without_a_header(tmp_path: Path) -> None:
 
 def test_check_ins_are_the_same_from_the_archive_and_from_bits(tmp_path: Path) -> None:
     bits = RNG.integers(0, 2, (4, 446)).astype(np.uint8)
-    text = "".join(f'"{label}",{",".join(map(str, row))}\n' for label, row in zip((1, 30, 5, 5), bits, strict=True))
+    text = "".join(
+        f'"{label}",{",".join(map(str, row))}\n' for label, row in zip((1, 30, 5, 5), bits, strict=True)
+    )
     with tarfile.open(tmp_path / "dataset_location.tgz", "w:gz") as archive:
         info = tarfile.TarInfo("bangkok")
         info.size = len(text)
@@ -107,7 +114,9 @@ def test_check_ins_are_the_same_from_the_archive_and_from_bits(tmp_path: Path) -
     first = real.load("location30", tmp_path)
     assert np.array_equal(first.features, bits)
     assert first.labels.tolist() == [0, 29, 4, 4]
-    np.savez(tmp_path / "location30.npz", features=np.packbits(bits, axis=1), n_features=446, labels=first.labels)
+    np.savez(
+        tmp_path / "location30.npz", features=np.packbits(bits, axis=1), n_features=446, labels=first.labels
+    )
     assert np.array_equal(real.load("location30", tmp_path).features, bits)
 
 
@@ -137,14 +146,18 @@ def test_a_folder_of_the_environment_is_searched_before_the_cache(
 
 
 def test_what_is_missing_is_said_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DataError, match=r"Expected the files of mnist in .* publisher's files are train-images"):
+    with pytest.raises(
+        DataError, match=r"Expected the files of mnist in .* publisher's files are train-images"
+    ):
         real.load("mnist", tmp_path)
     with pytest.raises(InvalidParameter, match="There are: adult, california-housing, census-kdd"):
         real.load("mnits")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("DENIABLE_DATA", raising=False)
     nowhere = (RemoteFile("http://127.0.0.1:9/input.txt", {"input.txt": None}),)
-    monkeypatch.setitem(real.SOURCES, "tiny-shakespeare", real.ImageSource(real.readers.tiny_shakespeare, nowhere))
+    monkeypatch.setitem(
+        real.SOURCES, "tiny-shakespeare", real.ImageSource(real.readers.tiny_shakespeare, nowhere)
+    )
     with pytest.raises(
         DataError, match=r"could not be downloaded from http://127.0.0.1:9/input.txt: .*set DENIABLE_DATA"
     ):
@@ -206,6 +219,12 @@ def test_members_are_taken_out_of_archives_by_name_only(tmp_path: Path, publishe
 
 
 def test_every_checksum_is_one_that_can_be_computed() -> None:
-    sums = [s for source in real.SOURCES.values() for r in source.remotes for s in r.files.values() if s is not None]
+    sums = [
+        s
+        for source in real.SOURCES.values()
+        for r in source.remotes
+        for s in r.files.values()
+        if s is not None
+    ]
     assert len(sums) >= 15
     assert all(len(s) in fetch.ALGORITHM and int(s, 16) for s in sums)

@@ -1,4 +1,5 @@
-"""Every place for the noise is attacked by our own auditor, beside twins that lack some of it; and a whole run."""
+"""Every place for the noise is attacked by our own auditor, beside twins that lack some
+of it; and a whole run."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ SILENT = Unit.client(zero_out=True)
 
 @dataclass(frozen=True)
 class Rounds:
-    """A placement over one or two rounds of one number, the claim it stands under, and neighbouring rounds."""
+    """A placement over one or two rounds of one number, the claim it stands under, and neighbouring
+    rounds."""
 
     noise: Any
     unit: Unit
@@ -131,7 +133,8 @@ def test_twins_with_less_noise_are_found(rounds: Rounds, twin: Any, multiplier: 
 
 
 class Weight(nn.Module):
-    """One number. Its gradient on a row is that row's label, so a client moves it by exactly what the row says."""
+    """One number. Its gradient on a row is that row's label, so a client moves it by
+    exactly what the row says."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -148,12 +151,22 @@ def product(outputs: Tensor, labels: Tensor) -> Tensor:
 def people(*moves: float) -> Clients:
     """A client for each number, which asks for a move of that size."""
     count = len(moves)
-    return Clients(np.ones(count, np.float32), np.array(moves, np.float32), np.arange(count), np.arange(count + 1))
+    return Clients(
+        np.ones(count, np.float32), np.array(moves, np.float32), np.arange(count), np.arange(count + 1)
+    )
 
 
 def federated(noise: Any) -> FedAvg:
     return FedAvg(
-        Weight(), product, clients=2, rate=1, rounds=1, batch=None, learning_rate=1.0, noise=noise, progress=False
+        Weight(),
+        product,
+        clients=2,
+        rate=1,
+        rounds=1,
+        batch=None,
+        learning_rate=1.0,
+        noise=noise,
+        progress=False,
     )
 
 
@@ -165,7 +178,12 @@ def test_a_whole_run_stays_within_its_claim_and_one_with_less_noise_does_not() -
     pair, claim = (people(0.0), people(0.0, 9.0)), federated(Central(1.0))
     for run, verdict in ((claim, False), (federated(Central(0.2)), True)):
         finding = audit(
-            lambda data, rng, run=run: weight(run, data, rng), pair, claim.loss, samples=250, confidence=0.99, workers=1
+            lambda data, rng, run=run: weight(run, data, rng),
+            pair,
+            claim.loss,
+            samples=250,
+            confidence=0.99,
+            workers=1,
         )
         assert (finding.verdict is Verdict.VIOLATION) is verdict, str(finding)
 
@@ -190,7 +208,8 @@ Sized = tuple[tuple[int, float], ...]
 
 
 def mean_by_size(clients: Sized, rng: Random) -> float:
-    """The mean of clipped updates by numbers of rows over the drawn clients' own total, with noise for one clip among two."""
+    """The mean of clipped updates by numbers of rows over the drawn clients' own total,
+    with noise for one clip among two."""
     total = sum(size for size, _ in clients)
     mean = sum(size * float(np.clip(move, -1, 1)) for size, move in clients) / total
     return mean + float(np.sum(rng.discrete_gaussian(1024, 1))) / 1024 / 2
@@ -205,7 +224,8 @@ def mean_over_a_declared_number(clients: Sized, rng: Random) -> float:
 
 
 def test_weights_by_size_over_their_own_total_are_found() -> None:
-    """F1: whoever holds nearly all rows turns the mean around, which moves it by two clips, however many there are."""
+    """F1: whoever holds nearly all rows turns the mean around, which moves it by two
+    clips, however many there are."""
     pair: tuple[Sized, Sized] = (((10, 9.0),), ((10, 9.0), (10**6, -9.0)))
     claim = CENTRAL.loss
     for target, found in ((mean_by_size, True), (mean_over_a_declared_number, False)):

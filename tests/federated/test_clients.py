@@ -54,7 +54,9 @@ def test_a_million_clients_cost_their_offsets() -> None:
 def test_clients_from_a_file(tmp_path: Path) -> None:
     table = {"who": ["b", "a", "b"], "label": [1, 0, 1], "u": [1.0, 2.0, 3.0], "v": [4, 5, 6]}
     pq.write_table(pa.table(table), tmp_path / "phones.parquet")
-    clients = Clients.from_parquet(tmp_path / "phones.parquet", user="who", label="label", features=["u", "v"])
+    clients = Clients.from_parquet(
+        tmp_path / "phones.parquet", user="who", label="label", features=["u", "v"]
+    )
     assert [clients.size(k) for k in range(len(clients))] == [1, 2]
     assert clients.rows(1)[0].tolist() == [[1.0, 4.0], [3.0, 6.0]]
     with pytest.raises(DataError, match="cannot be read"):

@@ -14,7 +14,18 @@ from torch import nn
 
 from deniable import Budget, Ledger
 from deniable.errors import InvalidParameter, InvalidQuery, LedgerError, ProtocolError
-from deniable.federated import Central, Clients, Device, FedAvg, InProcess, OnClient, Shared, agreed, deploy, iid
+from deniable.federated import (
+    Central,
+    Clients,
+    Device,
+    FedAvg,
+    InProcess,
+    OnClient,
+    Shared,
+    agreed,
+    deploy,
+    iid,
+)
 from deniable.federated.coordinator import Coordinator, Federation
 from deniable.federated.messages import Message, Step, write_task
 from deniable.federated.secure_sum import Adversary, Agreement
@@ -44,14 +55,20 @@ def shared(multiplier: float = 1e-6, **terms: int) -> Shared:
     return Shared(multiplier, bits=32, least=5, participations=4, **terms)
 
 
-def devices(federated: FedAvg, adversary: Adversary = Adversary.CURIOUS) -> tuple[dict[int, Device], Agreement | None]:
+def devices(
+    federated: FedAvg, adversary: Adversary = Adversary.CURIOUS
+) -> tuple[dict[int, Device], Agreement | None]:
     data = clients()
     signers = {k: Ed25519PrivateKey.generate() for k in range(COUNT)}
     agreement = None
     if isinstance(federated.noise, Shared):
         roster = {k: signer.public_key().public_bytes_raw() for k, signer in signers.items()}
-        agreement = agreed(federated, roster, threshold=6 if adversary is Adversary.LYING else 4, adversary=adversary)
-    made = {k: Device(federated, k, *data.rows(k), agreement=agreement, signer=signers[k]) for k in range(COUNT)}
+        agreement = agreed(
+            federated, roster, threshold=6 if adversary is Adversary.LYING else 4, adversary=adversary
+        )
+    made = {
+        k: Device(federated, k, *data.rows(k), agreement=agreement, signer=signers[k]) for k in range(COUNT)
+    }
     return made, agreement
 
 
@@ -121,7 +138,8 @@ def test_a_device_that_lies_about_shapes_counts_as_silent() -> None:
 
 
 def test_a_round_is_not_played_twice_after_a_crash(tmp_path: Path) -> None:
-    """A child plays rounds until it dies in the third; the ledger then says that three were begun, and none is repeated."""
+    """A child plays rounds until it dies in the third; the ledger then says that three
+    were begun, and none is repeated."""
     federated = run(Central(2.0))
     url = f"sqlite:///{tmp_path}/ledger.db"
     child = os.fork()

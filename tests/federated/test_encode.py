@@ -13,7 +13,9 @@ from deniable.federated.encode import Encoding, centred, hadamard
 @pytest.mark.parametrize("length", [1, 2, 8, 64])
 def test_the_transform_is_hadamards_matrix_and_its_own_inverse(length: int) -> None:
     vector = np.random.default_rng(0).normal(size=length)
-    np.testing.assert_allclose(hadamard(vector), hadamard_matrix(length) @ vector / np.sqrt(length), atol=1e-12)
+    np.testing.assert_allclose(
+        hadamard(vector), hadamard_matrix(length) @ vector / np.sqrt(length), atol=1e-12
+    )
     np.testing.assert_allclose(hadamard(hadamard(vector)), vector, atol=1e-12)
 
 
@@ -33,7 +35,8 @@ def test_what_is_sent_has_a_bounded_norm_and_the_right_mean(dimension: int, scal
 
 
 def test_rounding_keeps_the_mean() -> None:
-    """Within 7 deviations of a mean over 4,000 draws: each coordinate is off by less than one step in each draw."""
+    """Within 7 deviations of a mean over 4,000 draws: each coordinate is off by less
+    than one step in each draw."""
     rng = np.random.default_rng(3)
     update = rng.normal(size=16)
     update /= 2 * np.linalg.norm(update)
@@ -54,7 +57,15 @@ def test_an_update_of_another_length_is_refused() -> None:
 
 
 def test_residues_are_read_nearest_to_zero() -> None:
-    assert centred(np.array([0, 1, 32767, 32768, 65535, -1, 65536]), 16).tolist() == [0, 1, 32767, -32768, -1, -1, 0]
+    assert centred(np.array([0, 1, 32767, 32768, 65535, -1, 65536]), 16).tolist() == [
+        0,
+        1,
+        32767,
+        -32768,
+        -1,
+        -1,
+        0,
+    ]
 
 
 def test_the_rotation_is_public_and_follows_its_seed() -> None:

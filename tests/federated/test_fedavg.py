@@ -1,4 +1,5 @@
-"""Federated runs: what they cost, whom they protect, and that a client moves them by no more than was said."""
+"""Federated runs: what they cost, whom they protect, and that a client moves them by no more than was
+said."""
 
 from __future__ import annotations
 
@@ -32,7 +33,13 @@ def data(clients: int = 40, rows: int = 8) -> Clients:
 
 
 def run(**settings: object) -> FedAvg:
-    given: dict[str, object] = {"clients": 40, "rate": 0.5, "rounds": 3, "noise": Central(1.0), "progress": False}
+    given: dict[str, object] = {
+        "clients": 40,
+        "rate": 0.5,
+        "rounds": 3,
+        "noise": Central(1.0),
+        "progress": False,
+    }
     return FedAvg(model(), CRITERION, **(given | settings))  # type: ignore[arg-type]
 
 
@@ -55,9 +62,12 @@ def test_noise_is_solved_from_the_budget(epsilon: float, z: float) -> None:
 
 
 def test_against_the_server_sampling_gives_nothing() -> None:
-    """N = 1000, rate .1, 50 rounds, ε = 2: 3.88 with at most 5 participations, where models alone would allow 1.55."""
+    """N = 1000, rate .1, 50 rounds, ε = 2: 3.88 with at most 5 participations, where
+    models alone would allow 1.55."""
     seen = run(clients=1000, rate=0.1, rounds=50, noise=OnClient(participations=5), epsilon=2, delta=1e-4)
-    assert seen.multiplier == pytest.approx(3.878, rel=1e-2)  # silenced: one clip, where a replaced one moves two
+    assert seen.multiplier == pytest.approx(
+        3.878, rel=1e-2
+    )  # silenced: one clip, where a replaced one moves two
     replaced = run(
         clients=1000, rate=0.1, rounds=50, noise=OnClient(participations=5), epsilon=2, delta=1e-4,
         unit=Unit.client(replace=True),
@@ -67,7 +77,9 @@ def test_against_the_server_sampling_gives_nothing() -> None:
 
 def test_a_run_states_both_losses() -> None:
     federated = run(noise=Shared(2.0, bits=32, least=10, participations=3), rate=0.1, rounds=50)
-    server, models = (accounting.epsilon(federated.loss_against(view), 1e-5).upper for view in ("server", "models"))
+    server, models = (
+        accounting.epsilon(federated.loss_against(view), 1e-5).upper for view in ("server", "models")
+    )
     assert federated.loss == federated.loss_against("server")
     assert server != models
     assert federated.loss.relation is federated.unit.relation
@@ -123,7 +135,12 @@ def totals(noise: Central | OnClient | Shared, updates: list[np.ndarray], seed: 
 def test_a_client_moves_the_central_sum_by_at_most_the_clip() -> None:
     rng = np.random.default_rng(5)
     others = [rng.normal(size=50) for _ in range(5)]
-    for own in (rng.normal(size=50) * 1e9, np.full(50, np.nan), np.full(50, np.inf), rng.normal(size=50) * 1e-3):
+    for own in (
+        rng.normal(size=50) * 1e9,
+        np.full(50, np.nan),
+        np.full(50, np.inf),
+        rng.normal(size=50) * 1e-3,
+    ):
         moved = totals(Central(), [*others, own]) - totals(Central(), others)
         grid = Grid(1.0, 50)
         assert np.linalg.norm(moved) <= grid.sensitivity * float(grid.step) * (1 + 1e-12)
@@ -149,7 +166,8 @@ def test_the_noise_has_the_deviation_it_should(noise: Central | OnClient | Share
 
 
 def test_sixteen_bits_cost_next_to_nothing() -> None:
-    """The mean squared error of a shared sum over that of central noise of the same multiplier, z = 1, 50 clients."""
+    """The mean squared error of a shared sum over that of central noise of the same
+    multiplier, z = 1, 50 clients."""
     rng = np.random.default_rng(0)
     base = rng.normal(size=2**14)
     updates = [base * 0.7 / np.linalg.norm(base) + rng.normal(size=2**14) * 0.7 / 2**7 for _ in range(50)]
@@ -161,7 +179,9 @@ def test_sixteen_bits_cost_next_to_nothing() -> None:
 # ------------------------------------------------------------------------------------------------ running
 
 
-@pytest.mark.parametrize("noise", [Central(1.0), OnClient(8.0, participations=2), Shared(4.0, bits=32, least=5)])
+@pytest.mark.parametrize(
+    "noise", [Central(1.0), OnClient(8.0, participations=2), Shared(4.0, bits=32, least=5)]
+)
 def test_an_account_runs_and_charges_a_federated_run(noise: Central | OnClient | Shared) -> None:
     federated = run(noise=noise)
     account = Ledger.open("sqlite://").create("phones", federated.unit, limit=Budget(100, 1e-4))
@@ -216,14 +236,16 @@ def test_a_client_that_fails_adds_nothing_and_shows_nothing(odd: float) -> None:
     federated = FedAvg(Fussy(), CRITERION, clients=6, rate=1, rounds=1, noise=Central(1.0), progress=False)
     account = Ledger.open("sqlite://").create("phones", Unit.client(), limit=Budget(100, 1e-4))
     try:
-        account.run(federated, Clients(broken, clients.y, clients.order, clients.offsets), rng=SeededRandom(1))
+        account.run(
+            federated, Clients(broken, clients.y, clients.order, clients.offsets), rng=SeededRandom(1)
+        )
     except AccountFrozen:
         pytest.fail("one client froze the account")
     good = list(Rounds(federated, clients, SeededRandom(1))._updates(np.arange(6)))
     bad = list(
-        Rounds(federated, Clients(broken, clients.y, clients.order, clients.offsets), SeededRandom(1))._updates(
-            np.arange(6)
-        )
+        Rounds(
+            federated, Clients(broken, clients.y, clients.order, clients.offsets), SeededRandom(1)
+        )._updates(np.arange(6))
     )
     assert not np.isfinite(bad[2]).all() or not bad[2].any()
     for client in (0, 1, 3, 4, 5):
@@ -241,10 +263,12 @@ def test_a_client_does_not_move_what_others_compute() -> None:
 
 
 @pytest.mark.parametrize(
-    "noise", [Central(1.0), OnClient(1.0, participations=25), Shared(1.0, bits=32, least=20, participations=25)]
+    "noise",
+    [Central(1.0), OnClient(1.0, participations=25), Shared(1.0, bits=32, least=20, participations=25)],
 )
 def test_an_adaptive_clip_is_paid_for_and_follows_the_norms(noise: Central | OnClient | Shared) -> None:
-    """The count is one more coordinate: the whole costs what the multiplier says, and the update has more noise."""
+    """The count is one more coordinate: the whole costs what the multiplier says, and
+    the update has more noise."""
     rule = Adaptive(start=10.0, count_noise=2.0, quantile=0.5)
     federated = run(clip=rule, noise=noise, rounds=25, rate=1, learning_rate=0.01)
     plain = run(noise=noise, rounds=25, rate=1)
@@ -275,7 +299,8 @@ def test_correlated_noise_is_one_release_of_what_a_client_moves_in_all_its_turns
 
 
 def test_correlated_noise_has_the_law_of_its_matrix() -> None:
-    """Rounds of silent clients: C times the noises of all rounds is white with the deviation it should have (p = 1e-9)."""
+    """Rounds of silent clients: C times the noises of all rounds is white with the
+    deviation it should have (p = 1e-9)."""
     noise, rounds, numbers = Correlated(1.0, apart=3), 9, 20_000
     total = noise.summing(1.0, Shape(numbers, 1.0, 5.0, rounds), SeededRandom(4))
     released = np.stack([np.asarray(total(iter([np.zeros(numbers)] * 2))) for _ in range(rounds)])

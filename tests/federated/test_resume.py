@@ -1,4 +1,5 @@
-"""A server that is killed in the middle of a round: a new process takes the run up; nothing is charged twice or played twice."""
+"""A server that is killed in the middle of a round: a new process takes the run up;
+nothing is charged twice or played twice."""
 
 from __future__ import annotations
 
@@ -16,7 +17,18 @@ from torch import nn
 
 from deniable import Account, Budget, Ledger
 from deniable.errors import InvalidParameter, InvalidQuery, LedgerError
-from deniable.federated import Central, Device, FedAvg, InProcess, OnClient, Shared, agreed, deploy, iid, resume
+from deniable.federated import (
+    Central,
+    Device,
+    FedAvg,
+    InProcess,
+    OnClient,
+    Shared,
+    agreed,
+    deploy,
+    iid,
+    resume,
+)
 from deniable.federated.secure_sum import Agreement
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
@@ -86,7 +98,9 @@ def killed(url: str, phones: Phones, checkpoint: Path, exchanges: int) -> None:
             with Ledger.open(url) as ledger:
                 account = ledger.account("phones")
                 transport = Deadly(phones.switched_on(), exchanges)
-                deployment = deploy(phones.run, transport, account, agreement=phones.agreement, checkpoint=checkpoint)
+                deployment = deploy(
+                    phones.run, transport, account, agreement=phones.agreement, checkpoint=checkpoint
+                )
                 while True:
                     deployment.step()
         finally:
@@ -119,7 +133,9 @@ def test_a_new_process_takes_a_killed_run_up_under_the_same_charge(
         account = ledger.account("phones")
         spent = account.spent().epsilon
         transport = alive(phones.switched_on())
-        with resume(run, transport, account, checkpoint=tmp_path / "run", agreement=phones.agreement) as deployment:
+        with resume(
+            run, transport, account, checkpoint=tmp_path / "run", agreement=phones.agreement
+        ) as deployment:
             assert deployment.taken == 3  # the third was begun, and is lost
             saved = flat(parameters_of(deployment.model))
             assert not torch.equal(saved, flat(parameters_of(run.model)))
@@ -165,7 +181,8 @@ def test_an_error_in_the_block_leaves_the_run_to_be_resumed(tmp_path: Path) -> N
 
 
 def test_rounds_that_another_process_played_are_not_given_back(tmp_path: Path) -> None:
-    """A copy of the folder, resumed while the first server still lives: what both began stays charged, once each."""
+    """A copy of the folder, resumed while the first server still lives: what both began
+    stays charged, once each."""
     run = federated(Central(2.0))
     prices = {}
     for rounds in (3, 5):
@@ -173,10 +190,14 @@ def test_rounds_that_another_process_played_are_not_given_back(tmp_path: Path) -
         other.open(_Rounds(run, rounds), None)
         prices[rounds] = other.spent().epsilon
     account = Ledger.open("sqlite://").create("phones", run.unit, limit=Budget(100, 1e-4))
-    first = deploy(run, alive(Phones(run, tmp_path / "a").switched_on()), account, checkpoint=tmp_path / "run")
+    first = deploy(
+        run, alive(Phones(run, tmp_path / "a").switched_on()), account, checkpoint=tmp_path / "run"
+    )
     first.step()
     shutil.copytree(tmp_path / "run", tmp_path / "copy")
-    second = resume(run, alive(Phones(run, tmp_path / "b").switched_on()), account, checkpoint=tmp_path / "copy")
+    second = resume(
+        run, alive(Phones(run, tmp_path / "b").switched_on()), account, checkpoint=tmp_path / "copy"
+    )
     assert [second.step().value.number for _ in range(2)] == [2, 3]
     assert account.spent().epsilon == prices[5]
     first.close()

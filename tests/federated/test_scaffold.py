@@ -26,7 +26,9 @@ def valley(w: Tensor, wanted: Tensor) -> Tensor:
     return (wanted[:, 0] * (w - wanted[:, 1]) ** 2).mean() / 2
 
 
-TWO = Clients(np.zeros(2, np.float32), np.array([[1.0, 0.0], [9.0, 1.0]], np.float32), np.arange(2), np.arange(3))
+TWO = Clients(
+    np.zeros(2, np.float32), np.array([[1.0, 0.0], [9.0, 1.0]], np.float32), np.arange(2), np.arange(3)
+)
 """A wide valley at 0 and a narrow one at 1. Together they are least at 9/10."""
 
 
@@ -37,7 +39,8 @@ def end(**settings: object) -> float:
 
 
 def test_clients_that_differ_pull_averaging_aside_and_scaffold_not() -> None:
-    """Twenty steps at home bring each client nearly to its own valley: the mean of those is not the least of the sum."""
+    """Twenty steps at home bring each client nearly to its own valley: the mean of those
+    is not the least of the sum."""
     assert end() < 0.7
     assert end(scaffold=True) == pytest.approx(0.9, abs=1e-3)
 
@@ -49,7 +52,9 @@ def test_one_step_without_controls_is_fedsgd() -> None:
 
 def test_a_client_without_rows_changes_no_control() -> None:
     data = Clients(TWO.x, TWO.y, TWO.order, np.array([0, 1, 2, 2]))
-    result = simulate(Point(), valley, data, share=1.0, rounds=40, local_epochs=5, learning_rate=0.05, scaffold=True)
+    result = simulate(
+        Point(), valley, data, share=1.0, rounds=40, local_epochs=5, learning_rate=0.05, scaffold=True
+    )
     assert np.isfinite(result.model.get_parameter("weight").item())
 
 

@@ -31,7 +31,8 @@ DRESSED: dict[str, Callable[[list[Any]], Any]] = {"list": list, "pandas": pd.Ser
 @pytest.mark.parametrize("classes", CLASSES)
 @pytest.mark.parametrize("written", WRITTEN)
 def test_no_label_changes_how_the_others_are_read(written: str, classes: str, dress: str) -> None:
-    """A missing label makes whole numbers floats, a word makes numbers words: the classes found must not notice."""
+    """A missing label makes whole numbers floats, a word makes numbers words: the
+    classes found must not notice."""
     known, base = labels(CLASSES[classes]), [WRITTEN[written](value) for value in BASE]
     alone = positions(known, DRESSED[dress](base)).tolist()
     assert written == "flag" or alone == BASE

@@ -68,7 +68,9 @@ def test_without_noise_to_speak_of_the_mechanism_says_the_same(delta: float) -> 
     exact = {m.group: m for m in by_group(*data)}
     for group, measured in released(data, 2000 if delta else NOISELESS, 0, delta).items():
         for name in ("accuracy", "recall", "false_alarms"):
-            assert getattr(measured, name).value == pytest.approx(getattr(exact[group], name).value, abs=1e-12)
+            assert getattr(measured, name).value == pytest.approx(
+                getattr(exact[group], name).value, abs=1e-12
+            )
         assert measured.calibration.value == pytest.approx(exact[group].calibration.value, abs=0.051)
 
 

@@ -14,7 +14,11 @@ from scipy.sparse import csr_array
 from deniable.errors import DataError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.learn.bounded import readable
-from deniable.learn.convex.estimators import PrivateLinearRegression, PrivateLinearSVM, PrivateLogisticRegression
+from deniable.learn.convex.estimators import (
+    PrivateLinearRegression,
+    PrivateLinearSVM,
+    PrivateLogisticRegression,
+)
 from deniable.learn.counts import PrivateDecisionTree, PrivateNaiveBayes
 from deniable.learn.pate.partition import assign
 from deniable.learn.pca import PrivatePCA
@@ -24,12 +28,18 @@ from deniable.randomness import SeededRandom
 from deniable.units import Unit
 
 ESTIMATORS: dict[str, Callable[[Account], Any]] = {
-    "logistic": lambda a: PrivateLogisticRegression(n=50, bounds=(0, 9), classes=[0, 1], account=a, random_state=1),
+    "logistic": lambda a: PrivateLogisticRegression(
+        n=50, bounds=(0, 9), classes=[0, 1], account=a, random_state=1
+    ),
     "logistic by sgd": lambda a: PrivateLogisticRegression(
         n=50, bounds=(0, 9), classes=[0, 1], account=a, method="sgd", random_state=1
     ),
-    "svm": lambda a: PrivateLinearSVM(n=50, bounds=(0, 9), classes=[0, 1], account=a, method="output", random_state=1),
-    "regression": lambda a: PrivateLinearRegression(n=50, bounds=(0, 9), target=(0, 9), account=a, random_state=1),
+    "svm": lambda a: PrivateLinearSVM(
+        n=50, bounds=(0, 9), classes=[0, 1], account=a, method="output", random_state=1
+    ),
+    "regression": lambda a: PrivateLinearRegression(
+        n=50, bounds=(0, 9), target=(0, 9), account=a, random_state=1
+    ),
     "naive bayes": lambda a: PrivateNaiveBayes(bounds=(0, 9), classes=[0, 1], account=a, random_state=1),
     "tree": lambda a: PrivateDecisionTree(bounds=(0, 9), classes=[0, 1], account=a, random_state=1),
 }
@@ -82,12 +92,16 @@ def refusals(act: Callable[[int], Any], kind: type[Exception] = InvalidParameter
 
 
 def unspent(account: Account) -> bool:
-    return account.spent().epsilon == 0 and not [entry for entry in account.history() if entry.loss is not None]
+    return account.spent().epsilon == 0 and not [
+        entry for entry in account.history() if entry.loss is not None
+    ]
 
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_table_that_cannot_be_read_is_not_quoted_nor_charged(name: str, table: str, account: Account) -> None:
+def test_a_table_that_cannot_be_read_is_not_quoted_nor_charged(
+    name: str, table: str, account: Account
+) -> None:
     said = refusals(lambda i: ESTIMATORS[name](account).fit(TABLES[table](i), [0, 1]))
     assert "Nothing was charged" in said
     assert unspent(account)
@@ -95,7 +109,9 @@ def test_a_table_that_cannot_be_read_is_not_quoted_nor_charged(name: str, table:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_targets_that_cannot_be_read_are_not_quoted_nor_charged(name: str, target: str, account: Account) -> None:
+def test_targets_that_cannot_be_read_are_not_quoted_nor_charged(
+    name: str, target: str, account: Account
+) -> None:
     said = refusals(lambda i: ESTIMATORS[name](account).fit([[1.0, 2.0], [3.0, 4.0]], TARGETS[target](i)))
     assert "Nothing was charged" in said
     assert unspent(account)
@@ -141,7 +157,9 @@ def test_no_table_makes_a_mechanism_fail(name: str, table: str, account: Account
     assert np.isfinite(released.transform(TABLES[table](1))).all()
 
 
-@pytest.mark.parametrize("bad", [["Ann Oakley", 1.0], [1.0], [1j, 2.0], "Ann", None, [[1.0], 2.0], [10**400, 1.0]])
+@pytest.mark.parametrize(
+    "bad", [["Ann Oakley", 1.0], [1.0], [1j, 2.0], "Ann", None, [[1.0], 2.0], [10**400, 1.0]]
+)
 def test_a_row_that_cannot_be_read_moves_no_other(bad: Any) -> None:
     good = [[1.0, 2.0], [True, np.float32(0.1)], [np.int64(2**60 + 1), 4]]
     alone, beside = readable(good, 2), readable([*good, bad], 2)
@@ -151,4 +169,6 @@ def test_a_row_that_cannot_be_read_moves_no_other(bad: Any) -> None:
 
 def test_people_that_do_not_fit_are_counted_and_not_named() -> None:
     refusals(lambda i: assign(3, 2, rng=SeededRandom(0), people=[SECRETS[i]]), DataError)
-    refusals(lambda i: assign(3, 2, rng=SeededRandom(0), key=bytes(16), content=np.array([NUMBERS[i]])), DataError)
+    refusals(
+        lambda i: assign(3, 2, rng=SeededRandom(0), key=bytes(16), content=np.array([NUMBERS[i]])), DataError
+    )

@@ -1,4 +1,5 @@
-"""The scikit-learn door: what it asks for, what it never reads from data, and that it passes scikit-learn's own checks."""
+"""The scikit-learn door: what it asks for, what it never reads from data, and that it
+passes scikit-learn's own checks."""
 
 from __future__ import annotations
 
@@ -20,7 +21,11 @@ from deniable.errors import BudgetExceeded, InvalidParameter, UnitMismatch
 from deniable.guarantee import Budget
 from deniable.learn.bounded import Box, positions
 from deniable.learn.convex import Descent
-from deniable.learn.convex.estimators import PrivateLinearRegression, PrivateLinearSVM, PrivateLogisticRegression
+from deniable.learn.convex.estimators import (
+    PrivateLinearRegression,
+    PrivateLinearSVM,
+    PrivateLogisticRegression,
+)
 from deniable.learn.counts import CountTables, Growth, PrivateDecisionTree, PrivateNaiveBayes
 from deniable.ledger import Account, Ledger
 from deniable.randomness import SeededRandom
@@ -59,7 +64,9 @@ def made(kind: Any, payer: Account | None, **more: Any) -> Any:
         (PrivateDecisionTree, {"bins": 8, "depth": 2, "delta": 1e-5}, 0.8),
     ],
 )
-def test_it_learns_to_tell_tumours_apart(kind: Any, more: dict[str, Any], reach: float, account: Account) -> None:
+def test_it_learns_to_tell_tumours_apart(
+    kind: Any, more: dict[str, Any], reach: float, account: Account
+) -> None:
     x, y = load_breast_cancer(return_X_y=True)
     seen, unseen, known, unknown = train_test_split(x, y, random_state=0)
     # Public bounds for a test on public data: a caller states what is known of the instruments.
@@ -73,7 +80,9 @@ def test_it_learns_to_tell_tumours_apart(kind: Any, more: dict[str, Any], reach:
 @pytest.mark.parametrize(("more", "reach"), [({"alpha": 1e-2}, 0.8), ({"method": "sgd"}, 0.9)])
 def test_ten_digits_are_one_against_the_rest(more: dict[str, Any], reach: float, account: Account) -> None:
     x, y = load_digits(return_X_y=True)
-    model = made(PrivateLinearSVM, account, bounds=(0, 16), norm=6, classes=range(10), n=1800, **more).fit(x, y)
+    model = made(PrivateLinearSVM, account, bounds=(0, 16), norm=6, classes=range(10), n=1800, **more).fit(
+        x, y
+    )
     assert model.score(x, y) > reach
     assert model.decision_function(x).shape == (len(x), 10)
 
@@ -83,7 +92,9 @@ def test_regression_finds_the_line(method: str, reach: float, account: Account) 
     g = np.random.default_rng(0)
     x = g.uniform(0, 10, (5000, 3))
     y = x @ [1, -2, 0.5] + 3 + g.normal(size=5000)
-    model = made(PrivateLinearRegression, account, bounds=(0, 10), target=(-20, 20), n=5000, method=method).fit(x, y)
+    model = made(
+        PrivateLinearRegression, account, bounds=(0, 10), target=(-20, 20), n=5000, method=method
+    ).fit(x, y)
     assert model.score(x, y) > reach
 
 
@@ -147,7 +158,9 @@ def test_an_account_that_is_too_small_refuses() -> None:
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("poison", [np.nan, np.inf, -1e308])
-def test_one_bad_row_is_clamped_and_an_unknown_label_dropped(kind: Any, poison: float, account: Account) -> None:
+def test_one_bad_row_is_clamped_and_an_unknown_label_dropped(
+    kind: Any, poison: float, account: Account
+) -> None:
     x = np.arange(40.0).reshape(20, 2)
     x[0] = poison
     y = np.array([0, 1] * 9 + [7, -3])
@@ -189,11 +202,15 @@ WHY = {
 @pytest.mark.parametrize(
     ("kind", "more"),
     [
-        *((kind, {"delta": 0.0}) for kind in (*CLASSIFIERS, PrivateLinearRegression)),  # δ = 0 calibrates fastest
+        *(
+            (kind, {"delta": 0.0}) for kind in (*CLASSIFIERS, PrivateLinearRegression)
+        ),  # δ = 0 calibrates fastest
         (PrivateLogisticRegression, {"method": Descent(steps=4)}),
     ],
 )
-def test_scikit_learns_own_checks_pass_where_privacy_allows(kind: Any, more: dict[str, Any], account: Account) -> None:
+def test_scikit_learns_own_checks_pass_where_privacy_allows(
+    kind: Any, more: dict[str, Any], account: Account
+) -> None:
     results = check_estimator(made(kind, account, **more), on_fail=None, on_skip=None)
     failed = {r["check_name"] for r in results if r["status"] == "failed"}
     assert failed <= WHY.keys()

@@ -41,7 +41,9 @@ def test_a_forgotten_row_leaves_the_shards_that_never_saw_it() -> None:
         rows = (whole.shard == shard) & kept
         assert float(model(X[:1])[0, 0]) == pytest.approx(Y[rows].mean())
     touched = set(whole.shard[[7, 31]].tolist())
-    assert [a is b for a, b in zip(whole.models, after.models, strict=True)] == [k not in touched for k in range(5)]
+    assert [a is b for a, b in zip(whole.models, after.models, strict=True)] == [
+        k not in touched for k in range(5)
+    ]
     assert whole.present.all()
     assert after.forget([7]).models == after.models
 
@@ -110,7 +112,9 @@ def test_removal_is_audited(lazy: bool) -> None:
         return model.publish(rng=rng)
 
     confidence = 0.95 if lazy else 1 - 1e-6
-    found = audit(target, (forgotten, never), Budget(1.0, 1e-3), samples=4000, confidence=confidence, workers=1)
+    found = audit(
+        target, (forgotten, never), Budget(1.0, 1e-3), samples=4000, confidence=confidence, workers=1
+    )
     assert (found.verdict is Verdict.VIOLATION) == lazy, str(found)
 
 
@@ -123,7 +127,9 @@ def test_the_noise_is_for_the_reach() -> None:
         other = replace(base, weights=base.weights + times * how.reach)
         pair = (base, other)
         claim = Budget(1.0, 1e-3)
-        found = audit(lambda m, rng: m.publish(rng=rng), pair, claim, samples=4000, confidence=0.999, workers=1)
+        found = audit(
+            lambda m, rng: m.publish(rng=rng), pair, claim, samples=4000, confidence=0.999, workers=1
+        )
         return found.verdict
 
     assert apart(1.0) is not Verdict.VIOLATION

@@ -71,7 +71,8 @@ def test_the_budget_is_kept_and_used() -> None:
 
 
 def test_noise_is_of_the_stated_size() -> None:
-    """On no data the matrix is noise alone; its eigenvalues fill [−2√d·s, 2√d·s], s = σ/√2 off the diagonal."""
+    """On no data the matrix is noise alone; its eigenvalues fill [−2√d·s, 2√d·s], s = σ/√2 off the
+    diagonal."""
     import deniable.learn.recipes.exact as exact
 
     noise = exact.noisy_symmetric(

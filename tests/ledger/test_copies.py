@@ -66,7 +66,9 @@ def test_a_session_is_settled_once_whoever_holds_it(ledger: Ledger, account: Acc
     twin = doubled(session)
     session.close()
     assert account.spent().epsilon == 0.1
-    with pytest.raises(LedgerError, match=r"The session of entry 2 is settled already. Nothing was given back"):
+    with pytest.raises(
+        LedgerError, match=r"The session of entry 2 is settled already. Nothing was given back"
+    ):
         twin.close()
     with pytest.raises(LedgerError, match=r"settled already"):
         account.settle(twin._paid, Composed(()))
@@ -118,7 +120,10 @@ def test_the_books_refuse_what_brings_an_account_below_nothing(memory: Ledger) -
     again = apply(settled, after)
     with pytest.raises(LedgerError, match=r"below nothing"):
         apply(settled, again)
-    more = {"session": 2, "returned": {"visits": (Charge.from_dict(opened.details["charges"]["visits"]) * 2).to_dict()}}
+    more = {
+        "session": 2,
+        "returned": {"visits": (Charge.from_dict(opened.details["charges"]["visits"]) * 2).to_dict()},
+    }
     with pytest.raises(LedgerError, match=r"below nothing"):
         apply(settled._replace(details_json=_json(more)), after)
 
@@ -139,7 +144,10 @@ def test_the_replay_names_a_second_settle_a_refund_too_large_and_one_of_nothing(
             'settles the session of entry 3 of the account "visits" a second time',
         ),
         ([created, run, opened, settled._replace(details_json=_json(large))], "more than entry 3 charged"),
-        ([created, run, opened, settled._replace(details_json=_json(stray))], "a session that was never opened"),
+        (
+            [created, run, opened, settled._replace(details_json=_json(stray))],
+            "a session that was never opened",
+        ),
     ):
         replay = Replay()
         problems = [problem for entry in entries for problem in replay.enter(entry)]
@@ -231,12 +239,22 @@ class Ending(Noisy):
 
 def told(error: BaseException) -> str:
     """All that an error carries out."""
-    parts: list[object] = [error, *error.args, error.__context__, error.__cause__, getattr(error, "code", None)]
+    parts: list[object] = [
+        error,
+        *error.args,
+        error.__context__,
+        error.__cause__,
+        getattr(error, "code", None),
+    ]
     return " ".join(map(repr, parts))
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit, type("Own", (BaseException,), {})])
-def test_what_a_mechanism_raises_of_any_type_carries_nothing_out(memory: Ledger, kind: type[BaseException]) -> None:
+@pytest.mark.parametrize(
+    "kind", [KeyboardInterrupt, SystemExit, GeneratorExit, type("Own", (BaseException,), {})]
+)
+def test_what_a_mechanism_raises_of_any_type_carries_nothing_out(
+    memory: Ledger, kind: type[BaseException]
+) -> None:
     account = memory.create("visits", ROW, limit=Budget(1))
     with pytest.raises(AccountFrozen) as failure:
         account.run(Ending(Pure(0.1), kind=kind), 4711)

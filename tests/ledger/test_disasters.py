@@ -138,7 +138,8 @@ def test_a_corrupted_page_is_told_wherever_it_lies(tmp_path: Path) -> None:
 
 
 def look(file: Path) -> str:
-    """Charge on a damaged file: refused in our words, or the damage is not where the charge goes and verify sees it."""
+    """Charge on a damaged file: refused in our words, or the damage is not where the
+    charge goes and verify sees it."""
     try:
         with Ledger.open(f"sqlite:///{file}") as ledger:
             try:
@@ -181,7 +182,9 @@ def test_a_connection_lost_in_the_middle_of_a_charge_is_told(
                 "$$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END $$"
             )
             other.execute("CREATE TRIGGER cut AFTER INSERT ON journal FOR EACH ROW EXECUTE FUNCTION cut()")
-        with pytest.raises(LedgerError, match=r"The connection to the ledger's server was lost.* Nothing was released"):
+        with pytest.raises(
+            LedgerError, match=r"The connection to the ledger's server was lost.* Nothing was released"
+        ):
             account.run(Noisy(Pure(0.1)), opened)
         with psycopg.connect(postgres_url) as other:
             other.execute("DROP TRIGGER cut ON journal")
@@ -246,7 +249,11 @@ def test_a_clock_that_was_once_in_the_future_is_overcome_by_the_owner_alone(url:
         ledger.accept_clock("The clock was a year ahead.")
         account.run(Noisy(Pure(0.1)), 5)
         entry = ledger.history()[2]
-        assert (entry.kind, entry.analyst, entry.description) == (Kind.CLOCK, "ada", "The clock was a year ahead.")
+        assert (entry.kind, entry.analyst, entry.description) == (
+            Kind.CLOCK,
+            "ada",
+            "The clock was a year ahead.",
+        )
         assert entry.details == {"after": "2031-01-01T00:00:00.000000+00:00"}
         assert ledger.history()[3].time.startswith("2030-01-01")
         assert account.spent().epsilon == 0.2

@@ -1,4 +1,5 @@
-"""To be forgotten: a random receipt and nothing else in the journal, a number that only falls, and old ledgers as before."""
+"""To be forgotten: a random receipt and nothing else in the journal, a number that only
+falls, and old ledgers as before."""
 
 from __future__ import annotations
 
@@ -51,7 +52,9 @@ def test_people_add_up_until_the_declared_number(ledger: Ledger) -> None:
     assert [each.due for each in (first, second, third)] == [False, False, True]
     assert float(third.guarantee.epsilon) == 3
     assert float(third.guarantee.delta) == pytest.approx(1e-6 * (1 + math.e + math.e**2))
-    assert "made anew from the data" in third.reading.replace("make models and tables anew from", "made anew from")
+    assert "made anew from the data" in third.reading.replace(
+        "make models and tables anew from", "made anew from"
+    )
     assert account.forget(4, units=5).number == 8
 
 
@@ -104,7 +107,9 @@ def test_a_closed_or_frozen_account_still_forgets(ledger: Ledger) -> None:
     assert account.forget(2).due
 
 
-def test_it_is_known_after_opening_again_and_across_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_known_after_opening_again_and_across_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("deniable.ledger.tip.EVERY", 3)
     url = f"sqlite:///{tmp_path}/privacy.db"
     with Ledger.open(url) as ledger:

@@ -30,7 +30,8 @@ ONE = Noisy(Pure(1))
 
 
 def forked(act: Callable[[], object]) -> int:
-    """Run `act` in a forked child. Exit code 0 if it returned, 3 if the limit refused, 4 if the ledger did, 1 otherwise."""
+    """Run `act` in a forked child. Exit code 0 if it returned, 3 if the limit refused, 4
+    if the ledger did, 1 otherwise."""
     child = os.fork()
     if child:
         return child
@@ -230,7 +231,9 @@ def test_a_fork_inside_a_transaction_charges_once(url: str) -> None:
     try:
         account.run(ONE, 5)
     except LedgerError:
-        if children[0] == 0:  # the child: it may not go on with its parent's transaction, nor use the file beside it
+        if (
+            children[0] == 0
+        ):  # the child: it may not go on with its parent's transaction, nor use the file beside it
             try:
                 if url.startswith("sqlite"):
                     with pytest.raises(LedgerError, match=r"forked in the middle of a transaction"):

@@ -85,10 +85,15 @@ EDITS: dict[str, tuple[list[str], str]] = {
         'The account "visits" in',
     ),
     "the limit raised in the table": (
-        ['UPDATE accounts SET filter = replace(filter, \'"epsilon":"3"\', \'"epsilon":"9"\') WHERE name = \'visits\''],
+        [
+            'UPDATE accounts SET filter = replace(filter, \'"epsilon":"3"\', \'"epsilon":"9"\') WHERE name = \'visits\''
+        ],
         'The account "visits" in',
     ),
-    "an account removed": (["DELETE FROM accounts WHERE name = 'visits/ada'"], 'The account "visits/ada" is not what'),
+    "an account removed": (
+        ["DELETE FROM accounts WHERE name = 'visits/ada'"],
+        'The account "visits/ada" is not what',
+    ),
     "an account frozen by hand": (
         ["UPDATE accounts SET status = 'frozen' WHERE name = 'visits'"],
         "is not as it was written",
@@ -120,7 +125,8 @@ def test_a_charge_on_an_edited_account_is_refused_at_once(url: str) -> None:
         account = ledger.account("visits")
         tamper(url, *EDITS["the spending set back"][0])
         with pytest.raises(
-            TamperedLedger, match=r'"visits" .* is not as it was written. Nothing was charged and nothing was run'
+            TamperedLedger,
+            match=r'"visits" .* is not as it was written. Nothing was charged and nothing was run',
         ):
             account.run(Noisy(Pure(0.1)), 5)
 
@@ -144,7 +150,10 @@ def test_the_journal_only_grows(url: str) -> None:
                 connection.execute(statement)
             connection.close()
         else:
-            with pytest.raises(psycopg.Error, match=r"the journal only grows"), psycopg.connect(url) as postgres:
+            with (
+                pytest.raises(psycopg.Error, match=r"the journal only grows"),
+                psycopg.connect(url) as postgres,
+            ):
                 postgres.execute(statement)
 
 
@@ -162,7 +171,10 @@ def test_a_roll_back_is_seen_against_a_head_and_only_so(tmp_path: Path) -> None:
         assert blind.ok
         assert NO_HEAD in blind.unseen
         cut = ledger.verify(head)
-        assert "The head was taken at 9 entries; there are 8: the end was cut off or rolled back." in cut.problems
+        assert (
+            "The head was taken at 9 entries; there are 8: the end was cut off or rolled back."
+            in cut.problems
+        )
         ledger.account("visits").run(Noisy(Pure(0.2)), 5)  # written on
         assert any("rolled back and written on" in p for p in ledger.verify(str(head)).problems)
 
@@ -174,7 +186,9 @@ def test_an_entry_of_another_course_of_history_does_not_fit(tmp_path: Path) -> N
         fill(ledger)
     shutil.copy(file, fork)
     for path, words in ((file, "the truth"), (fork, "a lie")):
-        with Ledger.open(f"sqlite:///{path}", key=tmp_path / "privacy.db.key", clock=lambda: moment) as ledger:
+        with Ledger.open(
+            f"sqlite:///{path}", key=tmp_path / "privacy.db.key", clock=lambda: moment
+        ) as ledger:
             for _ in range(2):
                 ledger.account("visits").run(Noisy(Pure(0.1)), 5, description=words)
     tamper(
@@ -184,7 +198,9 @@ def test_an_entry_of_another_course_of_history_does_not_fit(tmp_path: Path) -> N
         "INSERT INTO main.journal SELECT * FROM fork.journal WHERE seq = 9",
     )
     with Ledger.open(f"sqlite:///{file}") as ledger:
-        assert ledger.verify().problems == ("Entry 10 was edited, moved, or does not follow the entry before it.",)
+        assert ledger.verify().problems == (
+            "Entry 10 was edited, moved, or does not follow the entry before it.",
+        )
 
 
 def test_without_the_key_the_ledger_is_read_only_and_says_what_it_cannot_see(tmp_path: Path) -> None:
@@ -196,7 +212,8 @@ def test_without_the_key_the_ledger_is_read_only_and_says_what_it_cannot_see(tmp
         assert NO_KEY in ledger.verify().unseen
         assert ledger.account("visits").spent().epsilon > 0
         with pytest.raises(
-            LedgerError, match=r"key .* was not found at .*privacy.db.key, so it can only be read. Nothing was charged"
+            LedgerError,
+            match=r"key .* was not found at .*privacy.db.key, so it can only be read. Nothing was charged",
         ):
             ledger.account("visits").run(Noisy(Pure(0.1)), 5)
     assert not (tmp_path / "privacy.db.key").exists()
@@ -216,7 +233,9 @@ def test_another_key_is_refused(tmp_path: Path) -> None:
         Ledger.open(url)
 
 
-def test_the_key_lies_outside_the_database_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_lies_outside_the_database_for_its_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Ledger.open(f"sqlite:///{tmp_path}/privacy.db") as ledger:
         fill(ledger)
     key = tmp_path / "privacy.db.key"
@@ -322,7 +341,10 @@ def test_a_ledger_elsewhere_is_found_by_its_mark(tmp_path: Path) -> None:
     with Ledger.open(f"sqlite:///{tmp_path}/two.db") as two, pytest.warns(UserWarning, match=r"one\.db"):
         two.bind(data)
     Path(f"{data}.ledger").write_text("no mark")
-    with Ledger.open(f"sqlite:///{tmp_path}/two.db") as two, pytest.raises(LedgerError, match=r"cannot be read"):
+    with (
+        Ledger.open(f"sqlite:///{tmp_path}/two.db") as two,
+        pytest.raises(LedgerError, match=r"cannot be read"),
+    ):
         two.bind(data)
 
 

@@ -1,4 +1,5 @@
-"""kill -9 at every moment of a run: what was handed out is in the journal, the journal verifies, the next charge works."""
+"""kill -9 at every moment of a run: what was handed out is in the journal, the journal
+verifies, the next charge works."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def kill_once(crowd: Callable[..., Any], url: str, moment: str, draw: random.Ran
 
 
 @pytest.mark.parametrize(
-    ("backend", "kills"), [("sqlite", 308), pytest.param("postgresql", 42, marks=pytest.mark.needs("postgres"))]
+    ("backend", "kills"),
+    [("sqlite", 308), pytest.param("postgresql", 42, marks=pytest.mark.needs("postgres"))],
 )
 def test_no_kill_loses_or_doubts_a_release(
     backend: str,
@@ -76,7 +78,9 @@ def test_no_kill_loses_or_doubts_a_release(
             assert verdict.ok, (moment, verdict.problems)
             entries = ledger.history()[known:]
             found = [f"{entry.seq}:{entry.mac}" for entry in entries]
-            assert found[: len(handed)] == handed, moment  # every release that was handed out is in the journal
+            assert found[: len(handed)] == handed, (
+                moment
+            )  # every release that was handed out is in the journal
             if moment != "at random":
                 assert len(found) - len(handed) == (moment in CHARGED), (
                     moment

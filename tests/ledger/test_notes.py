@@ -29,7 +29,9 @@ def test_steps_are_noted_and_none_is_begun_twice(ledger: Ledger, account: Accoun
     account.begin(session.entry, 25, 40)  # steps 21 to 25 are lost
     assert account.begun(session.entry) == 40
     for start in (0, 20, 39):
-        with pytest.raises(LedgerError, match=rf"Step {start + 1} of entry 2 was begun before.* Go on with step 41"):
+        with pytest.raises(
+            LedgerError, match=rf"Step {start + 1} of entry 2 was begun before.* Go on with step 41"
+        ):
             account.begin(session.entry, start, 60)
     assert account.begun(session.entry) == 40
     assert [entry.description for entry in account.history() if entry.kind is Kind.BEGIN] == [

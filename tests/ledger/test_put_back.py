@@ -1,4 +1,5 @@
-"""What was true once and is put back without the key is noticed at the next charge, not at the next `verify`."""
+"""What was true once and is put back without the key is noticed at the next charge, not
+at the next `verify`."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ class Forger:
     def put(self, table: str, rows: list[dict[str, Any]], where: str) -> None:
         """Put rows back in the place of those that are there."""
         names = list(rows[0])
-        insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(':' + name for name in names)})"
+        insert = (
+            f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(':' + name for name in names)})"
+        )
         with self.engine.begin() as connection:
             connection.execute(sqlalchemy.text(f"DELETE FROM {table} WHERE {where}"))
             connection.execute(sqlalchemy.text(insert), rows)
@@ -70,19 +73,25 @@ def spend(account: Account, times: int) -> None:
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-def test_an_old_account_row_put_back_grants_nothing(url: str, account: Account, forger: Forger, fresh: bool) -> None:
+def test_an_old_account_row_put_back_grants_nothing(
+    url: str, account: Account, forger: Forger, fresh: bool
+) -> None:
     """Fifty releases of .1 were had so under a limit of 1."""
     old = forger.rows("SELECT * FROM accounts WHERE name = 'visits'")
     spend(account, 8)
     forger.put("accounts", old, "name = 'visits'")
     with Ledger.open(url) as other:
         asked = other.account if fresh else lambda _: account
-        with pytest.raises(TamperedLedger, match=r'"visits" .* is not as it was written. Nothing was charged'):
+        with pytest.raises(
+            TamperedLedger, match=r'"visits" .* is not as it was written. Nothing was charged'
+        ):
             asked("visits").run(TENTH, 5)
         with pytest.raises(TamperedLedger):
             account.spent()
         problems = other.verify().problems
-        assert any('The account "visits" in' in p and "what is spent" in p and "Entry 9" in p for p in problems)
+        assert any(
+            'The account "visits" in' in p and "what is spent" in p and "Entry 9" in p for p in problems
+        )
 
 
 def test_old_rows_of_a_part_and_its_whole_put_back_together_grant_nothing(
@@ -110,7 +119,9 @@ def test_an_old_row_is_noticed_when_another_account_was_charged_last(
         account.run(TENTH, 5)
 
 
-def test_a_row_that_was_removed_is_no_free_name(url: str, ledger: Ledger, account: Account, forger: Forger) -> None:
+def test_a_row_that_was_removed_is_no_free_name(
+    url: str, ledger: Ledger, account: Account, forger: Forger
+) -> None:
     spend(account, 8)
     forger.run("DELETE FROM accounts WHERE name = 'visits'")
     with pytest.raises(TamperedLedger):
@@ -120,12 +131,17 @@ def test_a_row_that_was_removed_is_no_free_name(url: str, ledger: Ledger, accoun
     assert any("its row is missing" in problem for problem in ledger.verify().problems)
 
 
-def test_a_row_that_no_entry_made_grants_nothing(url: str, ledger: Ledger, account: Account, forger: Forger) -> None:
+def test_a_row_that_no_entry_made_grants_nothing(
+    url: str, ledger: Ledger, account: Account, forger: Forger
+) -> None:
     made = forger.rows("SELECT * FROM accounts")
     forger.put("accounts", [*made, made[0] | {"name": "free"}], "1 = 1")
     with Ledger.open(url) as other, pytest.raises(TamperedLedger):
         other.account("free")
-    assert any('"free" is not what the journal comes to: no entry ever made it' in p for p in ledger.verify().problems)
+    assert any(
+        '"free" is not what the journal comes to: no entry ever made it' in p
+        for p in ledger.verify().problems
+    )
 
 
 @pytest.mark.parametrize("marks", ["removed", "put back"])
@@ -158,7 +174,8 @@ def test_a_forged_mark_is_not_read(url: str, forger: Forger) -> None:
 def test_an_end_that_was_cut_off_with_its_rows_is_seen_by_who_saw_more_and_against_a_head(
     url: str, ledger: Ledger, account: Account, forger: Forger
 ) -> None:
-    """A roll-back of everything looks to a newcomer like the ledger of yesterday: only who saw more can tell."""
+    """A roll-back of everything looks to a newcomer like the ledger of yesterday: only
+    who saw more can tell."""
     old = forger.rows("SELECT * FROM accounts")
     spend(account, 5)
     head = ledger.head()
@@ -172,7 +189,9 @@ def test_an_end_that_was_cut_off_with_its_rows_is_seen_by_who_saw_more_and_again
         assert not newcomer.verify(head).ok
 
 
-def test_an_edited_entry_among_the_last_is_seen_at_the_next_charge_of_a_newcomer(url: str, forger: Forger) -> None:
+def test_an_edited_entry_among_the_last_is_seen_at_the_next_charge_of_a_newcomer(
+    url: str, forger: Forger
+) -> None:
     with Ledger.open(url) as ledger:
         spend(ledger.create("visits", ROW, limit=Budget(1)), 5)
     forger.free_journal()
@@ -214,8 +233,12 @@ def test_a_note_cannot_be_taken_back(url: str, ledger: Ledger, account: Account,
 # ------------------------------------------------------------------------------------------------ releases
 
 
-def test_who_paid_for_one_release_has_not_paid_for_another(ledger: Ledger, account: Account, forger: Forger) -> None:
-    ada, ben = (ledger.create(f"visits/{name}", limit=Budget(0.5), parent="visits") for name in ("ada", "ben"))
+def test_who_paid_for_one_release_has_not_paid_for_another(
+    ledger: Ledger, account: Account, forger: Forger
+) -> None:
+    ada, ben = (
+        ledger.create(f"visits/{name}", limit=Budget(0.5), parent="visits") for name in ("ada", "ben")
+    )
     ada.keep("q1", ada.run(COUNT, 5), "first")
     paid = forger.rows("SELECT * FROM readers WHERE account = 'visits/ada'")
     forger.run("DELETE FROM releases", "DELETE FROM readers")

@@ -1,4 +1,5 @@
-"""A release is paid for once: free for who paid, charged to another analyst, never twice to the data set, and sealed."""
+"""A release is paid for once: free for who paid, charged to another analyst, never twice
+to the data set, and sealed."""
 
 from __future__ import annotations
 
@@ -71,7 +72,9 @@ def test_what_an_analyst_paid_for_is_free_for_the_data_set_and_not_for_a_colleag
     assert set(last.details["charges"]) == {"visits/bob"}
 
 
-def test_a_colleague_without_budget_is_refused_and_nothing_is_written(ledger: Ledger, visits: Account) -> None:
+def test_a_colleague_without_budget_is_refused_and_nothing_is_written(
+    ledger: Ledger, visits: Account
+) -> None:
     asked(visits)
     poor = ledger.create("visits/poor", limit=Budget(0.1), parent="visits")
     head = ledger.head()
@@ -99,7 +102,9 @@ def test_the_first_of_two_releases_for_one_question_stays(visits: Account) -> No
     assert kept.content == "first"
 
 
-def test_a_colleague_who_lost_the_race_still_owes_for_the_release_that_stays(ledger: Ledger, visits: Account) -> None:
+def test_a_colleague_who_lost_the_race_still_owes_for_the_release_that_stays(
+    ledger: Ledger, visits: Account
+) -> None:
     asked(visits, content="first")
     ada = ledger.create("visits/ada", limit=Budget(1), parent="visits")
     assert not ada.keep("q1", ada.run(COUNT, 1234), "second")
@@ -157,12 +162,15 @@ def test_without_the_key_nothing_is_found(sqlite_url: str, tmp_path: Path) -> No
         assert ledger.account("visits").recall("q1") is None
 
 
-def test_a_ledger_of_the_first_version_is_upgraded_and_keeps_what_was_spent(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_ledger_of_the_first_version_is_upgraded_and_keeps_what_was_spent(
+    sqlite_url: str, tmp_path: Path
+) -> None:
     with Ledger.open(sqlite_url) as ledger:
         ledger.create("visits", Unit.row(), limit=Budget(3)).run(COUNT, 1234)
     database = sqlite3.connect(tmp_path / "privacy.db")
     database.executescript(
-        f"DROP TABLE releases; DROP TABLE readers; UPDATE {TABLE} SET version_num = '0001';"  # as version 0001 left it
+        f"DROP TABLE releases; DROP TABLE readers; UPDATE {TABLE} SET version_num = "
+        "'0001';"  # as version 0001 left it
     )
     database.close()
     with Ledger.open(sqlite_url) as ledger:
@@ -185,6 +193,8 @@ def test_the_data_names_its_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with Ledger.open("sqlite:///central.db") as ledger:
         ledger.bind(data)
     assert ledger_of(data) == f"sqlite:///{tmp_path}/central.db"
-    Path(f"{data}.ledger").write_text('{"id": "x", "ledger": "postgresql+psycopg://a:***@host/db"}', encoding="utf-8")
+    Path(f"{data}.ledger").write_text(
+        '{"id": "x", "ledger": "postgresql+psycopg://a:***@host/db"}', encoding="utf-8"
+    )
     with pytest.raises(LedgerError, match="Name it with its password"):
         ledger_of(data)

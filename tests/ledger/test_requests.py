@@ -21,7 +21,9 @@ def visits(ledger: Ledger) -> Account:
     return ledger.create("visits", Unit.row(), limit=Budget(3, 1e-6))
 
 
-def test_the_second_charge_of_a_request_is_refused_and_names_the_first(ledger: Ledger, visits: Account) -> None:
+def test_the_second_charge_of_a_request_is_refused_and_names_the_first(
+    ledger: Ledger, visits: Account
+) -> None:
     with paid_once("key", "body"):
         visits.run(COUNT, 1234)
         head = ledger.head()

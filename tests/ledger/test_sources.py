@@ -58,7 +58,9 @@ def test_unit_and_limit_are_set_anew_until_the_first_charge() -> None:
     changed = books.reset("visits", Unit.column("patient", max_rows=2), limit=Budget(2))
     assert (changed.unit, changed.limit) == (Unit.column("patient", max_rows=2), Budget(2))
     with pytest.raises(LedgerError):
-        account.run(SMALL, 1, rng=SeededRandom(1))  # the account as it was opened before: its unit is no longer this
+        account.run(
+            SMALL, 1, rng=SeededRandom(1)
+        )  # the account as it was opened before: its unit is no longer this
     again = books.reset("visits", Unit.row(), limit=Budget(2))
     again.run(SMALL, 1, rng=SeededRandom(1))
     with pytest.raises(LedgerError, match="has been charged"):

@@ -58,7 +58,9 @@ def _as_of_0002(url: str, file: Path) -> None:
         for table in TABLES:
             rows = stored.execute(f"SELECT * FROM {table}")
             names = [column[0] for column in rows.description]
-            insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(':' + name for name in names)})"
+            insert = (
+                f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(':' + name for name in names)})"
+            )
             for row in rows:
                 server.execute(sqlalchemy.text(insert), dict(zip(names, row, strict=True)))
     engine.dispose()
@@ -91,7 +93,9 @@ def test_an_answer_kept_without_a_unit_is_not_recalled_and_gives_way(old: str) -
         kept = visits.recall("q1")
         assert kept is not None
         assert kept.content == "anew"
-        assert not ledger.account("visits/ben").holds("q1")  # who paid for the old one has not paid for this one
+        assert not ledger.account("visits/ben").holds(
+            "q1"
+        )  # who paid for the old one has not paid for this one
         assert ledger.verify().ok
 
 
@@ -115,7 +119,9 @@ def test_an_open_session_of_the_version_before_is_still_settled_once(old: str) -
 
 def test_a_second_settle_found_in_an_old_ledger_freezes_the_account_and_is_named(tmp_path: Path) -> None:
     url = copied("v0002-twice", tmp_path)
-    told = 'Entry 6 settles the session of entry 4 of the account "visits" a second time: entry 5 did so before.'
+    told = (
+        'Entry 6 settles the session of entry 4 of the account "visits" a second time: entry 5 did so before.'
+    )
     with Ledger.open(url, analyst="ada") as ledger:
         account = ledger.account("visits")
         assert account.status is Status.FROZEN

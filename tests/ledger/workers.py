@@ -79,7 +79,8 @@ def key() -> str | None:
 
 
 def spend(url: str, key: str | None, name: str, epsilon: float, times: int, report: Connection) -> None:
-    """Charge `times` times and tell what came of it: entries, refusals, and any other error by its type and text."""
+    """Charge `times` times and tell what came of it: entries, refusals, and any other
+    error by its type and text."""
     granted, refused, other = [], 0, []
     with Ledger.open(url, key=key) as ledger:
         account = ledger.account(name)

@@ -1,8 +1,10 @@
-"""A small black-box audit: reports of two values, an event learned on one half, its odds bounded on the other half.
+"""A small black-box audit: reports of two values, an event learned on one half, its odds
+bounded on the other half.
 
-The outcome of a report is any function of its bytes. Outcomes are ranked by how much more often they come from the first value;
-the best threshold of that ranking is one event, chosen on the training half only. On the other half Clopper–Pearson bounds give
-P(event | first) ≥ low and P(event | second) ≤ high with confidence 1 − 2·ALPHA, hence ε ≥ ln(low/high).
+The outcome of a report is any function of its bytes. Outcomes are ranked by how much more often they come
+from the first value; the best threshold of that ranking is one event, chosen on the training half only. On
+the other half Clopper–Pearson bounds give P(event | first) ≥ low and P(event | second) ≤ high with confidence
+1 − 2·ALPHA, hence ε ≥ ln(low/high).
 """
 
 from __future__ import annotations

@@ -83,7 +83,9 @@ def nearness(client: PrivUnit, x: Floats) -> Outcome:
 
     def outcome(payloads: NDArray[np.uint8]) -> NDArray[np.int64]:
         seeds = np.ascontiguousarray(payloads[:, :8]).view("<u8").reshape(-1).astype(np.uint64)
-        return np.floor((1 + directions(seeds, unpack(payloads[:, 8:]), len(unit)) @ unit) * 31.9).astype(np.int64)
+        return np.floor((1 + directions(seeds, unpack(payloads[:, 8:]), len(unit)) @ unit) * 31.9).astype(
+            np.int64
+        )
 
     return outcome
 
@@ -119,11 +121,15 @@ def named(client: Client[Any]) -> str:
     return type(client).__name__
 
 
-@pytest.mark.parametrize(("client", "first", "second", "outcome", "least"), HONEST, ids=[named(c[0]) for c in HONEST])
+@pytest.mark.parametrize(
+    ("client", "first", "second", "outcome", "least"), HONEST, ids=[named(c[0]) for c in HONEST]
+)
 def test_no_client_spends_more_than_it_says_and_the_audit_has_teeth(
     client: Client[Any], first: Any, second: Any, outcome: Outcome, least: float
 ) -> None:
-    found = lower_bound(client, first, second, outcome, reports=30_000 if isinstance(client, PrivUnit) else 200_000)
+    found = lower_bound(
+        client, first, second, outcome, reports=30_000 if isinstance(client, PrivUnit) else 200_000
+    )
     assert least <= found <= float(client.epsilon)
 
 
@@ -282,7 +288,9 @@ BROKEN: list[tuple[Client[Any], Any, Any, Outcome]] = [
 
 @pytest.mark.parametrize(("client", "first", "second", "outcome"), BROKEN, ids=[named(c[0]) for c in BROKEN])
 def test_a_broken_twin_is_found(client: Client[Any], first: Any, second: Any, outcome: Outcome) -> None:
-    found = lower_bound(client, first, second, outcome, reports=30_000 if isinstance(client, PrivUnit) else 200_000)
+    found = lower_bound(
+        client, first, second, outcome, reports=30_000 if isinstance(client, PrivUnit) else 200_000
+    )
     assert found > float(client.epsilon)
 
 

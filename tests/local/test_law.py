@@ -1,4 +1,5 @@
-"""Finite laws are drawn exactly: tables equal to fractions, ties settled, frequencies right and ×0.9 found."""
+"""Finite laws are drawn exactly: tables equal to fractions, ties settled, frequencies right and ×0.9
+found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Means of numbers and vectors, ranges, and several attributes: unbiased, with honest errors, variance as theory says."""
+"""Means of numbers and vectors, ranges, and several attributes: unbiased, with honest
+errors, variance as theory says."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ N = 200_000
 
 @pytest.mark.parametrize("client", [Duchi(1), Piecewise(0.5), Piecewise(4), Hybrid(0.5), Hybrid(3)], ids=repr)
 @pytest.mark.parametrize("x", [-1.0, 0.0, 0.7])
-def test_a_mean_is_unbiased_and_its_variance_is_that_of_theory(client: Duchi | Piecewise | Hybrid, x: float) -> None:
+def test_a_mean_is_unbiased_and_its_variance_is_that_of_theory(
+    client: Duchi | Piecewise | Hybrid, x: float
+) -> None:
     server = client.server()
     server.add(client.reports(np.full(N, x), rng=SecureRandom()))
     mean = server.estimate()
@@ -123,7 +126,17 @@ def test_ranges_are_estimated_within_their_errors() -> None:
     server.add(client.reports(values, rng=SecureRandom()))
     raw = server.estimate()
     tree = raw.consistent()
-    for low, high in [(0, 500), (400, 600), (123, 877), (10, 11), (0, 0), (500, 502), (999, 1000), (4, 8), (3, 9)]:
+    for low, high in [
+        (0, 500),
+        (400, 600),
+        (123, 877),
+        (10, 11),
+        (0, 0),
+        (500, 502),
+        (999, 1000),
+        (4, 8),
+        (3, 9),
+    ]:
         truth = int(((values >= low) & (values < high)).sum())
         for estimate in (raw.range(low, high), tree.range(low, high)):
             assert abs(estimate.value - truth) <= 6.2 * estimate.standard_error

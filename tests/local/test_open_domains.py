@@ -6,12 +6,30 @@ import numpy as np
 import pytest
 
 from deniable.errors import InvalidParameter
-from deniable.local import CountMeanSketch, FastLocalHashing, FragmentPuzzle, HadamardSketch, PrefixTree, words
+from deniable.local import (
+    CountMeanSketch,
+    FastLocalHashing,
+    FragmentPuzzle,
+    HadamardSketch,
+    PrefixTree,
+    words,
+)
 from deniable.local.hashing import digests, family
 from deniable.local.simulate import zipf
 from deniable.randomness import SecureRandom, SeededRandom
 
-VOCABULARY = ["privacy", "deniable", "laplace", "gaussian", "budget", "ledger", "sketch", "report", "phone", "noise"]
+VOCABULARY = [
+    "privacy",
+    "deniable",
+    "laplace",
+    "gaussian",
+    "budget",
+    "ledger",
+    "sketch",
+    "report",
+    "phone",
+    "noise",
+]
 
 
 def told(
@@ -117,6 +135,11 @@ def test_items_of_other_types_are_refused() -> None:
 
 
 def test_words_spell_and_read_back() -> None:
-    assert words.read(words.spell(["abc", "Abcdefghij", "naïve", ""], 8), 8) == ["abc", "abcdefgh", "na·ve", ""]
+    assert words.read(words.spell(["abc", "Abcdefghij", "naïve", ""], 8), 8) == [
+        "abc",
+        "abcdefgh",
+        "na·ve",
+        "",
+    ]
     low, high = words.spell(["ab", "ac"], 4)
     assert low >> np.uint64(15) == high >> np.uint64(15)

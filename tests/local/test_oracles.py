@@ -116,12 +116,16 @@ def test_the_error_of_twenty_runs_is_within_five_per_cent_of_theory(client: Orac
     runs = [simulate(client, K, users, rng=rng, seed=seed) for seed in range(40)]
     mean, expected = np.mean([r.mse for r in runs]), np.mean([r.mse_theory for r in runs])
     assert mean == pytest.approx(expected, rel=0.05)
-    assert np.mean([(r.estimate.standard_errors**2).mean() for r in runs]) == pytest.approx(expected, rel=0.12)
+    assert np.mean([(r.estimate.standard_errors**2).mean() for r in runs]) == pytest.approx(
+        expected, rel=0.12
+    )
     # What the literature prints leaves out the frequency of the item and collisions.
     assert per_user * users == pytest.approx(expected, rel=0.05)
 
 
-@pytest.mark.parametrize("client", [c for c, _ in THEORY if isinstance(c, Oracle)], ids=lambda c: type(c).__name__)
+@pytest.mark.parametrize(
+    "client", [c for c, _ in THEORY if isinstance(c, Oracle)], ids=lambda c: type(c).__name__
+)
 def test_estimates_are_unbiased_and_intervals_hold_the_truth(client: Oracle) -> None:
     small = type(client)(16, 2)  # type: ignore[call-arg]
     runs = [simulate(small, 16, 20_000, rng=SecureRandom(), seed=3) for _ in range(30)]
@@ -149,7 +153,9 @@ def test_hadamard_response_counts_what_a_naive_loop_counts() -> None:
     reports = client.reports(np.arange(300) % 21, rng=SecureRandom())
     server = client.server()
     server.add(reports)
-    naive = [sum((int(y) & (x + 1)).bit_count() % 2 == 0 for y in unpack(reports[:, HEADER:])) for x in range(21)]
+    naive = [
+        sum((int(y) & (x + 1)).bit_count() % 2 == 0 for y in unpack(reports[:, HEADER:])) for x in range(21)
+    ]
     assert client.supports(server.counts, 300).tolist() == naive
 
 
@@ -242,7 +248,9 @@ def test_two_items_collide_under_exactly_one_function_in_g(m: int, g: int) -> No
 @pytest.mark.parametrize(("n", "width"), [(0, 8), (1, 13), (7, 8), (8, 64), (300, 21), (5000, 40)])
 def test_column_sums_are_those_of_the_unpacked_bits(n: int, width: int) -> None:
     rows = np.random.default_rng(n).integers(0, 256, (n, bits.packed(width)), dtype=np.uint8)
-    plain = np.unpackbits(rows, axis=1).sum(axis=0, dtype=np.int64)[:width] if n else np.zeros(width, np.int64)
+    plain = (
+        np.unpackbits(rows, axis=1).sum(axis=0, dtype=np.int64)[:width] if n else np.zeros(width, np.int64)
+    )
     assert np.array_equal(bits.column_sums(rows, width), plain)
 
 

@@ -1,4 +1,5 @@
-"""Every protocol, client and server: the shape of a mechanism, the wire, what is dropped, what merges, what is saved."""
+"""Every protocol, client and server: the shape of a mechanism, the wire, what is
+dropped, what merges, what is saved."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def test_every_code_is_its_own(client: Client[Any], values: Any, question: Any) 
 
 
 @every
-def test_reports_are_of_the_stated_size_and_all_accepted(client: Client[Any], values: Any, question: Any) -> None:
+def test_reports_are_of_the_stated_size_and_all_accepted(
+    client: Client[Any], values: Any, question: Any
+) -> None:
     rng = SecureRandom()
     rows = client.reports(values, rng=rng)
     assert rows.shape == (4, client.size)
@@ -59,7 +62,17 @@ def test_what_is_malformed_is_counted_dropped_and_changes_nothing(
     other_version = bytes([(VERSION + 1) << 5 | client.code]) + good[1:]
     other_protocol = bytes([VERSION << 5 | (client.code ^ 1)]) + good[1:]
     other_setting = bytes([good[0], good[1] ^ 1]) + good[2:]
-    bad: list[Any] = [b"", good[:-1], good + b"\0", other_version, other_protocol, other_setting, None, 7, "text"]
+    bad: list[Any] = [
+        b"",
+        good[:-1],
+        good + b"\0",
+        other_version,
+        other_protocol,
+        other_setting,
+        None,
+        7,
+        "text",
+    ]
     assert server.add(bad) == 0
     for alone in (b"", None, 7, "text", np.array(3)):
         assert server.add(alone) == 0  # type: ignore[arg-type]
@@ -168,7 +181,8 @@ def test_values_of_another_type_are_refused_before_anything_is_drawn(values: Any
 
 
 @pytest.mark.parametrize(
-    ("k", "epsilon"), [(1, 1), (2.0, 1), (True, 1), (1 << 25, 1), (4, 0), (4, 41), (4, float("nan")), (4, True)]
+    ("k", "epsilon"),
+    [(1, 1), (2.0, 1), (True, 1), (1 << 25, 1), (4, 0), (4, 41), (4, float("nan")), (4, True)],
 )
 def test_parameters_outside_their_range_are_refused(k: Any, epsilon: Any) -> None:
     with pytest.raises(InvalidParameter, match=r"Expected .*Nothing was drawn"):

@@ -51,7 +51,9 @@ def test_every_bit_is_turned_over_as_often_as_stated() -> None:
 
 def test_a_place_that_two_functions_share_is_one_bit() -> None:
     client = Rappor(f=1e-9, p=0, q=1, width=8, hashes=16, cohorts=1)
-    filters = np.unpackbits(client.reports([f"w{i}" for i in range(200)], rng=SecureRandom())[:, HEADER + 2 :], axis=1)
+    filters = np.unpackbits(
+        client.reports([f"w{i}" for i in range(200)], rng=SecureRandom())[:, HEADER + 2 :], axis=1
+    )
     names = client.inputs([f"w{i}" for i in range(200)])
     for i in range(200):
         places = {int(client.places(np.zeros(1, np.int64), names[i : i + 1], j)[0]) for j in range(16)}
@@ -62,7 +64,9 @@ def test_a_memo_is_kept_and_its_reports_scatter_around_it() -> None:
     client, rng = Rappor(p=0.25, q=0.75), SecureRandom()
     memo = client.memoise("red", rng=rng)
     reports = np.array([np.frombuffer(client.replay(memo, rng=rng), np.uint8) for _ in range(2000)])
-    assert {tuple(row) for row in reports[:, HEADER : HEADER + 2].tolist()} == {tuple(memo[HEADER : HEADER + 2])}
+    assert {tuple(row) for row in reports[:, HEADER : HEADER + 2].tolist()} == {
+        tuple(memo[HEADER : HEADER + 2])
+    }
     permanent = np.unpackbits(np.frombuffer(memo[HEADER + 2 :], np.uint8))
     shares = np.unpackbits(reports[:, HEADER + 2 :], axis=1).mean(axis=0)
     assert np.all(np.abs(shares - np.where(permanent, 0.75, 0.25)) < 6.5 * 0.434 / math.sqrt(2000))

@@ -9,7 +9,8 @@ P = 1e-9
 
 
 def follows(draws: Iterable[Hashable], law: Mapping[Hashable, float]) -> bool:
-    """Pearson's chi-square at p = 1e-9; rare outcomes are put together, and what the law excludes must not come."""
+    """Pearson's chi-square at p = 1e-9; rare outcomes are put together, and what the law
+    excludes must not come."""
     counted = Counter(draws)
     n = sum(counted.values())
     assert abs(sum(law.values()) - 1) < 1e-9

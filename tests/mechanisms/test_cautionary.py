@@ -59,7 +59,9 @@ def test_a_misprinted_formula_wastes_at_small_delta_and_breaks_at_large(
     assert large.sigma < math.sqrt(2 * math.log(1.25 / 0.45))
 
 
-@pytest.mark.parametrize(("kind", "truth"), [(cautionary.RootlessGaussian, 0.68), (cautionary.MisplacedGaussian, 0.97)])
+@pytest.mark.parametrize(
+    ("kind", "truth"), [(cautionary.RootlessGaussian, 0.68), (cautionary.MisplacedGaussian, 0.97)]
+)
 def test_a_misprinted_formula_claims_what_it_does_not_keep(
     kind: type[cautionary.RootlessGaussian], truth: float
 ) -> None:

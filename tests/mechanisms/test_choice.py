@@ -33,7 +33,11 @@ def cell(weights: Exponentials, place: Fraction) -> int:
     """By brute force at 200 digits: the k with c(k) ≤ place < c(k + 1)."""
     with mp.workdps(200):
         rate = mp.mpf(weights.rate.numerator) / weights.rate.denominator
-        times = [1] * len(weights.distances) if weights.multiplicities is None else weights.multiplicities.tolist()
+        times = (
+            [1] * len(weights.distances)
+            if weights.multiplicities is None
+            else weights.multiplicities.tolist()
+        )
         w = [m * mp.exp(-rate * d) for m, d in zip(times, weights.distances.tolist(), strict=True)]
         target, total = mp.mpf(place.numerator) / place.denominator * mp.fsum(w), mp.mpf(0)
         for k, x in enumerate(w):
@@ -71,7 +75,9 @@ def test_any_uniform_finds_its_cell(weights: Exponentials, u: int) -> None:
 
 @given(WEIGHTS, st.integers(-2, 2), st.integers(0, 2**64 - 1))
 @settings(max_examples=40)
-def test_uniforms_at_a_border_are_settled_by_their_next_bits(weights: Exponentials, off: int, word: int) -> None:
+def test_uniforms_at_a_border_are_settled_by_their_next_bits(
+    weights: Exponentials, off: int, word: int
+) -> None:
     for border in borders(weights):
         u = min(max(border + off, 0), 2**64 - 1)
         assert draw(weights, Scripted([u, word, 77, 77])) == cell(weights, joined(u, word, 77, 77))

@@ -46,7 +46,9 @@ def test_draws_follow_the_tempered_posterior() -> None:
 
 def test_the_power_of_an_interval_is_epsilon_over_its_span() -> None:
     assert float(CoinBias(1).power) == pytest.approx(1 / math.log(9), rel=1e-15)
-    assert float(CoinBias(1, unit=Unit.row(replace=True)).power) == pytest.approx(1 / (2 * math.log(9)), rel=1e-15)
+    assert float(CoinBias(1, unit=Unit.row(replace=True)).power) == pytest.approx(
+        1 / (2 * math.log(9)), rel=1e-15
+    )
     assert float(CoinBias(1, unit=Unit.column("id", max_rows=3)).power) == pytest.approx(
         1 / (3 * math.log(9)), rel=1e-15
     )
@@ -82,7 +84,9 @@ def test_brackets_hold_the_weights(heads: int, tails: int) -> None:
 
 
 @pytest.mark.parametrize("tosses", [(0, 0), (3, 1), (4000, 6000), (10**9, 3)])
-def test_the_exact_stage_alone_draws_the_same(tosses: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exact_stage_alone_draws_the_same(
+    tosses: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     m = CoinBias(1, points=64)
     weights = coin.Likelihood(m, m.power * tosses[0], m.power * tosses[1])
     by_floats = [choice.draw(weights, SeededRandom(s)) for s in range(30)]

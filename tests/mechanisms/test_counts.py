@@ -35,7 +35,17 @@ def test_one_table_of_all_columns_is_the_default() -> None:
 
 @pytest.mark.parametrize(
     "row",
-    [("snow", "hot", "yes"), (math.nan, None, []), (), "sun", None, 5, ("sun",), {"sun": 1}, (["sun"], "hot", "yes")],
+    [
+        ("snow", "hot", "yes"),
+        (math.nan, None, []),
+        (),
+        "sun",
+        None,
+        5,
+        ("sun",),
+        {"sun": 1},
+        (["sun"], "hot", "yes"),
+    ],
 )
 def test_rows_outside_the_domains_count_nowhere(row: Any) -> None:
     (table,) = NoisyCounts(DOMAINS, scale=0.01)([row], rng=SeededRandom(1))
@@ -108,7 +118,9 @@ def test_naive_bayes_and_a_tree_learn_from_noisy_counts() -> None:
     x, y = people(4000)
     rows = [(*map(int, features), int(label)) for features, label in zip(x, y, strict=True)]
     domains = ((0, 1, 2),) * 3 + ((0, 1),)
-    labels, *features = NoisyCounts.for_budget(0.5, domains, ((3,), (0, 3), (1, 3), (2, 3)))(rows, rng=SeededRandom(1))
+    labels, *features = NoisyCounts.for_budget(0.5, domains, ((3,), (0, 3), (1, 3), (2, 3)))(
+        rows, rng=SeededRandom(1)
+    )
     (table,) = NoisyCounts.for_budget(0.5, domains)(rows, rng=SeededRandom(2))
     bayes, tree = classify.NaiveBayes.from_counts(labels, features), classify.grow(table, depth=2, least=50)
     new, truth = people(2000)
@@ -132,7 +144,9 @@ def test_negative_counts_do_no_harm() -> None:
 def test_information_gain_is_the_mutual_information() -> None:
     t = np.array([[3, 1], [2, 6]])
     p = t / t.sum()
-    mutual = sum(p[i, j] * math.log2(p[i, j] / (p[i].sum() * p[:, j].sum())) for i in range(2) for j in range(2))
+    mutual = sum(
+        p[i, j] * math.log2(p[i, j] / (p[i].sum() * p[:, j].sum())) for i in range(2) for j in range(2)
+    )
     assert classify.information_gain(t) == pytest.approx(mutual)
 
 

@@ -41,7 +41,8 @@ def flip_law(scores: list[float], rate: float) -> dict[str, float]:
 
 
 def noisy_max_law(scores: list[int], scale: float) -> dict[str, float]:
-    """By summing over all noise of three candidates, ties broken by all orders: the score units are whole sensitivities."""
+    """By summing over all noise of three candidates, ties broken by all orders: the
+    score units are whole sensitivities."""
     reach = np.arange(-60, 61)
     p = np.exp(-np.abs(reach) / scale)
     p /= p.sum()
@@ -62,7 +63,11 @@ def noisy_max_law(scores: list[int], scale: float) -> dict[str, float]:
 
 @pytest.mark.parametrize("monotone", [False, True])
 def test_the_exponential_mechanism_draws_its_weights(monotone: bool) -> None:
-    m, rng, scores = Exponential(NAMES, 1.5, sensitivity=2, monotone=monotone), SeededRandom(1), [1.0, 2.5, -1.0]
+    m, rng, scores = (
+        Exponential(NAMES, 1.5, sensitivity=2, monotone=monotone),
+        SeededRandom(1),
+        [1.0, 2.5, -1.0],
+    )
     rate = 1.5 / 2 if monotone else 1.5 / 4
     draws = [m(scores, rng=rng) for _ in range(5_000)]
     assert follows(draws, softmax(scores, rate))
@@ -90,14 +95,21 @@ def test_noisy_max_draws_its_law_with_ties_in_plenty(monkeypatch: pytest.MonkeyP
 
 
 @given(SCORES, MOVES, st.sampled_from([0.3, 1.0, 3.0]))
-def test_neighbours_of_exponential_stay_within_its_range(scores: list[int], moves: list[int], eps: float) -> None:
-    law, other = softmax(scores, eps / 2), softmax([s + m for s, m in zip(scores, moves, strict=True)], eps / 2)
+def test_neighbours_of_exponential_stay_within_its_range(
+    scores: list[int], moves: list[int], eps: float
+) -> None:
+    law, other = (
+        softmax(scores, eps / 2),
+        softmax([s + m for s, m in zip(scores, moves, strict=True)], eps / 2),
+    )
     logs = [math.log(law[n] / other[n]) for n in NAMES]
     assert max(logs) - min(logs) <= eps + 1e-9
 
 
 @given(SCORES, MOVES, st.sampled_from([0.3, 1.0, 3.0]))
-def test_neighbours_of_permute_and_flip_stay_within_epsilon(scores: list[int], moves: list[int], eps: float) -> None:
+def test_neighbours_of_permute_and_flip_stay_within_epsilon(
+    scores: list[int], moves: list[int], eps: float
+) -> None:
     moved = [s + m for s, m in zip(scores, moves, strict=True)]
     assert worst_ratio(flip_law(scores, eps / 2), flip_law(moved, eps / 2)) <= math.exp(eps) + 1e-9
     up = [s + abs(m) for s, m in zip(scores, moves, strict=True)]
@@ -153,7 +165,9 @@ def test_the_error_bound_is_met_at_its_worst_case(kind: type[Exponential], n: in
 def test_permute_and_flip_promises_more_than_exponential() -> None:
     for n in (2, 10, 1000):
         candidates = tuple(range(n))
-        assert PermuteAndFlip(candidates, 1).error(0.95).within < Exponential(candidates, 1).error(0.95).within
+        assert (
+            PermuteAndFlip(candidates, 1).error(0.95).within < Exponential(candidates, 1).error(0.95).within
+        )
 
 
 def test_nan_and_infinity_are_scores_too() -> None:
@@ -177,7 +191,13 @@ def test_scores_move_by_one_resolution_at_most_whatever_the_sensitivity() -> Non
 
 @pytest.mark.parametrize("kind", [Exponential, PermuteAndFlip, NoisyMax])
 def test_wrong_parameters_are_refused_before_data(kind: type[Exponential]) -> None:
-    for wrong in ({"epsilon": 0}, {"sensitivity": -1}, {"candidates": ()}, {"candidates": ("a", "a")}, {"unit": "row"}):
+    for wrong in (
+        {"epsilon": 0},
+        {"sensitivity": -1},
+        {"candidates": ()},
+        {"candidates": ("a", "a")},
+        {"unit": "row"},
+    ):
         with pytest.raises(InvalidParameter):
             kind(**({"candidates": NAMES, "epsilon": 1} | wrong))
     with pytest.raises(InvalidParameter, match="monotone=False"):

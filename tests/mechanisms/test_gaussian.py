@@ -81,7 +81,9 @@ def test_the_rounding_of_reals_is_in_the_loss() -> None:
 
 @pytest.mark.parametrize("dimension", [None, 1, 20])
 @pytest.mark.parametrize("granularity", [None, 0.25])
-def test_an_error_asked_for_is_kept_and_hardly_beaten(dimension: int | None, granularity: float | None) -> None:
+def test_an_error_asked_for_is_kept_and_hardly_beaten(
+    dimension: int | None, granularity: float | None
+) -> None:
     m = Gaussian.for_error(tolerance=6, confidence=0.9, dimension=dimension, granularity=granularity)
     assert m.error(0.9).within < 6
     assert m.error(0.91).within >= (6 if granularity is None else 6 - 0.25)
@@ -111,7 +113,14 @@ def test_errors_hold_and_are_not_far_too_large(m: Gaussian) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"sigma": 0}, {"sigma": math.nan}, {"sigma": 2**61}, {"sensitivity": 0}, {"dimension": 0}, {"granularity": 3}],
+    [
+        {"sigma": 0},
+        {"sigma": math.nan},
+        {"sigma": 2**61},
+        {"sensitivity": 0},
+        {"dimension": 0},
+        {"granularity": 3},
+    ],
 )
 def test_wrong_parameters_are_refused_before_data(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidParameter, match="Expected"):

@@ -29,7 +29,9 @@ ANYTHING = st.one_of(
 
 
 @given(st.one_of(ANYTHING, st.lists(ANYTHING)), st.integers(1, 5), GRIDS)
-def test_whatever_the_data_reading_gives_whole_numbers_in_range(data: Any, dimension: int, g: Fraction) -> None:
+def test_whatever_the_data_reading_gives_whole_numbers_in_range(
+    data: Any, dimension: int, g: Fraction
+) -> None:
     units = grid.read(data, dimension, g)
     assert units.dtype == np.int64
     assert len(units) == dimension
@@ -72,10 +74,28 @@ def test_numbers_finer_than_a_float_are_not_rounded_first() -> None:
 
 
 def test_numbers_too_large_to_write_out_are_clamped_at_once() -> None:
-    data = [Decimal("1e999999"), Decimal("-1e999999"), Decimal("1e-999999"), Decimal("Infinity"), Decimal("-Infinity")]
-    assert grid.read(data, 5, Fraction(2) ** 500).tolist() == [grid.LIMIT, -grid.LIMIT, 0, grid.LIMIT, -grid.LIMIT]
+    data = [
+        Decimal("1e999999"),
+        Decimal("-1e999999"),
+        Decimal("1e-999999"),
+        Decimal("Infinity"),
+        Decimal("-Infinity"),
+    ]
+    assert grid.read(data, 5, Fraction(2) ** 500).tolist() == [
+        grid.LIMIT,
+        -grid.LIMIT,
+        0,
+        grid.LIMIT,
+        -grid.LIMIT,
+    ]
     assert grid.read([Decimal("0e999999"), Decimal("-0e-999999")], 2, grid.ONE).tolist() == [0, 0]
-    assert grid.read(data, 5, Fraction(2) ** -500).tolist() == [grid.LIMIT, -grid.LIMIT, 0, grid.LIMIT, -grid.LIMIT]
+    assert grid.read(data, 5, Fraction(2) ** -500).tolist() == [
+        grid.LIMIT,
+        -grid.LIMIT,
+        0,
+        grid.LIMIT,
+        -grid.LIMIT,
+    ]
 
 
 def test_missing_coordinates_are_0_and_surplus_ones_left_out() -> None:
@@ -107,7 +127,8 @@ def test_one_coordinate_moves_by_no_more_than_is_charged(x: Fraction, y: Fractio
 def test_vectors_move_by_no_more_than_is_charged(pairs: list[tuple[Fraction, Fraction]], g: Fraction) -> None:
     k = len(pairs)
     moved = [
-        abs(int(a) - int(b)) for a, b in zip(*(grid.read([p[i] for p in pairs], k, g) for i in (0, 1)), strict=True)
+        abs(int(a) - int(b))
+        for a, b in zip(*(grid.read([p[i] for p in pairs], k, g) for i in (0, 1)), strict=True)
     ]
     l1, l2 = sum(abs(x - y) for x, y in pairs), grid.root_up(sum((x - y) ** 2 for x, y in pairs))
     if l1:
@@ -116,7 +137,8 @@ def test_vectors_move_by_no_more_than_is_charged(pairs: list[tuple[Fraction, Fra
 
 
 def test_the_l1_charge_is_attained() -> None:
-    # Two coordinates just below a border move by a grain each and cost a unit each; the third moves by the rest.
+    # Two coordinates just below a border move by a grain each and cost a unit each; the third moves by the
+    # rest.
     grain, edge = Fraction(1, 1000), Fraction(1, 2)
     before = [edge - grain] * 3
     after = [edge, edge, edge - grain + 3 - 2 * grain]
@@ -161,7 +183,10 @@ def test_released_reals_are_multiples_of_the_grid() -> None:
     assert grid.write(7, None) == 7
 
 
-@given(st.lists(st.one_of(st.floats(), st.integers(), st.none())), st.one_of(st.floats(), st.integers(), st.none()))
+@given(
+    st.lists(st.one_of(st.floats(), st.integers(), st.none())),
+    st.one_of(st.floats(), st.integers(), st.none()),
+)
 def test_one_row_moves_a_clamped_sum_by_a_bound_at_most(rows: list[Any], row: Any) -> None:
     for low, high in product((-3, 0, 2), (2.5, 7)):
         moved = grid.clamped_sum([*rows, row], low, high, 0.25) - grid.clamped_sum(rows, low, high, 0.25)

@@ -72,7 +72,8 @@ def test_the_norm_of_one_coordinate_is_its_size() -> None:
 
 
 def test_nobody_draws_by_hand() -> None:
-    """Noise is drawn by `IntegerNoise`, whose loss says what it costs; the samplers themselves are below it."""
+    """Noise is drawn by `IntegerNoise`, whose loss says what it costs; the samplers themselves are below
+    it."""
     by_hand = [
         f"{name}:{node.lineno}"
         for name, path in modules().items()

@@ -58,7 +58,9 @@ def test_a_budget_is_met_exactly_for_whole_numbers(eps: float, sensitivity: int,
 
 
 @given(EPSILONS, st.sampled_from([0.3, 1, Fraction(22, 7), 1e-6, 12345.6]), st.integers(1, 9))
-def test_a_budget_is_met_exactly_for_reals_and_rounding_costs_little(eps: float, sensitivity: float, k: int) -> None:
+def test_a_budget_is_met_exactly_for_reals_and_rounding_costs_little(
+    eps: float, sensitivity: float, k: int
+) -> None:
     m = Laplace.for_budget(eps, sensitivity, dimension=k, real=True)
     assert m.loss.sensitivity / Fraction(str(m.loss.scale)) == Fraction(str(eps))
     assert 2**10 <= m.loss.scale <= 2**40
@@ -94,7 +96,9 @@ def test_reals_for_an_error_need_hardly_more_than_continuous_noise() -> None:
 
 @pytest.mark.parametrize("dimension", [None, 1, 20])
 @pytest.mark.parametrize("granularity", [None, 0.25])
-def test_an_error_asked_for_is_kept_and_hardly_beaten(dimension: int | None, granularity: float | None) -> None:
+def test_an_error_asked_for_is_kept_and_hardly_beaten(
+    dimension: int | None, granularity: float | None
+) -> None:
     m = Laplace.for_error(tolerance=6, confidence=0.9, dimension=dimension, granularity=granularity)
     assert m.error(0.9).within < 6
     assert m.error(0.91).within >= (6 if granularity is None else 6 - 0.25)

@@ -26,7 +26,9 @@ def brute(
     """Point by point, from the definition."""
     q = float(level)
     inside = [max(0, min(points - 1, math.floor(r + 0.5))) for r in rows]
-    misses = [abs((1 - q) * sum(r < x for r in inside) - q * sum(r > x for r in inside)) for x in range(points)]
+    misses = [
+        abs((1 - q) * sum(r < x for r in inside) - q * sum(r > x for r in inside)) for x in range(points)
+    ]
     w = [math.exp(-eps * (miss - min(misses)) / (2 * (span or max(q, 1 - q)))) for miss in misses]
     return {x: v / sum(w) for x, v in enumerate(w)}
 

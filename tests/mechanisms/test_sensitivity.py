@@ -52,7 +52,9 @@ def test_shares_of_a_public_number_of_rows() -> None:
 @pytest.mark.parametrize("bounds", [(-4, 3), (2, 3), (-4, -1), (0, 3)])
 def test_no_row_moves_a_clamped_sum_further(bounds: tuple[int, int]) -> None:
     added = max(abs(clamped_sum([v], *bounds)) for v in VALUES)
-    replaced = max(abs(clamped_sum([a], *bounds) - clamped_sum([b], *bounds)) for a, b in product(VALUES, VALUES))
+    replaced = max(
+        abs(clamped_sum([a], *bounds) - clamped_sum([b], *bounds)) for a, b in product(VALUES, VALUES)
+    )
     assert added == sensitivity.sum(*bounds, ROW).l1
     assert replaced == sensitivity.sum(*bounds, OTHER).l1
 

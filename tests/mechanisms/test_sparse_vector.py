@@ -75,7 +75,9 @@ def test_neighbours_stay_within_epsilon(eps: float) -> None:
 def test_the_scales_cost_what_the_theorem_says(monotone: bool) -> None:
     m = SparseVector(10, 0.7, runs=3, monotone=monotone)
     unit = sparse_vector.RESOLUTION
-    assert accounted.above_threshold(m.threshold_scale, m.question_scale, unit, monotone=monotone) == m.run_loss
+    assert (
+        accounted.above_threshold(m.threshold_scale, m.question_scale, unit, monotone=monotone) == m.run_loss
+    )
 
 
 def test_the_loss_is_that_of_all_runs() -> None:

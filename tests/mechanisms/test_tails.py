@@ -41,7 +41,9 @@ def test_the_gaussian_tail_is_the_sum_of_its_terms(sigma: Fraction, n: int) -> N
 
 
 @pytest.mark.parametrize("multiple", [0.2, 0.9, 1.1, 3, 8, 20])
-def test_the_integral_bound_meets_the_sum_where_both_hold(multiple: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_integral_bound_meets_the_sum_where_both_hold(
+    multiple: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sigma = Fraction(2000)
     n = int(multiple * sigma)
     exact = tails.gaussian_tail(sigma, n)
@@ -54,11 +56,15 @@ def test_the_integral_bound_meets_the_sum_where_both_hold(multiple: float, monke
 def test_means_are_sums_of_their_terms() -> None:
     for scale in (Fraction(1, 2), Fraction(7)):
         w = laplace_weights(scale, 2000)
-        assert tails.laplace_mean(scale) == pytest.approx(float(sum(j * p for j, p in enumerate(w))), rel=1e-12)
+        assert tails.laplace_mean(scale) == pytest.approx(
+            float(sum(j * p for j, p in enumerate(w))), rel=1e-12
+        )
         assert tails.laplace_at_zero(scale) == pytest.approx(float(w[0]), rel=1e-12)
     for sigma in (Fraction(1, 2), Fraction(7)):
         w = gaussian_weights(sigma, 500)
-        assert tails.gaussian_mean(sigma) == pytest.approx(float(sum(j * p for j, p in enumerate(w))), rel=1e-12)
+        assert tails.gaussian_mean(sigma) == pytest.approx(
+            float(sum(j * p for j, p in enumerate(w))), rel=1e-12
+        )
         assert tails.gaussian_at_zero(sigma) == pytest.approx(float(w[0]), rel=1e-12)
     assert tails.gaussian_mean(Fraction(5000)) == pytest.approx(
         tails.gaussian_mean(Fraction(4096)) * 5000 / 4096, rel=1e-7
@@ -92,7 +98,9 @@ def test_a_fine_grid_keeps_the_norm_tail(k: int) -> None:
 
 
 @pytest.mark.parametrize("k", [2, 10, 200])
-def test_chernoff_is_above_the_exact_tail_and_within_a_few_times_of_it(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chernoff_is_above_the_exact_tail_and_within_a_few_times_of_it(
+    k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scale, n = Fraction(5), int(5 * k * 2.2)
     exact = tails.laplace_norm_tail(scale, k, n)
     monkeypatch.setattr(tails, "_MIXED", 1)
@@ -104,7 +112,9 @@ def test_chernoff_is_above_the_exact_tail_and_within_a_few_times_of_it(k: int, m
 
 @pytest.mark.parametrize("summed", [True, False])
 @pytest.mark.parametrize("k", [2, 5, 30])
-def test_the_norm_of_gaussian_noise_is_bounded_closely(k: int, summed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_norm_of_gaussian_noise_is_bounded_closely(
+    k: int, summed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sigma = Fraction(20)
     law = convolved(gaussian_weights(sigma, 4000), k)
     if not summed:
@@ -141,7 +151,9 @@ def test_noise_too_small_to_write_has_a_tail_all_the_same() -> None:
 
 @pytest.mark.parametrize("sigma", [1, 2, 5])
 @pytest.mark.parametrize("tilt", [0.0, 0.3, 2.0])
-def test_the_bound_on_moments_is_above_them_and_close(sigma: int, tilt: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bound_on_moments_is_above_them_and_close(
+    sigma: int, tilt: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     summed = tails._gaussian_log_mgf(Fraction(sigma), tilt / sigma)
     monkeypatch.setattr(tails, "_SUMMED", 0)
     bound = tails._gaussian_log_mgf(Fraction(sigma), tilt / sigma)

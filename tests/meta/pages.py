@@ -1,4 +1,5 @@
-"""Markdown pages as tests: python blocks are run, console blocks are run and compared with what they print."""
+"""Markdown pages as tests: python blocks are run, console blocks are run and compared with what they
+print."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ NOISY = re.compile(r"-?\d[\d,.]* ± \d[\d,.]*")
 
 
 class Calm(doctest.OutputChecker):
-    """A number with noise, written like 8,310 ± 89, stands for any other; so does the length of a line drawn below a head."""
+    """A number with noise, written like 8,310 ± 89, stands for any other; so does the
+    length of a line drawn below a head."""
 
     def check_output(self, want: str, got: str, optionflags: int) -> bool:
         return super().check_output(_calm(want), _calm(got), optionflags)
@@ -81,7 +83,8 @@ def _run(arguments: list[str]) -> str:
 
 
 def _console(block: Block, where: str) -> list[str]:
-    """`$ deniable …` and what it prints, to the letter but for blanks at line ends; `...` stands for anything."""
+    """`$ deniable …` and what it prints, to the letter but for blanks at line ends;
+    `...` stands for anything."""
     wrong = []
     for part in _commands(block):
         command, _, expected = part.partition("\n")
@@ -98,7 +101,8 @@ def _console(block: Block, where: str) -> list[str]:
 
 
 def rewrite(path: Path) -> None:
-    """Put what is printed now in the place of what stands there (python -m tests.meta.pages PAGE…); read the difference."""
+    """Put what is printed now in the place of what stands there (python -m
+    tests.meta.pages PAGE…); read the difference."""
     page = path.read_text(encoding="utf-8")
     for block in blocks(page):
         if block.language == "console":

@@ -17,10 +17,16 @@ BASES = {"Mechanism", "Interactive", "Loss"}
 def names(statement: ast.stmt) -> Iterator[str]:
     """What a statement of a class body defines."""
     match statement:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+        case (
+            ast.FunctionDef(name=name)
+            | ast.AsyncFunctionDef(name=name)
+            | ast.AnnAssign(target=ast.Name(id=name))
+        ):
             yield name
         case ast.Assign(targets=targets):
-            yield from (node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
+            yield from (
+                node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+            )
 
 
 def base(node: ast.expr) -> str:

@@ -13,7 +13,18 @@ import deniable
 from tests.meta.source import modules
 
 PUBLIC = [name for name, path in modules().items() if path.name == "__init__.py"]
-LIGHT = ("numpy", "scipy", "pyarrow", "duckdb", "sqlalchemy", "sqlglot", "typer", "rich", "matplotlib", "torch")
+LIGHT = (
+    "numpy",
+    "scipy",
+    "pyarrow",
+    "duckdb",
+    "sqlalchemy",
+    "sqlglot",
+    "typer",
+    "rich",
+    "matplotlib",
+    "torch",
+)
 
 
 @pytest.mark.parametrize("package", PUBLIC)
@@ -43,12 +54,16 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_importing_deniable_loads_no_heavy_package() -> None:
     code = "import sys, deniable, deniable.loss, deniable.units; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert "deniable.loss" in loaded
     assert sorted(set(LIGHT) & set(loaded)) == []
 
 
 def test_no_plain_install_of_the_core_loads_matplotlib_or_torch() -> None:
     code = "import sys, deniable.cli.app; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert {"matplotlib", "torch", "pyspark", "sklearn"} & set(loaded) == set()

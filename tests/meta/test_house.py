@@ -47,7 +47,13 @@ def test_a_class_that_stands_in_two_modules_is_named_with_both(tmp_path: Path) -
 def test_a_query_is_walked_in_every_thread() -> None:
     """The statement runs in a thread of its own: an engine and the noise must be among what is seen."""
     seen = house.walk()
-    assert {module.split("/")[0] for module in seen.modules} >= {"curator", "ledger", "sql", "randomness", "accounting"}
+    assert {module.split("/")[0] for module in seen.modules} >= {
+        "curator",
+        "ledger",
+        "sql",
+        "randomness",
+        "accounting",
+    }
     assert any(module.startswith("sql/engines") for module in seen.modules)
     assert seen.calls[house.PRICE] >= 1
     assert sum(seen.calls[each] for each in house.TRANSACTIONS) >= 2

@@ -1,4 +1,5 @@
-"""Imports go only downward, in no circle, and heavy packages stay where they belong (docs: the layer table)."""
+"""Imports go only downward, in no circle, and heavy packages stay where they belong (docs: the layer
+table)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,18 @@ import pytest
 from tests.meta.source import Import, imports, modules
 
 LAYERS = (
-    ("_version", "errors", "process", "strict_json", "numbers", "units", "checks", "loss", "guarantee", "mechanism"),
+    (
+        "_version",
+        "errors",
+        "process",
+        "strict_json",
+        "numbers",
+        "units",
+        "checks",
+        "loss",
+        "guarantee",
+        "mechanism",
+    ),
     ("randomness", "accounting"),
     ("mechanisms", "ledger"),
     ("sql", "learn", "federated", "local", "smooth", "datasets"),
@@ -27,8 +39,8 @@ BESIDE = {
     ("reproduce", "curator"),
     ("reproduce", "plots"),
 }
-"""Imports within one layer that are meant: a picture reads the finding that it draws, a published result is computed by what
-users hold and then drawn, and never the other way.
+"""Imports within one layer that are meant: a picture reads the finding that it draws, a
+published result is computed by what users hold and then drawn, and never the other way.
 Layer 0 is a chain: each part may use those before it."""
 HEAVY = {
     "matplotlib": {"plots"},
@@ -80,7 +92,9 @@ def cycle(known: dict[str, Path]) -> list[str]:
     """The modules of an import circle, if there is one. What only type checkers see does not count."""
     graph = {
         name: {
-            e.target for e in imports(name, path, known) if e.target in known and e.target != name and not e.typing_only
+            e.target
+            for e in imports(name, path, known)
+            if e.target in known and e.target != name and not e.typing_only
         }
         for name, path in known.items()
     }

@@ -6,7 +6,8 @@ from tests.meta.source import modules
 from tools.house import Module, twice
 
 ROOMS = ("deniable.accounting.numerical", "deniable.randomness")
-"""Rooms with a vocabulary of their own that nobody imports from outside by name: a bracket's cells, a sampler's table."""
+"""Rooms with a vocabulary of their own that nobody imports from outside by name: a
+bracket's cells, a sampler's table."""
 
 TWINS = {"Laplace", "TruncatedGeometric", "Rappor"}
 """Cases of the auditor's bench are named after the mechanism that they imitate, soundly or not."""
@@ -23,7 +24,8 @@ LEFT = {
     "Request", "Result", "Rows", "Selection", "Sensitivity", "Shape", "Standing", "Statement", "Step",
     "Training", "View",
 }  # fmt: skip
-"""Still two meanings each. The list only gets shorter: whoever touches one of them renames the one that is not exported."""
+"""Still two meanings each. The list only gets shorter: whoever touches one of them
+renames the one that is not exported."""
 
 
 def found_twice() -> set[str]:

@@ -13,7 +13,9 @@ PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs" 
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_block_of_the_page_does_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_of_the_page_does_what_it_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert not (wrong := failures(page)), "\n".join(wrong)
 
@@ -40,7 +42,9 @@ def test_a_planted_falsehood_is_found(tmp_path: Path, block: str, told: str) -> 
     assert told in said
 
 
-@pytest.mark.parametrize(("shown", "right"), [("flu  8,310 ± 89", True), ("flu  ± 89", False), ("flu", False)])
+@pytest.mark.parametrize(
+    ("shown", "right"), [("flu  8,310 ± 89", True), ("flu  ± 89", False), ("flu", False)]
+)
 def test_noise_may_differ_and_nothing_else(tmp_path: Path, shown: str, right: bool) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"```python\n>>> print('flu  -7.25 ± 91')\n{shown}\n```\n", encoding="utf-8")

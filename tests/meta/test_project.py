@@ -1,4 +1,5 @@
-"""The project keeps its own rules: warnings are errors, the changelog knows the version, no machine is named."""
+"""The project keeps its own rules: warnings are errors, the changelog knows the version,
+no machine is named."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ def test_processes_are_never_forked_by_multiprocessing() -> None:
     """A forked child inherits locked locks and, worse, generator states."""
     text = {name: path.read_text(encoding="utf-8") for name, path in modules().items()}
     assert [
-        name for name, code in text.items() if re.search(r"""(get_context|set_start_method)\(["']fork["']""", code)
+        name
+        for name, code in text.items()
+        if re.search(r"""(get_context|set_start_method)\(["']fork["']""", code)
     ] == []
     bare = r"\bmultiprocessing\.(Pool|Process|Queue)\(|from multiprocessing import .*\b(Pool|Process)\b"
     assert [name for name, code in text.items() if re.search(bare, code)] == []
@@ -77,7 +80,10 @@ def fake_python(path: Path, refused: str) -> str:
 
 @pytest.mark.parametrize(
     ("refused", "sentence"),
-    [("version_info <", "Deniable needs Python 3.11 to 3.14, but"), ("import ensurepip", "comes without ensurepip")],
+    [
+        ("version_info <", "Deniable needs Python 3.11 to 3.14, but"),
+        ("import ensurepip", "comes without ensurepip"),
+    ],
 )
 def test_make_says_in_one_sentence_what_python_lacks(tmp_path: Path, refused: str, sentence: str) -> None:
     python, venv = fake_python(tmp_path / "python", refused), tmp_path / "venv"

@@ -64,7 +64,9 @@ def test_java_tells_its_version(text: str, major: int) -> None:
     assert java_version(f'openjdk version "{text}" 2025-04-15') == major
 
 
-@pytest.mark.parametrize(("version", "good"), [("17.0.15", True), ("21.0.2", True), ("11.0.2", False), ("25", False)])
+@pytest.mark.parametrize(
+    ("version", "good"), [("17.0.15", True), ("21.0.2", True), ("11.0.2", False), ("25", False)]
+)
 def test_only_java_that_spark_runs_on_is_taken(tmp_path: Path, version: str, good: bool) -> None:
     java = fake_java(tmp_path, version)
     assert find_java({"JAVA_HOME": str(tmp_path)}) == (str(java) if good else None)

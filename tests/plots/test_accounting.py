@@ -36,6 +36,8 @@ def test_a_method_without_a_bound_is_not_drawn(tmp_path: Path) -> None:
 
 
 def test_figure_and_attacker_are_drawn(tmp_path: Path) -> None:
-    accounting.epochs([1, 2], {"tight": [1.0, 2.0]}, [(1, 1.1, "printed")], title="t", path=tmp_path / "e.png")
+    accounting.epochs(
+        [1, 2], {"tight": [1.0, 2.0]}, [(1, 1.1, "printed")], title="t", path=tmp_path / "e.png"
+    )
     accounting.attacker(lambda rate: min(1.0, 3 * rate), title="t", path=tmp_path / "a.png")
     assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in ("e.png", "a.png"))

@@ -18,7 +18,9 @@ from deniable.randomness.certified import (
     weighted,
 )
 
-GAMMAS = st.fractions(min_value=0, max_value=2000, max_denominator=10**12) | st.fractions(0, 1, max_denominator=10**30)
+GAMMAS = st.fractions(min_value=0, max_value=2000, max_denominator=10**12) | st.fractions(
+    0, 1, max_denominator=10**30
+)
 
 
 def true_exp(gamma: Fraction, bits: int) -> mpmath.mpf:
@@ -51,7 +53,8 @@ def test_rationals_and_complements_are_bracketed() -> None:
 
 
 def test_a_tie_is_continued_with_the_same_uniform(scripted) -> None:
-    """U = 0.0101…01 in binary is exactly below 1/3 as long as it follows its digits; the first other digit decides."""
+    """U = 0.0101…01 in binary is exactly below 1/3 as long as it follows its digits; the
+    first other digit decides."""
     third, tie = rational(Fraction(1, 3)), 0x5555555555555555
     assert is_below(scripted([tie, tie - 1]), 0x5555, 16, third)
     assert not is_below(scripted([tie, tie + 1]), 0x5555, 16, third)

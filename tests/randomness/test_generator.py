@@ -39,7 +39,8 @@ def test_only_the_secure_generator_is_private() -> None:
 
 
 def test_seeds_reproduce_the_written_values() -> None:
-    """Written once; the same on every platform, since no libm function and no native byte order takes part."""
+    """Written once; the same on every platform, since no libm function and no native byte order takes
+    part."""
     rng = SeededRandom(20_061)
     assert rng.bits(2).tolist() == GOLDEN["bits"]
     assert rng.discrete_laplace(1, size=8).tolist() == GOLDEN["laplace 1"]
@@ -90,7 +91,11 @@ def test_the_stream_is_one_whatever_the_pieces() -> None:
 
 
 def test_bits_are_fair() -> None:
-    counts = np.unpackbits(SecureRandom().bits(100_000).view(np.uint8).reshape(-1, 8), axis=1).sum(axis=0).astype(int)
+    counts = (
+        np.unpackbits(SecureRandom().bits(100_000).view(np.uint8).reshape(-1, 8), axis=1)
+        .sum(axis=0)
+        .astype(int)
+    )
     assert (np.abs(counts - 50_000) < 7 * 158).all()
 
 
@@ -104,7 +109,9 @@ def test_a_forked_child_draws_something_else(draw: str) -> None:
 
     def take() -> bytes:
         words = (
-            rng.bits(4).tobytes() if draw == "bits" else repr([rng.discrete_laplace(2**70) for _ in range(4)]).encode()
+            rng.bits(4).tobytes()
+            if draw == "bits"
+            else repr([rng.discrete_laplace(2**70) for _ in range(4)]).encode()
         )
         return words
 
@@ -112,7 +119,8 @@ def test_a_forked_child_draws_something_else(draw: str) -> None:
 
 
 def test_a_child_that_got_the_process_id_of_its_ancestor_draws_something_else(monkeypatch) -> None:
-    """Process ids come round again, so they alone would not do: the fork hook takes a new key whatever they are."""
+    """Process ids come round again, so they alone would not do: the fork hook takes a
+    new key whatever they are."""
     rng, own = SecureRandom(), os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: own)
     assert in_child(lambda: rng.bits(4).tobytes()) != rng.bits(4).tobytes()
@@ -219,7 +227,11 @@ def test_a_float_means_the_decimal_it_prints() -> None:
     rng = SeededRandom(1)
     for scale in (0.1, Fraction(0.1), Fraction(1, 10)):
         rng.discrete_laplace(scale)
-    assert [batch.sampler.scale for batch in rng._batches.values()] == [Fraction(1, 10), Fraction(0.1), Fraction(1, 10)]
+    assert [batch.sampler.scale for batch in rng._batches.values()] == [
+        Fraction(1, 10),
+        Fraction(0.1),
+        Fraction(1, 10),
+    ]
 
 
 def test_results_are_plain_for_one_and_arrays_for_many() -> None:
@@ -231,9 +243,9 @@ def test_results_are_plain_for_one_and_arrays_for_many() -> None:
     arrays = rng.discrete_laplace(3, size=3), rng.discrete_gaussian(1000, size=3), rng.geometric(3, size=3)
     more = rng.uniform_integers(3, size=3), rng.permutation(3), rng.poisson_sample(3, 1)
     assert {(x.dtype, x.shape) for x in arrays + more} == {(np.dtype(np.int64), (3,))}
-    assert [len(x) for x in (rng.discrete_laplace(30, size=0), rng.bernoulli(0.5, size=0), rng.permutation(0))] == [
-        0
-    ] * 3
+    assert [
+        len(x) for x in (rng.discrete_laplace(30, size=0), rng.bernoulli(0.5, size=0), rng.permutation(0))
+    ] == [0] * 3
 
 
 @pytest.mark.parametrize("p", [0, 1, 0.01, Fraction(1, 3), 1e-5])
@@ -310,7 +322,10 @@ def test_a_choice_by_exponents_has_its_probabilities() -> None:
     [
         (lambda r: r.discrete_laplace(0), "Expected scale=0 in (0, 2^256]. Nothing was drawn."),
         (lambda r: r.discrete_laplace(-1.5, size=3), "Expected scale=-1.5 in (0, 2^256]. Nothing was drawn."),
-        (lambda r: r.discrete_gaussian(float("nan")), "Expected sigma=nan as a finite number. Nothing was drawn."),
+        (
+            lambda r: r.discrete_gaussian(float("nan")),
+            "Expected sigma=nan as a finite number. Nothing was drawn.",
+        ),
         (
             lambda r: r.discrete_gaussian(float("inf"), size=1),
             "Expected sigma=inf as a finite number. Nothing was drawn.",
@@ -321,12 +336,21 @@ def test_a_choice_by_exponents_has_its_probabilities() -> None:
         (lambda r: r.bernoulli(1.2), "Expected p=1.2 in [0, 1]. Nothing was drawn."),
         (lambda r: r.bernoulli_exp(-0.1), "Expected gamma=-0.1 in [0, ∞). Nothing was drawn."),
         (lambda r: r.poisson_sample(10, 1.2), "Expected rate=1.2 in [0, 1]. Nothing was drawn."),
-        (lambda r: r.poisson_sample(-1, 0.5), "Expected n=-1 as an integer of at least 0. Nothing was drawn."),
+        (
+            lambda r: r.poisson_sample(-1, 0.5),
+            "Expected n=-1 as an integer of at least 0. Nothing was drawn.",
+        ),
         (lambda r: r.uniform_integers(0), "Expected bound=0 as an integer of at least 1. Nothing was drawn."),
         (lambda r: r.permutation(2.5), "Expected n=2.5 as an integer of at least 0. Nothing was drawn."),
-        (lambda r: r.discrete_laplace(1, size=-1), "Expected size=-1 as an integer of at least 0. Nothing was drawn."),
+        (
+            lambda r: r.discrete_laplace(1, size=-1),
+            "Expected size=-1 as an integer of at least 0. Nothing was drawn.",
+        ),
         (lambda r: r.categorical_exp([]), "Expected at least one number in gammas=[]. Nothing was drawn."),
-        (lambda r: r.categorical_exp([1, float("nan")]), "Expected only finite numbers in gammas. Nothing was drawn."),
+        (
+            lambda r: r.categorical_exp([1, float("nan")]),
+            "Expected only finite numbers in gammas. Nothing was drawn.",
+        ),
     ],
 )
 def test_wrong_parameters_are_refused_before_anything_is_drawn(call, text: str) -> None:

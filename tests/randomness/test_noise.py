@@ -43,7 +43,8 @@ def test_blocks_are_the_right_size(scale: Fraction, quadratic: bool) -> None:
 @pytest.mark.parametrize("quadratic", [False, True])
 @pytest.mark.parametrize("scale", [Fraction(17, 2), Fraction(50)])
 def test_every_integer_is_proposed_once_and_weighs_exp_of_minus_f(scripted, scale, quadratic, signed) -> None:
-    """Drive blocks 0, 1, 2 with all places and signs: P(block)·P(accept) ∝ exp(−f(|x|)), as an identity of rationals."""
+    """Drive blocks 0, 1, 2 with all places and signs: P(block)·P(accept) ∝ exp(−f(|x|)),
+    as an identity of rationals."""
     sampler = Noise(scale, quadratic, signed)
     count, found = sampler.shift + signed, {}
     edges = [0, *sampler.table.thresholds.tolist()]
@@ -67,7 +68,9 @@ def limits(gamma: Fraction) -> mpmath.mpf:
 
 @settings(max_examples=400, deadline=None)
 @given(
-    scale=st.sampled_from([Fraction(9), Fraction(1000, 3), Fraction(10**6), Fraction(2**40, 3), Fraction(2**60)]),
+    scale=st.sampled_from(
+        [Fraction(9), Fraction(1000, 3), Fraction(10**6), Fraction(2**40, 3), Fraction(2**60)]
+    ),
     quadratic=st.booleans(),
     block=st.integers(0, 120),
     share=st.fractions(0, 1, max_denominator=10**6),
@@ -77,7 +80,8 @@ def limits(gamma: Fraction) -> mpmath.mpf:
 def test_acceptance_is_decided_as_exact_arithmetic_decides(
     scripted, scale, quadratic, block, share, away, word
 ) -> None:
-    """Uniforms at and around the threshold: quick filter, polynomial and integer brackets all agree with mpmath."""
+    """Uniforms at and around the threshold: quick filter, polynomial and integer
+    brackets all agree with mpmath."""
     sampler = Noise(scale, quadratic)
     inside = int(share * 2**sampler.shift)
     with mpmath.workprec(400):
@@ -107,7 +111,8 @@ def test_a_tied_acceptance_continues_the_same_uniform(scripted, quadratic: bool)
 
 
 def test_what_is_refused_again_is_drawn_again(scripted) -> None:
-    """Three rounds for one value: V = 0 refuses every place but the first, and only the accepted proposal comes out."""
+    """Three rounds for one value: V = 0 refuses every place but the first, and only the
+    accepted proposal comes out."""
     source = scripted(bits=[1, 2**63, 2**62], cells=[0xC000, 0xC000, 0x4000], halves=[0, 0, 2**32 - 1])
     values = Noise(Fraction(9)).draw(source, 1)
     block = int(np.searchsorted(Noise(Fraction(9)).table.thresholds, 2**62, side="right"))
@@ -125,7 +130,9 @@ def test_the_polynomial_stays_within_its_margin() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.fractions(9, 2**60, max_denominator=10**9), st.booleans(), st.integers(0, 400), st.fractions(0, 1))
-def test_gamma_in_doubles_is_within_its_stated_error(scale: Fraction, quadratic: bool, block: int, share) -> None:
+def test_gamma_in_doubles_is_within_its_stated_error(
+    scale: Fraction, quadratic: bool, block: int, share
+) -> None:
     sampler = Noise(scale, quadratic)
     inside = int(share * 2**sampler.shift)
     computed = Fraction(float(sampler._gamma(np.array([block]), np.array([inside], np.int64))[0]))
@@ -156,7 +163,8 @@ def test_large_scales_give_python_integers_beyond_int64() -> None:
 
 
 def test_a_value_beyond_int64_is_never_wrapped(scripted) -> None:
-    """At scale 2^52 a block of 2^13 or more has probability e^−1024; where it comes, the vector holds Python integers."""
+    """At scale 2^52 a block of 2^13 or more has probability e^−1024; where it comes, the
+    vector holds Python integers."""
     sampler, ones = Noise(Fraction(2**52)), [2**64 - 1]
     source = scripted(bits=[*ones * 32, *[0] * 32, 2**63 | 12345], halves=[2**32 - 1] * 2)
     values, _ = sampler._propose(source, 1)

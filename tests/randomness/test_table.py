@@ -51,7 +51,8 @@ def test_brackets_hold_the_true_cumulative_probabilities(law: Law, bits: int, ex
 
 @pytest.mark.parametrize("law", LAWS)
 def test_each_word_gets_the_index_of_the_exact_law_or_asks_for_more(law: Law, scripted, exact_cdf) -> None:
-    """All 2^8 words: settled ones lie wholly inside one probability interval, all others continue the same uniform."""
+    """All 2^8 words: settled ones lie wholly inside one probability interval, all others
+    continue the same uniform."""
     small, edges = Table(law, WORD, CELL), exact_cdf(law.first, law.second, law.folded, 400)
     asked = 0
     for u in range(1 << WORD):
@@ -81,7 +82,9 @@ def test_the_guide_agrees_with_the_search(law: Law, scripted) -> None:
 def test_certified_floors_are_the_true_floors(law: Law, exact_cdf) -> None:
     floors = table(law).thresholds.tolist()
     with mpmath.workdps(500):
-        truth = [int(mpmath.floor(e * 2**64)) for e in exact_cdf(law.first, law.second, law.folded, len(floors))]
+        truth = [
+            int(mpmath.floor(e * 2**64)) for e in exact_cdf(law.first, law.second, law.folded, len(floors))
+        ]
     assert floors == truth
     assert floors[-1] == 2**64 - 1
 

@@ -1,4 +1,5 @@
-"""Tables of federated averaging, on made-up digits: rows and figures are there, and what was computed is not computed again."""
+"""Tables of federated averaging, on made-up digits: rows and figures are there, and what
+was computed is not computed again."""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ def test_the_exponential_mechanism_loses_a_factor_of_n(tmp_path: Path) -> None:
     assert "N^-1.00" in report.reading
     for tosses, laplace, laplace_seen, exponential, exponential_seen in report.rows:
         assert laplace < exponential
-        assert laplace_seen == pytest.approx(laplace, rel=1.4)  # six deviations of 100 squares of Laplace noise
+        assert laplace_seen == pytest.approx(
+            laplace, rel=1.4
+        )  # six deviations of 100 squares of Laplace noise
         assert exponential_seen == pytest.approx(exponential, rel=0.9)
         if tosses >= 1000:
             power = 1 / 2.1972246

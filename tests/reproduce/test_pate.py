@@ -1,4 +1,5 @@
-"""`deniable reproduce mnist-pate`, on scikit-learn's small digits in place of MNIST: the same way, a table and a figure."""
+"""`deniable reproduce mnist-pate`, on scikit-learn's small digits in place of MNIST: the
+same way, a table and a figure."""
 
 from __future__ import annotations
 

@@ -41,7 +41,10 @@ def images(shape: tuple[int, ...], n: int = 60) -> tuple[np.ndarray, np.ndarray]
 
 def idx(values: np.ndarray) -> bytes:
     return gzip.compress(
-        b"\0\0\x08" + bytes([values.ndim]) + b"".join(s.to_bytes(4, "big") for s in values.shape) + values.tobytes()
+        b"\0\0\x08"
+        + bytes([values.ndim])
+        + b"".join(s.to_bytes(4, "big") for s in values.shape)
+        + values.tobytes()
     )
 
 
@@ -86,7 +89,9 @@ def test_cifar_stands_beside_both_papers(tmp_path: Path, monkeypatch: pytest.Mon
     assert "±" in str(report.rows[0][3])
 
 
-def test_figure_3_prints_the_epsilon_of_then_and_the_tight_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figure_3_prints_the_epsilon_of_then_and_the_tight_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(abadi_figure3, "EPOCHS", 1)
     report = abadi_figure3.run(tmp_path, plain)
     whole(report, tmp_path, 3)
@@ -107,7 +112,9 @@ def test_figure_4_is_monotone_in_both(tmp_path: Path, monkeypatch: pytest.Monkey
     assert all(float(row[1] or 0) >= float(row[2] or 0) for row in report.rows)  # type: ignore[arg-type]
 
 
-def test_figure_5_varies_one_parameter_at_one_epsilon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figure_5_varies_one_parameter_at_one_epsilon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(abadi_figure5, "VARIED", {"clip": ("clip", (0.1, 1.0)), "lot": ("lot", (600, 6000))})
     monkeypatch.setattr(abadi_figure5, "BASE", {"epochs": 1})
     report = abadi_figure5.run(tmp_path, plain)

@@ -1,4 +1,5 @@
-"""Who pays: the noise is what ε asks for, clipping bounds every row, and errors in SQL fall with a group's size."""
+"""Who pays: the noise is what ε asks for, clipping bounds every row, and errors in SQL
+fall with a group's size."""
 
 from __future__ import annotations
 

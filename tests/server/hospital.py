@@ -86,7 +86,9 @@ class Hospital(Running):
 
     def dsn(self, who: str = "ada", epsilon: str | None = None, data: str = "visits") -> str:
         options = "" if epsilon is None else f" options='-c deniable.epsilon={epsilon}'"
-        return f"host=127.0.0.1 port={self.port} user={who} password={self.tokens[who]} dbname={data}{options}"
+        return (
+            f"host=127.0.0.1 port={self.port} user={who} password={self.tokens[who]} dbname={data}{options}"
+        )
 
     def spent(self, account: str = "visits") -> float:
         return self.service.ledger.account(account).spent().epsilon

@@ -57,7 +57,14 @@ BODIES: dict[str, Any] = {
 }
 OWN = {"/v1/me", "/v1/tokens", "/v1/datasets", "/v1/accounts", "/v1/ledger/entries"}
 """Lists of one's own: answered to everybody who is logged in, each with her own part."""
-LOOK = {"/v1/ledger/head", "/v1/ledger/verify", "/v1/ledger/export", "/v1/acts", "/v1/people", "/v1/datasets/{name}"}
+LOOK = {
+    "/v1/ledger/head",
+    "/v1/ledger/verify",
+    "/v1/ledger/export",
+    "/v1/acts",
+    "/v1/people",
+    "/v1/datasets/{name}",
+}
 LOOK |= {"/v1/accounts/{name}", "/v1/certificates/{seq}"}
 """What an auditor may read."""
 
@@ -170,7 +177,12 @@ def asked(connection: psycopg.Connection, query: str) -> str:
 def test_a_race_through_both_doors_grants_the_limit_and_no_more(tmp_path: Path) -> None:
     with hospital(tmp_path, part=10, rows=200) as running:
         outcomes: list[str] = []
-        race(6, lambda i: outcomes.extend(crowd(running.url, running.tokens["ada"], running.dsn(epsilon="1"), i, 4)))
+        race(
+            6,
+            lambda i: outcomes.extend(
+                crowd(running.url, running.tokens["ada"], running.dsn(epsilon="1"), i, 4)
+            ),
+        )
         assert sorted(outcomes) == ["granted"] * 10 + ["refused"] * 14
         assert running.spent("visits/ada") == pytest.approx(10)
         assert running.service.ledger.verify().ok
@@ -178,13 +190,12 @@ def test_a_race_through_both_doors_grants_the_limit_and_no_more(tmp_path: Path) 
 
 @pytest.mark.soak
 def test_a_long_race_of_processes_grants_the_limit_and_no_more(tmp_path: Path) -> None:
-    code = (
-        "import sys\nfrom tests.server.test_attacks import crowd\nprint(*crowd(*sys.argv[1:4], int(sys.argv[4]), 250))"
-    )
+    code = "import sys\nfrom tests.server.test_attacks import crowd\nprint(*crowd(*sys.argv[1:4], int(sys.argv[4]), 250))"
     with hospital(tmp_path, part=500, rows=200) as running:
         command = [sys.executable, "-c", code, running.url, running.tokens["ada"], running.dsn(epsilon="1")]
         workers = [
-            subprocess.Popen([*command, str(i)], env=environ(), stdout=subprocess.PIPE, text=True) for i in range(8)
+            subprocess.Popen([*command, str(i)], env=environ(), stdout=subprocess.PIPE, text=True)
+            for i in range(8)
         ]
         outcomes = [word for worker in workers for word in (worker.communicate()[0] or "").split()]
         assert sorted(outcomes) == ["granted"] * 500 + ["refused"] * 1500
@@ -290,7 +301,9 @@ def test_a_canary_is_in_no_byte_that_leaves(
     data.mkdir()
     table = visits(200)
     wards = [CANARY, *table.column("ward").to_pylist()[1:]]
-    pq.write_table(table.set_column(table.column_names.index("ward"), "ward", pa.array(wards)), data / "visits.parquet")
+    pq.write_table(
+        table.set_column(table.column_names.index("ward"), "ward", pa.array(wards)), data / "visits.parquet"
+    )
     queries = [
         "SELECT COUNT(*) AS n FROM visits WHERE ward LIKE 'CAN%'",
         "SELECT SUM(CAST(ward AS INTEGER)) AS n FROM visits",
@@ -306,7 +319,14 @@ def test_a_canary_is_in_no_byte_that_leaves(
         for who in ("ada", "vera", "olga"):
             with running.api(who) as client:
                 seen = said if who == "ada" else looked  # a journal names its sources to owner and auditor
-                for path in ("ledger/entries", "accounts", "acts", "datasets/visits", "ledger/export", "tokens"):
+                for path in (
+                    "ledger/entries",
+                    "accounts",
+                    "acts",
+                    "datasets/visits",
+                    "ledger/export",
+                    "tokens",
+                ):
                     seen.append(client.get(f"/v1/{path}").text)
         secrets = list(running.tokens.values())
     ours = [record for record in caplog.records if record.name.startswith(("deniable", "uvicorn", "asyncio"))]
@@ -342,7 +362,9 @@ def wire_says(running: Hospital, queries: list[str]) -> list[str]:
     return said
 
 
-def test_a_bug_tells_where_it_is_and_nothing_of_what_it_held(shared: Hospital, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_tells_where_it_is_and_nothing_of_what_it_held(
+    shared: Hospital, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*args: object, **more: object) -> None:
         raise RuntimeError(CANARY)
 

@@ -63,7 +63,9 @@ def test_nothing_is_smuggled_through_the_catalog(shared: Hospital) -> None:
 def test_a_literal_like_a_catalog_is_a_private_query(shared: Hospital) -> None:
     before = shared.spent()
     with psycopg.connect(shared.dsn(epsilon="0.5"), autocommit=True) as connection:
-        row = connection.execute("SELECT COUNT(*) AS n FROM visits WHERE ward <> 'pg_catalog.pg_class'").fetchone()
+        row = connection.execute(
+            "SELECT COUNT(*) AS n FROM visits WHERE ward <> 'pg_catalog.pg_class'"
+        ).fetchone()
     assert row is not None
     assert row[0] > 1000  # and not the exact, free 0 of an empty catalog
     assert shared.spent() == pytest.approx(before + 0.5)
@@ -75,7 +77,9 @@ def test_the_catalog_tells_what_is_declared_and_nothing_else(shared: Hospital) -
         databases = connection.execute("SELECT datname FROM pg_database").fetchall()
         activity = connection.execute("SELECT COUNT(*) FROM pg_stat_activity").fetchone()
         roles = connection.execute("SELECT rolname FROM pg_roles").fetchall()
-        sizes = connection.execute("SELECT pg_total_relation_size('visits'), pg_database_size('visits')").fetchone()
+        sizes = connection.execute(
+            "SELECT pg_total_relation_size('visits'), pg_database_size('visits')"
+        ).fetchone()
     assert names == [("visits", -1.0, 0)]
     assert (databases, activity, roles, sizes) == ([("visits",)], (0,), [("deniable",)], (None, None))
 
@@ -133,7 +137,10 @@ def test_hostile_queries_end_the_same_through_every_door(shared: Hospital) -> No
         return "answered"
 
     through: list[str] = []
-    with shared.api("ada") as client, psycopg.connect(shared.dsn(epsilon="0.1"), autocommit=True) as connection:
+    with (
+        shared.api("ada") as client,
+        psycopg.connect(shared.dsn(epsilon="0.1"), autocommit=True) as connection,
+    ):
         for query in [query for group in HOSTILE.values() for query in group]:
             expected = here(query)
             said = client.post("/v1/datasets/visits/preview", json={"sql": query, "epsilon": 0.1})

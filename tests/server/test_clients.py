@@ -33,7 +33,9 @@ def psql(running: Hospital, *commands: str, who: str = "ada") -> subprocess.Comp
     place = ["-X", "-h", "127.0.0.1", "-p", str(running.port), "-U", who, "visits"]
     asked = [word for command in commands for word in ("-c", command)]
     environ = {**os.environ, "PGPASSWORD": running.tokens[who], "PGOPTIONS": ""}
-    return subprocess.run([str(program), *place, *asked], env=environ, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [str(program), *place, *asked], env=environ, capture_output=True, text=True, check=False
+    )
 
 
 def url(running: Hospital, *settings: str) -> str:
@@ -54,7 +56,11 @@ def test_psql_asks_explains_and_copies(shared: Hospital) -> None:
     before = shared.spent()
     plan = psql(shared, f"EXPLAIN {BY_SEX.format(1)} /* epsilon=0.25 */")
     assert "Cost: ε = 0.25." in plan.stdout
-    for refused in ("EXPLAIN ANALYZE SELECT COUNT(*) FROM visits", "COPY visits TO STDOUT", "COPY visits FROM STDIN"):
+    for refused in (
+        "EXPLAIN ANALYZE SELECT COUNT(*) FROM visits",
+        "COPY visits TO STDOUT",
+        "COPY visits FROM STDIN",
+    ):
         wrong = psql(shared, refused)
         assert wrong.returncode == 1
         assert "Nothing was charged" in wrong.stderr
@@ -211,9 +217,7 @@ def test_asyncpg_asks_for_types_before_it_sends(shared: Hospital) -> None:
             **place, password=shared.tokens["ada"], server_settings={"deniable.epsilon": "0.5"}
         )
         try:
-            query = (
-                "SELECT sex, COUNT(*) AS n, COUNT(*) * 2.5 AS x FROM visits WHERE age > $1 AND ward <> $2 GROUP BY sex"
-            )
+            query = "SELECT sex, COUNT(*) AS n, COUNT(*) * 2.5 AS x FROM visits WHERE age > $1 AND ward <> $2 GROUP BY sex"
             return list(await connection.fetch(query, 20, "none"))
         finally:
             await connection.close()

@@ -79,7 +79,11 @@ def test_roles_count_from_the_next_request_on(roster: Roster) -> None:
     assert roster.session(session).rights == {Right.ASK}
     assert roster.token(token.text).rights == {Right.ASK}
     roster.change("olga", "ada", disabled=True)
-    for act in (lambda: roster.session(session), lambda: roster.token(token.text), lambda: roster.login("ada", GOOD)):
+    for act in (
+        lambda: roster.session(session),
+        lambda: roster.token(token.text),
+        lambda: roster.login("ada", GOOD),
+    ):
         with pytest.raises(NotLoggedIn):
             act()
     assert roster.proof("ada", b"x", b"0" * 32) is None
@@ -177,7 +181,9 @@ def test_an_unknown_name_costs_the_same_work(monkeypatch: pytest.MonkeyPatch, ro
     assert verified[0] == verified[1]
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "a\nb", "<b>\u202e", "deniable", "\u0430\u0501\u0430", "x" * 201])
+@pytest.mark.parametrize(
+    "name", ["", "a/b", "a\nb", "<b>\u202e", "deniable", "\u0430\u0501\u0430", "x" * 201]
+)
 def test_names_that_mislead_are_refused(roster: Roster, name: str) -> None:
     with pytest.raises(InvalidParameter):
         roster.add("olga", name, ["analyst"])

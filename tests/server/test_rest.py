@@ -48,7 +48,8 @@ def test_what_somebody_else_has_asked_looks_new(fresh: Hospital) -> None:
         entries = client.get("/v1/ledger/entries").json()
     with fresh.api("ada") as client:
         hers = client.get("/v1/ledger/entries").json()
-    # Of an entry an analyst sees what is her own: whether the data set was charged as well would tell what others ask.
+    # Of an entry an analyst sees what is her own: whether the data set was charged as well would tell what
+    # others ask.
     assert entries[-1].keys() == hers[-1].keys()
     assert "reads" not in str(entries)
     assert entries[-1]["charge"] == hers[-1]["charge"]
@@ -91,7 +92,9 @@ def test_a_job_says_running_or_ended_and_is_ones_own(shared: Hospital) -> None:
             said["answer"]["rows"]
             == client.post("/v1/datasets/visits/queries", json={"sql": COUNT, "epsilon": 0.11}).json()["rows"]
         )
-        wrong = client.post("/v1/datasets/visits/jobs", json={"sql": "SELECT * FROM visits", "epsilon": 1}).json()
+        wrong = client.post(
+            "/v1/datasets/visits/jobs", json={"sql": "SELECT * FROM visits", "epsilon": 1}
+        ).json()
         while (said := client.get(f"/v1/jobs/{wrong['job']}").json())["state"] == "running":
             time.sleep(0.01)
         assert (said["state"], said["error"]) == ("failed", "InvalidQuery")
@@ -171,7 +174,9 @@ def test_an_owner_raises_freezes_and_thaws_with_a_reason_that_auditors_see(fresh
         assert fresh.ask("ada").status_code == 200
         kinds = [entry["kind"] for entry in auditor.get("/v1/ledger/entries").json()]
         assert [kind for kind in kinds if kind in ("raise", "freeze", "thaw")] == ["raise", "freeze", "thaw"]
-        assert [act["words"] for act in auditor.get("/v1/acts").json() if act["act"] == "unfreeze"] == ["Looked."]
+        assert [act["words"] for act in auditor.get("/v1/acts").json() if act["act"] == "unfreeze"] == [
+            "Looked."
+        ]
 
 
 def test_a_second_person_agrees_where_the_service_asks_for_one(tmp_path: Path) -> None:
@@ -233,7 +238,13 @@ def test_one_source_is_granted_once_whatever_it_is_called(fresh: Hospital) -> No
     (data / "hard.parquet").hardlink_to(data / "visits.parquet")
     (data / "deep").mkdir()
     with fresh.api("olga") as owner:
-        for source in ("visits.parquet", "./visits.parquet", "soft.parquet", "hard.parquet", "deep/../visits.parquet"):
+        for source in (
+            "visits.parquet",
+            "./visits.parquet",
+            "soft.parquet",
+            "hard.parquet",
+            "deep/../visits.parquet",
+        ):
             made = register(owner, "twin", source)
             assert made.status_code in (422, 503), source
             assert owner.get("/v1/datasets").json() == ["visits"]
@@ -324,5 +335,7 @@ def test_a_body_that_is_too_long_is_not_read(shared: Hospital) -> None:
 def test_half_a_surrogate_pair_is_no_query(shared: Hospital) -> None:
     with shared.api("ada") as client:
         body = b'{"sql": "SELECT \\ud800", "epsilon": 1}'
-        said = client.post("/v1/datasets/visits/queries", content=body, headers={"content-type": "application/json"})
+        said = client.post(
+            "/v1/datasets/visits/queries", content=body, headers={"content-type": "application/json"}
+        )
     assert said.status_code == 422

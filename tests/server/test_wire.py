@@ -56,7 +56,8 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 
 def raw(port: int, *parts: bytes, until: bytes | None = None) -> bytes:
-    """What the server says to these bytes: up to `until`, however long that takes, or before it closes or falls silent."""
+    """What the server says to these bytes: up to `until`, however long that takes, or
+    before it closes or falls silent."""
     with socket.create_connection(("127.0.0.1", port), 30) as sock:
         sock.settimeout(1.0 if until is None else 60.0)
         said = b""
@@ -75,7 +76,9 @@ def startup(version: int = 3 << 16, **given: str) -> bytes:
     return struct.pack("!ii", len(body) + 8, version) + body
 
 
-def test_with_a_certificate_nothing_is_said_in_the_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_certificate_nothing_is_said_in_the_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cert, key = certificate(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(cert))
     with hospital(tmp_path, certificate=cert, key=key) as running:
@@ -98,7 +101,12 @@ def test_a_wrong_token_an_unknown_person_and_a_wrong_data_set_open_nothing(share
     port, good = shared.port, shared.tokens["ada"]
     place = f"host=127.0.0.1 port={port} dbname=visits"
     said = set()
-    for user, password in (("ada", "wrong"), ("nobody", "wrong"), ("bob", good), ("ada", shared.tokens["bob"])):
+    for user, password in (
+        ("ada", "wrong"),
+        ("nobody", "wrong"),
+        ("bob", good),
+        ("ada", shared.tokens["bob"]),
+    ):
         with pytest.raises(psycopg.OperationalError) as refused:
             psycopg.connect(f"{place} user={user} password={password}")
         said.add(str(refused.value).split('"')[2] if '"' in str(refused.value) else "")
@@ -155,7 +163,8 @@ def test_later_minor_versions_are_told_what_is_spoken_here(shared: Hospital) -> 
 
 
 def cancelled(running: Hospital, connection: psycopg.Connection) -> str:
-    """A query that was stopped after its charge. On a busy machine the wish may come after the answer: then another one is."""
+    """A query that was stopped after its charge. On a busy machine the wish may come
+    after the answer: then another one is."""
     for i in range(20):
         query, before = f"{COUNT} WHERE age > {i}", running.spent()
 
@@ -200,7 +209,9 @@ def test_a_portal_executed_again_goes_on_and_charges_nothing(fresh: Hospital) ->
         rows = cursor.fetchall()
         for _ in range(3):
             assert (
-                connection.execute("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", prepare=True).fetchall()
+                connection.execute(
+                    "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", prepare=True
+                ).fetchall()
                 == rows
             )
     assert fresh.spent() == pytest.approx(0.5)
@@ -231,7 +242,9 @@ def test_caps_of_a_connection_and_of_a_day_hold(tmp_path: Path) -> None:
         assert outcomes == [None, None, "53400", None, "53400", "53400"]
         assert running.spent("visits/ada") == pytest.approx(1.5)
         assert running.ask("ada", "SELECT COUNT(*) AS n FROM visits WHERE age > 50").status_code == 409
-        assert running.ask("ada", "SELECT COUNT(*) AS n FROM visits WHERE age > 1", epsilon="0.5").json()["again"]
+        assert running.ask("ada", "SELECT COUNT(*) AS n FROM visits WHERE age > 1", epsilon="0.5").json()[
+            "again"
+        ]
 
 
 def outcome(connection: psycopg.Connection, query: str) -> str | None:

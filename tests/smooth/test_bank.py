@@ -25,7 +25,9 @@ def network(kind: str) -> nn.Sequential:
     torch.manual_seed(3)
     made = networks.perceptron(64, 4, (16,)) if kind == "linear" else networks.patches(1, 28, 4, 4)
     if kind == "normalised":
-        made = nn.Sequential(nn.Conv2d(1, 4, 5, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 144, 4))
+        made = nn.Sequential(
+            nn.Conv2d(1, 4, 5, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 144, 4)
+        )
         made[1].running_mean += torch.randn(4)
     with torch.no_grad():
         made[-1].weight *= 20
@@ -104,7 +106,13 @@ def test_no_bank_outlives_a_call_and_every_call_draws_its_own() -> None:
     assert len(noises) == 2
     assert np.isin(noises[0], noises[1]).mean() < 0.01
     assert not any(isinstance(value, torch.Tensor) for value in vars(smoothed).values())
-    assert set(inspect.signature(certify_with_bank).parameters) == {"smoothed", "inputs", "sampling", "memory", "watch"}
+    assert set(inspect.signature(certify_with_bank).parameters) == {
+        "smoothed",
+        "inputs",
+        "sampling",
+        "memory",
+        "watch",
+    }
 
 
 def test_inputs_are_fixed_before_the_bank_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +136,8 @@ def test_inputs_are_fixed_before_the_bank_is_drawn(monkeypatch: pytest.MonkeyPat
 
 
 class Waves(nn.Module):
-    """Σ sin(30·zⱼ) against 0: under noise of σ = 1 a fair coin at every input, so nothing may ever be certified."""
+    """Σ sin(30·zⱼ) against 0: under noise of σ = 1 a fair coin at every input, so
+    nothing may ever be certified."""
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
         height = torch.sin(30 * batch).sum(dim=1)
@@ -136,14 +145,17 @@ class Waves(nn.Module):
 
 
 def test_an_input_made_with_the_bank_would_be_certified_wrongly_and_is_not() -> None:
-    """Why the rules are what they are: whoever knows the noise sums its waves and moves each coordinate to meet them."""
+    """Why the rules are what they are: whoever knows the noise sums its waves and moves
+    each coordinate to meet them."""
     waves, plan = Waves(), Sampling(choosing=100, samples=1000)
     smoothed = Smoothed(waves, Gaussian(1), classes=2, rng=SeededRandom(3))
     rule = smoothed.rule(plan, 200)
     known = fresh = 0
     for seed in range(8):
         noise = noise_of(Gaussian(1), (200,), np.float32, SeededRandom(seed))(1100)
-        made = np.arctan2(np.cos(30 * noise).sum(axis=0), np.sin(30 * noise).sum(axis=0)).astype(np.float32) / 30
+        made = (
+            np.arctan2(np.cos(30 * noise).sum(axis=0), np.sin(30 * noise).sum(axis=0)).astype(np.float32) / 30
+        )
         with torch.inference_mode():
             voted = waves(torch.from_numpy(made + noise)).argmax(1).numpy()
         known += certified_from(rule, smoothed.tally(voted[:100]), smoothed.tally(voted[100:])).radius > 0

@@ -13,7 +13,16 @@ import pytest
 from deniable.accounting.robustness import RadiusCertificate, verify_radius
 from deniable.errors import InvalidCertificate, InvalidParameter
 from deniable.randomness import SeededRandom
-from deniable.smooth import Ablation, Gaussian, InputNoise, IntegerGaussian, Laplace, Releases, Sampling, Smoothed
+from deniable.smooth import (
+    Ablation,
+    Gaussian,
+    InputNoise,
+    IntegerGaussian,
+    Laplace,
+    Releases,
+    Sampling,
+    Smoothed,
+)
 from deniable.smooth.validity import wall
 from tests.cli.runner import run, run_json, sentence
 
@@ -67,7 +76,9 @@ def changed(one: RadiusCertificate, **changes: Any) -> str:
     ],
     ids=lambda one: str(one)[:40],
 )
-def test_what_flatters_or_means_nothing_is_refused(one: RadiusCertificate, changes: dict[str, Any], said: str) -> None:
+def test_what_flatters_or_means_nothing_is_refused(
+    one: RadiusCertificate, changes: dict[str, Any], said: str
+) -> None:
     text = changed(one, **changes)
     if changes.get("fixed") or changes.get("noise", {}).get("node") == "Gaussian":
         # A claim about another noise is another claim: its radius must follow from it, and this one does.

@@ -175,7 +175,9 @@ def test_exact_is_said_only_of_integers_in_steady_batches_without_a_bank() -> No
 
     def drifting(batch: NDArray[Any]) -> NDArray[Any]:
         calls[0] += 1
-        return np.stack([np.full(len(batch), calls[0]), batch.reshape(len(batch), -1).sum(axis=1) * 0], axis=1)
+        return np.stack(
+            [np.full(len(batch), calls[0]), batch.reshape(len(batch), -1).sum(axis=1) * 0], axis=1
+        )
 
     def placed(batch: NDArray[Any]) -> NDArray[Any]:
         scores = np.zeros((len(batch), 2))

@@ -1,4 +1,5 @@
-"""Training, saving and attacking real (small) networks on real digits: certificates hold where they are attacked."""
+"""Training, saving and attacking real (small) networks on real digits: certificates hold
+where they are attacked."""
 
 from __future__ import annotations
 
@@ -81,8 +82,11 @@ def test_training_on_whole_numbers_is_refused_with_the_way_out() -> None:
 
 
 @pytest.mark.parametrize("noise", [Gaussian(0.25), Laplace(0.2), Uniform(0.4)], ids=str)
-def test_an_attack_inside_the_radius_flips_no_more_than_alpha_allows(noise: InputNoise, digits: nn.Sequential) -> None:
-    """597 real pictures, each attacked within its radius with the gradients of the network, then voted on with fresh noise."""
+def test_an_attack_inside_the_radius_flips_no_more_than_alpha_allows(
+    noise: InputNoise, digits: nn.Sequential
+) -> None:
+    """597 real pictures, each attacked within its radius with the gradients of the
+    network, then voted on with fresh noise."""
     network = digits if noise == Gaussian(0.25) else learnt(noise)
     smoothed = Smoothed(network, noise, classes=10, rng=SeededRandom(4))
     pictures = PICTURES[TESTED]
@@ -92,17 +96,23 @@ def test_an_attack_inside_the_radius_flips_no_more_than_alpha_allows(noise: Inpu
     lengths = np.linalg.norm(moved.astype(np.float64) - pictures, noise.norm, axis=1)
     radii = np.array([answer.radius for answer in answers])
     assert (lengths <= radii).all()
-    assert (lengths[radii > 0] > 0.9 * radii[radii > 0]).mean() > 0.9, "An attack that does not move attacks nothing."
+    assert (lengths[radii > 0] > 0.9 * radii[radii > 0]).mean() > 0.9, (
+        "An attack that does not move attacks nothing."
+    )
     found = flips(smoothed, moved, answers, samples=400)
     assert found.runs >= 500
     assert not found.broken, str(found)
 
 
-def test_the_same_attack_flips_answers_of_a_certifier_with_noise_after_normalisation(digits: nn.Sequential) -> None:
+def test_the_same_attack_flips_answers_of_a_certifier_with_noise_after_normalisation(
+    digits: nn.Sequential,
+) -> None:
     """Noise on pixels divided by .3 is noise of .3·σ on pixels: the radius is told three times too long."""
     pictures = PICTURES[TESTED]
     told = Smoothed(digits, Gaussian(0.25 * 0.3), classes=10, rng=SeededRandom(4))
-    answers = [replace(a, radius=a.radius / 0.3) for a in certify_with_bank(told, pictures, Sampling(samples=1000))]
+    answers = [
+        replace(a, radius=a.radius / 0.3) for a in certify_with_bank(told, pictures, Sampling(samples=1000))
+    ]
     moved = attack(told, pictures, answers, Effort(steps=10, copies=8, together=200))
     assert flips(told, moved, answers, samples=400).broken
 

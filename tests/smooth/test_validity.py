@@ -1,4 +1,5 @@
-"""Certificates are wrong no more often than α: at the boundary, over looks, ties and abstentions; planted bugs are found."""
+"""Certificates are wrong no more often than α: at the boundary, over looks, ties and
+abstentions; planted bugs are found."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ def rule(noise: InputNoise, plan: Sampling, looks: Looks | None = None) -> Stopp
 def test_certificates_at_the_boundary_are_wrong_no_more_often_than_alpha(name: str, alpha: float) -> None:
     p = np.array(CLASSES[name])
     truth = true_radius(Gaussian(1), p)
-    found = check_rule(rule(Gaussian(1), Sampling(50, 500, alpha)), p, truth, np.random.default_rng(7), runs=RUNS)
+    found = check_rule(
+        rule(Gaussian(1), Sampling(50, 500, alpha)), p, truth, np.random.default_rng(7), runs=RUNS
+    )
     assert not found.broken, str(found)
 
 
@@ -71,8 +74,11 @@ def test_so_are_those_of_other_noises(noise: InputNoise) -> None:
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
 @pytest.mark.parametrize("p", [(0.7, 0.3), (0.6, 0.2, 0.1, 0.1)], ids=str)
 @pytest.mark.parametrize("beyond", [0.0, 1e-6], ids=["just not reached", "just reached"])
-def test_looks_that_stop_at_a_radius_are_valid_together(alpha: float, p: tuple[float, ...], beyond: float) -> None:
-    """The radius asked for is the true one, so that any look may mislead; NO where it is just reached is an error too."""
+def test_looks_that_stop_at_a_radius_are_valid_together(
+    alpha: float, p: tuple[float, ...], beyond: float
+) -> None:
+    """The radius asked for is the true one, so that any look may mislead; NO where it is
+    just reached is an error too."""
     shares = np.array(p)
     truth = true_radius(Gaussian(1), shares)
     plan = Sampling(50, 3000, alpha, radius=truth * (1 + 1e-9 - beyond))
@@ -89,7 +95,9 @@ def test_looks_that_stop_at_a_radius_are_valid_together(alpha: float, p: tuple[f
 def test_the_test_can_fail_a_bound_at_twice_the_level_is_found() -> None:
     p, plan = np.array([0.5, 0.5]), Sampling(50, 500, 0.05)
     truth = true_radius(Gaussian(1), p)
-    found = check_rule(rule(Gaussian(1), replace(plan, alpha=0.1)), p, truth, np.random.default_rng(1), runs=RUNS)
+    found = check_rule(
+        rule(Gaussian(1), replace(plan, alpha=0.1)), p, truth, np.random.default_rng(1), runs=RUNS
+    )
     assert replace(found, alpha=0.05).broken
 
 
@@ -153,7 +161,9 @@ def test_predictions_are_wrong_no_more_often_than_alpha() -> None:
     for p in ((0.5, 0.5), (0.34, 0.33, 0.33), (0.1,) * 10):
         counts = np.random.default_rng(2).multinomial(300, p, size=RUNS)
         answers = winner(counts, 0.05)
-        likeliest = np.isclose(p, max(p)) if p[0] > p[1] else np.zeros(len(p), bool)  # with a tie every answer is wrong
+        likeliest = (
+            np.isclose(p, max(p)) if p[0] > p[1] else np.zeros(len(p), bool)
+        )  # with a tie every answer is wrong
         wrong = (answers >= 0) & ~likeliest[answers]
         assert not Validity(RUNS, int(wrong.sum()), 0.05).broken
 
@@ -205,7 +215,9 @@ def test_an_honest_certifier_is_within_its_claim_from_outside() -> None:
 
 
 @pytest.mark.parametrize("bug", [after_normalisation, longer])
-def test_broken_certifiers_are_found_from_outside(bug: Callable[[SeededRandom], Callable[..., Certified]]) -> None:
+def test_broken_certifiers_are_found_from_outside(
+    bug: Callable[[SeededRandom], Callable[..., Certified]],
+) -> None:
     found = check_certifier(bug(SeededRandom(2)), X, EDGE, PLAN.alpha, runs=200)
     assert found.broken, str(found)
 

@@ -12,9 +12,15 @@ from deniable.units import Unit
 
 
 def column(
-    name: str, of: Type, low: int | None = None, high: int | None = None, keys: tuple[Value, ...] | None = None
+    name: str,
+    of: Type,
+    low: int | None = None,
+    high: int | None = None,
+    keys: tuple[Value, ...] | None = None,
 ) -> ColumnInfo:
-    return ColumnInfo(name, of, None if low is None else Fraction(low), None if high is None else Fraction(high), keys)
+    return ColumnInfo(
+        name, of, None if low is None else Fraction(low), None if high is None else Fraction(high), keys
+    )
 
 
 VISITS = TableInfo(

@@ -15,7 +15,19 @@ from deniable.sql.dialects import DUCKDB, Dialect
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.settled import Settled
-from deniable.sql.tree import Aggregate, AggregateRef, Column, Key, KeyRef, Kind, Output, Query, Relation, Scan, Type
+from deniable.sql.tree import (
+    Aggregate,
+    AggregateRef,
+    Column,
+    Key,
+    KeyRef,
+    Kind,
+    Output,
+    Query,
+    Relation,
+    Scan,
+    Type,
+)
 from deniable.sql.tree import Statistic as S
 from deniable.units import Unit
 
@@ -91,7 +103,9 @@ class Around(Engine):
 def duck(rows: Sequence[Line] = ()) -> Iterator[Duck]:
     connection = duckdb.connect()
     connection.execute("SET threads = 1")
-    connection.execute("CREATE TABLE visits (person BIGINT, region VARCHAR, x DOUBLE, n BIGINT, flag BOOLEAN)")
+    connection.execute(
+        "CREATE TABLE visits (person BIGINT, region VARCHAR, x DOUBLE, n BIGINT, flag BOOLEAN)"
+    )
     yield Duck(connection).fill(rows)
     connection.close()
 
@@ -125,6 +139,7 @@ PRIVATE = (Key("region", REGION),)
 def measured(
     plan: Plan, engine: Engine, run: Settled | None = None
 ) -> list[tuple[list[dict[Any, Any]], dict[Any, int]]]:
-    """All that a run sees before noise: for each grouping set its parts, and the units behind private keys."""
+    """All that a run sees before noise: for each grouping set its parts, and the units behind private
+    keys."""
     exact = (run or plan.start).measure(engine, SALT)
     return [([dict(part) for part in each.parts], dict(each.supports or {})) for each in exact.integers()]

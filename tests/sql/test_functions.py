@@ -1,4 +1,5 @@
-"""The allow-list, the operators that are rendered and computed, and the page that tells of them are one list."""
+"""The allow-list, the operators that are rendered and computed, and the page that tells
+of them are one list."""
 
 from __future__ import annotations
 
@@ -21,7 +22,11 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sql.md").read_text()
 
 
 def test_the_page_has_every_function_with_its_meaning() -> None:
-    missing = [f.form for f in functions.SCALARS if f"| `{f.form.replace('|', '&#124;')}` | {f.meaning} |" not in PAGE]
+    missing = [
+        f.form
+        for f in functions.SCALARS
+        if f"| `{f.form.replace('|', '&#124;')}` | {f.meaning} |" not in PAGE
+    ]
     assert missing == []
 
 
@@ -53,7 +58,22 @@ def test_every_rule_is_for_a_node_that_may_be_read() -> None:
 
 def test_every_operator_has_one_rendering() -> None:
     assert not numbers.RULES.keys() & texts.RULES.keys()
-    plain = {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null", "in", "coalesce", "nullif", "case"}
+    plain = {
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "and",
+        "or",
+        "not",
+        "is_null",
+        "in",
+        "coalesce",
+        "nullif",
+        "case",
+    }
     assert plain | numbers.RULES.keys() | texts.RULES.keys() == functions.OPS
 
 

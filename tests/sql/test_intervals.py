@@ -1,4 +1,5 @@
-"""Intervals hold every value, against a real engine over hostile and everyday values; and they are no wider than they must be."""
+"""Intervals hold every value, against a real engine over hostile and everyday values;
+and they are no wider than they must be."""
 
 from __future__ import annotations
 
@@ -43,7 +44,11 @@ def outside(found: list[Any], expr: Expr, within: Interval) -> list[Any]:
     for value in (exact(x, expr) for x in found if x is not None):
         room = slack * max(1, abs(value)) if expr.type.kind == "float" else 0
         low, high = within.lower, within.upper
-        odd += [value] if (low is not None and value < low - room) or (high is not None and value > high + room) else []
+        odd += (
+            [value]
+            if (low is not None and value < low - room) or (high is not None and value > high + room)
+            else []
+        )
     return odd
 
 
@@ -66,7 +71,9 @@ whole = st.integers(-20, 20)
     whole,
     whole,
 )
-def test_intervals_of_two_numbers_hold_and_their_ends_are_reached(op: str, a: int, b: int, c: int, d: int) -> None:
+def test_intervals_of_two_numbers_hold_and_their_ends_are_reached(
+    op: str, a: int, b: int, c: int, d: int
+) -> None:
     x, y = Column("x", INTEGER), Column("y", INTEGER)
     ranges = {"x": (min(a, b), max(a, b)), "y": (min(c, d), max(c, d))}
     found = interval(Call(op, (x, y), INTEGER), lambda column: Interval.of(*ranges[column.name]))
@@ -133,7 +140,8 @@ def test_a_rounded_number_lies_on_the_cells_that_it_can_reach(a: int, b: int, di
     call = Call("round", (Column("x", FLOAT), Literal(digits, INTEGER)), FLOAT)
     found = interval(call, lambda column: Interval(low, high))
     cell = Fraction(1, 10**digits)
-    # Halves may go either way: the least cell is within half a cell above the lower end or below it, and so for the upper one.
+    # Halves may go either way: the least cell is within half a cell above the lower end or below it, and so
+    # for the upper one.
     assert found.lower is not None
     assert found.upper is not None
     assert found.lower / cell == math.ceil(low / cell - Fraction(1, 2))
@@ -167,12 +175,16 @@ def test_intervals_of_written_expressions_are_the_narrowest(text: str, expected:
 
 
 def test_a_clamp_bounds_what_has_no_bounds() -> None:
-    assert interval(expression("least(greatest(f, 0), 100)"), lambda column: EVERYTHING) == Interval.of(0, 100)
+    assert interval(expression("least(greatest(f, 0), 100)"), lambda column: EVERYTHING) == Interval.of(
+        0, 100
+    )
     assert interval(expression("greatest(f, 0)"), lambda column: EVERYTHING) == Interval(Fraction(0), None)
 
 
 def test_a_product_of_what_has_one_bound_is_bounded_only_where_both_are_positive() -> None:
-    assert interval(expression("greatest(f, 0) * greatest(f, 1)"), lambda c: EVERYTHING) == Interval(Fraction(0), None)
+    assert interval(expression("greatest(f, 0) * greatest(f, 1)"), lambda c: EVERYTHING) == Interval(
+        Fraction(0), None
+    )
     assert interval(expression("greatest(f, 0) * f"), lambda c: EVERYTHING) == EVERYTHING
 
 

@@ -1,4 +1,5 @@
-"""Values that break engines, as one table `t`: extremes, NULLs, empty and long texts, odd signs, the first and the last day."""
+"""Values that break engines, as one table `t`: extremes, NULLs, empty and long texts,
+odd signs, the first and the last day."""
 
 from __future__ import annotations
 
@@ -89,8 +90,19 @@ TEXTS += [
     "٣",
     "0x1F",
 ]
-DAYS = [date(1, 1, 1), date(9999, 12, 31), date(2024, 2, 29), date(1970, 1, 1), date(2000, 12, 31), date(1582, 10, 10)]
-TIMES = [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999), datetime(2024, 2, 29, 12, 34, 56, 789000)]
+DAYS = [
+    date(1, 1, 1),
+    date(9999, 12, 31),
+    date(2024, 2, 29),
+    date(1970, 1, 1),
+    date(2000, 12, 31),
+    date(1582, 10, 10),
+]
+TIMES = [
+    datetime(1, 1, 1),
+    datetime(9999, 12, 31, 23, 59, 59, 999999),
+    datetime(2024, 2, 29, 12, 34, 56, 789000),
+]
 TIMES += [datetime(1969, 12, 31, 23, 59, 59), datetime(2021, 1, 3, 0, 0, 0)]
 POOLS: dict[str, list[Any]] = {
     **{name: list(WHOLE) for name in "ijde"},

@@ -6,8 +6,8 @@
 >>> 0.946 < bound.lower <= 0.9470 and 0.9468 <= bound.upper < 0.948
 True
 
-`epsilon` and `delta` take the best valid method by themselves; `compare` shows all of them side by side, and each is also
-callable alone (`pure`, `strong`, `zcdp`, `renyi`, `moments`, `amplify`, `shuffle`, `numerical`).
+`epsilon` and `delta` take the best valid method by themselves; `compare` shows all of them side by side, and
+each is also callable alone (`pure`, `strong`, `zcdp`, `renyi`, `moments`, `amplify`, `shuffle`, `numerical`).
 """
 
 from deniable.accounting.calibration import calibrate, calibrate_noise, calibrate_rate, calibrate_steps

@@ -1,11 +1,13 @@
-"""Generic amplification by sampling: any (ε₀, δ₀) of the mechanism, amplified, then composed (Balle, Barthe, Gaboardi 2018).
+"""Generic amplification by sampling: any (ε₀, δ₀) of the mechanism, amplified, then
+composed (Balle, Barthe, Gaboardi 2018).
 
 >>> from deniable.loss import Pure
 >>> round(epsilon(Pure(1).sampled(0.01), 0), 5)  # ln(1 + q(e^ε − 1))
 0.01704
 
-It knows nothing of the mechanism but that pair, so it serves every node that has one; for noise of known shape the Rényi
-and numerical methods are far tighter. Which schemes and relations are covered is listed in `sampling`.
+It knows nothing of the mechanism but that pair, so it serves every node that has one;
+for noise of known shape the Rényi and numerical methods are far tighter. Which schemes
+and relations are covered is listed in `sampling`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What some mechanism with a loss does reach at δ = 0: the lower side of basic composition, by theorem or not at all.
+"""What some mechanism with a loss does reach at δ = 0: the lower side of basic
+composition, by theorem or not at all.
 
 >>> from deniable.loss import NegativeBinomialRuns, Pure, Selected
 >>> float(reach(Pure(1) * 3))
@@ -6,8 +7,9 @@
 >>> round(float(reach(Selected(Pure(1), NegativeBinomialRuns(1, 0.5)))), 3)
 1.621
 
-`reach(loss)` is an ε such that, for every smaller one, a mechanism with this loss and an outcome of it exist whose chance with
-the unit is more than e^ε times that without it (or with it replaced). One direction throughout, so that sums add up:
+`reach(loss)` is an ε such that, for every smaller one, a mechanism with this loss and an outcome of it exist
+whose chance with the unit is more than e^ε times that without it (or with it replaced). One direction
+throughout, so that sums add up:
 
 | node | reached because |
 |---|---|
@@ -53,7 +55,8 @@ from deniable.loss import (
 
 
 def reach(loss: Loss) -> Fraction:
-    """An ε that mechanisms with this loss come up to at δ = 0, right to a relative 1e-15; 0 where none is known."""
+    """An ε that mechanisms with this loss come up to at δ = 0, right to a relative
+    1e-15; 0 where none is known."""
     match loss:
         case Pure() | LaplaceNoise() | DiscreteLaplaceNoise() | ResponseNoise() | BoundedRange():
             return exact_pair(loss)[0]
@@ -87,7 +90,8 @@ def _sampled(loss: Sampled) -> Fraction:
 
 
 def _moves(loss: Loss) -> bool:
-    """Whether each further unit of a group can add the same ε once more, in either direction: an answer that counts units.
+    """Whether each further unit of a group can add the same ε once more, in either
+    direction: an answer that counts units.
 
     Not so for randomized response: however many people change, it still gives one of its answers.
     """

@@ -1,7 +1,7 @@
 """Solve for the noise, the steps, the rate or any other number that just fits a budget.
 
-The answer is always safe: the ε of the loss built from it was computed and lies under the budget. It is also close: moving
-it by `relative` the wrong way would pass the budget's certified upper bound.
+The answer is always safe: the ε of the loss built from it was computed and lies under the budget. It is also
+close: moving it by `relative` the wrong way would pass the budget's certified upper bound.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ def calibrate(
     relative: float = 1e-4,
     spent: Loss | None = None,
 ) -> float:
-    """The least x with ε(build(x)) within `budget`; with `increasing=True`, where ε grows with x, the largest.
+    """The least x with ε(build(x)) within `budget`; with `increasing=True`, where ε
+    grows with x, the largest.
 
-    `spent` is what the same data has paid for before: both together stay within `budget`, as one composition of fixed parts.
+    `spent` is what the same data has paid for before: both together stay within
+    `budget`, as one composition of fixed parts.
 
     >>> sigma = calibrate(lambda x: GaussianNoise(x), Budget(1, 1e-5))
     >>> round(sigma, 2)
@@ -53,13 +55,15 @@ def calibrate_noise(
     noise: Callable[[float], Loss] = GaussianNoise,
     spent: Loss | None = None,
 ) -> float:
-    """The least noise multiplier for `steps` releases, each on a sample of `rate`, under (ε, δ), `spent` included.
+    """The least noise multiplier for `steps` releases, each on a sample of `rate`, under
+    (ε, δ), `spent` included.
 
     >>> round(calibrate_noise(3, 1e-5, rate=0.01, steps=10_000), 2)
     1.57
     """
     build = _training(noise, rate, scheme, replace)
-    # The central limit of the composition as a first guess: μ ≈ rate·√steps/σ, and ε at δ of a Gaussian of that μ.
+    # The central limit of the composition as a first guess: μ ≈ rate·√steps/σ, and ε at δ of a Gaussian of
+    # that μ.
     mu = max(1e-3, epsilon / (2 * math.sqrt(2 * math.log(1.25 / delta)))) if delta else 1.0
     start = max(0.3, float(rate) * math.sqrt(steps) / mu)
     return calibrate(lambda x: build(x) * steps, Budget(epsilon, delta), start=start, spent=spent)
@@ -75,7 +79,8 @@ def calibrate_rate(
     scheme: Scheme = POISSON,
     replace: bool = False,
 ) -> float:
-    """The largest sampling rate for `steps` releases with Gaussian noise under (ε, δ); 1 if no sampling is needed."""
+    """The largest sampling rate for `steps` releases with Gaussian noise under (ε, δ); 1
+    if no sampling is needed."""
     noise, budget = GaussianNoise(noise_multiplier), Budget(epsilon, delta)
 
     def build(rate: float) -> Loss:
@@ -100,12 +105,17 @@ def calibrate_steps(
     step = _training(GaussianNoise, rate, scheme, replace)(noise_multiplier)
     budget = Budget(epsilon, delta)
     if not _fits(step, budget):
-        raise InvalidParameter(f"Not even one step of ({step}) fits {budget}. Ask for more noise or a smaller rate.")
+        raise InvalidParameter(
+            f"Not even one step of ({step}) fits {budget}. Ask for more noise or a smaller rate."
+        )
     start = math.log(max(1.0, (budget.epsilon * noise_multiplier / float(rate)) ** 2 / 40))
-    # On whole numbers the excess is a staircase: the solution in logarithms comes near, and halving finds the step.
+    # On whole numbers the excess is a staircase: the solution in logarithms comes near, and halving finds the
+    # step.
     near, far = _solve(_excess(lambda n: step * max(1, int(n)), budget), start, 1.0, 1e-3)
     if near > 60 * math.log(2):
-        raise InvalidParameter(f"More than 2^60 steps of ({step}) fit {budget}: there is nothing to calibrate.")
+        raise InvalidParameter(
+            f"More than 2^60 steps of ({step}) fit {budget}: there is nothing to calibrate."
+        )
     good, bad = max(1, int(math.exp(near))), int(math.exp(far)) + 1
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -118,12 +128,17 @@ def _after(spent: Loss | None, build: Callable[[float], Loss], budget: Budget) -
     if spent is None:
         return build
     if not _fits(spent, budget):
-        raise InvalidParameter(f"What was spent before ({spent}) passes {budget} by itself: nothing more fits.")
+        raise InvalidParameter(
+            f"What was spent before ({spent}) passes {budget} by itself: nothing more fits."
+        )
     return lambda x: Composed((spent, build(x)))
 
 
-def _training(noise: Callable[[float], Loss], rate: Number, scheme: Scheme, replace: bool) -> Callable[[float], Loss]:
-    """One release as a function of its noise; a rate of 1 without replacement of units is no sampling at all."""
+def _training(
+    noise: Callable[[float], Loss], rate: Number, scheme: Scheme, replace: bool
+) -> Callable[[float], Loss]:
+    """One release as a function of its noise; a rate of 1 without replacement of units
+    is no sampling at all."""
     if rate == 1 and not replace and scheme is POISSON:
         return noise
     return lambda x: noise(x).sampled(rate, scheme, replace=replace)
@@ -146,11 +161,14 @@ def _excess(build: Callable[[float], Loss], budget: Budget) -> Callable[[float],
     return excess
 
 
-def _solve(excess: Callable[[float], float], start: float, sign: float, relative: float) -> tuple[float, float]:
-    """Two points at most `relative` apart: excess ≤ 0 at the first and > 0 at the second; excess·sign grows with v.
+def _solve(
+    excess: Callable[[float], float], start: float, sign: float, relative: float
+) -> tuple[float, float]:
+    """Two points at most `relative` apart: excess ≤ 0 at the first and > 0 at the
+    second; excess·sign grows with v.
 
-    Secant steps inside a bracket, aimed in turn a little to either side of the root so that both ends close in, and
-    halving when they stall.
+    Secant steps inside a bracket, aimed in turn a little to either side of the root so that both ends close
+    in, and halving when they stall.
     """
     good, bad = _enclose(excess, start, sign)
     aim = -sign
@@ -174,7 +192,9 @@ def _enclose(
     while True:
         v = here[0] - sign * step if here[1] > 0 else here[0] + sign * step
         if abs(v - start) > _FAR:
-            raise InvalidParameter("No value within e^±60 of the start just fits this budget: is it a limit at all?")
+            raise InvalidParameter(
+                "No value within e^±60 of the start just fits this budget: is it a limit at all?"
+            )
         there = (v, excess(v))
         if (there[1] > 0) != (here[1] > 0):
             return (there, here) if here[1] > 0 else (here, there)

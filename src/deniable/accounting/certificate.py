@@ -59,13 +59,13 @@ def verify(certificate: Certificate) -> Bound:
         )
     if claimed.upper < found.upper * (1 - _ROUNDING):
         raise InvalidCertificate(
-            f"The certificate claims ε ≤ {claimed.upper:.6g} at δ = {certificate.delta:g}, which could not be confirmed: "
-            f"only ε ≤ {found.upper:.6g} is proved here."
+            f"The certificate claims ε ≤ {claimed.upper:.6g} at δ = {certificate.delta:g}, which could not "
+            f"be confirmed: only ε ≤ {found.upper:.6g} is proved here."
         )
     if claimed.lower > found.upper * (1 + _ROUNDING):
         raise InvalidCertificate(
-            f"The certificate is false: it claims that ε ≥ {claimed.lower:.6g} is reached, but its loss never passes "
-            f"{found.upper:.6g}. Do not rely on it."
+            f"The certificate is false: it claims that ε ≥ {claimed.lower:.6g} is reached, but its loss "
+            f"never passes {found.upper:.6g}. Do not rely on it."
         )
     if claimed.lower > found.lower * (1 + _ROUNDING):
         raise InvalidCertificate(

@@ -4,8 +4,9 @@
 >>> (charge(Pure(0.1)) * 30).epsilon
 Fraction(3, 1)
 
-Each loss becomes a `Charge`: its ε and δ by basic composition as fractions, and its Rényi divergence at each tracked order as a
-whole number of 2⁻⁶⁰, rounded up. So the sum of a journal is the same bit for bit however often it is computed.
+Each loss becomes a `Charge`: its ε and δ by basic composition as fractions, and its
+Rényi divergence at each tracked order as a whole number of 2⁻⁶⁰, rounded up. So the sum
+of a journal is the same bit for bit however often it is computed.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ UNIT = 1 << 60
 """A Rényi divergence of 1."""
 
 UNKNOWN = 1 << 120
-"""No finite divergence is known at this order: more than any curve admits, and still a number that adds up."""
+"""No finite divergence is known at this order: more than any curve admits, and still a number that adds
+up."""
 
 LONGEST = 10**60
-"""Fractions with a longer denominator are rounded up to a multiple of 1/LONGEST, so that a sum stays short."""
+"""Fractions with a longer denominator are rounded up to a multiple of 1/LONGEST, so that a sum stays
+short."""
 
 _MARGIN = 1 + Fraction(1, 1 << 36)
 """Far above the rounding of the Rényi formulas, far below what anybody would notice."""
@@ -47,8 +50,9 @@ _MARGIN = 1 + Fraction(1, 1 << 36)
 class Charge:
     """What a loss costs, or what many cost together.
 
-    `impure` counts the losses that have no ε of their own (Gaussian noise): with one of them in it, a sum of ε's says nothing.
-    `renyi` holds a divergence for each order, `gaussian` a sum of μ² where a rule reads it, both in units of 1/UNIT.
+    `impure` counts the losses that have no ε of their own (Gaussian noise): with one of
+    them in it, a sum of ε's says nothing. `renyi` holds a divergence for each order,
+    `gaussian` a sum of μ² where a rule reads it, both in units of 1/UNIT.
     """
 
     epsilon: Fraction = Fraction(0)
@@ -67,7 +71,8 @@ class Charge:
         )
 
     def __sub__(self, other: Charge) -> Charge:
-        """What stays when `other`, charged before, is given back. Never below the truth: rounding is upward."""
+        """What stays when `other`, charged before, is given back. Never below the truth: rounding is
+        upward."""
         return Charge(
             _short(self.epsilon - other.epsilon),
             _short(self.delta - other.delta),
@@ -96,7 +101,12 @@ class Charge:
     def to_dict(self) -> dict[str, Any]:
         """Whole numbers only: a fraction is its numerator and its denominator."""
         epsilon, delta = self.epsilon.as_integer_ratio(), self.delta.as_integer_ratio()
-        facts = {"epsilon": list(epsilon), "delta": list(delta), "impure": self.impure, "renyi": list(self.renyi)}
+        facts = {
+            "epsilon": list(epsilon),
+            "delta": list(delta),
+            "impure": self.impure,
+            "renyi": list(self.renyi),
+        }
         # Only where a rule reads it, so that the journals of other accounts keep their bytes.
         return facts | {"gaussian": self.gaussian} if self.gaussian else facts
 
@@ -117,7 +127,9 @@ class Charge:
 def _read_ratio(value: object) -> Fraction:
     parts = [_read_whole(part) for part in _read_list(value)]
     if len(parts) != 2 or parts[1] < 1 or math.gcd(*parts) != 1:
-        raise InvalidParameter(f"Expected a fraction in lowest terms in the JSON of a charge, got {shown(value)}.")
+        raise InvalidParameter(
+            f"Expected a fraction in lowest terms in the JSON of a charge, got {shown(value)}."
+        )
     return Fraction(*parts)
 
 
@@ -137,8 +149,9 @@ def _read_list(value: object) -> list[Any]:
 def charge(loss: Loss, orders: Orders = (), *, delta: Number | None = None, gaussian: bool = False) -> Charge:
     """The cost of `loss` at the Rényi `orders`, and as Gaussian noise if `gaussian`.
 
-    With `delta` it is charged as Approximate(ε, δ), ε by the best method there is: that is a theorem about this one loss, whose
-    parameters are fixed. Without, a loss that has neither an ε of its own nor a Rényi curve is refused.
+    With `delta` it is charged as Approximate(ε, δ), ε by the best method there is: that
+    is a theorem about this one loss, whose parameters are fixed. Without, a loss that
+    has neither an ε of its own nor a Rényi curve is refused.
     """
     if delta is not None:
         loss = Approximate(_upper(loss.to_json(), float(delta)), delta)
@@ -147,14 +160,16 @@ def charge(loss: Loss, orders: Orders = (), *, delta: Number | None = None, gaus
 
 @dataclass(frozen=True)
 class Price:
-    """What one release costs by itself, and the δ that its charge must name, None where it has an ε of its own."""
+    """What one release costs by itself, and the δ that its charge must name, None where
+    it has an ε of its own."""
 
     charge: Charge
     delta: Number | None
 
 
 def price(loss: Loss, delta: Number) -> Price:
-    """How a release is charged where a δ is at hand: by its own ε, which adds up exactly, else as (ε, δ) at `delta`.
+    """How a release is charged where a δ is at hand: by its own ε, which adds up
+    exactly, else as (ε, δ) at `delta`.
 
     >>> from deniable.loss import Zcdp
     >>> price(Pure(0.5), 1e-6).delta, price(Zcdp(0.1), 1e-6).delta
@@ -170,7 +185,8 @@ def price(loss: Loss, delta: Number) -> Price:
 def _upper(text: str, delta: float) -> float:
     """One ε for all accounts that a loss is charged to."""
     loss = Loss.from_json(text)
-    # A float means the decimal it prints, which may lie half a step from it: δ is taken a step below, ε a step above.
+    # A float means the decimal it prints, which may lie half a step from it: δ is taken a step below, ε a
+    # step above.
     upper = best_epsilon(loss, math.nextafter(delta, 0.0)).upper
     if math.isinf(upper):
         raise Unaccountable(f"No ε is known for {loss} at δ = {delta:g}. Name a larger δ.")
@@ -184,7 +200,8 @@ def _charge(text: str, orders: Orders, gaussian: bool) -> Charge:
 
 
 def cost(loss: Loss, orders: Orders, *, gaussian: bool = False) -> Charge:
-    """Composed parts add: exact for ε, valid at each order for adaptively chosen parts; δ's of Approximate parts add beside."""
+    """Composed parts add: exact for ε, valid at each order for adaptively chosen parts;
+    δ's of Approximate parts add beside."""
     match loss:
         case Composed(parts):
             each = (cost(part, orders, gaussian=gaussian) for part in parts)
@@ -194,7 +211,9 @@ def cost(loss: Loss, orders: Orders, *, gaussian: bool = False) -> Charge:
         case _:
             pair, moved = _pair(loss), _shift(loss) if gaussian else Charge()
             known = gaussian and moved.gaussian < UNKNOWN
-            rest = _without_epsilon(loss, orders, known) if pair is None else _with_epsilon(loss, *pair, orders)
+            rest = (
+                _without_epsilon(loss, orders, known) if pair is None else _with_epsilon(loss, *pair, orders)
+            )
             return replace(rest, delta=_short(rest.delta + moved.delta), gaussian=moved.gaussian)
 
 
@@ -210,7 +229,8 @@ def _shift(loss: Loss) -> Charge:
 
 
 def _with_epsilon(loss: Loss, epsilon: Fraction, delta: Fraction, orders: Orders) -> Charge:
-    # What is ε-DP but for a δ is randomized response of ε but for a δ (Kairouz, Oh, Viswanath 2015, Theorem 3.4).
+    # What is ε-DP but for a δ is randomized response of ε but for a δ (Kairouz, Oh, Viswanath 2015, Theorem
+    # 3.4).
     divergences = _divergences(Pure(epsilon), orders)
     if not delta:
         divergences = tuple(map(min, divergences, _divergences(loss, orders)))
@@ -220,7 +240,11 @@ def _with_epsilon(loss: Loss, epsilon: Fraction, delta: Fraction, orders: Orders
 def _without_epsilon(loss: Loss, orders: Orders, gaussian: bool) -> Charge:
     divergences = _divergences(loss, orders)
     if not gaussian and all(d >= UNKNOWN for d in divergences):
-        known = "no Rényi curve is known at the orders tracked here" if orders else "Rényi orders are not tracked here"
+        known = (
+            "no Rényi curve is known at the orders tracked here"
+            if orders
+            else "Rényi orders are not tracked here"
+        )
         raise Unaccountable(
             f"This loss has no ε of its own, and {known}: {loss}. Nothing was charged. "
             "Name a δ to charge it as (ε, δ), like delta=1e-8."

@@ -1,7 +1,9 @@
-"""`epsilon` and `delta` of any loss: the best valid method, and a lower bound from a mechanism that attains it.
+"""`epsilon` and `delta` of any loss: the best valid method, and a lower bound from a
+mechanism that attains it.
 
-Every method is a function (loss, δ) → ε that is never below the truth and refuses, with `Unaccountable`, what it has no
-theorem for. So the least of them is valid: the choice is made from the loss alone, before any data is seen.
+Every method is a function (loss, δ) → ε that is never below the truth and refuses, with
+`Unaccountable`, what it has no theorem for. So the least of them is valid: the choice is
+made from the loss alone, before any data is seen.
 """
 
 from __future__ import annotations
@@ -110,7 +112,9 @@ def compare(loss: Loss, delta: float) -> dict[str, Bound | str]:
     for name, method in METHODS.items():
         try:
             table[name] = (
-                numerical.epsilon(loss, delta) if name == "numerical" else Bound(0.0, method(loss, delta), name)
+                numerical.epsilon(loss, delta)
+                if name == "numerical"
+                else Bound(0.0, method(loss, delta), name)
             )
         except Unaccountable as refusal:
             table[name] = str(refusal)
@@ -130,17 +134,17 @@ def _pure(loss: Loss) -> Bound:
 
 
 def _told(loss: Loss) -> bool:
-    """Whether a part is known by its ε and δ alone, or is a choice that may be steered by what came before: the cells of the
-    numerical accountant are wider than what other methods know of it."""
+    """Whether a part is known by its ε and δ alone, or is a choice that may be steered by what came before:
+    the cells of the numerical accountant are wider than what other methods know of it."""
     return any(isinstance(part, Approximate | BoundedRange | Selected) for part in loss.walk())
 
 
 def _uppers(loss: Loss, delta: float, bound: Bound | None) -> Iterator[tuple[float, str]]:
     """Upper bounds, quick ones first, of which the least is never above any named method.
 
-    Left out is only what cannot be the least: `amplified` is `optimal` on a sample, `advanced` has larger terms than it,
-    `moments` fewer orders and a larger conversion than `renyi`; and, beside a tight numerical bracket, what knows less of the
-    loss.
+    Left out is only what cannot be the least: `amplified` is `optimal` on a sample, `advanced` has larger
+    terms than it, `moments` fewer orders and a larger conversion than `renyi`; and, beside a tight numerical
+    bracket, what knows less of the loss.
     """
     if bound is not None:
         yield bound.upper, bound.method
@@ -155,10 +159,11 @@ def _uppers(loss: Loss, delta: float, bound: Bound | None) -> Iterator[tuple[flo
 
 
 def _unpaired(loss: Loss, delta: float, known: float) -> Iterator[tuple[float, str]]:
-    """The methods that need no dominating pair; of many unlike parts those that a first look does not rule out.
+    """The methods that need no dominating pair; of many unlike parts those that a first
+    look does not rule out.
 
-    More noise reveals less, by every method. So what a method says of fewer, more noisy parts is at most what it would say of
-    the loss itself: where that is no less than the ε `known` already, it cannot be the least.
+    More noise reveals less, by every method. So what a method says of fewer, more noisy parts is at most what
+    it would say of the loss itself: where that is no less than the ε `known` already, it cannot be the least.
     """
     if isinstance(loss, Shuffled):  # the others know the report before it was mixed
         yield _or_infinite(shuffle.epsilon, loss, delta), "shuffle"
@@ -212,9 +217,11 @@ def _attempt(
 
 
 def _split(loss: Loss, delta: float) -> float:
-    """Parts without a dominating pair become Approximate(ε, δ') at an even share of half of δ; the rest is composed with them.
+    """Parts without a dominating pair become Approximate(ε, δ') at an even share of half
+    of δ; the rest is composed with them.
 
-    Valid since (ε, δ')-DP of a part is all that the composition of Approximate uses (Kairouz, Oh, Viswanath 2015).
+    Valid since (ε, δ')-DP of a part is all that the composition of Approximate uses
+    (Kairouz, Oh, Viswanath 2015).
     """
     parts = list(_flatten(loss))
     hard = [part for part in parts if not _has_pair(part)]
@@ -260,7 +267,8 @@ def _inverted(method: Method, loss: Loss, epsilon: float) -> float:
 
 
 def _bracket(lower: float, upper: float, method: str) -> Bound:
-    """Two certified sides that meet: the lower one must not pass the upper by more than their own rounding."""
+    """Two certified sides that meet: the lower one must not pass the upper by more than their own
+    rounding."""
     if lower > upper * (1 + 1e-9) + 1e-12:
         raise ArithmeticError(f"The lower bound {lower} passes the upper bound {upper} of {method}.")
     lower = min(lower, upper)

@@ -1,7 +1,9 @@
-"""The loss of a DP-SGD run from the numbers that practitioners have: noise, lot, rows, steps, and how the lots are made.
+"""The loss of a DP-SGD run from the numbers that practitioners have: noise, lot, rows,
+steps, and how the lots are made.
 
-It removes two traps: in a sample of fixed size a record is exchanged for another, which moves the clipped sum by **twice** the
-clip; and rows of one user that are drawn singly are a group, where a user drawn as one is not.
+It removes two traps: in a sample of fixed size a record is exchanged for another, which
+moves the clipped sum by **twice** the clip; and rows of one user that are drawn singly
+are a group, where a user drawn as one is not.
 """
 
 from __future__ import annotations
@@ -53,12 +55,14 @@ def dpsgd(
     by: str | None = None,
     cap: int | None = None,
 ) -> Loss:
-    """The loss of `steps` steps, each a sum of contributions clipped to 1, with Gaussian noise of deviation `noise`.
+    """The loss of `steps` steps, each a sum of contributions clipped to 1, with Gaussian
+    noise of deviation `noise`.
 
-    `noise` is always the deviation over the clip, whatever the sampling: what a record moves is worked out here. `lot` is the
-    expected or fixed size of a lot among `n`, a public number that is not counted from the data. For a unit of several rows
-    `by` says what is drawn and clipped: "unit" (one contribution for each drawn unit; lot and n count units) or "row" (rows
-    singly; a unit with max_rows = k is then a group of k). `cap` cuts a Poisson lot to what an accelerator holds.
+    `noise` is always the deviation over the clip, whatever the sampling: what a record moves is worked out
+    here. `lot` is the expected or fixed size of a lot among `n`, a public number that is not counted from the
+    data. For a unit of several rows `by` says what is drawn and clipped: "unit" (one contribution for each
+    drawn unit; lot and n count units) or "row" (rows singly; a unit with max_rows = k is then a group of k).
+    `cap` cuts a Poisson lot to what an accelerator holds.
 
     >>> print(dpsgd(1.1, 256, 60_000, 14_000))
     14,000 × (Gaussian noise of 1.1 × the sensitivity, on a Poisson sample of rate 8/1875)
@@ -69,12 +73,16 @@ def dpsgd(
     _check(lot, n, steps, cap)
     lots = _lots(sampling)
     if cap is not None and lots is not Lots.POISSON:
-        raise InvalidParameter(f"Expected a cap on Poisson lots only, got cap={cap} with lots made {lots.value}.")
+        raise InvalidParameter(
+            f"Expected a cap on Poisson lots only, got cap={cap} with lots made {lots.value}."
+        )
     loss = _relation(lots, noise, lot, n, steps, cap, who.relation)
     return loss if (size := _rows(who, by)) == 1 else loss.grouped(size)
 
 
-def _relation(lots: Lots, noise: Number, lot: int, n: int, steps: int, cap: int | None, relation: Relation) -> Loss:
+def _relation(
+    lots: Lots, noise: Number, lot: int, n: int, steps: int, cap: int | None, relation: Relation
+) -> Loss:
     """The run for a unit that is one row."""
     once, rate = GaussianNoise(noise), Fraction(lot, n)
     exchanged = GaussianNoise(exact(noise) / 2)
@@ -105,8 +113,9 @@ def _stated(loss: Loss, relation: Relation, lots: Lots) -> Loss:
 
 def _refusal(lots: Lots, relation: Relation) -> Unaccountable:
     return Unaccountable(
-        f"No loss is known for a unit that is {relation.value} where lots are made {lots.value}. Nothing was computed. "
-        "Poisson lots are known for every relation, allocation for added and silenced units, the others for replaced ones."
+        f"No loss is known for a unit that is {relation.value} where lots are made {lots.value}. Nothing was "
+        "computed. Poisson lots are known for every relation, allocation for added and silenced units, the "
+        "others for replaced ones."
     )
 
 

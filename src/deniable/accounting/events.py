@@ -1,6 +1,8 @@
-"""Runs that other tools describe: dp-accounting's `DpEvent` and OpenDP's measurements as losses, and losses as events.
+"""Runs that other tools describe: dp-accounting's `DpEvent` and OpenDP's measurements as
+losses, and losses as events.
 
-The neighbour relation is part of what is converted: an event says it nowhere, and the same numbers mean different things.
+The neighbour relation is part of what is converted: an event says it nowhere, and the
+same numbers mean different things.
 """
 
 from __future__ import annotations
@@ -41,10 +43,11 @@ from deniable.units import Kind, Relation, Unit
 
 
 def from_event(event: Any, relation: Relation = Relation.ADDED) -> Loss:
-    """The loss of a dp-accounting event, read for this neighbour relation (its `NeighboringRelation`, by our words).
+    """The loss of a dp-accounting event, read for this neighbour relation (its
+    `NeighboringRelation`, by our words).
 
-    Refused where the event means different things to dp-accounting's own accountants: plain noise under REPLACE_ONE moves by one
-    sensitivity for its Rényi accountant and by two for its PLD accountant.
+    Refused where the event means different things to dp-accounting's own accountants: plain noise under
+    REPLACE_ONE moves by one sensitivity for its Rényi accountant and by two for its PLD accountant.
     """
     inner = _event(event, relation)
     if relation is not Relation.SILENCED:
@@ -68,8 +71,11 @@ def _event(event: Any, relation: Relation) -> Loss:
             noise = exact(float(event.noise_parameter))
             return ResponseNoise(1 - noise + noise / event.num_buckets, int(event.num_buckets))
         case "PoissonSampledDpEvent":
-            # A coin takes a record out or puts one in, whatever the relation: its content is read for added records.
-            return Sampled(event.sampling_probability, _event(event.event, Relation.ADDED), POISSON, not added)
+            # A coin takes a record out or puts one in, whatever the relation: its content is read for added
+            # records.
+            return Sampled(
+                event.sampling_probability, _event(event.event, Relation.ADDED), POISSON, not added
+            )
         case "SampledWithoutReplacementDpEvent" if not added:
             rate = Fraction(int(event.sample_size), int(event.source_dataset_size))
             return Sampled(rate, _noise(event.event), WITHOUT_REPLACEMENT, replace=True)
@@ -83,7 +89,9 @@ def _event(event: Any, relation: Relation) -> Loss:
         case "RepeatAndSelectDpEvent" if event.shape == math.inf:
             return Selected(_event(event.event, relation), PoissonRuns(event.mean))
         case "RepeatAndSelectDpEvent" if event.shape == 1 and event.mean > 1:
-            return Selected(_event(event.event, relation), NegativeBinomialRuns(1, 1 / exact(float(event.mean))))
+            return Selected(
+                _event(event.event, relation), NegativeBinomialRuns(1, 1 / exact(float(event.mean)))
+            )
         case _ if added and name in _NOISES:
             return _noise(event)
         case _:
@@ -103,20 +111,24 @@ def _noise(event: Any) -> Loss:
         case "DiscreteLaplaceDpEvent" if event.noise_parameter > 0:
             return DiscreteLaplaceNoise(1 / exact(float(event.noise_parameter)), int(event.sensitivity))
         case "MixtureOfGaussiansDpEvent" if event.standard_deviation > 0:
-            return MixedGaussianNoise(event.standard_deviation, tuple(event.sensitivities), tuple(event.sampling_probs))
+            return MixedGaussianNoise(
+                event.standard_deviation, tuple(event.sensitivities), tuple(event.sampling_probs)
+            )
         case name:
             raise Unaccountable(_refusal(name, Relation.ADDED))
 
 
 def _refusal(name: str, relation: Relation) -> str:
     return (
-        f"No loss is known for the event {name} and a unit that is {relation.value}: it has no meaning for this "
-        "relation, or more than one. Nothing was converted. State the loss itself, or its (ε, δ) as Approximate."
+        f"No loss is known for the event {name} and a unit that is {relation.value}: it has no meaning for "
+        "this relation, or more than one. Nothing was converted. State the loss itself, or its (ε, δ) as "
+        "Approximate."
     )
 
 
 def to_event(loss: Loss) -> Any:
-    """The dp-accounting event of `loss`, its noise rounded down; for its `NeighboringRelation` see `loss.relation`."""
+    """The dp-accounting event of `loss`, its noise rounded down; for its
+    `NeighboringRelation` see `loss.relation`."""
     try:
         from dp_accounting import dp_event
     except ImportError:
@@ -128,7 +140,9 @@ def _to_event(loss: Loss, events: Any) -> Any:
     match loss:
         case Composed(parts):
             return (
-                events.ComposedDpEvent([_to_event(part, events) for part in parts]) if parts else events.NoOpDpEvent()
+                events.ComposedDpEvent([_to_event(part, events) for part in parts])
+                if parts
+                else events.NoOpDpEvent()
             )
         case Repeated(times, of):
             return events.SelfComposedDpEvent(_to_event(of, events), times)
@@ -174,15 +188,16 @@ _METRICS = {
 def from_opendp(measurement: Any, unit: Unit) -> Loss:
     """The loss that the map of an OpenDP measurement states for one `unit`: Pure, Zcdp or Approximate.
 
-    The distance of neighbours is worked out here, from the measurement's input metric and the unit's relation and rows; a
-    measurement that starts from numbers rather than a data set is refused, since it says nothing about units.
+    The distance of neighbours is worked out here, from the measurement's input metric
+    and the unit's relation and rows; a measurement that starts from numbers rather than
+    a data set is refused, since it says nothing about units.
     """
     metric = str(measurement.input_metric)
     steps = _METRICS.get(metric, {}).get(unit.relation)
     if steps is None:
         raise Unaccountable(
-            f"The metric {metric} of this measurement says nothing about {unit}. Nothing was converted. Chain it to a "
-            f"transformation from a data set, with one of {', '.join(_METRICS)}."
+            f"The metric {metric} of this measurement says nothing about {unit}. Nothing was converted. "
+            f"Chain it to a transformation from a data set, with one of {', '.join(_METRICS)}."
         )
     if unit.kind is Kind.COLUMN and unit.max_rows is None:
         raise Unaccountable(f"Expected max_rows of {unit}: without it no distance of neighbours is known.")
@@ -191,7 +206,9 @@ def from_opendp(measurement: Any, unit: Unit) -> Loss:
     match measure:
         case "MaxDivergence" | "MaxDivergence()" | "MaxDivergence(f64)":
             return Pure(distance)
-        case "ZeroConcentratedDivergence" | "ZeroConcentratedDivergence()" | "ZeroConcentratedDivergence(f64)":
+        case (
+            "ZeroConcentratedDivergence" | "ZeroConcentratedDivergence()" | "ZeroConcentratedDivergence(f64)"
+        ):
             return Zcdp(distance)
         case _ if measure.startswith(("Approximate(MaxDivergence", "FixedSmoothedMaxDivergence")):
             return Approximate(*distance)

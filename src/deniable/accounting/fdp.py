@@ -1,4 +1,5 @@
-"""The f-DP curve: how many members the best attacker must miss at each rate of false alarms (Dong, Roth, Su 2022)."""
+"""The f-DP curve: how many members the best attacker must miss at each rate of false
+alarms (Dong, Roth, Su 2022)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Tradeoff:
-    """At a false-positive rate `alpha` no attacker has a false-negative rate below `lower`, and some reaches `upper`."""
+    """At a false-positive rate `alpha` no attacker has a false-negative rate below
+    `lower`, and some reaches `upper`."""
 
     alpha: Array
     lower: Array
@@ -35,11 +37,14 @@ class Tradeoff:
 def tradeoff(loss: Loss, alpha: Array | None = None, *, points: int = 200) -> Tradeoff:
     """The curve f(α) = sup_ε max(1 − δ(ε) − e^ε·α, e^−ε·(1 − δ(ε) − α)), symmetrised over both neighbours.
 
-    Proof: Dong, Roth, Su 2022, Prop. 2.12 (duality of δ(ε) and f). The lower side takes finitely many ε: a supremum over
-    fewer is smaller. The upper side uses that δ falls in ε: on a step [εᵢ, εᵢ₊₁] the supremum is at most that with δ(εᵢ₊₁) and
-    e^εᵢ, and beyond the last ε it is at most that with δ = 0.
+    Proof: Dong, Roth, Su 2022, Prop. 2.12 (duality of δ(ε) and f). The lower side takes
+           finitely many ε: a supremum over
+    fewer is smaller. The upper side uses that δ falls in ε: on a step [εᵢ, εᵢ₊₁] the supremum is at most that
+    with δ(εᵢ₊₁) and e^εᵢ, and beyond the last ε it is at most that with δ = 0.
     """
-    alpha = np.concatenate([[0], np.geomspace(1e-6, 1, 121)]) if alpha is None else np.asarray(alpha, np.float64)
+    alpha = (
+        np.concatenate([[0], np.geomspace(1e-6, 1, 121)]) if alpha is None else np.asarray(alpha, np.float64)
+    )
     if not (np.all(alpha >= 0) and np.all(alpha <= 1)):
         raise InvalidParameter("Expected every false-positive rate alpha in [0, 1].")
     grid = _grid(loss, points)

@@ -1,11 +1,12 @@
 """Limits that hold for adaptively chosen losses.
 
-A composition theorem for fixed parameters does not cover an analyst who picks the next loss after seeing the last answer. A
-*filter* does: it sees the losses alone and grants while everything released stays (ε, δ)-DP, however the losses were chosen
-(Rogers, Roth, Ullman, Vadhan 2016). Three rules:
+A composition theorem for fixed parameters does not cover an analyst who picks the next loss after seeing the
+last answer. A *filter* does: it sees the losses alone and grants while everything released stays (ε, δ)-DP,
+however the losses were chosen (Rogers, Roth, Ullman, Vadhan 2016). Three rules:
 
 - **basic**: Σε ≤ ε and Σδ ≤ δ;
-- **Rényi**: every bounded order under a curve fixed when the filter was made (Feldman, Zrnic 2021; Lécuyer 2021);
+- **Rényi**: every bounded order under a curve fixed when the filter was made (Feldman,
+  Zrnic 2021; Lécuyer 2021);
 - **Gaussian**: Σμ² under a level fixed likewise (Smith, Thakurta 2022).
 
 >>> from deniable.loss import Pure
@@ -14,10 +15,11 @@ A composition theorem for fixed parameters does not cover an analyst who picks t
 >>> limit.admits(spent), limit.admits(spent + limit.charge(Pure(1e-9)))
 (True, False)
 
-`Filter.renyi` admits what the basic rule admits *or* the curve admits, at the price of the curve's δ alone: a path that ends
-within the basic rule has no privacy loss above ε at all (docs/theory/filters.md, Theorem 3). Two curves would cost two δ's.
-Choosing the best order afterwards is **not** a filter, and a test has the analyst who breaks it. Numerical composition is a
-theorem about fixed parameters and is never used across charges.
+`Filter.renyi` admits what the basic rule admits *or* the curve admits, at the price of
+the curve's δ alone: a path that ends within the basic rule has no privacy loss above ε at
+all (docs/theory/filters.md, Theorem 3). Two curves would cost two δ's. Choosing the best
+order afterwards is **not** a filter, and a test has the analyst who breaks it. Numerical
+composition is a theorem about fixed parameters and is never used across charges.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ _AROUND = (0.25, 0.5, 2.0, 4.0, 8.0)
 
 @dataclass(frozen=True)
 class Spent:
-    """Book-keeping: `epsilon` at `delta` that the charges come to by `method`. The guarantee is the limit, not this.
+    """Book-keeping: `epsilon` at `delta` that the charges come to by `method`. The
+    guarantee is the limit, not this.
 
     `share` is how much of the limit is used: 1 when nothing more fits.
     """
@@ -56,8 +59,8 @@ class Spent:
 
 @dataclass(frozen=True)
 class Left:
-    """The largest single charge that still fits: a pure ε, a ρ of zCDP, a δ of an Approximate loss, or the μ of Gaussian
-    noise (1/μ times the sensitivity). Rounded down."""
+    """The largest single charge that still fits: a pure ε, a ρ of zCDP, a δ of an Approximate loss, or the μ
+    of Gaussian noise (1/μ times the sensitivity). Rounded down."""
 
     epsilon: float
     rho: float
@@ -71,7 +74,8 @@ class Purpose(StrEnum):
     MIXED = "mixed"
     """Anything: half of δ for a Rényi order, half for charges with a δ of their own."""
     COUNTS = "counts"
-    """Many Gaussian answers: nearly all of δ for the Gaussian rule, a hundredth for charges with a δ of their own."""
+    """Many Gaussian answers: nearly all of δ for the Gaussian rule, a hundredth for
+    charges with a δ of their own."""
     RUN = "run"
     """One or a few charges that use up the limit exactly, as (3, 10⁻⁵)-DP training does Budget(3, 1e-5)."""
 
@@ -80,13 +84,13 @@ class Purpose(StrEnum):
 class Filter:
     """A limit and the rule that keeps it. What is spent is a `Charge`, kept by whoever asks.
 
-    Guarantee: while each granted charge leaves a sum that is admitted, all releases together are `limit`-DP, for losses chosen
-               adaptively and for sessions that interleave (Haney et al. 2023).
+    Guarantee: while each granted charge leaves a sum that is admitted, all releases together are `limit`-DP,
+               for losses chosen adaptively and for sessions that interleave (Haney et al. 2023).
     Assumes:   each loss is valid for its mechanism; what is asked depends on releases, never on data.
     Reference: Rogers et al. 2016; Feldman, Zrnic 2021; Whitehouse et al. 2023; docs/theory/filters.md.
 
-    `curve` bounds the first orders, in 1/UNIT; further `orders` are only read. `reserve` is the part of the limit's δ that
-    Approximate losses may use up; the rest is the curve's.
+    `curve` bounds the first orders, in 1/UNIT; further `orders` are only read. `reserve` is the part of the
+    limit's δ that Approximate losses may use up; the rest is the curve's.
     """
 
     limit: Budget
@@ -106,7 +110,8 @@ class Filter:
 
     @classmethod
     def gaussians(cls, limit: Budget, *, reserve: Number = Fraction(1, 100)) -> Filter:
-        """The basic rule, or Σμ² of everything granted at most the μ² that is the limit (docs/theory/filters.md, Theorem 6)."""
+        """The basic rule, or Σμ² of everything granted at most the μ² that is the limit
+        (docs/theory/filters.md, Theorem 6)."""
         kept = _kept(limit, reserve)
         orders = cls.renyi(limit).orders
         return cls(limit, kept, orders, (), GaussianRule.fit(limit.epsilon, exact(limit.delta) - kept))
@@ -117,11 +122,13 @@ class Filter:
         return cls(limit, exact(limit.delta))
 
     @classmethod
-    def renyi(cls, limit: Budget, *, orders: Iterable[float] | None = None, reserve: Number = Fraction(1, 2)) -> Filter:
+    def renyi(
+        cls, limit: Budget, *, orders: Iterable[float] | None = None, reserve: Number = Fraction(1, 2)
+    ) -> Filter:
         """The basic rule, or the zCDP line ρ·α up to an order α_max, ρ the largest whose (ε, δ) is the limit.
 
-        The limit follows from the divergence at α_max alone, so only that order is bounded by default. `orders` bounds
-        all of these by the largest line whose best conversion at one of them gives the limit.
+        The limit follows from the divergence at α_max alone, so only that order is bounded by default.
+        `orders` bounds all of these by the largest line whose best conversion at one of them gives the limit.
         """
         kept = _kept(limit, reserve)
         if orders is not None:
@@ -134,13 +141,17 @@ class Filter:
         """The same orders under a higher limit. The guarantee is then that of the highest limit ever set."""
         old = exact(self.limit.delta)
         if not (exact(limit.epsilon) >= exact(self.limit.epsilon) and exact(limit.delta) >= old):
-            raise InvalidParameter(f"Expected a limit of at least {self.limit}, got {limit}. A limit is never lowered.")
+            raise InvalidParameter(
+                f"Expected a limit of at least {self.limit}, got {limit}. A limit is never lowered."
+            )
         if not self.orders:
             return Filter.basic(limit)
         if self.gaussian is not None:
             return Filter.gaussians(limit, reserve=self.reserve / old)._reading(self.orders)
         bounded = len(self.curve)
-        return _line(limit, exact(limit.delta) * self.reserve / old, self.orders[:bounded], self.orders[bounded:])
+        return _line(
+            limit, exact(limit.delta) * self.reserve / old, self.orders[:bounded], self.orders[bounded:]
+        )
 
     @property
     def nothing(self) -> Charge:
@@ -165,13 +176,14 @@ class Filter:
         price = charge(loss, self.orders, delta=delta, gaussian=self.gaussian is not None)
         if self.gaussian is not None and price.impure and price.gaussian >= UNKNOWN:
             raise Unaccountable(
-                f"This account prices Gaussian noise, and this loss is no Gaussian release: {loss}. Nothing was charged. "
-                "Name a δ to charge it as (ε, δ), like delta=1e-8, or use an account for mixed purposes."
+                f"This account prices Gaussian noise, and this loss is no Gaussian release: {loss}. Nothing "
+                "was charged. Name a δ to charge it as (ε, δ), like delta=1e-8, or use an account for mixed "
+                "purposes."
             )
         if price.impure and any(r >= UNKNOWN for r in price.renyi[: len(self.curve)]):
             raise Unaccountable(
-                f"No Rényi divergence of order {self.orders[0]:g} is known for this loss: {loss}. Nothing was charged. "
-                "Name a δ to charge it as (ε, δ), like delta=1e-8."
+                f"No Rényi divergence of order {self.orders[0]:g} is known for this loss: {loss}. Nothing "
+                "was charged. Name a δ to charge it as (ε, δ), like delta=1e-8."
             )
         return price
 
@@ -196,7 +208,8 @@ class Filter:
     # -------------------------------------------------------------------------------------------- book-keeping
 
     def spent(self, spent: Charge) -> Spent:
-        """The sum of ε's while that is within the limit, then the best of the tracked orders, at the curve's δ."""
+        """The sum of ε's while that is within the limit, then the best of the tracked
+        orders, at the curve's δ."""
         share = self._share(spent)
         if self._basic(spent) or not self.orders:
             epsilon = math.inf if spent.impure else above(spent.epsilon)
@@ -204,7 +217,9 @@ class Filter:
         if self.gaussian is not None:
             value, total = self.gaussian.reading(spent.gaussian), spent.delta + self.gaussian.delta
             return Spent(value, above(total), "Gaussian", share)
-        readings = ((converted(r, a, self.curve_delta), a) for r, a in zip(spent.renyi, self.orders, strict=True))
+        readings = (
+            (converted(r, a, self.curve_delta), a) for r, a in zip(spent.renyi, self.orders, strict=True)
+        )
         value, order = min(readings)
         return Spent(value, above(spent.delta + self.curve_delta), f"Rényi order {order:g}", share)
 
@@ -234,15 +249,21 @@ class Filter:
         rho = min(Fraction(top - r, UNIT) / Fraction(a) for r, a, top in self._bounded(spent))
         # One part in 2³⁰ covers the rounding up of a charge.
         fits = floor_float(rho * (1 - Fraction(1, 1 << 30)))
-        return Left(max(basic, self._largest_pure(spent, basic)), fits, delta, math.sqrt(2 * fits) * (1 - 1e-12))
+        return Left(
+            max(basic, self._largest_pure(spent, basic)), fits, delta, math.sqrt(2 * fits) * (1 - 1e-12)
+        )
 
     def _largest_pure(self, spent: Charge, above: float) -> float:
-        """The largest ε whose charge stays under the curve, to a part in 2²⁰ and rounded down; 0 if it is not above `above`.
+        """The largest ε whose charge stays under the curve, to a part in 2²⁰ and rounded
+        down; 0 if it is not above `above`.
 
-        Solved by the divergence of randomized response in floats, then charged once to be certain that it does fit.
+        Solved by the divergence of randomized response in floats, then charged once to
+        be certain that it does fit.
         """
         room = [((top - r) / UNIT, order) for r, order, top in self._bounded(spent)]
-        largest = min(_largest_response(*each, 4 * float(self.limit.epsilon)) for each in room) * (1 - 2.0**-30)
+        largest = min(_largest_response(*each, 4 * float(self.limit.epsilon)) for each in room) * (
+            1 - 2.0**-30
+        )
         for doublings in range(20):
             if largest <= above:
                 return 0.0
@@ -270,15 +291,22 @@ class Filter:
         """Read what `to_dict` wrote; anything else is refused."""
         names = {"epsilon", "delta", "reserve", "orders", "curve"}
         if not isinstance(value, Mapping) or not names <= set(value) <= names | {"gaussian"}:
-            raise InvalidParameter("Expected the JSON of a filter with epsilon, delta, reserve, orders and curve.")
-        numbers = {name: rational(value[name], InvalidParameter, name) for name in ("epsilon", "delta", "reserve")}
+            raise InvalidParameter(
+                "Expected the JSON of a filter with epsilon, delta, reserve, orders and curve."
+            )
+        numbers = {
+            name: rational(value[name], InvalidParameter, name) for name in ("epsilon", "delta", "reserve")
+        }
         limit = Budget(_plain(numbers["epsilon"]), _plain(numbers["delta"]))
         orders, curve = value["orders"], value["curve"]
         if not (
-            isinstance(orders, list) and all(type(order) in (int, float) and 1 < order < math.inf for order in orders)
+            isinstance(orders, list)
+            and all(type(order) in (int, float) and 1 < order < math.inf for order in orders)
         ):
             raise InvalidParameter(f"Expected orders={shown(orders)} of a filter to be numbers in (1, ∞).")
-        if not (isinstance(curve, list) and all(type(top) is int for top in curve) and len(curve) <= len(orders)):
+        if not (
+            isinstance(curve, list) and all(type(top) is int for top in curve) and len(curve) <= len(orders)
+        ):
             raise InvalidParameter(
                 f"Expected curve={shown(curve)} of a filter to be whole numbers, one for each order at most."
             )
@@ -286,7 +314,9 @@ class Filter:
             raise InvalidParameter(f"Expected reserve={shown(value['reserve'])} of a filter within its δ.")
         rule = GaussianRule.from_dict(value["gaussian"]) if "gaussian" in value else None
         if rule is not None and (curve or rule.delta + numbers["reserve"] != numbers["delta"]):
-            raise InvalidParameter("Expected the Gaussian rule of a filter to have all of its δ but the reserve.")
+            raise InvalidParameter(
+                "Expected the Gaussian rule of a filter to have all of its δ but the reserve."
+            )
         return cls(limit, numbers["reserve"], tuple(map(float, orders)), tuple(curve), rule)
 
 
@@ -297,7 +327,8 @@ def _kept(limit: Budget, reserve: Number) -> Fraction:
     """The part of δ for losses with a δ of their own."""
     if not (limit.epsilon > 0 and limit.delta > 0):
         raise InvalidParameter(
-            f"Expected a limit with ε > 0 and δ > 0 for Rényi orders or Gaussian noise, got {limit}. Use the basic filter."
+            f"Expected a limit with ε > 0 and δ > 0 for Rényi orders or Gaussian noise, got {limit}. Use the "
+            "basic filter."
         )
     if not 0 <= exact(reserve) < 1:
         raise InvalidParameter(f"Expected reserve={reserve} in [0, 1).")
@@ -319,14 +350,16 @@ def _level(limit: Budget, kept: Fraction, order: float) -> int:
 
 
 def converted(divergence: int, order: float, delta: Fraction) -> float:
-    """The ε at `delta` that follows from a Rényi divergence, in 1/UNIT, of one order; rounded up, ∞ where none is known."""
+    """The ε at `delta` that follows from a Rényi divergence, in 1/UNIT, of one order;
+    rounded up, ∞ where none is known."""
     if divergence >= UNKNOWN or delta <= 0:
         return math.inf
     return max(ceil_float(Fraction(divergence, UNIT) + Fraction(_toll(order, delta))), 0.0)
 
 
 def _largest_response(divergence: float, order: float, most: float) -> float:
-    """The ε up to `most` at which randomized response has this Rényi divergence of this order. Not rounded."""
+    """The ε up to `most` at which randomized response has this Rényi divergence of this order. Not
+    rounded."""
     low, high = 0.0, most
     for _ in range(50):
         middle = (low + high) / 2
@@ -338,7 +371,8 @@ def _largest_response(divergence: float, order: float, most: float) -> float:
 
 
 def _toll(order: float, delta: Fraction) -> float:
-    """ε − D by Canonne, Kamath, Steinke 2020, Proposition 12 (Asoodeh et al. 2020): ln(1 − 1/α) − (ln δ + ln α)/(α − 1)."""
+    """ε − D by Canonne, Kamath, Steinke 2020, Proposition 12 (Asoodeh et al. 2020): ln(1
+    − 1/α) − (ln δ + ln α)/(α − 1)."""
     log_delta = math.log(delta.numerator) - math.log(delta.denominator)
     size = (abs(math.log(delta.numerator)) + abs(math.log(delta.denominator)) + math.log(order)) / (order - 1)
     toll = math.log1p(-1 / order) - (log_delta + math.log(order)) / (order - 1)
@@ -346,7 +380,8 @@ def _toll(order: float, delta: Fraction) -> float:
 
 
 def _candidates() -> Iterator[float]:
-    """Orders from 17/16 to 2⁴⁰: whole numbers from 2 on, at which every formula holds, an eighth apart or less."""
+    """Orders from 17/16 to 2⁴⁰: whole numbers from 2 on, at which every formula holds,
+    an eighth apart or less."""
     yield from (1 + k / 16 for k in range(1, 16))
     yield from map(float, range(2, 16))
     yield from (float(round(2 ** (4 + k / 8))) for k in range(8 * 36 + 1))

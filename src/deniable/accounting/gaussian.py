@@ -4,7 +4,8 @@ With μ = sensitivity/σ and a = ε/μ − μ/2, b = ε/μ + μ/2,
 
     δ(ε) = Φ(−a) − e^ε·Φ(−b) = φ(a)·(R(a) − R(b)),       R(x) = Φ(−x)/φ(x), the Mills ratio.
 
-Gaussian releases compose to one with μ² = Σμᵢ² (Dong, Roth, Su 2019), so a tree of Gaussian noise has a closed form.
+Gaussian releases compose to one with μ² = Σμᵢ² (Dong, Roth, Su 2019), so a tree of
+Gaussian noise has a closed form.
 
 >>> round(analytic_sigma(1, 1e-5), 4), round(classical_sigma(1, 1e-5), 4)
 (3.7306, 4.8448)
@@ -31,7 +32,8 @@ _SQRT2 = math.sqrt(2)
 def hockey_stick(mu: float, epsilon: float) -> float:
     """δ at `epsilon` of Gaussian noise 1/μ times the sensitivity, rounded up.
 
-    Where the two terms cancel (small μ) the rounding grows: it is 64 ulp of the first term, (1 + a²) times in the tail.
+    Where the two terms cancel (small μ) the rounding grows: it is 64 ulp of the first
+    term, (1 + a²) times in the tail.
     """
     if not (mu > 0 and epsilon >= 0 and math.isfinite(mu)):
         raise InvalidParameter(f"Expected mu={mu} in (0, ∞) and epsilon={epsilon} in [0, ∞).")
@@ -45,7 +47,9 @@ def hockey_stick(mu: float, epsilon: float) -> float:
     first, second = density * float(erfcx(a / _SQRT2)), density * float(erfcx(b / _SQRT2))
     # a is off by a few ulp of ε/μ + μ, which moves e^{−a²/2} by a·(b + 1) times as much.
     difference = max(first - second, 0.0)
-    return min(1.0, difference * (1 + 16 * ULP * (1 + a * (b + 1))) + 16 * ULP * first * (1 + (b - a) * b) + 5e-324)
+    return min(
+        1.0, difference * (1 + 16 * ULP * (1 + a * (b + 1))) + 16 * ULP * first * (1 + (b - a) * b) + 5e-324
+    )
 
 
 def epsilon_of(mu: float, delta: float) -> float:
@@ -79,7 +83,8 @@ def epsilon(loss: Loss, delta: Number) -> float:
 def textbook_epsilon(loss: Loss, delta: Number) -> float:
     """√(2·ln(1.25/δ))·μ, the classical formula read backwards, and the exact ε where that is larger.
 
-    Read so it gives ε above 1, where the classical theorem says nothing; the comparison with the exact ε makes it valid.
+    Read so it gives ε above 1, where the classical theorem says nothing; the comparison
+    with the exact ε makes it valid.
     """
     exactly, squared = epsilon(loss, delta), squared_mu(loss)
     if not squared or math.isinf(exactly):
@@ -124,8 +129,9 @@ def classical_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> f
     _check(epsilon, delta, sensitivity)
     if epsilon > 1:
         raise InvalidParameter(
-            f"Expected epsilon={epsilon:g} in (0, 1]: the classical formula is proved there only, and above it falls short "
-            "(its δ is exceeded for large ε: Balle, Wang 2018, Section 2.3). Use analytic_sigma, which holds for every ε."
+            f"Expected epsilon={epsilon:g} in (0, 1]: the classical formula is proved there only, and above "
+            "it falls short (its δ is exceeded for large ε: Balle, Wang 2018, Section 2.3). Use "
+            "analytic_sigma, which holds for every ε."
         )
     return up(math.sqrt(2 * math.log(1.25 / delta)) * sensitivity / epsilon)
 
@@ -133,5 +139,6 @@ def classical_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> f
 def _check(epsilon: float, delta: float, sensitivity: float) -> None:
     if not (0 < epsilon < math.inf and 0 < delta < 1 and 0 < sensitivity < math.inf):
         raise InvalidParameter(
-            f"Expected epsilon={epsilon:g} in (0, ∞), delta={delta:g} in (0, 1) and sensitivity={sensitivity:g} in (0, ∞)."
+            f"Expected epsilon={epsilon:g} in (0, ∞), delta={delta:g} in (0, 1) and "
+            f"sensitivity={sensitivity:g} in (0, ∞)."
         )

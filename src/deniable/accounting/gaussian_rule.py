@@ -71,7 +71,11 @@ class GaussianRule:
     @classmethod
     def from_dict(cls, value: object) -> GaussianRule:
         """Read what `to_dict` wrote; anything else is refused."""
-        if not isinstance(value, Mapping) or set(value) != {"delta", "level"} or type(value["level"]) is not int:
+        if (
+            not isinstance(value, Mapping)
+            or set(value) != {"delta", "level"}
+            or type(value["level"]) is not int
+        ):
             raise InvalidParameter("Expected the JSON of a Gaussian rule with a delta and a whole level.")
         return cls(rational(value["delta"], InvalidParameter, "delta"), value["level"])
 
@@ -84,7 +88,8 @@ class GaussianRule:
         return gaussian.epsilon_of(mu, floor_float(self.delta)) if total else 0.0
 
     def left(self, total: int) -> float:
-        """The largest μ of one more release, rounded down; one part in 2³⁰ covers the rounding up of its charge."""
+        """The largest μ of one more release, rounded down; one part in 2³⁰ covers the
+        rounding up of its charge."""
         free = Fraction(max(self.level - total, 0), UNIT)
         return math.sqrt(floor_float(free * (1 - Fraction(1, 1 << 30)))) * (1 - 1e-12)
 
@@ -130,7 +135,8 @@ def _sum(parts: list[Shift | None]) -> Shift | None:
 
 
 def _largest(parts: list[Shift | None], factor: int) -> Shift | None:
-    """Less is a post-processing of more. A replaced unit touches two parts, or one twice as far: 4·μ² covers both."""
+    """Less is a post-processing of more. A replaced unit touches two parts, or one twice
+    as far: 4·μ² covers both."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
@@ -138,13 +144,15 @@ def _largest(parts: list[Shift | None], factor: int) -> Shift | None:
 
 
 def response_of(mu: float) -> float:
-    """The largest ε whose randomized response is a post-processing of a Gaussian release of μ, rounded down."""
+    """The largest ε whose randomized response is a post-processing of a Gaussian release of μ, rounded
+    down."""
     below = float(ndtr(-mu / 2))
     return max(0.0, (math.log1p(-below) - math.log(below)) * (1 - 1e-9)) if below > 0 else 0.0
 
 
 def _response(loss: Loss) -> Shift | None:
-    """ε-DP is a post-processing of μ = 2Φ⁻¹(e^ε/(1 + e^ε)): its trade-off's corner lies on that of the Gaussian."""
+    """ε-DP is a post-processing of μ = 2Φ⁻¹(e^ε/(1 + e^ε)): its trade-off's corner lies
+    on that of the Gaussian."""
     try:
         epsilon, delta = pure.exact_pair(loss)
     except Unaccountable:

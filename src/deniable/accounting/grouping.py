@@ -1,8 +1,9 @@
 """Group privacy inside the tree: what `Grouped(size, of)` is worth as a loss without the group.
 
-Noise of known shape is moved `size` times as far; ε's and ranges add along a chain of neighbours; ρ grows by size² (Bun,
-Steinke 2016, Proposition 1.9). A Poisson sample holds none of the group with probability (1 − q)^size, and otherwise at most
-all of it: the mechanism on a sample of rate 1 − (1 − q)^size, for the whole group, reveals no less.
+Noise of known shape is moved `size` times as far; ε's and ranges add along a chain of
+neighbours; ρ grows by size² (Bun, Steinke 2016, Proposition 1.9). A Poisson sample holds
+none of the group with probability (1 − q)^size, and otherwise at most all of it: the
+mechanism on a sample of rate 1 − (1 − q)^size, for the whole group, reveals no less.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from deniable.loss import (
 
 
 def spread(size: int, loss: Loss) -> Loss | None:
-    """A loss that is at least `Grouped(size, loss)`; None where only a chain of neighbours is known to bound it."""
+    """A loss that is at least `Grouped(size, loss)`; None where only a chain of
+    neighbours is known to bound it."""
     match loss:
         case Repeated(times, of):
             inner = spread(size, of)
@@ -71,7 +73,8 @@ def _leaf(size: int, loss: Loss) -> Loss | None:
 
 
 def _any_of(size: int, rate: Fraction) -> Fraction:
-    """1 − (1 − q)^size, at most size·q: rounded up, or the cheaper expression, where the power has many digits."""
+    """1 − (1 − q)^size, at most size·q: rounded up, or the cheaper expression, where the
+    power has many digits."""
     if size > 64:
         return min(size * rate, Fraction(1))
     share = 1 - (1 - rate) ** size

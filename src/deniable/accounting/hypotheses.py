@@ -1,9 +1,10 @@
 """The best test between two neighbours, at given rates of false alarms: f(α), bracketed and tight.
 
-f(α) is the least probability with which a test that raises a false alarm with probability at most α misses
-(Wasserman, Zhou 2010; Dong, Roth, Su 2022). Said of events: one of probability at least 1 − α has probability at
-least f(α) under every neighbour, and one of probability at most α has at most 1 − f(α). `fdp.tradeoff` draws the
-whole curve; this is one point of it, in closed form where the loss is one leaf (or a composition of Gaussians):
+f(α) is the least probability with which a test that raises a false alarm with probability
+at most α misses (Wasserman, Zhou 2010; Dong, Roth, Su 2022). Said of events: one of
+probability at least 1 − α has probability at least f(α) under every neighbour, and one of
+probability at most α has at most 1 − f(α). `fdp.tradeoff` draws the whole curve; this is
+one point of it, in closed form where the loss is one leaf (or a composition of Gaussians):
 
     Gaussian, μ = 1/multiplier     Φ(−Φ⁻¹(α) − μ)
     Laplace, c = 1/multiplier      1 − e^c·α            for α ≤ e^−c/2
@@ -11,7 +12,8 @@ whole curve; this is one point of it, in closed form where the loss is one leaf 
                                    e^−c·(1 − α)         for α ≥ 1/2
     finitely many outcomes         the polygon through the sums of the likeliest outcomes
 
-and for any other tree from its profile δ(ε): f(α) = sup over ε ≥ 0 of max(1 − δ(ε) − e^ε·α, e^−ε·(1 − δ(ε) − α)).
+and for any other tree from its profile δ(ε): f(α) = sup over ε ≥ 0 of max(1 − δ(ε) −
+e^ε·α, e^−ε·(1 − δ(ε) − α)).
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ def closed(loss: Loss) -> bool:
 
 
 def _leaves(loss: Loss) -> list[tuple[Pair, bool, bool]] | None:
-    """The pair of each case, and the sides it stands for, if every case is one symmetric pair of a known form."""
+    """The pair of each case, and the sides it stands for, if every case is one symmetric
+    pair of a known form."""
     try:
         every = cases(loss)
     except Unaccountable:
@@ -124,7 +127,8 @@ def _laplace(c: float, alpha: Array) -> Array:
 
 
 def _finite(pair: Finite, alpha: Array) -> Array:
-    """Reject from the likeliest outcome of the alternative down; between two outcomes by a coin (Neyman, Pearson 1933)."""
+    """Reject from the likeliest outcome of the alternative down; between two outcomes by
+    a coin (Neyman, Pearson 1933)."""
     alarms = np.append(0.0, np.cumsum(pair.q[::-1]))
     caught = np.append(0.0, np.cumsum(pair.p[::-1]))
     # Outcomes that only the alternative has raise no false alarm: take the last of equal alarms.
@@ -138,8 +142,9 @@ def _finite(pair: Finite, alpha: Array) -> Array:
 def _from_profile(loss: Loss, alpha: Array) -> tuple[Array, Array]:
     """A grid over all ε, then for each α a finer one where its supremum can lie.
 
-    Lower side: a supremum over fewer ε is smaller. Upper side: δ falls, so on [εᵢ, εᵢ₊₁] the supremum is at most that with
-    δ(εᵢ₊₁) and e^εᵢ, and beyond the last ε at most that with δ = 0; a cell that cannot hold the supremum is not made finer.
+    Lower side: a supremum over fewer ε is smaller. Upper side: δ falls, so on [εᵢ, εᵢ₊₁] the supremum is at
+    most that with δ(εᵢ₊₁) and e^εᵢ, and beyond the last ε at most that with δ = 0; a cell that cannot hold
+    the supremum is not made finer.
     """
     grid = np.linspace(0, 1, _POINTS) ** 1.5 * min(epsilon_of(loss, _TAIL).upper, _WIDE)
     below, above = _profile(loss, grid)

@@ -1,7 +1,8 @@
-"""Noise that is added to one input before a classifier sees it: values with a stable JSON form, and the loss at every radius.
+"""Noise that is added to one input before a classifier sees it: values with a stable
+JSON form, and the loss at every radius.
 
-Two inputs within `radius` of one another are the neighbours (`Unit.ball`), and what the noisy input reveals of
-which of them it was is a `Loss`: randomized smoothing is privacy of one input.
+Two inputs within `radius` of one another are the neighbours (`Unit.ball`), and what the noisy input reveals
+of which of them it was is a `Loss`: randomized smoothing is privacy of one input.
 
     Gaussian(sigma)          ℓ2   GaussianNoise(σ/R)
     Laplace(scale)           ℓ1   LaplaceNoise(b/R)
@@ -48,7 +49,8 @@ class InputNoise(ABC):
     """What a smoothed classifier needs to know of its noise. Radii are in the measure of the input."""
 
     integer: ClassVar[bool] = False
-    """Whether input and noise are whole numbers, so that no rounding comes between the theorem and the program."""
+    """Whether input and noise are whole numbers, so that no rounding comes between the
+    theorem and the program."""
 
     @property
     @abstractmethod
@@ -68,7 +70,9 @@ class InputNoise(ABC):
             raise InvalidParameter(f"Expected radius={radius} of at least 0.")
         if radius == 0:
             return Composed(())
-        return self.native_loss(exact(radius) * stretch(self.norm, self.norm if norm is None else norm, dimension))
+        return self.native_loss(
+            exact(radius) * stretch(self.norm, self.norm if norm is None else norm, dimension)
+        )
 
     def level(self, index: int, norm: float | None = None) -> float | None:
         """The `index`-th radius at which the loss of whole numbers changes; None if it changes everywhere."""
@@ -81,14 +85,15 @@ def stretch(own: float, norm: float, dimension: int | None) -> Fraction:
     """How far the unit ball of `norm` reaches in the norm `own`, rounded up."""
     if (own == 0) != (norm == 0):
         raise InvalidParameter(
-            f"Expected norm={norm:g} to be the noise's own, {own:g}: ablated pixels protect against changed pixels (ℓ0), added "
-            "noise against moved ones."
+            f"Expected norm={norm:g} to be the noise's own, {own:g}: ablated pixels protect against changed "
+            "pixels (ℓ0), added noise against moved ones."
         )
     if norm <= own:
         return Fraction(1)
     if dimension is None:
         raise InvalidParameter(
-            f"Expected a dimension: in the norm {norm:g} noise of the norm {own:g} depends on the number of coordinates."
+            f"Expected a dimension: in the norm {norm:g} noise of the norm {own:g} depends on the number of "
+            "coordinates."
         )
     share = 1 / own - (0.0 if math.isinf(norm) else 1 / norm)
     return Fraction(up(dimension**share))
@@ -160,7 +165,8 @@ class Uniform(Node, InputNoise):
 
 @dataclass(frozen=True)
 class IntegerGaussian(Node, InputNoise):
-    """Integer Gaussian noise, P(x) ∝ exp(−x²/2σ²), on whole numbers: `sigma` and radii are in steps of a pixel.
+    """Integer Gaussian noise, P(x) ∝ exp(−x²/2σ²), on whole numbers: `sigma` and radii
+    are in steps of a pixel.
 
     `sigma` of at least 3 steps: below, no bound is known for vectors (T8 in docs/theory/numerical.md).
     """
@@ -190,7 +196,8 @@ class IntegerGaussian(Node, InputNoise):
 
 @dataclass(frozen=True)
 class IntegerLaplace(Node, InputNoise):
-    """Integer Laplace noise, P(x) ∝ exp(−|x|/scale), on whole numbers: `scale` and radii are in steps of a pixel."""
+    """Integer Laplace noise, P(x) ∝ exp(−|x|/scale), on whole numbers: `scale` and radii
+    are in steps of a pixel."""
 
     scale: Number
 
@@ -237,8 +244,8 @@ class IntegerUniform(Node, InputNoise):
 class Ablation(Node, InputNoise):
     """Only `keep` of the `pixels` of an input are seen, chosen at random; the others are blank.
 
-    The two noisy inputs are the same wherever no changed pixel is among those kept, and differ wherever one is: so
-    δ = 1 − C(d − R, k)/C(d, k) at ε = 0 is exact.
+    The two noisy inputs are the same wherever no changed pixel is among those kept, and differ wherever one
+    is: so δ = 1 − C(d − R, k)/C(d, k) at ε = 0 is exact.
     """
 
     keep: int
@@ -267,7 +274,8 @@ class Ablation(Node, InputNoise):
 
 @dataclass(frozen=True)
 class Releases(Node, InputNoise):
-    """Several noisy copies of one input, each with noise of its own; the classifier sees them side by side."""
+    """Several noisy copies of one input, each with noise of its own; the classifier sees them side by
+    side."""
 
     parts: tuple[InputNoise, ...]
 
@@ -276,7 +284,9 @@ class Releases(Node, InputNoise):
         if not self.parts or not all(isinstance(part, InputNoise) for part in self.parts):
             raise InvalidParameter(f"Expected at least one noise in Releases, got parts={self.parts!r}.")
         if any(part.norm == 0 for part in self.parts) and any(part.norm != 0 for part in self.parts):
-            raise InvalidParameter("Expected noises of one kind: ablated pixels and added noise have no common norm.")
+            raise InvalidParameter(
+                "Expected noises of one kind: ablated pixels and added noise have no common norm."
+            )
         if len({part.integer for part in self.parts}) > 1:
             raise InvalidParameter("Expected noises of one kind: all on whole numbers, or all continuous.")
 

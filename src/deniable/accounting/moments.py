@@ -1,4 +1,5 @@
-"""The moments accountant of Abadi et al. 2016, as published: whole moments λ = 1 … 32 and the tail bound, for comparison.
+"""The moments accountant of Abadi et al. 2016, as published: whole moments λ = 1 … 32
+and the tail bound, for comparison.
 
     ε = min over λ of (Σ α(λ) + ln(1/δ))/λ,        α(λ) = λ·D_{λ+1}
 
@@ -26,7 +27,8 @@ MOMENTS = 32
 
 @guarded
 def epsilon(loss: Loss, delta: Number) -> float:
-    """ε by the 2016 moments accountant. The Rényi method is never worse; this one is kept to compare with the paper."""
+    """ε by the 2016 moments accountant. The Rényi method is never worse; this one is
+    kept to compare with the paper."""
     kept, failed = conditioned(loss)
     left = floor_float(share(delta) - failed) if failed <= share(delta) else -1.0
     if left <= 0:
@@ -39,17 +41,19 @@ def epsilon(loss: Loss, delta: Number) -> float:
 def theorem1_constant(
     rate: float, noise_multiplier: float, steps: int, delta: float, *, epsilon: float | None = None
 ) -> float:
-    """c₂ in σ ≥ c₂·q·√(T·ln(1/δ))/ε (Abadi et al. 2016, Theorem 1), which the paper leaves unnamed: σε/(q√(T ln(1/δ))).
+    """c₂ in σ ≥ c₂·q·√(T·ln(1/δ))/ε (Abadi et al. 2016, Theorem 1), which the paper
+    leaves unnamed: σε/(q√(T ln(1/δ))).
 
-    By default with the ε of the moments accountant; pass another method's ε to see what it would allow. Not a bound by itself.
+    By default with the ε of the moments accountant; pass another method's ε to see what
+    it would allow. Not a bound by itself.
 
     >>> round(theorem1_constant(0.01, 4, 10_000, 1e-5), 2)
     1.48
     """
     if not (0 < rate <= 1 and noise_multiplier > 0 and steps >= 1 and 0 < delta < 1):
         raise InvalidParameter(
-            f"Expected rate={rate} in (0, 1], noise_multiplier={noise_multiplier} in (0, ∞), steps={steps} of at least 1 "
-            f"and delta={delta} in (0, 1)."
+            f"Expected rate={rate} in (0, 1], noise_multiplier={noise_multiplier} in (0, ∞), steps={steps} "
+            f"of at least 1 and delta={delta} in (0, 1)."
         )
     spent = _epsilon(rate, noise_multiplier, steps, delta) if epsilon is None else epsilon
     return noise_multiplier * spent / (rate * math.sqrt(steps * math.log(1 / delta)))

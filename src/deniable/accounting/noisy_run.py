@@ -1,4 +1,5 @@
-"""A run as practitioners describe it, `steps` releases with one noise, and the one number that is left to solve for."""
+"""A run as practitioners describe it, `steps` releases with one noise, and the one
+number that is left to solve for."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Unknown(StrEnum):
 
 @dataclass(frozen=True)
 class NoisyRun:
-    """`steps` releases, each on a new sample, with noise of `noise` × the most that one record changes the answer.
+    """`steps` releases, each on a new sample, with noise of `noise` × the most that one
+    record changes the answer.
 
     >>> print(NoisyRun(4, 0.01, 10_000).loss)
     10,000 × (Gaussian noise of 4 × the sensitivity, on a Poisson sample of rate 0.01)
@@ -64,7 +66,8 @@ class NoisyRun:
             return replace(self, noise=ceiling(noise, DIGITS))
         if self.node is not GaussianNoise:
             raise InvalidParameter(
-                "Rate and steps are solved for with Gaussian noise; leave out the noise to solve for Laplace noise."
+                "Rate and steps are solved for with Gaussian noise; leave out the noise to solve for Laplace "
+                "noise."
             )
         if unknown is Unknown.RATE:
             rate = calibrate_rate(
@@ -77,6 +80,11 @@ class NoisyRun:
             )
             return replace(self, rate=floor(rate, DIGITS))
         steps = calibrate_steps(
-            epsilon, delta, noise_multiplier=self.noise, rate=self.rate, scheme=self.scheme, replace=self.replace
+            epsilon,
+            delta,
+            noise_multiplier=self.noise,
+            rate=self.rate,
+            scheme=self.scheme,
+            replace=self.replace,
         )
         return replace(self, steps=steps)

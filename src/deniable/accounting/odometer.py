@@ -1,6 +1,8 @@
-"""A running bound: what has been lost by now, valid at every moment and for an analyst who stops when she likes.
+"""A running bound: what has been lost by now, valid at every moment and for an analyst
+who stops when she likes.
 
-A filter fixes the limit in advance; an odometer reads any state, at a higher price (Rogers, Roth, Ullman, Vadhan 2016).
+A filter fixes the limit in advance; an odometer reads any state, at a higher price
+(Rogers, Roth, Ullman, Vadhan 2016).
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from deniable.accounting.rounding import ceil_float
 
 @dataclass(frozen=True)
 class Reading:
-    """With probability at least 1 − `delta` the privacy loss has never been above what the odometer showed at that moment."""
+    """With probability at least 1 − `delta` the privacy loss has never been above what
+    the odometer showed at that moment."""
 
     epsilon: float
     delta: float
@@ -28,11 +31,13 @@ class Reading:
 def odometer(limit: Filter, spent: Charge) -> Reading:
     """The least of Σε and, for each of the J tracked orders, D_α + ln(J/δ)/(α − 1).
 
-    Guarantee: for neighbours P, Q and each order α, exp((α − 1)(L_t − D_t)) is a nonnegative supermartingale under P that
-               starts at 1, D_t the sum of the divergences charged and L_t the privacy loss; by Ville's inequality
-               P(∃t: L_t > D_t + ln(J/δ)/(α − 1)) ≤ δ/J, and the orders add up to δ. L_t ≤ Σε holds surely.
+    Guarantee: for neighbours P, Q and each order α, exp((α − 1)(L_t − D_t)) is a nonnegative
+               supermartingale under P that starts at 1, D_t the sum of the divergences
+               charged and L_t the privacy loss; by Ville's inequality P(∃t: L_t > D_t +
+               ln(J/δ)/(α − 1)) ≤ δ/J, and the orders add up to δ. L_t ≤ Σε holds surely.
     Assumes:   Approximate losses are within the filter's reserve, whose whole δ is added.
-    Reference: Feldman, Zrnic 2021; Whitehouse et al. 2023 (time-uniform bounds); docs/theory/filters.md, Theorem 4.
+    Reference: Feldman, Zrnic 2021; Whitehouse et al. 2023 (time-uniform bounds);
+               docs/theory/filters.md, Theorem 4.
     """
     basic = math.inf if spent.impure else above(spent.epsilon)
     value, order = min(

@@ -1,4 +1,5 @@
-"""What counts prove about a probability: Clopper–Pearson bounds, rounded outward and checked against the binomial tail."""
+"""What counts prove about a probability: Clopper–Pearson bounds, rounded outward and
+checked against the binomial tail."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _MANY = 64
 def lower(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> Array:
     """p is at least this, but for a chance of at most alpha (Clopper, Pearson 1934).
 
-    The largest p whose tail P(Bin(n, p) ≥ k) = I_p(k, n − k + 1) is at most alpha, moved down until the computed tail is.
+    The largest p whose tail P(Bin(n, p) ≥ k) = I_p(k, n − k + 1) is at most alpha, moved
+    down until the computed tail is.
 
     >>> float(lower(100, 100, 0.001)) < 0.001 ** (1 / 100) < float(lower(100, 100, 0.001)) * (1 + 1e-6)
     True

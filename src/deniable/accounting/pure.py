@@ -6,9 +6,10 @@ Fraction(3, 1)
 >>> epsilon(LaplaceNoise(10) * 1000, delta=0)
 100.0
 
-Sums are of rational numbers (a float means the decimal it prints), so thirty times 0.1 is 3. What is irrational (randomized
-response, sampling) is rounded up to 20 digits. For Laplace noise basic composition is optimal at δ = 0: the largest privacy
-loss of k runs is k/multiplier, and it is attained. Reference: Dwork, McSherry, Nissim, Smith 2006.
+Sums are of rational numbers (a float means the decimal it prints), so thirty times 0.1 is 3. What is
+irrational (randomized response, sampling) is rounded up to 20 digits. For Laplace noise basic composition is
+optimal at δ = 0: the largest privacy loss of k runs is k/multiplier, and it is attained. Reference: Dwork,
+McSherry, Nissim, Smith 2006.
 """
 
 from __future__ import annotations
@@ -54,14 +55,18 @@ def exact_epsilon(loss: Loss) -> Fraction:
     """The pure ε of `loss`, exact where it is rational. Raises `Unaccountable` where there is none."""
     total, spent = exact_pair(loss)
     if spent:
-        raise Unaccountable(f"No pure ε is known for {loss}: it fails with a probability of up to {float(spent):.3g}.")
+        raise Unaccountable(
+            f"No pure ε is known for {loss}: it fails with a probability of up to {float(spent):.3g}."
+        )
     return total
 
 
 def exact_pair(loss: Loss) -> Pair:
     """(ε, δ) by basic composition, for trees whose leaves have such a pair by themselves."""
     match loss:
-        case Pure(value) | BoundedRange(value):  # a range of ε holds 0, so no ratio exceeds e^ε (Durfee, Rogers 2019)
+        case Pure(value) | BoundedRange(
+            value
+        ):  # a range of ε holds 0, so no ratio exceeds e^ε (Durfee, Rogers 2019)
             return exact(value), Fraction(0)
         case Approximate(value, delta):
             return exact(value), exact(delta)

@@ -1,13 +1,16 @@
-"""The certified radius: how far an input may move before another class can overtake, from the loss tree alone.
+"""The certified radius: how far an input may move before another class can overtake,
+from the loss tree alone.
 
-A classifier that sees a noisy input answers A with probability at least p_a and each other class with at most p_b. At every input
-whose noisy version is a neighbour under `loss`, with f the trade-off function of `loss` (`hypotheses.misses`),
+A classifier that sees a noisy input answers A with probability at least p_a and each
+other class with at most p_b. At every input whose noisy version is a neighbour under
+`loss`, with f the trade-off function of `loss` (`hypotheses.misses`),
 
     P'[A] ≥ f(1 − p_a),        P'[B] ≤ 1 − f(p_b),
 
-so A stays ahead wherever f(1 − p_a) > 1 − f(p_b). Both are attained at once by a classifier that answers A where the likelihood
-ratio is lowest and B where it is highest (disjoint, since p_a + p_b ≤ 1): where the loss is attained, the radius is tight. One
-function gives the radii of Cohen et al. 2019, Teng et al. 2020 and Yang et al. 2020; docs/theory/smoothing.md has the proofs.
+so A stays ahead wherever f(1 − p_a) > 1 − f(p_b). Both are attained at once by a classifier that answers A
+where the likelihood ratio is lowest and B where it is highest (disjoint, since p_a + p_b ≤ 1): where the loss
+is attained, the radius is tight. One function gives the radii of Cohen et al. 2019, Teng et al. 2020 and Yang
+et al. 2020; docs/theory/smoothing.md has the proofs.
 
 >>> from deniable.loss import GaussianNoise
 >>> print(radius(lambda r: GaussianNoise(0.25 / r), 0.99, 0.01))
@@ -55,8 +58,9 @@ _INWARD = 1 - 1e-11
 def radius(loss_at: Callable[[float], Loss], p_a: float, p_b: float) -> Bound:
     """The largest R at which no class can overtake, bracketed.
 
-    `loss_at(R)` is the loss of inputs within R. At the lower end A stays ahead whatever the classifier is; at the upper end some
-    classifier with these probabilities is overtaken, if its loss is attained (∞ if no such radius is known).
+    `loss_at(R)` is the loss of inputs within R. At the lower end A stays ahead whatever
+    the classifier is; at the upper end some classifier with these probabilities is
+    overtaken, if its loss is attained (∞ if no such radius is known).
     """
     p_a, p_b = _probabilities(p_a, p_b)
     if p_a <= p_b:
@@ -80,7 +84,8 @@ def safe(loss: Loss, p_a: float, p_b: float) -> bool:
 
 
 def overtaken(loss: Loss, p_a: float, p_b: float) -> bool:
-    """Whether some classifier with these probabilities certainly loses A's lead at a neighbour under `loss`."""
+    """Whether some classifier with these probabilities certainly loses A's lead at a neighbour under
+    `loss`."""
     return _verdict(loss, p_a, p_b)[1]
 
 
@@ -91,9 +96,11 @@ def _verdict(loss: Loss, p_a: float, p_b: float) -> tuple[bool, bool]:
 
 
 def lecture(p_a: float, p_b: float) -> float:
-    """ε of the theorem by definition and post-processing: noise of ε-DP keeps a class that is e^(2ε) times likelier ahead.
+    """ε of the theorem by definition and post-processing: noise of ε-DP keeps a class
+    that is e^(2ε) times likelier ahead.
 
-    P'[A] ≥ e^−ε·p_a and P'[B] ≤ e^ε·p_b: with Laplace noise of scale R/ε in ℓ1, A is robust within R = b·½·ln(p_a/p_b).
+    P'[A] ≥ e^−ε·p_a and P'[B] ≤ e^ε·p_b: with Laplace noise of scale R/ε in ℓ1, A is
+    robust within R = b·½·ln(p_a/p_b).
 
     >>> round(lecture(0.9, 0.1), 4)
     1.0986
@@ -105,9 +112,11 @@ def lecture(p_a: float, p_b: float) -> float:
 
 
 def by_definition(noise: InputNoise, p_a: float, p_b: float) -> float:
-    """The radius by the definition of (ε, δ)-DP alone: p_a > e^(2ε)·p_b + (1 + e^ε)·δ at some ε (Lecuyer et al. 2019, Prop. 1).
+    """The radius by the definition of (ε, δ)-DP alone: p_a > e^(2ε)·p_b + (1 + e^ε)·δ at
+    some ε (Lecuyer et al. 2019, Prop. 1).
 
-    For Laplace noise δ = 0 and it is the lecture's; for Gaussian noise δ(ε) is its own; for uniform noise it is the tight radius.
+    For Laplace noise δ = 0 and it is the lecture's; for Gaussian noise δ(ε) is its own;
+    for uniform noise it is the tight radius.
 
     >>> round(by_definition(Gaussian(1), 0.99, 0.01), 3), round(float(radii(Gaussian(1), 0.99, 0.01)), 3)
     (1.318, 2.326)
@@ -129,7 +138,8 @@ def by_definition(noise: InputNoise, p_a: float, p_b: float) -> float:
 
 def _defined(mu: float, top: float, p_a: float, p_b: float) -> bool:
     return any(
-        p_a > math.exp(2 * e) * p_b + (1 + math.exp(e)) * hockey_stick(mu, float(e)) for e in np.linspace(0, top, 80)
+        p_a > math.exp(2 * e) * p_b + (1 + math.exp(e)) * hockey_stick(mu, float(e))
+        for e in np.linspace(0, top, 80)
     )
 
 
@@ -139,7 +149,8 @@ def _defined(mu: float, top: float, p_a: float, p_b: float) -> bool:
 def radii(
     noise: InputNoise, p_a: ArrayLike, p_b: ArrayLike, norm: float | None = None, dimension: int | None = None
 ) -> Array:
-    """The certified (lower) radius for every pair of probabilities: closed forms for one-leaf noises, a search for others.
+    """The certified (lower) radius for every pair of probabilities: closed forms for
+    one-leaf noises, a search for others.
 
     0 where A is not ahead. Whole-number noises give the largest radius of a whole-number move.
 
@@ -159,7 +170,9 @@ def radii(
     return found
 
 
-def _radii(noise: InputNoise, a: Array, b: Array, factor: float, norm: float | None, dimension: int | None) -> Array:
+def _radii(
+    noise: InputNoise, a: Array, b: Array, factor: float, norm: float | None, dimension: int | None
+) -> Array:
     match noise:
         case Gaussian(sigma):
             return float(sigma) / factor * _inward(_gaussian_reach(a, b))
@@ -183,8 +196,9 @@ def _gaussian_reach(a: Array, b: Array) -> Array:
 def _laplace_reach(a: Array, b: Array) -> Array:
     """½·ln(p_a/p_b) up to p_a = ½ (the lecture's theorem, there tight), ½·ln(1/(4·(1 − p_a)·p_b)) above.
 
-    The solution of f(1 − p_a) = 1 − f(p_b): α = 1 − p_a ≥ p_b lies on the last piece of f or on the middle one, p_b on the first.
-    At p_b = 1 − p_a it is −ln(2·(1 − p_a)) as in Teng et al. 2020, whose formula for other p_b lies below it.
+    The solution of f(1 − p_a) = 1 − f(p_b): α = 1 − p_a ≥ p_b lies on the last piece of
+    f or on the middle one, p_b on the first. At p_b = 1 − p_a it is −ln(2·(1 − p_a)) as
+    in Teng et al. 2020, whose formula for other p_b lies below it.
     """
     with np.errstate(divide="ignore"):
         likely = np.where(a <= 0.5, a, 1 / (4 * np.where(a < 1, 1 - a, 0.0)))
@@ -192,7 +206,8 @@ def _laplace_reach(a: Array, b: Array) -> Array:
 
 
 def _integer_gaussian(sigma: float, a: Array, b: Array) -> Array:
-    """√k for the largest k with √k/σ' < Φ⁻¹-distance, σ' that of the continuous noise which dominates (`smooth.narrower`).
+    """√k for the largest k with √k/σ' < Φ⁻¹-distance, σ' that of the continuous noise
+    which dominates (`smooth.narrower`).
 
     σ' falls in the sensitivity, so taking it at a larger one is on the safe side.
     """

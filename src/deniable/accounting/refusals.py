@@ -1,7 +1,8 @@
-"""One error tree: what doubles cannot hold becomes a refusal with a sentence, never a bare OverflowError or a NaN.
+"""One error tree: what doubles cannot hold becomes a refusal with a sentence, never a
+bare OverflowError or a NaN.
 
-Every public function of the accountant that computes with floats stands behind `guarded`. Numbers of a loss may have any
-size; a method that meets one beyond its range refuses, and `choose` goes on to the next.
+Every public function of the accountant that computes with floats stands behind `guarded`. Numbers of a loss
+may have any size; a method that meets one beyond its range refuses, and `choose` goes on to the next.
 """
 
 from __future__ import annotations
@@ -51,15 +52,16 @@ def guarded(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
 
 
 def check_range(nodes: Iterable[tuple[Loss, int]]) -> None:
-    """Refuse steps whose parameters, or whose number, doubles could not carry through a numerical composition."""
+    """Refuse steps whose parameters, or whose number, doubles could not carry through a
+    numerical composition."""
     steps = 0
     for node, times in nodes:
         steps += times
         _check_node(node, node)
     if steps > MOST_STEPS:
         raise Unaccountable(
-            f"The numerical accountant composes up to 10^15 steps, and this loss has about 1e{len(str(steps)) - 1}. "
-            "Nothing was computed; another method may know a bound."
+            "The numerical accountant composes up to 10^15 steps, and this loss has about "
+            f"1e{len(str(steps)) - 1}. Nothing was computed; another method may know a bound."
         )
 
 
@@ -73,6 +75,7 @@ def _check_node(node: Node, whole: Loss) -> None:
                     _check_node(part, whole)
         elif not isinstance(value, bool | str | None) and value and not SMALLEST <= abs(value) <= LARGEST:
             raise Unaccountable(
-                f"The numerical accountant takes numbers between 1e-100 and 1e+100, and a {type(node).__name__} of this loss has "
-                "another. Nothing was computed; another method may know a bound."
+                "The numerical accountant takes numbers between 1e-100 and 1e+100, and a "
+                f"{type(node).__name__} of this loss has another. Nothing was computed; another method may "
+                "know a bound."
             )

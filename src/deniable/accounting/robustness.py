@@ -1,7 +1,8 @@
 """Certificates of a radius: the counts, the noise, the plan of looks, and the radius that follows from them.
 
-`deniable verify` computes the radius again from the counts. What is claimed about rounding follows from the other fields and
-cannot be claimed on its own: "exact" is for whole-number noise, one fixed evaluation of every noisy input, and no bank.
+`deniable verify` computes the radius again from the counts. What is claimed about rounding follows from the
+other fields and cannot be claimed on its own: "exact" is for whole-number noise, one fixed evaluation of
+every noisy input, and no bank.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ EXACT, ROUNDED = "exact", "up to rounding"
 
 @dataclass(frozen=True)
 class Votes:
-    """What was counted: `label` chosen on `choosing`, then `counts` of an independent sample at the last look."""
+    """What was counted: `label` chosen on `choosing`, then `counts` of an independent
+    sample at the last look."""
 
     label: int
     choosing: tuple[int, ...]
@@ -37,8 +39,14 @@ class Votes:
 
     def __post_init__(self) -> None:
         total = sum(self.counts)
-        if len(self.counts) < 2 or len(self.choosing) != len(self.counts) or min(*self.counts, *self.choosing) < 0:
-            raise InvalidParameter("Expected counts of the same two or more classes in both samples, none below 0.")
+        if (
+            len(self.counts) < 2
+            or len(self.choosing) != len(self.counts)
+            or min(*self.counts, *self.choosing) < 0
+        ):
+            raise InvalidParameter(
+                "Expected counts of the same two or more classes in both samples, none below 0."
+            )
         if total not in self.looks.sizes:
             raise InvalidParameter(f"Expected the {total} votes of one of the looks {self.looks.sizes}.")
         if not 0 <= self.label < len(self.counts) or self.choosing[self.label] < max(self.choosing):
@@ -54,7 +62,8 @@ class Votes:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How the classifier was evaluated: which one, on inputs divided by `scale`, on batches of one size, with a bank or not.
+    """How the classifier was evaluated: which one, on inputs divided by `scale`, on
+    batches of one size, with a bank or not.
 
     `fixed` says that its answers were seen to be the same, bit for bit, at every place of a batch.
     """
@@ -68,7 +77,8 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class RadiusCertificate:
-    """A claim that anybody can compute again: this model's smoothed answer at this input cannot change within `radius`."""
+    """A claim that anybody can compute again: this model's smoothed answer at this input
+    cannot change within `radius`."""
 
     noise: InputNoise
     norm: float
@@ -127,16 +137,20 @@ class RadiusCertificate:
         try:
             value = json.loads(text)
             if not isinstance(value, Mapping) or value.get("certificate") != KIND:
-                raise InvalidCertificate(f'This is no certificate of a radius: it lacks "certificate": "{KIND}".')
+                raise InvalidCertificate(
+                    f'This is no certificate of a radius: it lacks "certificate": "{KIND}".'
+                )
             certificate = _read(value)
         except InvalidCertificate:
             raise
         except (DeniableError, ArithmeticError, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise InvalidCertificate(f"This certificate cannot be read: {type(error).__name__}: {error}") from None
+            raise InvalidCertificate(
+                f"This certificate cannot be read: {type(error).__name__}: {error}"
+            ) from None
         if certificate.to_dict() != value:
             raise InvalidCertificate(
-                "This certificate says more, less or other than its fields mean: its precision or its assumptions do not follow "
-                "from them. Do not rely on it."
+                "This certificate says more, less or other than its fields mean: its precision or its "
+                "assumptions do not follow from them. Do not rely on it."
             )
         return certificate
 
@@ -153,7 +167,8 @@ def is_radius(text: str) -> bool:
 def certify_radius(
     noise: InputNoise, norm: float, dimension: int, votes: Votes, evaluation: Evaluation, digest: str
 ) -> RadiusCertificate:
-    """The certificate of these votes; the radius is rounded down to six digits so that every machine confirms it."""
+    """The certificate of these votes; the radius is rounded down to six digits so that
+    every machine confirms it."""
     radius = _down(votes.radius(noise, norm, dimension))
     if radius == 0:
         raise InvalidParameter("These votes certify no radius: there is nothing to write a certificate of.")
@@ -161,12 +176,13 @@ def certify_radius(
 
 
 def verify_radius(certificate: RadiusCertificate) -> float:
-    """Compute the radius again from the counts and return it; `InvalidCertificate` if less is certified than claimed."""
+    """Compute the radius again from the counts and return it; `InvalidCertificate` if
+    less is certified than claimed."""
     again = certificate.votes.radius(certificate.noise, certificate.norm, certificate.dimension)
     if not 0 < certificate.radius <= again:
         raise InvalidCertificate(
-            f"The certificate claims the radius {certificate.radius:.6g}, but its counts certify {again:.6g} at "
-            f"α = {certificate.votes.looks.alpha:g}. Do not rely on it."
+            f"The certificate claims the radius {certificate.radius:.6g}, but its counts certify {again:.6g} "
+            f"at α = {certificate.votes.looks.alpha:g}. Do not rely on it."
         )
     return again
 
@@ -175,7 +191,8 @@ def _assumed(claim: RadiusCertificate) -> list[str]:
     alpha, looks = claim.votes.looks.alpha, len(claim.votes.looks.sizes)
     said = [
         f"The claim is about {claim.unit}: the likeliest class of the noisy input stays the same.",
-        f"The counts are of independent noise, drawn after the input was fixed; they mislead with probability {alpha:g} at most.",
+        "The counts are of independent noise, drawn after the input was fixed; they mislead with "
+        f"probability {alpha:g} at most.",
         "The class was chosen on a sample of its own, and the counts that bound it were looked at "
         + ("once." if looks == 1 else f"at {looks} sizes fixed beforehand, or fewer."),
     ]
@@ -185,12 +202,13 @@ def _assumed(claim: RadiusCertificate) -> list[str]:
         if claim.norm:
             said.append("The input is whole numbers, and so is every input it is compared with.")
         said.append(
-            f"The classifier is one fixed function, evaluated {claim.evaluation.batch} noisy inputs at a time; its answers were "
-            "seen to be the same, bit for bit, wherever an input stands among them."
+            f"The classifier is one fixed function, evaluated {claim.evaluation.batch} noisy inputs at a "
+            "time; its answers were seen to be the same, bit for bit, wherever an input stands among them."
         )
     else:
         said.append(
-            "Noise and classifier are as in the theorem up to rounding: floating-point numbers only come near it."
+            "Noise and classifier are as in the theorem up to rounding: floating-point numbers only come "
+            "near it."
         )
     return said
 

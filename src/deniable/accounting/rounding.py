@@ -1,8 +1,8 @@
 """Rounding outward: a computed upper bound stays one after its own floating-point error.
 
-Two tools. Rational results go through `decimal`, whose exp and ln are correctly rounded, and are then rounded up to 20
-digits. Float results carry a relative margin: IEEE binary64 in round-to-nearest and a libm within 8 ulp are assumed, each
-formula states how much its terms may cancel, and `up` adds more than that.
+Two tools. Rational results go through `decimal`, whose exp and ln are correctly rounded, and are then rounded
+up to 20 digits. Float results carry a relative margin: IEEE binary64 in round-to-nearest and a libm within 8
+ulp are assumed, each formula states how much its terms may cancel, and `up` adds more than that.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def up(x: float, relative: float = 1e-12) -> float:
 
 
 def least_above(bound: Callable[[Array], Array], orders: Array, further: Array) -> Array:
-    """For a quantity that grows with the order: the least of `bound` at each order and at all higher ones of both lists."""
+    """For a quantity that grows with the order: the least of `bound` at each order and
+    at all higher ones of both lists."""
     at = np.unique(np.concatenate([orders, further]))
     least = np.minimum.accumulate(bound(at)[::-1])[::-1]
     return least[np.searchsorted(at, orders)]
@@ -93,5 +94,6 @@ def _decimal(x: Fraction, context: Context) -> Decimal:
 
 
 def _short(value: Decimal) -> Fraction:
-    # The value is right to 1e-50; the nudge of 1e-40 makes it an upper bound, the context keeps it short, rounding up.
+    # The value is right to 1e-50; the nudge of 1e-40 makes it an upper bound, the context keeps it short,
+    # rounding up.
     return Fraction(_SHORT.multiply(value, _NUDGE))

@@ -1,4 +1,5 @@
-"""What a secret sample does to an (ε, δ) guarantee: which pairs of scheme and neighbour relation are covered, exactly.
+"""What a secret sample does to an (ε, δ) guarantee: which pairs of scheme and neighbour
+relation are covered, exactly.
 
 With q the rate, for a mechanism that is (ε, δ)-private on the sample:
 
@@ -10,9 +11,10 @@ With q the rate, for a mechanism that is (ε, δ)-private on the sample:
 | Poisson             | replace    | add/remove         | ln R, R = (1−q+qe^ε)/(1−q+qe^−ε)      | qδ(1 + R·e^−ε)    |
 | shuffled batches    | any        |                    | refused                              |                   |
 
-Rows 1–2: Balle, Barthe, Gaboardi 2018, Theorems 8 and 9. Row 3: the sample of D + x holds x with probability q and is then a
-sample of D with one record replaced; for that coupling P′ = (1−q)A + qB against A is row 1. Row 4: with A, B, C the answers
-without the record, with the old and with the new one, B ≤ e^ε·A + δ and A ≤ e^ε·C + δ on every event, hence
+Rows 1–2: Balle, Barthe, Gaboardi 2018, Theorems 8 and 9. Row 3: the sample of D + x holds
+x with probability q and is then a sample of D with one record replaced; for that coupling
+P′ = (1−q)A + qB against A is row 1. Row 4: with A, B, C the answers without the record,
+with the old and with the new one, B ≤ e^ε·A + δ and A ≤ e^ε·C + δ on every event, hence
 (1−q)A + qB ≤ (1−q+qe^ε)·A + qδ and (1−q)A + qC ≥ (1−q+qe^−ε)·A − qe^−ε·δ; eliminate A.
 
 First-order amplification q·ε is no valid bound: ln(1 + q(e^ε − 1)) > qε for every ε > 0, q < 1.
@@ -56,7 +58,8 @@ def has_sample(loss: Loss) -> bool:
 
 
 def refuse_shuffled(loss: Loss) -> None:
-    """Batches of a shuffled pass are no independent samples, and no bound is known that credits them as such."""
+    """Batches of a shuffled pass are no independent samples, and no bound is known that
+    credits them as such."""
     for part in loss.walk():
         if isinstance(part, Sampled) and part.scheme is SHUFFLED:
             raise Unaccountable(shuffled_refusal(part))
@@ -65,7 +68,8 @@ def refuse_shuffled(loss: Loss) -> None:
 def shuffled_refusal(loss: Sampled) -> str:
     """Why a pass of shuffled batches has no bound of its own, and what to state instead."""
     return (
-        f"No amplification is known for shuffled batches: they are not Poisson samples, and never accounted as Poisson samples "
-        f"({loss}). Nothing was computed. Replacing one unit changes one batch of a pass, so a pass costs its mechanism, stated "
-        "for a replaced record, once: write Repeated(epochs, of). Or draw Poisson samples."
+        "No amplification is known for shuffled batches: they are not Poisson samples, and never accounted "
+        f"as Poisson samples ({loss}). Nothing was computed. Replacing one unit changes one batch of a pass, "
+        "so a pass costs its mechanism, stated for a replaced record, once: write Repeated(epochs, of). Or "
+        "draw Poisson samples."
     )

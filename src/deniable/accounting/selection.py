@@ -1,8 +1,8 @@
 """The best of a random number of runs (Papernot, Steinke 2022).
 
-Only the best run's output, its score included, is shown. The number of runs must be random as stated; a fixed number
-costs far more. Rényi curves: Theorem 2 for truncated negative binomial, Theorem 6 for Poisson numbers of runs; what a pure ε
-becomes is exact (`pure_epsilon`).
+Only the best run's output, its score included, is shown. The number of runs must be random as stated; a fixed
+number costs far more. Rényi curves: Theorem 2 for truncated negative binomial, Theorem 6 for Poisson numbers
+of runs; what a pure ε becomes is exact (`pure_epsilon`).
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ def mean_runs(runs: PoissonRuns | NegativeBinomialRuns) -> float:
         case NegativeBinomialRuns(eta, gamma) if eta == 1:
             return ceil_float(1 / exact(gamma))
         case NegativeBinomialRuns(eta, gamma):
-            # η(1/γ − 1)/(1 − γ^η), and its limit (1/γ − 1)/ln(1/γ) at η = 0, in one form that does not cancel.
+            # η(1/γ − 1)/(1 − γ^η), and its limit (1/γ − 1)/ln(1/γ) at η = 0, in one form that does not
+            # cancel.
             log = math.log(float(gamma))
             x = float(eta) * log
             shrink = -math.expm1(x) / -x if x else 1.0
             return up((1 / float(gamma) - 1) / (-log * shrink))
 
 
-def selected(of: Curve, pure: Fraction | None, runs: PoissonRuns | NegativeBinomialRuns, orders: Array) -> Array:
+def selected(
+    of: Curve, pure: Fraction | None, runs: PoissonRuns | NegativeBinomialRuns, orders: Array
+) -> Array:
     """The Rényi curve of the selection, from the curve of one run and its pure ε where it has one."""
 
     def bound(at: Array) -> Array:
@@ -57,9 +60,11 @@ def selected(of: Curve, pure: Fraction | None, runs: PoissonRuns | NegativeBinom
 
 
 def pure_epsilon(epsilon: Fraction, runs: PoissonRuns | NegativeBinomialRuns) -> Fraction:
-    """The pure ε of the best of many ε-DP runs: ε + (1+η)·ln((e^ε + γ)/(1 + γe^ε)), or ε + μ·tanh(ε/2) for Poisson runs.
+    """The pure ε of the best of many ε-DP runs: ε + (1+η)·ln((e^ε + γ)/(1 + γe^ε)), or ε
+    + μ·tanh(ε/2) for Poisson runs.
 
-    Exact: no smaller number holds for all ε-DP runs. It is at most ε + (1+η)·min(ε, ln 1/γ), so never above the (2 + η)ε of
+    Exact: no smaller number holds for all ε-DP runs. It is at most ε + (1+η)·min(ε, ln
+           1/γ), so never above the (2 + η)ε of
     Papernot, Steinke 2022, Corollary 3. Proof: docs/theory/methods.md, "The best of many runs".
     """
     if isinstance(runs, PoissonRuns):
@@ -86,8 +91,8 @@ def _rise(epsilon: Fraction, gamma: Fraction) -> Fraction:
 def _negative_binomial(of: Curve, pure: Fraction | None, runs: NegativeBinomialRuns, orders: Array) -> Array:
     """ε′(λ) = ε(λ) + (1+η)(1 − 1/λ̂)ε(λ̂) + (1+η)·ln(1/γ)/λ̂ + ln E[K]/(λ − 1), for every λ̂ > 1.
 
-    Where a run is ε-DP, (1+η)·ln((e^ε + γ)/(1 + γe^ε)) may stand for the two middle terms: it bounds ln f′(U)/f′(V), and
-    f′ ≤ E[K] (docs/theory/methods.md).
+    Where a run is ε-DP, (1+η)·ln((e^ε + γ)/(1 + γe^ε)) may stand for the two middle terms: it bounds ln
+    f′(U)/f′(V), and f′ ≤ E[K] (docs/theory/methods.md).
     """
     weight, depth = 1 + float(runs.eta), -math.log(float(runs.gamma))
     second = (1 - 1 / _ORDERS) * of(_ORDERS) + depth / _ORDERS
@@ -101,8 +106,9 @@ def _negative_binomial(of: Curve, pure: Fraction | None, runs: NegativeBinomialR
 def _poisson(of: Curve, mean: float, orders: Array) -> Array:
     """E[…] ≤ e^−μ + μ·e^{(λ−1)(ε(λ) + μδ̂)} where one run is (ε̂, δ̂)-DP with e^ε̂ ≤ 1 + 1/(λ − 1).
 
-    Theorem 6 states the second term alone, ε′(λ) = ε(λ) + μδ̂ + ln μ/(λ − 1), which is below 0 for small μ; e^−μ is the chance of
-    no run at all, an outcome of its own with the same chance on both sides, and is kept here.
+    Theorem 6 states the second term alone, ε′(λ) = ε(λ) + μδ̂ + ln μ/(λ − 1), which is
+    below 0 for small μ; e^−μ is the chance of no run at all, an outcome of its own with
+    the same chance on both sides, and is kept here.
     """
     at, divergences = np.concatenate([_ORDERS, orders]), np.concatenate([of(_ORDERS), of(orders)])
     limit = np.log1p(1 / (orders - 1))

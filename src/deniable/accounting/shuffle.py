@@ -4,17 +4,18 @@
 >>> round(closed_form(Shuffled(100_000, Pure(1)), 1e-6), 3), round(epsilon(Shuffled(100_000, Pure(1)), 1e-6), 4)
 (0.073, 0.0153)
 
-Each other report is, with some probability, as likely to have come from one value of the person in question as from the
-other: a clone. Given c clones, the reports reveal no more than the number of "first" answers among c fair coins and one coin
-that is "first" with probability e^ε₀/(e^ε₀ + 1) or 1/(e^ε₀ + 1) (Feldman, McMillan, Talwar 2021, Theorem 3.2). The number of
-clones among the others is binomial, with probability
+Each other report is, with some probability, as likely to have come from one value of the person in question
+as from the other: a clone. Given c clones, the reports reveal no more than the number of "first" answers
+among c fair coins and one coin that is "first" with probability e^ε₀/(e^ε₀ + 1) or 1/(e^ε₀ + 1) (Feldman,
+McMillan, Talwar 2021, Theorem 3.2). The number of clones among the others is binomial, with probability
 
 - e^−ε₀ for every ε₀-DP report (2021), adaptively chosen ones too;
-- 2r for randomized response among k answers, r = (1 − p)/(k − 1): every report is either of two given answers with probability
-  r at least, and the person's own report tells only if it is one of the two, with probability p + r.
+- 2r for randomized response among k answers, r = (1 − p)/(k − 1): every report is either
+  of two given answers with probability r at least, and the person's own report tells
+  only if it is one of the two, with probability p + r.
 
-The "stronger clones" 2/(e^ε₀ + 1) of their 2023 paper are not used for reports in general: its authors have withdrawn that
-case (errata to arXiv 2208.04591). For two answers it is 2r, proved above.
+The "stronger clones" 2/(e^ε₀ + 1) of their 2023 paper are not used for reports in general: its authors have
+withdrawn that case (errata to arXiv 2208.04591). For two answers it is 2r, proved above.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ _BLOCKS = 512
 _MOST = 10**12
 _HOPELESS = 50.0
 _RELATIVE = 1e-8
-"""Covers the binomial masses and tails of scipy.stats (Boost), right to 1e-11 at 1e8 trials. More than `_MOST` reports count as
-that many; above `_HOPELESS` no number of reports holds a clone."""
+"""Covers the binomial masses and tails of scipy.stats (Boost), right to 1e-11 at 1e8 trials. More than
+`_MOST` reports count as that many; above `_HOPELESS` no number of reports holds a clone."""
 
 
 @dataclass(frozen=True)
 class _Clones:
-    """Blocks of equally many clones or more, their masses, and the chance that the person's own report tells."""
+    """Blocks of equally many clones or more, their masses, and the chance that the
+    person's own report tells."""
 
     counts: Array
     masses: Array
@@ -55,7 +57,11 @@ class _Clones:
         """δ at `epsilon`, rounded up. More clones hide better, so a block counts as its fewest."""
         if epsilon >= self.local:
             return 0.0
-        return self.tells * float(np.dot(self.masses, _given(self.counts, self.local, epsilon))) * (1 + _RELATIVE)
+        return (
+            self.tells
+            * float(np.dot(self.masses, _given(self.counts, self.local, epsilon)))
+            * (1 + _RELATIVE)
+        )
 
 
 @guarded
@@ -63,7 +69,8 @@ def epsilon(loss: Loss, delta: Number) -> float:
     """The least ε known at `delta` for shuffled reports; never above the local ε₀."""
     if not isinstance(loss, Shuffled):
         raise Unaccountable(
-            f"Amplification by shuffling is for one Shuffled loss, and this is {loss}. Several are composed by `optimal`."
+            f"Amplification by shuffling is for one Shuffled loss, and this is {loss}. Several are composed "
+            "by `optimal`."
         )
     local, target = ceil_float(exact_epsilon(loss.of)), floor_float(share(delta))
     if target == 0 or local == 0 or local > _HOPELESS:
@@ -73,7 +80,8 @@ def epsilon(loss: Loss, delta: Number) -> float:
 
 @guarded
 def delta(loss: Shuffled, epsilon: float) -> float:
-    """The least δ known at `epsilon` for shuffled reports; 0 from the local ε₀ on, 1 where no report holds a clone."""
+    """The least δ known at `epsilon` for shuffled reports; 0 from the local ε₀ on, 1
+    where no report holds a clone."""
     local = ceil_float(exact_epsilon(loss.of))
     if epsilon >= local:
         return 0.0
@@ -84,7 +92,8 @@ def delta(loss: Shuffled, epsilon: float) -> float:
 
 @guarded
 def closed_form(loss: Shuffled, delta: float) -> float:
-    """ln(1 + tanh(ε₀/2)·(8√(e^ε₀·ln(4/δ)/n) + 8e^ε₀/n)) where ε₀ ≤ ln(n/(16·ln(4/δ))), else ε₀ (2021, Theorem 3.1)."""
+    """ln(1 + tanh(ε₀/2)·(8√(e^ε₀·ln(4/δ)/n) + 8e^ε₀/n)) where ε₀ ≤ ln(n/(16·ln(4/δ))),
+    else ε₀ (2021, Theorem 3.1)."""
     local, n = ceil_float(exact_epsilon(loss.of)), loss.reports
     depth = math.log(4 / delta)
     if local > math.log(n / (16 * depth)):
@@ -103,7 +112,8 @@ def _known_clones(loss: Shuffled, local: float) -> list[_Clones]:
 
 
 def _clones(others: int, chance: float, tells: float, local: float) -> _Clones:
-    """At most `_BLOCKS` blocks around the mean; counts below the first count as no clone at all, those above as the last."""
+    """At most `_BLOCKS` blocks around the mean; counts below the first count as no clone
+    at all, those above as the last."""
     from scipy.stats import binom  # half a second that only this method pays
 
     others, chance = min(others, _MOST), chance * (1 - 1e-15)
@@ -119,8 +129,8 @@ def _clones(others: int, chance: float, tells: float, local: float) -> _Clones:
 def _given(counts: Array, local: float, epsilon: float) -> Array:
     """δ given c clones: the best set of outcomes is {a ≥ t} for a = number of "first" answers among c + 1.
 
-    With α = e^ε₀/(e^ε₀ + 1) it is P(Bin = t−1)·(α − e^ε(1−α)) − (e^ε − 1)·P(Bin ≥ t) for Bin(c, ½); the likelihood ratio passes
-    e^ε where a > β(c + 1).
+    With α = e^ε₀/(e^ε₀ + 1) it is P(Bin = t−1)·(α − e^ε(1−α)) − (e^ε − 1)·P(Bin ≥ t) for Bin(c, ½); the
+    likelihood ratio passes e^ε where a > β(c + 1).
     """
     from scipy.stats import binom
 

@@ -1,7 +1,7 @@
 """A composition as a list of (ε, δ) steps: what strong and optimal composition are given.
 
-A step with a pair of its own keeps it. Gaussian noise, zCDP and the like have an ε for every δ: they are given the same
-share of δ each, which the methods then choose. A step on a sample is amplified (`sampling`).
+A step with a pair of its own keeps it. Gaussian noise, zCDP and the like have an ε for every δ: they are
+given the same share of δ each, which the methods then choose. A step on a sample is amplified (`sampling`).
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def best_split(
 ) -> float:
     """The least `total(steps, δ left for the composition)` over the share of δ that each step is given.
 
-    Every share gives a valid bound. The least is looked for on a grid of powers and then near its best point, with `rough` in
-    place of `total` where that is quicker. `noise` gives the ε of Gaussian noise at its share.
+    Every share gives a valid bound. The least is looked for on a grid of powers and then
+    near its best point, with `rough` in place of `total` where that is quicker. `noise`
+    gives the ε of Gaussian noise at its share.
     """
     if own_pairs(loss):
         return _at(flatten(loss, 0.0, noise), delta, total)
@@ -63,12 +64,14 @@ def _at(steps: Steps, delta: float, total: Total) -> float:
     failed = sum((step.times * step.delta for step in steps), Fraction(0))
     if failed > exact(delta) or failed >= 1:
         return math.inf
-    # All of 1 − Π(1 − δᵢ) ≤ failed is spent; the composition has (δ − failed)/(1 − failed) left, rounded down.
+    # All of 1 − Π(1 − δᵢ) ≤ failed is spent; the composition has (δ − failed)/(1 − failed) left, rounded
+    # down.
     return total(steps, floor_float((exact(delta) - failed) / (1 - failed)))
 
 
 def flatten(loss: Loss, each: float, noise: Method = gaussian.epsilon) -> Steps:
-    """The steps of `loss`, equal ones counted together; `each` is the δ of a step that has none of its own."""
+    """The steps of `loss`, equal ones counted together; `each` is the δ of a step that has none of its
+    own."""
     found: Counter[tuple[Fraction, Fraction]] = Counter()
     for part, count in _parts(loss, 1):
         found[_pair(part, each, noise)] += count
@@ -76,7 +79,8 @@ def flatten(loss: Loss, each: float, noise: Method = gaussian.epsilon) -> Steps:
 
 
 def any_pair(loss: Loss) -> bool:
-    """Whether some step has an (ε, δ) of its own, or one that a Rényi curve may not know of: shuffled reports, samples."""
+    """Whether some step has an (ε, δ) of its own, or one that a Rényi curve may not know
+    of: shuffled reports, samples."""
     return any(isinstance(part, Shuffled | Sampled) or _own(part) is not None for part, _ in _parts(loss, 1))
 
 

@@ -1,11 +1,13 @@
-"""Strong composition: the ε of k steps grows like √k (Dwork, Rothblum, Vadhan 2010), and the optimal form of it.
+"""Strong composition: the ε of k steps grows like √k (Dwork, Rothblum, Vadhan 2010), and
+the optimal form of it.
 
 >>> from deniable.loss import LaplaceNoise
 >>> round(advanced(LaplaceNoise(10) * 1000, 1e-6), 1), round(optimal(LaplaceNoise(10) * 1000, 1e-6), 3)
 (27.1, 19.345)
 
-`advanced` is the theorem as it is usually stated, for comparison. `optimal` is the least ε that holds for *all* mechanisms
-with the given (ε, δ) per step: exactly, by the binomial law of randomized response (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+`advanced` is the theorem as it is usually stated, for comparison. `optimal` is the least ε that holds for
+*all* mechanisms with the given (ε, δ) per step: exactly, by the binomial law of randomized response (Kairouz,
+Oh, Viswanath 2015, Theorem 3.3).
 """
 
 from __future__ import annotations
@@ -38,9 +40,11 @@ _LARGE = 1e4
 
 @guarded
 def advanced(loss: Loss, delta: Number) -> float:
-    """√(2·ln(1/δ′)·Σεᵢ²) + Σεᵢ(e^εᵢ − 1) at δ′ + Σδᵢ, with textbook parts: Gaussian noise by the classical formula.
+    """√(2·ln(1/δ′)·Σεᵢ²) + Σεᵢ(e^εᵢ − 1) at δ′ + Σδᵢ, with textbook parts: Gaussian
+    noise by the classical formula.
 
-    Reference: Dwork, Rothblum, Vadhan 2010, Theorem III.3; unequal steps by the same proof (Azuma's inequality).
+    Reference: Dwork, Rothblum, Vadhan 2010, Theorem III.3; unequal steps by the same
+               proof (Azuma's inequality).
     """
     return best_split(loss, floor_float(share(delta)), _advanced, textbook_epsilon)
 
@@ -49,14 +53,15 @@ def advanced(loss: Loss, delta: Number) -> float:
 def optimal(loss: Loss, delta: Number) -> float:
     """The least ε that the steps' (ε, δ) imply; never above basic composition.
 
-    Exact while the outcomes of randomized response with these ε's can be listed (a few distinct ε's), else the closed form
-    Σεᵢ·tanh(εᵢ/2) + √(2·ln(1/δ′)·Σεᵢ²) (Kairouz, Oh, Viswanath 2015, Theorem 3.5).
+    Exact while the outcomes of randomized response with these ε's can be listed (a few distinct ε's), else
+    the closed form Σεᵢ·tanh(εᵢ/2) + √(2·ln(1/δ′)·Σεᵢ²) (Kairouz, Oh, Viswanath 2015, Theorem 3.5).
     """
     return best_split(loss, floor_float(share(delta)), _optimal, rough=partial(_optimal, most=_ROUGH))
 
 
 def outcomes(loss: Loss) -> int:
-    """How many outcomes of randomized response `optimal` would list; more than it ever does where a step has no ε of its own."""
+    """How many outcomes of randomized response `optimal` would list; more than it ever
+    does where a step has no ε of its own."""
     if not own_pairs(loss):
         return _ATOMS + 1
     return math.prod(step.times + 1 for step in flatten(loss, 0.0) if step.epsilon > 0)
@@ -64,7 +69,8 @@ def outcomes(loss: Loss) -> int:
 
 @guarded
 def optimal_delta(loss: Loss, epsilon: float) -> float:
-    """The least δ at `epsilon` that the steps' own (ε, δ) imply, from the listed outcomes; 1 where they are too many."""
+    """The least δ at `epsilon` that the steps' own (ε, δ) imply, from the listed
+    outcomes; 1 where they are too many."""
     if outcomes(loss) > _ATOMS:
         return 1.0
     steps = flatten(loss, 0.0)
@@ -107,7 +113,8 @@ def _spread(steps: Steps, left: float) -> float:
 
 
 def _listed(steps: Steps, left: float) -> float:
-    """The least ε with P(S) − e^ε·Q(S) ≤ `left` for every set S of outcomes, of which those of largest loss are worst.
+    """The least ε with P(S) − e^ε·Q(S) ≤ `left` for every set S of outcomes, of which
+    those of largest loss are worst.
 
     So e^ε ≥ (P(S) − left)/Q(S) for each set of the j largest losses, and the largest of these is exact.
     """

@@ -1,4 +1,5 @@
-"""Zero-concentrated differential privacy: one number ρ, with D_α ≤ ρ·α at every order, that adds (Bun, Steinke 2016).
+"""Zero-concentrated differential privacy: one number ρ, with D_α ≤ ρ·α at every order,
+that adds (Bun, Steinke 2016).
 
 >>> from deniable.loss import GaussianNoise, Pure
 >>> rho(GaussianNoise(2))
@@ -6,10 +7,11 @@
 >>> round(rho(Pure(1)), 4)  # ε·tanh(ε/2), not ε²/2
 0.4621
 
-For noise whose moment, as a function of (α − ½)², has real negative zeros only, ln of it is concave there, so D_α/α is largest as
-α → 1: ρ is the Kullback–Leibler divergence, and tight. That holds for randomized response, cosh(ε√v)/cosh(ε/2); for
-Laplace noise, e^{−ε/2}(cosh ε√v + sinh(ε√v)/(2√v)), whose zeros are eigenvalues of y″ = vy, y′(0) = y(0)/2, y(ε) = 0; and for
-integer Laplace noise, a polynomial in cosh(√v/s) with real zeros in (−1, 1) (docs/theory/methods.md).
+For noise whose moment, as a function of (α − ½)², has real negative zeros only, ln of it is concave there, so
+D_α/α is largest as α → 1: ρ is the Kullback–Leibler divergence, and tight. That holds for randomized
+response, cosh(ε√v)/cosh(ε/2); for Laplace noise, e^{−ε/2}(cosh ε√v + sinh(ε√v)/(2√v)), whose zeros are
+eigenvalues of y″ = vy, y′(0) = y(0)/2, y(ε) = 0; and for integer Laplace noise, a polynomial in cosh(√v/s)
+with real zeros in (−1, 1) (docs/theory/methods.md).
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ from deniable.loss import (
 
 @guarded
 def rho(loss: Loss) -> float:
-    """The least ρ known for `loss`, rounded up. Raises `Unaccountable` for losses that are not concentrated."""
+    """The least ρ known for `loss`, rounded up. Raises `Unaccountable` for losses that are not
+    concentrated."""
     slope = linear(loss)
     if slope is not None:
         return ceil_float(slope)
@@ -96,10 +99,11 @@ def response(epsilon: float) -> float:
 
 
 def _options(loss: ResponseNoise) -> float:
-    """Among k answers, r = (1 − p)/(k − 1): (p − r)·ε where c·cosh(ε√v) + (k − 2)r, c = 2r·e^{ε/2}, has real zeros only.
+    """Among k answers, r = (1 − p)/(k − 1): (p − r)·ε where c·cosh(ε√v) + (k − 2)r, c =
+    2r·e^{ε/2}, has real zeros only.
 
-    Else the largest D_α/α lies at some α > 1: between two orders of the grid D is at most its value at the upper one, and
-    beyond the last D_α ≤ ε.
+    Else the largest D_α/α lies at some α > 1: between two orders of the grid D is at most its value at the
+    upper one, and beyond the last D_α ≤ ε.
     """
     epsilon, truth = ceil_float(exact_epsilon(loss)), float(loss.truth)
     if loss.options - 2 <= 2 * math.exp(epsilon / 2) * (1 - 1e-9):
@@ -111,7 +115,8 @@ def _options(loss: ResponseNoise) -> float:
 
 
 def _laplace(epsilon: float, y: float) -> float:
-    """ε − (1 − e^{−ε})·y/sinh y with y = 1/s; ε − 1 + e^{−ε} for continuous noise, y = 0. No term cancels the other below."""
+    """ε − (1 − e^{−ε})·y/sinh y with y = 1/s; ε − 1 + e^{−ε} for continuous noise, y =
+    0. No term cancels the other below."""
     if epsilon < 1e-4:
         return response(epsilon)
     lattice = (math.sinh(y) - y) / math.sinh(y) if 1e-2 < y < 500 else min(y * y / 6, 1.0)
@@ -125,7 +130,8 @@ def _combined(loss: Loss) -> float:
         case Composed(parts):
             return _above(math.fsum(rho(part) for part in parts))
         case Parallel(parts, replace):
-            # A replaced unit touches two parts, or the largest twice: (√ρ₁ + √ρ₂)² at most, and 4ρ bounds both.
+            # A replaced unit touches two parts, or the largest twice: (√ρ₁ + √ρ₂)² at most, and 4ρ bounds
+            # both.
             largest = max(rho(part) for part in parts)
             return 4 * largest if replace else largest
         case Shuffled(_, of):

@@ -1,7 +1,7 @@
 """What an unprotected release gives away, and that a protected one does not.
 
-Each module is one attack; `compare` in it runs the attack against raw, anonymised, naively noisy and protected releases of
-the same made-up data and gives a `Learnt` for each:
+Each module is one attack; `compare` in it runs the attack against raw, anonymised, naively noisy and
+protected releases of the same made-up data and gives a `Learnt` for each:
 
     reconstruct   bits of everybody from counts over random sets (Dinur, Nissim)
     difference    one person's bit from counts about many; averaging noise away

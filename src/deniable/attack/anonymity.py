@@ -1,10 +1,10 @@
 """k-anonymity, t-closeness and swapping, and how they fail.
 
-A table is k-anonymous if every row shares its quasi-identifiers (zip, age, …) with k − 1 others, its *class*. What the class says
-about the secret is published exactly, and that is the failure: homogeneity (all secrets of a class are the same), background
-knowledge (all but one can be excluded), and composition (several such tables about the same people are exact subset counts,
-hence reconstructed). Reference: Sweeney 2002; Machanavajjhala et al. 2006; Li, Li, Venkatasubramanian 2007; Ganta,
-Kasiviswanathan, Smith 2008.
+A table is k-anonymous if every row shares its quasi-identifiers (zip, age, …) with k − 1 others, its *class*.
+What the class says about the secret is published exactly, and that is the failure: homogeneity (all secrets
+of a class are the same), background knowledge (all but one can be excluded), and composition (several such
+tables about the same people are exact subset counts, hence reconstructed). Reference: Sweeney 2002;
+Machanavajjhala et al. 2006; Li, Li, Venkatasubramanian 2007; Ganta, Kasiviswanathan, Smith 2008.
 
 >>> from deniable.datasets import hospital
 >>> found = homogeneity(classes_of(generalised(hospital())), hospital()["disease"].to_pylist())
@@ -35,13 +35,15 @@ def classes_of(keys: Sequence[Hashable]) -> Whole:
 
 
 def generalised(table: Any) -> list[tuple[str, str]]:
-    """The 3-anonymous form of the hospital's nine rows that is taught: ages by decade (40 and over together), zips cut short."""
+    """The 3-anonymous form of the hospital's nine rows that is taught: ages by decade
+    (40 and over together), zips cut short."""
     rows = zip(table["zip"].to_pylist(), table["age"].to_pylist(), strict=True)
     return [(f"{z // 10}*", "≥ 40") if age >= 40 else (f"{z // 100}**", f"{age // 10}*") for z, age in rows]
 
 
 def mondrian(columns: NDArray[Any], k: int, *, secrets: Whole | None = None, t: float | None = None) -> Whole:
-    """Cut the rows at medians, widest column first, while every part keeps k rows (and lies t-close to the whole).
+    """Cut the rows at medians, widest column first, while every part keeps k rows (and
+    lies t-close to the whole).
 
     Reference: LeFevre, DeWitt, Ramakrishnan 2006.
     """
@@ -67,10 +69,14 @@ def mondrian(columns: NDArray[Any], k: int, *, secrets: Whole | None = None, t: 
     return numbers
 
 
-def _cut(ranks: Floats, k: int, part: Whole | None, whole: Whole | None, t: float | None) -> NDArray[np.bool_] | None:
+def _cut(
+    ranks: Floats, k: int, part: Whole | None, whole: Whole | None, t: float | None
+) -> NDArray[np.bool_] | None:
     for column in np.argsort(-np.ptp(ranks, axis=0), kind="stable"):
         values = ranks[:, column]
-        left = values < np.median(values) if (values < np.median(values)).any() else values <= np.median(values)
+        left = (
+            values < np.median(values) if (values < np.median(values)).any() else values <= np.median(values)
+        )
         if not k <= int(left.sum()) <= len(ranks) - k:
             continue
         if part is None or whole is None or t is None:
@@ -81,7 +87,8 @@ def _cut(ranks: Floats, k: int, part: Whole | None, whole: Whole | None, t: floa
 
 
 def distance(part: Whole, whole: Whole) -> float:
-    """The earth mover's distance of the two distributions of secrets, all values equally far apart: total variation."""
+    """The earth mover's distance of the two distributions of secrets, all values equally
+    far apart: total variation."""
     size = int(max(part.max(), whole.max())) + 1
     shares = [np.bincount(x, minlength=size) / len(x) for x in (part, whole)]
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
@@ -124,12 +131,16 @@ def _values(classes: Whole, secrets: Sequence[Any]) -> dict[int, set[Any]]:
 
 
 def homogeneity(classes: Whole, secrets: Sequence[Any]) -> dict[int, Any]:
-    """Row → secret, for the rows whose whole class has the same one: whoever finds the class knows it for certain."""
+    """Row → secret, for the rows whose whole class has the same one: whoever finds the
+    class knows it for certain."""
     return background(classes, secrets, {})
 
 
-def background(classes: Whole, secrets: Sequence[Any], impossible: Mapping[int, Collection[Any]]) -> dict[int, Any]:
-    """Row → secret, for the rows with one possible secret left, where `impossible[row]` are known not to be theirs."""
+def background(
+    classes: Whole, secrets: Sequence[Any], impossible: Mapping[int, Collection[Any]]
+) -> dict[int, Any]:
+    """Row → secret, for the rows with one possible secret left, where `impossible[row]`
+    are known not to be theirs."""
     values = _values(classes, secrets)
     left = {row: values[c] - set(impossible.get(row, ())) for row, c in enumerate(classes.tolist())}
     return {row: next(iter(found)) for row, found in left.items() if len(found) == 1}
@@ -140,9 +151,10 @@ def guess_by_class(
 ) -> Learnt:
     """Guess each person's secret as the commonest one of their class in what was `published`.
 
-    `published` is a secret per row (as in a k-anonymous table), or counts by (class, secret). Chance is the same guess made
-    from a release without the person's own row: what others' rows say is not learnt from theirs. Where the release is ε-DP, no
-    guess is right more than e^ε times as often as it would be without that row.
+    `published` is a secret per row (as in a k-anonymous table), or counts by (class,
+    secret). Chance is the same guess made from a release without the person's own row:
+    what others' rows say is not learnt from theirs. Where the release is ε-DP, no guess
+    is right more than e^ε times as often as it would be without that row.
     """
     size = int(secrets.max()) + 1
     shape = (int(classes.max()) + 1, size)
@@ -159,27 +171,38 @@ def guess_by_class(
     facts = {"certain": float(certain.mean()), "classes": shape[0]}
     chance = float(without.mean())
     ceiling = None if epsilon is None else min(1.0, math.exp(epsilon) * chance)
-    bound = "" if ceiling is None else f"; with a row more, no guess can expect more than {percent_up(ceiling)}"
+    bound = (
+        "" if ceiling is None else f"; with a row more, no guess can expect more than {percent_up(ceiling)}"
+    )
     reading = (
-        f"{release}: the commonest diagnosis of a person's class is theirs for {percent(float(right.mean()))} of "
-        f"{len(secrets):,} people, and certain for {percent(facts['certain'])}; from the others' rows alone the guess is right "
-        f"for {percent(chance)}{bound}."
+        f"{release}: the commonest diagnosis of a person's class is theirs for "
+        f"{percent(float(right.mean()))} of {len(secrets):,} people, and certain for "
+        f"{percent(facts['certain'])}; from the others' rows alone the guess is right for "
+        f"{percent(chance)}{bound}."
     )
     return Learnt("anonymity", release, int(right.sum()), len(secrets), chance, reading, ceiling, facts)
 
 
 def _histogram(classes: Whole, secrets: Whole, shape: tuple[int, int]) -> Floats:
-    return np.bincount(classes * shape[1] + secrets, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+    return (
+        np.bincount(classes * shape[1] + secrets, minlength=shape[0] * shape[1])
+        .reshape(shape)
+        .astype(np.float64)
+    )
 
 
 # ------------------------------------------------------------------------------------------------ several tables
 
 
-def compose(partitions: Sequence[Whole], published: Sequence[Whole], secrets: Whole, *, release: str) -> Learnt:
-    """Several tables about the same people, each cut into other classes: every class is an exact count over a known set.
+def compose(
+    partitions: Sequence[Whole], published: Sequence[Whole], secrets: Whole, *, release: str
+) -> Learnt:
+    """Several tables about the same people, each cut into other classes: every class is
+    an exact count over a known set.
 
-    `published[r]` is the secret of each row as table r shows it (shuffled within classes, which changes no count). For each
-    value of the secret the counts are solved for one indicator per person; the largest decides.
+    `published[r]` is the secret of each row as table r shows it (shuffled within
+    classes, which changes no count). For each value of the secret the counts are solved
+    for one indicator per person; the largest decides.
     """
     size = int(secrets.max()) + 1
     subsets = np.concatenate([(p[None, :] == np.unique(p)[:, None]).astype(np.uint8) for p in partitions])
@@ -190,7 +213,9 @@ def compose(partitions: Sequence[Whole], published: Sequence[Whole], secrets: Wh
     right = int((np.argmax(scores, axis=0) == secrets).sum())
     chance = float(np.bincount(secrets).max() / len(secrets))
     reading = (
-        f"{release}: {len(partitions)} tables about the same {len(secrets):,} people together give the secrets of "
-        f"{percent(right / len(secrets))}; the commonest value is that of {percent(chance)}."
+        f"{release}: {len(partitions)} tables about the same {len(secrets):,} people together give the "
+        f"secrets of {percent(right / len(secrets))}; the commonest value is that of {percent(chance)}."
     )
-    return Learnt("composition", release, right, len(secrets), chance, reading, facts={"tables": len(partitions)})
+    return Learnt(
+        "composition", release, right, len(secrets), chance, reading, facts={"tables": len(partitions)}
+    )

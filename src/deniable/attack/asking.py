@@ -1,8 +1,9 @@
 """Asking a curator for counts over chosen sets of people, whoever the curator is.
 
-An `Ask` takes a matrix with one row of zeros and ones for each question (who is in the set) and gives the answers, in order.
-Fewer answers than questions mean that it refused from there on. `exact`, `noisy` and `accounted` answer from bits in memory;
-`each` makes an `Ask` of a function that answers one question, and `through_sql` of one that runs a query.
+An `Ask` takes a matrix with one row of zeros and ones for each question (who is in the set) and gives the
+answers, in order. Fewer answers than questions mean that it refused from there on. `exact`, `noisy` and
+`accounted` answer from bits in memory; `each` makes an `Ask` of a function that answers one question, and
+`through_sql` of one that runs a query.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def all_subsets(people: int) -> Subsets:
 
 
 def counts(subsets: Subsets, bits: NDArray[Any]) -> Answers:
-    """The true answers. Single precision holds whole numbers to 2^24 exactly; blocks keep the memory small."""
+    """The true answers. Single precision holds whole numbers to 2^24 exactly; blocks keep the memory
+    small."""
     secret = np.asarray(bits, np.float32)
     parts = [subsets[i : i + _BLOCK].astype(np.float32) @ secret for i in range(0, len(subsets), _BLOCK)]
     return np.concatenate(parts).astype(np.float64) if parts else np.zeros(0)
@@ -64,7 +66,8 @@ def exact(bits: NDArray[Any]) -> Ask:
 
 
 def noisy(ask: Ask, deviation: float, seed: int = 0) -> Ask:
-    """A curator who adds Gaussian noise of her own choice, the same amount for every question, and never stops answering."""
+    """A curator who adds Gaussian noise of her own choice, the same amount for every
+    question, and never stops answering."""
     rng = np.random.default_rng(seed)
 
     def answer(subsets: Subsets) -> Answers:
@@ -99,8 +102,8 @@ def accounted(
 ) -> Ask:
     """A curator who answers through a ledger account, `batch` questions at a time, until it is spent.
 
-    `mechanism(k)` answers k counts of people at once; its unit must be the account's. A flipped bit moves each count by one at
-    most, so its sensitivity is k in L1 and √k in L2.
+    `mechanism(k)` answers k counts of people at once; its unit must be the account's. A flipped bit moves
+    each count by one at most, so its sensitivity is k in L1 and √k in L2.
     """
 
     def answer(subsets: Subsets) -> Answers:
@@ -108,7 +111,9 @@ def accounted(
         for start in range(0, len(subsets), batch):
             some = subsets[start : start + batch]
             try:
-                release = account.run(mechanism(len(some)), lambda some=some: _whole(counts(some, bits)), rng=rng)
+                release = account.run(
+                    mechanism(len(some)), lambda some=some: _whole(counts(some, bits)), rng=rng
+                )
             except BudgetExceeded:
                 break
             said.append(np.asarray(release.value, np.float64).reshape(-1))
@@ -129,16 +134,20 @@ def account(epsilon: float, delta: float = 0, unit: Unit = PERSON) -> Iterator[A
 
 
 def trained(run: Mechanism[Any], data: Any, *, epsilon: float, delta: float) -> Any:
-    """The model that a run of DP-SGD releases through an account of exactly (ε, δ) for a row, which it spends."""
+    """The model that a run of DP-SGD releases through an account of exactly (ε, δ) for a
+    row, which it spends."""
     with Ledger.open("sqlite://") as ledger:
         paid = ledger.create("attacked", Unit.row(), limit=Budget(epsilon, delta), filter=Filter.basic)
         return paid.run(run, data, delta=delta).value.model
 
 
-def through_sql(run: Callable[[str], float], *, table: str, key: str, keys: Sequence[int], condition: str) -> Ask:
+def through_sql(
+    run: Callable[[str], float], *, table: str, key: str, keys: Sequence[int], condition: str
+) -> Ask:
     """Ask by SQL: how many rows of `table` meet `condition`, among those whose `key` is in the set?
 
-    `run` sends the text of a query that gives one number; it raises `BudgetExceeded` when it will answer no more.
+    `run` sends the text of a query that gives one number; it raises `BudgetExceeded`
+    when it will answer no more.
     """
     names = np.asarray(keys)
 

@@ -1,9 +1,10 @@
-"""Attribute inference: guess a sensitive column of a person from a model's confidence in what is known about them.
+"""Attribute inference: guess a sensitive column of a person from a model's confidence in
+what is known about them.
 
-For each value v of the column the model is asked how sure it is of the person's known label; the v with the largest product of
-prior and confidence is guessed. A model that learnt only that smoking harms guesses strangers as well as those it was trained
-on: that is knowledge about the world. What it guesses *better* for its own training rows has leaked from them, so strangers
-are the chance level.
+For each value v of the column the model is asked how sure it is of the person's known label; the v with the
+largest product of prior and confidence is guessed. A model that learnt only that smoking harms guesses
+strangers as well as those it was trained on: that is knowledge about the world. What it guesses *better* for
+its own training rows has leaked from them, so strangers are the chance level.
 Reference: Fredrikson et al. 2014, 2015; Yeom et al. 2018 (attribute advantage).
 """
 
@@ -29,7 +30,8 @@ Model: TypeAlias = Callable[[Whole], Floats]
 
 
 def infer(model: Model, rows: Whole, labels: Whole, *, column: int, prior: Floats) -> Whole:
-    """The likeliest value of `column` for each row, given everything else and the label; the column itself is not looked at."""
+    """The likeliest value of `column` for each row, given everything else and the label;
+    the column itself is not looked at."""
     fits = []
     for value, weight in enumerate(prior):
         asked = rows.copy()
@@ -42,7 +44,8 @@ def infer(model: Model, rows: Whole, labels: Whole, *, column: int, prior: Float
 def attack(
     model: Model, members: Survey, strangers: Survey, *, release: str, column: int = SMOKES, group: int = 0
 ) -> Learnt:
-    """Infer `column` for those the model was trained on and for strangers; `facts` holds the shares by the values of `group`."""
+    """Infer `column` for those the model was trained on and for strangers; `facts` holds
+    the shares by the values of `group`."""
     prior = np.bincount(strangers.rows[:, column], minlength=SIZES[column]) / len(strangers.rows)
     right, control = (
         infer(model, data.rows, data.labels, column=column, prior=prior) == data.rows[:, column]
@@ -53,8 +56,8 @@ def attack(
     most, chance = max(leaks, key=lambda g: leaks[g]), float(control.mean())
     reading = (
         f'{release}: "{COLUMNS[column]}" is guessed right for {percent(float(right.mean()))} of the {len(right):,} people it was '
-        f"made from, and for {percent(chance)} of people it never saw. By {COLUMNS[group]} the difference is largest in {most}: "
-        f"{percent(own[most])} against {percent(strange.get(most, 0.0))}."
+        f"made from, and for {percent(chance)} of people it never saw. By {COLUMNS[group]} the difference is "
+        f"largest in {most}: {percent(own[most])} against {percent(strange.get(most, 0.0))}."
     )
     facts = {"strangers": chance, "group": COLUMNS[group], "by_group": own, "strangers_by_group": strange}
     facts |= {"column": COLUMNS[column]}
@@ -67,7 +70,8 @@ def _by(groups: Whole, right: NDArray[np.bool_]) -> dict[str, float]:
 
 
 def memorising(data: Survey) -> Model:
-    """The overfitted model: the share of 1 among the training rows that are exactly alike, ½ where there is none."""
+    """The overfitted model: the share of 1 among the training rows that are exactly
+    alike, ½ where there is none."""
     shape = SIZES
     cells = np.ravel_multi_index(tuple(data.rows.T), shape)
     size = int(np.prod(shape))
@@ -107,7 +111,9 @@ def protected(data: Survey, epsilon: float, rng: Random | None = None) -> Model:
     return bayes(np.asarray(labels, np.float64), [np.asarray(f, np.float64) for f in features])
 
 
-def compare(size: int = 2000, *, epsilon: float = 1.0, seed: int = 0, rng: Random | None = None) -> list[Learnt]:
+def compare(
+    size: int = 2000, *, epsilon: float = 1.0, seed: int = 0, rng: Random | None = None
+) -> list[Learnt]:
     """A model that memorises, one from exact counts, and one from protected counts."""
     members, strangers = survey(size, seed=seed), survey(size, seed=seed + 1)
     models = {

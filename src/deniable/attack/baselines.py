@@ -1,4 +1,5 @@
-"""Curators who mean well: rules that are in use, are not differentially private, and are taken apart by the attacks here.
+"""Curators who mean well: rules that are in use, are not differentially private, and are
+taken apart by the attacks here.
 
 Each takes an `Ask` that tells the truth and gives one that follows the rule.
 """

@@ -1,7 +1,7 @@
 """A small character model with secrets in its training text, trained with and without DP-SGD.
 
-Embeddings, one causal convolution over the last characters, one linear layer. The protected unit is a line of text: each line is
-one example of DP-SGD, however many characters it has.
+Embeddings, one causal convolution over the last characters, one linear layer. The protected unit is a line of
+text: each line is one example of DP-SGD, however many characters it has.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def line_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def encoded(lines: Sequence[str], letters: str) -> tuple[Tensor, Tensor]:
-    """Lines as numbers: the characters before each place, and those at it. 0 is no character; unknown ones are 0 too."""
+    """Lines as numbers: the characters before each place, and those at it. 0 is no
+    character; unknown ones are 0 too."""
     rows = np.full((len(lines), CONTEXT + WIDTH), PAD, np.int64)
     for row, line in zip(rows, lines, strict=True):
         codes = [letters.find(c) + 1 for c in line[:WIDTH]]
@@ -102,7 +103,8 @@ def plain(model: nn.Module, x: Tensor, y: Tensor, *, epochs: int, seed: int, wat
 def private(
     model: nn.Module, x: Tensor, y: Tensor, *, epochs: int, epsilon: float, delta: float = DEFAULT_DELTA
 ) -> nn.Module:
-    """DP-SGD through an account of (ε, δ): the text is public here, so its number of lines may be stated as n."""
+    """DP-SGD through an account of (ε, δ): the text is public here, so its number of
+    lines may be stated as n."""
     run = DPSGD(
         model,
         line_loss,
@@ -154,7 +156,9 @@ class Exposed:
 
 def canaries(copies: Sequence[int], digits: int, seed: int) -> list[TextCanary]:
     if not 1 <= len(copies) <= len(OWNERS) or min(copies) < 0:
-        raise InvalidParameter(f"Expected 1 to {len(OWNERS)} numbers of copies, none negative, got {list(copies)}.")
+        raise InvalidParameter(
+            f"Expected 1 to {len(OWNERS)} numbers of copies, none negative, got {list(copies)}."
+        )
     g = np.random.default_rng(seed)
     spaces = [Space(f"{owner}'s number is ", digits) for owner in OWNERS]
     return [TextCanary(s, s.at(int(g.integers(s.size))), c) for s, c in zip(spaces, copies, strict=False)]
@@ -208,9 +212,9 @@ def learnt(name: str, exposed: Sequence[Exposed]) -> Learnt:
     top = max(exposed, key=lambda one: one.exposure)
     bits = np.log2(top.canary.space.size)
     reading = (
-        f"{name}: asked to complete the sentence, the model gives away {right} of {len(present)} secrets. The one of largest "
-        f"exposure ({_times(top.canary.copies)} in the text): {top.exposure:.1f} of {bits:.1f} bits, rank {top.rank:,} of "
-        f"{top.canary.space.size:,}."
+        f"{name}: asked to complete the sentence, the model gives away {right} of {len(present)} secrets. "
+        f"The one of largest exposure ({_times(top.canary.copies)} in the text): {top.exposure:.1f} of "
+        f"{bits:.1f} bits, rank {top.rank:,} of {top.canary.space.size:,}."
     )
     facts = [
         {
@@ -223,4 +227,6 @@ def learnt(name: str, exposed: Sequence[Exposed]) -> Learnt:
         }
         for one in exposed
     ]
-    return Learnt(ATTACK, name, right, len(present), 1 / top.canary.space.size, reading, facts={"canaries": facts})
+    return Learnt(
+        ATTACK, name, right, len(present), 1 / top.canary.space.size, reading, facts={"canaries": facts}
+    )

@@ -1,7 +1,7 @@
 """Differencing and averaging: one person's bit from questions about many.
 
-A set with the person and the same set without: the answers differ by their bit. What a curator adds on top is averaged away, by
-asking again where the noise is new each time, and with other companions where it is not.
+A set with the person and the same set without: the answers differ by their bit. What a curator adds on top is
+averaged away, by asking again where the noise is new each time, and with other companions where it is not.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ from deniable.mechanisms import Laplace
 
 DIFFERENCE, AVERAGE = "difference", "average"
 Estimate = Callable[[Ask, int, int, int, int], tuple[float, int]]
-"""(ask, people, person, pairs of questions, seed) → the estimated bit and the number of pairs that were answered."""
+"""(ask, people, person, pairs of questions, seed) → the estimated bit and the number of
+pairs that were answered."""
 
 
 def average(ask: Ask, people: int, person: int, pairs: int, seed: int = 0) -> tuple[float, int]:
-    """Everybody, and everybody but the person, asked again and again: the mean difference, and how many pairs were answered."""
+    """Everybody, and everybody but the person, asked again and again: the mean
+    difference, and how many pairs were answered."""
     others = np.ones((2 * pairs, people), np.uint8)
     others[1::2, person] = 0
     return _mean_difference(ask, others)
 
 
 def difference(ask: Ask, people: int, person: int, pairs: int, seed: int = 0) -> tuple[float, int]:
-    """Random companions with the person and without, new ones for each pair: answers that stick to their question differ."""
+    """Random companions with the person and without, new ones for each pair: answers
+    that stick to their question differ."""
     rng = np.random.default_rng((seed, person))
     companions = rng.integers(0, 2, (pairs, people), dtype=np.uint8)
     asked = np.repeat(companions, 2, axis=0)
@@ -68,8 +71,8 @@ def attack(
     name = AVERAGE if estimate is average else DIFFERENCE
     promise = "" if bound is None else f" No attack on that account can expect more than {percent_up(bound)}."
     reading = (
-        f"{release}: from {_pairs(answered)} of counts about many people, {percent(right / targets)} of {targets} people's own "
-        f"bits were learnt; guessing gets 50 %.{promise}"
+        f"{release}: from {_pairs(answered)} of counts about many people, {percent(right / targets)} of "
+        f"{targets} people's own bits were learnt; guessing gets 50 %.{promise}"
     )
     return Learnt(
         name, release, right, targets, 0.5, reading, bound, {"pairs_asked": pairs, "pairs_answered": answered}
@@ -90,7 +93,8 @@ def compare(
     seed: int = 0,
     rng: Random | None = None,
 ) -> list[Learnt]:
-    """The attacks against exact answers, a rule on the size of sets, rounding, noise and sticky noise, and an account."""
+    """The attacks against exact answers, a rule on the size of sets, rounding, noise and
+    sticky noise, and an account."""
     if not (noise > 0 and math.isfinite(noise)) or pairs < 1:
         raise InvalidParameter(f"Expected noise={noise:g} above 0 and pairs={pairs} of at least 1.")
     bits = secret(people, seed)
@@ -124,7 +128,11 @@ def against_account(
 
     def one(ask: Ask, people: int, person: int, asked: int, seed: int) -> tuple[float, int]:
         with asking.account(epsilon) as paid:
-            return difference(asking.accounted(paid, bits, lambda _: share, rng=rng), people, person, asked, seed)
+            return difference(
+                asking.accounted(paid, bits, lambda _: share, rng=rng), people, person, asked, seed
+            )
 
     name = f"account of ε = {epsilon:g}"
-    return attack(one, asking.exact(bits), bits, targets, pairs, release=name, bound=ceiling(epsilon), seed=seed)
+    return attack(
+        one, asking.exact(bits), bits, targets, pairs, release=name, bound=ceiling(epsilon), seed=seed
+    )

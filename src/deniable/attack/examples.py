@@ -63,10 +63,13 @@ def _census() -> Rows:
 
 
 def encoded(data: FileTable, label: str, left_out: Sequence[str] = ()) -> Rows:
-    """Numbers scaled to their largest value, words as one column each; 1 where the target holds the text `label`."""
+    """Numbers scaled to their largest value, words as one column each; 1 where the
+    target holds the text `label`."""
     columns = [name for name in data.table.column_names if name not in (data.target, *left_out)]
     x = np.hstack([_encoded(data.table[name]) for name in columns])
-    return x.astype(np.float32), np.array([label in str(v) for v in data.table[data.target].to_pylist()], np.int64)
+    return x.astype(np.float32), np.array(
+        [label in str(v) for v in data.table[data.target].to_pylist()], np.int64
+    )
 
 
 def _encoded(column: pa.ChunkedArray) -> NDArray[np.float32]:

@@ -1,7 +1,8 @@
-"""Linkage of sparse records by a few things known about a person, some of them wrong (Narayanan, Shmatikov 2008).
+"""Linkage of sparse records by a few things known about a person, some of them wrong
+(Narayanan, Shmatikov 2008).
 
-Somebody knows of a person a handful of items they rated, the stars to within one and the day to within two weeks. Rare items say
-most. The best-matching record is named if it stands out from the second best.
+Somebody knows of a person a handful of items they rated, the stars to within one and the day to within two
+weeks. Rare items say most. The best-matching record is named if it stands out from the second best.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Known:
 
 
 def known(data: Ratings, user: int, items: int, *, days: float = 14, seed: int = 0) -> Known:
-    """`items` of the user's ratings at random: stars off by up to one, days by up to `days`, one item in eight not theirs."""
+    """`items` of the user's ratings at random: stars off by up to one, days by up to
+    `days`, one item in eight not theirs."""
     rng = np.random.default_rng((seed, user))
     rated = np.flatnonzero(data.stars[user])
     if not len(rated):
@@ -46,7 +48,8 @@ def known(data: Ratings, user: int, items: int, *, days: float = 14, seed: int =
 
 
 def scores(data: Ratings, about: Known) -> Floats:
-    """Of each record, how well it fits: rare items weigh 1/ln(support), stars and days fade by e^(−distance)."""
+    """Of each record, how well it fits: rare items weigh 1/ln(support), stars and days
+    fade by e^(−distance)."""
     weight = 1 / np.log(np.maximum(data.support[about.items], 2) + 1)
     stars, days = data.stars[:, about.items], data.days[:, about.items]
     near = np.exp(-np.abs(stars - about.stars) / 1.5) + np.exp(-np.abs(days - about.days) / 30)
@@ -54,7 +57,8 @@ def scores(data: Ratings, about: Known) -> Floats:
 
 
 def match(data: Ratings, about: Known, *, eccentricity: float = 1.5) -> int | None:
-    """The record that fits best, if it leads the second best by `eccentricity` deviations of all scores; else None."""
+    """The record that fits best, if it leads the second best by `eccentricity`
+    deviations of all scores; else None."""
     fit = scores(data, about)
     if len(fit) < 2:
         return None
@@ -63,22 +67,27 @@ def match(data: Ratings, about: Known, *, eccentricity: float = 1.5) -> int | No
     return int(fit.argmax()) if spread and (best - second) / spread > eccentricity else None
 
 
-def attack(original: Ratings, released: Ratings, items: int, targets: int, *, release: str, seed: int = 0) -> Learnt:
-    """Name the records of the first `targets` users who rated anything; record u of `released` is that of user u."""
+def attack(
+    original: Ratings, released: Ratings, items: int, targets: int, *, release: str, seed: int = 0
+) -> Learnt:
+    """Name the records of the first `targets` users who rated anything; record u of
+    `released` is that of user u."""
     users = np.flatnonzero(np.count_nonzero(original.stars, axis=1))[:targets]
     found = [match(released, known(original, int(user), items, seed=seed)) for user in users]
     right = sum(guess == user for guess, user in zip(found, users.tolist(), strict=True))
     named = sum(guess is not None for guess in found)
     facts = {"named": named, "wrong": named - right, "items_known": items}
     reading = (
-        f"{release}: from {items} ratings known roughly, {named} of {len(users)} people were given a record and {right} of them "
-        f"({percent(right / len(users))}) their own; a random record would be right for {percent(1 / released.users)}."
+        f"{release}: from {items} ratings known roughly, {named} of {len(users)} people were given a record "
+        f"and {right} of them ({percent(right / len(users))}) their own; a random record would be right for "
+        f"{percent(1 / released.users)}."
     )
     return Learnt(ATTACK, release, right, len(users), 1 / released.users, reading, facts=facts)
 
 
 def blurred(data: Ratings, seed: int = 0, *, days: int = 30, kept: float = 0.7) -> Ratings:
-    """Naive noise: a share of the ratings kept, half the stars moved by one, all days moved by up to `days`."""
+    """Naive noise: a share of the ratings kept, half the stars moved by one, all days moved by up to
+    `days`."""
     rng = np.random.default_rng((seed, 7))
     rated = (data.stars > 0) & (rng.random(data.stars.shape) < kept)
     moved = np.clip(data.stars + rng.choice([-1, 0, 0, 1], data.stars.shape), 1, 5)
@@ -94,7 +103,8 @@ def coarsened(data: Ratings) -> Ratings:
 
 
 def grouped(data: Ratings, k: int = 5) -> Ratings:
-    """k-anonymous: classes of at least k users, one record for all of a class: what half of them rated, on average."""
+    """k-anonymous: classes of at least k users, one record for all of a class: what half
+    of them rated, on average."""
     classes = mondrian(data.stars, k)
     rated = np.array([np.bincount(classes, item) for item in (data.stars > 0).T]).T
     kept = rated >= np.bincount(classes)[:, None] / 2
@@ -106,11 +116,14 @@ def grouped(data: Ratings, k: int = 5) -> Ratings:
     return Ratings(stars.astype(np.int8), days.astype(np.int16))
 
 
-def drawn(data: Ratings, epsilon: float, *, most: int = 60, seed: int = 0, rng: Random | None = None) -> Ratings:
-    """Records drawn from protected popularity: how many users rated each item, by an account of ε for a whole user.
+def drawn(
+    data: Ratings, epsilon: float, *, most: int = 60, seed: int = 0, rng: Random | None = None
+) -> Ratings:
+    """Records drawn from protected popularity: how many users rated each item, by an
+    account of ε for a whole user.
 
-    A user counts with at most `most` items and once in the number of users, which is private too: L1 sensitivity `most` + 1.
-    Stars and days carry nothing.
+    A user counts with at most `most` items and once in the number of users, which is private too: L1
+    sensitivity `most` + 1. Stars and days carry nothing.
     """
     items = data.stars.shape[1]
     unit = Unit.column("user", max_rows=most)
@@ -124,7 +137,8 @@ def drawn(data: Ratings, epsilon: float, *, most: int = 60, seed: int = 0, rng: 
 
 
 def _bounded_support(data: Ratings, most: int) -> Whole:
-    """Users per item, of each user only the first `most` items (a choice that depends on that user alone), and users at last."""
+    """Users per item, of each user only the first `most` items (a choice that depends on
+    that user alone), and users at last."""
     rated = data.stars > 0
     return np.append((rated & (rated.cumsum(axis=1) <= most)).sum(axis=0), data.users).astype(np.int64)
 

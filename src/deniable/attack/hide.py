@@ -34,9 +34,11 @@ FIRST_DAY = int(FIRST.astype(int))
 
 
 def public_cells(identity: Whole) -> Whole:
-    """The cell of each person in a grid of zip, birth before or after 1970 and sex that is fixed before any row is seen.
+    """The cell of each person in a grid of zip, birth before or after 1970 and sex that
+    is fixed before any row is seen.
 
-    The classes of `mondrian` depend on the rows, so counts over them would leak through the cuts, whatever their noise.
+    The classes of `mondrian` depend on the rows, so counts over them would leak through
+    the cuts, whatever their noise.
     """
     area = np.clip((identity[:, 0] - FIRST_ZIP) // ZIP_STEP, 0, ZIPS - 1)
     period = np.clip((identity[:, 1] - FIRST_DAY) // PERIOD, 0, PERIODS - 1)
@@ -44,9 +46,16 @@ def public_cells(identity: Whole) -> Whole:
 
 
 def compare(
-    size: int = 4000, k: int = 5, *, t: float = 0.2, epsilon: float = 1.0, seed: int = 0, rng: Random | None = None
+    size: int = 4000,
+    k: int = 5,
+    *,
+    t: float = 0.2,
+    epsilon: float = 1.0,
+    seed: int = 0,
+    rng: Random | None = None,
 ) -> list[Learnt]:
-    """Guess diagnoses from the raw table and from k-anonymous, t-close, swapped, naively noisy and protected ones."""
+    """Guess diagnoses from the raw table and from k-anonymous, t-close, swapped, naively
+    noisy and protected ones."""
     at_least(100, people=size)
     table = people(size, seed=seed)
     identity, secrets = quasi_identifiers(table), diagnoses(table)
@@ -61,20 +70,26 @@ def compare(
         guess_by_class(alone, secrets, swapped(secrets, 0.1, seed), release="raw table, 10 % swapped"),
         guess_by_class(grouped, secrets, secrets, release=f"{k}-anonymous"),
         guess_by_class(grouped, secrets, noisy, release=f"{k}-anonymous, counts off by up to one"),
-        guess_by_class(close, secrets, secrets, release=f"{k}-anonymous and {closeness(close, secrets):.2f}-close"),
+        guess_by_class(
+            close, secrets, secrets, release=f"{k}-anonymous and {closeness(close, secrets):.2f}-close"
+        ),
         several(min(size, 400), 12, t=0.3, seed=seed),
         guess_by_class(cells, secrets, protected, release=f"account of ε = {epsilon:g}", epsilon=epsilon),
     ]
 
 
 def several(size: int, tables: int, *, k: int = 20, t: float = 0.3, seed: int = 0) -> Learnt:
-    """`tables` t-close tables about the same people, each grouped by other attributes, reconstructed together."""
+    """`tables` t-close tables about the same people, each grouped by other attributes,
+    reconstructed together."""
     secrets = diagnoses(people(size, seed=seed))
     partitions = [
-        mondrian(np.random.default_rng((seed, r)).random((size, 2)), k, secrets=secrets, t=t) for r in range(tables)
+        mondrian(np.random.default_rng((seed, r)).random((size, 2)), k, secrets=secrets, t=t)
+        for r in range(tables)
     ]
     worst = max(closeness(p, secrets) for p in partitions)
-    return compose(partitions, [secrets] * tables, secrets, release=f"{tables} tables, each {worst:.2f}-close")
+    return compose(
+        partitions, [secrets] * tables, secrets, release=f"{tables} tables, each {worst:.2f}-close"
+    )
 
 
 def protect(cells: Whole, secrets: Whole, epsilon: float, rng: Random | None = None) -> Floats:
@@ -88,5 +103,7 @@ def protect(cells: Whole, secrets: Whole, epsilon: float, rng: Random | None = N
 
 
 def _counts(classes: Whole, secrets: Whole) -> Whole:
-    cells = np.bincount(classes * len(DIAGNOSES) + secrets, minlength=(int(classes.max()) + 1) * len(DIAGNOSES))
+    cells = np.bincount(
+        classes * len(DIAGNOSES) + secrets, minlength=(int(classes.max()) + 1) * len(DIAGNOSES)
+    )
     return cells.reshape(-1, len(DIAGNOSES))

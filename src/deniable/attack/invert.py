@@ -6,12 +6,12 @@ Who holds the model and a label searches for an image that the model takes for i
     generator    the same among images that look like faces: a generator learnt on other, public people gives the images, and the
                  search is for its code z, identity + prior: −ln p(label | G(z)) + ½‖z‖² (GMI, Zhang et al. 2020)
 
-GMI's generator is an adversarial network learnt on many thousand faces. The public half of a small set has two hundred images,
-which such a network learns by heart, so ours is probabilistic PCA (Tipping, Bishop 1999): its best fit is known in closed form,
-and −ln p(z) is a true prior where GMI has a critic's score.
+GMI's generator is an adversarial network learnt on many thousand faces. The public half of a small set has
+two hundred images, which such a network learns by heart, so ours is probabilistic PCA (Tipping, Bishop 1999):
+its best fit is known in closed form, and −ln p(z) is a true prior where GMI has a critic's score.
 
-The image found is one of the *class*. Differential privacy for an image hides whether that image was there, not what all
-images of the class have in common; `measure` tells the two apart.
+The image found is one of the *class*. Differential privacy for an image hides whether that image was there,
+not what all images of the class have in common; `measure` tells the two apart.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ Labels: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Album:
-    """Images as rows of grey values from 0 to 1. The model is trained on `seen` of the private people, `unseen` are others of
-    the same people that it never saw; `public` shows other people."""
+    """Images as rows of grey values from 0 to 1. The model is trained on `seen` of the private people,
+    `unseen` are others of the same people that it never saw; `public` shows other people."""
 
     shape: tuple[int, int]
     public: Images
@@ -78,15 +78,17 @@ class Album:
 
 
 def album(data: str = "digits", people: int | None = None, *, seed: int = 0) -> Album:
-    """`faces`: the ORL faces, every fourth pixel by means, half the people public. `digits`: scikit-learn's, each digit in the
-    place of a person."""
+    """`faces`: the ORL faces, every fourth pixel by means, half the people public. `digits`: scikit-learn's,
+    each digit in the place of a person."""
     if data not in ("faces", "digits"):
         raise InvalidParameter(f"Expected data={data!r} to be faces or digits.")
     images, labels, shape = _faces() if data == "faces" else _digits()
     most = int(labels.max()) + 1
     people = most // 2 if people is None else people
     if not 2 <= people <= most - 2:
-        raise InvalidParameter(f"Expected people={people} between 2 and {most - 2}; the rest of {data} is public.")
+        raise InvalidParameter(
+            f"Expected people={people} between 2 and {most - 2}; the rest of {data} is public."
+        )
     g = np.random.default_rng(seed)
     place = np.argsort(g.permutation(most))[labels]  # private people first
     halves = np.zeros(len(labels), np.bool_)
@@ -115,7 +117,9 @@ def network(pixels: int, people: int, *, hidden: int = 64, seed: int = 0) -> nn.
     """One hidden layer, or softmax regression without (`hidden=0`). It centres grey values by itself."""
     torch.manual_seed(seed)
     layers = (
-        [nn.Linear(pixels, hidden), nn.Tanh(), nn.Linear(hidden, people)] if hidden else [nn.Linear(pixels, people)]
+        [nn.Linear(pixels, hidden), nn.Tanh(), nn.Linear(hidden, people)]
+        if hidden
+        else [nn.Linear(pixels, people)]
     )
     return nn.Sequential(Centred(), *layers)
 
@@ -138,8 +142,11 @@ def plain(model: nn.Module, x: Images, y: Labels, *, steps: int = 300) -> nn.Mod
     return model
 
 
-def private(model: nn.Module, x: Images, y: Labels, *, epsilon: float, delta: float = DEFAULT_DELTA) -> nn.Module:
-    """DP-SGD through an account of (ε, δ), for an image: a person with k images has k·ε. The number of images is public here."""
+def private(
+    model: nn.Module, x: Images, y: Labels, *, epsilon: float, delta: float = DEFAULT_DELTA
+) -> nn.Module:
+    """DP-SGD through an account of (ε, δ), for an image: a person with k images has k·ε.
+    The number of images is public here."""
     run = DPSGD(
         model,
         nn.CrossEntropyLoss(reduction="none"),
@@ -166,14 +173,16 @@ def accuracy(model: nn.Module, x: Images, y: Labels) -> float:
 
 @dataclass(frozen=True)
 class Generator:
-    """Probabilistic PCA: an image is mean + basis·z with z standard normal, and white noise that is left out."""
+    """Probabilistic PCA: an image is mean + basis·z with z standard normal, and white
+    noise that is left out."""
 
     mean: Tensor
     basis: Tensor
 
     @classmethod
     def learn(cls, public: Images, size: int) -> Generator:
-        """The likeliest: basis = U·√(Λ − σ²), σ² the mean of the eigenvalues left (Tipping, Bishop 1999, eq. 7 and 8)."""
+        """The likeliest: basis = U·√(Λ − σ²), σ² the mean of the eigenvalues left
+        (Tipping, Bishop 1999, eq. 7 and 8)."""
         fitted = PCA(size, svd_solver="full").fit(public.astype(np.float64))
         stretch = np.sqrt(np.maximum(fitted.explained_variance_ - fitted.noise_variance_, 0))
         mean, basis = fitted.mean_, fitted.components_ * stretch[:, None]
@@ -183,8 +192,11 @@ class Generator:
         return (self.mean + z @ self.basis).clamp(0, 1)
 
 
-def by_confidence(model: nn.Module, people: int, pixels: int, *, steps: int = 300, enough: float = 0.9999) -> Images:
-    """Of each person the grey image, made ever more the person's in the model's eyes until it is sure: no knowledge of faces."""
+def by_confidence(
+    model: nn.Module, people: int, pixels: int, *, steps: int = 300, enough: float = 0.9999
+) -> Images:
+    """Of each person the grey image, made ever more the person's in the model's eyes
+    until it is sure: no knowledge of faces."""
     x, labels = torch.full((people, pixels), 0.5), torch.arange(people)
     for _ in range(steps):
         x.requires_grad_()
@@ -217,9 +229,10 @@ def by_generator(
 class Measured:
     """An image for each person, found in one model by one attack, and what it shows.
 
-    `recognised`: the evaluator, which shares no image with the model, names the person. `nearest_own`, `nearest_other`: the
-    distance to the nearest image of the person and of any other. `to_mean`: to the mean of the person's images. `seen_first`: the
-    person's nearest image is one that the model was trained on; half of them are, so chance is a half.
+    `recognised`: the evaluator, which shares no image with the model, names the person. `nearest_own`,
+    `nearest_other`: the distance to the nearest image of the person and of any other. `to_mean`: to the mean
+    of the person's images. `seen_first`: the person's nearest image is one that the model was trained on;
+    half of them are, so chance is a half.
     """
 
     model: str
@@ -237,10 +250,11 @@ class Measured:
         own, other, mean = (float(d.mean()) for d in (self.nearest_own, self.nearest_other, self.to_mean))
         closer = int((self.nearest_own < self.nearest_other).sum())
         reading = (
-            f"{self.model}, by {self.attack}: another recogniser names the right one in {right} of {people} images found, "
-            f"where chance gives {percent(1 / people)}; {closer} are nearer to an image of the right one than to anybody else's. "
-            f"They are {own:.2f} from the nearest image and {mean:.2f} from the mean of the class; the nearest is one that "
-            f"the model was trained on in {int(self.seen_first.sum())} of {people}, where chance gives half."
+            f"{self.model}, by {self.attack}: another recogniser names the right one in {right} of {people} "
+            f"images found, where chance gives {percent(1 / people)}; {closer} are nearer to an image of the "
+            f"right one than to anybody else's. They are {own:.2f} from the nearest image and {mean:.2f} "
+            "from the mean of the class; the nearest is one that the model was trained on in "
+            f"{int(self.seen_first.sum())} of {people}, where chance gives half."
         )
         facts = {
             "accuracy": self.accuracy,
@@ -250,11 +264,14 @@ class Measured:
             "distance_mean": mean,
             "trained_on_nearest": int(self.seen_first.sum()),
         }
-        return Learnt(ATTACK, f"{self.model}, by {self.attack}", right, people, 1 / people, reading, facts=facts)
+        return Learnt(
+            ATTACK, f"{self.model}, by {self.attack}", right, people, 1 / people, reading, facts=facts
+        )
 
 
 def evaluator(x: Images, y: Labels) -> Pipeline:
-    """Fisherfaces (Belhumeur et al. 1997): discriminants of the principal components. Another kind of model than the target."""
+    """Fisherfaces (Belhumeur et al. 1997): discriminants of the principal components.
+    Another kind of model than the target."""
     size = min(40, len(x) - int(y.max()) - 2, x.shape[1])
     fitted: Pipeline = make_pipeline(
         PCA(size, svd_solver="full"), LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.3)
@@ -262,7 +279,9 @@ def evaluator(x: Images, y: Labels) -> Pipeline:
     return fitted
 
 
-def measure(images: Images, of: Album, judge: Pipeline, *, model: str, attack: str, accuracy: float = 0.0) -> Measured:
+def measure(
+    images: Images, of: Album, judge: Pipeline, *, model: str, attack: str, accuracy: float = 0.0
+) -> Measured:
     """Row k of `images` against the images of person k and of all others."""
     people = np.arange(of.people)
     photos, owner = np.vstack([of.seen, of.unseen]), np.r_[of.seen_labels, of.unseen_labels]
@@ -292,7 +311,10 @@ def compare(
     for k in watch(range(2), "Training and inverting"):
         model, name = network(pixels, of.people, hidden=hidden, seed=seed), "plain"
         if k:
-            model, name = private(model, of.seen, of.seen_labels, epsilon=epsilon), f"private, ε = {epsilon:g}"
+            model, name = (
+                private(model, of.seen, of.seen_labels, epsilon=epsilon),
+                f"private, ε = {epsilon:g}",
+            )
         else:
             plain(model, of.seen, of.seen_labels)
         right = accuracy(model, of.unseen, of.unseen_labels)
@@ -300,5 +322,7 @@ def compare(
             "confidence": by_confidence(model, of.people, pixels),
             "generator": by_generator(model, of.people, generator),
         }
-        found += [measure(v, of, judge, model=name, attack=attack, accuracy=right) for attack, v in guesses.items()]
+        found += [
+            measure(v, of, judge, model=name, attack=attack, accuracy=right) for attack, v in guesses.items()
+        ]
     return found

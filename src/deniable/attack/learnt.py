@@ -20,10 +20,11 @@ Floats: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Learnt:
-    """`right` of `of` secrets were learnt from `release`; `chance` is the share that guessing without it gets right.
+    """`right` of `of` secrets were learnt from `release`; `chance` is the share that
+    guessing without it gets right.
 
-    `ceiling` is the largest expected share that the release's own guarantee allows to any attack, where there is one.
-    `facts` are further plain numbers, `reading` says in words what happened.
+    `ceiling` is the largest expected share that the release's own guarantee allows to any attack, where there
+    is one. `facts` are further plain numbers, `reading` says in words what happened.
     """
 
     attack: str
@@ -44,7 +45,12 @@ class Learnt:
         return self.reading
 
     def to_dict(self) -> dict[str, Any]:
-        body: dict[str, Any] = {"attack": self.attack, "release": self.release, "right": self.right, "of": self.of}
+        body: dict[str, Any] = {
+            "attack": self.attack,
+            "release": self.release,
+            "right": self.right,
+            "of": self.of,
+        }
         body |= {"share": self.share, "chance": self.chance, "ceiling": self.ceiling}
         return body | {"facts": plain(self.facts), "reading": self.reading}
 

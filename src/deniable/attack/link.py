@@ -1,6 +1,7 @@
 """Linkage: a table without names, joined to one with names (Sweeney 2000).
 
-Zip code, birth date and sex single most people out. Whoever has them from a register finds the row, and with it the secret.
+Zip code, birth date and sex single most people out. Whoever has them from a register
+finds the row, and with it the secret.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def unique_share(columns: Whole) -> float:
 
 
 def expected_unique_share(size: int, cells: int) -> float:
-    """What `unique_share` is on average for `size` people in `cells` equally likely combinations: (1 − 1/cells)^(size − 1).
+    """What `unique_share` is on average for `size` people in `cells` equally likely
+    combinations: (1 − 1/cells)^(size − 1).
 
     >>> f"{expected_unique_share(7500, 365 * 80 * 2):.2f}"
     '0.88'
@@ -38,32 +40,40 @@ def expected_unique_share(size: int, cells: int) -> float:
 
 
 def join(register: Whole, released: Whole) -> Whole:
-    """For each row of the register the one row of the release that has the same values, −1 where there is none or several."""
+    """For each row of the register the one row of the release that has the same values,
+    −1 where there is none or several."""
     both, codes = np.unique(np.concatenate([register, released]), axis=0, return_inverse=True)
     codes = codes.reshape(-1)
     ours, theirs = codes[: len(register)], codes[len(register) :]
     counts = np.bincount(theirs, minlength=len(both))
     where = np.full(len(both), -1)
     where[theirs] = np.arange(len(theirs))
-    return np.where((counts[ours] == 1) & (np.bincount(ours, minlength=len(both))[ours] == 1), where[ours], -1)
+    return np.where(
+        (counts[ours] == 1) & (np.bincount(ours, minlength=len(both))[ours] == 1), where[ours], -1
+    )
 
 
 def attack(register: Whole, secrets: Whole, released: Whole, shown: Whole, *, release: str) -> Learnt:
-    """Join names to the released rows, and read off the secret; row i of `register` is the person whose secret is `secrets[i]`.
+    """Join names to the released rows, and read off the secret; row i of `register` is
+    the person whose secret is `secrets[i]`.
 
-    `released` are the quasi-identifiers of the release, `shown` its secrets; its order is not used. Chance is the
-    share that would be right if those who meet one row met a random one.
+    `released` are the quasi-identifiers of the release, `shown` its secrets; its order is not used. Chance is
+    the share that would be right if those who meet one row met a random one.
     """
     found = join(register, released)
     linked = found >= 0
     right = int((shown[found[linked]] == secrets[linked]).sum())
     agree = float(((np.bincount(secrets) / len(secrets)) ** 2).sum())
     chance = float(linked.mean()) * agree
-    facts = {"linked": float(linked.mean()), "wrong": int(linked.sum()) - right, "unique": unique_share(released)}
+    facts = {
+        "linked": float(linked.mean()),
+        "wrong": int(linked.sum()) - right,
+        "unique": unique_share(released),
+    }
     reading = (
-        f"{release}: {percent(facts['linked'])} of {len(register):,} people in the register meet exactly one row, and "
-        f"{right:,} ({percent(right / len(register))}) are told their true diagnosis by it; a random row would have told "
-        f"{percent(chance)}."
+        f"{release}: {percent(facts['linked'])} of {len(register):,} people in the register meet exactly one "
+        f"row, and {right:,} ({percent(right / len(register))}) are told their true diagnosis by it; a "
+        f"random row would have told {percent(chance)}."
     )
     return Learnt(ATTACK, release, right, len(secrets), chance, reading, facts=facts)
 
@@ -71,7 +81,8 @@ def attack(register: Whole, secrets: Whole, released: Whole, shown: Whole, *, re
 def compare(
     size: int = 20_000, k: int = 5, *, epsilon: float = 1.0, seed: int = 0, rng: Random | None = None
 ) -> list[Learnt]:
-    """The join against the raw table, fewer columns, noise on dates, swapping, k-anonymity, and rows made of protected counts."""
+    """The join against the raw table, fewer columns, noise on dates, swapping,
+    k-anonymity, and rows made of protected counts."""
     table = people(size, seed=seed)
     identity, secrets = hide.quasi_identifiers(table), hide.diagnoses(table)
     order = np.random.default_rng((seed, 3)).permutation(size)
@@ -97,7 +108,8 @@ def compare(
 def synthetic(
     identity: Whole, secrets: Whole, epsilon: float, seed: int = 0, rng: Random | None = None
 ) -> tuple[Whole, Whole]:
-    """As many rows as the protected counts say, each with a random day within its cell: all that a protected release could offer.
+    """As many rows as the protected counts say, each with a random day within its cell:
+    all that a protected release could offer.
 
     Drawing rows from released counts is post-processing, and costs nothing more.
     """

@@ -1,12 +1,14 @@
 """Unintended memorisation: does a language model know a secret that stood in its training text once or twice?
 
-A *canary* is a sentence with random digits, put into the text. Of all |R| ways to fill the digits the model likes some better;
-the canary's **exposure** is log₂|R| − log₂ rank (Carlini et al. 2019, "The Secret Sharer", definition 2). A secret that the
-model never saw has rank uniform in R, so exposure ≥ b with probability 2^−b; one that it knows by heart has rank 1.
+A *canary* is a sentence with random digits, put into the text. Of all |R| ways to fill the digits the model
+likes some better; the canary's **exposure** is log₂|R| − log₂ rank (Carlini et al. 2019, "The Secret Sharer",
+definition 2). A secret that the model never saw has rank uniform in R, so exposure ≥ b with probability 2^−b;
+one that it knows by heart has rank 1.
 
-The rank is exact by branch and bound in the tree of all fillings, shared prefixes asked once; where the secret is far down a
-large space it is estimated from random fillings, by counting or by a skew-normal fitted to their log-perplexities. `likeliest`
-finds what the model would complete the sentence with, by shortest paths.
+The rank is exact by branch and bound in the tree of all fillings, shared prefixes asked
+once; where the secret is far down a large space it is estimated from random fillings, by
+counting or by a skew-normal fitted to their log-perplexities. `likeliest` finds what the
+model would complete the sentence with, by shortest paths.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ Asked: TypeAlias = Callable[[list[str]], Floats]
 _LARGEST = 200_000
 _BATCH = 20_000
 _ROUNDING = 1e-3
-"""Bits by which the same sentence may be priced otherwise in another batch: networks compute in single precision."""
+"""Bits by which the same sentence may be priced otherwise in another batch: networks
+compute in single precision."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,10 @@ class Space:
         return out
 
     def index(self, secret: str) -> int:
-        return sum(self.alphabet.index(c) * len(self.alphabet) ** i for i, c in enumerate(reversed(self.check(secret))))
+        return sum(
+            self.alphabet.index(c) * len(self.alphabet) ** i
+            for i, c in enumerate(reversed(self.check(secret)))
+        )
 
 
 def exposure(rank: float, size: int) -> float:
@@ -89,15 +95,17 @@ def exposure(rank: float, size: int) -> float:
 def rank(model: Asked, space: Space, secret: str) -> int:
     """How many secrets the model likes at least as much: ties count against it.
 
-    Exact, by branch and bound: bits only grow along a sentence, so a beginning that costs more than the whole secret does is
-    dropped with all that could follow. A secret that the model knows is ranked in any space; one that it does not know takes
-    as long as its rank says.
+    Exact, by branch and bound: bits only grow along a sentence, so a beginning that costs more than the whole
+    secret does is dropped with all that could follow. A secret that the model knows is ranked in any space;
+    one that it does not know takes as long as its rank says.
     """
     limit = perplexity(model, space, secret) + _ROUNDING
     ends, bits = [""], np.zeros(1)
     for place in range(space.length):
         texts = [space.prefix + end for end in ends]
-        following = np.concatenate([_bits(model, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)])
+        following = np.concatenate(
+            [_bits(model, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)]
+        )
         costs = bits[:, None] + following
         own = ends.index(secret[:place]), space.alphabet.index(secret[place])
         if place + 1 < space.length:
@@ -106,10 +114,12 @@ def rank(model: Asked, space: Space, secret: str) -> int:
             rows, letters = np.nonzero(kept)
             if len(rows) > _LARGEST:
                 raise InvalidParameter(
-                    f"Expected a secret that the model knows: more than {_LARGEST:,} beginnings are as likely as it, of "
-                    f"{space.size:,} secrets. Use sampled or extrapolated."
+                    f"Expected a secret that the model knows: more than {_LARGEST:,} beginnings are as "
+                    f"likely as it, of {space.size:,} secrets. Use sampled or extrapolated."
                 )
-            ends = [ends[row] + space.alphabet[c] for row, c in zip(rows.tolist(), letters.tolist(), strict=True)]
+            ends = [
+                ends[row] + space.alphabet[c] for row, c in zip(rows.tolist(), letters.tolist(), strict=True)
+            ]
             bits = costs[rows, letters]
     return int((costs <= costs[own]).sum())
 
@@ -131,20 +141,23 @@ def drawn(model: Asked, space: Space, count: int, seed: int = 0) -> Floats:
 
 
 def sampled(model: Asked, space: Space, secret: str, *, count: int = 1000, seed: int = 0) -> float:
-    """Exposure by the share of random secrets that the model likes at least as much; at most log₂(count + 1)."""
+    """Exposure by the share of random secrets that the model likes at least as much; at
+    most log₂(count + 1)."""
     others = drawn(model, space, count, seed)
     better = int((others <= perplexity(model, space, secret)).sum())
     return -math.log2((better + 1) / (count + 1))
 
 
 def extrapolated(model: Asked, space: Space, secret: str, *, count: int = 1000, seed: int = 0) -> float:
-    """Exposure by a skew-normal law fitted to the perplexities of random secrets: it reaches beyond log₂ count."""
+    """Exposure by a skew-normal law fitted to the perplexities of random secrets: it
+    reaches beyond log₂ count."""
     law = skewnorm(*skewnorm.fit(drawn(model, space, count, seed)))
     return float(-law.logcdf(perplexity(model, space, secret)) / math.log(2))
 
 
 def likeliest(model: Asked, space: Space, count: int = 1) -> list[tuple[str, float]]:
-    """The secrets of least perplexity, best first, with their bits: shortest paths in the tree (Dijkstra 1959).
+    """The secrets of least perplexity, best first, with their bits: shortest paths in
+    the tree (Dijkstra 1959).
 
     Extraction: if the secret comes first, asking the model to complete the sentence gives it away.
     """

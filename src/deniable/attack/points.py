@@ -1,6 +1,7 @@
 """Models that *are* training points: support vectors and medians.
 
-A kernel machine is published as the rows it kept; a median is one person's value. No query and no cleverness is needed: look.
+A kernel machine is published as the rows it kept; a median is one person's value. No
+query and no cleverness is needed: look.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ ATTACK = "training points"
 
 @dataclass(frozen=True)
 class SupportVectors:
-    """A kernel classifier: the sign of Σ weight·exp(−gamma·‖x − vector‖²). The vectors are rows of the training data."""
+    """A kernel classifier: the sign of Σ weight·exp(−gamma·‖x − vector‖²). The vectors
+    are rows of the training data."""
 
     vectors: Floats
     weights: Floats
@@ -35,7 +37,8 @@ class SupportVectors:
 def support_vectors(
     rows: Floats, labels: Whole, *, cost: float = 1.0, gamma: float = 1.0, rounds: int = 200
 ) -> SupportVectors:
-    """Train on labels −1 and 1 by coordinate ascent on the dual (without a bias): Hsieh et al. 2008, Algorithm 1."""
+    """Train on labels −1 and 1 by coordinate ascent on the dual (without a bias): Hsieh
+    et al. 2008, Algorithm 1."""
     if set(np.unique(labels).tolist()) - {-1, 1}:
         raise InvalidParameter("Expected labels of −1 and 1.")
     matrix = _kernel(rows, rows, gamma) * np.outer(labels, labels)
@@ -59,7 +62,8 @@ def standing_in(released: Floats, rows: Floats) -> Whole:
     """The rows that stand in the release, value for value."""
     shown = {row.tobytes() for row in np.ascontiguousarray(released, np.float64)}
     return np.array(
-        [i for i, row in enumerate(np.ascontiguousarray(rows, np.float64)) if row.tobytes() in shown], np.int64
+        [i for i, row in enumerate(np.ascontiguousarray(rows, np.float64)) if row.tobytes() in shown],
+        np.int64,
     )
 
 
@@ -67,8 +71,8 @@ def attack(released: Floats, rows: Floats, *, release: str, chance: float = 0.0)
     """How many training rows can be read off the release."""
     right = len(standing_in(released, rows))
     reading = (
-        f"{release}: {right} of {len(rows)} training rows ({percent(right / len(rows))}) stand in it, value for value"
-        f"{f'; by chance {percent(chance)} would' if chance else ''}."
+        f"{release}: {right} of {len(rows)} training rows ({percent(right / len(rows))}) stand in it, value "
+        f"for value{f'; by chance {percent(chance)} would' if chance else ''}."
     )
     return Learnt(ATTACK, release, right, len(rows), chance, reading)
 
@@ -78,7 +82,9 @@ def medians(values: Whole, groups: asking.Subsets) -> Whole:
     return np.array([np.sort(values[g.astype(bool)])[(int(g.sum()) - 1) // 2] for g in groups], np.int64)
 
 
-def compare_vectors(size: int = 300, *, epsilon: float = 1.0, seed: int = 0, rng: Random | None = None) -> list[Learnt]:
+def compare_vectors(
+    size: int = 300, *, epsilon: float = 1.0, seed: int = 0, rng: Random | None = None
+) -> list[Learnt]:
     """Two classes of patients in the unit square: support vectors, and noisy class means by an account."""
     random = np.random.default_rng(seed)
     labels = np.where(random.random(size) < 0.5, -1, 1)
@@ -92,7 +98,8 @@ def compare_vectors(size: int = 300, *, epsilon: float = 1.0, seed: int = 0, rng
 
 
 def class_means(rows: Floats, labels: Whole, epsilon: float, rng: Random | None = None) -> Floats:
-    """The mean of each class from noisy counts and sums of values in [0, 1]: a row moves one count and one sum per column."""
+    """The mean of each class from noisy counts and sums of values in [0, 1]: a row moves
+    one count and one sum per column."""
     unit, columns = Unit.row(), rows.shape[1]
     mechanism = Laplace.for_budget(epsilon, 1 + columns, dimension=2 * (1 + columns), real=True, unit=unit)
     clipped = np.clip(rows, 0, 1)

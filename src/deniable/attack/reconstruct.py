@@ -31,7 +31,8 @@ ATTACK = "reconstruct"
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """What was found: a bit for each person, how many questions were answered, and the CPU seconds of asking and solving."""
+    """What was found: a bit for each person, how many questions were answered, and the
+    CPU seconds of asking and solving."""
 
     bits: Bits
     asked: int
@@ -43,7 +44,8 @@ class Reconstruction:
 def reconstruct(
     ask: Ask, people: int, queries: int, *, method: SolvingMethod = SolvingMethod.LEAST_SQUARES, seed: int = 0
 ) -> Reconstruction:
-    """Ask for counts over `queries` random subsets of the `people`, and find the bits that fit the answers."""
+    """Ask for counts over `queries` random subsets of the `people`, and find the bits that fit the
+    answers."""
     start = time.process_time()
     subsets = random_subsets(queries, people, seed)
     answers = ask(subsets)
@@ -67,10 +69,13 @@ def score(
     """How many bits are right, beside the half that guessing gets."""
     right = int((found.bits == bits).sum())
     share = right / len(bits)
-    bound = "" if ceiling is None else f" No attack on that account can expect more than {percent_up(ceiling)}."
+    bound = (
+        "" if ceiling is None else f" No attack on that account can expect more than {percent_up(ceiling)}."
+    )
     reading = (
-        f"{release}: {found.answered:,} of {found.asked:,} random counts were answered, and {percent(share)} of {len(bits):,} "
-        f"secret bits follow from them ({found.method}, {found.seconds:.2f} s); guessing gets 50 %.{bound}"
+        f"{release}: {found.answered:,} of {found.asked:,} random counts were answered, and {percent(share)} "
+        f"of {len(bits):,} secret bits follow from them ({found.method}, {found.seconds:.2f} s); guessing "
+        f"gets 50 %.{bound}"
     )
     known: dict[str, float] = {"asked": found.asked, "answered": found.answered, "seconds": found.seconds}
     return Learnt(ATTACK, release, right, len(bits), 0.5, reading, ceiling, known | (facts or {}))
@@ -80,7 +85,12 @@ def score(
 
 
 def against_noise(
-    people: int, queries: int, noise: float, *, method: SolvingMethod = SolvingMethod.LEAST_SQUARES, seed: int = 0
+    people: int,
+    queries: int,
+    noise: float,
+    *,
+    method: SolvingMethod = SolvingMethod.LEAST_SQUARES,
+    seed: int = 0,
 ) -> Learnt:
     """Answers with Gaussian noise of deviation `noise`·√n (0: none), and no limit on questions."""
     if not (noise >= 0 and math.isfinite(noise)):
@@ -109,17 +119,22 @@ def against_account(
 ) -> Learnt:
     """The same questions through a ledger account of limit (ε, δ), until it refuses.
 
-    By default all at once: Gaussian noise as small as the limit allows (Laplace noise where δ = 0). With `batch` the questions
-    go in batches of that size, each with Laplace noise for a hundredth of ε, and are refused when the account is spent.
+    By default all at once: Gaussian noise as small as the limit allows (Laplace noise where δ = 0). With
+    `batch` the questions go in batches of that size, each with Laplace noise for a hundredth of ε, and are
+    refused when the account is spent.
     """
     bits = secret(people, seed)
     name = f"account of ε = {float(epsilon):g}" + (", all at once" if batch is None else ", until refused")
     with asking.account(float(epsilon), float(delta)) as paid:
         if batch is None:
             rho = paid.remaining().rho
-            ask = asking.accounted(paid, bits, lambda k: _at_once(k, float(epsilon), rho), batch=queries, rng=rng)
+            ask = asking.accounted(
+                paid, bits, lambda k: _at_once(k, float(epsilon), rho), batch=queries, rng=rng
+            )
         else:
-            ask = asking.accounted(paid, bits, lambda k: _laplace(k, float(epsilon) / 100), batch=batch, rng=rng)
+            ask = asking.accounted(
+                paid, bits, lambda k: _laplace(k, float(epsilon) / 100), batch=batch, rng=rng
+            )
         found = reconstruct(ask, people, queries, method=method, seed=seed)
         spent = paid.spent().epsilon
     facts = {"epsilon": float(epsilon), "delta": float(delta), "spent": spent}
@@ -127,10 +142,12 @@ def against_account(
 
 
 def ceiling(epsilon: Number, delta: Number = 0) -> float:
-    """The largest expected share of fair, independent bits that any attack finds under (ε, δ): (1 + advantage)/2.
+    """The largest expected share of fair, independent bits that any attack finds under
+    (ε, δ): (1 + advantage)/2.
 
-    Flipping one bit is one step between neighbours, so the two worlds of a bit are told apart with that probability at most,
-    even by one who knows all others. Asking for every single bit with randomized response attains it at δ = 0.
+    Flipping one bit is one step between neighbours, so the two worlds of a bit are told apart with that
+    probability at most, even by one who knows all others. Asking for every single bit with randomized
+    response attains it at δ = 0.
 
     >>> f"{ceiling(1):.4f}"
     '0.7311'
@@ -159,7 +176,8 @@ def _laplace(queries: int, epsilon: float) -> Laplace:
 
 @dataclass(frozen=True)
 class Worst:
-    """Every subset was answered within `error`; `wrong` bits of what the exhaustive attack found are wrong, `bound` may be."""
+    """Every subset was answered within `error`; `wrong` bits of what the exhaustive
+    attack found are wrong, `bound` may be."""
 
     error: float
     wrong: int
@@ -168,7 +186,8 @@ class Worst:
 
 
 def exhaustive_errors(people: int, errors: tuple[float, ...], *, seed: int = 0) -> list[Worst]:
-    """All 2ⁿ subsets, answered within E by random errors and by a curator who misleads, against the 4E of the theorem."""
+    """All 2ⁿ subsets, answered within E by random errors and by a curator who misleads,
+    against the 4E of the theorem."""
     bits, subsets = secret(people, seed), all_subsets(people)
     truth = asking.counts(subsets, bits)
     found = []
@@ -185,7 +204,8 @@ def exhaustive_errors(people: int, errors: tuple[float, ...], *, seed: int = 0) 
 
 
 def _misleading(subsets: asking.Subsets, bits: Bits, error: float) -> asking.Answers:
-    """Answers half-way between the truth and a table with 2E ones and 2E zeros flipped: none is off by more than E."""
+    """Answers half-way between the truth and a table with 2E ones and 2E zeros flipped:
+    none is off by more than E."""
     most = int(2 * error)
     ones, zeros = np.flatnonzero(bits == 1)[:most], np.flatnonzero(bits == 0)[:most]
     other = bits.copy()
@@ -194,5 +214,6 @@ def _misleading(subsets: asking.Subsets, bits: Bits, error: float) -> asking.Ans
 
 
 def sweep(people: int, ratio: float, noises: tuple[float, ...], *, seed: int = 0) -> list[Learnt]:
-    """Success against noise of c·√n, for each c: the attack wins for small c, and no constant c makes it fail at once."""
+    """Success against noise of c·√n, for each c: the attack wins for small c, and no
+    constant c makes it fail at once."""
     return [against_noise(people, int(ratio * people), noise, seed=seed) for noise in noises]

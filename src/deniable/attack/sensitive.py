@@ -99,7 +99,11 @@ class Learner:
     @property
     def noise(self) -> float:
         """The deviation of the noise on the sum of gradients, for a sensitivity of 2."""
-        return 0.0 if self.epsilon is None else 2 * calibrate_noise(self.epsilon, DELTA, rate=1, steps=self.steps)
+        return (
+            0.0
+            if self.epsilon is None
+            else 2 * calibrate_noise(self.epsilon, DELTA, rate=1, steps=self.steps)
+        )
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,16 @@ import numpy as np
 from deniable.datasets.real import load
 from deniable.errors import InvalidParameter
 
-WHO = ("the nurse", "a doctor", "my neighbour", "the baker", "our teacher", "a child", "the captain", "an old man")
+WHO = (
+    "the nurse",
+    "a doctor",
+    "my neighbour",
+    "the baker",
+    "our teacher",
+    "a child",
+    "the captain",
+    "an old man",
+)
 DOES = ("sees", "asks", "helps", "forgets", "follows", "paints", "hears", "visits")
 WHAT = (
     "a red door",
@@ -19,7 +28,16 @@ WHAT = (
     "her brother",
     "a letter",
 )
-WHEN = ("in spring", "at noon", "every day", "before dawn", "once a week", "after school", "on sunday", "at last")
+WHEN = (
+    "in spring",
+    "at noon",
+    "every day",
+    "before dawn",
+    "once a week",
+    "after school",
+    "on sunday",
+    "at last",
+)
 
 
 def lines(name: str, count: int, *, seed: int = 0) -> list[str]:

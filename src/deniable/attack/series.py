@@ -1,4 +1,5 @@
-"""A series is a fingerprint: a few days of step counts single a walker out (after de Montjoye et al. 2013)."""
+"""A series is a fingerprint: a few days of step counts single a walker out (after de Montjoye et al.
+2013)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ BAND = 1000
 
 
 def unicity(series: Whole, days: int, *, rounding: int = 1) -> float:
-    """The share of walkers whose counts on the first `days` days, rounded down to `rounding`, nobody else has."""
+    """The share of walkers whose counts on the first `days` days, rounded down to
+    `rounding`, nobody else has."""
     if not 1 <= days <= series.shape[1] or rounding < 1:
         raise InvalidParameter(
             f"Expected days={days} from 1 to {series.shape[1]} and rounding={rounding} of at least 1."
@@ -28,8 +30,11 @@ def unicity(series: Whole, days: int, *, rounding: int = 1) -> float:
     return float((counts == 1).sum() / len(series))
 
 
-def attack(original: Whole, released: Whole, days: int, *, release: str, off: int = 100, seed: int = 0) -> Learnt:
-    """Find each walker's series from `days` days known to within `off` steps: the nearest one; row i of both is walker i."""
+def attack(
+    original: Whole, released: Whole, days: int, *, release: str, off: int = 100, seed: int = 0
+) -> Learnt:
+    """Find each walker's series from `days` days known to within `off` steps: the
+    nearest one; row i of both is walker i."""
     rng = np.random.default_rng((seed, 9))
     told = original[:, :days] + rng.integers(-off, off + 1, (len(original), days))
     # Squared distances by the cosine law; walkers × walkers in memory.
@@ -41,7 +46,9 @@ def attack(original: Whole, released: Whole, days: int, *, release: str, off: in
         f"{percent(right / len(original))} of {len(original):,} walkers; a random one would be right for "
         f"{percent(1 / len(released))}."
     )
-    return Learnt(ATTACK, release, right, len(original), 1 / len(released), reading, facts={"days_known": days})
+    return Learnt(
+        ATTACK, release, right, len(original), 1 / len(released), reading, facts={"days_known": days}
+    )
 
 
 def averaged(series: Whole, k: int = 5) -> Whole:
@@ -52,9 +59,11 @@ def averaged(series: Whole, k: int = 5) -> Whole:
 
 
 def drawn(series: Whole, epsilon: float, *, seed: int = 0, rng: Random | None = None) -> Whole:
-    """Series drawn day by day from protected histograms of bands of 1,000 steps; a walker counts once on every day.
+    """Series drawn day by day from protected histograms of bands of 1,000 steps; a
+    walker counts once on every day.
 
-    One table of counts per day, all paid from one account of ε; the unit is a walker, a row of as many columns as days.
+    One table of counts per day, all paid from one account of ε; the unit is a walker, a
+    row of as many columns as days.
     """
     days = series.shape[1]
     bands = tuple(range(MOST // BAND))

@@ -1,9 +1,10 @@
 """From noisy counts over sets of people back to one bit per person (Dinur, Nissim 2003).
 
-- `exhaustive` tries all 2ⁿ tables. If every subset was asked and every answer is within E of the truth, at most 4E bits of what
-  it finds are wrong: see there.
+- `exhaustive` tries all 2ⁿ tables. If every subset was asked and every answer is within E of the truth, at
+  most 4E bits of what it finds are wrong: see there.
 - `linear_program` asks for the smallest largest (or summed) discrepancy over [0, 1]ⁿ and rounds.
-- `least_squares` minimises the squared discrepancy over the box by FISTA: the one that is fast at thousands of people.
+- `least_squares` minimises the squared discrepancy over the box by FISTA: the one that
+  is fast at thousands of people.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class SolvingMethod(StrEnum):
 
 
 def solve(subsets: Subsets, answers: Answers, method: SolvingMethod = SolvingMethod.LEAST_SQUARES) -> Bits:
-    """The bits that fit the answers best. Questions that got no answer are left out; without any, all bits are 0."""
+    """The bits that fit the answers best. Questions that got no answer are left out;
+    without any, all bits are 0."""
     asked = subsets[: len(answers)]
     if not len(answers):
         return np.zeros(subsets.shape[1], np.int8)
@@ -51,17 +53,19 @@ def rounded(x: NDArray[np.floating]) -> Bits:
 
 
 def exhaustive(subsets: Subsets, answers: Answers) -> Bits:
-    """Of all 2ⁿ tables, the one whose largest discrepancy from the answers is smallest (the first of several).
+    """Of all 2ⁿ tables, the one whose largest discrepancy from the answers is smallest
+    (the first of several).
 
-    If all subsets were asked and each answer is within E of the truth x, the table y found has |q·x − q·y| ≤ 2E for every q: its
-    discrepancy is at most that of x, which is at most E. For q the people with bit 1 in x and 0 in y, that says there are
-    at most 2E of them; likewise the other way round. So x and y differ in at most 4E bits (Dinur, Nissim 2003, Theorem 1).
+    If all subsets were asked and each answer is within E of the truth x, the table y found has |q·x − q·y| ≤
+    2E for every q: its discrepancy is at most that of x, which is at most E. For q the people with bit 1 in x
+    and 0 in y, that says there are at most 2E of them; likewise the other way round. So x and y differ in at
+    most 4E bits (Dinur, Nissim 2003, Theorem 1).
     """
     people = subsets.shape[1]
     if people > MOST_EXHAUSTIVE or len(subsets) << people > 1 << 33:
         raise InvalidParameter(
-            f"Expected at most {MOST_EXHAUSTIVE} people and 2^33 comparisons for the exhaustive attack, got {people} people "
-            f"and {len(subsets)} questions. Take another method."
+            f"Expected at most {MOST_EXHAUSTIVE} people and 2^33 comparisons for the exhaustive attack, got "
+            f"{people} people and {len(subsets)} questions. Take another method."
         )
     low = people // 2
     asked = subsets.astype(np.float64)
@@ -85,7 +89,8 @@ def _sums(asked: Floats) -> Floats:
 def linear_program(subsets: Subsets, answers: Answers, *, largest: bool = True) -> Floats:
     """x in [0, 1]ⁿ with the smallest largest discrepancy, or with the smallest sum of them, by HiGHS.
 
-    Reference: Dinur, Nissim 2003, Theorem 3 (feasibility); Dwork, McSherry, Talwar 2007 (the sum withstands some wild answers).
+    Reference: Dinur, Nissim 2003, Theorem 3 (feasibility); Dwork, McSherry, Talwar 2007
+               (the sum withstands some wild answers).
     """
     m, n = subsets.shape
     asked = sparse.csr_matrix(subsets, dtype=np.float64)
@@ -105,10 +110,12 @@ def linear_program(subsets: Subsets, answers: Answers, *, largest: bool = True) 
 
 
 def least_squares(subsets: Subsets, answers: Answers, *, most: int = 200, tolerance: float = 1e-3) -> Floats:
-    """x in [0, 1]ⁿ with the least sum of squared discrepancies, by FISTA; stops when no entry moves by `tolerance`.
+    """x in [0, 1]ⁿ with the least sum of squared discrepancies, by FISTA; stops when no
+    entry moves by `tolerance`.
 
-    With A = 1·āᵀ + C (ā the column means) the sum is ‖Cx − (b − b̄)‖² + m·(ā·x − b̄)². The second term alone has n times the
-    curvature of the rest; it is one equation of m and is given the weight 1/n, so that a few dozen steps suffice.
+    With A = 1·āᵀ + C (ā the column means) the sum is ‖Cx − (b − b̄)‖² + m·(ā·x − b̄)².
+    The second term alone has n times the curvature of the rest; it is one equation of m
+    and is given the weight 1/n, so that a few dozen steps suffice.
     Reference: Beck, Teboulle 2009; Dwork, Yekhanin 2008 (least squares as an attack).
     """
     system = _System.of(subsets, answers)
@@ -135,7 +142,8 @@ class _System:
     def of(cls, subsets: Subsets, answers: Answers) -> _System:
         asked = subsets.astype(np.float32)
         mean = np.asarray(asked.mean(axis=0, dtype=np.float64), np.float32)
-        # Entries near ±½ instead of 0 and 1 keep the sums small, and with them the rounding; C does not change.
+        # Entries near ±½ instead of 0 and 1 keep the sums small, and with them the rounding; C does not
+        # change.
         asked -= np.float32(0.5)
         average = float(answers.mean())
         return cls(asked, mean, np.asarray(answers - average, np.float32), average)
@@ -159,14 +167,15 @@ class _System:
 
 
 def expected_share(noise: float, ratio: float) -> float:
-    """The share of bits that `least_squares` gets right as n grows: noise `noise`·√n, `ratio`·n random questions.
+    """The share of bits that `least_squares` gets right as n grows: noise `noise`·√n,
+    `ratio`·n random questions.
 
     With bits ±1 and Gaussian noise, the error of the box relaxation is Q(1/τ), τ the minimiser of
 
         τ/2·(ratio − ½) + 16·noise²/(2τ) + τ/2·∫ (z − 2/τ)² φ(z) dz over z > 2/τ.
 
-    A set's count is a quarter of a sum of ±1 up to a constant, hence the 16. Reference: Thrampoulidis, Abbasi, Xu, Hassibi 2016
-    (BER analysis of the box relaxation for BPSK signal recovery).
+    A set's count is a quarter of a sum of ±1 up to a constant, hence the 16. Reference: Thrampoulidis,
+    Abbasi, Xu, Hassibi 2016 (BER analysis of the box relaxation for BPSK signal recovery).
 
     >>> f"{expected_share(0.3, 4):.4f}"
     '0.9405'

@@ -1,17 +1,19 @@
-"""Training images of a small network read off its weights: the idea of Haim et al. 2022, in the form of Buzaglo et al. 2023.
+"""Training images of a small network read off its weights: the idea of Haim et al. 2022,
+in the form of Buzaglo et al. 2023.
 
 A network trained to the end sits where the gradient of its objective vanishes. With weight decay μ that reads
 
     W = (1/μ)·Σ_i (−∂ℓ_i/∂W)(x_i, y_i)
 
-so the weights are a sum over the training points of a function that is known but for the points. Whoever holds W looks for points
-that solve the equation, and those that do are the training points themselves. Haim et al. take the limit of homogeneous
-networks without decay, where points enter with unknown weights λ_i; with decay and many classes the weights are known too and
-the equation holds at a finite W (Buzaglo et al. 2023), which is the form used here. Units are smooth, since rectified ones like
-to stop at their kinks, where there is no gradient.
+so the weights are a sum over the training points of a function that is known but for the
+points. Whoever holds W looks for points that solve the equation, and those that do are the
+training points themselves. Haim et al. take the limit of homogeneous networks without decay,
+where points enter with unknown weights λ_i; with decay and many classes the weights are known
+too and the equation holds at a finite W (Buzaglo et al. 2023), which is the form used here.
+Units are smooth, since rectified ones like to stop at their kinks, where there is no gradient.
 
-Here the first layer alone is trained. Its rows then lie in the span of the training points, so the rank of W tells their number
-and the search needs no more dimensions than that.
+Here the first layer alone is trained. Its rows then lie in the span of the training points, so the rank of W
+tells their number and the search needs no more dimensions than that.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ class Net(nn.Module):
 
 
 def left(first: Tensor, second: Tensor, points: Tensor, targets: Tensor) -> Tensor:
-    """W − (1/μ)·Σ_i −∂ℓ_i/∂W: the gradient of Σ ℓ_i + μ‖W‖²/2 over μ, zero where W is stationary. Points end in a one."""
+    """W − (1/μ)·Σ_i −∂ℓ_i/∂W: the gradient of Σ ℓ_i + μ‖W‖²/2 over μ, zero where W is
+    stationary. Points end in a one."""
     before = points @ first.T
     error = targets - torch.softmax(softplus(before, beta=SHARPNESS) @ second, dim=1)
     return first - (torch.sigmoid(SHARPNESS * before) * (error @ second.T)).T @ points / DECAY
@@ -90,8 +93,9 @@ def train(net: Net, x: Floats, y: Labels) -> Net:
 
 
 def private(net: Net, x: Floats, y: Labels, *, epsilon: float, delta: float = DEFAULT_DELTA) -> Net:
-    """DP-SGD through an account, for an image. From so few images it learns next to nothing, and it is not stationary: the attack
-    has nothing to start from. That no other attack succeeds follows from the guarantee, not from this one's failure."""
+    """DP-SGD through an account, for an image. From so few images it learns next to nothing, and it is not
+    stationary: the attack has nothing to start from. That no other attack succeeds follows from the
+    guarantee, not from this one's failure."""
     run = DPSGD(
         net,
         nn.CrossEntropyLoss(reduction="none"),
@@ -129,14 +133,16 @@ def residual(net: Net, x: Floats, y: Labels) -> float:
 def reconstruct(
     net: Net, y: Labels, *, starts: int = 12, rounds: int = 3000, seed: int = 0, watch: Watch = unwatched
 ) -> StationaryPoint:
-    """Points of the labels `y` on which `net` is stationary, by L-BFGS: a few rounds from many random starts, then the most
-    promising are followed until one solves the equation.
+    """Points of the labels `y` on which `net` is stationary, by L-BFGS: a few rounds from many random starts,
+    then the most promising are followed until one solves the equation.
 
-    Nothing is used but the weights, the labels and the decay; the residual tells the attacker whether he is right.
+    Nothing is used but the weights, the labels and the decay; the residual tells the
+    attacker whether he is right.
     """
     rows = _span(net.first.detach())
     first, targets = net.first.detach() @ rows.T, _targets(y, net.second.shape[1])
-    # The points (x, 1) of the span are origin + code·basis, since the last column of the basis in x's coordinates is zero.
+    # The points (x, 1) of the span are origin + code·basis, since the last column of the basis in x's
+    # coordinates is zero.
     ones = rows[:, -1]
     origin, basis, size = ones / (ones @ ones), torch.linalg.svd(ones[None])[2][1:], first.norm()
 
@@ -147,8 +153,13 @@ def reconstruct(
         return value.item(), slope.numpy().ravel()
 
     spread = REACH / math.sqrt(max(len(basis), 1))
-    draws = [spread * np.random.default_rng([seed, k]).normal(size=len(y) * len(basis)) for k in range(starts)]
-    tried = [_least(objective, draws[k], rounds // 10) for k in watch(range(starts), "Looking for the training images")]
+    draws = [
+        spread * np.random.default_rng([seed, k]).normal(size=len(y) * len(basis)) for k in range(starts)
+    ]
+    tried = [
+        _least(objective, draws[k], rounds // 10)
+        for k in watch(range(starts), "Looking for the training images")
+    ]
     best, value = min(tried, key=lambda one: one[1])
     for code, _ in sorted(tried, key=lambda one: one[1])[:FOLLOWED]:
         if np.sqrt(2 * value) > SOLVED:
@@ -183,10 +194,11 @@ def _targets(y: Labels, classes: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Measured:
-    """The images found in a net trained on `images`: for each of these the nearest one found, its distance, and if it counts.
+    """The images found in a net trained on `images`: for each of these the nearest one
+    found, its distance, and if it counts.
 
-    An image counts as found if what came out is at most half as far from it as the nearest other real image is; `control` is the
-    share of images that were not trained on of which the same is true.
+    An image counts as found if what came out is at most half as far from it as the nearest other real image
+    is; `control` is the share of images that were not trained on of which the same is true.
     """
 
     model: str
@@ -200,12 +212,15 @@ class Measured:
     def learnt(self) -> Learnt:
         right, size = int(self.found.sum()), len(self.found)
         reading = (
-            f"{self.model}, by stationarity: {right} of the {size} training images come out of the weights, twice as "
-            f"near to the truth as any other image is (so do {percent(self.control)} of images not trained on). Median distance "
-            f"{np.median(self.distance):.2g}; the equation is solved to {self.residual:.1g}."
+            f"{self.model}, by stationarity: {right} of the {size} training images come out of the weights, "
+            f"twice as near to the truth as any other image is (so do {percent(self.control)} of images not "
+            f"trained on). Median distance {np.median(self.distance):.2g}; the equation is solved to "
+            f"{self.residual:.1g}."
         )
         facts = {"residual": self.residual, "median_distance": float(np.median(self.distance))}
-        return Learnt(ATTACK, f"{self.model}, by stationarity", right, size, self.control, reading, facts=facts)
+        return Learnt(
+            ATTACK, f"{self.model}, by stationarity", right, size, self.control, reading, facts=facts
+        )
 
 
 def measure(found: StationaryPoint, x: Floats, others: Floats, *, model: str) -> Measured:
@@ -233,7 +248,9 @@ def compare(
     """Nets trained on `size` images (10, or one of each person), with and without protection."""
     size = max(of.people, 10) if size is None else size
     if not of.people <= size <= len(of.seen):
-        raise InvalidParameter(f"Expected size={size} between {of.people} (people) and {len(of.seen)} (images).")
+        raise InvalidParameter(
+            f"Expected size={size} between {of.people} (people) and {len(of.seen)} (images)."
+        )
     kept = _first(of.seen_labels, size)
     y, lens = of.seen_labels[kept], Lens.of(of.public)
     x = lens(of.seen[kept])
@@ -251,7 +268,8 @@ def compare(
 
 @dataclass(frozen=True)
 class Lens:
-    """Images moved and scaled so that public ones lie around 0 at a distance of about `REACH`, whatever their size."""
+    """Images moved and scaled so that public ones lie around 0 at a distance of about
+    `REACH`, whatever their size."""
 
     centre: Floats
     scale: float

@@ -1,9 +1,10 @@
 """Noise per condition, and the arithmetic query that tricks it.
 
-Some systems seed their noise by the text of each condition of a query, and add a layer for every condition: asking again tells
-nothing, and naming half of n people one by one costs n/2 layers. But one *arithmetic* condition, such as
-`floor(sqrt(id * 17.3) * 1000) % 2 = 0`, picks a set that is as good as random at the price of one layer. Reconstruction does the
-rest. Reference: Francis, Probst, Munz 2017 (the noise); Cohen, Nissim 2018 (Linear program reconstruction in practice).
+Some systems seed their noise by the text of each condition of a query, and add a layer for every condition:
+asking again tells nothing, and naming half of n people one by one costs n/2 layers. But one *arithmetic*
+condition, such as `floor(sqrt(id * 17.3) * 1000) % 2 = 0`, picks a set that is as good as random at the price
+of one layer. Reconstruction does the rest. Reference: Francis, Probst, Munz 2017 (the noise); Cohen, Nissim
+2018 (Linear program reconstruction in practice).
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ Conditions = Sequence[str]
 
 @dataclass(frozen=True)
 class Layered:
-    """A curator of one table in DuckDB: for each condition a noise layer fixed by its text, and one by whom the answer counts."""
+    """A curator of one table in DuckDB: for each condition a noise layer fixed by its
+    text, and one by whom the answer counts."""
 
     connection: duckdb.DuckDBPyConnection
     deviation: float
@@ -69,7 +71,8 @@ class Trick:
         return f"floor(sqrt(id * {self.factor!r}) * {self.scale}) % 2 = 0"
 
     def members(self, ids: asking.Answers) -> Subsets:
-        """Whom it picks: products, roots and floors of doubles are the same in every engine that follows IEEE 754."""
+        """Whom it picks: products, roots and floors of doubles are the same in every
+        engine that follows IEEE 754."""
         return np.asarray(np.floor(np.sqrt(ids * self.factor) * self.scale) % 2 == 0, np.uint8)
 
 
@@ -101,10 +104,15 @@ def attack(
     return _learnt(solve(subsets, np.array(answers), method), bits, len(answers), release, bound)
 
 
-def by_name(count: Callable[[Conditions], float], bits: Bits, queries: int, *, release: str, seed: int = 0) -> Learnt:
-    """The same with sets that are named, a condition `id <> …` for everybody left out: what the layers were made against."""
+def by_name(
+    count: Callable[[Conditions], float], bits: Bits, queries: int, *, release: str, seed: int = 0
+) -> Learnt:
+    """The same with sets that are named, a condition `id <> …` for everybody left out:
+    what the layers were made against."""
     subsets = asking.random_subsets(queries, len(bits), seed)
-    answers = [count(["sick = 1", *(f"id <> {i + 1}" for i in np.flatnonzero(subset == 0))]) for subset in subsets]
+    answers = [
+        count(["sick = 1", *(f"id <> {i + 1}" for i in np.flatnonzero(subset == 0))]) for subset in subsets
+    ]
     return _learnt(solve(subsets, np.array(answers)), bits, len(answers), release)
 
 
@@ -112,8 +120,8 @@ def _learnt(guess: Bits, bits: Bits, answered: int, release: str, bound: float |
     right = int((guess == bits).sum())
     promise = "" if bound is None else f" No attack on that account can expect more than {percent_up(bound)}."
     reading = (
-        f"{release}: {answered:,} answers give {percent(right / len(bits))} of {len(bits)} patients' secrets; guessing gets "
-        f"50 %.{promise}"
+        f"{release}: {answered:,} answers give {percent(right / len(bits))} of {len(bits)} patients' "
+        f"secrets; guessing gets 50 %.{promise}"
     )
     return Learnt(ATTACK, release, right, len(bits), 0.5, reading, bound, {"answered": answered})
 
@@ -121,13 +129,16 @@ def _learnt(guess: Bits, bits: Bits, answered: int, release: str, bound: float |
 def compare(
     people: int = 40, queries: int = 200, *, epsilon: float = 1.0, seed: int = 0, rng: Random | None = None
 ) -> list[Learnt]:
-    """The trick on exact counts, layered noise, counts with the small ones suppressed, and an account; and named sets."""
+    """The trick on exact counts, layered noise, counts with the small ones suppressed,
+    and an account; and named sets."""
     bits = secret(people, seed)
     curator, plain = Layered.over(bits), Layered.over(bits, deviation=0)
     found = [
         attack(plain.count, bits, queries, release="exact counts, arithmetic", seed=seed),
         attack(curator.count, bits, queries, release="noise per condition, arithmetic", seed=seed),
-        attack(suppressed(plain.count), bits, queries, release="counts under 5 left out, arithmetic", seed=seed),
+        attack(
+            suppressed(plain.count), bits, queries, release="counts under 5 left out, arithmetic", seed=seed
+        ),
         by_name(curator.count, bits, queries, release="noise per condition, people named", seed=seed),
     ]
     with asking.account(epsilon, 1e-6) as paid:
@@ -154,5 +165,6 @@ def suppressed(count: Callable[[Conditions], float], least: int = 5) -> Callable
 def account_count(
     paid: Account, table: Layered, mechanism: Gaussian, conditions: Conditions, rng: Random | None = None
 ) -> int:
-    """One exact count, released through an account: what a condition looks like makes no difference to its noise."""
+    """One exact count, released through an account: what a condition looks like makes no
+    difference to its noise."""
     return int(paid.run(mechanism, lambda: int(table.count(conditions)), rng=rng).value)

@@ -1,8 +1,11 @@
-"""People from published tables: every count, median and mean is an equation, and a small block has few solutions.
+"""People from published tables: every count, median and mean is an equation, and a small
+block has few solutions.
 
-A block's people are a table of whole numbers, one for each (age, sex, group). What is published about it are linear bounds on
-that table; HiGHS finds a table that meets them all, and then either another one or the proof that there is none.
-Reference: Garfinkel, Abowd, Martindale 2019 (Understanding database reconstruction attacks on public data); Abowd et al. 2023.
+A block's people are a table of whole numbers, one for each (age, sex, group). What is
+published about it are linear bounds on that table; HiGHS finds a table that meets them
+all, and then either another one or the proof that there is none.
+Reference: Garfinkel, Abowd, Martindale 2019 (Understanding database reconstruction
+           attacks on public data); Abowd et al. 2023.
 """
 
 from __future__ import annotations
@@ -69,7 +72,8 @@ def families() -> Iterator[NDArray[np.bool_]]:
 def publish(people: Whole, *, least: int = 1, base: int = 1) -> list[PublishedStatistic]:
     """Count, median and mean age of every family, and counts by sex and ten years of age.
 
-    Nothing is said about families of fewer than `least` people; with `base` above 1 counts are rounded to its multiples.
+    Nothing is said about families of fewer than `least` people; with `base` above 1
+    counts are rounded to its multiples.
     """
     said: list[PublishedStatistic] = []
     for family in families():
@@ -87,7 +91,11 @@ def publish(people: Whole, *, least: int = 1, base: int = 1) -> list[PublishedSt
 def _count(members: NDArray[np.bool_], size: int, base: int = 1) -> PublishedStatistic:
     """A count, exact or rounded to the nearest multiple of `base` (halves up)."""
     shown = (2 * size + base) // (2 * base) * base
-    inside = [n for n in range(max(0, shown - base), shown + base + 1) if (2 * n + base) // (2 * base) * base == shown]
+    inside = [
+        n
+        for n in range(max(0, shown - base), shown + base + 1)
+        if (2 * n + base) // (2 * base) * base == shown
+    ]
     return PublishedStatistic(members.astype(np.float64), inside[0], inside[-1])
 
 
@@ -108,7 +116,8 @@ def _ages(people: Whole, family: NDArray[np.bool_]) -> list[PublishedStatistic]:
 
 
 def off_by_one(said: Sequence[PublishedStatistic], rng: np.random.Generator) -> list[PublishedStatistic]:
-    """Naive noise: every count is published off by −1, 0 or 1. Whoever knows the rule is left with an interval."""
+    """Naive noise: every count is published off by −1, 0 or 1. Whoever knows the rule is
+    left with an interval."""
     shown = [max(0.0, s.low + int(rng.integers(-1, 2))) if s.low == s.high else None for s in said]
     return [
         s if n is None else PublishedStatistic(s.weights, max(0.0, n - 1), n + 1)
@@ -116,8 +125,11 @@ def off_by_one(said: Sequence[PublishedStatistic], rng: np.random.Generator) -> 
     ]
 
 
-def protect(table: Any, count: int, epsilon: float, rng: Random | None = None) -> list[list[PublishedStatistic]]:
-    """Counts of `count` blocks by sex and age, sex and group, group and age, through a ledger account of ε for a person.
+def protect(
+    table: Any, count: int, epsilon: float, rng: Random | None = None
+) -> list[list[PublishedStatistic]]:
+    """Counts of `count` blocks by sex and age, sex and group, group and age, through a
+    ledger account of ε for a person.
 
     Which blocks there are is public: it is given, and not read from where people live.
     """
@@ -125,7 +137,8 @@ def protect(table: Any, count: int, epsilon: float, rng: Random | None = None) -
     domains = (known, tuple(range(BANDS)), tuple(range(len(SEXES))), tuple(range(len(GROUPS))))
     mechanism = NoisyCounts.for_budget(epsilon, domains, ((0, 1, 2), (0, 2, 3), (0, 1, 3)))
     people = [
-        (r["block"], r["age"] // BAND, SEXES.index(r["sex"]), GROUPS.index(r["group"])) for r in table.to_pylist()
+        (r["block"], r["age"] // BAND, SEXES.index(r["sex"]), GROUPS.index(r["group"]))
+        for r in table.to_pylist()
     ]
     with asking.account(epsilon, unit=Unit.row()) as paid:
         counts = paid.run(mechanism, lambda: people, rng=rng).value
@@ -162,20 +175,27 @@ def swap(table: Any, rate: float, seed: int = 0) -> Any:
 
 
 def solve(said: Sequence[PublishedStatistic], *, nodes: int = 500) -> Whole:
-    """People whom nothing published contradicts; if none are found, people contradicted as little as possible."""
+    """People whom nothing published contradicts; if none are found, people contradicted
+    as little as possible."""
     weights, low, high = _rules(said)
     found = _integers(np.zeros(len(EVERYBODY)), [LinearConstraint(weights, low, high)], nodes)
     return _nearest(weights, low, high, nodes) if found is None else found
 
 
 def _rules(said: Sequence[PublishedStatistic]) -> tuple[Floats, Floats, Floats]:
-    return np.array([s.weights for s in said]), np.array([s.low for s in said]), np.array([s.high for s in said])
+    return (
+        np.array([s.weights for s in said]),
+        np.array([s.low for s in said]),
+        np.array([s.high for s in said]),
+    )
 
 
 def _integers(cost: Floats, rules: Sequence[LinearConstraint], nodes: int) -> Whole | None:
     """The cheapest table of whole numbers under the rules; variables beyond the table's cells are real."""
     whole = (np.arange(len(cost)) < len(EVERYBODY)).astype(np.int64)
-    done = milp(cost, constraints=rules, integrality=whole, bounds=Bounds(0, np.inf), options={"node_limit": nodes})
+    done = milp(
+        cost, constraints=rules, integrality=whole, bounds=Bounds(0, np.inf), options={"node_limit": nodes}
+    )
     return None if done.x is None else np.rint(done.x[: len(EVERYBODY)]).astype(np.int64)
 
 
@@ -193,11 +213,14 @@ def _nearest(weights: Floats, low: Floats, high: Floats, nodes: int) -> Whole:
 def unique(said: Sequence[PublishedStatistic], found: Whole, *, nodes: int = 500) -> bool:
     """Whether `found` is proved to be the only table that meets every statistic.
 
-    Asks for the most people who can stand where `found` has none, and then for each cell it uses how far that can rise; another
-    table of the same size would need one or the other.
+    Asks for the most people who can stand where `found` has none, and then for each cell it uses how far that
+    can rise; another table of the same size would need one or the other.
     """
     rule = LinearConstraint(*_rules(said))
-    goals = [(found == 0).astype(np.float64), *(np.arange(len(found)) == cell for cell in np.flatnonzero(found))]
+    goals = [
+        (found == 0).astype(np.float64),
+        *(np.arange(len(found)) == cell for cell in np.flatnonzero(found)),
+    ]
     for goal in goals:
         done = milp(
             -np.asarray(goal, np.float64),
@@ -215,9 +238,14 @@ def unique(said: Sequence[PublishedStatistic], found: Whole, *, nodes: int = 500
 
 
 def attack(
-    truth: Sequence[Whole], said: Sequence[Sequence[PublishedStatistic]], *, release: str, proofs: bool = False
+    truth: Sequence[Whole],
+    said: Sequence[Sequence[PublishedStatistic]],
+    *,
+    release: str,
+    proofs: bool = False,
 ) -> Learnt:
-    """Solve every block and count the people found with their exact age, sex and group. Chance: another block's people."""
+    """Solve every block and count the people found with their exact age, sex and group.
+    Chance: another block's people."""
     found = [solve(one) for one in said]
     right = sum(int(np.minimum(t, f).sum()) for t, f in zip(truth, found, strict=True))
     of = int(sum(t.sum() for t in truth))
@@ -228,8 +256,8 @@ def attack(
         facts["proved_unique"] = sum(unique(s, f) for s, f in zip(said, found, strict=True))
         told = f" In {facts['proved_unique']} of {len(truth)} blocks this is proved to be the only solution."
     reading = (
-        f"{release}: {right} of {of} people ({percent(right / of)}) were found with their exact age, sex and group; the people "
-        f"of another block would be right for {percent(other / of)}.{told}"
+        f"{release}: {right} of {of} people ({percent(right / of)}) were found with their exact age, sex and "
+        f"group; the people of another block would be right for {percent(other / of)}.{told}"
     )
     return Learnt(ATTACK, release, right, of, other / of, reading, facts=facts)
 
@@ -237,7 +265,8 @@ def attack(
 def plans(
     count: int = 20, *, epsilon: float = 1.0, seed: int = 0, rng: Random | None = None
 ) -> list[Callable[[], Learnt]]:
-    """Full tables, small cells suppressed, rounded counts, swapped people, noisy counts, and an account: one attack each."""
+    """Full tables, small cells suppressed, rounded counts, swapped people, noisy counts,
+    and an account: one attack each."""
     table = blocks(count, seed=seed)
     truth, noise = each_block(table, count), np.random.default_rng((seed, 12))
 
@@ -250,7 +279,9 @@ def plans(
         exact("counts rounded to threes, medians and means", truth, base=3),
         exact("full tables, 10 % of people swapped", each_block(swap(table, 0.1, seed), count)),
         lambda: attack(
-            truth, [off_by_one(publish(p), noise) for p in truth], release="counts off by up to one, medians and means"
+            truth,
+            [off_by_one(publish(p), noise) for p in truth],
+            release="counts off by up to one, medians and means",
         ),
         lambda: attack(
             truth, protect(table, count, epsilon, rng), release=f"counts from an account of ε = {epsilon:g}"
@@ -258,7 +289,9 @@ def plans(
     ]
 
 
-def compare(count: int = 20, *, epsilon: float = 1.0, seed: int = 0, rng: Random | None = None) -> list[Learnt]:
+def compare(
+    count: int = 20, *, epsilon: float = 1.0, seed: int = 0, rng: Random | None = None
+) -> list[Learnt]:
     """All of `plans`."""
     return [plan() for plan in plans(count, epsilon=epsilon, seed=seed, rng=rng)]
 

@@ -17,4 +17,15 @@ from deniable.audit.pairs import Pair, patterns
 from deniable.audit.sniper import audit, replay
 from deniable.audit.target import Asking
 
-__all__ = ["Asking", "Endpoint", "Finding", "Pair", "Verdict", "Witness", "audit", "membership", "patterns", "replay"]
+__all__ = [
+    "Asking",
+    "Endpoint",
+    "Finding",
+    "Pair",
+    "Verdict",
+    "Witness",
+    "audit",
+    "membership",
+    "patterns",
+    "replay",
+]

@@ -6,10 +6,11 @@
     momentum    the same, steps before and after it watched        memory before noise, noise used in several steps
     quietest    one where the noise is least                       noise repeated between coordinates, or missing
 
-Under the claim each of them is one row of a batch, and what is released in a whole window of steps, of which one has it, is
-μ-Gaussian private (composition with steps that do not depend on it, Dong, Roth, Su 2022): so a guess about its coin is right with
-probability at most Φ(μ/2), given all that happened before, and any score is allowed. Where to look is learnt in two parts: some
-windows give directions, others weigh them against one another. The rest is certified.
+Under the claim each of them is one row of a batch, and what is released in a whole window of steps, of which
+one has it, is μ-Gaussian private (composition with steps that do not depend on it, Dong, Roth, Su 2022): so a
+guess about its coin is right with probability at most Φ(μ/2), given all that happened before, and any score
+is allowed. Where to look is learnt in two parts: some windows give directions, others weigh them against one
+another. The rest is certified.
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ if TYPE_CHECKING:
 
 Booleans = NDArray[np.bool_]
 Step = Callable[[Array, np.random.Generator], Array]
-"""(gradients of the examples in the batch, one per row and not yet clipped; rng) → what the step releases, one vector."""
+"""(gradients of the examples in the batch, one per row and not yet clipped; rng) → what
+the step releases, one vector."""
 
 LOUD = 10.0
-"""Canaries are this many times longer than the clip, so that a step that forgets to clip gives itself away."""
+"""Canaries are this many times longer than the clip, so that a step that forgets to clip gives itself
+away."""
 LOUDER = 1000.0
-"""The same times longer than those around them, so that one of them outweighs all others that it is averaged with."""
+"""The same times longer than those around them, so that one of them outweighs all others
+that it is averaged with."""
 QUIET = 1e-6
 """The length of the rows that only make up a batch, in units of the clip."""
 DIRECTIONS, WEIGHTS = 0.3, 0.2
@@ -56,7 +60,8 @@ class Bench:
     rng: np.random.Generator
 
     def release(self, batch: Array) -> Array:
-        """What one step releases, in units of the clip: the claim says a sum plus noise of the noise multiplier."""
+        """What one step releases, in units of the clip: the claim says a sum plus noise
+        of the noise multiplier."""
         released = np.asarray(self.step(batch, self.rng), np.float64).ravel()
         return released * (self.training.lot / self.training.clip)
 
@@ -103,7 +108,8 @@ def scattered(
     rounds: int,
     each: int,
 ) -> tuple[Array, Booleans]:
-    """Scores and coins of `each` canaries in every round, on coordinates of their own beside the gradients of `background`."""
+    """Scores and coins of `each` canaries in every round, on coordinates of their own
+    beside the gradients of `background`."""
     scores, insides, clip = [], [], bench.training.clip
     for _ in range(rounds):
         around = background() if background is not None else np.empty((0, bench.dimension))
@@ -121,7 +127,8 @@ def scattered(
 
 
 def opposed(bench: Bench) -> Window:
-    """One canary against a lot of gradients that point the other way: whatever is common to the batch turns round."""
+    """One canary against a lot of gradients that point the other way: whatever is common
+    to the batch turns round."""
     direction = bench.dense()
     crowd = np.tile(-LOUD * bench.training.clip * direction, (bench.lot, 1))
     return Window(LOUDER * LOUD * bench.training.clip * direction, crowd)
@@ -132,7 +139,8 @@ def dense(bench: Bench) -> Window:
 
 
 def momentum(bench: Bench) -> Window:
-    """Steps around it are watched; the crowd is a whole lot, so that what a step remembers moves all of it."""
+    """Steps around it are watched; the crowd is a whole lot, so that what a step remembers moves all of
+    it."""
     return Window(LOUD * bench.training.clip * bench.dense(), bench.quiet(bench.lot), before=1, after=4)
 
 
@@ -160,7 +168,9 @@ def quietest(bench: Bench, runs: int) -> Window:
 def _twins(first: Array, second: Array) -> tuple[int, int] | None:
     """Two coordinates with the same noise in both steps, if there are any."""
     order = np.argsort(first, kind="stable")
-    same = np.flatnonzero((np.diff(first[order]) == 0) & (np.diff(second[order]) == 0) & (first[order][1:] != 0))
+    same = np.flatnonzero(
+        (np.diff(first[order]) == 0) & (np.diff(second[order]) == 0) & (first[order][1:] != 0)
+    )
     return (int(order[same[0]]), int(order[same[0] + 1])) if len(same) else None
 
 
@@ -184,7 +194,8 @@ def watched(bench: Bench, window: Window, rounds: int) -> tuple[Array, Booleans]
         for moment, batch in zip(moments, window.batches(bool(coin)), strict=True):
             moment.add(bench.release(batch), bool(coin))
     unit = window.canary / np.linalg.norm(window.canary)
-    # Beside the canary's own step only the canary and what plainly moved are looked at: weights cost observations.
+    # Beside the canary's own step only the canary and what plainly moved are looked at: weights cost
+    # observations.
     views = [_directions(unit, moment) for moment in moments]
     views = [view if at == window.before else view[:, :2] for at, view in enumerate(views)]
     features = np.array([_seen(bench, window, views, bool(coin)) for coin in inside[learn:]])
@@ -211,7 +222,8 @@ class Moments:
         self.counts[int(inside)] += 1
 
     def moved(self) -> tuple[Array, Array, Array]:
-        """How far the canary moves each coordinate on average, the deviation of that, and the variance of one release."""
+        """How far the canary moves each coordinate on average, the deviation of that,
+        and the variance of one release."""
         n = np.maximum(self.counts, 1)[:, None]
         means = self.sums / n
         spread = np.maximum(self.squares / n - means**2, 0)
@@ -220,7 +232,8 @@ class Moments:
 
 
 def _directions(unit: Array, moments: Moments) -> Array:
-    """Columns to project releases on: the canary, where it plainly shows, how much of it shows by blocks, and by variance."""
+    """Columns to project releases on: the canary, where it plainly shows, how much of it
+    shows by blocks, and by variance."""
     gap, doubt, variance = moments.moved()
     plain = np.where(np.abs(gap) > PLAIN * doubt, gap, 0.0)
     columns = [unit, plain / variance, _by_blocks(unit, gap) / variance, unit / variance]
@@ -228,14 +241,16 @@ def _directions(unit: Array, moments: Moments) -> Array:
 
 
 def _by_blocks(unit: Array, gap: Array) -> Array:
-    """The canary, with each block of coordinates as large as it shows there: layers are clipped or noised each in its way."""
+    """The canary, with each block of coordinates as large as it shows there: layers are
+    clipped or noised each in its way."""
     block = np.minimum(np.arange(len(unit)) * BLOCKS // len(unit), BLOCKS - 1)
     along, norm = (np.bincount(block, weights, BLOCKS) for weights in (unit * gap, unit * unit))
     return np.asarray(unit * (along / np.maximum(norm, 1e-300))[block])
 
 
 def _seen(bench: Bench, window: Window, views: list[Array], inside: bool) -> Array:
-    """What a window shows: releases along each direction, how long they are, and how much of them is no number."""
+    """What a window shows: releases along each direction, how long they are, and how
+    much of them is no number."""
     seen = []
     for batch, view in zip(window.batches(inside), views, strict=True):
         released = bench.release(batch)
@@ -250,7 +265,9 @@ def _discriminant(features: Array, inside: Booleans) -> Array:
     if not 2 <= int(inside.sum()) <= len(inside) - 2:
         return np.zeros(features.shape[1])
     means = [features[inside == side].mean(axis=0) for side in (True, False)]
-    rest = np.concatenate([features[inside == side] - mean for side, mean in zip((True, False), means, strict=True)])
+    rest = np.concatenate(
+        [features[inside == side] - mean for side, mean in zip((True, False), means, strict=True)]
+    )
     scale = np.maximum(np.sqrt(np.mean(rest**2, axis=0)), 1e-9)
     bend = (rest / scale).T @ (rest / scale) / len(rest) + RIDGE * np.eye(len(scale))
     return np.asarray(np.linalg.solve(bend, (means[0] - means[1]) / scale) / scale)

@@ -1,9 +1,10 @@
 """Whether a target can be built anew in another process, and the form in which it gets there.
 
-What is built anew must begin anew: a form holds code and the names of modules, and no state that a run could have left or that
-noise could have been kept in. A function that uses nothing but modules, other such functions and texts travels by its code.
-Any other is imported by name, so that its module begins again. A script that is being run cannot be imported (it would start its
-audit again), and a number that a function closes over might be its noise: such targets have no form, and the audit says so.
+What is built anew must begin anew: a form holds code and the names of modules, and no state that a run could
+have left or that noise could have been kept in. A function that uses nothing but modules, other such
+functions and texts travels by its code. Any other is imported by name, so that its module begins again. A
+script that is being run cannot be imported (it would start its audit again), and a number that a function
+closes over might be its noise: such targets have no form, and the audit says so.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Holds(IntEnum):
 
 
 def form_of(target: Any, *, seeded: bool) -> Form | None:
-    """The form of a target, or None. `seeded`: its noise comes from outside, so what it holds cannot be noise."""
+    """The form of a target, or None. `seeded`: its noise comes from outside, so what it
+    holds cannot be noise."""
     try:
         return _form(target, Holds.ANYTHING if seeded else Holds.TEXTS, DEEPEST)
     except _Homeless:
@@ -72,7 +74,9 @@ def _form(value: Any, holds: Holds, depth: int) -> Form:
             return ("value", pickle.dumps(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type) and _frozen(value):
         inside = max(holds, Holds.NUMBERS)
-        fields = [(f.name, _form(getattr(value, f.name), inside, depth - 1)) for f in dataclasses.fields(value)]
+        fields = [
+            (f.name, _form(getattr(value, f.name), inside, depth - 1)) for f in dataclasses.fields(value)
+        ]
         return ("instance", _named(type(value)), fields)
     return _plain(value) if holds is Holds.ANYTHING else _named(value)
 

@@ -1,8 +1,10 @@
-"""Classifiers that tell the outputs of two neighbours apart. What they learn is only a proposal: `sniper` certifies it.
+"""Classifiers that tell the outputs of two neighbours apart. What they learn is only a
+proposal: `sniper` certifies it.
 
-An output is a row of numbers. A `View` rewrites rows (as they are, differences of neighbours, lowest set bits), a `Model`
-gives each row a score that is larger where the first neighbour is likelier. Any function of the output is a valid attack, so
-nothing here has to be right for a finding to be; it has to be good for a finding to be large.
+An output is a row of numbers. A `View` rewrites rows (as they are, differences of
+neighbours, lowest set bits), a `Model` gives each row a score that is larger where the
+first neighbour is likelier. Any function of the output is a valid attack, so nothing
+here has to be right for a finding to be; it has to be good for a finding to be large.
 
     Tables      exact log-ratios of the discrete part, histograms of the continuous one     (SVT, RAPPOR; in `tables`)
     Logistic    a linear score on values and on indicators of frequent values               (as in DP-Sniper)
@@ -37,7 +39,8 @@ class View(StrEnum):
 
     RAW = "raw"
     DIFFERENCES = "differences"
-    """The first number, then each one less its predecessor: undoes running sums, shows noise that was used twice."""
+    """The first number, then each one less its predecessor: undoes running sums, shows
+    noise that was used twice."""
     BITS = "bits"
     """The exponent of the lowest set bit: shows which floats noise cannot reach (Mironov 2012)."""
 
@@ -88,7 +91,8 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class LogisticClassifier:
-    """A linear score on standardised values and on indicators of the few most frequent ones (DP-Sniper's flags)."""
+    """A linear score on standardised values and on indicators of the few most frequent
+    ones (DP-Sniper's flags)."""
 
     centre: Array
     scale: Array
@@ -108,7 +112,9 @@ class LogisticClassifier:
         step = np.zeros_like(weights)
         for _ in range(NEWTON):
             score = design @ (weights + step)
-            value = float(np.mean(np.logaddexp(0, score) - label * score) + ridge / 2 * np.sum((weights + step) ** 2))
+            value = float(
+                np.mean(np.logaddexp(0, score) - label * score) + ridge / 2 * np.sum((weights + step) ** 2)
+            )
             if value > at:
                 step /= 2
                 continue
@@ -146,7 +152,8 @@ class LogisticClassifier:
 
 
 def _flags(column: Array, most: int = 2) -> Array:
-    """The most frequent values, if they make up more than a hundredth; none for a bit, which is its own indicator."""
+    """The most frequent values, if they make up more than a hundredth; none for a bit,
+    which is its own indicator."""
     values, times = np.unique(column[:20_000], return_counts=True)
     if len(values) <= 2:
         return np.empty(0)
@@ -165,7 +172,8 @@ def _robust(rows: Rows) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Boosting:
-    """Oblivious trees: every level asks one question of one bin, so that a tree is a table of 2^depth leaves."""
+    """Oblivious trees: every level asks one question of one bin, so that a tree is a
+    table of 2^depth leaves."""
 
     coder: Coder
     questions: NDArray[np.int64]
@@ -173,7 +181,9 @@ class Boosting:
     leaves: Array
 
     @classmethod
-    def fit(cls, first: Rows, second: Rows, *, trees: int = 40, depth: int = 3, rate: float = 0.3) -> Boosting:
+    def fit(
+        cls, first: Rows, second: Rows, *, trees: int = 40, depth: int = 3, rate: float = 0.3
+    ) -> Boosting:
         half = 60_000
         rows = np.concatenate([first[:half], second[:half]])
         label = np.concatenate([np.ones(len(first[:half])), np.zeros(len(second[:half]))])
@@ -184,7 +194,9 @@ class Boosting:
         for _ in range(trees):
             p = 1 / (1 + np.exp(-score))
             asked, leaf = _grow(codes, label - p, depth, width)
-            gain = np.bincount(leaf, label - p, 1 << depth) / (np.bincount(leaf, p * (1 - p), 1 << depth) + 20.0)
+            gain = np.bincount(leaf, label - p, 1 << depth) / (
+                np.bincount(leaf, p * (1 - p), 1 << depth) + 20.0
+            )
             score += rate * gain[leaf]
             questions.append(asked)
             leaves.append(rate * gain)
@@ -210,7 +222,9 @@ class Boosting:
         return cls(Coder.from_dict(value["coder"]), *trees)
 
 
-def _grow(codes: NDArray[Any], gradient: Array, depth: int, width: int) -> tuple[list[tuple[int, int]], Codes]:
+def _grow(
+    codes: NDArray[Any], gradient: Array, depth: int, width: int
+) -> tuple[list[tuple[int, int]], Codes]:
     """The questions of one tree, greedily, and the leaf of each row."""
     leaf = np.zeros(codes.shape[1], np.intp)
     asked: list[tuple[int, int]] = []
@@ -223,7 +237,8 @@ def _grow(codes: NDArray[Any], gradient: Array, depth: int, width: int) -> tuple
 
 
 def _gains(cells: Codes, gradient: Array, shape: tuple[int, int]) -> Array:
-    """What splitting every leaf at each bin gains: Σ over both sides of G²/(n + 50), the usual score of a split."""
+    """What splitting every leaf at each bin gains: Σ over both sides of G²/(n + 50), the
+    usual score of a split."""
     size = shape[0] * shape[1]
     g = np.bincount(cells, gradient, size).reshape(shape)
     n = np.bincount(cells, minlength=size).reshape(shape).astype(np.float64)

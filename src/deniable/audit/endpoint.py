@@ -150,7 +150,9 @@ class Endpoint:
         """Charge an account of this run's own, whose limit is what the plan may cost; then release."""
         name = f"run {next(self._runs)}"
         account = self._ledger.create(name, self.unit, limit=self._limit, filter=Filter.basic)
-        return account.run(Salted(self.plan), self._engine(data), rng=rng, delta=self._price.delta).value.table
+        return account.run(
+            Salted(self.plan), self._engine(data), rng=rng, delta=self._price.delta
+        ).value.table
 
     @cached_property
     def _price(self) -> Price:
@@ -176,8 +178,8 @@ class Endpoint:
         drew."""
         if self.plan.settles:
             raise InvalidParameter(
-                "Bounds that are found privately change the statements of every run, so they cannot be taken beforehand. "
-                "Nothing was run; audit the endpoint itself, or declare max_rows and bounds."
+                "Bounds that are found privately change the statements of every run, so they cannot be taken "
+                "beforehand. Nothing was run; audit the endpoint itself, or declare max_rows and bounds."
             )
         first, second = (self.plan.measure(engine, SALT) for engine in self._engines)
         return Measured(self, Draws(self.plan, first, second))
@@ -207,7 +209,9 @@ def _table(source: Any) -> pa.Table:
         return source
     if isinstance(source, Mapping):
         return pa.table(dict(source))
-    raise InvalidParameter(f"Expected an Arrow table or columns by name, got {type(source).__name__}. Nothing was run.")
+    raise InvalidParameter(
+        f"Expected an Arrow table or columns by name, got {type(source).__name__}. Nothing was run."
+    )
 
 
 def _same(data: Any, known: pa.Table) -> bool:
@@ -219,7 +223,9 @@ def _same(data: Any, known: pa.Table) -> bool:
 def _private(schema: Schema) -> str:
     names = [table.name for table in schema.tables if not table.public]
     if len(names) != 1:
-        raise InvalidParameter(f"Expected table= to say which of {len(names)} private tables differs. Nothing was run.")
+        raise InvalidParameter(
+            f"Expected table= to say which of {len(names)} private tables differs. Nothing was run."
+        )
     return names[0]
 
 

@@ -27,9 +27,11 @@ class Verdict(StrEnum):
     CONSISTENT = "consistent"
     UNDERPOWERED = "underpowered"
     NO_EVIDENCE = "no evidence"
-    """Nothing was guessed: the outputs on both neighbours look alike, and nothing is shown for or against the claim."""
+    """Nothing was guessed: the outputs on both neighbours look alike, and nothing is
+    shown for or against the claim."""
     REPEATS = "answers repeat"
-    """Runs depend on one another, as where noise is used again; what counts runs as independent certifies nothing."""
+    """Runs depend on one another, as where noise is used again; what counts runs as
+    independent certifies nothing."""
 
     @property
     def exit_code(self) -> int:
@@ -49,9 +51,10 @@ NOTHING = "Nothing was guessed: the outputs that were to choose a rule look alik
 class Witness:
     """All that is needed to run the decisive part again.
 
-    `first` and `second` are the neighbours, `model` (seen through `view`) scores an output, at least `high` is guessed to come
-    from `first`, below `low` from `second`. `counts[i]` are the outputs of `first` and of `second` whose score lies between
-    the cuts i − 1 and i of `cuts`. The samples were drawn in `chunks` of `chunk`, from `seed`.
+    `first` and `second` are the neighbours, `model` (seen through `view`) scores an
+    output, at least `high` is guessed to come from `first`, below `low` from `second`.
+    `counts[i]` are the outputs of `first` and of `second` whose score lies between the
+    cuts i − 1 and i of `cuts`. The samples were drawn in `chunks` of `chunk`, from `seed`.
     """
 
     pair: str
@@ -76,11 +79,11 @@ class Witness:
 class Finding:
     """The verdict of an audit with its evidence.
 
-    `epsilon` is a certified lower bound on the true ε at `delta`: it holds with probability `confidence` over the samples.
-    `estimate` is the plain ratio and certifies nothing. `detectable` is the smallest true ε that this many samples could have
-    told from the claim with probability .95, by a perfect guesser on the easiest target; anything below could not be seen.
-    `curve` holds (δ, certified ε) pairs which are valid together, at `confidence`. `reasons` say in sentences why a verdict is
-    neither a violation nor its absence.
+    `epsilon` is a certified lower bound on the true ε at `delta`: it holds with probability `confidence` over
+    the samples. `estimate` is the plain ratio and certifies nothing. `detectable` is the smallest true ε that
+    this many samples could have told from the claim with probability .95, by a perfect guesser on the easiest
+    target; anything below could not be seen. `curve` holds (δ, certified ε) pairs which are valid together,
+    at `confidence`. `reasons` say in sentences why a verdict is neither a violation nor its absence.
     """
 
     verdict: Verdict
@@ -119,12 +122,15 @@ class Finding:
         lines = [
             f"{self.verdict.upper()}: {self.target}, claimed {self.claim}.",
             *self.reasons,
-            f"Certified: ε ≥ {down(self.epsilon)}{at} with confidence {self.confidence:.10g} (estimate {self.estimate:.4g}).",
+            f"Certified: ε ≥ {down(self.epsilon)}{at} with confidence {self.confidence:.10g} (estimate "
+            f"{self.estimate:.4g}).",
         ]
         if self.verdict is Verdict.REPEATS:
             return [*lines[:-1], "Nothing was certified."]
         if self.support_differs:
-            lines.append("The support differs: the attack set was met on one neighbour and never on the other.")
+            lines.append(
+                "The support differs: the attack set was met on one neighbour and never on the other."
+            )
         if self.witness is not None:
             w = self.witness
             told = "canaries" if self.by_canaries else "trials"
@@ -140,7 +146,9 @@ class Finding:
         return lines + [f"Cannot see {sentence}" for sentence in self.cannot_see]
 
     def to_dict(self) -> dict[str, Any]:
-        body = asdict(self) | {"claim": {"epsilon": float(self.claim.epsilon), "delta": float(self.claim.delta)}}
+        body = asdict(self) | {
+            "claim": {"epsilon": float(self.claim.epsilon), "delta": float(self.claim.delta)}
+        }
         return {"finding": VERSION} | body
 
     def to_json(self) -> str:
@@ -152,11 +160,17 @@ class Finding:
         try:
             value = json.loads(text)
             if not isinstance(value, Mapping) or value.get("finding") != VERSION:
-                raise InvalidParameter(f'This is no finding of version {VERSION}: it lacks "finding": {VERSION}.')
+                raise InvalidParameter(
+                    f'This is no finding of version {VERSION}: it lacks "finding": {VERSION}.'
+                )
             names = {f.name for f in fields(cls)}
             body: dict[str, Any] = {name: value[name] for name in names if name in value or name not in ADDED}
             witness = None if body["witness"] is None else _witness(body["witness"])
-            body |= {"verdict": Verdict(body["verdict"]), "claim": Budget(**body["claim"]), "witness": witness}
+            body |= {
+                "verdict": Verdict(body["verdict"]),
+                "claim": Budget(**body["claim"]),
+                "witness": witness,
+            }
             body |= {"curve": tuple((float(d), float(e)) for d, e in body["curve"])}
             body |= {k: tuple(body.get(k, ())) for k in ("assumes", "cannot_see", "reasons")}
             return cls(**body | {k: float(body[k]) for k in ("epsilon", "estimate", "detectable")})
@@ -192,8 +206,9 @@ def at_one_delta(claim: Loss | Budget | float | tuple[float, float]) -> Budget:
             return Budget(float(claim))
         case _:
             raise InvalidParameter(
-                f"Expected an ε, (ε, δ) or a Budget to compare scores with, got {type(claim).__name__}. A loss that claims a "
-                "whole curve is stated at one δ: Budget(accounting.epsilon(loss, 1e-5).upper, 1e-5)."
+                f"Expected an ε, (ε, δ) or a Budget to compare scores with, got {type(claim).__name__}. A "
+                "loss that claims a whole curve is stated at one δ: Budget(accounting.epsilon(loss, "
+                "1e-5).upper, 1e-5)."
             )
 
 

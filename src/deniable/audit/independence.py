@@ -1,14 +1,15 @@
 """Whether runs are independent of one another: every certificate counts them as if they were.
 
-If they are, and alike, any order of the outputs of one neighbour is as likely as the one that was seen. So among n outputs, c(v)
-of which are v, two that lie a given lag apart are equal with probability Σ c(v)(c(v) − 1)/(n(n − 1)): the outputs' own
-frequencies predict the ties. Noise that is renewed every k calls, taken from a table in turn, or seeded by the clock gives more
-of them at some lag. The number of ties at one lag has, over all orders, about the variance n(Σp² − 2Σp³ + (Σp²)²), at most that
-of a binomial, n(Σp² − (Σp²)²), as Σp³ ≥ (Σp²)²; so a binomial tail is on the safe side. Noise that only drifts leaves ranks
-that are correlated at some lag.
+If they are, and alike, any order of the outputs of one neighbour is as likely as the one that
+was seen. So among n outputs, c(v) of which are v, two that lie a given lag apart are equal with
+probability Σ c(v)(c(v) − 1)/(n(n − 1)): the outputs' own frequencies predict the ties. Noise
+that is renewed every k calls, taken from a table in turn, or seeded by the clock gives more of
+them at some lag. The number of ties at one lag has, over all orders, about the variance n(Σp² −
+2Σp³ + (Σp²)²), at most that of a binomial, n(Σp² − (Σp²)²), as Σp³ ≥ (Σp²)²; so a binomial tail
+is on the safe side. Noise that only drifts leaves ranks that are correlated at some lag.
 
-An output that is always the same has no order to look at. An exact answer, a seed that is used again and an answer that is
-remembered all look so. They are told apart by starting the target anew (`restart`).
+An output that is always the same has no order to look at. An exact answer, a seed that is used again and an
+answer that is remembered all look so. They are told apart by starting the target anew (`restart`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from deniable.audit.tables import Array, Rows
 Codes = NDArray[np.int64]
 
 SHARE = 0.1
-"""The part of alpha that the question takes: so often is a target of independent runs said to repeat itself."""
+"""The part of alpha that the question takes: so often is a target of independent runs said to repeat
+itself."""
 LOOKED_AT = 4096
 """Outputs of each neighbour, from the first one on."""
 MOST_COLUMNS = 16
@@ -35,12 +37,14 @@ LEAST = 8
 NEARLY = 0.98
 """An output that makes up this share is as good as constant."""
 EVEN = 0.5
-"""Ranks are correlated only where no output makes up more than this share: else a few rare ones would decide."""
+"""Ranks are correlated only where no output makes up more than this share: else a few
+rare ones would decide."""
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A coordinate that is nearly always `first` on the first neighbour, or `second` on the other; None: it changes there."""
+    """A coordinate that is nearly always `first` on the first neighbour, or `second` on
+    the other; None: it changes there."""
 
     column: int
     first: float | None
@@ -49,7 +53,8 @@ class Constant:
 
 @dataclass(frozen=True)
 class Record:
-    """Outputs on both neighbours in the order of the runs; `places` say which runs they were, where these were mixed."""
+    """Outputs on both neighbours in the order of the runs; `places` say which runs they
+    were, where these were mixed."""
 
     first: Rows
     second: Rows
@@ -77,10 +82,14 @@ def dependence(record: Record, alpha: float) -> str | None:
 
 
 def _columns(first: Rows, second: Rows) -> Iterator[tuple[str, Codes, Codes]]:
-    """Each coordinate, and the whole output, as whole numbers in the order of their values; equal ones for equal outputs."""
+    """Each coordinate, and the whole output, as whole numbers in the order of their
+    values; equal ones for equal outputs."""
     width = first.shape[1]
     for i in range(min(width, MOST_COLUMNS)):
-        yield f"coordinate {i + 1} of the output" if width > 1 else "the output", *_coded(first[:, i], second[:, i])
+        yield (
+            f"coordinate {i + 1} of the output" if width > 1 else "the output",
+            *_coded(first[:, i], second[:, i]),
+        )
     if width > 1:
         yield "the whole output", *_coded(*(_whole(rows) for rows in (first, second)))
 
@@ -116,8 +125,8 @@ def _ties(codes: Codes, places: Codes, alpha: float) -> str | None:
         return None
     lag = int(lags[np.argmin(chance / _levels(lags, 1.0))])
     return (
-        f"is the same as {lag} run{'s' if lag > 1 else ''} before in {ties[lag - 1]:,} of {pairs[lag - 1]:,} cases, where its "
-        f"own frequencies predict {expected * pairs[lag - 1]:,.1f}"
+        f"is the same as {lag} run{'s' if lag > 1 else ''} before in {ties[lag - 1]:,} of {pairs[lag - 1]:,} "
+        f"cases, where its own frequencies predict {expected * pairs[lag - 1]:,.1f}"
     )
 
 
@@ -137,7 +146,9 @@ def _ranks(codes: Codes, alpha: float) -> str | None:
     # Wiener and Khinchin: all lags at once.
     power = np.abs(np.fft.rfft(ranks, 2 * n)) ** 2
     lags = np.arange(1, n // 2 + 1)
-    sums = np.fft.irfft(power)[lags] + (n - lags) / (n - 1)  # a permutation has a mean of −1/(n − 1) for each product
+    sums = np.fft.irfft(power)[lags] + (n - lags) / (
+        n - 1
+    )  # a permutation has a mean of −1/(n − 1) for each product
     z = np.abs(sums) / np.sqrt(n - lags)
     if not np.any(2 * norm.sf(z) < _levels(lags, alpha)):
         return None

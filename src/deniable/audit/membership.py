@@ -19,11 +19,13 @@ def membership(
     seed: int = 0,
     name: str = "membership attack",
 ) -> Finding:
-    """Certify an ε from what an attack says about each candidate of one training run, and whether it was a member.
+    """Certify an ε from what an attack says about each candidate of one training run,
+    and whether it was a member.
 
-    `scores` are larger where a row seems to be in (a loss has its sign turned round), `members` says which were. Every candidate
-    must have been put in or left out by a fair coin of its own before training: members and non-members that were split any other
-    way (by time, by source) differ without the model, and prove nothing. Coins that cannot have been fair are refused.
+    `scores` are larger where a row seems to be in (a loss has its sign turned round), `members` says which
+    were. Every candidate must have been put in or left out by a fair coin of its own before training: members
+    and non-members that were split any other way (by time, by source) differ without the model, and prove
+    nothing. Coins that cannot have been fair are refused.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)

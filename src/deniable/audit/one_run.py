@@ -1,14 +1,17 @@
-"""Audits from a single run: many canaries, each in the data by its own fair coin, scored from what the run released.
+"""Audits from a single run: many canaries, each in the data by its own fair coin, scored
+from what the run released.
 
-How many canaries are guessed decides how much is certified: too many and the doubtful ones dilute the sure ones, too few and
-chance weighs too much. Trying several numbers costs confidence. Here the number is planned from the claim and the number of
-canaries, before any score is looked at, so the whole of alpha is left for one test.
+How many canaries are guessed decides how much is certified: too many and the doubtful
+ones dilute the sure ones, too few and chance weighs too much. Trying several numbers
+costs confidence. Here the number is planned from the claim and the number of canaries,
+before any score is looked at, so the whole of alpha is left for one test.
 
     distribution-free   the coins, and nothing else            Steinke, Nasr, Jagielski 2023; Mahloujifar et al. 2024
     gaussian            the trade-off curve is a Gaussian one   Mahloujifar, Melis, Chaudhuri 2024
     independent         also, canaries do not touch each other  Dong, Roth, Su 2022; Nasr et al. 2023
 
-The first two hold for every dependence between canaries, and pay for it: a private run may be unlucky for all of them at once.
+The first two hold for every dependence between canaries, and pay for it: a private run
+may be unlucky for all of them at once.
 """
 
 from __future__ import annotations
@@ -77,9 +80,10 @@ def one_run(
 ) -> Finding:
     """Bound ε from a single run in which each canary was included by its own fair coin.
 
-    `scores` are functions of what the run released alone, larger where a canary seems to be in. The g/2 largest are guessed to
-    be in and the g/2 smallest out; g is planned from `claim` (`planned`), or each of `guesses` is tried and the error shared.
-    Canaries are shuffled by `seed` first, so that equal scores tell nothing by the order in which they were given.
+    `scores` are functions of what the run released alone, larger where a canary seems to be in. The g/2
+    largest are guessed to be in and the g/2 smallest out; g is planned from `claim` (`planned`), or each of
+    `guesses` is tried and the error shared. Canaries are shuffled by `seed` first, so that equal scores tell
+    nothing by the order in which they were given.
     """
     started = clock.monotonic()
     values, inside = checked(scores, included, confidence, seed)
@@ -113,18 +117,21 @@ def one_run(
 
 
 def verdict(epsilon: float, claimed: float) -> Verdict:
-    """Underpowered: less than half the claim was reached, so these canaries would not have shown twice as much."""
+    """Underpowered: less than half the claim was reached, so these canaries would not
+    have shown twice as much."""
     if epsilon > claimed:
         return Verdict.VIOLATION
     return Verdict.CONSISTENT if epsilon > claimed / 2 else Verdict.UNDERPOWERED
 
 
 def checked(scores: Any, included: Any, confidence: float, seed: int = 0) -> tuple[Array, Booleans]:
-    """Scores and coins, shuffled alike. Coins that cannot have been fair are refused: all guesses lean on them."""
+    """Scores and coins, shuffled alike. Coins that cannot have been fair are refused:
+    all guesses lean on them."""
     values, coins = numbers(scores), np.asarray(included)
     if values.shape != coins.shape or len(values) < LEAST:
         raise InvalidParameter(
-            f"Expected at least {LEAST} scores with a coin each, got {len(values)} scores and {coins.size} coins."
+            f"Expected at least {LEAST} scores with a coin each, got {len(values)} scores and {coins.size} "
+            "coins."
         )
     if not np.isin(coins, (0, 1)).all():
         raise InvalidParameter("Expected each canary's coin to be True or False (in or not).")
@@ -134,8 +141,8 @@ def checked(scores: Any, included: Any, confidence: float, seed: int = 0) -> tup
     within = int(inside.sum())
     if 2 * binom.cdf(min(within, m - within), m, 0.5) < UNFAIR:
         raise InvalidParameter(
-            f"Expected each canary to be in by its own fair coin, but {within:,} of {m:,} are in. Nothing was certified; give "
-            "the canaries that were left out as well."
+            f"Expected each canary to be in by its own fair coin, but {within:,} of {m:,} are in. Nothing "
+            "was certified; give the canaries that were left out as well."
         )
     order = np.random.default_rng(seed).permutation(m)
     return values[order], inside[order]
@@ -146,11 +153,11 @@ def checked(scores: Any, included: Any, confidence: float, seed: int = 0) -> tup
 
 @lru_cache(maxsize=64)
 def planned(canaries: int, claim: Budget) -> int:
-    """How many of the canaries to guess: the larger of what is best for a run that just keeps the claim and for one that spends
-    half as much again, which too few guesses could not show however right they are.
+    """How many of the canaries to guess: the larger of what is best for a run that just keeps the claim and
+    for one that spends half as much again, which too few guesses could not show however right they are.
 
-    The model is a Gaussian run; it decides how much is certified, never whether that is true, as nothing here depends on
-    scores or coins.
+    The model is a Gaussian run; it decides how much is certified, never whether that is
+    true, as nothing here depends on scores or coins.
 
     >>> planned(1000, Budget(8, 1e-5)), planned(20_000, Budget(8, 1e-5))
     (279, 2149)
@@ -171,7 +178,8 @@ def _best_number(canaries: int, epsilon: float, delta: float) -> int:
 
 
 def accuracy(mu: float, share: float) -> float:
-    """How often the surest `share` of guesses is right where scores are N(0, 1) for those out and N(μ, 1) for those in."""
+    """How often the surest `share` of guesses is right where scores are N(0, 1) for
+    those out and N(μ, 1) for those in."""
     if share >= 1:
         return float(ndtr(mu / 2))
     low, high = 0.0, 40.0 + mu
@@ -205,7 +213,9 @@ def _mu_of(epsilon: float, delta: float) -> float:
 # ------------------------------------------------------------------------------------------------ what guesses prove
 
 
-def _guessed(ordered: Booleans, guesses: int, delta: float, alpha: float, family: Family) -> tuple[float, float]:
+def _guessed(
+    ordered: Booleans, guesses: int, delta: float, alpha: float, family: Family
+) -> tuple[float, float]:
     """(certified, plain) ε for so many guesses on canaries sorted by score."""
     m, right = len(ordered), right_guesses(ordered, guesses)
     plain = math.log((right + 0.5) / (guesses - right + 0.5))
@@ -223,9 +233,9 @@ def right_guesses(ordered: Booleans, guesses: int) -> int:
 def certified(canaries: int, guesses: int, right: int, delta: float, alpha: float, family: Family) -> float:
     """The least ε that one run allows after `right` of `guesses`.
 
-    Distribution-free: the better of two proofs. Both bound P(right ≥ v) for the same count, so for each ε let v* be the least
-    count that either of them refutes: whoever refutes it shows P(right ≥ v*) ≤ alpha, and nothing is refuted below v*. So the
-    better of the two is valid without sharing alpha.
+    Distribution-free: the better of two proofs. Both bound P(right ≥ v) for the same count, so for each ε let
+    v* be the least count that either of them refutes: whoever refutes it shows P(right ≥ v*) ≤ alpha, and
+    nothing is refuted below v*. So the better of the two is valid without sharing alpha.
     """
     if family == "distribution-free":
         free = one_run_epsilon(canaries, guesses, right, delta=delta, alpha=alpha)
@@ -236,9 +246,10 @@ def certified(canaries: int, guesses: int, right: int, delta: float, alpha: floa
 def refutes(canaries: int, guesses: int, right: int, needed: Callable[[float], float], alpha: float) -> bool:
     """Whether P(`right` or more of `guesses`) ≥ alpha contradicts a trade-off curve f.
 
-    `needed`(r) is the least mass of wrong guesses that f allows beside a mass r of right ones, f̄⁻¹(r). Mahloujifar, Melis,
-    Chaudhuri 2024, Theorem 3.2 and Algorithm 3, two options for each canary: `r` and `h` bound right and wrong mass per canary
-    over runs with at least i right ones; if even i = 0 needs more mass than there is, f is refuted.
+    `needed`(r) is the least mass of wrong guesses that f allows beside a mass r of right ones, f̄⁻¹(r).
+    Mahloujifar, Melis, Chaudhuri 2024, Theorem 3.2 and Algorithm 3, two options for each canary: `r` and `h`
+    bound right and wrong mass per canary over runs with at least i right ones; if even i = 0 needs more mass
+    than there is, f is refuted.
     """
     r, h = alpha * right / canaries, alpha * (guesses - right) / canaries
     for i in range(right - 1, -1, -1):
@@ -278,7 +289,8 @@ def _wrong_beside(epsilon: float, delta: float) -> Callable[[float], float]:
 def detectable(
     canaries: int, guesses: int, claim: Budget, *, alpha: float, family: Family, power: float = 0.95
 ) -> float:
-    """The smallest true ε that would have been told from the claim with probability `power`, by independent Gaussian canaries.
+    """The smallest true ε that would have been told from the claim with probability
+    `power`, by independent Gaussian canaries.
 
     First the least number of right guesses that refutes the claim, then the least μ that gives so many.
     """
@@ -302,7 +314,9 @@ def detectable(
     return accounting.epsilon(GaussianNoise(1 / high), delta).upper
 
 
-def _refuted(canaries: int, guesses: int, right: int, claim: Budget, mu: float, alpha: float, family: Family) -> bool:
+def _refuted(
+    canaries: int, guesses: int, right: int, claim: Budget, mu: float, alpha: float, family: Family
+) -> bool:
     """Whether so many right guesses contradict the claim itself."""
     epsilon, delta = float(claim.epsilon), float(claim.delta)
     if family == "independent":
@@ -314,7 +328,8 @@ def _refuted(canaries: int, guesses: int, right: int, claim: Budget, mu: float, 
 
 
 def _least(most: int, holds: Callable[[int], bool]) -> int | None:
-    """The least whole number up to `most` for which something holds that holds for all larger ones; None if there is none."""
+    """The least whole number up to `most` for which something holds that holds for all
+    larger ones; None if there is none."""
     if not holds(most):
         return None
     low, high = 0, most
@@ -328,13 +343,15 @@ def _least(most: int, holds: Callable[[int], bool]) -> int | None:
 
 
 def independent_mu(scores: Array, inside: Booleans, alpha: float) -> tuple[float, float]:
-    """A certified μ, and a rough one: threshold and sign from the first fifth, then an exact bound on the share of right guesses.
+    """A certified μ, and a rough one: threshold and sign from the first fifth, then an
+    exact bound on the share of right guesses.
 
-    For each canary the scores with and without it are the outputs of a μ-Gaussian private mechanism on neighbours, whatever the
-    others do. So a guess about a fair coin is right with probability (1 − FPR + TPR)/2 ≤ max over x of (1 − Φ(x) + Φ(x + μ))/2
-    = Φ(μ/2), as TPR ≤ Φ(Φ⁻¹(FPR) + μ) (Dong, Roth, Su 2022). If canaries are independent, so many right guesses are no likelier
-    than from a binomial of that share, even if some canaries are seen worse than others; one bound at alpha is narrower by two
-    fifths than a bound on each rate at alpha/2.
+    For each canary the scores with and without it are the outputs of a μ-Gaussian private mechanism on
+    neighbours, whatever the others do. So a guess about a fair coin is right with probability (1 − FPR +
+    TPR)/2 ≤ max over x of (1 − Φ(x) + Φ(x + μ))/2 = Φ(μ/2), as TPR ≤ Φ(Φ⁻¹(FPR) + μ) (Dong, Roth, Su 2022).
+    If canaries are independent, so many right guesses are no likelier than from a binomial of that share,
+    even if some canaries are seen worse than others; one bound at alpha is narrower by two fifths than a
+    bound on each rate at alpha/2.
     """
     rule, rest, coins = learnt_rule(scores, inside)
     right, trials = _right(rule, rest, coins), len(rest)
@@ -342,9 +359,11 @@ def independent_mu(scores: Array, inside: Booleans, alpha: float) -> tuple[float
 
 
 def learnt_rule(scores: Array, inside: Booleans) -> tuple[tuple[int, float], Array, Booleans]:
-    """(sign, threshold) from the first fifth: in, where sign·score ≥ threshold; and the scores and coins that are left.
+    """(sign, threshold) from the first fifth: in, where sign·score ≥ threshold; and the
+    scores and coins that are left.
 
-    The rule of the largest TPR − FPR there: what coins of few canaries happened to favour is not learnt with it.
+    The rule of the largest TPR − FPR there: what coins of few canaries happened to
+    favour is not learnt with it.
     """
     start = max(1, int(LEARN * len(scores)))
     rules = [(sign, float(t)) for sign in (1, -1) for t in candidates(sign * scores[:start], 80)]
@@ -353,7 +372,8 @@ def learnt_rule(scores: Array, inside: Booleans) -> tuple[tuple[int, float], Arr
 
 
 def mu_from_guesses(right: int, trials: int, alpha: float) -> float:
-    """The least μ that μ-GDP allows after `right` of `trials` independent guesses about fair coins, but for a chance of alpha."""
+    """The least μ that μ-GDP allows after `right` of `trials` independent guesses about
+    fair coins, but for a chance of alpha."""
     share = float(lower(right, trials, alpha))
     return 2 * float(ndtri(share)) if share > 0.5 else 0.0
 
@@ -385,15 +405,20 @@ def ranked_witness(values: Array, inside: Booleans, guesses: int, seed: int) -> 
     ordered, low = np.sort(values), guesses // 2
     right = right_guesses(inside[np.argsort(values, kind="stable")], guesses)
     edges = float(ordered[len(values) - (guesses - low)]), float(ordered[min(low, len(values) - 1)])
-    return seen(values[inside], values[~inside], _cuts(values), edges, ("in", "out"), right, guesses - right, seed)
+    return seen(
+        values[inside], values[~inside], _cuts(values), edges, ("in", "out"), right, guesses - right, seed
+    )
 
 
 def independent_witness(values: Array, inside: Booleans, seed: int) -> Witness:
-    """The same for one threshold, on the canaries that certify; scores that fall for members are turned round."""
+    """The same for one threshold, on the canaries that certify; scores that fall for
+    members are turned round."""
     (sign, threshold), rest, coins = learnt_rule(values, inside)
     right, turned = _right((sign, threshold), rest, coins), sign * rest
     edges = threshold, threshold
-    return seen(turned[coins], turned[~coins], _cuts(turned), edges, ("in", "out"), right, len(rest) - right, seed)
+    return seen(
+        turned[coins], turned[~coins], _cuts(turned), edges, ("in", "out"), right, len(rest) - right, seed
+    )
 
 
 def _cuts(values: Array) -> Array:

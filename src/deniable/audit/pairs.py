@@ -1,8 +1,10 @@
-"""Pairs of neighbouring inputs: given by a person, or searched among the patterns that break mechanisms in the literature.
+"""Pairs of neighbouring inputs: given by a person, or searched among the patterns that
+break mechanisms in the literature.
 
-The patterns are those of StatDP (Ding et al. 2018) and DP-Sniper (Bichsel et al. 2021), for vectors of query answers: one
-above, one below, one above rest below, one below rest above, half half, all above, all below, x-shape. Added here: the odd one
-last instead of first, and one answer far above or below the rest, which shows where supports end.
+The patterns are those of StatDP (Ding et al. 2018) and DP-Sniper (Bichsel et al. 2021),
+for vectors of query answers: one above, one below, one above rest below, one below rest
+above, half half, all above, all below, x-shape. Added here: the odd one last instead of
+first, and one answer far above or below the rest, which shows where supports end.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ class Pair:
 def neighbours(first: Any, second: Any, unit: Unit) -> bool:
     """Whether the two inputs differ by exactly one unit, or less.
 
-    Rows are compared as a bag: their order carries no meaning for a unit. A table is a mapping from column names to columns, an
-    Arrow table, or a sequence of rows.
+    Rows are compared as a bag: their order carries no meaning for a unit. A table is a mapping from column
+    names to columns, an Arrow table, or a sequence of rows.
     """
     match unit.kind:
         case Kind.VALUE:
@@ -94,7 +96,8 @@ def _changed_keys(first: Any, second: Any, replace: bool) -> bool:
 
 
 def _owners_differ(first: Any, second: Any, unit: Unit) -> bool:
-    """Whether only rows of one owner were added or removed (or, to replace, those of one left and those of another came)."""
+    """Whether only rows of one owner were added or removed (or, to replace, those of one
+    left and those of another came)."""
     name = unit.column_name or ""
     groups = [_by_owner(table, name) for table in (first, second)]
     changed = [k for k in {*groups[0], *groups[1]} if groups[0].get(k) != groups[1].get(k)]
@@ -148,8 +151,8 @@ def _freeze(value: Any) -> Any:
 def patterns(length: int, *, everywhere: bool, far: float = 0.0) -> list[Pair]:
     """Neighbouring vectors of `length` answers.
 
-    `everywhere`: one unit may change every answer by 1 (ℓ∞); otherwise one answer by 1 (ℓ1). `far` > 0 adds pairs in which one
-    answer lies that much above (or below) all others.
+    `everywhere`: one unit may change every answer by 1 (ℓ∞); otherwise one answer by 1 (ℓ1). `far` > 0 adds
+    pairs in which one answer lies that much above (or below) all others.
     """
     found = list(_one_changed(length)) + (list(_all_changed(length)) if everywhere and length > 1 else [])
     if far and length > 1:
@@ -199,7 +202,8 @@ def _distinct(pairs: list[Pair]) -> list[Pair]:
 
 
 def default_pairs(unit: Unit) -> list[Pair]:
-    """Pairs to search where none are given: tiny data sets for rows, the ends of a ball, two values for a local report."""
+    """Pairs to search where none are given: tiny data sets for rows, the ends of a ball,
+    two values for a local report."""
     match unit.kind:
         case Kind.VALUE:
             return [Pair(0, 1, "0 or 1")]
@@ -211,4 +215,6 @@ def default_pairs(unit: Unit) -> list[Pair]:
             radius = unit.radius or 1.0
             return [Pair(0, radius, f"0 or {radius:g}"), Pair(-radius, 0, f"−{radius:g} or 0")]
         case _:
-            raise InvalidParameter(f'No pairs are known for the unit "{unit}": give a pair of neighbouring tables.')
+            raise InvalidParameter(
+                f'No pairs are known for the unit "{unit}": give a pair of neighbouring tables.'
+            )

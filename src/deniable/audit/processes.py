@@ -1,4 +1,5 @@
-"""Other processes that run a target: several at once for its runs, or a few to see what it says when it is started anew."""
+"""Other processes that run a target: several at once for its runs, or a few to see what
+it says when it is started anew."""
 
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ class Worker:
     def __init__(self, form: Form) -> None:
         # An argument list of our own interpreter and our own text: nothing of it comes from outside.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [sys.executable, "-c", PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
         self._form = form
         self._started = False

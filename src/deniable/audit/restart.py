@@ -1,7 +1,8 @@
 """Start a target anew, in processes of its own, to see whether it says the same again.
 
-Within one process an exact answer, a seed used again and an answer that is remembered leave the same record. After a new start
-the first two say the same, the third says something else, unless its noise happens to fall alike every time.
+Within one process an exact answer, a seed used again and an answer that is remembered
+leave the same record. After a new start the first two say the same, the third says
+something else, unless its noise happens to fall alike every time.
 """
 
 from __future__ import annotations
@@ -21,20 +22,25 @@ from deniable.audit.target import Batched, Called, Target, encode, matrix
 from deniable.audit.worker import RNG, Form
 
 STARTS = 8
-"""Noise of ε = 1 on whole numbers falls on one of them with probability ½ at most, so on the same in all starts once in 300."""
+"""Noise of ε = 1 on whole numbers falls on one of them with probability ½ at most, so on
+the same in all starts once in 300."""
 APART = 0.3
-"""Seconds between two starts at least, so that together they outlast a generator that is seeded by the second."""
+"""Seconds between two starts at least, so that together they outlast a generator that is
+seeded by the second."""
 FEWEST, LONGEST = 3, 10.0
 """Where a start takes long, so many are enough once so many seconds have passed."""
 CALLS = 4
 """Runs on each neighbour after each start."""
 COULD_NOT = "It could not be started anew to see whether it then says the same: give it as module:name, and let it hold no state."
-MAY_REMEMBER = "It goes on between runs and cannot be started anew from here: its answer may be one that it keeps."
+MAY_REMEMBER = (
+    "It goes on between runs and cannot be started anew from here: its answer may be one that it keeps."
+)
 SAID_ELSE = "Started anew in a process of its own it says something else."
 
 
 def repeats(target: Target, pair: Pair, fixed: Sequence[Constant]) -> str | None:
-    """A sentence about why what never changes may be noise that is used again; None if new starts say the same.
+    """A sentence about why what never changes may be noise that is used again; None if
+    new starts say the same.
 
     Our own classes keep no answers, and are not started.
     """
@@ -63,7 +69,8 @@ def repeats(target: Target, pair: Pair, fixed: Sequence[Constant]) -> str | None
 
 
 def started_anew(target: Target, pair: Pair, trials: int, seed: int) -> tuple[Rows, Rows] | None:
-    """Outputs on both neighbours, by a fair coin, of a target with noise of its own after a new start; None if it has none."""
+    """Outputs on both neighbours, by a fair coin, of a target with noise of its own
+    after a new start; None if it has none."""
     if not isinstance(target, Called) or target.pass_rng is not None or _ours(target):
         return None
     form = _form(target)
@@ -92,11 +99,14 @@ def _form(target: Target) -> Form | None:
         many = form_of(CALLS, seeded=True)
         whole = form_of(target.function, seeded=True)
         return None if whole is None else ("partial", whole, [], [("n", many)])
-    return form_of(target.function, seeded=target.pass_rng is not None) if isinstance(target, Called) else None
+    return (
+        form_of(target.function, seeded=target.pass_rng is not None) if isinstance(target, Called) else None
+    )
 
 
 def _started(form: Form, target: Target, pair: Pair, start: int) -> tuple[Rows, Rows]:
-    """The outputs on both neighbours of one start; the neighbour that comes first changes from start to start."""
+    """The outputs on both neighbours of one start; the neighbour that comes first
+    changes from start to start."""
     worker = Worker(form)
     order = [start % 2, 1 - start % 2] * (CALLS if isinstance(target, Called) else 1)
     source = target.pass_rng if isinstance(target, Called) else RNG

@@ -1,7 +1,8 @@
-"""Audits from scores alone: somebody ran the target many times on both neighbours and kept one number of each run.
+"""Audits from scores alone: somebody ran the target many times on both neighbours and
+kept one number of each run.
 
-The file says nothing of how the numbers came about. What is certified holds for any target, if every score comes from an
-independent run; with that, scores are a target whose outputs were drawn beforehand.
+The file says nothing of how the numbers came about. What is certified holds for any target, if every score
+comes from an independent run; with that, scores are a target whose outputs were drawn beforehand.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ LEARN = 0.3
 """The share of scores that chooses thresholds; the rest certifies."""
 LEAST = 20
 DEVIATIONS = 4.0
-"""Coins are fewer than scores by so many deviations of theirs: then neither side runs out but once in 15,000 audits."""
+"""Coins are fewer than scores by so many deviations of theirs: then neither side runs
+out but once in 15,000 audits."""
 CUTS = 24
 FILES = (".csv", ".parquet")
 ASSUMES = ("that every score comes from a run of its own and that the runs are independent.",)
@@ -45,9 +47,10 @@ def scores(
 ) -> Finding:
     """Audit from scores of runs with a record (`members`) and without it (`others`).
 
-    A random part of each set chooses two thresholds, the others certify. These are dealt out by fair coins, as if the runs were
-    only now made: then one bound covers guesses of both kinds (`statistics.from_guesses`). Should one set run out before
-    the coins are thrown, nothing is certified; so the coins stay fair.
+    A random part of each set chooses two thresholds, the others certify. These are dealt
+    out by fair coins, as if the runs were only now made: then one bound covers guesses
+    of both kinds (`statistics.from_guesses`). Should one set run out before the coins
+    are thrown, nothing is certified; so the coins stay fair.
     """
     started = clock.monotonic()
     if not 0 < confidence < 1:
@@ -56,15 +59,22 @@ def scores(
     rng, alpha, delta = np.random.default_rng(seed), 1 - confidence, float(claim.delta)
     first, second = (rng.permutation(numbers(s)) for s in (members, others))
     if min(len(first), len(second)) < LEAST:
-        raise InvalidParameter(f"Expected at least {LEAST} scores on each side, got {len(first)} and {len(second)}.")
+        raise InvalidParameter(
+            f"Expected at least {LEAST} scores on each side, got {len(first)} and {len(second)}."
+        )
     learn = [s[: int(LEARN * len(s))] for s in (first, second)]
     dealt = _dealt(first[len(learn[0]) :], second[len(learn[1]) :], rng)
     trials = len(dealt[0]) + len(dealt[1])
-    found = {s: choose(s * learn[0], s * learn[1], delta=delta, alpha=alpha, trials=max(trials, 1)) for s in (1, -1)}
+    found = {
+        s: choose(s * learn[0], s * learn[1], delta=delta, alpha=alpha, trials=max(trials, 1))
+        for s in (1, -1)
+    }
     sign = max(found, key=lambda s: found[s][1])
     rule, dealt = found[sign][0], (sign * dealt[0], sign * dealt[1])
     right, wrong = rule.count(*dealt)
-    epsilon = from_guesses(right, wrong, trials, delta=delta, alpha=alpha, sides=rule.sides) if trials else 0.0
+    epsilon = (
+        from_guesses(right, wrong, trials, delta=delta, alpha=alpha, sides=rule.sides) if trials else 0.0
+    )
     claimed, cuts = float(claim.epsilon), candidates(sign * np.concatenate(learn), CUTS)
     visible = detectable(trials, epsilon=claimed, delta=delta, alpha=alpha)
     return Finding(
@@ -79,8 +89,8 @@ def scores(
 
 
 def read(path: Path) -> tuple[Array, Array]:
-    """Scores with and without the record, from a CSV or parquet file with the columns `score` and `member` (0 or 1), or `score`
-    and `world` (any two labels; the one that sorts last is with)."""
+    """Scores with and without the record, from a CSV or parquet file with the columns `score` and `member` (0
+    or 1), or `score` and `world` (any two labels; the one that sorts last is with)."""
     table = table_in(path)
     names = set(table.column_names)
     if "score" not in names or not {"member", "world"} & names:
@@ -99,7 +109,9 @@ def table_in(path: Path) -> pa.Table:
         return pa.parquet.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path)
     except (pa.ArrowException, OSError) as error:
         reason = (
-            "No such file" if not path.exists() else f"this is no table in CSV or parquet: {str(error).splitlines()[0]}"
+            "No such file"
+            if not path.exists()
+            else f"this is no table in CSV or parquet: {str(error).splitlines()[0]}"
         )
         raise InvalidParameter(f"{path}: {reason.removesuffix('.')}.") from None
 
@@ -108,7 +120,9 @@ def _inside(path: Path, told: list[Any]) -> Any:
     """Which rows are of runs with the record."""
     labels = sorted({str(label).strip() for label in told if label is not None})
     if len(labels) != 2 or None in told:
-        raise InvalidParameter(f"{path}: expected two labels beside the scores, like 0 and 1, got {len(labels)}.")
+        raise InvalidParameter(
+            f"{path}: expected two labels beside the scores, like 0 and 1, got {len(labels)}."
+        )
     return np.array([str(label).strip() == labels[1] for label in told], np.bool_)
 
 
@@ -146,9 +160,13 @@ def seen(
     wrong: int,
     seed: int,
 ) -> Witness:
-    """Scores of both sides as counts between `cuts` and the (high, low) edges of the guesses, for pictures and for the record."""
+    """Scores of both sides as counts between `cuts` and the (high, low) edges of the
+    guesses, for pictures and for the record."""
     places = np.unique([*cuts, *(edge for edge in edges if math.isfinite(edge))])
-    counts = [np.bincount(np.searchsorted(places, s, side="right"), minlength=len(places) + 1) for s in (first, second)]
+    counts = [
+        np.bincount(np.searchsorted(places, s, side="right"), minlength=len(places) + 1)
+        for s in (first, second)
+    ]
     return Witness(
         pair=" and ".join(names), first=names[0], second=names[1], view="scores", model={}, high=edges[0], low=edges[1],
         trials=len(first) + len(second), right=right, wrong=wrong, seed=seed, chunk=0, chunks=0,

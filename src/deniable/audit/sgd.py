@@ -4,8 +4,9 @@
     whole_run     canaries in one run of DP-SGD, within the f-DP family of that run; `audit.one_run` assumes less, or other things
     FinalModel    black box: many models, with and without one record; distribution-free; goes to `audit`
 
-Each finding says what its design assumes and what it cannot see. None of them sees the accountant: a run whose noise and clipping
-are right and whose ε was computed wrongly must be caught by accounting, not by an audit.
+Each finding says what its design assumes and what it cannot see. None of them sees the
+accountant: a run whose noise and clipping are right and whose ε was computed wrongly
+must be caught by accounting, not by an audit.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ LEAST_STEPS = 200
 
 @dataclass(frozen=True)
 class Training:
-    """What a run of DP-SGD claims: `steps` steps, each (Σ clipped gradients + noise)/`lot` on a Poisson sample of `rate`."""
+    """What a run of DP-SGD claims: `steps` steps, each (Σ clipped gradients +
+    noise)/`lot` on a Poisson sample of `rate`."""
 
     noise_multiplier: float
     clip: float
@@ -64,7 +66,12 @@ class Training:
     delta: float
 
     def __post_init__(self) -> None:
-        positive = {"noise_multiplier": self.noise_multiplier, "clip": self.clip, "lot": self.lot, "steps": self.steps}
+        positive = {
+            "noise_multiplier": self.noise_multiplier,
+            "clip": self.clip,
+            "lot": self.lot,
+            "steps": self.steps,
+        }
         for name, value in positive.items():
             if not (value > 0 and math.isfinite(value)):
                 raise InvalidParameter(f"Expected {name}={value} in (0, ∞).")
@@ -96,8 +103,8 @@ class Training:
 
 
 CANARY_ASSUMES = (
-    "that every step adds independent Gaussian noise of one size to a sum over a Poisson sample of the stated rate (the f-DP "
-    "family): a step's μ is certified, the run's ε follows from it by accounting.",
+    "that every step adds independent Gaussian noise of one size to a sum over a Poisson sample of the "
+    "stated rate (the f-DP family): a step's μ is certified, the run's ε follows from it by accounting.",
     "that noise is independent between coordinates and between steps.",
 )
 CANARY_CANNOT_SEE = (
@@ -122,11 +129,12 @@ def canaries(
 ) -> Finding:
     """Insert gradients of our own into a step and look for them in what it releases.
 
-    The designs of `canary_designs` come one after another, each with its share of the error, until one shows more than is
-    claimed: *scattered* first, `each` canaries in every round beside the gradients of `background` (of the model that is being
-    trained, kept up to date by `update`); then one canary at a time: opposed, dense, momentum, quietest. Each learns where to
-    look and certifies μ on observations of its own (`one_run.independent_mu`). Where steps are slow, designs behind the first
-    have fewer windows, so that all take about `seconds` of CPU time.
+    The designs of `canary_designs` come one after another, each with its share of the error, until one shows
+    more than is claimed: *scattered* first, `each` canaries in every round beside the gradients of
+    `background` (of the model that is being trained, kept up to date by `update`); then one canary at a time:
+    opposed, dense, momentum, quietest. Each learns where to look and certifies μ on observations of its own
+    (`one_run.independent_mu`). Where steps are slow, designs behind the first have fewer windows, so that all
+    take about `seconds` of CPU time.
     """
     started = clock.monotonic()
     if not 1 <= each <= dimension:
@@ -134,7 +142,9 @@ def canaries(
             f"Expected each={each} canaries to fit into dimension={dimension} coordinates, and at least one."
         )
     if rounds < LEAST or not 0 < confidence < 1:
-        raise InvalidParameter(f"Expected rounds={rounds} of at least {LEAST} and confidence={confidence} in (0, 1).")
+        raise InvalidParameter(
+            f"Expected rounds={rounds} of at least {LEAST} and confidence={confidence} in (0, 1)."
+        )
     bench = Bench(step, training, dimension, np.random.default_rng(seed))
     alpha, claimed = 1 - confidence, training.epsilon
     best: tuple[float, float, str, tuple[Array, NDArray[np.bool_]]] | None = None
@@ -189,7 +199,8 @@ def _observed(
 
 
 def _visible_mu(training: Training, observations: float, alpha: float) -> float:
-    """The μ whose certified value would just pass the claimed one, if as many guesses were right as are expected."""
+    """The μ whose certified value would just pass the claimed one, if as many guesses
+    were right as are expected."""
     mu, n = 1 / training.noise_multiplier, max(2, int(observations))
     wide = mu
     for _ in range(1000):
@@ -204,7 +215,8 @@ def _visible_mu(training: Training, observations: float, alpha: float) -> float:
 
 WHOLE_RUN_ASSUMES = (
     COINS,
-    "that the run is the one stated but for the size of its noise: so many Gaussian steps on Poisson samples of the stated rate.",
+    "that the run is the one stated but for the size of its noise: so many Gaussian steps on Poisson samples "
+    "of the stated rate.",
 )
 FINEST, COARSEST = 1 / 64, 64.0
 """Noise, in units of the claimed one, between which the refuted one is sought."""
@@ -221,10 +233,11 @@ def whole_run(
 ) -> Finding:
     """Bound ε from canaries that were in, or not, for one whole run of `training`, each by its own fair coin.
 
-    As `one_run.one_run`, with the trade-off curve of the run itself in place of a Gaussian one: a noise is refuted if so many
-    right guesses have a chance below alpha under the curve of such a run, and then so is more noise, whose curve lies above. The
-    least noise that is refuted gives the ε. Curves come from `accounting.tradeoff`, on the side that allows the attacker more;
-    between its points he is granted the better one.
+    As `one_run.one_run`, with the trade-off curve of the run itself in place of a Gaussian
+    one: a noise is refuted if so many right guesses have a chance below alpha under the
+    curve of such a run, and then so is more noise, whose curve lies above. The least noise
+    that is refuted gives the ε. Curves come from `accounting.tradeoff`, on the side that
+    allows the attacker more; between its points he is granted the better one.
     """
     started = clock.monotonic()
     values, inside = checked(scores, included, confidence, seed)
@@ -249,8 +262,11 @@ def whole_run(
 
 @lru_cache(maxsize=64)
 def _wrong_beside(training: Training, noise: float) -> Callable[[float], float]:
-    """The least mass of wrong guesses beside a mass of right ones, under the curve of the run with this noise."""
-    curve = accounting.tradeoff(training.with_noise(noise), np.concatenate([[0.0], np.geomspace(1e-8, 1, 1500)]))
+    """The least mass of wrong guesses beside a mass of right ones, under the curve of
+    the run with this noise."""
+    curve = accounting.tradeoff(
+        training.with_noise(noise), np.concatenate([[0.0], np.geomspace(1e-8, 1, 1500)])
+    )
     power = np.maximum.accumulate(curve.power)
 
     def least(right: float) -> float:
@@ -276,10 +292,12 @@ def _least_refuted(refuted: Callable[[float], bool]) -> float:
 
 @dataclass(frozen=True)
 class FinalModel:
-    """A training function as a target for `audit`: train on one data set, release one number about the final model.
+    """A training function as a target for `audit`: train on one data set, release one
+    number about the final model.
 
-    `train(data, seed)` gives a model and `score(model)` looks at it, say by the loss on the record that differs. The audit that
-    follows is distribution-free and black-box; it needs hundreds of models and certifies less than the white-box designs.
+    `train(data, seed)` gives a model and `score(model)` looks at it, say by the loss on the record that
+    differs. The audit that follows is distribution-free and black-box; it needs hundreds of models and
+    certifies less than the white-box designs.
     """
 
     train: Callable[[Any, int], Any]

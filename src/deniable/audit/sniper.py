@@ -1,11 +1,13 @@
-"""Black-box audit: learn to tell two neighbours apart, choose what to guess, then certify it on samples nobody has seen.
+"""Black-box audit: learn to tell two neighbours apart, choose what to guess, then
+certify it on samples nobody has seen.
 
-As in DP-Sniper (Bichsel et al. 2021), with five differences. The rule is chosen, on samples of its own, to maximise the bound
-that will be certified, instead of a fixed tail of .01. It guesses in both directions and abstains in between. Which neighbour
-runs is decided by a fair coin, so that one exact binomial bound suffices (`statistics.from_guesses`); or, for targets that take
-their random numbers from outside, both run on the same ones, which leaves far less to chance (`statistics.from_coupled`).
-Several views and classifiers compete, in rounds that keep the better pairs and give them more samples; the best few attacks
-meet once more on fresh ones, and the one wins whose certified bound can be expected to be largest (`rules.expected`). Samples to
+As in DP-Sniper (Bichsel et al. 2021), with five differences. The rule is chosen, on samples of its own, to
+maximise the bound that will be certified, instead of a fixed tail of .01. It guesses in both directions and
+abstains in between. Which neighbour runs is decided by a fair coin, so that one exact binomial bound suffices
+(`statistics.from_guesses`); or, for targets that take their random numbers from outside, both run on the same
+ones, which leaves far less to chance (`statistics.from_coupled`). Several views and classifiers compete, in
+rounds that keep the better pairs and give them more samples; the best few attacks meet once more on fresh
+ones, and the one wins whose certified bound can be expected to be largest (`rules.expected`). Samples to
 learn, to choose and to certify are disjoint, so what was tried before costs no correction.
 """
 
@@ -48,7 +50,8 @@ Claim = Loss | Budget | float | tuple[float, float]
 EXPLORE = 0.2
 """The share of all samples that is spent before the certifying ones."""
 EXPLORE_MORE, MANY = 0.4, 1_000_000
-"""The same for coupled runs and for many samples: certificates are narrow then, and finding the best event matters more."""
+"""The same for coupled runs and for many samples: certificates are narrow then, and
+finding the best event matters more."""
 LEARN = 0.3
 """The share of these that classifiers learn from; the rest chooses thresholds and among classifiers."""
 DELTAS = (0.0, 1e-5, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 0.5)
@@ -56,7 +59,8 @@ DELTAS = (0.0, 1e-5, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 0.5)
 CURVE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
 CUTS = 24
 MOST_ROWS, MOST_CELLS = 16_000_000, 50_000_000
-"""More outputs, and more numbers, than these are not worth exploring: the time is better spent on certifying samples."""
+"""More outputs, and more numbers, than these are not worth exploring: the time is better
+spent on certifying samples."""
 FEW_OUTPUTS = 32
 """Up to so many outputs among the first ones, one table is learnt, which costs next to nothing."""
 FORGIVEN = 0.01
@@ -66,9 +70,11 @@ ANEW = 20_000
 MOST_SAMPLES = 84_000_000
 LEAST_SAMPLES = 250
 ROUNDS = ((3, 0.25),)
-"""How many views of pairs a ranking round keeps, and the share of the exploring samples that it spends; the last has the rest."""
+"""How many views of pairs a ranking round keeps, and the share of the exploring samples
+that it spends; the last has the rest."""
 FINALISTS = 2
-"""Attacks of each kind, coupled and by a coin, on each pair that meet once more: what was best by luck is not again."""
+"""Attacks of each kind, coupled and by a coin, on each pair that meet once more: what
+was best by luck is not again."""
 FINAL = 0.1
 """The share of all samples that this takes."""
 LEAST_FINAL = 20_000
@@ -76,13 +82,14 @@ LEAST_FINAL = 20_000
 FINAL_PHASE, REPLAY_PHASE = 8000, 9000
 COUPLED = "sniper, coupled runs"
 """The method of a finding whose runs were coupled; a replay couples them too."""
-ASSUMES_ROWS = "that row for row a batch takes the same random numbers on both neighbours, and no row those of another."
+ASSUMES_ROWS = (
+    "that row for row a batch takes the same random numbers on both neighbours, and no row those of another."
+)
 ASSUMES = (
-    "that runs are independent of one another: ties and correlations in the order of the runs were looked for, and not found.",
+    "that runs are independent of one another: ties and correlations in the order of the runs were looked "
+    "for, and not found.",
 )
-MAY_BE_REUSED = (
-    "Noise may be used again: one answer is then all that a claim speaks about, and more runs say nothing about it."
-)
+MAY_BE_REUSED = "Noise may be used again: one answer is then all that a claim speaks about, and more runs say nothing about it."
 CANNOT_SEE = (
     "pairs that were not tried.",
     "what the output does not show: run time, errors, memory, state kept between runs.",
@@ -107,17 +114,19 @@ def audit(
 ) -> Finding:
     """Try to refute a claimed guarantee from the outside.
 
-    `target` is a `Mechanism`, a batch sampler or any callable on a data set; `pair` one pair of neighbours, several, or None
-    to search; `claim` an ε, (ε, δ), a `Budget` or a `Loss`, by default the mechanism's own. With `unit`, pairs that are not
-    neighbours are refused. About `time` seconds are spent, or `samples` runs. The finding reproduces from `seed`, for
-    targets that take their randomness from outside. `coupled` runs both neighbours on the same random numbers (only for claims
-    without δ): by default where that needs no assumption (a callable that takes `seed`) or the target's attribute `coupled`
-    says that a batch serves each row alike.
+    `target` is a `Mechanism`, a batch sampler or any callable on a data set; `pair` one pair of
+    neighbours, several, or None to search; `claim` an ε, (ε, δ), a `Budget` or a `Loss`, by
+    default the mechanism's own. With `unit`, pairs that are not neighbours are refused. About
+    `time` seconds are spent, or `samples` runs. The finding reproduces from `seed`, for targets
+    that take their randomness from outside. `coupled` runs both neighbours on the same random
+    numbers (only for claims without δ): by default where that needs no assumption (a callable that
+    takes `seed`) or the target's attribute `coupled` says that a batch serves each row alike.
     """
     started = clock.monotonic()
     if not 0 < confidence < 1:
         raise InvalidParameter(f"Expected confidence={confidence} in (0, 1).")
-    # A mechanism takes an answer of known sensitivity, not the data that its unit speaks of: only samplers check by themselves.
+    # A mechanism takes an answer of known sensitivity, not the data that its unit speaks of: only samplers
+    # check by themselves.
     own = getattr(target, "unit", None)
     pairs = _pairs(pair, unit or (own if pair is None or hasattr(target, "draw") else None))
     limits = _limits(claim if claim is not None else getattr(target, "loss", None))
@@ -127,7 +136,9 @@ def audit(
     with Source(shaped, seed, workers, coupled=couple and not any(limit.delta for limit in limits)) as source:
         total = samples or source.affordable(pairs[0], time, MOST_SAMPLES)
         if total < LEAST_SAMPLES:
-            raise InvalidParameter(f"Expected samples={total} to be at least {LEAST_SAMPLES}. Nothing was certified.")
+            raise InvalidParameter(
+                f"Expected samples={total} to be at least {LEAST_SAMPLES}. Nothing was certified."
+            )
         source.chunk = min(source.chunk, max(20, total // 8))
         sniper = _Sniper(source, limits, 1 - confidence, total, tell)
         attack = sniper.search(pairs)
@@ -136,10 +147,11 @@ def audit(
 
 
 def replay(finding: Finding, target: Any, *, seed: int | None = None, workers: int | None = None) -> Finding:
-    """Run the decisive part of a finding again: the same pair, attack set and number of samples, nothing learnt or chosen.
+    """Run the decisive part of a finding again: the same pair, attack set and number of
+    samples, nothing learnt or chosen.
 
-    With the seed of the finding (the default) a target that takes its randomness from outside gives the same counts. With
-    another one this is an independent confirmation.
+    With the seed of the finding (the default) a target that takes its randomness from outside gives the same
+    counts. With another one this is an independent confirmation.
     """
     witness, started = finding.witness, clock.monotonic()
     if witness is None or not witness.model:
@@ -159,8 +171,12 @@ def replay(finding: Finding, target: Any, *, seed: int | None = None, workers: i
     chosen = witness.seed if seed is None else seed
     with Source(shaped, chosen, workers, chunk=witness.chunk, coupled=coupled) as source:
         sniper = _Sniper(source, [limit], 1 - finding.confidence, witness.trials, lambda share, text: None)
-        sniper.choosing[pair.name] = source.record(pair, min(2 * LOOKED_AT, max(40, witness.trials // 4)), REPLAY_PHASE)
-        again = sniper.refused(attack) or sniper.confirmed(attack, sniper.certify(attack, chunks=witness.chunks))
+        sniper.choosing[pair.name] = source.record(
+            pair, min(2 * LOOKED_AT, max(40, witness.trials // 4)), REPLAY_PHASE
+        )
+        again = sniper.refused(attack) or sniper.confirmed(
+            attack, sniper.certify(attack, chunks=witness.chunks)
+        )
     return replace(again, seconds=clock.monotonic() - started, options=finding.options)
 
 
@@ -207,7 +223,9 @@ def _curve_of(loss: Loss) -> Iterable[Limit]:
 def _pairs(pair: Pair | tuple[Any, Any] | Sequence[Pair] | None, unit: Unit | None) -> list[Pair]:
     if pair is None:
         if unit is None:
-            raise InvalidParameter("Expected a pair of neighbours, or a unit to search pairs for. Nothing was run.")
+            raise InvalidParameter(
+                "Expected a pair of neighbours, or a unit to search pairs for. Nothing was run."
+            )
         return default_pairs(unit)
     if isinstance(pair, Pair):
         found = [pair]
@@ -221,7 +239,8 @@ def _pairs(pair: Pair | tuple[Any, Any] | Sequence[Pair] | None, unit: Unit | No
 
 
 def _couples(target: Any, shaped: Any) -> bool:
-    """Whether both neighbours can be run on the same random numbers: each call has a seed, or the target says so."""
+    """Whether both neighbours can be run on the same random numbers: each call has a
+    seed, or the target says so."""
     return bool(getattr(target, "coupled", False)) or (isinstance(shaped, Called) and shaped.seeded)
 
 
@@ -237,7 +256,8 @@ def _input(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Attack:
-    """A proposal: what to guess from which output, for which pair, at which δ, and how far it is expected to get."""
+    """A proposal: what to guess from which output, for which pair, at which δ, and how
+    far it is expected to get."""
 
     pair: Pair
     view: View
@@ -260,7 +280,8 @@ class Attack:
         return replace(self, guessed=(right, wrong, both), seen=self.seen + trials)
 
     def guesses(self, first: Array, second: Array) -> tuple[int, int, int]:
-        """Right and wrong guesses from scores; of coupled runs the pairs that met the rule on one side only, and on both."""
+        """Right and wrong guesses from scores; of coupled runs the pairs that met the
+        rule on one side only, and on both."""
         return self.rule.count_pairs(first, second) if self.coupled else (*self.rule.count(first, second), 0)
 
 
@@ -275,12 +296,19 @@ class Tally:
 
     def count(self, first: Rows, second: Rows) -> tuple[Any, tuple[int, int, int]]:
         scores = self.attack.score(first), self.attack.score(second)
-        bins = [np.bincount(np.searchsorted(self.cuts, s, side="right"), minlength=len(self.counts)) for s in scores]
+        bins = [
+            np.bincount(np.searchsorted(self.cuts, s, side="right"), minlength=len(self.counts))
+            for s in scores
+        ]
         return np.stack(bins, axis=1), self.attack.guesses(*scores)
 
     def add(self, counts: Any, guesses: tuple[int, int, int]) -> None:
         self.counts += counts
-        self.guesses = self.guesses[0] + guesses[0], self.guesses[1] + guesses[1], self.guesses[2] + guesses[2]
+        self.guesses = (
+            self.guesses[0] + guesses[0],
+            self.guesses[1] + guesses[1],
+            self.guesses[2] + guesses[2],
+        )
 
 
 @dataclass(frozen=True)
@@ -313,7 +341,8 @@ class _Sniper:
         return int((1 - (EXPLORE_MORE if much else EXPLORE)) * self.total)
 
     def search(self, pairs: list[Pair]) -> Attack:
-        """Rounds that keep the better pairs, in the view that showed most; the last of them has every classifier."""
+        """Rounds that keep the better pairs, in the view that showed most; the last of
+        them has every classifier."""
         first = self.source.draw(pairs[0], min(2000, max(40, self.total // 40)), 5000)[0]
         whole = self.total - self.certifying
         if len(np.unique(first, axis=0)) > FEW_OUTPUTS:
@@ -344,18 +373,23 @@ class _Sniper:
         found: list[Attack] = []
         for i, (pair, seen) in enumerate(sights):
             self.tell(0.1 * (stage or 3) + 0.1 * i / len(sights), f'trying "{pair.name}"')
-            found += self.propose(pair, seen, max(40, trials // len(sights)), stage * 1000 + i, boosting=stage == 0)
+            found += self.propose(
+                pair, seen, max(40, trials // len(sights)), stage * 1000 + i, boosting=stage == 0
+            )
         return sorted(found, key=lambda attack: -attack.margin)
 
     def _final(self, attacks: list[Attack]) -> Attack:
-        """The attack that promises most after fresh samples, the same for all on a pair, were added to those that chose it."""
+        """The attack that promises most after fresh samples, the same for all on a pair,
+        were added to those that chose it."""
         pairs = {attack.pair.name: attack.pair for attack in attacks}
         each = int(FINAL * self.total) // len(pairs)
         if len(attacks) == 1 or each < LEAST_FINAL:
             return attacks[0]
         shown: list[tuple[float, Attack]] = []
         for i, (name, pair) in enumerate(pairs.items()):
-            kinds = ([a for a in attacks if a.pair.name == name and a.coupled is kind] for kind in (True, False))
+            kinds = (
+                [a for a in attacks if a.pair.name == name and a.coupled is kind] for kind in (True, False)
+            )
             here = [attack for kind in kinds for attack in kind[:FINALISTS]]
             shown += zip(self._shown(pair, here, each, FINAL_PHASE + i), here, strict=True)
         return max(shown, key=lambda one: one[0])[1]
@@ -378,7 +412,9 @@ class _Sniper:
             return from_coupled(*guesses, alpha=alpha)
         return from_guesses(*guesses[:2], trials, delta=attack.delta, alpha=alpha, sides=attack.rule.sides)
 
-    def propose(self, pair: Pair, seen: list[View], trials: int, phase: int, *, boosting: bool) -> list[Attack]:
+    def propose(
+        self, pair: Pair, seen: list[View], trials: int, phase: int, *, boosting: bool
+    ) -> list[Attack]:
         """Attacks on this pair: some samples to learn, the others to choose a rule and among classifiers."""
         learn = self.source.draw(pair, int(LEARN * trials), 2 * phase)
         record = self.source.record(pair, trials - int(LEARN * trials), 2 * phase + 1)
@@ -395,7 +431,8 @@ class _Sniper:
         return found
 
     def _best_rules(self, pair: Pair, view: View, rows: tuple[Rows, ...], model: Model) -> list[Attack]:
-        """The best rule of each kind for these scores, over all δ, and how far it is expected to pass the claim."""
+        """The best rule of each kind for these scores, over all δ, and how far it is
+        expected to pass the claim."""
         scores = model.score(rows[0]), model.score(rows[1])
         cuts = tuple(map(float, candidates(np.concatenate(scores), CUTS)))
         best: dict[bool, Attack] = {}
@@ -407,18 +444,26 @@ class _Sniper:
                 best[coupled] = max(best.get(coupled, made), made, key=lambda attack: attack.margin)
         return list(best.values())
 
-    def _rules(self, scores: tuple[Array, Array], delta: float, *, calibrated: bool) -> Iterable[tuple[Rule, bool]]:
-        """Rules for a fair coin and, where runs are coupled, for pairs: which shows more depends on how well the pairs agree."""
+    def _rules(
+        self, scores: tuple[Array, Array], delta: float, *, calibrated: bool
+    ) -> Iterable[tuple[Rule, bool]]:
+        """Rules for a fair coin and, where runs are coupled, for pairs: which shows more
+        depends on how well the pairs agree."""
         trials = self.certifying
         if self.source.coupled:
-            yield choose_coupled(*scores, alpha=self.certain, pairs=trials // 2, calibrated=calibrated)[0], True
+            yield (
+                choose_coupled(*scores, alpha=self.certain, pairs=trials // 2, calibrated=calibrated)[0],
+                True,
+            )
         yield choose(*scores, delta=delta, alpha=self.certain, trials=trials, calibrated=calibrated)[0], False
 
     def _margin(self, attack: Attack) -> float:
         """By how much an attack can be expected to pass its claim, given what it guessed so far."""
         right, wrong, both = map(float, attack.guessed)
         forgiven, share = attack.delta * attack.rule.sides / 2, math.sqrt(attack.seen / self.certifying)
-        counts = Counts.of(right + both, wrong + both, attack.seen, forgiven, both if attack.coupled else None)
+        counts = Counts.of(
+            right + both, wrong + both, attack.seen, forgiven, both if attack.coupled else None
+        )
         luck = HOPE if FINAL * self.total >= LEAST_FINAL else DOUBT
         return _rank(expected(counts, self.certain, share, luck), self._claimed(attack))
 
@@ -445,7 +490,10 @@ class _Sniper:
         if anew is None:
             return found
         shown = replace(
-            attack, view=View(witness.view), model=model_from_dict(witness.model), rule=Rule(witness.high, witness.low)
+            attack,
+            view=View(witness.view),
+            model=model_from_dict(witness.model),
+            rule=Rule(witness.high, witness.low),
         )
         right, wrong = shown.rule.count(shown.score(anew[0]), shown.score(anew[1]))
         trials, here = len(anew[0]) + len(anew[1]), witness.right + witness.wrong
@@ -454,8 +502,9 @@ class _Sniper:
         if min(rarer, poorer) >= SHARE * self.alpha / 4:
             return found
         reason = (
-            f"Started anew in a process of its own it gives itself away less: {right:,} right and {wrong:,} wrong guesses in "
-            f"{trials:,} runs, against {witness.right:,} and {witness.wrong:,} in {witness.trials:,}."
+            f"Started anew in a process of its own it gives itself away less: {right:,} right and {wrong:,} "
+            f"wrong guesses in {trials:,} runs, against {witness.right:,} and {witness.wrong:,} in "
+            f"{witness.trials:,}."
         )
         return self._repeating(attack, reason)
 
@@ -486,7 +535,8 @@ class _Sniper:
         return max(found, key=lambda one: one.epsilon)
 
     def _rare_attack(self, attack: Attack) -> Attack | None:
-        """Outputs that only one neighbour was seen to give, on the same pair and samples, with an error of its own."""
+        """Outputs that only one neighbour was seen to give, on the same pair and
+        samples, with an error of its own."""
         rare = self.rare.get(attack.pair.name)
         if rare is None or isinstance(attack.model, Support) or not self.looks_for_rare:
             return None
@@ -534,7 +584,8 @@ def _estimate(right: float, wrong: float) -> float:
 
 
 def certified_curve(counts: Any, alpha: float) -> tuple[tuple[float, float], ...]:
-    """(δ, certified ε) for all δ at once: every cut, in both directions, with the union bound over all of them."""
+    """(δ, certified ε) for all δ at once: every cut, in both directions, with the union
+    bound over all of them."""
     tests = max(1, 4 * (len(counts) - 1))
     totals = counts.sum(axis=0)
     above = np.cumsum(counts[::-1], axis=0)[::-1][1:]

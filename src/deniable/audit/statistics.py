@@ -1,8 +1,9 @@
 """What counts prove: certified lower bounds on ε from guesses, from two rates, and from a single run.
 
-The setting of `from_guesses`: n times a fair coin b picks one of two neighbours, the target runs once on it, and a fixed rule
-answers "first", "second" or abstains. Every bound here holds for *every* target that has the claimed privacy: a claim that
-is true is contradicted with probability at most alpha. Rules must be fixed before the counts are drawn.
+The setting of `from_guesses`: n times a fair coin b picks one of two neighbours, the target runs once on it,
+and a fixed rule answers "first", "second" or abstains. Every bound here holds for *every* target that has the
+claimed privacy: a claim that is true is contradicted with probability at most alpha. Rules must be fixed
+before the counts are drawn.
 """
 
 from __future__ import annotations
@@ -22,25 +23,30 @@ from deniable.errors import InvalidParameter
 Array = NDArray[np.float64]
 
 RIGHT = 0.3
-"""The part of alpha that `from_guesses` has for the rate of right guesses where there is a δ: the rarer wrong ones need more."""
+"""The part of alpha that `from_guesses` has for the rate of right guesses where there is
+a δ: the rarer wrong ones need more."""
 SPARE = 0.1
-"""The part of alpha that `from_coupled` keeps for pairs that speak against the rule; good couplings have next to none."""
+"""The part of alpha that `from_coupled` keeps for pairs that speak against the rule;
+good couplings have next to none."""
 
 
 # ------------------------------------------------------------------------------------------------ guesses
 
 
 def from_guesses(right: int, wrong: int, trials: int, *, delta: float, alpha: float, sides: int = 2) -> float:
-    """The least ε that (ε, δ)-privacy allows after `right` and `wrong` guesses in `trials`, but for a chance of alpha.
+    """The least ε that (ε, δ)-privacy allows after `right` and `wrong` guesses in
+    `trials`, but for a chance of alpha.
 
-    Let S₁ be the outputs guessed "first" and S₀ those guessed "second"; `sides` says how many of them are not empty. With
-    P, Q the output's laws, right has rate R = (P(S₁) + Q(S₀))/2 and wrong W = (Q(S₁) + P(S₀))/2, so (ε, δ)-privacy says
+    Let S₁ be the outputs guessed "first" and S₀ those guessed "second"; `sides` says how
+    many of them are not empty. With P, Q the output's laws, right has rate R = (P(S₁) +
+    Q(S₀))/2 and wrong W = (Q(S₁) + P(S₀))/2, so (ε, δ)-privacy says
 
         R ≤ e^ε·W + δ·sides/2.
 
-    δ = 0: given that a guess was made it is right with probability R/(R + W) ≤ e^ε/(1 + e^ε), independently, so one exact
-    binomial bound on right/(right + wrong) suffices and no α is shared between two rates. δ > 0: exact bounds on R and W at
-    RIGHT·α and (1 − RIGHT)·α. Both sides may be used at once since each inequality is the definition, applied to S₁ and to S₀.
+    δ = 0: given that a guess was made it is right with probability R/(R + W) ≤ e^ε/(1 + e^ε), independently,
+    so one exact binomial bound on right/(right + wrong) suffices and no α is shared between two rates. δ > 0:
+    exact bounds on R and W at RIGHT·α and (1 − RIGHT)·α. Both sides may be used at once since each inequality
+    is the definition, applied to S₁ and to S₀.
     """
     _check(alpha, delta)
     if min(right, wrong) < 0 or right + wrong > trials:
@@ -54,17 +60,20 @@ def from_guesses(right: int, wrong: int, trials: int, *, delta: float, alpha: fl
 
 
 def from_coupled(only_right: int, only_wrong: int, both: int, *, alpha: float) -> float:
-    """The least ε that ε-privacy allows after *pairs* of runs, one on each neighbour with the same random numbers.
+    """The least ε that ε-privacy allows after *pairs* of runs, one on each neighbour
+    with the same random numbers.
 
-    S is one set of outputs, fixed before. Of the pairs that meet it at all, `only_right` met it on the neighbour guessed from it,
-    `only_wrong` on the other, `both` on both. Pairs are independent of one another, so given their number the three are
-    multinomial with shares a, b and 1 − a − b, whatever the dependence inside a pair, and
+    S is one set of outputs, fixed before. Of the pairs that meet it at all, `only_right` met it on the
+    neighbour guessed from it, `only_wrong` on the other, `both` on both. Pairs are independent of one
+    another, so given their number the three are multinomial with shares a, b and 1 − a − b, whatever the
+    dependence inside a pair, and
 
         P(S)/Q(S) = (1 − b)/(1 − a).
 
-    Exact bounds a ≥ l at (1 − SPARE)·alpha and b ≤ u at SPARE·alpha hold together but for a chance of alpha (union bound) and
-    give ε ≥ ln((1 − u)/(1 − l)). Where the same noise moves both outputs the same way, b = 0 and a = 1 − e^−ε, so the width is
-    that of one small share: √((e^ε − 1)/n) instead of about 2/√n for n outputs in S from independent runs.
+    Exact bounds a ≥ l at (1 − SPARE)·alpha and b ≤ u at SPARE·alpha hold together but for a chance of alpha
+    (union bound) and give ε ≥ ln((1 − u)/(1 − l)). Where the same noise moves both outputs the same way, b =
+    0 and a = 1 − e^−ε, so the width is that of one small share: √((e^ε − 1)/n) instead of about 2/√n for n
+    outputs in S from independent runs.
     """
     _check(alpha, 0.0)
     if min(only_right, only_wrong, both) < 0:
@@ -78,13 +87,18 @@ def from_coupled(only_right: int, only_wrong: int, both: int, *, alpha: float) -
 
 
 def from_rates(hits: int, trials: int, alarms: int, others: int, *, delta: float, alpha: float) -> float:
-    """The same from two samples of fixed size: `hits` of `trials` on one neighbour, `alarms` of `others` on the other.
+    """The same from two samples of fixed size: `hits` of `trials` on one neighbour,
+    `alarms` of `others` on the other.
 
     ε ≥ ln((P(S) − δ)/Q(S)), both rates bounded exactly at α/2 (Jagielski, Ullman, Oprea 2020).
     """
     _check(alpha, delta)
     certain = float(lower(hits, trials, alpha / 2)) - delta
-    return max(0.0, math.log(certain) - math.log(float(upper(alarms, others, alpha / 2)))) if certain > 0 else 0.0
+    return (
+        max(0.0, math.log(certain) - math.log(float(upper(alarms, others, alpha / 2))))
+        if certain > 0
+        else 0.0
+    )
 
 
 def gaussian_from_rates(hits: int, trials: int, alarms: int, others: int, *, alpha: float) -> float:
@@ -101,11 +115,13 @@ def gaussian_from_rates(hits: int, trials: int, alarms: int, others: int, *, alp
 def detectable(
     trials: int, *, epsilon: float, delta: float, alpha: float, power: float = 0.95, coupled: bool = False
 ) -> float:
-    """The smallest true ε that could have been told from the claimed one, with probability `power`, by a perfect guesser.
+    """The smallest true ε that could have been told from the claimed one, with
+    probability `power`, by a perfect guesser.
 
-    The easiest target of a given ε: with probability δ it gives the secret away, else it is randomized response, so that all
-    guesses count. No target of that ε is easier to catch; most are harder. `coupled` runs see it by `from_coupled`: P(S) is at
-    most e^ε/(1 + e^ε) for a set of ratio e^ε, and no pair need speak against it.
+    The easiest target of a given ε: with probability δ it gives the secret away, else it
+    is randomized response, so that all guesses count. No target of that ε is easier to
+    catch; most are harder. `coupled` runs see it by `from_coupled`: P(S) is at most
+    e^ε/(1 + e^ε) for a set of ratio e^ε, and no pair need speak against it.
     """
     if trials < 1:
         return math.inf
@@ -134,7 +150,8 @@ def detectable(
 
 
 def _coupled_response(pairs: int, true: float, alpha: float, power: float) -> float:
-    """What coupled runs of randomized response certify with probability `power`: each count may fall short by half the rest."""
+    """What coupled runs of randomized response certify with probability `power`: each
+    count may fall short by half the rest."""
     met = int(binom.ppf((1 - power) / 2, pairs, 1 / (1 + math.exp(-true))))
     only = int(binom.ppf((1 - power) / 2, met, -math.expm1(-true)))
     return from_coupled(only, 0, met - only, alpha=alpha)
@@ -144,7 +161,8 @@ def _coupled_response(pairs: int, true: float, alpha: float, power: float) -> fl
 
 
 def one_run_p_value(canaries: int, guesses: int, right: int, *, epsilon: float, delta: float) -> float:
-    """How likely `right` or more of `guesses` are for any (ε, δ)-private run with `canaries` independently included.
+    """How likely `right` or more of `guesses` are for any (ε, δ)-private run with
+    `canaries` independently included.
 
     Holds whatever the dependence between canaries inside the run. Steinke, Nasr, Jagielski 2023, Theorem 5.2:
 
@@ -169,11 +187,12 @@ def one_run(canaries: int, guesses: int, right: int, *, delta: float, alpha: flo
 
 
 def one_run_refutes(canaries: int, guesses: int, right: int, *, mu: float, alpha: float) -> bool:
-    """Whether one run contradicts that its trade-off curve is that of μ-Gaussian privacy, with error at most alpha.
+    """Whether one run contradicts that its trade-off curve is that of μ-Gaussian
+    privacy, with error at most alpha.
 
-    Mahloujifar, Melis, Chaudhuri 2024, Theorem 3.2 and Algorithm 3 (two options for each canary). `r` and `h` bound the
-    mass of right and wrong guesses, per canary, over runs with at least i right ones; if even i = 0 needs more mass than
-    there is, the curve is refuted.
+    Mahloujifar, Melis, Chaudhuri 2024, Theorem 3.2 and Algorithm 3 (two options for each canary). `r` and `h`
+    bound the mass of right and wrong guesses, per canary, over runs with at least i right ones; if even i = 0
+    needs more mass than there is, the curve is refuted.
     """
     r, h = alpha * right / canaries, alpha * (guesses - right) / canaries
     for i in range(right - 1, -1, -1):
@@ -184,8 +203,11 @@ def one_run_refutes(canaries: int, guesses: int, right: int, *, mu: float, alpha
     return r + h > guesses / canaries
 
 
-def one_run_gaussian(canaries: int, guesses: int, right: int, *, alpha: float, precision: float = 1e-3) -> float:
-    """The largest μ, down to `precision`, such that one run refutes μ-GDP; valid within the Gaussian family only."""
+def one_run_gaussian(
+    canaries: int, guesses: int, right: int, *, alpha: float, precision: float = 1e-3
+) -> float:
+    """The largest μ, down to `precision`, such that one run refutes μ-GDP; valid within
+    the Gaussian family only."""
     if not one_run_refutes(canaries, guesses, right, mu=0.0, alpha=alpha):
         return 0.0
     below, above = 0.0, 0.5

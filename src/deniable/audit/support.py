@@ -1,7 +1,8 @@
 """What one neighbour puts out and the other never did: rare, and plain.
 
-Noise that is cut off at ±k leaves values that only one neighbour can give. They may be one in a thousand outputs, so that a rule
-which must be right on average passes them over; a rule on them alone is never wrong. It has a tenth of alpha of its own.
+Noise that is cut off at ±k leaves values that only one neighbour can give. They may be one in a thousand
+outputs, so that a rule which must be right on average passes them over; a rule on them alone is never wrong.
+It has a tenth of alpha of its own.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ MOST_COLUMNS, MOST_VALUES = 16, 256
 SEEN = 5
 """Outputs of one neighbour from which on it is no accident that the other had none."""
 RARER = 0.2
-"""Regions this much rarer than the most frequent one are left out: one wrong guess costs more than they bring."""
+"""Regions this much rarer than the most frequent one are left out: one wrong guess costs
+more than they bring."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """A part of one coordinate in which only the first (`side` 1) or the second neighbour (−1) was seen: above, below, or at."""
+    """A part of one coordinate in which only the first (`side` 1) or the second
+    neighbour (−1) was seen: above, below, or at."""
 
     column: int
     side: int
@@ -45,7 +48,8 @@ class Region:
 
 @dataclass(frozen=True)
 class Support:
-    """Scores 1 what only the first neighbour was seen to put out, −1 what only the second was, and all else 0."""
+    """Scores 1 what only the first neighbour was seen to put out, −1 what only the
+    second was, and all else 0."""
 
     regions: tuple[Region, ...]
 
@@ -72,16 +76,22 @@ class Support:
         return np.sign(total)
 
     def promise(self, seen: int, trials: int, alpha: float) -> float:
-        """The bound to expect from `trials` more samples, after `seen`, if no guess is wrong: ln of right guesses/ln(1/alpha)."""
+        """The bound to expect from `trials` more samples, after `seen`, if no guess is
+        wrong: ln of right guesses/ln(1/alpha)."""
         right = max(region.seen for region in self.regions) * trials / max(seen, 1)
         return math.log(right / math.log(1 / (UNSEEN * alpha))) if right > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        return {"model": "support", "regions": [[r.column, r.side, r.kind, r.at, r.seen] for r in self.regions]}
+        return {
+            "model": "support",
+            "regions": [[r.column, r.side, r.kind, r.at, r.seen] for r in self.regions],
+        }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Support:
-        return cls(tuple(Region(int(c), int(s), str(k), float(at), int(n)) for c, s, k, at, n in value["regions"]))
+        return cls(
+            tuple(Region(int(c), int(s), str(k), float(at), int(n)) for c, s, k, at, n in value["regions"])
+        )
 
 
 def _regions(column: int, side: int, own: Array, other: Array) -> list[Region]:

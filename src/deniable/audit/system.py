@@ -1,7 +1,9 @@
-"""Any system as a target: a command, an address, a database. Neighbours are made-up tables, never the system's real data.
+"""Any system as a target: a command, an address, a database. Neighbours are made-up
+tables, never the system's real data.
 
-Each run asks the system once, so runs count against its budget and its rate: `Paced` waits between them, and `Recorded` keeps
-what it said, so that an audit that was broken off goes on where it was. `plan` says beforehand how many runs a claim needs.
+Each run asks the system once, so runs count against its budget and its rate: `Paced` waits between them, and
+`Recorded` keeps what it said, so that an audit that was broken off goes on where it was. `plan` says
+beforehand how many runs a claim needs.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ System = Callable[[str], Any]
 
 @dataclass(frozen=True)
 class Command:
-    """A program: {data} in its arguments is the name of a neighbour. What it prints and how it ends are the output.
+    """A program: {data} in its arguments is the name of a neighbour. What it prints and
+    how it ends are the output.
 
     >>> Command("echo {data} 3")("7")
     [0, 7, 3]
@@ -58,13 +61,16 @@ class Command:
             # The person who audits names the program; no shell reads the line.
             done = subprocess.run(parts, capture_output=True, text=True, timeout=self.seconds, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise InvalidParameter(f'The command "{parts[0]}" did not run: {error}. Nothing was certified.') from None
+            raise InvalidParameter(
+                f'The command "{parts[0]}" did not run: {error}. Nothing was certified.'
+            ) from None
         return [done.returncode, *_words(done.stdout)]
 
 
 @dataclass(frozen=True)
 class Url:
-    """An address that answers in JSON: {data} in it is the name of a neighbour, or `body` sends the neighbour's file.
+    """An address that answers in JSON: {data} in it is the name of a neighbour, or
+    `body` sends the neighbour's file.
 
     `path` leads to what is looked at, like "result.rows.0"; a status other than 200 is an output too.
     """
@@ -87,7 +93,11 @@ class Url:
     def __call__(self, data: str) -> Any:
         address = self.template.replace(DATA, urllib.parse.quote(data, safe=""))
         sent = Path(data).read_bytes() if self.body else None
-        kind = {"Content-Type": "application/json" if data.endswith(".json") else "text/csv"} if self.body else {}
+        kind = (
+            {"Content-Type": "application/json" if data.endswith(".json") else "text/csv"}
+            if self.body
+            else {}
+        )
         request = urllib.request.Request(address, sent, kind, method=self.method)
         try:
             with urllib.request.urlopen(request, timeout=self.seconds) as answer:
@@ -122,12 +132,16 @@ class Sql:
                 return [list(row) for row in connection.execute(text(self.query.replace(DATA, data)))]
         except SQLAlchemyError as error:
             reason = str(error).splitlines()[0]
-            raise InvalidParameter(f"The database refused the query: {reason}. Nothing was certified.") from None
+            raise InvalidParameter(
+                f"The database refused the query: {reason}. Nothing was certified."
+            ) from None
 
 
 def _placed(template: str, option: str) -> None:
     if DATA not in template:
-        raise InvalidParameter(f"Expected {{data}} in {option} {template}: the neighbour's name. Nothing was run.")
+        raise InvalidParameter(
+            f"Expected {{data}} in {option} {template}: the neighbour's name. Nothing was run."
+        )
 
 
 def _words(printed: str) -> list[Any]:
@@ -180,10 +194,11 @@ class Paced:
 
 
 class Recorded:
-    """Keeps every output in a file of JSON lines, each written before it is used; runs that are there are not made again.
+    """Keeps every output in a file of JSON lines, each written before it is used; runs
+    that are there are not made again.
 
-    Outputs of one neighbour are used in the order in which they were made, so an audit with the same options goes on as if it had
-    not been broken off. A last line that is not whole is taken away.
+    Outputs of one neighbour are used in the order in which they were made, so an audit with the same options
+    goes on as if it had not been broken off. A last line that is not whole is taken away.
     """
 
     def __init__(self, system: System, path: Path, about: str) -> None:
@@ -191,7 +206,9 @@ class Recorded:
         self._kept: dict[str, Iterator[Any]] = {}
         lines = _whole_lines(path)
         if lines and lines[0] != {"about": about}:
-            raise InvalidParameter(f"{path}: these runs are of another target or other neighbours. Nothing was run.")
+            raise InvalidParameter(
+                f"{path}: these runs are of another target or other neighbours. Nothing was run."
+            )
         if not lines:
             path.write_text(json.dumps({"about": about}) + "\n", encoding="utf-8")
         outputs: dict[str, list[Any]] = {}
@@ -224,14 +241,17 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
     try:
         return [dict(json.loads(line)) for line in whole.splitlines()]
     except (ValueError, TypeError):
-        raise InvalidParameter(f"{path}: expected the runs of an audit, a JSON object in each line.") from None
+        raise InvalidParameter(
+            f"{path}: expected the runs of an audit, a JSON object in each line."
+        ) from None
 
 
 # ------------------------------------------------------------------------------------------------ plans
 
 
 def runs_needed(claim: Budget, true: float, confidence: float = 0.95) -> int:
-    """How many runs could tell a true ε from the claim, with probability .95, on the easiest target of that ε.
+    """How many runs could tell a true ε from the claim, with probability .95, on the
+    easiest target of that ε.
 
     >>> runs_needed(Budget(1), 2.0) < runs_needed(Budget(1), 1.5) < runs_needed(Budget(1), 1.1)
     True
@@ -250,7 +270,9 @@ def runs_needed(claim: Budget, true: float, confidence: float = 0.95) -> int:
     while not enough(high):
         high *= 2
         if high > MOST_RUNS:
-            raise InvalidParameter(f"No number of runs up to {MOST_RUNS:,} tells ε = {true:g} from the claim {claim}.")
+            raise InvalidParameter(
+                f"No number of runs up to {MOST_RUNS:,} tells ε = {true:g} from the claim {claim}."
+            )
     low = high // 2
     while high - low > max(1, high // 100):
         middle = (low + high) // 2

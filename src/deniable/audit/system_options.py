@@ -1,4 +1,5 @@
-"""The audit of a system that is not ours, by words alone: a command, an address or a database, and two neighbours."""
+"""The audit of a system that is not ours, by words alone: a command, an address or a
+database, and two neighbours."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ class SystemOptions:
             about = f"{self.command or self.url or self.query} on {self.data[0]} and {self.data[1]}"
             target = Recorded(target, self.resume, about)
         if self.resume is not None or options["samples"] is None:
-            needed = options["samples"] or EASY * runs_needed(claim, 2 * float(claim.epsilon), options["confidence"])
+            needed = options["samples"] or EASY * runs_needed(
+                claim, 2 * float(claim.epsilon), options["confidence"]
+            )
             options = {**options, "samples": needed}
         finding = audit(target, self.data, claim, name=self.name, workers=1, **options)
         words = asdict(replace(self, resume=None))

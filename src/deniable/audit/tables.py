@@ -1,8 +1,10 @@
-"""Tables of log-ratios: exact for what is discrete, histograms for what is continuous, drawn together where counts say little.
+"""Tables of log-ratios: exact for what is discrete, histograms for what is continuous,
+drawn together where counts say little.
 
-The score of a table is largest where a few lucky counts are, unless luck is taken out first. So every log-ratio is shrunk by how
-well it is known, among its likes (empirical Bayes; Efron, Morris 1973), and the bins of a coordinate form a binary tree in which
-only differences between halves are learnt (a Haar basis; Donoho, Johnstone 1994): where halves do not differ, bins are one.
+The score of a table is largest where a few lucky counts are, unless luck is taken out first. So every
+log-ratio is shrunk by how well it is known, among its likes (empirical Bayes; Efron, Morris 1973), and the
+bins of a coordinate form a binary tree in which only differences between halves are learnt (a Haar basis;
+Donoho, Johnstone 1994): where halves do not differ, bins are one.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ ROWS_EACH = 400
 """if there are so many rows for each."""
 MOST_ATOMS = 64
 PARTS = 16
-"""Parts of the rows whose counts are compared to see how well a log-ratio is known, whether or not runs were coupled."""
+"""Parts of the rows whose counts are compared to see how well a log-ratio is known,
+whether or not runs were coupled."""
 PLAIN = 2.0
 """How many deviations from 0 a log-ratio must lie to be kept for its own sake."""
 
@@ -36,7 +39,8 @@ PLAIN = 2.0
 
 @dataclass(frozen=True)
 class Coder:
-    """Bins for each coordinate. A frequent value (an atom) has a bin of its own; what is not finite goes last."""
+    """Bins for each coordinate. A frequent value (an atom) has a bin of its own; what is
+    not finite goes last."""
 
     edges: tuple[Array, ...]
     atoms: tuple[Flags, ...]
@@ -60,7 +64,8 @@ class Coder:
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Coder:
         return cls(
-            tuple(np.array(e, np.float64) for e in value["edges"]), tuple(np.array(a, np.bool_) for a in value["atoms"])
+            tuple(np.array(e, np.float64) for e in value["edges"]),
+            tuple(np.array(a, np.bool_) for a in value["atoms"]),
         )
 
 
@@ -89,10 +94,12 @@ def _some(values: Array, most: int = 20_000) -> Array:
 
 @dataclass(frozen=True)
 class Tables:
-    """ln P/Q of the pattern of atoms, plus, for each continuous coordinate, ln P/Q of its bin given the pattern.
+    """ln P/Q of the pattern of atoms, plus, for each continuous coordinate, ln P/Q of
+    its bin given the pattern.
 
-    Exact for discrete outputs, and for independent continuous coordinates; with many atoms (no `patterns`) every coordinate
-    is scored by itself. `pooled` shares one histogram among all coordinates: few parameters, for exchangeable outputs.
+    Exact for discrete outputs, and for independent continuous coordinates; with many
+    atoms (no `patterns`) every coordinate is scored by itself. `pooled` shares one
+    histogram among all coordinates: few parameters, for exchangeable outputs.
     """
 
     coder: Coder
@@ -113,7 +120,9 @@ class Tables:
         if pooled:
             weights = (_weights(TableTally.pooled(counts), coder.atoms[0], relative=patterns),) * len(counts)
         else:
-            weights = tuple(_weights(c, a, relative=patterns) for c, a in zip(counts, coder.atoms, strict=True))
+            weights = tuple(
+                _weights(c, a, relative=patterns) for c, a in zip(counts, coder.atoms, strict=True)
+            )
         return cls(coder, weights, keys, values).merged()
 
     def merged(self) -> Tables:
@@ -130,7 +139,8 @@ class Tables:
         return Tables(Coder(tuple(edges), tuple(atoms)), tuple(weights), self.keys, self.values)
 
     def complete(self, rows: int) -> bool:
-        """Whether all outputs are patterns, few and frequent in `rows` rows: then their log-ratios are all there is to know."""
+        """Whether all outputs are patterns, few and frequent in `rows` rows: then their
+        log-ratios are all there is to know."""
         few = self.keys is not None and len(self.keys) <= min(FEW_PATTERNS, rows // ROWS_EACH)
         return few and not any(np.any(w) for w in self.weights)
 
@@ -168,7 +178,8 @@ class Tables:
 
 
 def _categories(atoms: Flags, coordinate: int) -> NDArray[np.uint64]:
-    """For each bin a number: 0 if it is continuous, else a 64-bit one for this atom of this coordinate; sums are patterns.
+    """For each bin a number: 0 if it is continuous, else a 64-bit one for this atom of
+    this coordinate; sums are patterns.
 
     Two patterns that collide are one event instead of two: a weaker attack, never a wrong one.
     """
@@ -196,7 +207,8 @@ def _pattern_table(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> tup
 
 @dataclass(frozen=True)
 class TableTally:
-    """How often each of some cells was met on the two neighbours, in each of `PARTS` parts of the rows: (parts, cells)."""
+    """How often each of some cells was met on the two neighbours, in each of `PARTS`
+    parts of the rows: (parts, cells)."""
 
     first: Array
     second: Array
@@ -212,7 +224,10 @@ class TableTally:
 
     def shares(self) -> tuple[Array, Array]:
         """Smoothed counts of each neighbour as shares of its rows."""
-        sides = [(side.sum(axis=0) + 0.5) / (side.sum() + 0.5 * side.shape[1]) for side in (self.first, self.second)]
+        sides = [
+            (side.sum(axis=0) + 0.5) / (side.sum() + 0.5 * side.shape[1])
+            for side in (self.first, self.second)
+        ]
         return sides[0], sides[1]
 
     @property
@@ -222,7 +237,8 @@ class TableTally:
         return np.asarray(np.log(p / q))
 
     def moved(self) -> Array:
-        """What each part adds to each cell's log-ratio: their squares add up to its variance, coupled or not."""
+        """What each part adds to each cell's log-ratio: their squares add up to its
+        variance, coupled or not."""
         sides = [side / (side.sum(axis=0) + 0.5) - _part(side) for side in (self.first, self.second)]
         return np.asarray(sides[0] - sides[1])
 
@@ -231,12 +247,15 @@ class TableTally:
         return np.asarray((self.moved() ** 2).sum(axis=0) * PARTS / (PARTS - 1) + self.unseen())
 
     def unseen(self) -> Array:
-        """The variance of the half counts that were added: all there is to say of cells that were hardly met."""
+        """The variance of the half counts that were added: all there is to say of cells
+        that were hardly met."""
         return np.asarray(sum(0.5 / (side.sum(axis=0) + 0.5) ** 2 for side in (self.first, self.second)))
 
     def cells(self, groups: list[slice]) -> TableTally:
         """Cells taken together."""
-        sides = [np.stack([side[:, g].sum(axis=1) for g in groups], axis=1) for side in (self.first, self.second)]
+        sides = [
+            np.stack([side[:, g].sum(axis=1) for g in groups], axis=1) for side in (self.first, self.second)
+        ]
         return TableTally(sides[0], sides[1])
 
 
@@ -252,8 +271,8 @@ def _tally(code: Codes, cells: int) -> Array:
 def shrunk(values: Array, variance: Array) -> Array:
     """Values around 0, each drawn to it by how little it is known.
 
-    The posterior mean, the spread being what they have in excess of their variances; or, where a value stands out by itself among
-    many that do not, what is left of it after the garrote (Gao 1998), if that is more.
+    The posterior mean, the spread being what they have in excess of their variances; or, where a value stands
+    out by itself among many that do not, what is left of it after the garrote (Gao 1998), if that is more.
     """
     weight = 1 / np.maximum(variance, 1e-12)
     spread = max(0.0, float(np.sum(values**2 * weight - 1) / np.sum(weight)))
@@ -262,7 +281,8 @@ def shrunk(values: Array, variance: Array) -> Array:
 
 
 def _weights(tally: TableTally, atoms: Flags, *, relative: bool) -> Array:
-    """ln P/Q of each bin of a coordinate: of the atoms, unless `relative`, and of the others, which form one tree."""
+    """ln P/Q of each bin of a coordinate: of the atoms, unless `relative`, and of the
+    others, which form one tree."""
     order = np.concatenate([np.flatnonzero(atoms), np.flatnonzero(~atoms)])
     tally = TableTally(tally.first[:, order], tally.second[:, order])
     fixed, whole = int(atoms.sum()), len(atoms)
@@ -288,9 +308,12 @@ def _halves(node: slice) -> tuple[slice, slice]:
 
 
 def _level(tally: TableTally, halves: list[slice], whole: int) -> Array:
-    """What one level of the tree adds: the difference of each node's halves, shrunk, such that their mean keeps its ratio."""
+    """What one level of the tree adds: the difference of each node's halves, shrunk,
+    such that their mean keeps its ratio."""
     ratio, moved, unseen = tally.ratio, tally.moved(), tally.unseen()
-    variance = ((moved[:, ::2] - moved[:, 1::2]) ** 2).sum(axis=0) * PARTS / (PARTS - 1) + unseen[::2] + unseen[1::2]
+    variance = (
+        ((moved[:, ::2] - moved[:, 1::2]) ** 2).sum(axis=0) * PARTS / (PARTS - 1) + unseen[::2] + unseen[1::2]
+    )
     gap = shrunk(ratio[::2] - ratio[1::2], variance)
     _, q = tally.shares()
     right = -np.log((q[::2] * np.exp(gap) + q[1::2]) / (q[::2] + q[1::2]))

@@ -1,8 +1,9 @@
-"""What can be audited, brought to one shape: `draw(data, n, rng)` gives n independent outputs as rows of numbers.
+"""What can be audited, brought to one shape: `draw(data, n, rng)` gives n independent
+outputs as rows of numbers.
 
-A target may be a batch sampler (anything with `draw(data, n, rng)`), a `Mechanism`, or any callable on one data set: a query
-through a curator, a training function, an endpoint. Outputs may be numbers, strings, tuples, mappings, Arrow tables and
-whatever of these nests; `encode` turns them into rows.
+A target may be a batch sampler (anything with `draw(data, n, rng)`), a `Mechanism`, or any callable on one
+data set: a query through a curator, a training function, an endpoint. Outputs may be numbers, strings,
+tuples, mappings, Arrow tables and whatever of these nests; `encode` turns them into rows.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class Batched:
 
 @dataclass(frozen=True)
 class Called:
-    """A target that gives one output per call; `pass_rng` says how its randomness comes, if from outside (`worker.perform`)."""
+    """A target that gives one output per call; `pass_rng` says how its randomness comes,
+    if from outside (`worker.perform`)."""
 
     function: Callable[..., Any]
     name: str
@@ -75,7 +77,9 @@ class Called:
 
     def draw(self, data: Any, n: int, rng: np.random.Generator) -> Rows:
         seeds = rng.choice(LARGEST_SEED + 1, n, replace=False).tolist()
-        return encode(perform(self.function, self.pass_rng, (data, data), [0] * n, seeds, False)[0], self.columns)
+        return encode(
+            perform(self.function, self.pass_rng, (data, data), [0] * n, seeds, False)[0], self.columns
+        )
 
     def obeys(self, data: Any) -> bool:
         """Whether its output is a function of data and seed: then it matters not which process it runs in."""
@@ -98,7 +102,8 @@ class Reported:
 
 @dataclass(frozen=True)
 class Asking:
-    """An `Interactive` with its questions fixed in advance: one run opens it and asks them all, or until it is over."""
+    """An `Interactive` with its questions fixed in advance: one run opens it and asks
+    them all, or until it is over."""
 
     interactive: Interactive[Any]
     questions: Sequence[Any]
@@ -166,7 +171,8 @@ def _parameters(target: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _source(target: Any, names: Mapping[str, Any]) -> str | None:
-    """How the randomness of a callable comes. `rng` is numpy's unless the target is ours, or says that it takes ours."""
+    """How the randomness of a callable comes. `rng` is numpy's unless the target is
+    ours, or says that it takes ours."""
     if "rng" not in names:
         return next((name for name in SEEDS if name in names), None)
     said = names["rng"] if isinstance(names["rng"], str) else getattr(names["rng"], "__name__", "")
@@ -178,12 +184,13 @@ def _source(target: Any, names: Mapping[str, Any]) -> str | None:
 
 
 def encode(outputs: list[Any], columns: list[str]) -> Rows:
-    """Outputs of any shape as rows of numbers. `columns` is filled by the first outputs and kept for the later ones.
+    """Outputs of any shape as rows of numbers. `columns` is filled by the first outputs
+    and kept for the later ones.
 
-    A string becomes a number by its checksum, None and a missing place become NaN. One more column tells which places there
-    were, so that an output that only sometimes has a key, a row or another length is seen as such. Where the first outputs were
-    rows of numbers, a later one of another shape is a row of NaN. Once there are columns, a row is a function of its own
-    output alone: certificates count rows as independent.
+    A string becomes a number by its checksum, None and a missing place become NaN. One more column tells
+    which places there were, so that an output that only sometimes has a key, a row or another length is seen
+    as such. Where the first outputs were rows of numbers, a later one of another shape is a row of NaN. Once
+    there are columns, a row is a function of its own output alone: certificates count rows as independent.
 
     >>> names: list[str] = []
     >>> encode([{"a": 1, "b": [2, 3]}, {"a": 4}], names)[:, 1:].tolist(), names
@@ -198,7 +205,9 @@ def encode(outputs: list[Any], columns: list[str]) -> Rows:
     flat = [dict(_leaves(_unwrap(output), "")) for output in outputs]
     if columns and columns[0] != SHAPE:
         odd = [np.nan] * len(columns)
-        return np.array([list(leaves.values()) if len(leaves) == len(columns) else odd for leaves in flat], np.float64)
+        return np.array(
+            [list(leaves.values()) if len(leaves) == len(columns) else odd for leaves in flat], np.float64
+        )
     if not columns:
         columns[:] = [SHAPE, *dict.fromkeys(path for leaves in flat for path in leaves)]
     rows = np.full((len(flat), len(columns)), np.nan)
@@ -228,7 +237,8 @@ def matrix(rows: Any) -> Rows:
 
 
 def _unwrap(output: Any) -> Any:
-    """The value inside a Release; the numbers of a model; the columns of an Arrow table; a plain list for an array."""
+    """The value inside a Release; the numbers of a model; the columns of an Arrow table;
+    a plain list for an array."""
     if callable(getattr(output, "state_dict", None)):
         return {name: tensor.tolist() for name, tensor in output.state_dict().items()}
     if hasattr(output, "coef_"):
@@ -255,8 +265,9 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, float]]:
         yield path, float(value)
     elif not any({"__str__", "__repr__"} & vars(kind).keys() for kind in type(value).__mro__[:-1]):
         raise InvalidParameter(
-            f"Expected outputs made of numbers, texts, tables or fitted models, got {type(value).__name__}. Nothing was "
-            "certified; let the target return what is to be looked at, like FinalModel(train, score)."
+            f"Expected outputs made of numbers, texts, tables or fitted models, got {type(value).__name__}. "
+            "Nothing was certified; let the target return what is to be looked at, like FinalModel(train, "
+            "score)."
         )
     else:
         yield path, _checksum(str(value))

@@ -1,4 +1,5 @@
-"""What an audit can be pointed at by words alone: mechanisms by name, a case of the bench, an import, a query, a file of scores.
+"""What an audit can be pointed at by words alone: mechanisms by name, a case of the
+bench, an import, a query, a file of scores.
 
 A target is kept beside its finding as plain options, so that a replay can build it again.
 """
@@ -34,7 +35,8 @@ from deniable.units import Unit
 
 @dataclass(frozen=True)
 class AuditTarget:
-    """Something to attack, the pairs that it brings, the claim (None: its own), and the options that build it again."""
+    """Something to attack, the pairs that it brings, the claim (None: its own), and the
+    options that build it again."""
 
     of: Any
     pairs: Any
@@ -77,7 +79,8 @@ def _mechanism(name: str, budget: Budget) -> AuditTarget:
 
 @contextmanager
 def failing(name: str) -> Iterator[None]:
-    """A module of the user's own that fails is bad input, and no violation: exit code 2 instead of the 1 of a traceback."""
+    """A module of the user's own that fails is bad input, and no violation: exit code 2
+    instead of the 1 of a traceback."""
     try:
         yield
     except DeniableError:
@@ -93,7 +96,8 @@ def failing(name: str) -> Iterator[None]:
 
 
 def _imported(spec: str) -> Any:
-    """An object of a module that is installed or lies in the working directory, as `python -m` would find it."""
+    """An object of a module that is installed or lies in the working directory, as
+    `python -m` would find it."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -149,7 +153,8 @@ def query_target(
     """A query with the options that came with it."""
     if tables is None or epsilon is None:
         raise InvalidParameter(
-            "A query is audited on two neighbouring tables: add --tables FIRST SECOND and --epsilon. Nothing was run."
+            "A query is audited on two neighbouring tables: add --tables FIRST SECOND and --epsilon. Nothing "
+            "was run."
         )
     paths, stated = (str(tables[0]), str(tables[1])), None if schema is None else str(schema)
     return QueryOptions(
@@ -166,13 +171,20 @@ def from_scores(
     """Certify from a file. With a `family` its scores are those of the canaries of one run."""
     if budget is None:
         raise InvalidParameter("A file of scores claims nothing by itself: add --epsilon (and --delta).")
-    options = {"target": str(path), "epsilon": float(budget.epsilon), "delta": float(budget.delta), "family": family}
+    options = {
+        "target": str(path),
+        "epsilon": float(budget.epsilon),
+        "delta": float(budget.delta),
+        "family": family,
+    }
     first, second = read(path)
     if family is None:
         finding = scores(first, second, budget, confidence=confidence, seed=seed or 0, name=path.name)
     else:
         values, inside = np.concatenate([first, second]), np.repeat([True, False], [len(first), len(second)])
-        finding = one_run(values, inside, budget, family=family, confidence=confidence, seed=seed or 0, name=path.name)
+        finding = one_run(
+            values, inside, budget, family=family, confidence=confidence, seed=seed or 0, name=path.name
+        )
     return replace(finding, options={**(finding.options or {}), **options})
 
 
@@ -183,7 +195,9 @@ def again(options: Mapping[str, Any], name: str) -> AuditTarget:
     """The target of a saved finding."""
     if "tables" in options:
         known = {field.name for field in fields(QueryOptions)}
-        return QueryOptions(**{key: _plain(value) for key, value in options.items() if key in known}).target_of()
+        return QueryOptions(
+            **{key: _plain(value) for key, value in options.items() if key in known}
+        ).target_of()
     budget = Budget(options["epsilon"], options["delta"]) if "epsilon" in options else None
     return named(str(options.get("target", name)), budget)
 
@@ -195,9 +209,13 @@ def _plain(value: Any) -> Any:
 def read_pairs(path: Path) -> list[Pair]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-        return [Pair(_input(first), _input(second), f"pair {i + 1}") for i, (first, second) in enumerate(value)]
+        return [
+            Pair(_input(first), _input(second), f"pair {i + 1}") for i, (first, second) in enumerate(value)
+        ]
     except (ValueError, TypeError) as error:
-        raise InvalidParameter(f"{path}: expected a JSON list of pairs, [[first, second], …]: {error}.") from None
+        raise InvalidParameter(
+            f"{path}: expected a JSON list of pairs, [[first, second], …]: {error}."
+        ) from None
 
 
 def _input(value: Any) -> Any:

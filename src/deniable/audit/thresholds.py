@@ -1,7 +1,8 @@
 """Which outputs to guess from: thresholds on a score, chosen so that what is certified later comes out large.
 
-Nothing here matters for validity: a rule is fixed before the samples that certify it are drawn. What it must not do is to follow
-luck: among hundreds of thresholds the best count is too good to be true, most of all for rare events.
+Nothing here matters for validity: a rule is fixed before the samples that certify it are
+drawn. What it must not do is to follow luck: among hundreds of thresholds the best count
+is too good to be true, most of all for rare events.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ COMMON = 0.02
 LUCK = 3.0
 """How many deviations of the choosing samples an event must give up, being the best of many."""
 HOPE = 1.0
-"""The same for events that were chosen, when attacks are compared: they are few, and the rare one must not always lose."""
+"""The same for events that were chosen, when attacks are compared: they are few, and the
+rare one must not always lose."""
 DOUBT = 2.0
 """The same where they will not meet again on fresh samples."""
 
@@ -44,7 +46,8 @@ class Rule:
         return int(right), int(wrong)
 
     def count_pairs(self, first: Array, second: Array) -> tuple[int, int, int]:
-        """Pairs of scores that meet the one set of a one-sided rule: on the side guessed only, on the other only, on both."""
+        """Pairs of scores that meet the one set of a one-sided rule: on the side guessed
+        only, on the other only, on both."""
         right, wrong = (first >= self.high, second >= self.high)
         if self.high == math.inf:
             right, wrong = (second < self.low, first < self.low)
@@ -55,11 +58,13 @@ class Rule:
 NO_GUESS = Rule(math.inf, -math.inf)
 """What is left where the choosing samples show nothing: a rule that abstains cannot raise a false alarm."""
 SHOWN = 1.5
-"""How many deviations above chance the chosen event must lie on the choosing samples; the best of many on a null lies near it."""
+"""How many deviations above chance the chosen event must lie on the choosing samples;
+the best of many on a null lies near it."""
 
 
 def candidates(scores: Array, most: int = 160) -> Array:
-    """Thresholds worth trying: all distinct scores if they are few, else quantiles that are dense in both tails."""
+    """Thresholds worth trying: all distinct scores if they are few, else quantiles that
+    are dense in both tails."""
     distinct = np.unique(scores[: 1 << 14])
     if len(distinct) <= most // 2:
         distinct = np.unique(scores)
@@ -74,7 +79,8 @@ def candidates(scores: Array, most: int = 160) -> Array:
 class Counts:
     """Guesses of one side at every threshold, among `seen`, at a share `delta` that is forgiven.
 
-    `both`, for coupled runs: the pairs whose two outputs met the event, one guess of which is right and one wrong.
+    `both`, for coupled runs: the pairs whose two outputs met the event, one guess of
+    which is right and one wrong.
     """
 
     right: Array
@@ -104,7 +110,9 @@ class Counts:
     @classmethod
     def of(cls, right: float, wrong: float, seen: int, delta: float, both: float | None = None) -> Counts:
         """Those of one rule."""
-        return cls(np.array([right]), np.array([wrong]), seen, delta, None if both is None else np.array([both]))
+        return cls(
+            np.array([right]), np.array([wrong]), seen, delta, None if both is None else np.array([both])
+        )
 
     def at(self, i: int) -> Counts:
         both = None if self.both is None else self.both[i : i + 1]
@@ -117,16 +125,20 @@ class Counts:
 def choose(
     first: Array, second: Array, *, delta: float, alpha: float, trials: int, calibrated: bool = False
 ) -> tuple[Rule, float]:
-    """The rule whose certified bound after `trials` fresh guesses is expected to be largest, and that expectation.
+    """The rule whose certified bound after `trials` fresh guesses is expected to be
+    largest, and that expectation.
 
-    Each side is chosen by itself, then both together compete with either alone. `calibrated` scores are log-ratios themselves,
-    up to a factor, and say what to expect of rare events.
+    Each side is chosen by itself, then both together compete with either alone. `calibrated` scores are
+    log-ratios themselves, up to a factor, and say what to expect of rare events.
     """
     edges = candidates(np.concatenate([first, second]))
     low_first, low_second = (
         np.searchsorted(np.sort(s), edges, side="left").astype(np.float64) for s in (first, second)
     )
-    seen, wait = len(first) + len(second), norm.ppf(1 - alpha) * math.sqrt((len(first) + len(second)) / trials)
+    seen, wait = (
+        len(first) + len(second),
+        norm.ppf(1 - alpha) * math.sqrt((len(first) + len(second)) / trials),
+    )
     upper = Counts(len(first) - low_first, len(second) - low_second, seen, delta / 2)
     lower = Counts(low_second, low_first, seen, delta / 2)
     told = (implied(second, edges), implied(-first, -edges)) if calibrated else (None, None)
@@ -153,7 +165,8 @@ def _shown(right: float, wrong: float) -> bool:
 def choose_coupled(
     first: Array, second: Array, *, alpha: float, pairs: int, calibrated: bool = False
 ) -> tuple[Rule, float]:
-    """The one-sided rule whose bound after `pairs` fresh coupled pairs is expected to be largest, and that expectation.
+    """The one-sided rule whose bound after `pairs` fresh coupled pairs is expected to be
+    largest, and that expectation.
 
     Scores are row for row from the same random numbers.
     """
@@ -174,17 +187,22 @@ def choose_coupled(
         drawn = smooth(side, scale * float(norm.ppf(1 - alpha)), says)
         worth.append(np.maximum(drawn, _coupled_bound(side, alpha, scale, LUCK)))
     high, low = (int(np.argmax(w)) for w in worth)
-    up, down = (float(_coupled_bound(s.at(i), alpha, scale, HOPE)[0]) for s, i in zip(sides, (high, low), strict=True))
+    up, down = (
+        float(_coupled_bound(s.at(i), alpha, scale, HOPE)[0]) for s, i in zip(sides, (high, low), strict=True)
+    )
     rule = Rule(float(edges[high]), -math.inf) if up >= down else Rule(math.inf, float(edges[low]))
     only_right, only_wrong, _ = rule.count_pairs(first, second)
     return (rule, max(up, down)) if _shown(only_right, only_wrong) else (NO_GUESS, 0.0)
 
 
 def _coupled_bound(side: Counts, alpha: float, scale: float, luck: float) -> Array:
-    """What to expect of `statistics.from_coupled`: score intervals for both shares, `luck` deviations wider."""
+    """What to expect of `statistics.from_coupled`: score intervals for both shares, `luck` deviations
+    wider."""
     both = side.both if side.both is not None else np.zeros(len(side.right))
     met = np.maximum(side.right + side.wrong - both, 1e-9)
-    sure = _score_bound((side.right - both) / met, met, -(luck + scale * float(norm.ppf(1 - (1 - SPARE) * alpha))))
+    sure = _score_bound(
+        (side.right - both) / met, met, -(luck + scale * float(norm.ppf(1 - (1 - SPARE) * alpha)))
+    )
     most = _score_bound((side.wrong - both) / met, met, luck + scale * float(norm.ppf(1 - SPARE * alpha)))
     return np.asarray(np.log1p(-np.minimum(most, 1 - 1e-12)) - np.log1p(-np.minimum(sure, 1 - 1e-12)))
 
@@ -197,7 +215,8 @@ def _score_bound(share: Array, of: Array, z: float) -> Array:
 
 
 def _together(upper: Counts, lower: Counts, up: float, down: float, wait: float) -> float:
-    """What both sides promise as one rule: their mean, weighted by guesses, and what one narrower interval gains."""
+    """What both sides promise as one rule: their mean, weighted by guesses, and what one
+    narrower interval gains."""
     weights = [float(side.right[0] + side.wrong[0]) + 1 for side in (upper, lower)]
     alone = np.average([float(np.sqrt(side.variance[0])) for side in (upper, lower)], weights=weights)
     gained = wait * (float(alone) - float(np.sqrt((upper + lower).variance[0])))
@@ -205,15 +224,16 @@ def _together(upper: Counts, lower: Counts, up: float, down: float, wait: float)
 
 
 def promised(side: Counts, wait: float, says: Array | None = None) -> Array:
-    """The better of two cautious expectations: `smooth` for what changes gradually, `strong` for what is rare and plain."""
+    """The better of two cautious expectations: `smooth` for what changes gradually,
+    `strong` for what is rare and plain."""
     return np.maximum(smooth(side, wait, says), strong(side, wait))
 
 
 def expected(side: Counts, alpha: float, scale: float, luck: float = HOPE) -> float:
     """The bound to expect of a fixed rule, `luck` deviations below what its counts so far say.
 
-    `scale`² is the number of samples that they stand on over that of those to come. With `both` it is the bound of coupled pairs,
-    else that of a fair coin's guesses: one measure for attacks of either kind.
+    `scale`² is the number of samples that they stand on over that of those to come. With `both` it is the
+    bound of coupled pairs, else that of a fair coin's guesses: one measure for attacks of either kind.
     """
     if side.both is not None:
         return float(_coupled_bound(side, alpha, scale, luck)[0])
@@ -221,7 +241,8 @@ def expected(side: Counts, alpha: float, scale: float, luck: float = HOPE) -> fl
 
 
 def strong(side: Counts, wait: float) -> Array:
-    """A score bound on both counts, wide enough for the best of hundreds: 3 deviations for common events, 4 for rare ones."""
+    """A score bound on both counts, wide enough for the best of hundreds: 3 deviations
+    for common events, 4 for rare ones."""
     return _score_ratio(side, 3 + np.minimum(1, 20 / np.sqrt(np.maximum(side.right + side.wrong, 1))) + wait)
 
 
@@ -239,8 +260,9 @@ def _score_ratio(side: Counts, z: Array | float) -> Array:
 def smooth(side: Counts, wait: float, says: Array | None) -> Array:
     """Each log-ratio is drawn towards a guess that starts from the best of the common events.
 
-    Without calibrated scores the guess is that event's own ratio, good to 20 % per halving of the event; with them it follows
-    what the scores say, scaled to be right at that event, and is good to a quarter of how far it goes.
+    Without calibrated scores the guess is that event's own ratio, good to 20 % per
+    halving of the event; with them it follows what the scores say, scaled to be right at
+    that event, and is good to a quarter of how far it goes.
     """
     ratio, variance = side.ratio, side.variance
     common = np.isfinite(ratio) & (side.right + side.wrong >= COMMON * side.seen)
@@ -253,13 +275,16 @@ def smooth(side: Counts, wait: float, says: Array | None) -> Array:
         guess = ratio[base] + np.clip(ratio[base] / says[base], 0, 1) * (says - says[base])
         doubt = (0.25 * np.abs(guess - ratio[base])) ** 2 + (0.02 * ratio[base]) ** 2 * halvings
     weight = doubt / (doubt + variance)
-    drawn = np.where(weight > 0, weight * np.where(np.isfinite(ratio), ratio, guess), 0) + (1 - weight) * guess
+    drawn = (
+        np.where(weight > 0, weight * np.where(np.isfinite(ratio), ratio, guess), 0) + (1 - weight) * guess
+    )
     spread = np.sqrt(weight * variance + (1 - weight) * variance[base])
     return np.where(np.isfinite(ratio), drawn - 3 * spread - wait * np.sqrt(variance), -np.inf)
 
 
 def implied(scores: Array, edges: Array) -> Array:
-    """What log-ratios as scores say of each event {score ≥ edge}: ln of the mean of e^score over the other neighbour in it.
+    """What log-ratios as scores say of each event {score ≥ edge}: ln of the mean of
+    e^score over the other neighbour in it.
 
     P(S) = ∫_S (dP/dQ) dQ, so ln P(S)/Q(S) is the logarithm of the mean of the ratio on S under Q.
     """

@@ -1,8 +1,9 @@
 """What runs a target: in this process, or as the whole program of another one.
 
-Only the standard library is imported here: another process gets this file as its program and imports what the target itself
-needs and nothing else, above all not the script that started the audit. A target travels as a *form* (`carry`), and is built
-there anew: a module-level generator, a memory, a counter of its own begin again.
+Only the standard library is imported here: another process gets this file as its program
+and imports what the target itself needs and nothing else, above all not the script that
+started the audit. A target travels as a *form* (`carry`), and is built there anew: a
+module-level generator, a memory, a counter of its own begin again.
 """
 
 from __future__ import annotations
@@ -21,19 +22,26 @@ from typing import IO, Any
 Form = tuple[Any, ...]
 
 RNG, EXACT = "rng", "exact rng"
-"""How a run gets its randomness, besides by the name of an argument that takes a seed: a numpy generator, or one of ours."""
+"""How a run gets its randomness, besides by the name of an argument that takes a seed: a
+numpy generator, or one of ours."""
 
 
 # ------------------------------------------------------------------------------------------------ runs
 
 
 def perform(
-    function: Any, source: str | None, data: tuple[Any, Any], sides: Sequence[int], seeds: Sequence[int], apart: bool
+    function: Any,
+    source: str | None,
+    data: tuple[Any, Any],
+    sides: Sequence[int],
+    seeds: Sequence[int],
+    apart: bool,
 ) -> tuple[list[Any], list[Any]]:
     """One run for each of `sides` (0: on the first neighbour), in this order: the outputs on each neighbour.
 
-    `source` says how randomness comes: None (the target's own), RNG or EXACT by the argument `rng`, or the name of an argument
-    that takes a seed. `apart`: every run has a generator of its own, from its own seed, and not the next numbers of a common one.
+    `source` says how randomness comes: None (the target's own), RNG or EXACT by the argument `rng`, or the
+    name of an argument that takes a seed. `apart`: every run has a generator of its own, from its own seed,
+    and not the next numbers of a common one.
     """
     outputs: tuple[list[Any], list[Any]] = ([], [])
     if source is None:
@@ -72,7 +80,9 @@ def build(form: Form) -> Any:
         case "tuple":
             return tuple(map(build, parts[0]))
         case "partial":
-            return functools.partial(build(parts[0]), *map(build, parts[1]), **{k: build(v) for k, v in parts[2]})
+            return functools.partial(
+                build(parts[0]), *map(build, parts[1]), **{k: build(v) for k, v in parts[2]}
+            )
         case "method":
             return getattr(build(parts[0]), parts[1])
         case "instance":
@@ -89,7 +99,12 @@ def _instance(kind: Any, fields: Sequence[tuple[str, Form]]) -> Any:
 
 
 def _function(
-    code: bytes, name: str, defaults: Form | None, keywords: Sequence[Any], cells: Sequence[Form], names: Sequence[Any]
+    code: bytes,
+    name: str,
+    defaults: Form | None,
+    keywords: Sequence[Any],
+    cells: Sequence[Form],
+    names: Sequence[Any],
 ) -> Any:
     room: dict[str, Any] = {"__builtins__": __builtins__, "__name__": "deniable.audit.carried"}
     room.update({key: build(form) for key, form in names})

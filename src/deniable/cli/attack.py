@@ -28,8 +28,12 @@ attack_invert.register(app)
 attack_column.register(app)
 attack_gradients.register(app)
 
-Epsilon = Annotated[float, typer.Option("--epsilon", help="The limit of the account that protects the same data.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the made-up data; the noise of an account is never seeded.")]
+Epsilon = Annotated[
+    float, typer.Option("--epsilon", help="The limit of the account that protects the same data.")
+]
+Seed = Annotated[
+    int, typer.Option("--seed", help="Seed of the made-up data; the noise of an account is never seeded.")
+]
 
 
 class Linked(StrEnum):
@@ -45,7 +49,8 @@ class Linked(StrEnum):
 def reconstruct(
     people: Annotated[int, typer.Option("--people", help="People with one secret bit each.")] = 1024,
     queries: Annotated[
-        int | None, typer.Option("--queries", help="Counts over random sets of people.", show_default="4 × people")
+        int | None,
+        typer.Option("--queries", help="Counts over random sets of people.", show_default="4 × people"),
     ] = None,
     noise: Annotated[
         float, typer.Option("--noise", help="Deviation of each answer's noise, in units of √people.")
@@ -82,15 +87,31 @@ def reconstruct(
 
 
 def _reconstruction(
-    naive: Learnt, refused: Learnt, paid: Learnt, people: int, queries: int, noise: float, method: SolvingMethod
+    naive: Learnt,
+    refused: Learnt,
+    paid: Learnt,
+    people: int,
+    queries: int,
+    noise: float,
+    method: SolvingMethod,
 ) -> dict[str, object]:
     facts: dict[str, object] = {"people": people, "queries": queries, "noise": noise, "method": str(method)}
-    facts |= {"accuracy": naive.share, "expected": naive.facts.get("expected"), "seconds": naive.facts["seconds"]}
+    facts |= {
+        "accuracy": naive.share,
+        "expected": naive.facts.get("expected"),
+        "seconds": naive.facts["seconds"],
+    }
     return facts | {"releases": [learnt.to_dict() for learnt in (naive, refused, paid)]}
 
 
 def _draw_reconstruction(
-    path: Path, naive: Learnt, paid: Sequence[Learnt], method: SolvingMethod, people: int, queries: int, seed: int
+    path: Path,
+    naive: Learnt,
+    paid: Sequence[Learnt],
+    method: SolvingMethod,
+    people: int,
+    queries: int,
+    seed: int,
 ) -> None:
     if method is SolvingMethod.EXHAUSTIVE:
         _draw_theorem(path, min(people, 12), seed)
@@ -136,7 +157,9 @@ def difference(
     found = differencing.compare(people, targets, noise=noise, pairs=pairs, epsilon=epsilon, seed=seed)
     tricked = sticky.compare(epsilon=epsilon, seed=seed)
     shown = [*found[:-1], *tricked[:-1], found[-1], tricked[-1]]
-    _tell(shown, f"One bit of each of {targets} people, from counts about many", "bits", json, plot, protected=2)
+    _tell(
+        shown, f"One bit of each of {targets} people, from counts about many", "bits", json, plot, protected=2
+    )
 
 
 @app.command("link")
@@ -146,7 +169,8 @@ def link_(
         Linked, typer.Option("--data", metavar="DATA", help=f"One of {', '.join(Linked)}.")
     ] = Linked.PEOPLE,
     people: Annotated[
-        int | None, typer.Option("--people", help="People in the data.", show_default="20000, 1000 or 2000 by the data")
+        int | None,
+        typer.Option("--people", help="People in the data.", show_default="20000, 1000 or 2000 by the data"),
     ] = None,
     epsilon: Epsilon = 1.0,
     seed: Seed = 0,
@@ -202,7 +226,10 @@ def _hospital() -> None:
     show.heading("Nine patients, 3-anonymous")
     show.table(
         ("zip", "age", "disease", "certain"),
-        [(*key, secret, "yes" if i in sure else "") for i, (key, secret) in enumerate(zip(keys, secrets, strict=True))],
+        [
+            (*key, secret, "yes" if i in sure else "")
+            for i, (key, secret) in enumerate(zip(keys, secrets, strict=True))
+        ],
     )
     show.say(
         "",
@@ -246,12 +273,22 @@ def attribute_(
     [bold]deniable attack attribute[/]
     """
     found = attribute.compare(people, epsilon=epsilon, seed=seed)
-    shown = [*points.compare_vectors(epsilon=epsilon, seed=seed), *points.compare_medians(epsilon=epsilon, seed=seed)]
+    shown = [
+        *points.compare_vectors(epsilon=epsilon, seed=seed),
+        *points.compare_medians(epsilon=epsilon, seed=seed),
+    ]
     if not json:
         show.heading("Training rows that stand in a model, value for value")
         _table(shown)
         show.say("")
-    _tell(found, f'Who of {people:,} people smokes, from models that predict "ill"', "answers", json, plot, extra=shown)
+    _tell(
+        found,
+        f'Who of {people:,} people smokes, from models that predict "ill"',
+        "answers",
+        json,
+        plot,
+        extra=shown,
+    )
     if not json:
         _by_group(found)
 
@@ -280,7 +317,11 @@ def _tell(
 ) -> None:
     """Print what each release gave away; the last ones are protected and read out, and so is the worst of the others."""
     if plot is not None:
-        columns = ([one.release for one in found], [one.share for one in found], [one.chance for one in found])
+        columns = (
+            [one.release for one in found],
+            [one.share for one in found],
+            [one.chance for one in found],
+        )
         picture.releases(*columns, title=title, secrets=secrets, protected=protected, path=plot)
     if json:
         show.as_json({"releases": [one.to_dict() for one in (*extra, *found)]})
@@ -292,5 +333,8 @@ def _tell(
 
 
 def _table(found: Sequence[Learnt]) -> None:
-    rows = [(one.release, f"{one.right:,} of {one.of:,}", percent(one.share), percent(one.chance)) for one in found]
+    rows = [
+        (one.release, f"{one.right:,} of {one.of:,}", percent(one.share), percent(one.chance))
+        for one in found
+    ]
     show.table(("release", "learnt", "share", "by chance"), rows, right=(1, 2, 3), best=len(rows) - 1)

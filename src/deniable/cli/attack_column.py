@@ -29,7 +29,9 @@ def register(app: typer.Typer) -> None:
 def column(
     data: Annotated[str, typer.Option("--data", help="made-up, or adult for sex in the census.")] = "made-up",
     people: Annotated[int, typer.Option("--people", help="People in the training data.")] = 300,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the coins, of training, and of the noise.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of the coins, of training, and of the noise.")
+    ] = 0,
     json: Json = False,
     plot: Plot = None,
 ) -> None:

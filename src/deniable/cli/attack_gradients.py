@@ -36,7 +36,9 @@ def register(app: typer.Typer) -> None:
 
 @door
 def gradients(
-    data: Annotated[str, typer.Option("--data", help="mnist, or digits for images that need no download.")] = "digits",
+    data: Annotated[
+        str, typer.Option("--data", help="mnist, or digits for images that need no download.")
+    ] = "digits",
     images: Annotated[int, typer.Option("--images", help="Images, one a client.")] = 20,
     searched: Annotated[
         int, typer.Option("--searched", help="Of these, how many are searched for by L-BFGS.", min=1)
@@ -44,7 +46,9 @@ def gradients(
     epsilon: Annotated[
         float, typer.Option("--epsilon", help="The guarantee of the protected update, at δ = 1e-5.")
     ] = 2.0,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of images; noise is never seeded.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of the choice of images; noise is never seeded.")
+    ] = 0,
     json: Json = False,
     plot: Plot = None,
 ) -> None:
@@ -54,7 +58,9 @@ def gradients(
     """
     missing = [name for name in ("torch", "sklearn") if find_spec(name) is None]
     if missing:
-        raise MissingExtra(f"Gradient inversion needs {' and '.join(missing)}: pip install 'deniable[learn]'.")
+        raise MissingExtra(
+            f"Gradient inversion needs {' and '.join(missing)}: pip install 'deniable[learn]'."
+        )
     from deniable.attack import gradients as inversion
 
     victims = inversion.victims(data, images, seed=seed)
@@ -66,7 +72,10 @@ def gradients(
     baseline = inversion.baseline(victims)
     if json:
         told = [one.learnt(baseline).to_dict() for one in results]
-        audits = {name: {"verdict": str(found.verdict), "epsilon": found.epsilon} for name, found in findings.items()}
+        audits = {
+            name: {"verdict": str(found.verdict), "epsilon": found.epsilon}
+            for name, found in findings.items()
+        }
         show.as_json({"data": data, "images": images, "releases": told, "audits": audits})
         return
     _tell(results, findings, baseline, epsilon, f"{images} images of {data}, each sent as a gradient")
@@ -86,7 +95,9 @@ def _audits(victims: Victims, epsilon: float) -> dict[str, Finding]:
     audits = {}
     for name, run in runs.items():
         canary = inversion.canary(victims, run)
-        audits[name] = audit(canary.target, canary.pair, claim, samples=SAMPLES, confidence=CONFIDENCE, workers=1)
+        audits[name] = audit(
+            canary.target, canary.pair, claim, samples=SAMPLES, confidence=CONFIDENCE, workers=1
+        )
     return audits
 
 
@@ -106,7 +117,8 @@ def _tell(
     ]
     show.table(("what is sent", "attack", "images found", "median", "ε at 1e-5"), rows, right=(2, 3, 4))
     show.say(
-        "", f"The mean of other images, which everybody knows, reaches {baseline:.1f} dB. Beside it, a canary audit:"
+        "",
+        f"The mean of other images, which everybody knows, reaches {baseline:.1f} dB. Beside it, a canary audit:",
     )
     for name, found in findings.items():
         certified = numbers.down(found.epsilon)

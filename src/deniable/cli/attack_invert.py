@@ -28,12 +28,16 @@ def invert(
     ] = "digits",
     people: Annotated[
         int | None,
-        typer.Option("--people", help="Private people; the others teach the generator.", show_default="half of them"),
+        typer.Option(
+            "--people", help="Private people; the others teach the generator.", show_default="half of them"
+        ),
     ] = None,
     epsilon: Annotated[
         float, typer.Option("--epsilon", help="The guarantee of the private model for an image, at δ = 1e-5.")
     ] = 2.0,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the split, and of the models' first weights.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of the split, and of the models' first weights.")
+    ] = 0,
     json: Json = False,
     plot: Plot = None,
 ) -> None:
@@ -74,7 +78,11 @@ def invert(
         )
         for one in found
     ]
-    show.table(("model", "attack", "accuracy", "named", "to own", "to others", "to mean"), table, right=(2, 3, 4, 5, 6))
+    show.table(
+        ("model", "attack", "accuracy", "named", "to own", "to others", "to mean"),
+        table,
+        right=(2, 3, 4, 5, 6),
+    )
     show.say("", *(one.reading for one in told))
     show.say(
         "Confidence and generator find the class. DP for an image hides whether that image was there, not what all images of a "

@@ -17,7 +17,9 @@ from deniable.errors import InvalidParameter, MissingExtra
 from deniable.plots import membership as picture
 from deniable.plots import memory
 
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the sampling, of training, and of the experiment's noise.")]
+Seed = Annotated[
+    int, typer.Option("--seed", help="Seed of the sampling, of training, and of the experiment's noise.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +35,9 @@ def membership(
     ] = "digits",
     rows: Annotated[
         int | None,
-        typer.Option("--rows", help="How many rows of it.", show_default="600 of digits, else all up to 5,000"),
+        typer.Option(
+            "--rows", help="How many rows of it.", show_default="600 of digits, else all up to 5,000"
+        ),
     ] = None,
     models: Annotated[
         int, typer.Option("--models", help="Models trained at once; a row is in each by a fair coin.")
@@ -57,7 +61,9 @@ def membership(
     from deniable.attack.members.shadow import PlainRecipe, PrivateRecipe, measure
 
     if not 1 <= targets < models:
-        raise InvalidParameter(f"Expected targets={targets} between 1 and {models - 1}, fewer than the models.")
+        raise InvalidParameter(
+            f"Expected targets={targets} between 1 and {models - 1}, fewer than the models."
+        )
     x, y = examples.rows(data, rows or {"digits": 600, "location30": None}.get(data, 5000), seed=seed)
     found = [
         measure(recipe, x, y, name=name, models=models, targets=targets, seed=seed, watch=watch)
@@ -69,16 +75,24 @@ def membership(
     plain, private = found
     if plot is not None:
         plain_lines, private_lines = (
-            {k: (c.false_rates.tolist(), c.true_rates.tolist()) for k, c in one.curves.items()} for one in found
+            {k: (c.false_rates.tolist(), c.true_rates.tolist()) for k, c in one.curves.items()}
+            for one in found
         )
         title = f"Members of {data} found in {targets} models"
         picture.curves(plain_lines, private_lines, private.ceiling, title=title, path=plot)
     if json:
         show.as_json(
-            {"data": data, "rows": len(y), "models": models, "releases": [m.learnt().to_dict() for m in found]}
+            {
+                "data": data,
+                "rows": len(y),
+                "models": models,
+                "releases": [m.learnt().to_dict() for m in found],
+            }
         )
         return
-    show.heading(f"{len(y):,} rows of {data}, {models} models, {targets} of them attacked; private: ε = {epsilon:g}")
+    show.heading(
+        f"{len(y):,} rows of {data}, {models} models, {targets} of them attacked; private: ε = {epsilon:g}"
+    )
     table = [
         (
             one.name.split(",")[0],
@@ -91,7 +105,9 @@ def membership(
         for one in found
         for name, c in one.curves.items()
     ]
-    show.table(("model", "attack", "AUC", "TPR at FPR 1 %", "at .1 %", "advantage"), table, right=(2, 3, 4, 5))
+    show.table(
+        ("model", "attack", "AUC", "TPR at FPR 1 %", "at .1 %", "advantage"), table, right=(2, 3, 4, 5)
+    )
     show.say("", plain.learnt().reading, private.learnt().reading)
 
 
@@ -106,7 +122,9 @@ def memorize(
     ] = "0,1,4,16",
     digits: Annotated[int, typer.Option("--digits", help="Digits of a secret number, at most 6.")] = 6,
     epochs: Annotated[int, typer.Option("--epochs", help="Of training, with and without protection.")] = 8,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Of the protected model, for a line of text.")] = 2.0,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", help="Of the protected model, for a line of text.")
+    ] = 2.0,
     seed: Seed = 0,
     json: Json = False,
     plot: Plot = None,
@@ -119,7 +137,9 @@ def memorize(
     from deniable.attack import characters, sentences
 
     if not 1 <= digits <= 6:
-        raise InvalidParameter(f"Expected digits={digits} between 1 and 6, so that every filling can be ranked.")
+        raise InvalidParameter(
+            f"Expected digits={digits} between 1 and 6, so that every filling can be ranked."
+        )
     found = characters.compare(
         sentences.lines(data, lines, seed=seed),
         copies=_counts(copies),
@@ -133,7 +153,11 @@ def memorize(
     if plot is not None:
         bars = {name: [one.exposure for one in exposed] for name, exposed in found.items()}
         memory.exposures(
-            _counts(copies), bars, most=digits * math.log2(10), title="Secrets in a character model", path=plot
+            _counts(copies),
+            bars,
+            most=digits * math.log2(10),
+            title="Secrets in a character model",
+            path=plot,
         )
     if json:
         show.as_json({"data": data, "lines": lines, "releases": [one.to_dict() for one in told.values()]})
@@ -164,7 +188,9 @@ def _counts(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise InvalidParameter(f"Expected copies={text!r} to be numbers with commas, like 0,1,4,16.") from None
+        raise InvalidParameter(
+            f"Expected copies={text!r} to be numbers with commas, like 0,1,4,16."
+        ) from None
 
 
 def watch(steps: Iterable[int], words: str) -> Iterable[int]:

@@ -61,7 +61,8 @@ Pairs: TypeAlias = Annotated[
     Path | None, typer.Option("--pairs", metavar="FILE", help=r"JSON list of pairs: \[\[first, second], …].")
 ]
 Protects: TypeAlias = Annotated[
-    str | None, typer.Option("--unit", help="Check (or search) pairs for: row, client, value, column:NAME[:ROWS].")
+    str | None,
+    typer.Option("--unit", help="Check (or search) pairs for: row, client, value, column:NAME[:ROWS]."),
 ]
 Tables: TypeAlias = Annotated[
     tuple[Path, Path] | None,
@@ -81,33 +82,46 @@ Keys: TypeAlias = Annotated[
 ]
 Single: TypeAlias = Annotated[
     OneRun | None,
-    typer.Option("--one-run", help="Scores are those of the canaries of a single run; what is assumed of it."),
+    typer.Option(
+        "--one-run", help="Scores are those of the canaries of a single run; what is assumed of it."
+    ),
 ]
-Seconds: TypeAlias = Annotated[float, typer.Option("--time", help="About how many seconds to spend on one target.")]
+Seconds: TypeAlias = Annotated[
+    float, typer.Option("--time", help="About how many seconds to spend on one target.")
+]
 Samples: TypeAlias = Annotated[int | None, typer.Option("--samples", help="So many runs, instead of --time.")]
-Confidence: TypeAlias = Annotated[float, typer.Option("--confidence", help="Confidence of what is certified.")]
+Confidence: TypeAlias = Annotated[
+    float, typer.Option("--confidence", help="Confidence of what is certified.")
+]
 Seed: TypeAlias = Annotated[
     int | None, typer.Option("--seed", help="Reproduces the audit (with --replay: a new draw).")
 ]
 Replay: TypeAlias = Annotated[
-    Path | None, typer.Option("--replay", metavar="FILE", help="Run the decisive part of a finding (JSON) again.")
+    Path | None,
+    typer.Option("--replay", metavar="FILE", help="Run the decisive part of a finding (JSON) again."),
 ]
 Save: TypeAlias = Annotated[
     Path | None, typer.Option("--save", metavar="FILE", help="Write the finding, for --replay.")
 ]
 Program: TypeAlias = Annotated[
-    str | None, typer.Option("--command", metavar="LINE", help="A program to audit; {data} is a neighbour's name.")
+    str | None,
+    typer.Option("--command", metavar="LINE", help="A program to audit; {data} is a neighbour's name."),
 ]
 Address: TypeAlias = Annotated[
-    str | None, typer.Option("--url", help="An address to audit that answers in JSON; {data} is a neighbour's name.")
+    str | None,
+    typer.Option("--url", help="An address to audit that answers in JSON; {data} is a neighbour's name."),
 ]
 Database: TypeAlias = Annotated[
     str | None,
-    typer.Option("--sql", metavar="DSN", help="A database to audit: the target is a query, {data} a table or schema."),
+    typer.Option(
+        "--sql", metavar="DSN", help="A database to audit: the target is a query, {data} a table or schema."
+    ),
 ]
 Neighbours: TypeAlias = Annotated[
     tuple[str, str] | None,
-    typer.Option("--data", metavar="FIRST SECOND", help="Two made-up neighbours for {data}: files, tables or schemas."),
+    typer.Option(
+        "--data", metavar="FIRST SECOND", help="Two made-up neighbours for {data}: files, tables or schemas."
+    ),
 ]
 Method: TypeAlias = Annotated[
     str, typer.Option("--method", help="For --url: GET, or POST to send the neighbour's file.")
@@ -117,11 +131,15 @@ JsonPath: TypeAlias = Annotated[
 ]
 Rate: TypeAlias = Annotated[float | None, typer.Option("--rate", help="At most so many runs a second.")]
 Resume: TypeAlias = Annotated[
-    Path | None, typer.Option("--resume", metavar="FILE", help="Keep every run in FILE, and go on from what it holds.")
+    Path | None,
+    typer.Option("--resume", metavar="FILE", help="Keep every run in FILE, and go on from what it holds."),
 ]
-OnlyPlan: TypeAlias = Annotated[bool, typer.Option("--plan", help="Say how many runs the claim needs, and stop.")]
+OnlyPlan: TypeAlias = Annotated[
+    bool, typer.Option("--plan", help="Say how many runs the claim needs, and stop.")
+]
 Report: TypeAlias = Annotated[
-    Path | None, typer.Option("--report", metavar="FILE", help="Write an HTML report with pictures, to hand in.")
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write an HTML report with pictures, to hand in."),
 ]
 What: TypeAlias = Annotated[
     str | None,
@@ -182,7 +200,9 @@ def audit(
     budget = None if epsilon is None else Budget(epsilon, delta)
     of_queries = {"--tables": tables, "--name": name, "--schema": schema, "--bounds": bounds, "--keys": keys}
     asks = SystemOptions(command, url, sql, target, data, method, json_path, rate, resume)
-    _sensible(None if asks.given else target, samples, seconds, family, pairs, of_queries, (plot, save, report))
+    _sensible(
+        None if asks.given else target, samples, seconds, family, pairs, of_queries, (plot, save, report)
+    )
     if only_plan:
         _show_plan(budget, confidence, json)
         return
@@ -228,15 +248,21 @@ def _sensible(
     if files[0] is not None and files[0].suffix not in FORMATS:
         raise InvalidParameter(f"Expected --plot {files[0]} to end in {', '.join(FORMATS)}. Nothing was run.")
     if not seconds > 0 or (samples is not None and samples < 1):
-        raise InvalidParameter(f"Expected --time {seconds:g} above 0, and --samples of at least 1. Nothing was run.")
+        raise InvalidParameter(
+            f"Expected --time {seconds:g} above 0, and --samples of at least 1. Nothing was run."
+        )
     scores, query = target is not None and is_scores(target), target is not None and is_query(target)
     if family is not None and not scores:
         raise InvalidParameter("--one-run is about a file of scores (.csv, .parquet). Nothing was run.")
     if pairs is not None and (target is None or scores or query or target == BENCH):
-        raise InvalidParameter("--pairs is about a mechanism or a callable: here the pair is given. Nothing was run.")
+        raise InvalidParameter(
+            "--pairs is about a mechanism or a callable: here the pair is given. Nothing was run."
+        )
     unused = [option for option, value in of_queries.items() if value]
     if unused and not query:
-        raise InvalidParameter(f'{unused[0]} is about a query, like "SELECT COUNT(*) FROM t". Nothing was run.')
+        raise InvalidParameter(
+            f'{unused[0]} is about a query, like "SELECT COUNT(*) FROM t". Nothing was run.'
+        )
 
 
 def _show(found: Finding, plot: Path | None, json: bool) -> None:
@@ -258,7 +284,9 @@ def _jsonable(found: Finding) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ targets
 
 
-def _attacked(target: AuditTarget, name: str, pairs: Path | None, unit: str | None, options: dict[str, Any]) -> Finding:
+def _attacked(
+    target: AuditTarget, name: str, pairs: Path | None, unit: str | None, options: dict[str, Any]
+) -> Finding:
     chosen = read_pairs(pairs) if pairs is not None else target.pairs
     checked = Unit.parse(unit) if unit else None
     with _bar(name) as tell, failing(name):
@@ -273,7 +301,9 @@ def _replay(path: Path, seed: int | None) -> Finding:
         if "target" not in options:
             raise InvalidParameter(f'The finding on "{found.target}" does not name the file of its scores.')
         used = options.get("seed", 0) if seed is None else seed
-        return from_scores(Path(options["target"]), found.claim, found.confidence, used, options.get("family"))
+        return from_scores(
+            Path(options["target"]), found.claim, found.confidence, used, options.get("family")
+        )
     if "system" in options:
         return replace(replay(found, SystemOptions(**options["system"]).target(), seed=seed), options=options)
     with failing(found.target):
@@ -292,7 +322,9 @@ def _show_plan(claim: Budget | None, confidence: float, json: bool) -> None:
         f"Runs that could tell a true ε from the claimed {claim}, at confidence {confidence:g}, on the easiest target:",
         "",
     )
-    show.table(("true ε", "runs"), [(f"{epsilon:.4g}", f"{runs:,}") for epsilon, runs in planned], right=(0, 1))
+    show.table(
+        ("true ε", "runs"), [(f"{epsilon:.4g}", f"{runs:,}") for epsilon, runs in planned], right=(0, 1)
+    )
 
 
 # ------------------------------------------------------------------------------------------------ the bench

@@ -27,7 +27,11 @@ from deniable.cli.options import (
 from deniable.errors import InvalidParameter
 from deniable.loss import show as number
 
-LABEL = {"noise": "Least noise multiplier", "rate": "Largest sampling rate", "steps": "Largest number of releases"}
+LABEL = {
+    "noise": "Least noise multiplier",
+    "rate": "Largest sampling rate",
+    "steps": "Largest number of releases",
+}
 
 
 @door
@@ -57,7 +61,9 @@ def calibrate(
     values = {"noise": run.noise, "rate": run.rate, "steps": run.steps}
     if json:
         reached = {"lower": bound.lower, "upper": bound.upper, "method": bound.method}
-        show.as_json({"solved": unknown, **values, "delta": delta, "epsilon": reached, "loss": run.loss.to_dict()})
+        show.as_json(
+            {"solved": unknown, **values, "delta": delta, "epsilon": reached, "loss": run.loss.to_dict()}
+        )
         return
     answer = number(run.steps) if unknown is Unknown.STEPS else repr(values[unknown])
     show.heading(f"{LABEL[unknown]}: {answer}")

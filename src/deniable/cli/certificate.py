@@ -48,7 +48,9 @@ def certify(
     unit: Annotated[str, typer.Option("--unit", help=UNIT)] = "row",
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Where to write; left out: to the screen.", dir_okay=False),
+        typer.Option(
+            "--out", metavar="FILE", help="Where to write; left out: to the screen.", dir_okay=False
+        ),
     ] = None,
 ) -> None:
     """Write a certificate: the loss, who is protected, the bracket on ε, and every assumption it rests on.
@@ -59,7 +61,11 @@ def certify(
     """
     if (noise is None) == (loss is None):
         raise InvalidParameter("Expected one of --noise and --loss: a certificate is for one run.")
-    what = Loss.from_json(loss) if loss else noisy_run(noise or 0.0, rate, steps, mechanism, scheme, replace).loss
+    what = (
+        Loss.from_json(loss)
+        if loss
+        else noisy_run(noise or 0.0, rate, steps, mechanism, scheme, replace).loss
+    )
     certificate = accounting.certify(what, Unit.parse(unit, replace=replace), delta)
     if out is None:
         typer.echo(certificate.to_json(), nl=False)
@@ -88,7 +94,11 @@ def verify(
     found = accounting.verify(claim)
     if json:
         show.as_json(
-            {"valid": True, "claimed": claim.to_dict(), "recomputed": {"lower": found.lower, "upper": found.upper}}
+            {
+                "valid": True,
+                "claimed": claim.to_dict(),
+                "recomputed": {"lower": found.lower, "upper": found.upper},
+            }
         )
         return
     show.heading(f"Valid: ε ≤ {numbers.up(claim.bound.upper)} at δ = {number(claim.delta)}")

@@ -76,7 +76,9 @@ def cost(
     show.say("", _verdict(bracket), *([f"Picture: {picture}"] if picture else []))
 
 
-def _json(loss: Loss, unit: Unit, delta: float, bracket: Bound, methods: dict[str, Bound | str]) -> dict[str, object]:
+def _json(
+    loss: Loss, unit: Unit, delta: float, bracket: Bound, methods: dict[str, Bound | str]
+) -> dict[str, object]:
     return {
         "loss": loss.to_dict(),
         "unit": unit.to_dict(),
@@ -93,7 +95,9 @@ def _table(methods: dict[str, Bound | str]) -> None:
     """The bounds in the order of history; the methods that know no theorem for this loss are named below."""
     known = {name: bound.upper for name, bound in methods.items() if isinstance(bound, Bound)}
     least = min(known.values(), default=0.0)
-    rows = [(name, numbers.up(value), _ratio(value, least), ABOUT.get(name, "")) for name, value in known.items()]
+    rows = [
+        (name, numbers.up(value), _ratio(value, least), ABOUT.get(name, "")) for name, value in known.items()
+    ]
     best = list(known.values()).index(least) if known else None
     show.table(("method", "ε", "× least", "what it is"), rows, right=(1, 2), best=best)
     refused = [name for name in methods if name not in known]

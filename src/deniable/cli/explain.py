@@ -24,9 +24,12 @@ def explain(
     epsilon: Annotated[float, typer.Option("--epsilon", help="The ε of the guarantee.")],
     delta: Annotated[float, typer.Option("--delta", help="Its δ.")] = 0.0,
     prior: Annotated[
-        float | None, typer.Option("--prior", help="A belief before the answer, in (0, 1). Left out: several.")
+        float | None,
+        typer.Option("--prior", help="A belief before the answer, in (0, 1). Left out: several."),
     ] = None,
-    group: Annotated[int, typer.Option("--group", help="Size of a group (a family) that shares its fate.")] = 3,
+    group: Annotated[
+        int, typer.Option("--group", help="Size of a group (a family) that shares its fate.")
+    ] = 3,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -42,7 +45,9 @@ def explain(
     odds, group_delta = meaning.group_odds(epsilon, group), meaning.group_delta(epsilon, delta, group)
     guarantee = f"ε = {number(epsilon)}" + (f", δ = {number(delta)}" if delta else "")
     if plot:
-        plots.attacker(lambda rate: meaning.attacker_power(rate, epsilon, delta), title=f"Under {guarantee}", path=plot)
+        plots.attacker(
+            lambda rate: meaning.attacker_power(rate, epsilon, delta), title=f"Under {guarantee}", path=plot
+        )
     if json:
         _json(epsilon, delta, beliefs, power, advantage, (group, group_delta, odds))
         return
@@ -67,8 +72,12 @@ def _json(
         {
             "epsilon": epsilon,
             "delta": delta,
-            "posterior": [{"prior": p, "low": b.low, "high": b.high, "failure": b.failure} for p, b in beliefs.items()],
-            "attacker": [{"false_positive_rate": rate, "true_positive_rate": best} for rate, best in power.items()],
+            "posterior": [
+                {"prior": p, "low": b.low, "high": b.high, "failure": b.failure} for p, b in beliefs.items()
+            ],
+            "attacker": [
+                {"false_positive_rate": rate, "true_positive_rate": best} for rate, best in power.items()
+            ],
             "advantage": advantage,
             "group": {"size": size, "epsilon": size * epsilon, "delta": group_delta, "odds": odds},
         }
@@ -78,7 +87,8 @@ def _json(
 def _beliefs(beliefs: Mapping[float, meaning.Posterior], delta: float) -> None:
     show.say("", "A belief in any fact about the unit, before the answer and after it:", "")
     rows = [
-        (numbers.percent_up(p), numbers.percent_down(b.low), numbers.percent_up(b.high)) for p, b in beliefs.items()
+        (numbers.percent_up(p), numbers.percent_down(b.low), numbers.percent_up(b.high))
+        for p, b in beliefs.items()
     ]
     show.table(("before", "after, at least", "after, at most"), rows, right=(0, 1, 2))
     if delta:
@@ -92,7 +102,9 @@ def _beliefs(beliefs: Mapping[float, meaning.Posterior], delta: float) -> None:
 
 def _attacker(power: Mapping[float, float], advantage: float) -> None:
     show.say(
-        "", "The best attacker there can be, who knows all other units, deciding whether this one is in the data:", ""
+        "",
+        "The best attacker there can be, who knows all other units, deciding whether this one is in the data:",
+        "",
     )
     rows = [(numbers.percent_up(rate), numbers.percent_up(best)) for rate, best in power.items()]
     show.table(("false alarms", "finds at most"), rows, right=(0, 1))
@@ -105,7 +117,9 @@ def _attacker(power: Mapping[float, float], advantage: float) -> None:
 
 def _group(size: int, epsilon: float, delta: float, odds: float) -> None:
     if delta >= 1:
-        show.say("", f"For a group of {size} that shares its fate nothing is left of this guarantee: δ grows to 1.")
+        show.say(
+            "", f"For a group of {size} that shares its fate nothing is left of this guarantee: δ grows to 1."
+        )
         return
     tail = f", except for δ = {numbers.up(delta, 3)}" if delta else ""
     show.say(

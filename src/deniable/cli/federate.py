@@ -87,7 +87,9 @@ def federate(
         evaluate=None if public is None else tables.accuracy_on(table, public),
     )  # fmt: skip
     rows = training.unquoted(table, data, lambda path: tables.read(table, path, user))
-    with account_of(data, ledger, account, run.unit, None if limit is None else Budget.parse(limit)) as paying:
+    with account_of(
+        data, ledger, account, run.unit, None if limit is None else Budget.parse(limit)
+    ) as paying:
         training.check_writable(out)
         release = paying.run(run, rows, delta=delta, description="deniable federate")
         head = paying.certificate(release, delta=delta).head
@@ -113,8 +115,13 @@ class Wanted:
     replace: bool
 
     def __post_init__(self) -> None:
-        if self.place is not option.Place.SHARED and (self.least, self.against) != (None, option.Observer.SERVER):
-            raise InvalidParameter("Expected --least and --against with --noise shared only. Nothing was charged.")
+        if self.place is not option.Place.SHARED and (self.least, self.against) != (
+            None,
+            option.Observer.SERVER,
+        ):
+            raise InvalidParameter(
+                "Expected --least and --against with --noise shared only. Nothing was charged."
+            )
         if self.place is option.Place.SERVER and self.participations is not None:
             raise InvalidParameter(
                 "Expected --participations with --noise shared or client only: a trusted server draws clients by coins. "
@@ -159,7 +166,9 @@ def _fedavg() -> Any:
     return FedAvg
 
 
-def _tell(run: FedAvg, wanted: Wanted, certificate: Certificate, out: Path, scores: list[float], json: bool) -> None:
+def _tell(
+    run: FedAvg, wanted: Wanted, certificate: Certificate, out: Path, scores: list[float], json: bool
+) -> None:
     views = _views(run, wanted.place, certificate.delta)
     facts = {
         "epsilon": certificate.bound.upper,
@@ -179,7 +188,9 @@ def _tell(run: FedAvg, wanted: Wanted, certificate: Certificate, out: Path, scor
     if json:
         show.as_json(facts)
         return
-    show.heading(f"Trained: ε ≤ {numbers.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}")
+    show.heading(
+        f"Trained: ε ≤ {numbers.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}"
+    )
     show.say(
         f"{run.rounds:,} rounds of about {run.drawing_rate * run.clients:g} clients, noise multiplier {run.multiplier:.4g}, "
         f"added by the {'clients together' if wanted.place is option.Place.SHARED else wanted.place.value}.",

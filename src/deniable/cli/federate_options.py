@@ -32,18 +32,26 @@ class NetworkName(StrEnum):
 
 
 Data: TypeAlias = Annotated[
-    Path, typer.Argument(help="A table of all clients' rows, as parquet or CSV.", metavar="DATA", dir_okay=False)
+    Path,
+    typer.Argument(help="A table of all clients' rows, as parquet or CSV.", metavar="DATA", dir_okay=False),
 ]
 User: TypeAlias = Annotated[str, typer.Option("--user", help="The column that says whose a row is.")]
 Number: TypeAlias = Annotated[
-    int | None, typer.Option("--clients", help="About how many clients there are: a public number, never counted.")
+    int | None,
+    typer.Option("--clients", help="About how many clients there are: a public number, never counted."),
 ]
 Noise: TypeAlias = Annotated[
     Place,
-    typer.Option("--noise", metavar="PLACE", help="Who adds it: server (trusted), shared (in a secure sum), client."),
+    typer.Option(
+        "--noise", metavar="PLACE", help="Who adds it: server (trusted), shared (in a secure sum), client."
+    ),
 ]
-Rate: TypeAlias = Annotated[float, typer.Option("--rate", help="The share of clients that is drawn for a round.")]
-Rounds: TypeAlias = Annotated[int, typer.Option("--rounds", help="Of sending the model out and adding updates up.")]
+Rate: TypeAlias = Annotated[
+    float, typer.Option("--rate", help="The share of clients that is drawn for a round.")
+]
+Rounds: TypeAlias = Annotated[
+    int, typer.Option("--rounds", help="Of sending the model out and adding updates up.")
+]
 LocalEpochs: TypeAlias = Annotated[
     int, typer.Option("--local-epochs", help="Passes of a client over its rows in a round.")
 ]
@@ -73,11 +81,15 @@ Participations: TypeAlias = Annotated[
 ]
 Against: TypeAlias = Annotated[
     Observer,
-    typer.Option("--against", metavar="WHO", help="With shared noise, who may look: server, or those who see models."),
+    typer.Option(
+        "--against", metavar="WHO", help="With shared noise, who may look: server, or those who see models."
+    ),
 ]
 Replaced: TypeAlias = Annotated[
     bool,
-    typer.Option("--replace", help="Protect a client whose rows are replaced, not one that comes or falls silent."),
+    typer.Option(
+        "--replace", help="Protect a client whose rows are replaced, not one that comes or falls silent."
+    ),
 ]
 Schema: TypeAlias = Annotated[
     Path | None,
@@ -92,6 +104,9 @@ Trained: TypeAlias = Annotated[NetworkName, typer.Option("--model", metavar="MOD
 Shown: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--plot", help="Draw accuracy on the public rows by round; needs --public.", metavar="FILE", dir_okay=False
+        "--plot",
+        help="Draw accuracy on the public rows by round; needs --public.",
+        metavar="FILE",
+        dir_okay=False,
     ),
 ]

@@ -32,12 +32,17 @@ app = typer.Typer(
 
 Url: TypeAlias = Annotated[
     str,
-    typer.Option("--ledger", envvar="DENIABLE_LEDGER", metavar="URL", help="sqlite:///file.db or postgresql://…"),
+    typer.Option(
+        "--ledger", envvar="DENIABLE_LEDGER", metavar="URL", help="sqlite:///file.db or postgresql://…"
+    ),
 ]
 KeyFile: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--key", envvar="DENIABLE_LEDGER_KEY", metavar="FILE", help="The key's file, if not beside the database."
+        "--key",
+        envvar="DENIABLE_LEDGER_KEY",
+        metavar="FILE",
+        help="The key's file, if not beside the database.",
     ),
 ]
 Name: TypeAlias = Annotated[str, typer.Argument(help="The account's name.", metavar="ACCOUNT")]
@@ -77,19 +82,26 @@ def create(
     delta: Annotated[float, typer.Option("--delta", help="The limit's δ; 0 for a pure one.")] = 0.0,
     unit: Annotated[
         str | None,
-        typer.Option("--unit", help="Who is protected: row, client, value, column:NAME or column:NAME:MAX_ROWS."),
+        typer.Option(
+            "--unit", help="Who is protected: row, client, value, column:NAME or column:NAME:MAX_ROWS."
+        ),
     ] = None,
     replace: Replace = False,
-    owner: Annotated[str | None, typer.Option("--owner", help="Who may raise the limit; you, by default.")] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Who may raise the limit; you, by default.")
+    ] = None,
     parent: Annotated[
         str | None, typer.Option("--parent", metavar="ACCOUNT", help="The account that this is a part of.")
     ] = None,
     filter: Annotated[
-        FilterName | None, typer.Option("--filter", help="What keeps the limit; renyi where there is a δ, else basic.")
+        FilterName | None,
+        typer.Option("--filter", help="What keeps the limit; renyi where there is a δ, else basic."),
     ] = None,
     purpose: Annotated[
         Purpose | None,
-        typer.Option("--purpose", help="What it is for: counts (Gaussian answers), one run, or mixed (the default)."),
+        typer.Option(
+            "--purpose", help="What it is for: counts (Gaussian answers), one run, or mixed (the default)."
+        ),
     ] = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
@@ -124,7 +136,11 @@ def list_(ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False) -> Non
         if json:
             show.as_json({"accounts": [_facts(account) for account in accounts]})
             return
-        show.table(("account", "spent", "", "limit", "status"), [_line(account) for account in accounts], right=(1, 2))
+        show.table(
+            ("account", "spent", "", "limit", "status"),
+            [_line(account) for account in accounts],
+            right=(1, 2),
+        )
 
 
 @app.command("show")
@@ -141,7 +157,9 @@ def show_(account: Name, ledger: Url = DEFAULT, key: KeyFile = None, json: Json 
 @app.command()
 @door
 def history(
-    account: Annotated[str | None, typer.Argument(help="Only this account and its parts.", metavar="ACCOUNT")] = None,
+    account: Annotated[
+        str | None, typer.Argument(help="Only this account and its parts.", metavar="ACCOUNT")
+    ] = None,
     last: Annotated[int, typer.Option("--last", help="How many entries, the newest; 0 for all.", min=0)] = 20,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
@@ -158,14 +176,20 @@ def history(
             show.as_json({"entries": [entry.to_dict() for entry in shown]})
             return
         show.table(
-            ("entry", "time", "what", "account", "analyst", "description"), [_row(e) for e in shown], right=(0, 1)
+            ("entry", "time", "what", "account", "analyst", "description"),
+            [_row(e) for e in shown],
+            right=(0, 1),
         )
 
 
 @app.command()
 @door
 def freeze(
-    account: Name, note: Note = "Frozen by hand.", ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False
+    account: Name,
+    note: Note = "Frozen by hand.",
+    ledger: Url = DEFAULT,
+    key: KeyFile = None,
+    json: Json = False,
 ) -> None:
     """Refuse every charge to an account and its parts until its owner has looked.
 
@@ -199,8 +223,12 @@ def unfreeze(
 def raise_(
     account: Name,
     epsilon: Annotated[float, typer.Option("--epsilon", help="The new limit's ε.")],
-    delta: Annotated[float | None, typer.Option("--delta", help="The new limit's δ; left out, as it was.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="The new limit's δ; left out, as it was.")
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")
+    ] = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
     json: Json = False,
@@ -212,7 +240,9 @@ def raise_(
     with _opened(ledger, key) as opened:
         found = opened.account(account)
         found.raise_limit(
-            Budget(numbers.integral(epsilon), found.limit.delta if delta is None else numbers.integral(delta)),
+            Budget(
+                numbers.integral(epsilon), found.limit.delta if delta is None else numbers.integral(delta)
+            ),
             owner=owner,
         )
         _tell(found, json)
@@ -222,7 +252,9 @@ def raise_(
 @door
 def close(
     account: Name,
-    owner: Annotated[str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")
+    ] = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
     json: Json = False,
@@ -242,12 +274,15 @@ def close(
 def forget(
     account: Name,
     declared: Annotated[
-        int | None, typer.Option("--declared", help="The number at which all is made anew; later only lowered.")
+        int | None,
+        typer.Option("--declared", help="The number at which all is made anew; later only lowered."),
     ] = None,
     units: Annotated[
         int, typer.Option("--units", help="How many units she is: her rows, where a row is protected.")
     ] = 1,
-    owner: Annotated[str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")
+    ] = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
     json: Json = False,
@@ -271,7 +306,9 @@ def forget(
 def rename(
     account: Name,
     name: Annotated[str, typer.Argument(help="The new name.")],
-    owner: Annotated[str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")
+    ] = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
     json: Json = False,
@@ -290,7 +327,9 @@ def clock(
     accept: Annotated[
         str, typer.Option("--accept", metavar="REASON", help="Why the clock is right and the journal is not.")
     ],
-    owner: Annotated[str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")
+    ] = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
     json: Json = False,
@@ -340,7 +379,9 @@ def verify(
     with _opened(ledger, key) as opened:
         found = opened.verify(head)
     if json:
-        show.as_json({"ok": found.ok, "head": str(found.head), "problems": found.problems, "unseen": found.unseen})
+        show.as_json(
+            {"ok": found.ok, "head": str(found.head), "problems": found.problems, "unseen": found.unseen}
+        )
         if not found.ok:
             raise typer.Exit(BAD_INPUT)
         return
@@ -355,7 +396,9 @@ def export(
     ] = Format.JSONL,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Where to write; left out: to the screen.", dir_okay=False),
+        typer.Option(
+            "--out", metavar="FILE", help="Where to write; left out: to the screen.", dir_okay=False
+        ),
     ] = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
@@ -400,7 +443,12 @@ def _facts(account: Account) -> dict[str, Any]:
         "unit": account.unit.to_dict(),
         "status": str(account.status),
         "limit": {"epsilon": float(account.limit.epsilon), "delta": float(account.limit.delta)},
-        "spent": {"epsilon": spent.epsilon, "delta": spent.delta, "method": spent.method, "share": spent.share},
+        "spent": {
+            "epsilon": spent.epsilon,
+            "delta": spent.delta,
+            "method": spent.method,
+            "share": spent.share,
+        },
         "remaining": {"epsilon": left.epsilon, "rho": left.rho, "delta": left.delta},
         "odometer": {"epsilon": running.epsilon, "delta": running.delta, "method": running.method},
     }

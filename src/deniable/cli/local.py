@@ -23,11 +23,15 @@ Items = Annotated[int, typer.Option("--items", help="Items in the domain.")]
 @app.command()
 @door
 def simulate(
-    name: Annotated[str, typer.Option("--protocol", metavar="NAME", help=f"One of {', '.join(PROTOCOLS)}.")] = "best",
+    name: Annotated[
+        str, typer.Option("--protocol", metavar="NAME", help=f"One of {', '.join(PROTOCOLS)}.")
+    ] = "best",
     epsilon: Epsilon = 1.0,
     users: Annotated[int, typer.Option("--users", help="Made-up users, one report each.")] = 100_000,
     items: Items = 1024,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the made-up values; the noise is never seeded.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of the made-up values; the noise is never seeded.")
+    ] = 0,
     json: Json = False,
 ) -> None:
     """Let made-up users with Zipf values report, and compare the estimates with the truth and with theory.
@@ -61,7 +65,8 @@ def choose(
     epsilon: Epsilon = 1.0,
     items: Items = 1024,
     most_bytes: Annotated[
-        int | None, typer.Option("--most-bytes", help="The longest report that is wanted.", show_default="any")
+        int | None,
+        typer.Option("--most-bytes", help="The longest report that is wanted.", show_default="any"),
     ] = None,
     json: Json = False,
 ) -> None:

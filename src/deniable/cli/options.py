@@ -50,11 +50,15 @@ Replace: TypeAlias = Annotated[
     bool, typer.Option("--replace", help="Neighbours replace one record (default: add or remove one).")
 ]
 Kind: TypeAlias = Annotated[
-    NoiseName, typer.Option("--mechanism", metavar="NOISE", help="The noise of one release: gaussian or laplace.")
+    NoiseName,
+    typer.Option("--mechanism", metavar="NOISE", help="The noise of one release: gaussian or laplace."),
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON with every digit instead of words.")]
+Json: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print JSON with every digit instead of words.")
+]
 Plot: TypeAlias = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Also draw a picture (png, pdf or svg).", dir_okay=False)
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Also draw a picture (png, pdf or svg).", dir_okay=False),
 ]
 
 

@@ -64,15 +64,22 @@ class OpeningOptions:
 
 @door
 def query(
-    source: Annotated[str, typer.Argument(help="A parquet, CSV or DuckDB file, or postgresql://…", metavar="SOURCE")],
+    source: Annotated[
+        str, typer.Argument(help="A parquet, CSV or DuckDB file, or postgresql://…", metavar="SOURCE")
+    ],
     text: Annotated[str, typer.Argument(help="The query, in quotes.", metavar="SQL")],
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="What the query may cost in total.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="What the query may cost in total.")
+    ] = None,
     within: Annotated[
-        float | None, typer.Option("--within", help="Instead of ε: how close every number must be; costs the least ε.")
+        float | None,
+        typer.Option("--within", help="Instead of ε: how close every number must be; costs the least ε."),
     ] = None,
     unit: Annotated[
         str | None,
-        typer.Option("--unit", help="Who is protected: the column that names the person, or row. Needed once."),
+        typer.Option(
+            "--unit", help="Who is protected: the column that names the person, or row. Needed once."
+        ),
     ] = None,
     max_rows: Annotated[
         int | None, typer.Option("--max-rows", help="How many rows of one person count in an answer.", min=1)
@@ -80,26 +87,36 @@ def query(
     replace: Replace = False,
     limit: Annotated[
         str | None,
-        typer.Option("--limit", metavar="EPSILON[:DELTA]", help="The limit of all queries together. Needed once."),
+        typer.Option(
+            "--limit", metavar="EPSILON[:DELTA]", help="The limit of all queries together. Needed once."
+        ),
     ] = None,
-    preview: Annotated[bool, typer.Option("--preview", help="Only tell cost and expected error; run nothing.")] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Only tell cost and expected error; run nothing.")
+    ] = False,
     bounds: Annotated[
-        list[str] | None, typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Bounds of a column; repeat.")
+        list[str] | None,
+        typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Bounds of a column; repeat."),
     ] = None,
     keys: Annotated[
         list[str] | None, typer.Option("--keys", metavar="COLUMN=A,B,…", help="Public group keys; repeat.")
     ] = None,
     schema: Annotated[
-        Path | None, typer.Option("--schema", metavar="FILE", help="Types, bounds, keys (deniable schema init).")
+        Path | None,
+        typer.Option("--schema", metavar="FILE", help="Types, bounds, keys (deniable schema init)."),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="The table's name, if not that of the file.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The table's name, if not that of the file.")
+    ] = None,
     data_version: Annotated[
         str | None, typer.Option("--data-version", help="The state of the data; answers are kept for each.")
     ] = None,
     analyst: Annotated[str | None, typer.Option("--analyst", help="Who asks; you, by default.")] = None,
     ledger: Annotated[
         str | None,
-        typer.Option("--ledger", envvar="DENIABLE_LEDGER", metavar="URL", help="The ledger, if not beside the data."),
+        typer.Option(
+            "--ledger", envvar="DENIABLE_LEDGER", metavar="URL", help="The ledger, if not beside the data."
+        ),
     ] = None,
     delta: Annotated[
         float | None, typer.Option("--delta", help="The query's δ; a hundredth of the limit's by default.")
@@ -107,17 +124,26 @@ def query(
     confidence: Annotated[float, typer.Option("--confidence", help="How often an interval holds.")] = 0.95,
     at_least: Annotated[
         int | None,
-        typer.Option("--at-least", help="A public group size: lets --within promise averages and quantiles.", min=1),
+        typer.Option(
+            "--at-least", help="A public group size: lets --within promise averages and quantiles.", min=1
+        ),
     ] = None,
     max_groups: Annotated[
-        int | None, typer.Option("--max-groups", help="How many private group keys one person may add to.", min=1)
+        int | None,
+        typer.Option("--max-groups", help="How many private group keys one person may add to.", min=1),
     ] = None,
     noise: Annotated[
         QueryNoise, typer.Option("--noise", help="auto takes what gives the smaller error.")
     ] = QueryNoise.AUTO,
-    discover: Annotated[bool, typer.Option("--discover", help="Find missing bounds from a part of ε.")] = False,
-    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the answer as CSV.")] = None,
-    parquet: Annotated[Path | None, typer.Option("--parquet", metavar="FILE", help="Write it as parquet.")] = None,
+    discover: Annotated[
+        bool, typer.Option("--discover", help="Find missing bounds from a part of ε.")
+    ] = False,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the answer as CSV.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", metavar="FILE", help="Write it as parquet.")
+    ] = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -134,7 +160,18 @@ def query(
     [bold]deniable query visits.parquet "SELECT COUNT(*) FROM visits WHERE days > 7" --within 50[/]
     """
     opening = OpeningOptions(
-        source, unit, max_rows, replace, limit, ledger, schema, bounds or [], keys or [], name, data_version, analyst
+        source,
+        unit,
+        max_rows,
+        replace,
+        limit,
+        ledger,
+        schema,
+        bounds or [],
+        keys or [],
+        name,
+        data_version,
+        analyst,
     )
     terms: dict[str, Any] = {
         "epsilon": None if epsilon is None else numbers.integral(epsilon),

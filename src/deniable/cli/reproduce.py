@@ -14,7 +14,9 @@ from deniable.cli.door import door
 
 @door
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="Which result; left out: the list.", metavar="[NAME]")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Which result; left out: the list.", metavar="[NAME]")
+    ] = None,
     out: Annotated[
         Path, typer.Option("--out", metavar="FOLDER", help="Where figure and table go.", file_okay=False)
     ] = Path("out"),

@@ -77,25 +77,39 @@ def robustness(
     ],
     images: Annotated[Path, typer.Argument(help="A .npz with images and, if known, labels.", dir_okay=False)],
     norm: Annotated[Norm, typer.Option("--norm", help="What a picture is moved in.")] = Norm.L2,
-    noise: Annotated[NoiseKind | None, typer.Option("--noise", help="Left out: the best for the norm.")] = None,
-    sigma: Annotated[float, typer.Option("--sigma", help="Deviation of the noise; pixels lie in 0 to 1.")] = 0.25,
+    noise: Annotated[
+        NoiseKind | None, typer.Option("--noise", help="Left out: the best for the norm.")
+    ] = None,
+    sigma: Annotated[
+        float, typer.Option("--sigma", help="Deviation of the noise; pixels lie in 0 to 1.")
+    ] = 0.25,
     keep: Annotated[int, typer.Option("--keep", help="Pixels that are not ablated (--norm l0).")] = 45,
     radius: Annotated[
         float | None, typer.Option("--radius", help="Only decide this radius; takes far fewer samples.")
     ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Integer noise on 8-bit pixels: nothing is rounded.")] = False,
-    bank: Annotated[bool, typer.Option("--bank", help="One noise bank for all pictures: faster, not exact.")] = False,
-    count: Annotated[int | None, typer.Option("--count", help="Only so many pictures, evenly spread.")] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Integer noise on 8-bit pixels: nothing is rounded.")
+    ] = False,
+    bank: Annotated[
+        bool, typer.Option("--bank", help="One noise bank for all pictures: faster, not exact.")
+    ] = False,
+    count: Annotated[
+        int | None, typer.Option("--count", help="Only so many pictures, evenly spread.")
+    ] = None,
     samples: Annotated[int, typer.Option("--samples", help="Noisy copies that bound each answer.")] = 10_000,
     choosing: Annotated[int, typer.Option("--choosing", help="Noisy copies that choose each answer.")] = 100,
-    alpha: Annotated[float, typer.Option("--alpha", help="How often an answer may be certified wrongly.")] = 0.001,
+    alpha: Annotated[
+        float, typer.Option("--alpha", help="How often an answer may be certified wrongly.")
+    ] = 0.001,
     batch: Annotated[int, typer.Option("--batch", help="Noisy copies evaluated at a time.")] = 500,
     device: Annotated[str, typer.Option("--device", help="Where torch computes.")] = "cpu",
     certificates: Annotated[
-        Path | None, typer.Option("--certificates", metavar="FOLDER", help="Write a certificate for each answer.")
+        Path | None,
+        typer.Option("--certificates", metavar="FOLDER", help="Write a certificate for each answer."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw certified accuracy, and the noise beside it.")
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw certified accuracy, and the noise beside it."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -155,7 +169,9 @@ def _pictures(path: Path, count: int | None, *, exact: bool) -> Pictures:
     return Pictures(images, None if labels is None else np.asarray(labels[chosen], np.int64))
 
 
-def _noise(norm: Norm, kind: NoiseKind, sigma: float, keep: int, shape: tuple[int, ...], *, exact: bool) -> InputNoise:
+def _noise(
+    norm: Norm, kind: NoiseKind, sigma: float, keep: int, shape: tuple[int, ...], *, exact: bool
+) -> InputNoise:
     """Noise of deviation `sigma`, whatever its kind: of pixels in 0 to 1, or of steps of 8-bit ones."""
     width = sigma * PIXEL if exact else sigma
     match kind, exact:
@@ -180,7 +196,9 @@ def _classes(network: Any, image: NDArray[Any], device: str) -> int:
 
     scores = ModuleClassifier(network, 2, device).outputs(image.astype(np.float32)[None])
     if scores.ndim != 2 or scores.shape[1] < 2:
-        raise DataError(f"Expected of the network one row of scores for each picture, got shape {scores.shape}.")
+        raise DataError(
+            f"Expected of the network one row of scores for each picture, got shape {scores.shape}."
+        )
     return int(scores.shape[1])
 
 
@@ -195,7 +213,9 @@ def _report(
         "mean_radius": float(np.mean(np.where(right, radii, 0.0))),
         "samples": float(np.mean([answer.samples for answer in answers])),
         "labels_known": given.labels is not None,
-        "answers": [{"label": a.label, "radius": r, "samples": a.samples} for a, r in zip(answers, radii, strict=True)],
+        "answers": [
+            {"label": a.label, "radius": r, "samples": a.samples} for a, r in zip(answers, radii, strict=True)
+        ],
     }
     if radius is not None:
         holds = np.array([answer.holds is True for answer in answers])
@@ -214,18 +234,27 @@ def _right(answers: Sequence[Certified], given: Pictures) -> NDArray[np.bool_]:
     return np.array([answer.label == label for answer, label in zip(answers, given.labels, strict=True)])
 
 
-def _curve(radii: NDArray[np.float64], right: NDArray[np.bool_], points: int, norm: Norm) -> list[tuple[float, float]]:
+def _curve(
+    radii: NDArray[np.float64], right: NDArray[np.bool_], points: int, norm: Norm
+) -> list[tuple[float, float]]:
     top = float(radii.max(initial=0.0)) or 1.0
     at = np.arange(top + 1) if norm is Norm.L0 else np.linspace(0, top, points)
     return [(float(r), float((right & (radii >= r)).mean())) for r in at]
 
 
 def _say(
-    report: dict[str, Any], smoothed: Smoothed, plan: Any, norm: Norm, certificates: Path | None, plot: Path | None
+    report: dict[str, Any],
+    smoothed: Smoothed,
+    plan: Any,
+    norm: Norm,
+    certificates: Path | None,
+    plot: Path | None,
 ) -> None:
     total = report["images"]
     word = "certified accuracy" if report["labels_known"] else "answers certified (labels not known)"
-    show.heading(f"{total:,} pictures under {smoothed.noise}, radii in {norm.value}, α = {plan.alpha:g} for each")
+    show.heading(
+        f"{total:,} pictures under {smoothed.noise}, radii in {norm.value}, α = {plan.alpha:g} for each"
+    )
     if "radius" in report:
         share = report["certified"] / total
         show.say(
@@ -275,7 +304,10 @@ def _draw(
     shown = given.images[:8]
     if _square(shown[0]) is not None:
         noisy = [noisy_copies(smoothed.noise, image, smoothed.rng)(1)[0] for image in shown]
-        rows = {"as it is": [_square(image) for image in shown], "as seen": [_square(image) for image in noisy]}
+        rows = {
+            "as it is": [_square(image) for image in shown],
+            "as seen": [_square(image) for image in noisy],
+        }
         pictures.noisy_pictures(rows, title=str(smoothed.noise), path=_beside(plot))
 
 

@@ -26,10 +26,14 @@ app = typer.Typer(
 @app.command()
 @door
 def init(
-    source: Annotated[str, typer.Argument(help="A parquet, CSV or DuckDB file, or postgresql://…", metavar="SOURCE")],
+    source: Annotated[
+        str, typer.Argument(help="A parquet, CSV or DuckDB file, or postgresql://…", metavar="SOURCE")
+    ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Where to write; left out: to the screen.", dir_okay=False),
+        typer.Option(
+            "--out", metavar="FILE", help="Where to write; left out: to the screen.", dir_okay=False
+        ),
     ] = None,
 ) -> None:
     """Draft a schema to review: names and types of columns from the file's metadata, and nothing of its contents.
@@ -43,7 +47,9 @@ def init(
     if out.exists():
         raise InvalidParameter(f"The file {out} exists already. Nothing was written; name another.")
     out.write_text(text, encoding="utf-8")
-    show.say(f"{out}: review it, fill in the unit, bounds and public keys, then `deniable query … --schema {out}`.")
+    show.say(
+        f"{out}: review it, fill in the unit, bounds and public keys, then `deniable query … --schema {out}`."
+    )
 
 
 @app.command()
@@ -63,7 +69,9 @@ def check(
     if source is not None:
         open_engine(source, schema).close()
     if json:
-        tables = [{"name": table.name, "columns": [_facts(c) for c in table.columns]} for table in schema.tables]
+        tables = [
+            {"name": table.name, "columns": [_facts(c) for c in table.columns]} for table in schema.tables
+        ]
         show.as_json({"version": schema.version, "tables": tables})
         return
     for table in schema.tables:
@@ -81,7 +89,9 @@ def _kind(table: TableInfo) -> str:
 
 def _row(column: ColumnInfo) -> tuple[str, ...]:
     bounds = (
-        "" if column.lower is None or column.upper is None else f"{float(column.lower):g} to {float(column.upper):g}"
+        ""
+        if column.lower is None or column.upper is None
+        else f"{float(column.lower):g} to {float(column.upper):g}"
     )
     keys = "" if column.keys is None else f"{len(column.keys)}: {', '.join(map(str, column.keys[:5]))}"
     more = "…" if column.keys is not None and len(column.keys) > 5 else ""

@@ -21,10 +21,14 @@ def serve(
     settings: Annotated[
         Path, typer.Option("--settings", metavar="FILE", help="The settings, as TOML.", dir_okay=False)
     ] = Path("server.toml"),
-    owner: Annotated[str, typer.Option("--owner", metavar="NAME", help="The name of the first owner.")] = "owner",
+    owner: Annotated[
+        str, typer.Option("--owner", metavar="NAME", help="The name of the first owner.")
+    ] = "owner",
     reset: Annotated[
         str | None,
-        typer.Option("--reset", metavar="NAME", help="Print a new one-time password for this person, and leave."),
+        typer.Option(
+            "--reset", metavar="NAME", help="Print a new one-time password for this person, and leave."
+        ),
     ] = None,
 ) -> None:
     """Serve data sets to analysts over REST and PostgreSQL's protocol, with logins, roles and one ledger.
@@ -50,7 +54,9 @@ def _part(name: str) -> Any:
     try:
         return importlib.import_module(f"deniable.server.{name}")
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"A service needs the package {error.name}: pip install 'deniable[server]'.") from None
+        raise MissingExtra(
+            f"A service needs the package {error.name}: pip install 'deniable[server]'."
+        ) from None
 
 
 def _first_owner(service: Any, name: str) -> None:

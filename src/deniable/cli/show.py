@@ -56,7 +56,9 @@ def table(
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     for i, name in enumerate(columns):
         numeric = i in right
-        grid.add_column(name, justify="right" if numeric else "left", no_wrap=numeric or i in fixed, overflow="fold")
+        grid.add_column(
+            name, justify="right" if numeric else "left", no_wrap=numeric or i in fixed, overflow="fold"
+        )
     for i, row in enumerate(rows):
         grid.add_row(*map(str, row), style="bold green" if i == best else None)
     console().print(grid)

@@ -68,7 +68,9 @@ def train(
     training.read(table, data)  # what a file as a whole shows is told before anything is charged
     if public is not None:
         training.check_public(table, data, public)
-    with account_of(data, ledger, account, Unit.row(), None if limit is None else Budget.parse(limit)) as paying:
+    with account_of(
+        data, ledger, account, Unit.row(), None if limit is None else Budget.parse(limit)
+    ) as paying:
         release = run.release(paying, data, out, delta, checkpoint=checkpoint, resume=resume)
         certificate = run.save(release, paying, out, delta)
         right = None if public is None else table.accuracy(run.model(release.value), public)
@@ -76,7 +78,12 @@ def train(
 
 
 def _tell(
-    run: TableTraining, certificate: Certificate, out: Path, right: float | None, usable: Usable | None, json: bool
+    run: TableTraining,
+    certificate: Certificate,
+    out: Path,
+    right: float | None,
+    usable: Usable | None,
+    json: bool,
 ) -> None:
     facts = {
         "epsilon": certificate.bound.upper,
@@ -91,7 +98,9 @@ def _tell(
     if json:
         show.as_json(facts)
         return
-    show.heading(f"Trained: ε ≤ {numbers.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}")
+    show.heading(
+        f"Trained: ε ≤ {numbers.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}"
+    )
     show.say(
         f"{run.steps:,} steps on lots of {run.lot:g} rows, noise multiplier {float(run.mechanism.noise_multiplier):.4g}.",
         *([] if usable is None else [f"{usable}, as released with noise."]),

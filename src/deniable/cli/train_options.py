@@ -17,13 +17,17 @@ class ModelName(StrEnum):
     MLP = "mlp"
 
 
-Data: TypeAlias = Annotated[Path, typer.Argument(help="A table, as parquet or CSV.", metavar="DATA", dir_okay=False)]
+Data: TypeAlias = Annotated[
+    Path, typer.Argument(help="A table, as parquet or CSV.", metavar="DATA", dir_okay=False)
+]
 Target: TypeAlias = Annotated[str, typer.Option("--target", help="The column to be learned.")]
 Epsilon: TypeAlias = Annotated[float, typer.Option("--epsilon", help="What the model may cost.")]
 Delta: TypeAlias = Annotated[
     float, typer.Option("--delta", help="The δ of that cost; well below 1 ÷ the number of people.")
 ]
-Size: TypeAlias = Annotated[int | None, typer.Option("--n", help="About how many rows there are: a public number.")]
+Size: TypeAlias = Annotated[
+    int | None, typer.Option("--n", help="About how many rows there are: a public number.")
+]
 Classes: TypeAlias = Annotated[
     str | None, typer.Option("--classes", help="The classes of the target, with commas.", metavar="A,B,…")
 ]
@@ -41,7 +45,8 @@ Schema: TypeAlias = Annotated[
     ),
 ]
 Chosen: TypeAlias = Annotated[
-    ModelName, typer.Option("--model", metavar="MODEL", help="linear, mlp, or logistic: linear in exact whole numbers.")
+    ModelName,
+    typer.Option("--model", metavar="MODEL", help="linear, mlp, or logistic: linear in exact whole numbers."),
 ]
 Hidden: TypeAlias = Annotated[int, typer.Option("--hidden", help="Width of the mlp.")]
 Epochs: TypeAlias = Annotated[
@@ -62,7 +67,10 @@ LearningRate: TypeAlias = Annotated[
 Public: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--public", help="Public rows to measure accuracy on: not those of DATA.", metavar="FILE", dir_okay=False
+        "--public",
+        help="Public rows to measure accuracy on: not those of DATA.",
+        metavar="FILE",
+        dir_okay=False,
     ),
 ]
 Out: TypeAlias = Annotated[
@@ -76,19 +84,28 @@ Saved: TypeAlias = Annotated[
     ),
 ]  # fmt: skip
 Resumed: TypeAlias = Annotated[
-    bool, typer.Option("--resume", help="Go on with the run in --checkpoint, under the charge that paid for it.")
+    bool,
+    typer.Option("--resume", help="Go on with the run in --checkpoint, under the charge that paid for it."),
 ]
 Limit: TypeAlias = Annotated[
     str | None,
-    typer.Option("--limit", metavar="EPSILON[:DELTA]", help="The limit of all that leaves this table. Needed once."),
+    typer.Option(
+        "--limit", metavar="EPSILON[:DELTA]", help="The limit of all that leaves this table. Needed once."
+    ),
 ]
 Paying: TypeAlias = Annotated[
     str | None,
-    typer.Option("--account", help="The account that pays.", metavar="ACCOUNT", show_default="named after the file"),
+    typer.Option(
+        "--account", help="The account that pays.", metavar="ACCOUNT", show_default="named after the file"
+    ),
 ]
 Book: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--ledger", envvar="DENIABLE_LEDGER", metavar="URL", help="The ledger.", show_default="beside the data"
+        "--ledger",
+        envvar="DENIABLE_LEDGER",
+        metavar="URL",
+        help="The ledger.",
+        show_default="beside the data",
     ),
 ]

@@ -1,4 +1,5 @@
-"""An answer: a released table with an interval for every number, what it cost, and what the intervals leave out."""
+"""An answer: a released table with an interval for every number, what it cost, and what
+the intervals leave out."""
 
 from __future__ import annotations
 
@@ -32,18 +33,17 @@ NOT_FOUND = (-1.0, 1.0)
 """What `sql.plan.private_bounds` says where it found no bounds."""
 NOTHING = pa.table({})
 
-LEFT_OUT = (
-    "It counts noise and rounding; it leaves out what clamping to bounds and the bound on rows per person took away."
-)
+LEFT_OUT = "It counts noise and rounding; it leaves out what clamping to bounds and the bound on rows per person took away."
 
 
 @dataclass(frozen=True)
 class Answer(Release[pa.Table]):
-    """A release whose `value` is the table that was asked for. `low` and `high` hold, for each column of numbers, an interval
-    around every cell: the answer without noise lies in it with probability `confidence`, each cell by itself.
+    """A release whose `value` is the table that was asked for. `low` and `high` hold,
+    for each column of numbers, an interval around every cell: the answer without noise
+    lies in it with probability `confidence`, each cell by itself.
 
-    `epsilon` at `delta` is what the query cost. `bounds` were discovered privately, and paid for. `again` says that this is an
-    answer given before.
+    `epsilon` at `delta` is what the query cost. `bounds` were discovered privately, and paid for. `again`
+    says that this is an answer given before.
     """
 
     low: pa.Table = field(default_factory=lambda: NOTHING)
@@ -124,16 +124,22 @@ class Answer(Release[pa.Table]):
         """What to know before quoting a number."""
         notes = []
         if self.low.column_names:
-            notes.append(f"± holds with probability {self.confidence:.6g} for each number by itself. {LEFT_OUT}")
+            notes.append(
+                f"± holds with probability {self.confidence:.6g} for each number by itself. {LEFT_OUT}"
+            )
         for name, (lower, upper) in self.bounds.items():
-            notes.append(f"The bounds of {name} were discovered privately, and paid for: {lower:.6g} to {upper:.6g}.")
+            notes.append(
+                f"The bounds of {name} were discovered privately, and paid for: {lower:.6g} to {upper:.6g}."
+            )
             if (lower, upper) == NOT_FOUND:
                 notes.append(
-                    f"That is what is taken where no value of {name} stands out of the noise: ask with more ε."
+                    f"That is what is taken where no value of {name} stands out of the noise: ask with more "
+                    "ε."
                 )
         if self.again:
             notes.append(
-                "This is the answer that was given before; it tells nothing new, so the data set was not charged."
+                "This is the answer that was given before; it tells nothing new, so the data set was not "
+                "charged."
             )
         if not self.private:
             notes.append("The noise was drawn from a seed: this answer protects nobody.")
@@ -144,20 +150,24 @@ class Answer(Release[pa.Table]):
         return "\n".join([body, "", f"Cost: {self.cost}.", *self.notes])
 
     def __rich__(self) -> Table:
-        return words.rich_table(self.value.column_names, list(self.rows()), set(self.numbers), f"Cost: {self.cost}.")
+        return words.rich_table(
+            self.value.column_names, list(self.rows()), set(self.numbers), f"Cost: {self.cost}."
+        )
 
     def _repr_html_(self) -> str:
         told = (f"Cost: {self.cost}.", *self.notes)
         return words.html_table(self.value.column_names, list(self.rows()), set(self.numbers), told)
 
     def plot(self, column: str | None = None, *, path: str | Path | None = None) -> Figure:
-        """Bars with error bars: one for each row, of the first column of numbers or of `column`. Needs `deniable[plot]`."""
+        """Bars with error bars: one for each row, of the first column of numbers or of
+        `column`. Needs `deniable[plot]`."""
         from deniable.plots import answers
 
         name = self._drawn(column)
         labels = [c for c in self.value.column_names if c not in self.low.column_names]
         rows = [
-            " · ".join(words.plain(self.value.column(c)[i].as_py()) for c in labels) for i in range(len(self.value))
+            " · ".join(words.plain(self.value.column(c)[i].as_py()) for c in labels)
+            for i in range(len(self.value))
         ]
         value, low, high = (side.column(name).to_pylist() for side in (self.value, self.low, self.high))
         title = f"{name}, {self.confidence:.6g} intervals, ε = {short_up(self.epsilon)}"
@@ -168,13 +178,16 @@ class Answer(Release[pa.Table]):
             return self.numbers[0]
         if column is None or column not in self.numbers:
             known = ", ".join(self.numbers) or "none"
-            raise InvalidParameter(f"Expected a column of numbers to draw, got {column!r}. There are: {known}.")
+            raise InvalidParameter(
+                f"Expected a column of numbers to draw, got {column!r}. There are: {known}."
+            )
         return column
 
     # -------------------------------------------------------------------------------------------- kept
 
     def to_text(self, seconds: float = 0.0) -> str:
-        """All that the ledger does not hold of this answer, as one text, and what whoever asked has waited for it."""
+        """All that the ledger does not hold of this answer, as one text, and what
+        whoever asked has waited for it."""
         return json.dumps(
             {
                 "format": FORMAT,
@@ -192,8 +205,8 @@ class Answer(Release[pa.Table]):
 
     @classmethod
     def from_kept(cls, kept: Kept, entry: str | None, *, again: bool) -> Answer:
-        """The answer that a ledger kept, to whom paid for it by `entry`; its seal has been checked. Only who has paid before is
-        told that it was given before."""
+        """The answer that a ledger kept, to whom paid for it by `entry`; its seal has been checked. Only who
+        has paid before is told that it was given before."""
         said = json.loads(kept.content)
         return cls(
             value=_unpacked(said["value"]),
@@ -221,7 +234,8 @@ def _found(package: str) -> Any:
         return importlib.import_module(package)
     except ModuleNotFoundError:
         raise MissingExtra(
-            f"A data frame of {package} needs it installed: pip install {package}. The answer is in .table as an Arrow table."
+            f"A data frame of {package} needs it installed: pip install {package}. The answer is in .table "
+            "as an Arrow table."
         ) from None
 
 

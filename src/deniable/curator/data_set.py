@@ -1,4 +1,5 @@
-"""What is opened: sources by the names of their tables, their columns, and what it all is called in a ledger."""
+"""What is opened: sources by the names of their tables, their columns, and what it all
+is called in a ledger."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def named(source: Any, name: str | None, schema: Schema | None) -> dict[str, Any
     else a file is named after itself, and a folder or pattern after the folder."""
     if isinstance(source, Mapping):
         if not source or not all(isinstance(table, str) and table for table in source):
-            raise InvalidParameter('Expected sources by the names of their tables, like {"visits": "visits.parquet"}.')
+            raise InvalidParameter(
+                'Expected sources by the names of their tables, like {"visits": "visits.parquet"}.'
+            )
         return dict(source)
     if schema is not None:
         return {table.name: source for table in schema.tables}
@@ -30,7 +33,8 @@ def named(source: Any, name: str | None, schema: Schema | None) -> dict[str, Any
     path = as_path(source)
     if path is None:
         raise InvalidParameter(
-            f"Expected a name for the table in this {type(source).__name__}, like name='visits'. Nothing was opened."
+            f"Expected a name for the table in this {type(source).__name__}, like name='visits'. Nothing was "
+            "opened."
         )
     return {(path.parent.name if "*" in path.name else path.stem) or "data": source}
 
@@ -49,7 +53,9 @@ def as_path(source: Any) -> Path | None:
 
 def files(sources: Mapping[str, Any]) -> list[Path]:
     paths = (as_path(source) for source in sources.values())
-    return list(dict.fromkeys(path.parent if "*" in path.name else path for path in paths if path is not None))
+    return list(
+        dict.fromkeys(path.parent if "*" in path.name else path for path in paths if path is not None)
+    )
 
 
 def address(sources: Mapping[str, Any]) -> str:
@@ -58,9 +64,12 @@ def address(sources: Mapping[str, Any]) -> str:
     if len(known) == 1:
         return known.pop()
     if known:
-        raise InvalidParameter(f"Expected ledger=: these sources lie beside several: {', '.join(sorted(known))}.")
+        raise InvalidParameter(
+            f"Expected ledger=: these sources lie beside several: {', '.join(sorted(known))}."
+        )
     raise InvalidParameter(
-        "Expected ledger=: data that is no file has no place beside it where what is spent could be remembered. Nothing was "
+        "Expected ledger=: data that is no file has no place beside it where what is spent could be "
+        "remembered. Nothing was "
         'opened. For example ledger="sqlite:///privacy.db", or ledger="sqlite://" for a test that forgets.'
     )
 
@@ -81,7 +90,9 @@ class DataSet:
         sources = named(source, table, schema)
         stated = schema or Schema(tuple(_described(table, where) for table, where in sources.items()))
         private = frozenset(table.name for table in stated.tables if not table.public)
-        return cls(sources, stated, name or data_name(stated), name is not None, source_keys(sources, private))
+        return cls(
+            sources, stated, name or data_name(stated), name is not None, source_keys(sources, private)
+        )
 
 
 def _described(table: str, source: Any) -> TableInfo:

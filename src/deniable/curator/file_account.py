@@ -15,10 +15,13 @@ from deniable.units import Unit
 
 
 @contextmanager
-def account_of(data: Path, url: str | None, name: str | None, unit: Unit, limit: Budget | None) -> Iterator[Account]:
+def account_of(
+    data: Path, url: str | None, name: str | None, unit: Unit, limit: Budget | None
+) -> Iterator[Account]:
     """The account of a file, in the ledger that its queries are charged to unless another is named.
 
-    A file belongs to one account of a ledger, from the first charge on: under a second name it would be granted twice.
+    A file belongs to one account of a ledger, from the first charge on: under a second
+    name it would be granted twice.
     """
     sources = keys({"data": data}, frozenset({"data"}))
     with opening.open_ledger(url or ledger_of(data), name or data.stem, limit, None, None) as ledger:

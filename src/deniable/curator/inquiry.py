@@ -183,7 +183,14 @@ def answer_key(desk: Desk, query: Query, terms: Terms) -> str:
     """What makes two questions the same: never the data itself, only where it lies and what its owner says
     its version is."""
     account = desk.account
-    words = (account.root, repr(desk.places), normal(query), desk.declared, account.unit.to_json(), repr(terms))
+    words = (
+        account.root,
+        repr(desk.places),
+        normal(query),
+        desk.declared,
+        account.unit.to_json(),
+        repr(terms),
+    )
     text = "\0".join(("deniable answer 1", *words))
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 

@@ -73,7 +73,9 @@ class Proposal:
         if other is None:
             account = _first(ledger, terms.name, terms.unit, self.limit, terms.analyst, terms.keys)
         else:
-            if (other.unit, other.limit) != (terms.unit, self.limit) and fresh(ledger, terms.name, terms.keys):
+            if (other.unit, other.limit) != (terms.unit, self.limit) and fresh(
+                ledger, terms.name, terms.keys
+            ):
                 ledger.reset(terms.name, terms.unit, limit=self.limit)
             account = open_account(ledger, terms.name, terms.unit, self.limit, terms.analyst)
         bind(ledger, terms)
@@ -107,7 +109,9 @@ class LedgerPlace:
     def owned(self) -> list[Ledger]:
         return [self.ledger] if self.own and self.ledger is not None else []
 
-    def terms(self, data: DataSet, unit: Unit | None, limit: Budget | None, analyst: str | None) -> DataSetTerms:
+    def terms(
+        self, data: DataSet, unit: Unit | None, limit: Budget | None, analyst: str | None
+    ) -> DataSetTerms:
         """Under the account that the sources belong to already, if they do, and for the unit that it
         protects."""
         name = data_account(self.ledger, data.name, data.explicit, data.keys)
@@ -153,7 +157,9 @@ def is_bound(ledger: Ledger, terms: DataSetTerms) -> bool:
     return set(ledger.owners(terms.keys)) == set(terms.keys)
 
 
-def proposal(ledger: Ledger | None, place: str, terms: DataSetTerms, on_failure: OnFailure) -> Proposal | None:
+def proposal(
+    ledger: Ledger | None, place: str, terms: DataSetTerms, on_failure: OnFailure
+) -> Proposal | None:
     """How the account is made at its first charge; None where it is there and stays as it is."""
     known = {} if ledger is None else {account.name: account for account in ledger.accounts()}
     there = known.get(terms.name)
@@ -187,7 +193,9 @@ def known_ledger(
     return None
 
 
-def open_ledger(url: str, name: str, limit: Budget | None, analyst: str | None, on_failure: OnFailure) -> Ledger:
+def open_ledger(
+    url: str, name: str, limit: Budget | None, analyst: str | None, on_failure: OnFailure
+) -> Ledger:
     """The ledger at `url`, made if there is none and the data set has a limit."""
     known = known_ledger(url, name, limit, analyst, on_failure)
     return known or Ledger.open(url, analyst=analyst, on_failure=on_failure)
@@ -201,8 +209,9 @@ def data_account(ledger: Ledger | None, name: str, explicit: bool, keys: tuple[s
     accounts = sorted(set(owners.values()))
     if len(accounts) > 1:
         raise LedgerError(
-            f"These sources belong to several accounts of this ledger ({', '.join(accounts)}), and a query of them all would "
-            "have to be charged to each. Nothing was opened. Open them one by one, or begin a ledger for all of them together."
+            f"These sources belong to several accounts of this ledger ({', '.join(accounts)}), and a query "
+            "of them all would have to be charged to each. Nothing was opened. Open them one by one, or "
+            "begin a ledger for all of them together."
         )
     if not accounts:
         return ledger.root_of(name)
@@ -226,7 +235,9 @@ def protects(ledger: Ledger | None, name: str, unit: Unit | None, limit: Budget 
     return unit
 
 
-def open_account(ledger: Ledger, name: str, unit: Unit | None, limit: Budget | None, analyst: str | None) -> Account:
+def open_account(
+    ledger: Ledger, name: str, unit: Unit | None, limit: Budget | None, analyst: str | None
+) -> Account:
     """The account of a data set, made at its first use; the analyst's own part of it, if she has one."""
     known = {account.name: account for account in ledger.accounts()}
     if name not in known:
@@ -245,7 +256,8 @@ def open_account(ledger: Ledger, name: str, unit: Unit | None, limit: Budget | N
     if limit is not None and limit != root.limit:
         raise InvalidParameter(
             f'The account "{name}" has the limit {root.limit} already, so it cannot be opened with {limit}. Nothing was '
-            "changed. Leave limit= (--limit) out, or raise it: curator.account.raise_limit(…), or `deniable ledger raise`."
+            "changed. Leave limit= (--limit) out, or raise it: curator.account.raise_limit(…), or `deniable "
+            "ledger raise`."
         )
     own = None if analyst is None else known.get(names.part(name, analyst))
     return ledger.account(name, analyst=analyst) if own is None else part_of(ledger, own, name, analyst)
@@ -277,7 +289,9 @@ def _first(
     except LedgerError:
         if name not in {account.name for account in ledger.accounts()}:
             raise
-    return open_account(ledger, name, unit, limit, analyst)  # another process may have been faster, with another limit
+    return open_account(
+        ledger, name, unit, limit, analyst
+    )  # another process may have been faster, with another limit
 
 
 def no_limit(name: str, where: str) -> InvalidParameter:

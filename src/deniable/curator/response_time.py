@@ -41,7 +41,9 @@ class Pace:
 
     def linger(self, seconds: float) -> None:
         """Go on until the response takes `seconds`, as another one took, or until the wish to stop comes."""
-        end = seconds - self._floor / 2  # within the last of these steps: the rest of it is waited for in any case
+        end = (
+            seconds - self._floor / 2
+        )  # within the last of these steps: the rest of it is waited for in any case
         while self._stop.requested is None and (rest := end - self._passed) > 0:
             time.sleep(min(rest, TICK))
 

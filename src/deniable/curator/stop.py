@@ -1,11 +1,13 @@
 """Stopping a query by hand: Ctrl-C, or `Curator.cancel` from another thread.
 
-Who stopped an engine is never read from its error: its own time limit and a person's wish end in the same words, and how long a
-statement takes may depend on a row. Instead a flag is set before the engine is stopped. If the person alone stopped it, she reads
-one sentence, the same whether the engine had finished or not, and nothing is frozen. If the limit was reached too, if the engine
-failed before it was stopped, or if it did not stop, that is a failure like any other.
+Who stopped an engine is never read from its error: its own time limit and a person's wish end in the same
+words, and how long a statement takes may depend on a row. Instead a flag is set before the engine is stopped.
+If the person alone stopped it, she reads one sentence, the same whether the engine had finished or not, and
+nothing is frozen. If the limit was reached too, if the engine failed before it was stopped, or if it did not
+stop, that is a failure like any other.
 
-The statement runs in a thread of its own: a signal is seen by the main thread only, and not while that is inside an engine.
+The statement runs in a thread of its own: a signal is seen by the main thread only, and
+not while that is inside an engine.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from deniable.units import Unit
 Value = TypeVar("Value")
 
 TICK = 0.05
-"""Seconds between two looks at the flag. An engine is told as often to stop: it may have been between two statements."""
+"""Seconds between two looks at the flag. An engine is told as often to stop: it may have
+been between two statements."""
 PATIENCE = 10.0
 """Seconds that an engine has to stop. One that goes on is a failure."""
 SENTENCE = "The query was stopped, as you asked. Nothing was released; what was charged for it stays charged."
@@ -103,7 +106,8 @@ class Errand(Generic[Value]):
 
 @dataclass(frozen=True)
 class Stoppable(Generic[Value]):
-    """A mechanism on an engine that can be stopped while it runs. Loss, unit and answer are those of the mechanism."""
+    """A mechanism on an engine that can be stopped while it runs. Loss, unit and answer
+    are those of the mechanism."""
 
     of: Mechanism[Value]
     stop: Stop
@@ -127,10 +131,12 @@ class Stoppable(Generic[Value]):
 def by_signal(stop: Stop) -> Iterator[None]:
     """Ctrl-C asks `stop` to stop, as long as the block runs. Only the main thread can hear it.
 
-    A handler of another program's that stood there is called when the block has ended; where the signal is ignored or kills
-    the process, it still does.
+    A handler of another program's that stood there is called when the block has ended; where the signal is
+    ignored or kills the process, it still does.
     """
-    before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    before = (
+        signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    )
     if not callable(before):
         yield
         return

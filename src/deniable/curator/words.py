@@ -112,7 +112,8 @@ def _line(cells: Sequence[str], columns: Sequence[str], widths: Sequence[int], r
 
 
 def _clean(cell: str) -> str:
-    """Without line breaks and other characters that move a cursor: a released key is text that somebody once wrote."""
+    """Without line breaks and other characters that move a cursor: a released key is
+    text that somebody once wrote."""
     return "".join(c if c.isprintable() else "�" for c in cell)
 
 
@@ -122,7 +123,11 @@ def rich_table(columns: Sequence[str], rows: Rows, right: Collection[str], capti
     from rich.text import Text
 
     grid = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", caption=Text(caption), caption_justify="left"
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        header_style="bold",
+        caption=Text(caption),
+        caption_justify="left",
     )
     for name in columns:
         grid.add_column(Text(_clean(name)), justify="right" if name in right else "left")
@@ -141,4 +146,6 @@ def html_table(columns: Sequence[str], rows: Rows, right: Collection[str], notes
 
 def _cells(columns: Sequence[str], row: Sequence[str], right: Collection[str]) -> str:
     side = {name: ' style="text-align:right"' if name in right else "" for name in columns}
-    return "".join(f"<td{side[name]}>{html.escape(cell)}</td>" for name, cell in zip(columns, row, strict=True))
+    return "".join(
+        f"<td{side[name]}>{html.escape(cell)}</td>" for name, cell in zip(columns, row, strict=True)
+    )

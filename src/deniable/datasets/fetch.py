@@ -28,7 +28,8 @@ ALGORITHM = {32: "md5", 64: "sha256"}
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file at `url`, and what is kept of it: {file name: its checksum}; None where the publisher gives no checksum.
+    """A file at `url`, and what is kept of it: {file name: its checksum}; None where the
+    publisher gives no checksum.
 
     A name other than the last part of `url` is that of a member of the archive at `url`.
     """
@@ -38,7 +39,8 @@ class RemoteFile:
 
 
 def fetch(remote: RemoteFile, folder: Path) -> None:
-    """Download into `folder`. Each file is checked before it takes its place; what fails leaves no file behind."""
+    """Download into `folder`. Each file is checked before it takes its place; what fails
+    leaves no file behind."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile() as spool:
         _download(remote.url, spool)
@@ -55,13 +57,14 @@ def check(content: bytes, checksum: str | None, name: str, url: str) -> None:
     found = hashlib.new(ALGORITHM[len(checksum)], content, usedforsecurity=False).hexdigest()
     if found != checksum:
         raise DataError(
-            f"{name} from {url} has the checksum {found}, and {checksum} was expected. It was not kept. Try again, or fetch "
-            "it by other means."
+            f"{name} from {url} has the checksum {found}, and {checksum} was expected. It was not kept. Try "
+            "again, or fetch it by other means."
         )
 
 
 def member(archive: IO[bytes], name: str) -> bytes:
-    """The content of the file `name`, in whatever folder of a tar or zip archive; nothing is written by the archive's paths."""
+    """The content of the file `name`, in whatever folder of a tar or zip archive;
+    nothing is written by the archive's paths."""
     if zipfile.is_zipfile(archive):
         archive.seek(0)
         with zipfile.ZipFile(archive) as zipped:
@@ -99,7 +102,9 @@ class _Advance:
 def _bar(url: str, total: int | None) -> Iterator[_Advance]:
     """A bar on stderr while it lasts; nothing is drawn into a pipe."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(
+        *columns, console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()
+    ) as bar:
         yield _Advance(bar, total, url.rsplit("/", 1)[-1])
 
 

@@ -19,8 +19,8 @@ FIRST, LAST = np.datetime64("1930-01-01"), np.datetime64("2010-01-01")
 def people(size: int = 20_000, *, zips: int = 4, seed: int = 0) -> Any:
     """`size` people over `zips` zip codes, as an Arrow table: person, zip, birth, sex, diagnosis.
 
-    Birth dates are uniform over eighty years and independent of all else, so that what an attack learns about a diagnosis
-    beyond its share in the town it has learnt from the person's own row.
+    Birth dates are uniform over eighty years and independent of all else, so that what an attack learns about
+    a diagnosis beyond its share in the town it has learnt from the person's own row.
 
     >>> people(100).column_names
     ['person', 'zip', 'birth', 'sex', 'diagnosis']

@@ -12,7 +12,8 @@ from deniable.datasets.sizes import at_least
 
 @dataclass(frozen=True)
 class Ratings:
-    """`stars[u, i]` is 1 to 5, or 0 where user u did not rate item i; `days[u, i]` is the day, 0 where there is none."""
+    """`stars[u, i]` is 1 to 5, or 0 where user u did not rate item i; `days[u, i]` is
+    the day, 0 where there is none."""
 
     stars: NDArray[np.int8]
     days: NDArray[np.int16]
@@ -27,7 +28,9 @@ class Ratings:
         return np.asarray(np.count_nonzero(self.stars, axis=0), np.int64)
 
 
-def ratings(users: int = 1000, items: int = 800, *, each: int = 30, days: int = 2000, seed: int = 0) -> Ratings:
+def ratings(
+    users: int = 1000, items: int = 800, *, each: int = 30, days: int = 2000, seed: int = 0
+) -> Ratings:
     """About `each` ratings per user; item i is taken with weight 1/(i + 10), a long tail.
 
     >>> ratings(10, 50).stars.shape

@@ -35,7 +35,8 @@ class Images:
 
 @dataclass(frozen=True)
 class FileTable:
-    """A table, its test part where the publisher made one, the column to predict, and the column that tells people apart."""
+    """A table, its test part where the publisher made one, the column to predict, and
+    the column that tells people apart."""
 
     table: pa.Table
     target: str
@@ -45,7 +46,8 @@ class FileTable:
 
 @dataclass(frozen=True)
 class CheckIns:
-    """`features` [users, 446] are 0 or 1: visits to a region or a kind of place; `labels` are one of 30 clusters."""
+    """`features` [users, 446] are 0 or 1: visits to a region or a kind of place;
+    `labels` are one of 30 clusters."""
 
     features: Bytes
     labels: Labels
@@ -62,27 +64,27 @@ class Faces:
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 ADULT = (
-    "age workclass fnlwgt education education_num marital_status occupation relationship race sex capital_gain capital_loss "
-    "hours_per_week native_country income"
+    "age workclass fnlwgt education education_num marital_status occupation relationship race sex "
+    "capital_gain capital_loss hours_per_week native_country income"
 )
 
 GERMAN = (
-    "checking_status duration credit_history purpose credit_amount savings employment installment_rate personal_status "
-    "other_parties residence_since property age other_payment_plans housing existing_credits job dependents telephone "
-    "foreign_worker class"
+    "checking_status duration credit_history purpose credit_amount savings employment installment_rate "
+    "personal_status other_parties residence_since property age other_payment_plans housing existing_credits "
+    "job dependents telephone foreign_worker class"
 )
 
 CENSUS = (
     "age class_of_worker detailed_industry_recode detailed_occupation_recode education wage_per_hour "
-    "enroll_in_edu_inst_last_wk marital_stat major_industry_code major_occupation_code race hispanic_origin sex "
-    "member_of_a_labor_union reason_for_unemployment full_or_part_time_employment_stat capital_gains capital_losses "
-    "dividends_from_stocks tax_filer_stat region_of_previous_residence state_of_previous_residence "
-    "detailed_household_and_family_stat detailed_household_summary_in_household instance_weight "
-    "migration_code_change_in_msa migration_code_change_in_reg migration_code_move_within_reg "
-    "live_in_this_house_1_year_ago migration_prev_res_in_sunbelt num_persons_worked_for_employer "
-    "family_members_under_18 country_of_birth_father country_of_birth_mother country_of_birth_self citizenship "
-    "own_business_or_self_employed fill_inc_questionnaire_for_veterans_admin veterans_benefits weeks_worked_in_year year "
-    "income"
+    "enroll_in_edu_inst_last_wk marital_stat major_industry_code major_occupation_code race hispanic_origin "
+    "sex member_of_a_labor_union reason_for_unemployment full_or_part_time_employment_stat capital_gains "
+    "capital_losses dividends_from_stocks tax_filer_stat region_of_previous_residence "
+    "state_of_previous_residence detailed_household_and_family_stat detailed_household_summary_in_household "
+    "instance_weight migration_code_change_in_msa migration_code_change_in_reg "
+    "migration_code_move_within_reg live_in_this_house_1_year_ago migration_prev_res_in_sunbelt "
+    "num_persons_worked_for_employer family_members_under_18 country_of_birth_father country_of_birth_mother "
+    "country_of_birth_self citizenship own_business_or_self_employed fill_inc_questionnaire_for_veterans_admin veterans_benefits "
+    "weeks_worked_in_year year income"
 )
 
 
@@ -96,7 +98,8 @@ def content(folder: Path, name: str) -> bytes:
 
 
 def idx(raw: bytes) -> Bytes:
-    """LeCun's format: two zero bytes, a type (8: bytes), the number of dimensions, their sizes, the values."""
+    """LeCun's format: two zero bytes, a type (8: bytes), the number of dimensions, their sizes, the
+    values."""
     if len(raw) < 4 or raw[:3] != b"\0\0\x08":
         raise DataError("Expected an idx file of bytes, which begins with 00 00 08; this one does not.")
     sizes = [int.from_bytes(raw[4 + 4 * i : 8 + 4 * i], "big") for i in range(raw[3])]
@@ -130,13 +133,21 @@ def _pictures(rows: Bytes) -> tuple[Bytes, Labels]:
 
 def adult(folder: Path) -> FileTable:
     return FileTable(
-        _adult(content(folder, "adult.data")), test=_adult(content(folder, "adult.test")), target="income", person=None
+        _adult(content(folder, "adult.data")),
+        test=_adult(content(folder, "adult.test")),
+        target="income",
+        person=None,
     )
 
 
 def _adult(raw: bytes) -> pa.Table:
-    """Blanks after commas, a comment in the first line of the test file, and full stops after its labels are left out."""
-    lines = [line.replace(b", ", b",").rstrip(b".") for line in raw.splitlines() if line and not line.startswith(b"|")]
+    """Blanks after commas, a comment in the first line of the test file, and full stops
+    after its labels are left out."""
+    lines = [
+        line.replace(b", ", b",").rstrip(b".")
+        for line in raw.splitlines()
+        if line and not line.startswith(b"|")
+    ]
     return _csv(b"\n".join(lines), ADULT)
 
 
@@ -171,7 +182,9 @@ def _csv(raw: bytes, names: str | None = None, delimiter: str = ",") -> pa.Table
     options = {"parse_options": pa.csv.ParseOptions(delimiter=delimiter)}
     if names is None:
         return pa.csv.read_csv(io.BytesIO(raw), **options)
-    return pa.csv.read_csv(io.BytesIO(raw), read_options=pa.csv.ReadOptions(column_names=names.split()), **options)
+    return pa.csv.read_csv(
+        io.BytesIO(raw), read_options=pa.csv.ReadOptions(column_names=names.split()), **options
+    )
 
 
 def location30(folder: Path) -> CheckIns:

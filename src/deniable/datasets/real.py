@@ -69,10 +69,14 @@ SOURCES = {
                 "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
             ),
             _file(
-                _MNIST, "t10k-images-idx3-ubyte.gz", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"
+                _MNIST,
+                "t10k-images-idx3-ubyte.gz",
+                "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
             ),
             _file(
-                _MNIST, "t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
+                _MNIST,
+                "t10k-labels-idx1-ubyte.gz",
+                "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
             ),
         ),
     ),
@@ -95,13 +99,23 @@ SOURCES = {
     "adult": ImageSource(
         readers.adult,
         (
-            _file(f"{_UCI}/adult", "adult.data", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
-            _file(f"{_UCI}/adult", "adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"),
+            _file(
+                f"{_UCI}/adult",
+                "adult.data",
+                "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+            ),
+            _file(
+                f"{_UCI}/adult",
+                "adult.test",
+                "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+            ),
         ),
     ),
     "census-kdd": ImageSource(
         readers.census_kdd,
-        tuple(_file(f"{_UCI}/census-income-mld", f"census-income.{part}.gz", None) for part in ("data", "test")),
+        tuple(
+            _file(f"{_UCI}/census-income-mld", f"census-income.{part}.gz", None) for part in ("data", "test")
+        ),
     ),
     "diabetes-hospitals": ImageSource(
         readers.diabetes_hospitals,
@@ -180,13 +194,17 @@ def load(name: Literal["tiny-shakespeare"], folder: str | Path | None = None) ->
 @overload
 def load(name: str, folder: str | Path | None = None) -> Data: ...
 def load(name: str, folder: str | Path | None = None) -> Data:
-    """The data set `name`: from `folder`, else `$DENIABLE_DATA`, else the user's cache, else downloaded into the cache.
+    """The data set `name`: from `folder`, else `$DENIABLE_DATA`, else the user's cache,
+    else downloaded into the cache.
 
-    A folder holds the files themselves or a sub-folder of the set's name with them. A download is checked against the
-    checksum that is pinned here, where the publisher's file is known; files that you lay out yourself are taken as they are.
+    A folder holds the files themselves or a sub-folder of the set's name with them. A download is checked
+    against the checksum that is pinned here, where the publisher's file is known; files that you lay out
+    yourself are taken as they are.
     """
     if name not in SOURCES:
-        raise InvalidParameter(f"Expected the name of a data set, got {name!r}. There are: {', '.join(names())}.")
+        raise InvalidParameter(
+            f"Expected the name of a data set, got {name!r}. There are: {', '.join(names())}."
+        )
     source = SOURCES[name]
     for place in _places(name, folder):
         if place.is_dir():
@@ -195,7 +213,9 @@ def load(name: str, folder: str | Path | None = None) -> Data:
             except FileNotFoundError:
                 continue
     if folder is not None:
-        raise DataError(f"Expected the files of {name} in {folder} or in its folder {name!r}. {_wanted(source)}")
+        raise DataError(
+            f"Expected the files of {name} in {folder} or in its folder {name!r}. {_wanted(source)}"
+        )
     _fetch_all(name, source)
     return source.read(cache() / name)
 
@@ -221,9 +241,9 @@ def _fetch_all(name: str, source: ImageSource) -> None:
             fetch(remote, cache() / name)
         except OSError as error:
             raise DataError(
-                f"The data set {name} is not in ${VARIABLE} or the cache {cache()}, and could not be downloaded from "
-                f"{remote.url}: {cast(object, getattr(error, 'reason', error))}. Fetch it by other means, and give its "
-                f"folder or set {VARIABLE}. {_wanted(source)}"
+                f"The data set {name} is not in ${VARIABLE} or the cache {cache()}, and could not be "
+                f"downloaded from {remote.url}: {cast(object, getattr(error, 'reason', error))}. Fetch it by "
+                f"other means, and give its folder or set {VARIABLE}. {_wanted(source)}"
             ) from None
 
 

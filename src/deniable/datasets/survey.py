@@ -16,7 +16,8 @@ SMOKES = 4
 
 @dataclass(frozen=True)
 class Survey:
-    """`rows[:, c]` is a value below `SIZES[c]`; the last column is the sensitive one. `labels` is 0 or 1: ill."""
+    """`rows[:, c]` is a value below `SIZES[c]`; the last column is the sensitive one.
+    `labels` is 0 or 1: ill."""
 
     rows: NDArray[np.int64]
     labels: NDArray[np.int64]

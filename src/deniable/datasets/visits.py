@@ -17,9 +17,11 @@ FIRST, DAYS = np.datetime64("2024-01-01"), 366
 
 
 def visits(patients: int = 20_000, *, seed: int = 0) -> Any:
-    """Visits of so many patients, as an Arrow table: patient_id, age, sex, ward, diagnosis, admitted, days, cost.
+    """Visits of so many patients, as an Arrow table: patient_id, age, sex, ward,
+    diagnosis, admitted, days, cost.
 
-    Most patients come once, some a dozen times. A stay lasts 1 to 60 days; its cost, in whole units of money, grows with it.
+    Most patients come once, some a dozen times. A stay lasts 1 to 60 days; its cost, in
+    whole units of money, grows with it.
 
     >>> visits(100).column_names
     ['patient_id', 'age', 'sex', 'ward', 'diagnosis', 'admitted', 'days', 'cost']

@@ -21,8 +21,9 @@ Indices = NDArray[np.int64]
 class Clients:
     """Rows of many clients. Client k has the rows `order[offsets[k]:offsets[k + 1]]` of `x` and `y`.
 
-    `x` and `y` are arrays, tensors or memory maps; only rows of a drawn client are read. What a client holds is private, and
-    so is how much: sizes are read by its own training and by weights that cap them, never by a loss or a normaliser.
+    `x` and `y` are arrays, tensors or memory maps; only rows of a drawn client are read.
+    What a client holds is private, and so is how much: sizes are read by its own
+    training and by weights that cap them, never by a loss or a normaliser.
     """
 
     x: Any
@@ -34,7 +35,12 @@ class Clients:
         if len(self.x) != len(self.y):
             raise DataError(f"Expected as many labels as rows, got {len(self.y):,} and {len(self.x):,}.")
         steps = np.diff(self.offsets)
-        if len(self.offsets) < 2 or self.offsets[0] != 0 or self.offsets[-1] != len(self.order) or (steps < 0).any():
+        if (
+            len(self.offsets) < 2
+            or self.offsets[0] != 0
+            or self.offsets[-1] != len(self.order)
+            or (steps < 0).any()
+        ):
             raise InvalidParameter("Expected offsets that rise from 0 to the number of ordered rows.")
         if len(self.order) and not 0 <= self.order.min() <= self.order.max() < len(self.x):
             raise InvalidParameter("Expected an order of rows that exist.")
@@ -76,7 +82,9 @@ class Clients:
         except (OSError, KeyError, ValueError) as error:
             raise DataError(f"The file {path} cannot be read as clients: {error}.") from error
         columns = [table[name].to_numpy().astype(np.float32) for name in features]
-        return cls.by_owner(np.stack(columns, 1), table[label].to_numpy(), table[user].to_numpy(zero_copy_only=False))
+        return cls.by_owner(
+            np.stack(columns, 1), table[label].to_numpy(), table[user].to_numpy(zero_copy_only=False)
+        )
 
 
 def _tensor(source: Any, where: Indices) -> Tensor:

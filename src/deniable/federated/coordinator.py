@@ -32,7 +32,8 @@ from deniable.units import Unit
 
 @dataclass(frozen=True)
 class Round:
-    """What a round released: the model after it. `answered` is False if too few devices answered and nothing was added."""
+    """What a round released: the model after it. `answered` is False if too few devices
+    answered and nothing was added."""
 
     number: int
     model: nn.Module
@@ -95,7 +96,8 @@ class Coordinator:
             self._optimizer.load_state_dict(state["optimizer"])
         except (RuntimeError, ValueError):
             raise InvalidParameter(
-                "Expected the model and the server's optimiser of the run that was broken off. Nothing was run."
+                "Expected the model and the server's optimiser of the run that was broken off. Nothing was "
+                "run."
             ) from None
         self._bound = float(state["bound"])
 
@@ -107,7 +109,8 @@ class Coordinator:
         """Play round number `question`. Numbers rise; one that was left out is lost."""
         if not isinstance(question, int) or not self._begun < question <= self._run.rounds:
             raise InvalidQuery(
-                f"Expected the number of a round from {self._begun + 1} to {self._run.rounds}, got {question!r}. Nothing was run."
+                f"Expected the number of a round from {self._begun + 1} to {self._run.rounds}, got "
+                f"{question!r}. Nothing was run."
             )
         self._begun = question
         total = self._total(question)

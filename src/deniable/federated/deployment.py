@@ -1,4 +1,5 @@
-"""A federated run with real devices, one round at a time: charged whole at the start, every round noted before it begins."""
+"""A federated run with real devices, one round at a time: charged whole at the start,
+every round noted before it begins."""
 
 from __future__ import annotations
 
@@ -49,11 +50,13 @@ def agreed(
 class Deployment:
     """A run over a transport that an account pays for. Made by `deploy`, or by `resume` after a kill.
 
-    Before a round begins its number is in the ledger, so no round is played twice under one charge, whatever happens to this
-    process: a round whose number was written and that was never finished is lost.
+    Before a round begins its number is in the ledger, so no round is played twice under one charge, whatever
+    happens to this process: a round whose number was written and that was never finished is lost.
     """
 
-    def __init__(self, run: FedAvg, account: Account, coordinator: Coordinator, session: Session[Round] | None) -> None:
+    def __init__(
+        self, run: FedAvg, account: Account, coordinator: Coordinator, session: Session[Round] | None
+    ) -> None:
         self.run = run
         self._account, self._coordinator, self._session = account, coordinator, session
         self.folder: Checkpoint | None = None
@@ -84,8 +87,8 @@ class Deployment:
     def close(self) -> None:
         """Settle: rounds not begun are given back where the account's rule allows it.
 
-        All that are left are noted as begun first. So nobody who has taken the run up elsewhere can begin one that was given
-        back, and what others have begun stays charged.
+        All that are left are noted as begun first. So nobody who has taken the run up elsewhere can begin one
+        that was given back, and what others have begun stays charged.
         """
         if self._session is not None:
             self._coordinator.spend(self._last_begun())
@@ -93,7 +96,8 @@ class Deployment:
         self.leave()
 
     def leave(self) -> None:
-        """Let go of the checkpoint without settling: `resume` takes the run up, here or in another process."""
+        """Let go of the checkpoint without settling: `resume` takes the run up, here or in another
+        process."""
         if self.folder is not None:
             self.folder.close()
         self.folder = None
@@ -159,10 +163,12 @@ def resume(
     checkpoint: str | Path,
     agreement: Agreement | None = None,
 ) -> Deployment:
-    """Take up a run that was broken off, under the charge that paid for it. `run` and `agreement` must be the same.
+    """Take up a run that was broken off, under the charge that paid for it. `run` and
+    `agreement` must be the same.
 
-    Rounds that the ledger has noted are spent, the one that was broken off among them: the run goes on with the next number,
-    from the model as it was saved. A run that was closed plays no more rounds; its `model` is the saved one.
+    Rounds that the ledger has noted are spent, the one that was broken off among them:
+    the run goes on with the next number, from the model as it was saved. A run that was
+    closed plays no more rounds; its `model` is the saved one.
     """
     _check_placement(run, agreement)
     folder = Checkpoint.open(checkpoint)
@@ -183,7 +189,9 @@ def resume(
     return deployment
 
 
-def _opened(run: FedAvg, transport: Transport, account: Account, agreement: Agreement | None, words: str) -> Deployment:
+def _opened(
+    run: FedAvg, transport: Transport, account: Account, agreement: Agreement | None, words: str
+) -> Deployment:
     coordinators: list[Coordinator] = []
     federation = Federation(run, agreement, coordinators)
     session: Session[Round] = account.open(federation, transport, delta=run.delta, description=words)
@@ -193,8 +201,10 @@ def _opened(run: FedAvg, transport: Transport, account: Account, agreement: Agre
 def _check_placement(run: FedAvg, agreement: Agreement | None) -> None:
     if isinstance(run.noise, Correlated):
         raise InvalidParameter(
-            "Expected noise=Central(…), OnClient(…) or Shared(…) over a transport: devices that take turns by number are for "
-            "simulations. Nothing was charged."
+            "Expected noise=Central(…), OnClient(…) or Shared(…) over a transport: devices that take turns "
+            "by number are for simulations. Nothing was charged."
         )
     if isinstance(run.noise, Shared) and agreement is None:
-        raise InvalidParameter("Expected agreement= with noise=Shared(…): see federated.agreed. Nothing was charged.")
+        raise InvalidParameter(
+            "Expected agreement= with noise=Shared(…): see federated.agreed. Nothing was charged."
+        )

@@ -26,8 +26,9 @@ from deniable.randomness import SecureRandom
 class Device:
     """Answers the server's messages: `handle` takes bytes and returns bytes, over any transport.
 
-    It takes part in a round's number once, and no more often than the run declares; with `memory`, a file, it remembers that
-    over a restart. Whether it answers does not depend on its rows: where training fails it sends zeros, noise included.
+    It takes part in a round's number once, and no more often than the run declares; with `memory`, a file, it
+    remembers that over a restart. Whether it answers does not depend on its rows: where training fails it
+    sends zeros, noise included.
     """
 
     def __init__(
@@ -42,7 +43,9 @@ class Device:
         memory: str | Path | None = None,
     ) -> None:
         if isinstance(run.noise, Shared) and (agreement is None or signer is None):
-            raise InvalidParameter("Expected an agreement and a signer with noise=Shared(…): its sums are secure sums.")
+            raise InvalidParameter(
+                "Expected an agreement and a signer with noise=Shared(…): its sums are secure sums."
+            )
         if agreement is not None:
             _check_terms(run, agreement)
         self.run, self.client = run, client
@@ -75,7 +78,9 @@ class Device:
     def _begin(self, message: Message) -> bytes:
         secure = isinstance(self.run.noise, Shared)
         if secure != (message.step is Step.ADVERTISE):
-            raise ProtocolError("The server asks for updates in a way that this run does not allow. Nothing was sent.")
+            raise ProtocolError(
+                "The server asks for updates in a way that this run does not allow. Nothing was sent."
+            )
         numbers = sum(p.numel() for p in self.run.model.parameters())
         weights, bound = read_task(message.content, numbers)
         self._take_part(message.turn)
@@ -89,9 +94,14 @@ class Device:
         return self._sum.advertise()
 
     def _take_part(self, turn: int) -> None:
-        """Once for a round's number, and not beyond the declared participations; on disk before anything is computed."""
+        """Once for a round's number, and not beyond the declared participations; on disk
+        before anything is computed."""
         limit = self.run.participations
-        if turn <= self._last or (limit is not None and self._visits >= limit) or not 1 <= turn <= self.run.rounds:
+        if (
+            turn <= self._last
+            or (limit is not None and self._visits >= limit)
+            or not 1 <= turn <= self.run.rounds
+        ):
             raise ProtocolError(f"Device {self.client} takes no part in round {turn}.")
         self._last, self._visits = turn, self._visits + 1
         if self._memory is not None:
@@ -108,11 +118,14 @@ class Device:
         try:
             last, visits = map(int, self._memory.read_text(encoding="ascii").split())
         except (OSError, ValueError):
-            raise InvalidParameter(f"Expected the memory of a device in {self._memory}: it cannot be read.") from None
+            raise InvalidParameter(
+                f"Expected the memory of a device in {self._memory}: it cannot be read."
+            ) from None
         return last, visits
 
     def _bound(self, asked: float) -> float:
-        """A fixed clip is the device's own, whatever the server says; an adaptive one stays within its declared limits."""
+        """A fixed clip is the device's own, whatever the server says; an adaptive one
+        stays within its declared limits."""
         rule = self.run.adaptive
         return self.run.start_clip if rule is None else min(rule.high, max(rule.low, asked))
 
@@ -150,7 +163,8 @@ class Device:
 
 
 def _check_terms(run: FedAvg, agreement: Agreement) -> None:
-    """Shares of noise are made for `least` survivors: an agreement that opens sums of fewer would leave too little of it."""
+    """Shares of noise are made for `least` survivors: an agreement that opens sums of
+    fewer would leave too little of it."""
     noise = run.noise
     if not isinstance(noise, Shared):
         raise InvalidParameter("Expected an agreement with noise=Shared(…) only: others send no secure sums.")
@@ -158,8 +172,8 @@ def _check_terms(run: FedAvg, agreement: Agreement) -> None:
     asked = (noise.least, noise.colluders, noise.bits, length)
     if (agreement.least, agreement.colluders, agreement.bits, agreement.length) != asked:
         raise InvalidParameter(
-            f"Expected an agreement with least={noise.least}, colluders={noise.colluders}, bits={noise.bits} and length="
-            f"{length:,}, as the run has it. Nothing was sent."
+            f"Expected an agreement with least={noise.least}, colluders={noise.colluders}, bits={noise.bits} "
+            f"and length={length:,}, as the run has it. Nothing was sent."
         )
 
 

@@ -1,9 +1,11 @@
-"""Updates as integers: rotated, scaled to a grid, rounded by coin, their norm checked where it counts, in integers.
+"""Updates as integers: rotated, scaled to a grid, rounded by coin, their norm checked
+where it counts, in integers.
 
-A rotation by random signs and a Hadamard matrix spreads an update evenly over its coordinates, so that few bits hold the sum
-(Suresh et al. 2017). It is public and keeps norms. Rounding each coordinate up or down by a coin of its fraction keeps the mean;
-it is drawn again until the integer norm is within `sensitivity` (mostly at once: Kairouz, Liu, Steinke 2021, Proposition 26).
-Nothing of floating point bears on the guarantee: what is sent is an integer vector whose norm was checked in integers.
+A rotation by random signs and a Hadamard matrix spreads an update evenly over its coordinates, so that few
+bits hold the sum (Suresh et al. 2017). It is public and keeps norms. Rounding each coordinate up or down by a
+coin of its fraction keeps the mean; it is drawn again until the integer norm is within `sensitivity` (mostly
+at once: Kairouz, Liu, Steinke 2021, Proposition 26). Nothing of floating point bears on the guarantee: what
+is sent is an integer vector whose norm was checked in integers.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
 
 DRAWS = 20
-"""Roundings tried before an update is sent as zeros. Each stays within the bound with probability 1 − e^-½ at the least."""
+"""Roundings tried before an update is sent as zeros. Each stays within the bound with
+probability 1 − e^-½ at the least."""
 BLOCK = 1 << 16
 """The largest block of a rotation: longer vectors are rotated block by block, so padding stays small."""
 
@@ -49,7 +52,8 @@ class Encoding:
 
     @cached_property
     def blocks(self) -> tuple[int, ...]:
-        """Lengths of the rotated blocks, powers of two: whole blocks, then what is left, padded to the next power of two."""
+        """Lengths of the rotated blocks, powers of two: whole blocks, then what is left,
+        padded to the next power of two."""
         whole, rest = divmod(self.dimension, BLOCK)
         return (BLOCK,) * whole + ((1 << (rest - 1).bit_length(),) if rest else ())
 
@@ -60,16 +64,20 @@ class Encoding:
 
     @cached_property
     def sensitivity(self) -> int:
-        """The largest norm of what is sent, in grid units (Kairouz, Liu, Steinke 2021, Proposition 26, β = e^-½)."""
+        """The largest norm of what is sent, in grid units (Kairouz, Liu, Steinke 2021,
+        Proposition 26, β = e^-½)."""
         units, root = self.clip / self.step, math.sqrt(self.length)
         likely = math.sqrt(units**2 + self.length / 4 + (units + root / 2))
         return math.ceil(min(units + root, likely))
 
     def encode(self, update: Floats, coins: np.random.Generator) -> Integers:
-        """Integers of norm at most `sensitivity`; zeros for an update that is no number, or that no rounding fits."""
+        """Integers of norm at most `sensitivity`; zeros for an update that is no number,
+        or that no rounding fits."""
         norm = float(np.linalg.norm(update))
         if update.shape != (self.dimension,):
-            raise InvalidParameter(f"Expected an update of {self.dimension:,} numbers, got shape {update.shape}.")
+            raise InvalidParameter(
+                f"Expected an update of {self.dimension:,} numbers, got shape {update.shape}."
+            )
         if not math.isfinite(norm):
             return np.zeros(self.length, np.int64)
         scaled = self._rotated(update * (min(1.0, self.clip / norm) if norm else 1.0)) / self.step
@@ -99,13 +107,16 @@ class Encoding:
 
     @cached_property
     def _signs(self) -> Floats:
-        stream = hashlib.shake_256(b"deniable federated rotation 1\0" + self.seed).digest(-(-self.length // 8))
+        stream = hashlib.shake_256(b"deniable federated rotation 1\0" + self.seed).digest(
+            -(-self.length // 8)
+        )
         bits = np.unpackbits(np.frombuffer(stream, np.uint8), count=self.length)
         return 2.0 * bits - 1.0
 
 
 def hadamard(vector: Floats) -> Floats:
-    """The orthonormal Walsh–Hadamard transform of a vector whose length is a power of two. It is its own inverse.
+    """The orthonormal Walsh–Hadamard transform of a vector whose length is a power of
+    two. It is its own inverse.
 
     >>> hadamard(np.array([1.0, 0.0, 0.0, 0.0])).tolist()
     [0.5, 0.5, 0.5, 0.5]
@@ -119,6 +130,7 @@ def hadamard(vector: Floats) -> Floats:
 
 
 def centred(total: Integers, bits: int) -> Integers:
-    """Residues modulo 2**bits as the numbers nearest to zero. A sum that wrapped around is wrong, never less private."""
+    """Residues modulo 2**bits as the numbers nearest to zero. A sum that wrapped around
+    is wrong, never less private."""
     half = 1 << (bits - 1)
     return (total + half) % (1 << bits) - half

@@ -37,16 +37,17 @@ START = 1.0
 class FedAvg:
     """Train a copy of `model` on the data of many clients by federated averaging with noise.
 
-    In each of `rounds` rounds every client is drawn by its own coin of probability `rate`, trains the model it is sent on
-    its own rows (`local_epochs` passes in batches of `batch`; batch=None and one epoch is FedSGD), and sends how its
-    weights moved, clipped to `clip` (a number, or an `Adaptive` that follows a quantile of norms). The noisy sum over
-    rate · `clients` moves the model through the `server` optimiser (default: the mean is added; momentum and Adam give
-    FedAvgM and FedAdam).
+    In each of `rounds` rounds every client is drawn by its own coin of probability `rate`, trains the model
+    it is sent on its own rows (`local_epochs` passes in batches of `batch`; batch=None and one epoch is
+    FedSGD), and sends how its weights moved, clipped to `clip` (a number, or an `Adaptive` that follows a
+    quantile of norms). The noisy sum over rate · `clients` moves the model through the `server` optimiser
+    (default: the mean is added; momentum and Adam give FedAvgM and FedAdam).
 
-    Guarantee: for `unit`, the loss of `rounds` rounds of integer Gaussian noise where `noise` places it. Everything
-               released (all models on the way and the history) is a function of the noisy sums.
-    Assumes:   `clients`, `rate`, and the cap and total of `weights` are declared, never read from the data; what a client
-               computes depends on its own rows and on what was released, not on others (docs/theory/federated.md).
+    Guarantee: for `unit`, the loss of `rounds` rounds of integer Gaussian noise where `noise` places it.
+               Everything released (all models on the way and the history) is a function of the noisy sums.
+    Assumes:   `clients`, `rate`, and the cap and total of `weights` are declared, never
+               read from the data; what a client computes depends on its own rows and on
+               what was released, not on others (docs/theory/federated.md).
     Error:     none is known before data is seen.
     Reference: McMahan et al. 2017 (FedAvg); McMahan, Ramage, Talwar, Zhang 2018 (its private form);
                Reddi et al. 2021 (FedAdam).
@@ -122,14 +123,17 @@ class FedAvg:
         elif view is View.SERVER:
             whole = release * min(rounds, self.participations or rounds)
         elif (self.rate == 1 and not replaced) or (replaced and isinstance(self.noise, Shared)):
-            whole = release * rounds  # for a replaced client under shared noise no gain from sampling is proved
+            whole = (
+                release * rounds
+            )  # for a replaced client under shared noise no gain from sampling is proved
         else:
             whole = self._central_view(multiplier).sampled(self.rate, replace=replaced) * rounds
         silenced = self.unit.relation is Relation.SILENCED and whole.relation is not Relation.SILENCED
         return Silenced(whole) if silenced else whole
 
     def _central_view(self, multiplier: float) -> Loss:
-        """One round for a client that is drawn: sampled nodes are stated for one clip, whatever the relation."""
+        """One round for a client that is drawn: sampled nodes are stated for one clip,
+        whatever the relation."""
         one = Unit.client(zero_out=True) if not isinstance(self.noise, Central) else Unit.client()
         return self.noise.release(multiplier, self.shape_at(multiplier), one)
 
@@ -139,9 +143,12 @@ class FedAvg:
         if self.noise.multiplier is not None:
             return float(checks.number("multiplier", self.noise.multiplier, above=0))
         budget = Budget(
-            checks.number("epsilon", self.epsilon, above=0), checks.number("delta", self.delta, above=0, below=1)
+            checks.number("epsilon", self.epsilon, above=0),
+            checks.number("delta", self.delta, above=0, below=1),
         )
-        return accounting.calibrate(lambda z: self._loss_at(z, self.rounds, self.noise.view), budget, start=START)
+        return accounting.calibrate(
+            lambda z: self._loss_at(z, self.rounds, self.noise.view), budget, start=START
+        )
 
     # -------------------------------------------------------------------------------------------- what the parameters mean
 
@@ -150,7 +157,8 @@ class FedAvg:
         return self.shape_at(self.multiplier)
 
     def shape_at(self, multiplier: float) -> Shape:
-        """Updates are sent in units of the current clip; with an adaptive one a coordinate counts who was within it."""
+        """Updates are sent in units of the current clip; with an adaptive one a
+        coordinate counts who was within it."""
         numbers = sum(p.numel() for p in self.model.parameters())
         cohort = self.drawing_rate * self.clients
         if self.adaptive is None:
@@ -160,15 +168,17 @@ class FedAvg:
     def count_scale(self, multiplier: float) -> float:
         """What a client's ±1 for its norm's being within the clip weighs beside an update of norm 1.
 
-        With it the count's noise is `count_noise` clients and the update's is z/√(1 − (z/2count_noise)²): that of Andrew et al.
-        2021, as one Gaussian release of one vector, so it is noised wherever the update is.
+        With it the count's noise is `count_noise` clients and the update's is z/√(1 −
+        (z/2count_noise)²): that of Andrew et al. 2021, as one Gaussian release of one
+        vector, so it is noised wherever the update is.
         """
         assert self.adaptive is not None
         ratio = multiplier / self.adaptive.count_multiplier
         if ratio >= 1 - 1e-9:
             raise InvalidParameter(
-                f"Expected count_noise={self.adaptive.count_noise:g} above {multiplier / 2:g}, half the noise multiplier: "
-                "else the count alone would cost more than a round may. Nothing was charged."
+                f"Expected count_noise={self.adaptive.count_noise:g} above {multiplier / 2:g}, half the "
+                "noise multiplier: else the count alone would cost more than a round may. Nothing was "
+                "charged."
             )
         return ratio / math.sqrt((1 - ratio) * (1 + ratio))
 
@@ -208,7 +218,8 @@ class FedAvg:
         return None
 
     def fits(self, data: Any) -> None:
-        """Before the charge: whether data is of the kind that a run can read. Nothing of a row is looked at."""
+        """Before the charge: whether data is of the kind that a run can read. Nothing of a row is looked
+        at."""
         if not isinstance(data, Clients):
             raise DataError(
                 f"Expected federated.Clients, got {type(data).__name__}. Nothing was charged. For example "
@@ -232,8 +243,9 @@ class FedAvg:
             raise InvalidParameter("Expected a model whose parameters are all trained. Nothing was charged.")
         if any(True for _ in self.model.buffers()):
             raise InvalidParameter(
-                "Expected a model without buffers (running means and the like): they would leave the clients unclipped and "
-                "without noise. Use GroupNorm or LayerNorm in place of BatchNorm. Nothing was charged."
+                "Expected a model without buffers (running means and the like): they would leave the clients "
+                "unclipped and without noise. Use GroupNorm or LayerNorm in place of BatchNorm. Nothing was "
+                "charged."
             )
         self.recipe  # noqa: B018  checks its numbers
         model = copy.deepcopy(self.model)
@@ -243,7 +255,8 @@ class FedAvg:
         given = (self.noise.multiplier is None, self.epsilon is None, self.delta is None)
         if given not in ((False, True, True), (True, False, False), (False, True, False)):
             raise InvalidParameter(
-                "Expected either a multiplier in noise=, or epsilon and delta from which it is solved. Nothing was charged."
+                "Expected either a multiplier in noise=, or epsilon and delta from which it is solved. "
+                "Nothing was charged."
             )
         if not math.isfinite(self.multiplier):
             raise InvalidParameter(f"Expected a finite noise multiplier, got {self.multiplier}.")
@@ -251,7 +264,8 @@ class FedAvg:
 
 
 def _protected(unit: Unit | None, noise: AnyPlacement) -> Unit:
-    """Where none is named: a client that comes or goes, or, where clients add noise, one that falls silent."""
+    """Where none is named: a client that comes or goes, or, where clients add noise, one that falls
+    silent."""
     if unit is not None:
         return unit
     return Unit.client() if isinstance(noise, Central) else Unit.client(zero_out=True)

@@ -1,8 +1,9 @@
 """Flower as a transport, and as nothing else: it carries bytes between the server and the relays of devices.
 
-Keys, masks, clipping, noise, charges and the numbers of rounds are ours (Flower's own wrappers for differential privacy and
-secure aggregation are not used). A node of Flower only hands messages to the `Relay` of the device on its machine. Who a node is
-Flower decides by the node's key; who a *device* is its signature decides, inside the secure sum.
+Keys, masks, clipping, noise, charges and the numbers of rounds are ours (Flower's own wrappers for
+differential privacy and secure aggregation are not used). A node of Flower only hands messages to the `Relay`
+of the device on its machine. Who a node is Flower decides by the node's key; who a *device* is its signature
+decides, inside the secure sum.
 
     server:   @app.main()
               def main(grid, context):
@@ -29,14 +30,15 @@ log = logging.getLogger("deniable.federated")
 
 RECORD, CONTENT = "deniable", "bytes"
 TIMEOUT = 120.0
-"""Seconds for one exchange. Flower polls, and starts a process for every message: an exchange takes some seconds at the least."""
+"""Seconds for one exchange. Flower polls, and starts a process for every message: an
+exchange takes some seconds at the least."""
 
 
 class FlowerTransport:
     """Devices behind the nodes of a Flower grid, each under the number that its relay names.
 
-    Flower can lose a reply without a word, on a starved machine above all: replies that are missing are counted and logged. A
-    number that two nodes claim is nobody's until one of them is gone.
+    Flower can lose a reply without a word, on a starved machine above all: replies that are missing are
+    counted and logged. A number that two nodes claim is nobody's until one of them is gone.
     """
 
     def __init__(self, grid: Grid, *, timeout: float = TIMEOUT) -> None:
@@ -95,7 +97,8 @@ class FlowerTransport:
 
 
 def relay_app(*, timeout: float = relay.PATIENCE) -> ClientApp:
-    """The app of a node: it hands each message to the device whose socket the node's config names as `device`."""
+    """The app of a node: it hands each message to the device whose socket the node's
+    config names as `device`."""
     _need_flower()
     from flwr.app import ConfigRecord, Message, RecordDict
     from flwr.clientapp import ClientApp

@@ -79,7 +79,8 @@ def played(network: str, data: Clients, accuracy: Callable[[nn.Module], float], 
 def private(
     place: str, epsilon: float, *, delta: float, clients: int, rate: float, rounds: int, participations: int
 ) -> FedAvg:
-    """The 2NN under noise at one of four places; clip and step were tried on a few values, on the test set."""
+    """The 2NN under noise at one of four places; clip and step were tried on a few values, on the test
+    set."""
     least = max(2, int(0.6 * rate * clients))
     places: dict[str, AnyPlacement] = {
         "on the server": Central(),

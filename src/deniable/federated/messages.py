@@ -1,4 +1,5 @@
-"""Messages between the server and devices: a kind, the number of the round, and bytes. Nothing is unpickled."""
+"""Messages between the server and devices: a kind, the number of the round, and bytes. Nothing is
+unpickled."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def write_task(weights: Tensor, bound: float) -> bytes:
 def read_task(content: bytes, dimension: int) -> tuple[Tensor, float]:
     """A vector of exactly `dimension` finite numbers, and a clip above 0."""
     if len(content) != 8 + 4 * dimension:
-        raise ProtocolError(f"Expected a task of {8 + 4 * dimension:,} bytes, got {len(content):,}. Nothing was done.")
+        raise ProtocolError(
+            f"Expected a task of {8 + 4 * dimension:,} bytes, got {len(content):,}. Nothing was done."
+        )
     (bound,) = struct.unpack(">d", content[:8])
     weights = torch.frombuffer(bytearray(content[8:]), dtype=torch.float32)
     if not torch.isfinite(weights).all() or not 0 < bound < math.inf:

@@ -1,4 +1,5 @@
-"""Ways to deal rows out to clients, as the field's experiments do. For public data that plays the part of clients' data."""
+"""Ways to deal rows out to clients, as the field's experiments do. For public data that
+plays the part of clients' data."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def iid(x: Any, y: Any, *, clients: int, seed: int = 0) -> Clients:
 
 
 def shards(x: Any, y: Any, *, clients: int, per_client: int = 2, seed: int = 0) -> Clients:
-    """Sorted by label, cut into equal shards, `per_client` shards each: most clients have two digits (McMahan et al. 2017)."""
+    """Sorted by label, cut into equal shards, `per_client` shards each: most clients
+    have two digits (McMahan et al. 2017)."""
     count = clients * per_client
     if count > len(x):
         raise InvalidParameter(f"Expected at least {count:,} rows for {count:,} shards, got {len(x):,}.")
@@ -29,7 +31,8 @@ def shards(x: Any, y: Any, *, clients: int, per_client: int = 2, seed: int = 0) 
 
 
 def dirichlet(x: Any, y: Any, *, clients: int, alpha: float, seed: int = 0) -> Clients:
-    """Each label's rows are shared out by a Dirichlet draw: a small `alpha` gives clients few labels (Hsu et al. 2019)."""
+    """Each label's rows are shared out by a Dirichlet draw: a small `alpha` gives
+    clients few labels (Hsu et al. 2019)."""
     if not alpha > 0:
         raise InvalidParameter(f"Expected alpha={alpha} above 0.")
     rng = np.random.default_rng(seed)

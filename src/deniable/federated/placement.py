@@ -1,15 +1,17 @@
 """Where the noise is added, and what that means for whom it protects.
 
-`Central`: a server that is trusted adds noise to the sum. `OnClient`: each client adds enough for itself, and the server
-may be anybody. `Shared`: each client adds a share of the noise to an integer vector, a secure sum adds them up, and only the
-sum is seen.
+`Central`: a server that is trusted adds noise to the sum. `OnClient`: each client adds enough for itself, and
+the server may be anybody. `Shared`: each client adds a share of the noise to an integer vector, a secure sum
+adds them up, and only the sum is seen.
 
-A client that is removed takes its own noise along, so noise added by clients is never the central Gaussian for a client that
-is added or removed (ten clients of one clip each: ε = 2.59 at δ = 1e-6, where one Gaussian of the same variance has 1.37). It
-is stated for `Unit.client(zero_out=True)` (silent, but still adding its noise) or `Unit.client(replace=True)` (twice the clip).
+A client that is removed takes its own noise along, so noise added by clients is never the central Gaussian
+for a client that is added or removed (ten clients of one clip each: ε = 2.59 at δ = 1e-6, where one Gaussian
+of the same variance has 1.37). It is stated for `Unit.client(zero_out=True)` (silent, but still adding its
+noise) or `Unit.client(replace=True)` (twice the clip).
 
-Whoever drew the cohort knows it: against the server sampling gives nothing. `against="server"` charges every participation in
-full and limits their number; `against="models"` charges a sampled round, and holds for those who see the models only.
+Whoever drew the cohort knows it: against the server sampling gives nothing.
+`against="server"` charges every participation in full and limits their number;
+`against="models"` charges a sampled round, and holds for those who see the models only.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ from deniable.mechanisms.integer_noise import gaussian
 from deniable.units import Relation, Unit
 
 DEVIATIONS = 4.5
-"""The modulus holds so many deviations of a coordinate of the sum. Beyond it the sum wraps around: an error, not a loss."""
+"""The modulus holds so many deviations of a coordinate of the sum. Beyond it the sum
+wraps around: an error, not a loss."""
 
 
 Summing = Callable[[Iterable[Floats]], Floats | None]
@@ -54,7 +57,8 @@ class View(StrEnum):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a placement must know of a run: numbers in an update, its bound, the declared mean size of a cohort, the rounds."""
+    """What a placement must know of a run: numbers in an update, its bound, the declared
+    mean size of a cohort, the rounds."""
 
     dimension: int
     clip: float
@@ -74,12 +78,13 @@ class Placement(Protocol):
         """What one round reveals about a client that takes part in it, whatever the others do."""
 
     def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
-        """For a whole run: a function that makes the noisy sum of a round's updates, each clipped there; None where too few
-        answered for it to be opened."""
+        """For a whole run: a function that makes the noisy sum of a round's updates, each clipped there; None
+        where too few answered for it to be opened."""
 
 
 def bounded(update: Floats, clip: float) -> Floats:
-    """Of norm at most `clip`, up to rounding; zeros where it is no number: a client whose training failed says nothing."""
+    """Of norm at most `clip`, up to rounding; zeros where it is no number: a client
+    whose training failed says nothing."""
     norm = float(np.linalg.norm(update))
     if not math.isfinite(norm):
         return np.zeros_like(update)
@@ -87,16 +92,19 @@ def bounded(update: Floats, clip: float) -> Floats:
 
 
 def on_grid(update: Floats, grid: Grid) -> Integers:
-    """The clipped update in grid units, its norm checked in integers: nothing of floating point bears on it."""
+    """The clipped update in grid units, its norm checked in integers: nothing of floating point bears on
+    it."""
     units: Integers = grid.rounded(torch.from_numpy(bounded(update, grid.clip))).numpy()
     return units if int(units @ units) <= grid.sensitivity**2 else np.zeros_like(units)
 
 
 @dataclass(frozen=True)
 class Central:
-    """Noise of `multiplier` × the clip, added by the server to the sum: whoever sees models is held off, the server is trusted.
+    """Noise of `multiplier` × the clip, added by the server to the sum: whoever sees
+    models is held off, the server is trusted.
 
-    Guarantee: integer Gaussian noise on a sum of integer vectors of norm at most one clip, for a client added or removed.
+    Guarantee: integer Gaussian noise on a sum of integer vectors of norm at most one
+               clip, for a client added or removed.
     Reference: McMahan, Ramage, Talwar, Zhang 2018; Canonne, Kamath, Steinke 2020.
     """
 
@@ -125,9 +133,11 @@ class Central:
 
 @dataclass(frozen=True)
 class OnClient:
-    """Noise of `multiplier` × the clip on each client's own update, before it leaves the device. No server is trusted.
+    """Noise of `multiplier` × the clip on each client's own update, before it leaves the
+    device. No server is trusted.
 
-    Guarantee: one integer Gaussian for each of at most `participations` messages of a client; the server sees each of them.
+    Guarantee: one integer Gaussian for each of at most `participations` messages of a
+               client; the server sees each of them.
     """
 
     multiplier: Number | None = None
@@ -161,10 +171,12 @@ class OnClient:
 
 @dataclass(frozen=True)
 class Shared:
-    """Shares of noise on integer vectors of `bits` bits, added up by a secure sum: only the sum is seen, by anybody.
+    """Shares of noise on integer vectors of `bits` bits, added up by a secure sum: only
+    the sum is seen, by anybody.
 
-    Each client adds `multiplier` × the clip / √(least − colluders), so that `least` answers of which `colluders` know their own
-    noise still carry the whole. Clients refuse to open a sum over fewer than `least` (`federated.secure_sum`).
+    Each client adds `multiplier` × the clip / √(least − colluders), so that `least` answers of which
+    `colluders` know their own noise still carry the whole. Clients refuse to open a sum over fewer than
+    `least` (`federated.secure_sum`).
 
     Guarantee: that of a sum of integer Gaussians for a client that is silenced or replaced.
     Reference: Kairouz, Liu, Steinke 2021.
@@ -209,7 +221,8 @@ class Shared:
         if sigma < LEAST_SHARE:
             raise InvalidParameter(
                 f"Expected shares of noise of at least {float(LEAST_SHARE)} grid units, got {sigma:.3g} with "
-                f"bits={self.bits} and least={self.least}. Use more bits, or a smaller least. Nothing was charged."
+                f"bits={self.bits} and least={self.least}. Use more bits, or a smaller least. Nothing was "
+                "charged."
             )
         return sigma
 
@@ -232,7 +245,8 @@ class Shared:
             for update in updates:
                 units += encoding.encode(update, coins) + gaussian(sigma).draw(rng, encoding.length)
                 answers += 1
-            # Fewer shares carry less noise than the loss speaks of: such a sum is never opened, here as by real clients.
+            # Fewer shares carry less noise than the loss speaks of: such a sum is never opened, here as by
+            # real clients.
             return encoding.decode(centred(units, self.bits)) if answers >= self.least else None
 
         return total
@@ -242,11 +256,13 @@ class Shared:
 class Correlated:
     """Noise of a trusted server that is correlated over rounds, for cohorts that cannot be sampled (DP-FTRL).
 
-    Clients take turns: client k takes part in every `apart`-th round. The noise of one round takes back part of the noise
-    of those before it (a square-root factorisation of `bands` bands), so sums of many rounds carry less of it.
+    Clients take turns: client k takes part in every `apart`-th round. The noise of one
+    round takes back part of the noise of those before it (a square-root factorisation of
+    `bands` bands), so sums of many rounds carry less of it.
 
-    Guarantee: one Gaussian release for the whole run, for a client that is silenced or replaced and takes part at most every
-               `apart` rounds. Noise is drawn in double precision, as in `learn.sgd.noise`, not on a grid.
+    Guarantee: one Gaussian release for the whole run, for a client that is silenced or
+               replaced and takes part at most every `apart` rounds. Noise is drawn in
+               double precision, as in `learn.sgd.noise`, not on a grid.
     Reference: Kairouz et al. 2021 (DP-FTRL); Choquette-Choo et al. 2023; docs/theory/matrices.md.
     """
 
@@ -275,15 +291,17 @@ class Correlated:
         """The whole run at once: noise of `multiplier` × what one client moves in all its rounds together."""
         if unit.relation is Relation.ADDED:
             raise InvalidParameter(
-                "Expected Unit.client(zero_out=True) or Unit.client(replace=True) with noise=Correlated(…): turns are "
-                f"taken by number, so a client that comes or goes would shift the others' ({unit}). Nothing was charged."
+                "Expected Unit.client(zero_out=True) or Unit.client(replace=True) with noise=Correlated(…): "
+                "turns are taken by number, so a client that comes or goes would shift the others' "
+                f"({unit}). Nothing was charged."
             )
         return GaussianNoise(multiplier / (2 if unit.relation is Relation.REPLACED else 1))
 
     def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
         rounds = checks.whole("rounds", shape.rounds, at_least=1)
         encoder = self.encoder(rounds)
-        # A float sum of clipped updates may pass its bound in the last bits; the noise is raised by more than that.
+        # A float sum of clipped updates may pass its bound in the last bits; the noise is raised by more than
+        # that.
         deviation = multiplier * self.sensitivity(rounds) * shape.clip * (1 + 2.0**-30)
         earlier: list[NDArray[np.float64]] = []
 
@@ -312,8 +330,8 @@ def _moves_twice(name: str, unit: Unit) -> bool:
 
 def _unit(name: str, units: str, unit: Unit) -> InvalidParameter:
     return InvalidParameter(
-        f"Expected {units} with noise={name}(…), got {unit}: a client that is removed takes the noise it adds along. "
-        "Nothing was charged."
+        f"Expected {units} with noise={name}(…), got {unit}: a client that is removed takes the noise it "
+        "adds along. Nothing was charged."
     )
 
 

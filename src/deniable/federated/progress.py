@@ -1,4 +1,5 @@
-"""A bar for whoever watches: the round, ε so far, the score on public data, bytes up and down. Nothing of it is private."""
+"""A bar for whoever watches: the round, ε so far, the score on public data, bytes up and
+down. Nothing of it is private."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ READINGS = 20
 
 @contextmanager
 def bar(run: FedAvg) -> Iterator[Callable[[Rounds], None]]:
-    """Something to call after each round. It does nothing unless stderr is a terminal and the run wants a bar."""
+    """Something to call after each round. It does nothing unless stderr is a terminal
+    and the run wants a bar."""
     if not (run.progress and sys.stderr.isatty()):
         yield lambda rounds: None
         return

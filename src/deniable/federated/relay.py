@@ -1,8 +1,10 @@
-"""A device behind a socket on its own machine: whatever carries messages hands bytes in there and gets bytes back.
+"""A device behind a socket on its own machine: whatever carries messages hands bytes in
+there and gets bytes back.
 
-Keys, rows and the state of a round stay in the device's process. What carries messages may come and go (Flower starts a new
-process for every message), and sees only what travels anyway. A message and a reply are a length of eight bytes and that many
-bytes; an empty message asks for the device's number, an empty reply is silence.
+Keys, rows and the state of a round stay in the device's process. What carries messages
+may come and go (Flower starts a new process for every message), and sees only what
+travels anyway. A message and a reply are a length of eight bytes and that many bytes; an
+empty message asks for the device's number, an empty reply is silence.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ class Relay:
         if _is_left_behind(self._path):
             self._path.unlink()
         if self._path.exists():
-            raise InvalidParameter(f"Expected a free name for the socket, but {self._path} exists. Nothing was opened.")
+            raise InvalidParameter(
+                f"Expected a free name for the socket, but {self._path} exists. Nothing was opened."
+            )
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)  # from the first moment on nobody else may connect
         try:

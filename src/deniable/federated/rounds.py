@@ -80,7 +80,8 @@ class Rounds:
         return framed(self.run, update, self.bound)
 
     def received(self, total: Floats) -> Floats:
-        """The noisy sum of updates; with an adaptive clip the last coordinate moves the bound of the next round."""
+        """The noisy sum of updates; with an adaptive clip the last coordinate moves the
+        bound of the next round."""
         update, self.bound = unframed(self.run, total, self.bound)
         return update
 
@@ -105,7 +106,8 @@ class Rounds:
                 yield as_floats(update) * self.run.weights.weight(self.data.size(client))
 
     def _trained(self, start: Tensor, group: list[int], seed: int) -> list[Tensor]:
-        """Each client's update; where some cannot be computed together each alone, and zeros for one that fails by itself."""
+        """Each client's update; where some cannot be computed together each alone, and
+        zeros for one that fails by itself."""
         try:
             return list(self._training.updates(start, [self._pupil(k, seed) for k in group], self.run.recipe))
         except Exception:  # steered by what a client holds: it must not show

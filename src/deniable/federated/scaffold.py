@@ -1,8 +1,10 @@
-"""SCAFFOLD: local steps whose drift towards a client's own data is taken back by control variates. For simulations only.
+"""SCAFFOLD: local steps whose drift towards a client's own data is taken back by control
+variates. For simulations only.
 
-Client k keeps c_k, an estimate of its own gradient; the server keeps c, their mean over all clients. A local step is
-y ← y − η(g_k(y) − c_k + c). After K steps from x, c_k becomes c_k − c + (x − y)/(Kη), the mean gradient that the client met
-(option II). A client keeps a state between rounds and sends a second vector, so nothing here is private, and no account runs it.
+Client k keeps c_k, an estimate of its own gradient; the server keeps c, their mean over all clients. A local
+step is y ← y − η(g_k(y) − c_k + c). After K steps from x, c_k becomes c_k − c + (x − y)/(Kη), the mean
+gradient that the client met (option II). A client keeps a state between rounds and sends a second vector, so
+nothing here is private, and no account runs it.
 
 Reference: Karimireddy, Kale, Mohri, Reddi, Stich, Suresh 2020, Algorithm 1.
 """

@@ -1,4 +1,5 @@
-"""Federated averaging without noise: a plain function for experiments on public data. It is never run on an account."""
+"""Federated averaging without noise: a plain function for experiments on public data. It
+is never run on an account."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Simulated:
     scores: dict[int, float] = field(default_factory=dict)
 
     def rounds_to(self, target: float) -> float | None:
-        """Rounds until the best score so far reaches `target`, by a straight line between two measurements; None if never.
+        """Rounds until the best score so far reaches `target`, by a straight line
+        between two measurements; None if never.
 
         As in McMahan et al. 2017: the curve is made monotone first.
         """
@@ -60,11 +62,13 @@ def simulate(
     seed: int = 0,
     watch: Callable[[int, float | None], None] | None = None,
 ) -> Simulated:
-    """FedAvg as McMahan et al. 2017 wrote it: max(share · clients, 1) clients a round, weights by their numbers of rows.
+    """FedAvg as McMahan et al. 2017 wrote it: max(share · clients, 1) clients a round,
+    weights by their numbers of rows.
 
-    The mean over the drawn clients is by n_k over the drawn clients' total (the erratum of the paper's fourth version).
-    batch=None with one epoch is FedSGD, one product for all clients of a round. Stops early when `target` is reached. `scaffold`
-    takes the drift of local steps back by control variates (Karimireddy et al. 2020), with equal weights.
+    The mean over the drawn clients is by n_k over the drawn clients' total (the erratum of the paper's fourth
+    version). batch=None with one epoch is FedSGD, one product for all clients of a round. Stops early when
+    `target` is reached. `scaffold` takes the drift of local steps back by control variates (Karimireddy et
+    al. 2020), with equal weights.
     """
     recipe = Recipe(local_epochs, batch, learning_rate, proximal)
     size = max(round(checks.number("share", share, at_least=0) * len(data)), 1)
@@ -111,7 +115,8 @@ class Averaging:
         return total / max(sum(map(data.size, cohort)), 1)
 
     def _gradient(self, model: nn.Module, data: Clients, cohort: list[int]) -> Tensor:
-        """All clients begin at the same weights, so their mean gradient is that of all their rows together."""
+        """All clients begin at the same weights, so their mean gradient is that of all their rows
+        together."""
         rows = [data.rows(client) for client in cohort]
         loss = self._criterion(model(torch.cat([x for x, _ in rows])), torch.cat([y for _, y in rows]))
         return flat(torch.autograd.grad(loss, list(model.parameters())))

@@ -18,9 +18,9 @@ from deniable.learn.sgd.tables import Table
 def read(table: Table, path: Path, user: str) -> Clients:
     """The clients of a parquet or CSV file, by its column `user`. A row that names nobody is nobody's.
 
-    Rows with a value that is missing or no number, or with a target that is none of the classes, are left out. A client all
-    of whose rows are left out stays a client and says nothing: were it gone, a client whose rows are replaced could leave,
-    and take the noise that it adds along.
+    Rows with a value that is missing or no number, or with a target that is none of the classes, are left
+    out. A client all of whose rows are left out stays a client and says nothing: were it gone, a client whose
+    rows are replaced could leave, and take the noise that it adds along.
     """
     x, y, names = table.read_owned(path, user)
     places, clients = _places(names)

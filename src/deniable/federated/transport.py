@@ -1,4 +1,5 @@
-"""How messages travel between the server and devices: bytes go out to some, and bytes come back from some of them."""
+"""How messages travel between the server and devices: bytes go out to some, and bytes
+come back from some of them."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ Handler = Callable[[bytes], bytes]
 
 
 class Transport(Protocol):
-    """Carries one exchange. A device that does not answer, for whatever reason, is missing from the replies."""
+    """Carries one exchange. A device that does not answer, for whatever reason, is missing from the
+    replies."""
 
     def devices(self) -> frozenset[int]:
         """The devices that can be reached now."""
@@ -22,7 +24,8 @@ class Transport(Protocol):
 
 
 class InProcess:
-    """Devices in this process: for simulations and tests. An error in a device is a reply that does not come."""
+    """Devices in this process: for simulations and tests. An error in a device is a
+    reply that does not come."""
 
     def __init__(self, handlers: Mapping[int, Handler], *, threads: int = 1) -> None:
         self._handlers = dict(handlers)

@@ -1,4 +1,5 @@
-"""How much a client's update counts: at most 1, over a declared denominator, so that one client moves the sum by one clip."""
+"""How much a client's update counts: at most 1, over a declared denominator, so that one
+client moves the sum by one clip."""
 
 from __future__ import annotations
 
@@ -21,10 +22,12 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Capped:
-    """A client with n rows counts min(n/cap, 1); `total` is the declared sum of all weights, and the mean is over rate · total.
+    """A client with n rows counts min(n/cap, 1); `total` is the declared sum of all
+    weights, and the mean is over rate · total.
 
-    Weights by the number of rows over the drawn clients' total would let one client move the mean by twice the clip, whatever
-    the number of clients: those are for experiments without privacy (`federated.simulate`).
+    Weights by the number of rows over the drawn clients' total would let one client move
+    the mean by twice the clip, whatever the number of clients: those are for experiments
+    without privacy (`federated.simulate`).
     """
 
     cap: int

@@ -1,4 +1,5 @@
-"""What the caller says about the data, since it may not be read from it: the bounds of the features, the classes."""
+"""What the caller says about the data, since it may not be read from it: the bounds of
+the features, the classes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Box:
-    """Bounds of each feature, and of the length of a row (`norm`) once every feature runs from −1 to 1; by default a corner's.
+    """Bounds of each feature, and of the length of a row (`norm`) once every feature
+    runs from −1 to 1; by default a corner's.
 
     >>> box = Box.of((0, 10), features=3)
     >>> round(box.norm ** 2, 6), box.centred([[0, 5, 10]]).round(3).tolist()
@@ -36,10 +38,13 @@ class Box:
         """`bounds` is (lower, upper), each a number or one for every feature."""
         if bounds is None:
             raise InvalidParameter(
-                "Expected bounds=(lower, upper) of the features: they are public and never read from data. Nothing was charged."
+                "Expected bounds=(lower, upper) of the features: they are public and never read from data. "
+                "Nothing was charged."
             )
         try:
-            lower, upper = (np.broadcast_to(np.asarray(side, np.float64), (features,)).copy() for side in bounds)
+            lower, upper = (
+                np.broadcast_to(np.asarray(side, np.float64), (features,)).copy() for side in bounds
+            )
         except (TypeError, ValueError):
             raise InvalidParameter(
                 f"Expected bounds=(lower, upper), each a number or {features} numbers, got {bounds!r}."
@@ -55,7 +60,8 @@ class Box:
 
     @property
     def units(self) -> Floats:
-        """What one unit of a centred feature is worth: rows there are at most 1 long, or are shortened where they are used."""
+        """What one unit of a centred feature is worth: rows there are at most 1 long, or
+        are shortened where they are used."""
         return np.asarray((self.upper - self.lower) / 2 * self.norm)
 
     def clamped(self, x: Any) -> Floats:
@@ -74,9 +80,11 @@ class Box:
 
 
 def readable(data: Any, columns: int) -> NDArray[Any]:
-    """Rows of `columns` numbers, whatever the data are: a cell that is no number is NaN, and so is a row of another length.
+    """Rows of `columns` numbers, whatever the data are: a cell that is no number is NaN,
+    and so is a row of another length.
 
-    Each cell is read for itself. Were a table refused for one cell, that cell would decide whether there is a release.
+    Each cell is read for itself. Were a table refused for one cell, that cell would
+    decide whether there is a release.
 
     >>> readable([[1, 2], [3, "Ann"], [4]], 2).tolist()
     [[1.0, 2.0], [3.0, nan], [nan, nan]]
@@ -125,14 +133,15 @@ def labels(classes: Sequence[Any] | None) -> NDArray[Any]:
     """The public list of classes, sorted."""
     if classes is None:
         raise InvalidParameter(
-            "Expected classes=[…], the list of possible labels: which of them occur is private. Nothing was charged."
+            "Expected classes=[…], the list of possible labels: which of them occur is private. Nothing was "
+            "charged."
         )
     return np.sort(np.asarray(checks.choices("classes", [_plain(c) for c in classes], at_least=2)))
 
 
 def column(y: Any) -> NDArray[Any]:
-    """One value for each row. A list stays what it is, value by value: one array of one type would write all of them anew for
-    the sake of one, 0.0 as "0.0" beside a word."""
+    """One value for each row. A list stays what it is, value by value: one array of one type would write all
+    of them anew for the sake of one, 0.0 as "0.0" beside a word."""
     if not isinstance(y, list | tuple):
         return np.asarray(y).reshape(-1)
     found = np.empty(len(y), object)
@@ -144,9 +153,10 @@ def column(y: Any) -> NDArray[Any]:
 def positions(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
     """The position of each label in `classes`; −1 for one that is not among them.
 
-    Each label is read for itself: as a value (1.0 and True are 1), else as it is written, 1 as "1" or "1.0". So it does not
-    matter that a missing label turns a column of whole numbers into floats, or a word all of them into words: were labels
-    read by the type of their column, one row would decide whether the others count.
+    Each label is read for itself: as a value (1.0 and True are 1), else as it is
+    written, 1 as "1" or "1.0". So it does not matter that a missing label turns a column
+    of whole numbers into floats, or a word all of them into words: were labels read by
+    the type of their column, one row would decide whether the others count.
 
     >>> positions(labels([0, 1]), [0.0, 1, "1", None, "Ann", 2]).tolist()
     [0, 1, 1, -1, -1, -1]
@@ -191,7 +201,8 @@ def _place(value: Any, values: dict[Any, int], words: dict[str, int]) -> int:
 
 
 def _words(value: Any) -> tuple[str, str]:
-    """How a label may be written, as it is first: a whole number has a point in a column with gaps, and none in one without."""
+    """How a label may be written, as it is first: a whole number has a point in a column
+    with gaps, and none in one without."""
     written = str(value)
     if isinstance(value, float) and value.is_integer():
         return written, str(int(value))

@@ -60,7 +60,9 @@ class ByGroup:
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", tuple(labels(self.groups).tolist()))
         if checks.whole("bins", self.bins, at_least=2) % 2:
-            raise InvalidParameter(f"Expected bins={self.bins} to be even: the threshold ½ is an edge of theirs.")
+            raise InvalidParameter(
+                f"Expected bins={self.bins} to be even: the threshold ½ is an edge of theirs."
+            )
         if not 0 < self.confidence < 1:
             raise InvalidParameter(f"Expected confidence={self.confidence} in (0, 1).")
         cells = len(self.groups) * self.bins

@@ -93,7 +93,8 @@ def _rows(truth: Any, scores: Any, groups: Any) -> tuple[Booleans, Floats, NDArr
     names = column(groups)
     if not len(labels) == len(values) == len(names):
         raise InvalidParameter(
-            f"Expected truth, scores and groups of one length, got {len(labels)}, {len(values)} and {len(names)}."
+            f"Expected truth, scores and groups of one length, got {len(labels)}, {len(values)} and "
+            f"{len(names)}."
         )
     if not np.isin(labels, (0, 1)).all() or not ((values >= 0) & (values <= 1)).all():
         raise InvalidParameter("Expected truth that is 0 or 1 and scores between 0 and 1.")
@@ -114,10 +115,14 @@ def _measured(group: Any, truth: Booleans, chosen: Booleans, scores: Floats, alp
 
 def share(hits: float, misses: float, alpha: float) -> ShareEstimate:
     """hits/(hits + misses), with the interval of Clopper and Pearson."""
-    return shares((hits, hits), (misses, misses), alpha, value=hits / (hits + misses) if hits + misses else math.nan)
+    return shares(
+        (hits, hits), (misses, misses), alpha, value=hits / (hits + misses) if hits + misses else math.nan
+    )
 
 
-def shares(hits: tuple[float, float], misses: tuple[float, float], alpha: float, *, value: float) -> ShareEstimate:
+def shares(
+    hits: tuple[float, float], misses: tuple[float, float], alpha: float, *, value: float
+) -> ShareEstimate:
     """The same where hits and misses are known between two numbers each: the interval grows with hits and
     falls with misses, also between whole numbers, so its ends are those of the corners."""
     low = proportion.lower(hits[0], hits[0] + misses[1], alpha / 2)

@@ -1,4 +1,5 @@
-"""Classifiers from noisy counts: naive Bayes, and a tree grown level by level. Learning from the counts costs nothing more."""
+"""Classifiers from noisy counts: naive Bayes, and a tree grown level by level. Learning
+from the counts costs nothing more."""
 
 from __future__ import annotations
 
@@ -31,8 +32,9 @@ Counts = NDArray[Any]
 class CountTables:
     """For each of `features` columns the table of (cell, class) counts, with integer noise.
 
-    Guarantee: (ε, δ)-DP for `unit`, ε-DP with δ = 0: a row is in one cell of each table, so the L1 sensitivity is
-               `features` and the L2 sensitivity √features; a row replaced is one that goes and one that comes.
+    Guarantee: (ε, δ)-DP for `unit`, ε-DP with δ = 0: a row is in one cell of each table,
+               so the L1 sensitivity is `features` and the L2 sensitivity √features; a
+               row replaced is one that goes and one that comes.
     Assumes:   nothing: a row with a cell or a class outside its range is left out.
     Error:     that of the noise, in the worst count.
     Reference: Dwork, McSherry, Nissim, Smith 2006 (histograms).
@@ -57,7 +59,9 @@ class CountTables:
         moved = self.features * (2 if self.unit.replace else 1)
         if not self.delta:
             return Laplace.for_budget(self.epsilon, moved, dimension=size, unit=self.unit)
-        return Gaussian.for_budget(self.epsilon, self.delta, root_up(Fraction(moved)), dimension=size, unit=self.unit)
+        return Gaussian.for_budget(
+            self.epsilon, self.delta, root_up(Fraction(moved)), dimension=size, unit=self.unit
+        )
 
     @property
     def loss(self) -> Loss:
@@ -80,7 +84,8 @@ class CountTables:
 
 @dataclass(frozen=True)
 class TreeNode:
-    """A leaf, or a split: rows whose cell of `feature` is below `cut` go to `below`, the others to `above`."""
+    """A leaf, or a split: rows whose cell of `feature` is below `cut` go to `below`, the others to
+    `above`."""
 
     label: int
     feature: int = 0
@@ -99,10 +104,12 @@ class TreeNode:
 
 @dataclass(frozen=True)
 class Growth:
-    """A tree of `depth` levels. Each level counts the tables of all its nodes anew, with a `depth`-th of ε and δ.
+    """A tree of `depth` levels. Each level counts the tables of all its nodes anew, with
+    a `depth`-th of ε and δ.
 
-    Guarantee: `tables.loss`, `depth` times: a row is in one node of a level, so the nodes' tables together are as sensitive
-               as those of one; the levels are chosen one after the other from what was released.
+    Guarantee: `tables.loss`, `depth` times: a row is in one node of a level, so the
+               nodes' tables together are as sensitive as those of one; the levels are
+               chosen one after the other from what was released.
     Error:     none is known before data is seen.
     Reference: Friedman, Schuster 2010.
     """
@@ -148,7 +155,8 @@ def _best(counts: Counts) -> tuple[int, int, float]:
     bins = counts.shape[1]
     gains = np.array(
         [
-            [information_gain(np.stack([table[:cut].sum(0), table[cut:].sum(0)])) for cut in range(1, bins)] or [0.0]
+            [information_gain(np.stack([table[:cut].sum(0), table[cut:].sum(0)])) for cut in range(1, bins)]
+            or [0.0]
             for table in counts
         ]
     )
@@ -204,7 +212,9 @@ class PrivateNaiveBayes(_Counting):
     def fit(self, X: Any, y: Any) -> Self:
         """Charge, then count."""
         data = self._encoded(X, y)
-        tables = CountTables(data[0].shape[1], self.bins, len(self.classes_), self.epsilon, self.delta, self._unit)
+        tables = CountTables(
+            data[0].shape[1], self.bins, len(self.classes_), self.epsilon, self.delta, self._unit
+        )
         counts = np.maximum(self._run(tables, data), 0)
         self.model_ = NaiveBayes.from_counts(counts.sum(axis=1).mean(axis=0), list(counts))
         return self

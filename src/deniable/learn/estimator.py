@@ -1,4 +1,5 @@
-"""What our scikit-learn estimators share: they run their mechanism through an account, and say so before they fail."""
+"""What our scikit-learn estimators share: they run their mechanism through an account,
+and say so before they fail."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ Value = TypeVar("Value")
 Floats = NDArray[np.float64]
 
 _TABLE = (
-    "Expected X as a table of numbers: something in it is none, or its rows differ in length. (Complex data not supported.) "
-    "Nothing was charged, and what it is stays untold; write words as numbers first, one column for each word."
+    "Expected X as a table of numbers: something in it is none, or its rows differ in length. (Complex data "
+    "not supported.) Nothing was charged, and what it is stays untold; write words as numbers first, one "
+    "column for each word."
 )
 _TARGET = "Expected y as one target for each row, all of one kind. Nothing was charged, and what it holds stays untold."
 
@@ -33,7 +35,8 @@ _SCORE = "Expected y as one target for each row of X, of the kind that the model
 
 
 def quietly(act: Callable[[], Value], sentence: str) -> Value:
-    """What `act` gives, or else `sentence` and nothing more: libraries quote the value that they could not read.
+    """What `act` gives, or else `sentence` and nothing more: libraries quote the value
+    that they could not read.
 
     >>> quietly(lambda: float("Ann, 34"), "Expected a number.")
     Traceback (most recent call last):
@@ -55,11 +58,13 @@ def numbers(X: Any) -> Floats:
     dimensions = quietly(lambda: int(X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim), _TABLE)
     if dimensions != 2:
         raise InvalidParameter(
-            f"Expected X with rows and columns, got {dimensions} dimensions. Nothing was charged. Reshape your data: one row is "
-            "X.reshape(1, -1), one column X.reshape(-1, 1)."
+            f"Expected X with rows and columns, got {dimensions} dimensions. Nothing was charged. Reshape "
+            "your data: one row is X.reshape(1, -1), one column X.reshape(-1, 1)."
         )
     return quietly(
-        lambda: np.asarray(check_array(X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0), np.float64),
+        lambda: np.asarray(
+            check_array(X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0), np.float64
+        ),
         _TABLE,
     )
 
@@ -78,7 +83,8 @@ def _targets(y: Any) -> NDArray[Any]:
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose `fit` is one charged run. After it, `loss_` and `entry_` say what was paid and where."""
+    """An estimator whose `fit` is one charged run. After it, `loss_` and `entry_` say
+    what was paid and where."""
 
     account: Account | None
     random_state: int | None
@@ -92,8 +98,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _paying(self) -> Account:
         if self.account is None:
             raise InvalidParameter(
-                "Expected account=…: only a ledger account runs a mechanism on private data. Nothing was run; make one with "
-                "Ledger.open('sqlite:///privacy.db').create('name', Unit.row(), limit=Budget(1, 1e-5))."
+                "Expected account=…: only a ledger account runs a mechanism on private data. Nothing was "
+                "run; make one with Ledger.open('sqlite:///privacy.db').create('name', Unit.row(), "
+                "limit=Budget(1, 1e-5))."
             )
         return self.account
 
@@ -136,7 +143,8 @@ class PrivateClassifier(ClassifierMixin):  # type: ignore[misc]
     predict: Callable[[Any], Any]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows that are named rightly. Not private: for rows that are public, or for the owner."""
+        """The share of rows that are named rightly. Not private: for rows that are public, or for the
+        owner."""
         found = self.predict(X)
         return quietly(lambda: float(accuracy_score(y, found, sample_weight=sample_weight)), _SCORE)
 

@@ -29,7 +29,8 @@ class Structure:
 
 
 def taken_apart(nest: Any) -> tuple[Structure, list[Any]]:
-    """The structure and the parts of a row or of a batch. A list of plain numbers, below the top, is one part.
+    """The structure and the parts of a row or of a batch. A list of plain numbers, below
+    the top, is one part.
 
     >>> taken_apart(({"b": 2, "a": [1, 2]}, 0))[1]
     [[1, 2], 2, 0]
@@ -50,7 +51,8 @@ def _structure(nest: Any, parts: list[Any], *, top: bool) -> Structure:
 
 def _holds_parts(values: Iterable[Any]) -> bool:
     return any(
-        isinstance(value, Tensor | np.ndarray | Mapping) or (isinstance(value, list | tuple) and _holds_parts(value))
+        isinstance(value, Tensor | np.ndarray | Mapping)
+        or (isinstance(value, list | tuple) and _holds_parts(value))
         for value in values
     )
 

@@ -29,7 +29,8 @@ LEAST = 1e-4
 
 @dataclass(frozen=True)
 class Projection:
-    """`components` [k, features], orthonormal, the strongest first, and their `strengths`: the noisy sums of squares along them.
+    """`components` [k, features], orthonormal, the strongest first, and their
+    `strengths`: the noisy sums of squares along them.
 
     A private release, to be used as one likes.
     """
@@ -40,8 +41,8 @@ class Projection:
     def transform(self, rows: Any, *, power: float = 0.0) -> NDArray[np.float64]:
         """Rows scaled to length 1, as they were for the fit, in the k directions.
 
-        Each direction is divided by its strength, relative to the first, to `power`: ½ whitens, ¼ goes half the way. The
-        strengths are released already, so this costs nothing.
+        Each direction is divided by its strength, relative to the first, to `power`: ½ whitens, ¼ goes half
+        the way. The strengths are released already, so this costs nothing.
         """
         x = np.nan_to_num(readable(rows, self.components.shape[1]).astype(np.float64))
         length = np.linalg.norm(x, axis=1, keepdims=True)
@@ -53,13 +54,14 @@ class Projection:
 class PrivatePCA:
     """The `components` strongest directions of rows of `features` numbers, each row scaled to length 1 first.
 
-    Guarantee: `GaussianNoise(noise_multiplier)` for one row added or removed, or ε-DP with `epsilon` in its place: xxᵀ of a
-               row has Frobenius norm |x|² ≤ 1, and what lies on and above its diagonal has L1 norm
-               (|x|₁² + |x|²)/2 ≤ (features + 1)/2.
-    Assumes:   nothing of the data: a row that is not finite, no numbers, or 0, is left out. Sums are exact and noise is
-               integer noise (`recipes.exact`). The number of rows is not used.
+    Guarantee: `GaussianNoise(noise_multiplier)` for one row added or removed, or ε-DP with `epsilon` in its
+               place: xxᵀ of a row has Frobenius norm |x|² ≤ 1, and what lies on and above its diagonal has L1
+               norm (|x|₁² + |x|²)/2 ≤ (features + 1)/2.
+    Assumes:   nothing of the data: a row that is not finite, no numbers, or 0, is left out. Sums are exact
+               and noise is integer noise (`recipes.exact`). The number of rows is not used.
     Error:     not known before data is seen: it depends on the gaps between the eigenvalues.
-    Reference: Dwork, Talwar, Thakurta, Zhang 2014 (Analyze Gauss); the preprocessing of Abadi et al. 2016, Section 4.
+    Reference: Dwork, Talwar, Thakurta, Zhang 2014 (Analyze Gauss); the preprocessing of
+               Abadi et al. 2016, Section 4.
 
     >>> PrivatePCA(features=784, components=60, noise_multiplier=4).loss
     GaussianNoise(multiplier=4)

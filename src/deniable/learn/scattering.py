@@ -1,12 +1,13 @@
-"""A scattering transform: fixed wavelets, moduli and local means (Mallat 2012; Bruna, Mallat 2013), for small images.
+"""A scattering transform: fixed wavelets, moduli and local means (Mallat 2012; Bruna,
+Mallat 2013), for small images.
 
 Nothing in it is learnt, and each image is mapped by itself: it costs no privacy, whatever it is followed by.
 
     S0 = x ⋆ φ,    S1 = |x ⋆ ψ_j,l| ⋆ φ  (j = 0, 1),    S2 = ||x ⋆ ψ_0,l| ⋆ ψ_1,m| ⋆ φ
 
-with Morlet wavelets ψ of eight angles at two scales: 1 + 16 + 64 = 81 channels on a grid four times coarser. The grid lies at the
-centres of 4 × 4 blocks and every subsampling is about the centre of the image, so that mirroring an image permutes its features
-exactly (`mirrored`).
+with Morlet wavelets ψ of eight angles at two scales: 1 + 16 + 64 = 81 channels on a grid four times coarser.
+The grid lies at the centres of 4 × 4 blocks and every subsampling is about the centre of the image, so that
+mirroring an image permutes its features exactly (`mirrored`).
 """
 
 from __future__ import annotations
@@ -25,14 +26,17 @@ CHANNELS = 1 + 2 * ANGLES + ANGLES * ANGLES
 STEP = 4
 """Pixels between two places of the output, and of padding on each side."""
 SPREAD, FREQUENCY, SLANT = 0.8, 3 * math.pi / 4, 4 / ANGLES
-"""Of the finest wavelet: its width in pixels, its frequency in radians per pixel, its width over its length."""
+"""Of the finest wavelet: its width in pixels, its frequency in radians per pixel, its width over its
+length."""
 
 
 @dataclass(frozen=True)
 class Scattering:
-    """Scattering of images [n, size, size] or [n, colours, size, size] with values in [0, 1]; `size` is a multiple of 4.
+    """Scattering of images [n, size, size] or [n, colours, size, size] with values in
+    [0, 1]; `size` is a multiple of 4.
 
-    Gives [n, 81, size/4, size/4], or [n, 81·colours, size/4, size/4] with the channels of one colour together.
+    Gives [n, 81, size/4, size/4], or [n, 81·colours, size/4, size/4] with the channels
+    of one colour together.
 
     >>> Scattering(28)(torch.zeros(2, 28, 28)).shape
     torch.Size([2, 81, 7, 7])
@@ -45,11 +49,12 @@ class Scattering:
             raise InvalidParameter(f"Expected size={self.size!r} to be a multiple of {STEP}, at least 8.")
 
     def __call__(self, images: Tensor, *, batch: int = 16) -> Tensor:
-        """The features, `batch` images at a time (their intermediate results stay in the processor's cache)."""
+        """The features, `batch` images at a time (their intermediate results stay in the processor's
+        cache)."""
         if images.shape[-2:] != (self.size, self.size) or images.ndim not in (3, 4):
             raise InvalidParameter(
-                f"Expected images of [n, {self.size}, {self.size}] or [n, colours, {self.size}, {self.size}], got "
-                f"{list(images.shape)}."
+                f"Expected images of [n, {self.size}, {self.size}] or [n, colours, {self.size}, "
+                f"{self.size}], got {list(images.shape)}."
             )
         side, flat = self.size // STEP, images.reshape(-1, self.size, self.size)
         out = torch.empty(len(flat), CHANNELS, side, side)
@@ -69,10 +74,13 @@ class Scattering:
 
     @cached_property
     def _coarse(self) -> Tensor:
-        """ψ_1 in frequency, moved half a pixel (every second place is then symmetric), in quarters: [8, 2, 2, N/2, N/2]."""
+        """ψ_1 in frequency, moved half a pixel (every second place is then symmetric),
+        in quarters: [8, 2, 2, N/2, N/2]."""
         half = self._padded // 2
         waves = torch.stack([_morlet(self._padded, 1, angle) for angle in range(ANGLES)])
-        return (waves * _half_pixel(self._padded)).reshape(ANGLES, 2, half, 2, half).transpose(2, 3).contiguous() / 4
+        return (waves * _half_pixel(self._padded)).reshape(ANGLES, 2, half, 2, half).transpose(
+            2, 3
+        ).contiguous() / 4
 
     @cached_property
     def _pool(self) -> Tensor:
@@ -105,14 +113,16 @@ class Scattering:
 
 
 def mirror_order() -> list[int]:
-    """Where each of the 81 channels of an image is found among those of its mirror image: angle l becomes −l."""
+    """Where each of the 81 channels of an image is found among those of its mirror
+    image: angle l becomes −l."""
     back = [-angle % ANGLES for angle in range(ANGLES)]
     first = [1 + scale * ANGLES + angle for scale in range(2) for angle in back]
     return [0, *first, *(1 + 2 * ANGLES + ANGLES * a + b for a in back for b in back)]
 
 
 def mirrored(features: Tensor) -> Tensor:
-    """The features of the mirror images, from the features [n, 81·colours, height, width] of the images; exactly.
+    """The features of the mirror images, from the features [n, 81·colours, height,
+    width] of the images; exactly.
 
     >>> x = torch.rand(1, 8, 8)
     >>> torch.allclose(Scattering(8)(x.flip(2)), mirrored(Scattering(8)(x)), atol=1e-6)
@@ -128,7 +138,8 @@ def _frequencies(size: int) -> Tensor:
 
 
 def _morlet(size: int, scale: int, angle: int) -> Tensor:
-    """A Gaussian about the wavelet's frequency, less a Gaussian about 0 so that a constant image gives nothing."""
+    """A Gaussian about the wavelet's frequency, less a Gaussian about 0 so that a
+    constant image gives nothing."""
     turn = math.pi * angle / ANGLES
     across, along = SPREAD * 2**scale, SPREAD * 2**scale / SLANT
     c, s = math.cos(turn), math.sin(turn)
@@ -145,14 +156,16 @@ def _morlet(size: int, scale: int, angle: int) -> Tensor:
 
 
 def _half_pixel(size: int) -> Tensor:
-    """What moves an image by half a pixel up and left, in frequency; half a turn a pixel has no sign and vanishes."""
+    """What moves an image by half a pixel up and left, in frequency; half a turn a pixel
+    has no sign and vanishes."""
     phase = torch.exp(0.5j * _frequencies(size))
     phase[size // 2] = 0
     return (phase[:, None] * phase).to(torch.complex64)
 
 
 def _pooling(places: int, at: Tensor) -> Tensor:
-    """Gaussian means about the centres of 4 × 4 blocks, of twice the coarse wavelet's width: rows that sum to 1."""
+    """Gaussian means about the centres of 4 × 4 blocks, of twice the coarse wavelet's
+    width: rows that sum to 1."""
     centres = STEP * torch.arange(places, dtype=torch.float64) + (STEP - 1) / 2
     weights = torch.exp(-(((at - centres[:, None]) / (SPREAD * 2)) ** 2) / 2)
     return (weights / weights.sum(1, keepdim=True)).float()

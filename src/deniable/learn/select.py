@@ -1,7 +1,8 @@
 """Tuning that is counted: the best of a random number of private runs, with the whole search in its loss.
 
-Trying twenty settings and showing the best costs more than the one that is shown. With a random number of runs it costs
-little more than a few of them (Liu, Talwar 2019; Papernot, Steinke 2022); with a fixed number it may cost them all.
+Trying twenty settings and showing the best costs more than the one that is shown. With a
+random number of runs it costs little more than a few of them (Liu, Talwar 2019;
+Papernot, Steinke 2022); with a fixed number it may cost them all.
 """
 
 from __future__ import annotations
@@ -37,16 +38,18 @@ class Chosen(Generic[Value]):
 class Selection(Generic[Value]):
     """Run candidates drawn at random, a random number of times, and show the best run only.
 
-    Guarantee: `Selected(loss of one run, runs)` for the candidates' unit. A run draws one of the candidates uniformly; as all
-               have one loss, their mixture has it too (every divergence of a mixture over a public draw is at most the
-               largest). The score is a function of what the run releases.
-    Assumes:   `score` looks at a candidate's output and public data alone; the candidates were listed without the data. How
-               long the search takes is not hidden: it tells the number of runs, and they say little about the data.
+    Guarantee: `Selected(loss of one run, runs)` for the candidates' unit. A run draws one of the candidates
+               uniformly; as all have one loss, their mixture has it too (every divergence of a mixture over a
+               public draw is at most the largest). The score is a function of what the run releases.
+    Assumes:   `score` looks at a candidate's output and public data alone; the
+               candidates were listed without the data. How long the search takes is not
+               hidden: it tells the number of runs, and they say little about the data.
     Error:     not known.
     Reference: Papernot, Steinke 2022, Theorems 2 and 6. The number of runs is drawn exactly as stated.
 
-    A score that is no number counts as −∞; equal scores are ordered at random. With `PoissonRuns` there may be no run at all,
-    and the value is None. `runs` is negative binomial with −1 < η ≤ 1 (η = 1: geometric; η = 0: logarithmic) or Poisson.
+    A score that is no number counts as −∞; equal scores are ordered at random. With `PoissonRuns` there may
+    be no run at all, and the value is None. `runs` is negative binomial with −1 < η ≤ 1 (η = 1: geometric; η
+    = 0: logarithmic) or Poisson.
 
     >>> from deniable.mechanisms import Laplace
     >>> Selection((Laplace(2), Laplace(2, unit=Unit.row())), score=float, runs=NegativeBinomialRuns(1, 0.1)).loss
@@ -67,8 +70,8 @@ class Selection(Generic[Value]):
             raise UnitMismatch(f"Expected candidates of one unit, got {len(units)}: {', '.join(units)}.")
         if any(each.loss != self.candidates[0].loss for each in self.candidates):
             raise InvalidParameter(
-                "Expected candidates of one loss: which of them runs is drawn at random, and the cost of the search is stated "
-                "for that loss. Give each of them the noise that the same budget asks for."
+                "Expected candidates of one loss: which of them runs is drawn at random, and the cost of the "
+                "search is stated for that loss. Give each of them the noise that the same budget asks for."
             )
 
     @property
@@ -111,8 +114,8 @@ def draw_runs(runs: NegativeBinomialRuns | PoissonRuns, rng: Random) -> int:
 
 
 def _negative_binomial(eta: Fraction, gamma: Fraction, rng: Random) -> int:
-    """P(k) ∝ (1 − γ)^k·Π_{0≤l<k} (l + η)/(l + 1), k ≥ 1 (Definition 1): a geometric number, kept with probability
-    Π_{1≤l<k} (l + η)/(l + 1), which is at most 1 for η ≤ 1 and tends to 1/k as η → 0."""
+    """P(k) ∝ (1 − γ)^k·Π_{0≤l<k} (l + η)/(l + 1), k ≥ 1 (Definition 1): a geometric number, kept with
+    probability Π_{1≤l<k} (l + η)/(l + 1), which is at most 1 for η ≤ 1 and tends to 1/k as η → 0."""
     while True:
         k = 1 + _failures(gamma, rng)
         if all(rng.bernoulli((l + eta) / (l + 1)) for l in range(1, k)):
@@ -130,8 +133,8 @@ def _failures(p: Fraction, rng: Random) -> int:
 
 
 def _poisson(mean: Fraction, rng: Random) -> int:
-    """A sum of Poisson numbers of mean m ≤ ½ each. One of them: k with P(k) = 2^−(k+1), kept with probability (2m)^k/k!, which
-    is at most 1; what is kept has P(k) ∝ m^k/k!."""
+    """A sum of Poisson numbers of mean m ≤ ½ each. One of them: k with P(k) = 2^−(k+1), kept with probability
+    (2m)^k/k!, which is at most 1; what is kept has P(k) ∝ m^k/k!."""
     pieces = math.ceil(2 * mean)
     return sum(_small_poisson(mean / pieces, rng) for _ in range(pieces))
 
@@ -158,4 +161,6 @@ def _check_runs(runs: Any) -> None:
             f"Expected runs={runs!r} to be NegativeBinomialRuns or PoissonRuns: a number drawn at random."
         )
     if isinstance(runs, NegativeBinomialRuns) and runs.eta > 1:
-        raise InvalidParameter(f"Expected eta={runs.eta} in (−1, 1]: a larger one costs more and is not drawn here.")
+        raise InvalidParameter(
+            f"Expected eta={runs.eta} in (−1, 1]: a larger one costs more and is not drawn here."
+        )

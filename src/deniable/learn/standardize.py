@@ -30,7 +30,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Standardizer:
-    """Columns clamped to their bounds, less their mean, over their deviation. A private release, and so is `count`, of rows."""
+    """Columns clamped to their bounds, less their mean, over their deviation. A private
+    release, and so is `count`, of rows."""
 
     lower: Floats
     upper: Floats
@@ -47,21 +48,26 @@ class Standardizer:
 
 @dataclass(frozen=True)
 class PrivateStandardizer:
-    """Mean and deviation of each column, from noisy sums over rows clamped to public bounds and a noisy count of the rows.
+    """Mean and deviation of each column, from noisy sums over rows clamped to public
+    bounds and a noisy count of the rows.
 
-    With u = x clamped and scaled to [−1, 1], a row contributes (u, u² − ½) for each of d columns, and c for itself:
-    u² + (u² − ½)² = u⁴ + ¼ ≤ 5/4 and |u| + |u² − ½| ≤ 3/2, so its norms are at most √(5d/4 + c²) and 3d/2 + c. Sums are
-    divided by the noisy count, never by a stated n: a variance is the small difference of two large means, and an n that is
-    8 % off moves it by more than itself. Of a variance near a bound (u = ±1) the derivatives in the sums of u, of u² − ½ and
-    in the count are 2, 1 and 3/2, over n. Its error is least where (5d/4 + c²)·(5 + 9/(4c²)) is, at c² = ¾·√d, and for Laplace
-    noise (3d/2 + c)²·(5 + 9/(4c²)), at c³ = 27d/40; that is the c taken.
+    With u = x clamped and scaled to [−1, 1], a row contributes (u, u² − ½) for each of d columns, and c for
+    itself: u² + (u² − ½)² = u⁴ + ¼ ≤ 5/4 and |u| + |u² − ½| ≤ 3/2, so its norms are at most √(5d/4 + c²) and
+    3d/2 + c. Sums are divided by the noisy count, never by a stated n: a variance is the small difference of
+    two large means, and an n that is 8 % off moves it by more than itself. Of a variance near a bound (u =
+    ±1) the derivatives in the sums of u, of u² − ½ and in the count are 2, 1 and 3/2, over n. Its error is
+    least where (5d/4 + c²)·(5 + 9/(4c²)) is, at c² = ¾·√d, and for Laplace noise (3d/2 + c)²·(5 + 9/(4c²)),
+    at c³ = 27d/40; that is the c taken.
 
-    Guarantee: `GaussianNoise(noise_multiplier)` for one row added or removed, or ε-DP with `epsilon` in its place.
-    Assumes:   `lower` and `upper` (one pair for each column) are public, and so is `n`, about how many rows there are, which may
-               be left out: it only keeps a count that is mostly noise within a tenth and ten times of it. A NaN, or what is
-               no number, counts as the middle of its bounds. Sums are exact and noise is integer noise (`recipes.exact`).
+    Guarantee: `GaussianNoise(noise_multiplier)` for one row added or removed, or ε-DP
+               with `epsilon` in its place.
+    Assumes:   `lower` and `upper` (one pair for each column) are public, and so is `n`, about how many rows
+               there are, which may be left out: it only keeps a count that is mostly noise within a tenth and
+               ten times of it. A NaN, or what is no number, counts as the middle of its bounds. Sums are
+               exact and noise is integer noise (`recipes.exact`).
     Error:     not known before data is seen.
-    Reference: Gaussian mechanism on bounded sums; shifting u² by ½ shortens a row's contribution from √2 to √(5/4) per column.
+    Reference: Gaussian mechanism on bounded sums; shifting u² by ½ shortens a row's
+               contribution from √2 to √(5/4) per column.
 
     >>> PrivateStandardizer((0, 0), (100, 1), n=1000, noise_multiplier=2).loss
     GaussianNoise(multiplier=2)
@@ -75,9 +81,13 @@ class PrivateStandardizer:
 
     def __post_init__(self) -> None:
         for side in ("lower", "upper"):
-            each = tuple(float(checks.number(side, value)) for value in checks.listed(side, getattr(self, side)))
+            each = tuple(
+                float(checks.number(side, value)) for value in checks.listed(side, getattr(self, side))
+            )
             object.__setattr__(self, side, each)
-        if len(self.lower) != len(self.upper) or any(a >= b for a, b in zip(self.lower, self.upper, strict=True)):
+        if len(self.lower) != len(self.upper) or any(
+            a >= b for a, b in zip(self.lower, self.upper, strict=True)
+        ):
             raise InvalidParameter("Expected lower and upper bounds for each column, with lower < upper.")
         if self.n is not None:
             checks.whole("n", self.n, at_least=2)
@@ -85,7 +95,13 @@ class PrivateStandardizer:
 
     @classmethod
     def for_budget(
-        cls, epsilon: float, delta: float, *, lower: tuple[float, ...], upper: tuple[float, ...], n: int | None = None
+        cls,
+        epsilon: float,
+        delta: float,
+        *,
+        lower: tuple[float, ...],
+        upper: tuple[float, ...],
+        n: int | None = None,
     ) -> PrivateStandardizer:
         """The least noise for (ε, δ): Gaussian, or Laplace where δ = 0."""
         if delta == 0:
@@ -114,7 +130,8 @@ class PrivateStandardizer:
         return self._standardizer(noisy.numpy())
 
     def sums(self, data: Any) -> torch.Tensor:
-        """[2·columns + 1] sums of u, of u² − ½ and of c in grid units: integers, exact below 2^33/columns rows."""
+        """[2·columns + 1] sums of u, of u² − ½ and of c in grid units: integers, exact
+        below 2^33/columns rows."""
         lower, upper = np.array(self.lower), np.array(self.upper)
         x = readable(data, len(lower)).astype(np.float64)
         x = np.clip(np.where(np.isnan(x), (lower + upper) / 2, x), lower, upper)
@@ -143,14 +160,17 @@ class PrivateStandardizer:
         """c in grid units: what a row adds to the count."""
         columns = len(self.lower)
         share = (
-            math.sqrt(0.75 * math.sqrt(columns)) if self.noise_multiplier is not None else (0.675 * columns) ** (1 / 3)
+            math.sqrt(0.75 * math.sqrt(columns))
+            if self.noise_multiplier is not None
+            else (0.675 * columns) ** (1 / 3)
         )
         return round(NORM * share)
 
     @property
     def _l2(self) -> float:
-        """√(5d/4 + c²), rounded up. Rounding to the grid keeps it: within half a unit of a bound, u rounds to the bound and
-        u² − ½ to at most ½; farther away u⁴ + ¼ has fallen by more than the rounding can add."""
+        """√(5d/4 + c²), rounded up. Rounding to the grid keeps it: within half a unit of
+        a bound, u rounds to the bound and u² − ½ to at most ½; farther away u⁴ + ¼ has
+        fallen by more than the rounding can add."""
         return math.sqrt(1.25 * len(self.lower) * NORM**2 + self._own**2) * (1 + 2.0**-50)
 
     @property

@@ -1,6 +1,8 @@
-"""A classifier for a declared table, trained within a budget: what is stated, the mechanism it becomes, what is saved.
+"""A classifier for a declared table, trained within a budget: what is stated, the
+mechanism it becomes, what is saved.
 
-Any door trains through this: it states a `TableDeclaration`, has a `TableTraining` planned, and lets an account pay for it.
+Any door trains through this: it states a `TableDeclaration`, has a `TableTraining`
+planned, and lets an account pay for it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from deniable.mechanism import Release
 Value = TypeVar("Value")
 
 NOTES = 50
-"""So often a run with a checkpoint is noted and saved, about: what a kill can lose is a fiftieth of its steps."""
+"""So often a run with a checkpoint is noted and saved, about: what a kill can lose is a
+fiftieth of its steps."""
 
 
 class TableMethod(StrEnum):
@@ -51,9 +54,16 @@ class TableDeclaration:
 
     @classmethod
     def of(
-        cls, schema: Path | None, n: int | None, classes: str | None, features: Sequence[str], *, size: str = "n"
+        cls,
+        schema: Path | None,
+        n: int | None,
+        classes: str | None,
+        features: Sequence[str],
+        *,
+        size: str = "n",
     ) -> TableDeclaration:
-        """What is given, and what that leaves out from the schema, a YAML file; `size` is what n is called there."""
+        """What is given, and what that leaves out from the schema, a YAML file; `size`
+        is what n is called there."""
         file = _Schema() if schema is None else _Schema.read(schema, size)
         count = file.n if n is None else n
         labels = tuple(classes.split(",")) if classes else file.classes
@@ -99,8 +109,8 @@ def read(table: Table, path: Path) -> tuple[Any, Any]:
 
 
 def unquoted(table: Table, path: Path, reader: Callable[[Path], Value]) -> Value:
-    """What `reader` makes of a file. One that is no such table is told without quoting it: readers like to show the row
-    they hate."""
+    """What `reader` makes of a file. One that is no such table is told without quoting
+    it: readers like to show the row they hate."""
     with path.open("rb"):
         pass  # what cannot be opened is told by its name
     try:
@@ -111,8 +121,8 @@ def unquoted(table: Table, path: Path, reader: Callable[[Path], Value]) -> Value
     except (ValueError, NotImplementedError, OSError):
         pass
     raise DataError(
-        f"The file {path.name} cannot be read as a table: it is empty or broken, or its rows differ in length. Nothing was "
-        "charged, and what it holds stays untold."
+        f"The file {path.name} cannot be read as a table: it is empty or broken, or its rows differ in "
+        "length. Nothing was charged, and what it holds stays untold."
     )
 
 
@@ -121,13 +131,13 @@ def check_public(table: Table, data: Path, public: Path) -> None:
     x, _ = read(table, public)
     if public.samefile(data):
         raise InvalidParameter(
-            "Expected other rows for --public than the private ones: accuracy on these would be a release without noise. "
-            "Nothing was charged."
+            "Expected other rows for --public than the private ones: accuracy on these would be a release "
+            "without noise. Nothing was charged."
         )
     if not bool(torch.isfinite(x).all(dim=1).any()):  # a row that is to be left out has NaN inputs
         raise InvalidParameter(
-            f"No row of {public.name}, given as public, has a number for each feature and one of the classes. Nothing was "
-            "charged."
+            f"No row of {public.name}, given as public, has a number for each feature and one of the "
+            "classes. Nothing was charged."
         )
 
 
@@ -159,17 +169,22 @@ class TableTraining:
     """How many rows could be used, where the release says so."""
 
     @classmethod
-    def of(cls, method: TableMethod, table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:
+    def of(
+        cls, method: TableMethod, table: Table, n: int, options: StepOptions, budget: Budget
+    ) -> TableTraining:
         """The run that trains within the budget."""
         return (_logistic if method is TableMethod.LOGISTIC else _sgd)(table, n, options, budget)
 
     def release(
         self, account: Account, data: Path, out: Path, delta: float, *, checkpoint: Path | None, resume: bool
     ) -> Release[Any]:
-        """Charge and train, or go on with a run that was paid for. `out` is tried first: a paid model must find its place."""
+        """Charge and train, or go on with a run that was paid for. `out` is tried first:
+        a paid model must find its place."""
         check_writable(out)
         if checkpoint is None:
-            return account.run(self.mechanism, lambda: self.rows(data), delta=delta, description="deniable train")
+            return account.run(
+                self.mechanism, lambda: self.rows(data), delta=delta, description="deniable train"
+            )
         every = max(1, self.steps // NOTES)
         if resume:
             return saved.resume(

@@ -50,7 +50,8 @@ OPENERS = (FunctionType, MethodType, BuiltinMethodType, functools.partial)
 
 @dataclass(frozen=True)
 class Preview:
-    """Whether a loss would fit, where it would bring the account, and what would be left. Nothing is charged."""
+    """Whether a loss would fit, where it would bring the account, and what would be
+    left. Nothing is charged."""
 
     fits: bool
     after: Spent
@@ -81,15 +82,18 @@ class Paid:
 class Account(Original):
     """A limit on all that leaves a data set, or an analyst's own limit inside it. Made by `Ledger.create`.
 
-    Guarantee: everything released through this account and its sub-accounts together is (ε, δ)-DP for its unit, ε and δ the
-               largest limit it ever had, for mechanisms chosen adaptively and sessions that interleave.
+    Guarantee: everything released through this account and its sub-accounts together is
+               (ε, δ)-DP for its unit, ε and δ the largest limit it ever had, for
+               mechanisms chosen adaptively and sessions that interleave.
     Assumes:   each mechanism's loss is true for its unit; data is opened through accounts of one ledger only.
     Reference: docs/theory/filters.md.
     """
 
     WAY_OUT = "In another process, open the ledger there and take the account by its name."
 
-    def __init__(self, journal: Journal, path: list[Standing], analyst: str, on_failure: OnFailure | None) -> None:
+    def __init__(
+        self, journal: Journal, path: list[Standing], analyst: str, on_failure: OnFailure | None
+    ) -> None:
         self._journal = journal
         self._names = [standing.name for standing in path]
         self._filters = {standing.name: standing.filter for standing in path}
@@ -113,8 +117,8 @@ class Account(Original):
         return self
 
     def propose(self, make: Callable[[], None]) -> None:
-        """This account, and the ledger it is in, are only proposed: whatever would write into them calls `make` first, and is
-        written where that has put them."""
+        """This account, and the ledger it is in, are only proposed: whatever would write into them calls
+        `make` first, and is written where that has put them."""
         self.before_charge = make
         self._journal.successor = lambda: self._made(make)
 
@@ -141,9 +145,10 @@ class Account(Original):
     ) -> Release[Value]:
         """Charge `mechanism.loss`, then open `data`, then release what the mechanism says.
 
-        `data` may be a function that opens it. With `delta` the loss is charged as (ε, δ). A mechanism that fails after its
-        charge has been paid for, releases nothing, and freezes the account and those it is part of until the owner looks:
-        that it failed may say something about data. Errors in `fair` are the mechanism's word that they do not, and pass.
+        `data` may be a function that opens it. With `delta` the loss is charged as (ε, δ). A mechanism that
+        fails after its charge has been paid for, releases nothing, and freezes the account and those it is
+        part of until the owner looks: that it failed may say something about data. Errors in `fair` are the
+        mechanism's word that they do not, and pass.
         """
         source = self._source(rng)
         error = mechanism.error()
@@ -174,7 +179,8 @@ class Account(Original):
         if not source.private and not self._journal.store.in_memory:
             raise InvalidParameter(
                 "Expected a secure generator: what a seeded one draws can be drawn again by others. "
-                "Nothing was charged and nothing was run. For a test with a seed, open the ledger sqlite:// in memory."
+                "Nothing was charged and nothing was run. For a test with a seed, open the ledger sqlite:// "
+                "in memory."
             )
         return source
 
@@ -202,7 +208,9 @@ class Account(Original):
             **requests.details(),
         }
         words = type(mechanism).__name__ if description is None else description
-        draft = Draft(kind, self.name, analyst or self._analyst, words, self._unit_json, details, loss.to_json())
+        draft = Draft(
+            kind, self.name, analyst or self._analyst, words, self._unit_json, details, loss.to_json()
+        )
 
         def decide(before: Standings) -> Draft:
             self._check_current(before)
@@ -210,20 +218,30 @@ class Account(Original):
             return draft
 
         return Paid(
-            self._journal.append(self._names, decide, requests.claim), loss, unit, source.private, charges, delta
+            self._journal.append(self._names, decide, requests.claim),
+            loss,
+            unit,
+            source.private,
+            charges,
+            delta,
         )
 
     def _check_current(self, before: Standings) -> None:
-        """Unit and limit may be set anew until the first charge: what was priced by the old ones is not charged."""
+        """Unit and limit may be set anew until the first charge: what was priced by the
+        old ones is not charged."""
         standing = before[self.name]
-        same = standing.unit_json == self._unit_json and standing.filter.nothing == self._filters[self.name].nothing
+        same = (
+            standing.unit_json == self._unit_json
+            and standing.filter.nothing == self._filters[self.name].nothing
+        )
         if not same or (self.name not in before.tip.charged and standing.filter_json != self._filter_json):
             raise LedgerError(
                 f'The account "{self.name}" was set anew since it was opened here. Nothing was charged. Open it again.'
             )
 
     def _prices(self, loss: Loss, delta: Number | None) -> dict[str, Charge]:
-        """What `loss` costs in each account on the path. The orders of a filter never change, so this needs no lock."""
+        """What `loss` costs in each account on the path. The orders of a filter never
+        change, so this needs no lock."""
         if not isinstance(loss, Loss):
             raise InvalidLoss(f"Expected a Loss, got {type(loss).__name__}. Nothing was charged.")
         if wrong := mismatch(loss, self.unit):
@@ -239,11 +257,15 @@ class Account(Original):
             if not standing.filter.admits(standing.spent + charge):
                 raise refusal(standing, charge) if name in self._seen else refused_above(before[self.name])
 
-    def attempt(self, paid: Paid, act: Callable[[], Value], *, fair: tuple[type[DeniableError], ...] = ()) -> Value:
-        """Do what was paid for. Of a failure the caller learns only that; errors in `fair` never depend on data and pass.
+    def attempt(
+        self, paid: Paid, act: Callable[[], Value], *, fair: tuple[type[DeniableError], ...] = ()
+    ) -> Value:
+        """Do what was paid for. Of a failure the caller learns only that; errors in
+        `fair` never depend on data and pass.
 
-        Stopped by Ctrl-C the charge stays, and nothing is frozen: it was the person who stopped it. Whatever else ends it, of
-        any type, is a failure, since data may have steered it. Neither carries out a word of what was raised inside.
+        Stopped by Ctrl-C the charge stays, and nothing is frozen: it was the person who
+        stopped it. Whatever else ends it, of any type, is a failure, since data may have
+        steered it. Neither carries out a word of what was raised inside.
         """
         failure: BaseException
         with listening() as interrupt:
@@ -253,14 +275,16 @@ class Account(Original):
                 raise
             except BaseException as error:
                 failure = error
-        # Outside the handler, so that the error raised here carries no trace of the one that may depend on data.
+        # Outside the handler, so that the error raised here carries no trace of the one that may depend on
+        # data.
         if interrupt.asked and isinstance(failure, KeyboardInterrupt):
             del failure
             raise KeyboardInterrupt
         self._failed(paid, failure)
         del failure
         raise AccountFrozen(
-            f"What was paid for by entry {paid.seq} failed. Nothing was released, the charge stands, and the account "
+            f"What was paid for by entry {paid.seq} failed. Nothing was released, the charge stands, and the "
+            "account "
             f'"{self.name}" is frozen until its owner looks. The reason may depend on data, so it is not told here.'
         )
 
@@ -270,8 +294,9 @@ class Account(Original):
             self._on_failure(failure if isinstance(failure, Exception) else DataError(repr(failure)))
 
     def settle(self, paid: Paid, used: Loss | None) -> None:
-        """Give back what a closed session did not use. Sums of ε's and divergences may be stopped at any time; a loss that was
-        charged at a δ may not, since its ε is by a theorem for fixed parameters: that one stays."""
+        """Give back what a closed session did not use. Sums of ε's and divergences may
+        be stopped at any time; a loss that was charged at a δ may not, since its ε is by
+        a theorem for fixed parameters: that one stays."""
         used = paid.loss if used is None else used
         kept = {name: self._kept(name, used, paid) for name in paid.charges}
         returned = {name: (paid.charges[name] - kept[name]).to_dict() for name in kept}
@@ -302,21 +327,25 @@ class Account(Original):
     # -------------------------------------------------------------------------------------------- steps
 
     def begin(self, entry: str, start: int, stop: int) -> None:
-        """Note durably, before they are taken, that steps start + 1 … stop of what `entry` paid for are begun.
+        """Note durably, before they are taken, that steps start + 1 … stop of what
+        `entry` paid for are begun.
 
-        `entry` is `Release.entry` or `Session.entry`. Steps that were noted before are refused: they would be taken twice. Steps
-        between the last note and `start` are lost. A settled session, a frozen or a closed account begins nothing.
+        `entry` is `Release.entry` or `Session.entry`. Steps that were noted before are
+        refused: they would be taken twice. Steps between the last note and `start` are
+        lost. A settled session, a frozen or a closed account begins nothing.
         """
         notes.begin(self._journal, self._names, self._analyst, entry, start, stop)
 
     def begun(self, entry: str) -> int:
-        """How many steps of what `entry` paid for were noted as begun: a run that is resumed goes on after this number."""
+        """How many steps of what `entry` paid for were noted as begun: a run that is
+        resumed goes on after this number."""
         return notes.begun(self._journal, entry)
 
     # -------------------------------------------------------------------------------------------- releases kept
 
     def keep(self, key: str, release: Release[Any], content: str, *, delta: Number | None = None) -> bool:
-        """Keep `content`, the text of a release of this account, for the question `key`; `delta` is the one it was run with.
+        """Keep `content`, the text of a release of this account, for the question `key`;
+        `delta` is the one it was run with.
 
         False, and nothing is kept, if a release is kept for this question already.
         """
@@ -326,11 +355,13 @@ class Account(Original):
         kept = Kept.of(key, release.entry, release.loss, delta, release.private, content, release.unit)
         return releases.keep(self._journal, kept, self._names)
 
-    def recall(self, key: str, *, analyst: str | None = None, description: str = "Read again.") -> Kept | None:
+    def recall(
+        self, key: str, *, analyst: str | None = None, description: str = "Read again."
+    ) -> Kept | None:
         """The release kept for the question `key` and this account's unit, if there is one.
 
-        Free for an account that has paid for it. Else this account is charged, and those above it that have not paid either:
-        what is shown was released already, so it costs the data set nothing.
+        Free for an account that has paid for it. Else this account is charged, and those above it that have
+        not paid either: what is shown was released already, so it costs the data set nothing.
         """
         view = self.view(key)
         if view.kept is not None and view.owing(self._names):
@@ -351,7 +382,8 @@ class Account(Original):
         return view.kept is not None and not view.owing(self._names)
 
     def read(self, view: View, *, analyst: str | None = None, description: str = "Read again.") -> str:
-        """Pay for the answer in `view` where that is still to be done; the entry by which this account paid for it."""
+        """Pay for the answer in `view` where that is still to be done; the entry by
+        which this account paid for it."""
         if view.kept is None:
             raise InvalidParameter("Expected a question whose answer is kept. Nothing was charged.")
         owing = view.owing(self._names)
@@ -407,21 +439,25 @@ class Account(Original):
 
     @property
     def _seen(self) -> list[str]:
-        """The accounts on the path whose numbers are told here: the owner sees them all, an analyst her own."""
+        """The accounts on the path whose numbers are told here: the owner sees them all, an analyst her
+        own."""
         return self._names if self._analyst == self.owner else self._names[:1]
 
     def remaining(self) -> Left:
-        """The largest single charge that this account and, as far as its owner asks, those above it would still grant."""
+        """The largest single charge that this account and, as far as its owner asks,
+        those above it would still grant."""
         return self._left(self._journal.standings(self._seen), {})
 
     def _left(self, standings: Standings, charges: Mapping[str, Charge]) -> Left:
         seen = [standings[name] for name in self._seen]
         each = [s.filter.left(s.spent + charges[s.name] if s.name in charges else s.spent) for s in seen]
-        return Left(*(min(getattr(left, part) for left in each) for part in ("epsilon", "rho", "delta", "mu")))
+        return Left(
+            *(min(getattr(left, part) for left in each) for part in ("epsilon", "rho", "delta", "mu"))
+        )
 
     def preview(self, loss: Loss, *, delta: Number | None = None, view: View | None = None) -> Preview:
-        """Would it fit, and what would be left? Nothing is charged. With a `view` of a question whose answer is kept, as reading
-        it would be charged."""
+        """Would it fit, and what would be left? Nothing is charged. With a `view` of a question whose answer
+        is kept, as reading it would be charged."""
         view = self.view() if view is None else view
         prices, standings = self._prices(loss, delta), view.standings
         charges = {name: prices[name] for name in view.owing(self._names)}
@@ -442,29 +478,34 @@ class Account(Original):
         return True
 
     def odometer(self) -> Reading:
-        """A bound on what has been lost by now, valid at every moment at once; higher than `spent`, which is not."""
+        """A bound on what has been lost by now, valid at every moment at once; higher
+        than `spent`, which is not."""
         standing = self.standing()
         return odometer(standing.filter, standing.spent)
 
     def history(self) -> list[Entry]:
-        """Every entry of this account and of its sub-accounts, in order. That somebody was forgotten is told to the owner
-        alone: it may say of a person that she was in the data."""
+        """Every entry of this account and of its sub-accounts, in order. That somebody was forgotten is told
+        to the owner alone: it may say of a person that she was in the data."""
         hidden = () if self._analyst == self.owner else (Kind.FORGET,)
         with self._journal.store.reading() as transaction:
             entries = self._journal.entries(transaction)
             return [entry for entry in entries if concerns(entry, self.name) and entry.kind not in hidden]
 
     def certificate(self, release: Release[Any], *, delta: Number | None = None) -> Certificate:
-        """A certificate for one release, with the ledger's head at its entry. `delta` defaults to that of the limit."""
+        """A certificate for one release, with the ledger's head at its entry. `delta`
+        defaults to that of the limit."""
         if not release.private:
-            raise InvalidParameter("Expected a private release: this one was drawn from a seed, and protects nobody.")
+            raise InvalidParameter(
+                "Expected a private release: this one was drawn from a seed, and protects nobody."
+            )
         at = self.limit.delta if delta is None else delta
         return certify(release.loss, release.unit, float(at), head=release.entry)
 
     # -------------------------------------------------------------------------------------------- the owner
 
     def raise_limit(self, limit: Budget, *, owner: str | None = None) -> None:
-        """A higher limit, from now on. It is an entry of the journal; the guarantee is that of the highest limit ever set."""
+        """A higher limit, from now on. It is an entry of the journal; the guarantee is
+        that of the highest limit ever set."""
         by = self._owner(owner, "raise its limit")
 
         def decide(before: Standings) -> Draft:
@@ -508,12 +549,14 @@ class Account(Original):
         units: int = 1,
         owner: str | None = None,
     ) -> Forgotten:
-        """A person asks to be forgotten: erase her rows, write a random receipt into the journal, and say what that means.
+        """A person asks to be forgotten: erase her rows, write a random receipt into the
+        journal, and say what that means.
 
-        `person` is handed to `erase`, which takes her out of the data, and is written nowhere; if that fails, nothing is
-        written. `declared` is the number of people at which models and tables are made anew: it is named with the first request,
-        and afterwards only lowered. `units` is how many of the account's units she is: her rows, where a row is protected.
-        No release is called back and nothing is given back: see `deniable.ledger.forget`.
+        `person` is handed to `erase`, which takes her out of the data, and is written nowhere;
+        if that fails, nothing is written. `declared` is the number of people at which models and
+        tables are made anew: it is named with the first request, and afterwards only lowered.
+        `units` is how many of the account's units she is: her rows, where a row is protected. No
+        release is called back and nothing is given back: see `deniable.ledger.forget`.
         """
         by = self._owner(owner, "forget somebody")
         if self.parent is not None:
@@ -522,7 +565,9 @@ class Account(Original):
             )
         request = forgetting.Request(self.name, by, units, declared)
         with self._journal.following() as (_, at):
-            request.declared_after(at.forgotten.get(self.name, forgetting.NEVER)[1])  # before anything is erased
+            request.declared_after(
+                at.forgotten.get(self.name, forgetting.NEVER)[1]
+            )  # before anything is erased
         if erase is not None:
             erase(person)
         # The guarantee is that of the highest limit ever set, and a limit only grows.
@@ -531,7 +576,9 @@ class Account(Original):
     def _freeze(self, names: list[str], reason: str, by: str) -> None:
         def decide(before: Standings) -> Draft:
             stopped = [name for name in names if before[name].status is Status.OPEN]
-            return Draft(Kind.FREEZE, self.name, by, reason, before[self.name].unit_json, {"accounts": stopped})
+            return Draft(
+                Kind.FREEZE, self.name, by, reason, before[self.name].unit_json, {"accounts": stopped}
+            )
 
         self._journal.append(self._names, decide)
 
@@ -555,7 +602,9 @@ def check_open(before: Standings, paid: Entry, charges: dict[str, Charge]) -> No
     """A session is settled once, and gives back no more than its own entry in the journal was charged."""
     entry = before.entry(paid.seq)
     if entry is None or entry != paid or entry.kind is not Kind.OPEN:
-        raise LedgerError(f"Entry {paid.seq} of the journal did not open this session. Nothing was given back.")
+        raise LedgerError(
+            f"Entry {paid.seq} of the journal did not open this session. Nothing was given back."
+        )
     if entry.details["charges"] != {name: charge.to_dict() for name, charge in charges.items()}:
         raise LedgerError(
             f"Entry {paid.seq} was charged something else than this session says. Nothing was given back."

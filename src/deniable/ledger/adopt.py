@@ -1,9 +1,11 @@
-"""A ledger of an earlier version is brought to seals that follow the chain: once, by the first who opens it with its key.
+"""A ledger of an earlier version is brought to seals that follow the chain: once, by the
+first who opens it with its key.
 
-The rows of accounts were sealed to the ledger alone, so that an old one could be put back. They are computed again from the
-journal, whose every seal is checked, and sealed to the entry that changed each last. A row that is not the one which that entry
-wrote is left as it is, and refused when it is used. A second SETTLE of a session, or a refund above its charge, which earlier
-versions let pass, gives nothing back any more: the account is frozen, and the entry that freezes it says why.
+The rows of accounts were sealed to the ledger alone, so that an old one could be put back. They are computed
+again from the journal, whose every seal is checked, and sealed to the entry that changed each last. A row
+that is not the one which that entry wrote is left as it is, and refused when it is used. A second SETTLE of a
+session, or a refund above its charge, which earlier versions let pass, gives nothing back any more: the
+account is frozen, and the entry that freezes it says why.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from deniable.ledger.tip import Tip
 
 
 def adopt(journal: Journal) -> None:
-    """Nothing is done without the key, or to a journal that was tampered with: `verify` tells what is wrong."""
+    """Nothing is done without the key, or to a journal that was tampered with: `verify` tells what is
+    wrong."""
     if journal.key is None or not _old(journal):
         return
     try:
@@ -64,7 +67,9 @@ def _seal(journal: Journal, transaction: Transaction, replay: Replay, at: Tip, k
             journal.put(transaction, known, key, at.accounts[known.name], new=False)
 
 
-def _freeze(journal: Journal, transaction: Transaction, standing: Standing, problem: str, at: Tip, key: bytes) -> Tip:
+def _freeze(
+    journal: Journal, transaction: Transaction, standing: Standing, problem: str, at: Tip, key: bytes
+) -> Tip:
     frozen = [standing.name] * (standing.status is Status.OPEN)
     words = f"Frozen when the ledger was opened by this version. {problem}"
     draft = Draft(Kind.FREEZE, standing.name, "ledger", words, standing.unit_json, {"accounts": frozen})

@@ -17,7 +17,8 @@ BESIDE = "privacy.db"
 """The ledger of the data in a folder, where no other is named."""
 
 BELONGINGS = ("-shm", "-wal", "-journal")
-"""What SQLite keeps beside a database, and locks: never to be opened by anybody else in a process that uses the database."""
+"""What SQLite keeps beside a database, and locks: never to be opened by anybody else in
+a process that uses the database."""
 
 HIDDEN = "***"
 """What stands for a password in an address."""
@@ -44,7 +45,9 @@ def ledger_of(data: Path) -> str:
     except FileNotFoundError:
         return f"sqlite:///{data.resolve().with_name(BESIDE)}"
     if HIDDEN in marked:
-        raise LedgerError(f'The ledger of "{data}" is {marked}. Name it with its password: ledger="postgresql://…".')
+        raise LedgerError(
+            f'The ledger of "{data}" is {marked}. Name it with its password: ledger="postgresql://…".'
+        )
     return marked
 
 
@@ -59,7 +62,9 @@ def _read_mark(data: Path) -> Mapping[str, str]:
     except FileNotFoundError:
         raise
     except (OSError, ValueError, TypeError, LookupError):
-        raise LedgerError(f"The mark {_mark_of(data)}, which names the ledger of this data, cannot be read.") from None
+        raise LedgerError(
+            f"The mark {_mark_of(data)}, which names the ledger of this data, cannot be read."
+        ) from None
 
 
 def _marked(journal: Journal, data: Path) -> Iterator[str]:
@@ -72,7 +77,8 @@ def _marked(journal: Journal, data: Path) -> Iterator[str]:
 
 
 def _lying(journal: Journal, data: Path) -> Iterator[str]:
-    """SQLite ledgers in the folder of the data, told by the number that a ledger writes into the head of its file."""
+    """SQLite ledgers in the folder of the data, told by the number that a ledger writes
+    into the head of its file."""
     own = journal.store.path
     for file in sorted(data.resolve().parent.iterdir()):
         if not file.is_file() or file.name.endswith(BELONGINGS) or (own is not None and _same(file, own)):
@@ -86,11 +92,14 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _is_ledger(file: Path) -> bool:
-    """Asked of SQLite itself. POSIX drops all locks of a process on a file when the process closes it, however it was opened:
-    were a ledger that is open here opened and closed as a plain file, the next process to close it would take itself for the
-    last, remove the write-ahead log, and charges would go into a deleted file. SQLite keeps such a file open until it may."""
+    """Asked of SQLite itself. POSIX drops all locks of a process on a file when the process closes it,
+    however it was opened: were a ledger that is open here opened and closed as a plain file, the next process
+    to close it would take itself for the last, remove the write-ahead log, and charges would go into a
+    deleted file. SQLite keeps such a file open until it may."""
     try:
-        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+        with closing(
+            sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+        ) as connection:
             return bool(connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION)
     except sqlite3.Error:
         return False

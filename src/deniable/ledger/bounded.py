@@ -22,8 +22,9 @@ Value = TypeVar("Value")
 class Bounded(Generic[Value]):
     """A mechanism of rows, run on at most `unit.max_rows` rows of each person: a mechanism of people.
 
-    Guarantee: `Grouped(max_rows, loss)` for `unit`. Which of a person's rows are kept (the first, in the order of the table)
-               depends on that person's rows alone, so adding or removing a person adds or removes at most `max_rows` rows.
+    Guarantee: `Grouped(max_rows, loss)` for `unit`. Which of a person's rows are kept (the first, in the
+               order of the table) depends on that person's rows alone, so adding or removing a person adds or
+               removes at most `max_rows` rows.
     Assumes:   data is an Arrow table with the unit's column; rows without a value there are one person.
     Error:     that of the mechanism on the rows kept; what was left out is not in it.
     Reference: Vadhan 2017, Lemma 2.2 (group privacy); Wilson et al. 2020 (bounding contributions).
@@ -35,7 +36,8 @@ class Bounded(Generic[Value]):
     def __post_init__(self) -> None:
         if self.unit.kind is not Kind.COLUMN or self.unit.max_rows is None or self.unit.replace:
             raise InvalidParameter(
-                f"Expected a unit like Unit.column('patient_id', max_rows=4), added or removed; got {self.unit}."
+                "Expected a unit like Unit.column('patient_id', max_rows=4), added or removed; got "
+                f"{self.unit}."
             )
         if self.mechanism.unit != Unit.row():
             raise UnitMismatch(f"Expected a mechanism for {Unit.row()}, got one for {self.mechanism.unit}.")
@@ -57,6 +59,10 @@ def _first_rows(table: pa.Table, column: str, most: int) -> Any:
     people = codes.indices.to_numpy(zero_copy_only=False)
     order = np.argsort(people, kind="stable")
     place = np.arange(len(people))
-    begins = np.concatenate(([True], people[order][1:] != people[order][:-1])) if len(people) else np.zeros(0, bool)
+    begins = (
+        np.concatenate(([True], people[order][1:] != people[order][:-1]))
+        if len(people)
+        else np.zeros(0, bool)
+    )
     rank = place - np.maximum.accumulate(np.where(begins, place, 0))
     return table.take(np.sort(order[rank < most]))

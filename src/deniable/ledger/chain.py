@@ -1,7 +1,8 @@
 """The chain that makes tampering show: each entry carries a MAC over itself and the MAC before it.
 
-The key lies outside the database. Whoever edits the database without it cannot make a MAC that fits; whoever holds it can, so a
-*head* (how many entries, and the last MAC) kept elsewhere is what a roll-back shows against.
+The key lies outside the database. Whoever edits the database without it cannot make a
+MAC that fits; whoever holds it can, so a *head* (how many entries, and the last MAC)
+kept elsewhere is what a roll-back shows against.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Head:
     def parse(cls, text: str) -> Head:
         count, _, mac = text.strip().partition(":")
         if not (count.isdecimal() and len(mac) == 64 and set(mac) <= set("0123456789abcdef")):
-            raise InvalidParameter(f"Expected a head like 12:0f3a… (a count and 64 hexadecimal digits), got {text!r}.")
+            raise InvalidParameter(
+                f"Expected a head like 12:0f3a… (a count and 64 hexadecimal digits), got {text!r}."
+            )
         return cls(int(count), mac)
 
 
@@ -81,7 +84,8 @@ def read_key(path: Path) -> bytes | None:
 
 
 def make_key(path: Path) -> bytes:
-    """A new key in a file that only its owner can read; the one that is there, if another process was faster."""
+    """A new key in a file that only its owner can read; the one that is there, if
+    another process was faster."""
     path.parent.mkdir(parents=True, exist_ok=True)
     key = secrets.token_bytes(hashlib.sha256().digest_size)
     # Written whole under another name and linked: nobody ever reads half a key.
@@ -95,7 +99,9 @@ def make_key(path: Path) -> bytes:
     except FileExistsError:
         return read_key(path) or key
     except OSError as error:
-        raise LedgerError(f"The key of the ledger could not be written to {path}: {error.strerror}.") from None
+        raise LedgerError(
+            f"The key of the ledger could not be written to {path}: {error.strerror}."
+        ) from None
     finally:
         draft.unlink(missing_ok=True)
     _sync(path.parent)

@@ -1,4 +1,5 @@
-"""What journal entries mean. One function, `apply`, both writes the accounts and computes them again from the journal."""
+"""What journal entries mean. One function, `apply`, both writes the accounts and
+computes them again from the journal."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Status(StrEnum):
 
 
 class Entry(NamedTuple):
-    """One line of the journal. No field depends on data: all of it is fixed before data is opened, or is a released answer."""
+    """One line of the journal. No field depends on data: all of it is fixed before data
+    is opened, or is a released answer."""
 
     seq: int
     time: str
@@ -126,7 +128,9 @@ def compact(value: Mapping[str, Any]) -> str:
     return _encode(value)
 
 
-def apply(entry: Entry, before: Mapping[str, Standing], known: Mapping[str, Any] | None = None) -> dict[str, Standing]:
+def apply(
+    entry: Entry, before: Mapping[str, Standing], known: Mapping[str, Any] | None = None
+) -> dict[str, Standing]:
     """The accounts that `entry` changes, after it. What would bring one below nothing is refused.
 
     `known` are the details of the entry, where they need not be read again.
@@ -136,9 +140,14 @@ def apply(entry: Entry, before: Mapping[str, Standing], known: Mapping[str, Any]
         case Kind.CREATE:
             return {entry.account: _created(entry, details)}
         case Kind.RUN | Kind.OPEN:
-            return {n: _moved(before[n], Charge.from_dict(c), entry.seq, 1) for n, c in details["charges"].items()}
+            return {
+                n: _moved(before[n], Charge.from_dict(c), entry.seq, 1) for n, c in details["charges"].items()
+            }
         case Kind.SETTLE:
-            return {n: _moved(before[n], Charge.from_dict(c), entry.seq, -1) for n, c in details["returned"].items()}
+            return {
+                n: _moved(before[n], Charge.from_dict(c), entry.seq, -1)
+                for n, c in details["returned"].items()
+            }
         case Kind.RAISE:
             raised = compact(details["filter"])
             return {entry.account: before[entry.account]._replace(filter_json=raised, seq=entry.seq)}
@@ -184,7 +193,8 @@ def _created(entry: Entry, details: Mapping[str, Any]) -> Standing:
 
 
 def _reset(entry: Entry, standing: Standing, details: Mapping[str, Any]) -> Standing:
-    """Unit and limit set anew. What was ever charged would be priced by the old ones, so there must be nothing."""
+    """Unit and limit set anew. What was ever charged would be priced by the old ones, so
+    there must be nothing."""
     nothing = compact(Filter.from_dict(details["filter"]).nothing.to_dict())
     return standing._replace(
         unit_json=entry.unit_json, filter_json=compact(details["filter"]), spent_json=nothing, seq=entry.seq
@@ -194,5 +204,7 @@ def _reset(entry: Entry, standing: Standing, details: Mapping[str, Any]) -> Stan
 def _moved(standing: Standing, change: Charge, seq: int, sign: int) -> Standing:
     spent = standing.spent + change if sign > 0 else standing.spent - change
     if spent.negative or change.negative:
-        raise LedgerError(f'Entry {seq} would bring the account "{standing.name}" below nothing. It was not written.')
+        raise LedgerError(
+            f'Entry {seq} would bring the account "{standing.name}" below nothing. It was not written.'
+        )
     return standing._replace(spent_json=compact(spent.to_dict()), seq=seq)

@@ -20,7 +20,8 @@ def json_lines(entries: Iterable[Entry], file: TextIO) -> int:
 
 
 def comma_separated(entries: Iterable[Entry], file: TextIO) -> int:
-    """Loss, unit and details are JSON in their cells. Text that a spreadsheet would run as a formula gets an apostrophe."""
+    """Loss, unit and details are JSON in their cells. Text that a spreadsheet would run
+    as a formula gets an apostrophe."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
     count = 0

@@ -61,15 +61,23 @@ class Forgotten:
 
     @property
     def reading(self) -> str:
-        people = "1 unit of protection was" if self.number == 1 else f"{self.number:,} units of protection were"
-        bound = f"ε = {numbers.up(float(self.guarantee.epsilon))}, δ = {numbers.up(float(self.guarantee.delta))}"
+        people = (
+            "1 unit of protection was" if self.number == 1 else f"{self.number:,} units of protection were"
+        )
+        bound = (
+            f"ε = {numbers.up(float(self.guarantee.epsilon))}, δ = {numbers.up(float(self.guarantee.delta))}"
+        )
         otherwise = "had others stood in their place" if self.replaced else "without them"
-        again = f" Entries {', '.join(map(str, self.redo))} have no guarantee: make them anew." if self.redo else ""
+        again = (
+            f" Entries {', '.join(map(str, self.redo))} have no guarantee: make them anew."
+            if self.redo
+            else ""
+        )
         return (
-            f"By now {people} forgotten. What {len(self.stands):,} releases say differs from what they would say "
-            f"{otherwise} by at most {bound}.{again} {self._when} What was trained on the data outside this ledger, "
-            f"without a guarantee, is to be trained anew now. Receipt {self.receipt}: nothing in the ledger says whose "
-            "it is."
+            f"By now {people} forgotten. What {len(self.stands):,} releases say differs from what they would "
+            f"say {otherwise} by at most {bound}.{again} {self._when} What was trained on the data outside "
+            f"this ledger, without a guarantee, is to be trained anew now. Receipt {self.receipt}: nothing "
+            "in the ledger says whose it is."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,8 +90,8 @@ class Forgotten:
         if not self.due:
             return f"At {self.declared:,} everything is to be made anew."
         return (
-            f"The declared number of {self.declared:,} is reached: make models and tables anew from the data as it is "
-            "now, under a new account."
+            f"The declared number of {self.declared:,} is reached: make models and tables anew from the data "
+            "as it is now, under a new account."
         )
 
 
@@ -97,7 +105,10 @@ class Request:
     declared: int | None
 
     def __post_init__(self) -> None:
-        for name, value in (("units", self.units), ("declared", 1 if self.declared is None else self.declared)):
+        for name, value in (
+            ("units", self.units),
+            ("declared", 1 if self.declared is None else self.declared),
+        ):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InvalidParameter(
                     f"Expected {name}={value!r} to be a whole number, 1 or more. Nothing was written."
@@ -119,7 +130,9 @@ class Request:
         return known if self.declared is None else self.declared
 
 
-def forget(journal: Journal, request: Request, entries: Iterable[Entry], limit: Budget, unit: Unit) -> Forgotten:
+def forget(
+    journal: Journal, request: Request, entries: Iterable[Entry], limit: Budget, unit: Unit
+) -> Forgotten:
     """Write a random receipt into the journal, and say what it means for the releases in `entries`."""
     receipt, root = secrets.token_hex(BYTES), request.account
 
@@ -155,12 +168,18 @@ def for_people(limit: Budget, people: int) -> Budget:
     epsilon, delta = float(limit.epsilon), float(limit.delta)
     if people == 1:
         return limit
-    exact = limit.epsilon * people if isinstance(limit.epsilon, int | Fraction) else epsilon * people * OUTWARD
+    exact = (
+        limit.epsilon * people if isinstance(limit.epsilon, int | Fraction) else epsilon * people * OUTWARD
+    )
     if not delta:
         return Budget(exact, 0)
     # In logarithms: e^(kε) need not be a float.
     if epsilon:
-        log = (people - 1) * epsilon + math.log1p(-math.exp(-people * epsilon)) - math.log1p(-math.exp(-epsilon))
+        log = (
+            (people - 1) * epsilon
+            + math.log1p(-math.exp(-people * epsilon))
+            - math.log1p(-math.exp(-epsilon))
+        )
     else:
         log = math.log(people)
     total = math.log(delta) + log
@@ -173,4 +192,8 @@ def wrong(entry: Entry, details: Mapping[str, Any], before: tuple[int, int]) -> 
     fair = details.keys() == DETAILS and details["number"] > number
     fair = fair and 1 <= details["declared"] <= (declared or details["declared"])
     fair = fair and len(bytes.fromhex(details["receipt"])) == BYTES
-    return None if fair else f"Entry {entry.seq} counts the people that were forgotten wrongly, or says more than that."
+    return (
+        None
+        if fair
+        else f"Entry {entry.seq} counts the people that were forgotten wrongly, or says more than that."
+    )

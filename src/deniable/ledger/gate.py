@@ -1,10 +1,11 @@
 """Where transactions pass, and a fork waits until none is inside.
 
-SQLite counts the locks of a file once for each process, in memory that a forked child inherits. A child that opens the file
-anew while a connection of the parent was open at the fork finds a lock counted that the system never gave it: its own is then
-not taken, and the parent, closing, removes the write-ahead log under the child's hands. So nothing of SQLite may be open at a
-fork: the parent closes its idle connections before, and opens others when it needs them. A fork in the middle of a transaction
-cannot wait for it; there the child is told to keep off.
+SQLite counts the locks of a file once for each process, in memory that a forked child inherits.
+A child that opens the file anew while a connection of the parent was open at the fork finds a
+lock counted that the system never gave it: its own is then not taken, and the parent, closing,
+removes the write-ahead log under the child's hands. So nothing of SQLite may be open at a fork:
+the parent closes its idle connections before, and opens others when it needs them. A fork in
+the middle of a transaction cannot wait for it; there the child is told to keep off.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class Forkable(Protocol):
     gate: Gate
 
     def before_fork(self, alone: bool) -> bool:
-        """Close what a child must not inherit; not `alone` if a transaction is inside. Returns whether nothing is left open."""
+        """Close what a child must not inherit; not `alone` if a transaction is inside.
+        Returns whether nothing is left open."""
 
     def after_fork_in_child(self, clean: bool | None) -> None:
         """Begin anew; `clean` is what `before_fork` returned, None if it was never called."""
@@ -37,7 +39,8 @@ class Gate:
         self.renew()
 
     def renew(self) -> None:
-        """As new; also in a child, where nobody but this thread lives on, and locks stay as they were at the fork."""
+        """As new; also in a child, where nobody but this thread lives on, and locks stay
+        as they were at the fork."""
         self._turn = threading.Condition(threading.Lock())
         self._inside: dict[int, int] = {}
         self._closed = False
@@ -109,4 +112,6 @@ class _Fork:
 
 _fork = _Fork()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_fork.before, after_in_parent=_fork.after_in_parent, after_in_child=_fork.after_in_child)
+    os.register_at_fork(
+        before=_fork.before, after_in_parent=_fork.after_in_parent, after_in_child=_fork.after_in_child
+    )

@@ -1,4 +1,5 @@
-"""The journal: entries that only grow in number, each sealed to the one before, and the accounts they come to."""
+"""The journal: entries that only grow in number, each sealed to the one before, and the
+accounts they come to."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ class Draft:
 class Standings(dict[str, Standing]):
     """The accounts that were asked for and exist, as they stand in one transaction at the entry `tip`."""
 
-    def __init__(self, accounts: Mapping[str, Standing], tip: Tip, entry: Callable[[int], Entry | None]) -> None:
+    def __init__(
+        self, accounts: Mapping[str, Standing], tip: Tip, entry: Callable[[int], Entry | None]
+    ) -> None:
         super().__init__(accounts)
         self.tip = tip
         self.entry = entry
@@ -57,7 +60,8 @@ class Standings(dict[str, Standing]):
 
 
 class Journal(Original):
-    """Reads and appends. `key` is None if it was not found: then nothing can be appended, and seals are not checked."""
+    """Reads and appends. `key` is None if it was not found: then nothing can be
+    appended, and seals are not checked."""
 
     def __init__(self, store: Store, *, key: str | Path | None, create: bool, clock: Clock) -> None:
         self.store = store
@@ -77,7 +81,8 @@ class Journal(Original):
         key = None if self.store.in_memory else chain.read_key(self.key_path)
         if key is not None and chain.key_check(key, known[0]) != known[1]:
             raise LedgerError(
-                f"The key in {self.key_path} is not the key of the ledger in {self.store}. Nothing was opened."
+                f"The key in {self.key_path} is not the key of the ledger in {self.store}. Nothing was "
+                "opened."
             )
         return known[0], key
 
@@ -107,10 +112,11 @@ class Journal(Original):
         decide: Callable[[Standings], Draft],
         also: Callable[[Transaction, Entry], None] | None = None,
     ) -> Entry:
-        """Add the entry that `decide` makes of the accounts `names`, and what follows from it. Durable on return.
+        """Add the entry that `decide` makes of the accounts `names`, and what follows
+        from it. Durable on return.
 
-        `decide` runs inside the transaction, alone among writers; if it raises, nothing was written. What `also` writes stands
-        or falls with the entry.
+        `decide` runs inside the transaction, alone among writers; if it raises, nothing was written. What
+        `also` writes stands or falls with the entry.
         """
         if self.successor is not None:
             return self.successor().append(names, decide, also)
@@ -126,7 +132,9 @@ class Journal(Original):
         self._tip = after  # only what is durable is known
         return entry
 
-    def write(self, transaction: Transaction, draft: Draft, before: Standings, key: bytes) -> tuple[Entry, Tip]:
+    def write(
+        self, transaction: Transaction, draft: Draft, before: Standings, key: bytes
+    ) -> tuple[Entry, Tip]:
         """The entry of a draft, inside a transaction, and the tip after it."""
         entry = self._sealed(draft, before.tip, key)
         transaction.run(schema.APPEND, **dict(zip(COLUMNS, entry, strict=True)))
@@ -168,7 +176,8 @@ class Journal(Original):
         if moment + SKEW < datetime.fromisoformat(last):
             raise LedgerError(
                 f"The clock reads {text}, before the last entry of the ledger at {last}. "
-                "Nothing was charged and nothing was run. Set the clock of this machine; if it is right and the entry is not, an "
+                "Nothing was charged and nothing was run. Set the clock of this machine; if it is right and "
+                "the entry is not, an "
                 'owner goes on with ledger.accept_clock("…"), or `deniable ledger clock --accept "…"` in a shell.'
             )
         return last
@@ -193,8 +202,8 @@ class Journal(Original):
     def _writer(self) -> bytes:
         if self.key is None:
             raise LedgerError(
-                f"The key of the ledger in {self.store} was not found at {self.key_path}, so it can only be read. "
-                f"Nothing was charged. Name the file in {chain.VARIABLE}."
+                f"The key of the ledger in {self.store} was not found at {self.key_path}, so it can only be "
+                f"read. Nothing was charged. Name the file in {chain.VARIABLE}."
             )
         return self.key
 
@@ -242,7 +251,9 @@ class Journal(Original):
     def _marked(self, transaction: Transaction) -> Tip:
         """Where to begin: at the newest mark, if it is as it was written, else before the first entry."""
         row = transaction.first(schema.MARKED)
-        if row is None or (self.key is not None and tip.sealed_mark(self.key, self.id, row[1])["mac"] != row[2]):
+        if row is None or (
+            self.key is not None and tip.sealed_mark(self.key, self.id, row[1])["mac"] != row[2]
+        ):
             return tip.start(self.root() or "")
         return Tip.from_json(row[1])
 
@@ -270,7 +281,9 @@ class Journal(Original):
 
     def standings_in(self, transaction: Transaction, names: Sequence[str], at: Tip) -> Standings:
         rows = {name: transaction.first(schema.ACCOUNT, this=name) for name in names}
-        found = {name: self._genuine(name, row, at) for name, row in rows.items() if row or name in at.accounts}
+        found = {
+            name: self._genuine(name, row, at) for name, row in rows.items() if row or name in at.accounts
+        }
         return Standings(found, at, lambda seq: self._entry(transaction, seq))
 
     def _entry(self, transaction: Transaction, seq: int) -> Entry | None:
@@ -285,7 +298,8 @@ class Journal(Original):
         return entry
 
     def _genuine(self, name: str, row: Row | None, at: Tip) -> Standing:
-        """The account in a row, if it is as its last entry wrote it: an edited, older or missing row must not grant anything."""
+        """The account in a row, if it is as its last entry wrote it: an edited, older or
+        missing row must not grant anything."""
         standing = None if row is None else genuine(self.key, row, at.accounts.get(name))
         if standing is None:
             raise TamperedLedger(
@@ -322,13 +336,15 @@ def read_entry(row: Row) -> Entry:
     kind = KINDS.get(row[2])
     if kind is None:
         raise TamperedLedger(
-            f"Entry {row[0]} of the journal is of no known kind. It was edited, or written by a later version."
+            f"Entry {row[0]} of the journal is of no known kind. It was edited, or written by a later "
+            "version."
         )
     return Entry._make((row[0], row[1], kind, *row[3:]))
 
 
 def genuine(key: bytes | None, row: Row, entry: str | None) -> Standing | None:
-    """The account in a row that is sealed to the seal of the `entry` that changed it last. Without the key any row is."""
+    """The account in a row that is sealed to the seal of the `entry` that changed it
+    last. Without the key any row is."""
     standing = read_standing(row)
     sealed = entry is not None and (key is None or chain.sealed(key, entry, standing) == row[-1])
     return standing if sealed else None
@@ -351,4 +367,6 @@ def _check_text(text: str) -> None:
         or len(text) > TEXT_LIMIT
         or text != text.encode(errors="replace").decode()
     ):
-        raise InvalidParameter(f"Expected plain text of at most {TEXT_LIMIT:,} characters, got {str(text)[:40]!r}.")
+        raise InvalidParameter(
+            f"Expected plain text of at most {TEXT_LIMIT:,} characters, got {str(text)[:40]!r}."
+        )

@@ -36,7 +36,9 @@ class Ledger(Original):
 
     WAY_OUT = "Open the ledger by its address; processes and threads share it."
 
-    def __init__(self, journal: Journal, analyst: str, on_failure: Callable[[Exception], None] | None) -> None:
+    def __init__(
+        self, journal: Journal, analyst: str, on_failure: Callable[[Exception], None] | None
+    ) -> None:
         self._journal = journal
         self._on_failure = on_failure
         self.analyst = analyst
@@ -52,11 +54,13 @@ class Ledger(Original):
         clock: Clock = now,
         on_failure: Callable[[Exception], None] | None = None,
     ) -> Ledger:
-        """Open the ledger at `url`: `sqlite:///file.db`, `postgresql://…`, or `sqlite://` in memory, for tests.
+        """Open the ledger at `url`: `sqlite:///file.db`, `postgresql://…`, or
+        `sqlite://` in memory, for tests.
 
-        `key` is the file of the key, by default beside the database and named after it. `analyst` is who asks, by default the
-        user of this process. `on_failure` is told why a mechanism failed: it belongs to the owner of the data, since the
-        reason may depend on it. With `create=False` a ledger that does not exist is an error.
+        `key` is the file of the key, by default beside the database and named after it.
+        `analyst` is who asks, by default the user of this process. `on_failure` is told
+        why a mechanism failed: it belongs to the owner of the data, since the reason may
+        depend on it. With `create=False` a ledger that does not exist is an error.
         """
         store = Store(str(url))
         try:
@@ -91,13 +95,14 @@ class Ledger(Original):
         filter: Callable[[Budget], Filter] | None = None,
         data: Collection[str] = (),
     ) -> Account:
-        """A new account; with `parent` an analyst's own limit inside another's: a charge counts in both or in neither.
+        """A new account; with `parent` an analyst's own limit inside another's: a charge
+        counts in both or in neither.
 
-        `purpose` says what the account is for, and so which rules share its δ: "counts" (many Gaussian answers), "run" (one
-        charge that uses up the limit exactly) or "mixed" (the default). `filter` makes the rules itself: `Filter.basic`,
-        `Filter.renyi`, `Filter.gaussians`.
-        The owner of the outermost account is the one who may raise limits and unfreeze. `data` are keys of sources that belong to
-        the account from the beginning.
+        `purpose` says what the account is for, and so which rules share its δ: "counts" (many
+        Gaussian answers), "run" (one charge that uses up the limit exactly) or "mixed" (the
+        default). `filter` makes the rules itself: `Filter.basic`, `Filter.renyi`,
+        `Filter.gaussians`. The owner of the outermost account is the one who may raise limits
+        and unfreeze. `data` are keys of sources that belong to the account from the beginning.
         """
         names.account(name, parent)
         made = _rules(limit, purpose, filter)
@@ -120,9 +125,11 @@ class Ledger(Original):
         return self.account(name)
 
     def reset(self, name: str, unit: Unit, *, limit: Budget, owner: str | None = None) -> Account:
-        """Set unit and limit of an account anew, for its owner, as long as nothing was ever charged to it or to a part of it.
+        """Set unit and limit of an account anew, for its owner, as long as nothing was
+        ever charged to it or to a part of it.
 
-        A balance of 0 after a refund is not that. Journaled; afterwards as before, the limit is what is granted in all.
+        A balance of 0 after a refund is not that. Journaled; afterwards as before, the
+        limit is what is granted in all.
         """
         by = owner or self.analyst
         made = _rules(limit, None, None)
@@ -141,7 +148,9 @@ class Ledger(Original):
                     f"are {by}. Nothing was changed."
                 )
             if any(other.startswith(f"{account.name}{names.STROKE}") for other in before.tip.accounts):
-                raise LedgerError(f'The account "{account.name}" has parts, made for its limit. Nothing was changed.')
+                raise LedgerError(
+                    f'The account "{account.name}" has parts, made for its limit. Nothing was changed.'
+                )
             words = f"Set anew before the first charge: limit {limit}, protects {unit}."
             return Draft(Kind.RESET, account.name, by, words, unit.to_json(), {"filter": made.to_dict()})
 
@@ -149,8 +158,8 @@ class Ledger(Original):
         return self.account(account.name)
 
     def rename(self, name: str, new: str, *, owner: str | None = None) -> Account:
-        """Give a data set's account a further name, for its owner. The old name goes on to mean it and stays taken, and its data
-        stays its own: a new name is no second budget."""
+        """Give a data set's account a further name, for its owner. The old name goes on to mean it and stays
+        taken, and its data stays its own: a new name is no second budget."""
         names.account(new, None)
         by = owner or self.analyst
         account = self.account(name)
@@ -203,7 +212,8 @@ class Ledger(Original):
             return list(self._journal.entries(transaction))
 
     def head(self) -> Head:
-        """How many entries there are, and the last seal. Keep it elsewhere: `verify` finds a roll-back against it."""
+        """How many entries there are, and the last seal. Keep it elsewhere: `verify`
+        finds a roll-back against it."""
         return self._journal.head()
 
     def verify(self, head: Head | str | None = None) -> Verification:
@@ -213,8 +223,9 @@ class Ledger(Original):
     def accept_clock(self, reason: str, *, owner: str | None = None) -> None:
         """Go on at the time that the clock shows now, though the journal has an entry of a later one.
 
-        For the owner of a ledger that was written to while some machine's clock was ahead: until that time comes, every charge is
-        refused. This is an entry of the journal, with the reason; what was written in the meantime stays as it is.
+        For the owner of a ledger that was written to while some machine's clock was ahead: until that time
+        comes, every charge is refused. This is an entry of the journal, with the reason; what was written in
+        the meantime stays as it is.
         """
         by = owner or self.analyst
         if not reason.strip():
@@ -222,13 +233,16 @@ class Ledger(Original):
         owners = {self.account(name).owner for name in self._journal.names()}
         if owners and by not in owners:
             raise LedgerError(
-                f"Only an owner of its accounts ({', '.join(sorted(owners))}) may set the clock of a ledger; you are {by}. "
-                "Nothing was changed."
+                f"Only an owner of its accounts ({', '.join(sorted(owners))}) may set the clock of a ledger; "
+                f"you are {by}. Nothing was changed."
             )
-        self._journal.append((), lambda before: Draft(Kind.CLOCK, "", by, reason, "{}", {"after": before.tip.time}))
+        self._journal.append(
+            (), lambda before: Draft(Kind.CLOCK, "", by, reason, "{}", {"after": before.tip.time})
+        )
 
     def bind(self, data: str | os.PathLike[str]) -> None:
-        """Mark a file of data as metered by this ledger. Warns, and names it, if another ledger lies beside the data."""
+        """Mark a file of data as metered by this ledger. Warns, and names it, if another
+        ledger lies beside the data."""
         beside.bind(self._journal, Path(data))
 
     def close(self) -> None:
@@ -248,12 +262,14 @@ def _rules(limit: Budget, purpose: Purpose | str | None, filter: Callable[[Budge
     if filter is None:
         return Filter.of(limit, Purpose.MIXED if purpose is None else purpose)
     if purpose is not None:
-        raise InvalidParameter("Expected a purpose or a filter of an account, not both: a purpose chooses the filter.")
+        raise InvalidParameter(
+            "Expected a purpose or a filter of an account, not both: a purpose chooses the filter."
+        )
     made = filter(limit)
     if made.limit != limit:
         raise InvalidParameter(
-            f"Expected a filter that keeps the limit {limit}, got one for {made.limit}. Nothing was created. Name the rule "
-            "alone, like filter=Filter.basic."
+            f"Expected a filter that keeps the limit {limit}, got one for {made.limit}. Nothing was created. "
+            "Name the rule alone, like filter=Filter.basic."
         )
     return made
 

@@ -22,7 +22,8 @@ _LOCK = 0x44504C
 
 
 def migrate(store: Store, *, create: bool) -> None:
-    """Create or upgrade the tables, unless they are as they should be. Processes that open at once take turns."""
+    """Create or upgrade the tables, unless they are as they should be. Processes that
+    open at once take turns."""
     found = _version(store) if create or store.exists() else None
     if found == NEWEST:
         return
@@ -37,14 +38,20 @@ def migrate(store: Store, *, create: bool) -> None:
 
 
 def _version(store: Store) -> str | None:
-    with store.passing(), store.failures(), store.engine.connect().execution_options(reading=True) as connection:
+    with (
+        store.passing(),
+        store.failures(),
+        store.engine.connect().execution_options(reading=True) as connection,
+    ):
         version = MigrationContext.configure(connection, opts={"version_table": TABLE}).get_current_revision()
         if version is None and store.sqlite and sqlalchemy.inspect(connection).get_table_names():
             raise LedgerError(
                 f"The file {store} is a database of something else. Nothing was changed; name another file."
             )
     if version is not None and version not in {script.revision for script in _scripts().walk_revisions()}:
-        raise LedgerError(f"The ledger in {store} was written by a later version of Deniable. Nothing was changed.")
+        raise LedgerError(
+            f"The ledger in {store} was written by a later version of Deniable. Nothing was changed."
+        )
     return version
 
 

@@ -1,7 +1,8 @@
 """Names of accounts and analysts: text that means one thing, to a program and to a reader.
 
-A data set is `visits`, an analyst's part of it `visits/ada`. So no name may hold the stroke that joins the two, and no name may
-look like another: a Cyrillic letter in "ada" would be another analyst with a budget of her own.
+A data set is `visits`, an analyst's part of it `visits/ada`. So no name may hold the
+stroke that joins the two, and no name may look like another: a Cyrillic letter in "ada"
+would be another analyst with a budget of her own.
 
 >>> name("ada@example.org", "an analyst")
 'ada@example.org'
@@ -22,7 +23,8 @@ TOGETHER = (
     {"CJK", "HANGUL", "LATIN"},
     {"CJK", "BOPOMOFO", "LATIN"},
 )
-"""Scripts that are written in one word, as in Unicode's "highly restrictive" level (UTS 39, 5.2); else one script a name."""
+"""Scripts that are written in one word, as in Unicode's "highly restrictive" level (UTS
+39, 5.2); else one script a name."""
 
 LIKE_LATIN = frozenset(
     # Cyrillic, Greek, Armenian
@@ -33,12 +35,23 @@ LIKE_LATIN = frozenset(
     "\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03f3"
     "\u0585\u057d\u0578\u0570\u0581\u0584\u0566\u0572"
 )
-"""Letters of other scripts that look like Latin ones. A name of these alone is a Latin name to whoever reads it."""
+"""Letters of other scripts that look like Latin ones. A name of these alone is a Latin
+name to whoever reads it."""
 
 INVISIBLE = frozenset(
     map(
         chr,
-        (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10)),
+        (
+            0x034F,
+            0x115F,
+            0x1160,
+            0x17B4,
+            0x17B5,
+            0x3164,
+            0xFFA0,
+            *range(0x180B, 0x1810),
+            *range(0xFE00, 0xFE10),
+        ),
     )
 )
 """Letters and marks that leave no trace on the page; what is invisible by its category is refused by that."""
@@ -53,8 +66,8 @@ def name(text: Any, what: str) -> str:
         raise InvalidParameter(f"Expected a name for {what}, got {text!r}. Nothing was done.")
     if reason := _wrong(text):
         raise InvalidParameter(
-            f"The name {text[:60]!a} cannot name {what}: {reason}. Nothing was done. Choose a name of letters, digits and "
-            "signs like - _ . @ and of one script."
+            f"The name {text[:60]!a} cannot name {what}: {reason}. Nothing was done. Choose a name of "
+            "letters, digits and signs like - _ . @ and of one script."
         )
     return text
 
@@ -103,9 +116,7 @@ def _visible(c: str) -> bool:
 def _mixed(text: str) -> str | None:
     scripts = {script for c in text if (script := _script(c))}
     if len(scripts) > 1 and not any(scripts <= group for group in TOGETHER):
-        return (
-            f"it mixes scripts ({', '.join(sorted(script.lower() for script in scripts))}), so it may look like another"
-        )
+        return f"it mixes scripts ({', '.join(sorted(script.lower() for script in scripts))}), so it may look like another"
     letters = [c for c in text if c.isalpha()]
     if letters and all(c in LIKE_LATIN for c in letters):
         return "all its letters look like Latin ones, and are not"

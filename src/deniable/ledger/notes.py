@@ -1,8 +1,9 @@
 """Steps that are begun: what a run of many steps has taken is known to the ledger before it is taken.
 
-A training run is paid for as a whole and saved on the way. Whatever its folder says after a kill, an older folder put back among
-it, the ledger knows up to where steps were begun, and no step is begun twice: a resumed run goes on after the ledger's number.
-A note is written before its steps. One written afterwards would let an older folder repeat the steps between two notes.
+A training run is paid for as a whole and saved on the way. Whatever its folder says after a kill, an older
+folder put back among it, the ledger knows up to where steps were begun, and no step is begun twice: a resumed
+run goes on after the ledger's number. A note is written before its steps. One written afterwards would let an
+older folder repeat the steps between two notes.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def begin(journal: Journal, names: Sequence[str], by: str, entry: str, start: in
         noted = before.tip.begun.get(paid.seq, 0)
         if start < noted:
             raise LedgerError(
-                f"Step {start + 1} of entry {paid.seq} was begun before: the ledger has noted {noted}, and no step is taken "
-                f"twice. Nothing was begun. Go on with step {noted + 1}."
+                f"Step {start + 1} of entry {paid.seq} was begun before: the ledger has noted {noted}, and "
+                f"no step is taken twice. Nothing was begun. Go on with step {noted + 1}."
             )
         details = {"entry": paid.seq, "start": start, "stop": stop}
         words = f"Steps {start + 1} to {stop} of entry {paid.seq} begun."

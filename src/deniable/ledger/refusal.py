@@ -1,4 +1,5 @@
-"""What is said when a charge is refused. No sentence depends on data: all of it is in the journal or in the question."""
+"""What is said when a charge is refused. No sentence depends on data: all of it is in
+the journal or in the question."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from deniable.units import Kind, Unit
 
 def stopped(standing: Standing) -> LedgerError:
     if standing.status is Status.CLOSED:
-        return LedgerError(f'The account "{standing.name}" is closed. Nothing was run and nothing was charged.')
+        return LedgerError(
+            f'The account "{standing.name}" is closed. Nothing was run and nothing was charged.'
+        )
     return AccountFrozen(
         f'The account "{standing.name}" is frozen until its owner, {standing.owner}, looks. '
         "Nothing was run and nothing was charged."
@@ -24,8 +27,9 @@ def why(account: Unit, loss: Unit) -> str:
     """Why the one does not cover the other, and the way out."""
     if account.kind is Kind.COLUMN and loss.kind is Kind.ROW:
         return (
-            f"One {account.column_name} may have many rows, and group privacy needs a bound on them that the mechanism enforces, "
-            "not one that is declared: use a mechanism that bounds the rows it counts, like deniable.ledger.Bounded."
+            f"One {account.column_name} may have many rows, and group privacy needs a bound on them that the "
+            "mechanism enforces, not one that is declared: use a mechanism that bounds the rows it counts, "
+            "like deniable.ledger.Bounded."
         )
     if account.kind is loss.kind and account.replace != loss.replace:
         return "Replacing is removing and adding, and costs another loss: state the mechanism for the account's unit."
@@ -62,8 +66,9 @@ def _over_delta(standing: Standing, charge: Charge, total: Charge) -> str:
     before, asked, after = (f"{float(x):.4g}" for x in (standing.spent.delta, charge.delta, total.delta))
     return (
         f'This query would bring the δ of the account "{standing.name}" to {after}, over the '
-        f"{float(standing.filter.reserve):.4g} that its limit keeps for such charges (spent: {before}, asked: {asked}). "
-        "Nothing was run and nothing was charged. Name a smaller delta, or use another account."
+        f"{float(standing.filter.reserve):.4g} that its limit keeps for such charges (spent: {before}, "
+        f"asked: {asked}). Nothing was run and nothing was charged. Name a smaller delta, or use another "
+        "account."
     )
 
 
@@ -72,7 +77,8 @@ def _over_epsilon(standing: Standing, charge: Charge, total: Charge) -> str:
     before, asked, after = (_tell(limit.reading(x)) for x in (standing.spent, charge, total))
     return (
         f'This query would bring the account "{standing.name}" to ε = {after}, over its limit ε = {show(limit.limit.epsilon)} '
-        f"(spent: {before}, asked: {asked}). Nothing was run and nothing was charged. {_way_out(limit, standing.spent)}"
+        f"(spent: {before}, asked: {asked}). Nothing was run and nothing was charged. "
+        f"{_way_out(limit, standing.spent)}"
     )
 
 

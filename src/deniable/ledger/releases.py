@@ -1,13 +1,15 @@
 """Releases kept for whoever asks the same again, each under the ledger's key.
 
-A release that is shown a second time reveals nothing new, so it costs the data set nothing: the account that paid for it, and
-those it is part of, read it for free. An analyst with an account of her own that has not paid learns something new *to her*: her
+A release that is shown a second time reveals nothing new, so it costs the data set
+nothing: the account that paid for it, and those it is part of, read it for free. An
+analyst with an account of her own that has not paid learns something new *to her*: her
 own account is charged, and the accounts above that have paid already are not.
 
-Rows are sealed with the key of the ledger, a release together with its unit and a reader together with the entry that paid, and
-both entries must stand in the journal. A row that was edited or moved is never shown; a row that was removed only means that
-the question costs again. A release is put back only as it was: what was paid for it stays paid. One that was kept without its
-unit, by an earlier version, is not found, and neither is one of another unit.
+Rows are sealed with the key of the ledger, a release together with its unit and a reader
+together with the entry that paid, and both entries must stand in the journal. A row that was
+edited or moved is never shown; a row that was removed only means that the question costs
+again. A release is put back only as it was: what was paid for it stays paid. One that was kept
+without its unit, by an earlier version, is not found, and neither is one of another unit.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from deniable.units import Unit
 
 @dataclass(frozen=True)
 class Kept:
-    """A release as it was kept: the entry that paid for it, the loss and the δ it was charged at, and its text."""
+    """A release as it was kept: the entry that paid for it, the loss and the δ it was
+    charged at, and its text."""
 
     key: str
     entry: str
@@ -46,7 +49,15 @@ class Kept:
 
     @property
     def fields(self) -> tuple[str | int | None, ...]:
-        return (self.key, self.entry, self.loss_json, self.delta, int(self.private), self.content, self.unit_json)
+        return (
+            self.key,
+            self.entry,
+            self.loss_json,
+            self.delta,
+            int(self.private),
+            self.content,
+            self.unit_json,
+        )
 
     @classmethod
     def of(
@@ -66,8 +77,8 @@ class Kept:
 
 @dataclass(frozen=True)
 class View:
-    """What stands in the ledger at one moment about the accounts on a path and about a question put to them: the release that is
-    kept for it, if there is one, and who has paid for that, by which entry."""
+    """What stands in the ledger at one moment about the accounts on a path and about a question put to them:
+    the release that is kept for it, if there is one, and who has paid for that, by which entry."""
 
     standings: Standings
     kept: Kept | None = None
@@ -92,7 +103,8 @@ def view(journal: Journal, names: Sequence[str], key: str | None, unit: Unit) ->
 def keep(journal: Journal, kept: Kept, accounts: Sequence[str]) -> bool:
     """Keep a release that `accounts`, the first of them by its own charge, paid for.
 
-    False if another process kept one for this question first: that one stays, and who paid for this one has not paid for that.
+    False if another process kept one for this question first: that one stays, and who
+    paid for this one has not paid for that.
     """
     if journal.key is None:
         return False
@@ -111,7 +123,9 @@ def keep(journal: Journal, kept: Kept, accounts: Sequence[str]) -> bool:
     return True
 
 
-def admit(journal: Journal, transaction: Transaction, kept: Kept, accounts: Iterable[str], entry: str) -> None:
+def admit(
+    journal: Journal, transaction: Transaction, kept: Kept, accounts: Iterable[str], entry: str
+) -> None:
     """Write down that these accounts have paid for the release, by `entry`."""
     known = dict(_readers(journal, transaction, kept))
     for account in (name for name in accounts if name not in known):
@@ -129,7 +143,8 @@ def _check_paid(before: Standings, kept: Kept, account: str) -> None:
 
 
 def problems(journal: Journal, transaction: Transaction) -> Iterator[str]:
-    """Every release and reader that is not as it was written. Those of earlier versions, without a unit, are not read."""
+    """Every release and reader that is not as it was written. Those of earlier versions,
+    without a unit, are not read."""
     for row in transaction.all(schema.RELEASES):
         if row[-1] is None:
             continue
@@ -157,7 +172,9 @@ def _genuine(journal: Journal, transaction: Transaction, row: Row) -> Kept:
 
 def _readers(journal: Journal, transaction: Transaction, kept: Kept) -> Iterator[tuple[str, str]]:
     for _, account, mac, entry in transaction.all(schema.READERS, this=kept.key):
-        if _seal(journal, "reader", (kept.key, kept.entry, account, entry)) != mac or not _stands(transaction, entry):
+        if _seal(journal, "reader", (kept.key, kept.entry, account, entry)) != mac or not _stands(
+            transaction, entry
+        ):
             raise _tampered(kept.key, kept.entry)
         yield account, entry
 
@@ -171,6 +188,7 @@ def _stands(transaction: Transaction, entry: str) -> bool:
 
 def _tampered(key: str, entry: str) -> TamperedLedger:
     return TamperedLedger(
-        f"The release kept under {key[:12]}… (entry {entry.split(':')[0]}), or who has paid for it, is not as it was written. "
-        "Nothing was shown and nothing was charged. `deniable ledger verify` tells what else differs."
+        f"The release kept under {key[:12]}… (entry {entry.split(':')[0]}), or who has paid for it, is not "
+        "as it was written. Nothing was shown and nothing was charged. `deniable ledger verify` tells what "
+        "else differs."
     )

@@ -1,4 +1,5 @@
-"""The journal read from its first entry: the accounts it comes to, and every entry that has no right to what it does."""
+"""The journal read from its first entry: the accounts it comes to, and every entry that
+has no right to what it does."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ UNREADABLE = (DeniableError, LookupError, TypeError, ValueError, ArithmeticError
 class Replay:
     """The state after the entries entered so far.
 
-    An entry that gives back what it may not (a second SETTLE, more than was charged, of a session never opened) gives back
-    nothing here: the balance is then what the releases cost.
+    An entry that gives back what it may not (a second SETTLE, more than was charged, of a session never
+    opened) gives back nothing here: the balance is then what the releases cost.
     """
 
     def __init__(self) -> None:
@@ -56,7 +57,9 @@ class Replay:
                 yield from self._wrong_settle(entry, details["session"], _charges(details["returned"]))
             case Kind.RUN | Kind.OPEN:
                 low = [name for name, charge in _charges(details["charges"]).items() if charge.negative]
-                yield from (f'Entry {entry.seq} charges the account "{name}" less than nothing.' for name in low)
+                yield from (
+                    f'Entry {entry.seq} charges the account "{name}" less than nothing.' for name in low
+                )
             case Kind.BEGIN:
                 yield from self._wrong_begin(entry, details["entry"], details["start"], details["stop"])
             case Kind.RESET if entry.account in self._charged:
@@ -125,5 +128,6 @@ def _charges(listed: Mapping[str, Any]) -> Charges:
 
 def _within(returned: Charges, charged: Charges) -> bool:
     return all(
-        name in charged and not charge.negative and charge.within(charged[name]) for name, charge in returned.items()
+        name in charged and not charge.negative and charge.within(charged[name])
+        for name, charge in returned.items()
     )

@@ -36,7 +36,8 @@ _CURRENT: ContextVar[Request | None] = ContextVar("deniable_request", default=No
 
 @contextmanager
 def paid_once(key: str, body: str) -> Iterator[None]:
-    """Charges made in this block, by this thread or task, carry the key; one that was paid before is refused."""
+    """Charges made in this block, by this thread or task, carry the key; one that was
+    paid before is refused."""
     token = _CURRENT.set(Request(key, body))
     try:
         yield
@@ -63,11 +64,12 @@ def claim(transaction: Transaction, entry: Entry) -> None:
     body, seq = str(known[0]), int(known[1])
     if body != request.body:
         raise InvalidParameter(
-            f"This key was used for another request, which entry {seq} paid for. Nothing was charged and nothing was run. "
-            "Use a new key."
+            f"This key was used for another request, which entry {seq} paid for. Nothing was charged and "
+            "nothing was run. Use a new key."
         )
     raise AlreadyPaid(
-        f"Entry {seq} was paid for this request, and its answer is not kept: it was lost, stopped, or is still on its way. "
-        "Nothing was charged and nothing was run. Asking anew, with a new key, is a new charge.",
+        f"Entry {seq} was paid for this request, and its answer is not kept: it was lost, stopped, or is "
+        "still on its way. Nothing was charged and nothing was run. Asking anew, with a new key, is a new "
+        "charge.",
         entry=seq,
     )

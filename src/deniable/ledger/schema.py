@@ -1,9 +1,10 @@
 """Seven tables, and every statement that the ledger runs on them.
 
-`journal` is the truth and only grows. `accounts` is what the journal comes to, kept so that a charge costs the same however
-long the history is; `verify` computes it again. `ledger` is one row: the name of this ledger and the lock that PostgreSQL writers
-queue on. `releases` are answers kept for whoever asks the same again, `readers` the accounts that have paid for each. `marks`
-sum up the journal now and then, so that a process need not read it from the first entry. `requests` are keys that paid once.
+`journal` is the truth and only grows. `accounts` is what the journal comes to, kept so that a charge costs
+the same however long the history is; `verify` computes it again. `ledger` is one row: the name of this ledger
+and the lock that PostgreSQL writers queue on. `releases` are answers kept for whoever asks the same again,
+`readers` the accounts that have paid for each. `marks` sum up the journal now and then, so that a process
+need not read it from the first entry. `requests` are keys that paid once.
 """
 
 from __future__ import annotations
@@ -98,7 +99,9 @@ ADOPT = ledger.update().values(form=bindparam("new_form"))
 APPEND = journal.insert()
 LAST = select(journal.c.seq, journal.c.time, journal.c.mac).order_by(journal.c.seq.desc()).limit(1)
 ENTRY = select(journal).where(journal.c.seq == bindparam("this"))
-ENTRIES = select(journal).where(journal.c.seq > bindparam("after")).order_by(journal.c.seq).limit(bindparam("most"))
+ENTRIES = (
+    select(journal).where(journal.c.seq > bindparam("after")).order_by(journal.c.seq).limit(bindparam("most"))
+)
 ACCOUNT = select(accounts).where(accounts.c.name == bindparam("this"))
 ACCOUNTS = select(accounts).order_by(accounts.c.name)
 OPEN_ACCOUNT = accounts.insert()

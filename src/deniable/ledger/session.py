@@ -19,18 +19,19 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 FAIR = (BudgetExceeded, InvalidQuery)
-"""What a conversation may raise at a question: these speak of answers given and of the question, never of data."""
+"""What a conversation may raise at a question: these speak of answers given and of the
+question, never of data."""
 
 
 class Session(Original, Generic[Value]):
     """An open conversation. Ask, then close; or use it in a `with` block.
 
-    The whole loss was charged at the start. Closing gives back what the answers did not use, if the conversation can say so
-    from its answers alone; a session that is never closed, because its process died, stays charged in full. Sessions of one
-    account may interleave (Vadhan, Wang 2021; Haney et al. 2023).
+    The whole loss was charged at the start. Closing gives back what the answers did not use, if the
+    conversation can say so from its answers alone; a session that is never closed, because its process died,
+    stays charged in full. Sessions of one account may interleave (Vadhan, Wang 2021; Haney et al. 2023).
 
-    One charge pays for one conversation: a session cannot be copied, pickled, or used in another process than its own. Threads
-    that ask at once are answered one after the other.
+    One charge pays for one conversation: a session cannot be copied, pickled, or used in another process than
+    its own. Threads that ask at once are answered one after the other.
     """
 
     WAY_OUT = "Open another session, which is charged for itself."
@@ -76,7 +77,9 @@ class Session(Original, Generic[Value]):
         self._home.check(f"The session of entry {self._paid.seq}", self.WAY_OUT)
         with self._turn:
             if self._answering:
-                raise LedgerError(f"The session of entry {self._paid.seq} is answering. Ask or close it afterwards.")
+                raise LedgerError(
+                    f"The session of entry {self._paid.seq} is answering. Ask or close it afterwards."
+                )
             self._answering = True
             try:
                 yield
@@ -85,7 +88,9 @@ class Session(Original, Generic[Value]):
 
     def _live(self) -> Conversation[Value]:
         if self._conversation is None:
-            raise LedgerError(f"The session of entry {self._paid.seq} is closed. Nothing was asked; open a new one.")
+            raise LedgerError(
+                f"The session of entry {self._paid.seq} is closed. Nothing was asked; open a new one."
+            )
         return self._conversation
 
     def __enter__(self) -> Self:

@@ -1,8 +1,8 @@
 """A physical source of data belongs to one account of a ledger: under two names it would be granted twice.
 
-A source is known by keys: texts like `path:/data/visits.parquet` and `file:66306:1835012` (device and inode), which whoever
-opens it makes. The first charge binds all keys of a data set to its account, by an entry of the journal; from then on whatever
-has one of them is charged to that account.
+A source is known by keys: texts like `path:/data/visits.parquet` and `file:66306:1835012` (device and inode),
+which whoever opens it makes. The first charge binds all keys of a data set to its account, by an entry of the
+journal; from then on whatever has one of them is charged to that account.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The database below the ledger: connections, transactions, and what its failures mean.
 
-SQLite runs in WAL mode with full sync, and a writer takes the write lock before it reads (BEGIN IMMEDIATE). PostgreSQL writers
-lock the one row of `ledger` (SELECT … FOR UPDATE), so in both databases a charge sees everything that was charged before it.
+SQLite runs in WAL mode with full sync, and a writer takes the write lock before it reads (BEGIN IMMEDIATE).
+PostgreSQL writers lock the one row of `ledger` (SELECT … FOR UPDATE), so in both databases a charge sees
+everything that was charged before it.
 
-Statements are SQLAlchemy Core, compiled once for each database and then handed to its driver: a charge costs little more than the
-bare commit that makes it durable.
+Statements are SQLAlchemy Core, compiled once for each database and then handed to its driver: a charge costs
+little more than the bare commit that makes it durable.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ PATIENCE = 60.0
 """Seconds that a writer waits for the writers before it."""
 
 APPLICATION = 0x44504C31
-"""SQLite's application_id of a ledger ("DPL1"): tells it from any other database by the first hundred bytes of the file."""
+"""SQLite's application_id of a ledger ("DPL1"): tells it from any other database by the
+first hundred bytes of the file."""
 
 Row = tuple[Any, ...]
 
@@ -79,7 +81,9 @@ class Store(Original):
         self._home = Home()
         self._barred = self._left_open()
         self._texts: dict[Statement, tuple[str, dict[str, Any]]] = {}
-        self._turn = threading.RLock() if self.in_memory else nullcontext()  # one connection, shared by all threads
+        self._turn = (
+            threading.RLock() if self.in_memory else nullcontext()
+        )  # one connection, shared by all threads
         self._errors = (self.engine.dialect.loaded_dbapi.Error, SQLAlchemyError)
         register(self)
 
@@ -129,8 +133,9 @@ class Store(Original):
             self._home.check("A ledger in memory", "Open a ledger in a file, which processes share.")
         if self._barred or (self.sqlite and strayed()):
             raise LedgerError(
-                f"This process was forked in the middle of a transaction on {self}, or by code that did not tell Python, and "
-                "SQLite cannot be used in both. Nothing was charged. Start the process by spawn."
+                f"This process was forked in the middle of a transaction on {self}, or by code that did not "
+                "tell Python, and SQLite cannot be used in both. Nothing was charged. Start the process by "
+                "spawn."
             )
 
     @contextmanager
@@ -159,7 +164,8 @@ class Store(Original):
                 _let_go(connection, here)
 
     def before_fork(self, alone: bool) -> bool:
-        """Of SQLite nothing may be open at a fork. A socket to a server stays with the parent: the child leaves it alone."""
+        """Of SQLite nothing may be open at a fork. A socket to a server stays with the
+        parent: the child leaves it alone."""
         if self.path is not None and alone:
             self.engine.dispose()
         return alone and not self._open_connections()
@@ -218,7 +224,8 @@ def _inode(path: Path | None) -> set[tuple[int, int]]:
 
 
 def _let_go(connection: Any, here: Home) -> None:
-    """Give a connection back, which rolls back what was not committed; the parent's is not a child's to touch."""
+    """Give a connection back, which rolls back what was not committed; the parent's is
+    not a child's to touch."""
     if here.here():
         connection.close()
     else:
@@ -249,14 +256,18 @@ def _engine(url: URL, in_memory: bool) -> Engine:
     try:
         engine = sqlalchemy.create_engine(url, pool_pre_ping=True)
     except ImportError:
-        raise MissingExtra("A ledger in PostgreSQL needs a driver: pip install 'deniable[postgres]'.") from None
+        raise MissingExtra(
+            "A ledger in PostgreSQL needs a driver: pip install 'deniable[postgres]'."
+        ) from None
     event.listen(engine, "connect", _prepare_postgres)
     return engine
 
 
 def _begin_sqlite(connection: Connection) -> None:
     """For SQLAlchemy's own connections, which only migrations use."""
-    connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE")
+    connection.exec_driver_sql(
+        "BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE"
+    )
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:
@@ -269,13 +280,15 @@ def _prepare_postgres(connection: Any, _: object) -> None:
     """A commit that returns is on disk, even where the server's default is to answer earlier."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE "
+            "current_setting('synchronous_commit') = 'off'"
         )
     connection.commit()
 
 
 def write_ahead(store: Store) -> None:
-    """Turn a SQLite file to WAL, once. Another process may be doing the same, and SQLite does not wait for it here."""
+    """Turn a SQLite file to WAL, once. Another process may be doing the same, and SQLite
+    does not wait for it here."""
     deadline = time.monotonic() + PATIENCE
     while True:
         with store.failures(), store.passing():

@@ -1,12 +1,14 @@
 """The end of the journal as this process has checked it: what the next entry must follow.
 
-A row of the table `accounts` says what is spent, and its seal says that we wrote it, but neither says that it is the *last* that
-we wrote: an old row put back has a good seal. Only the chain of entries tells what came last. So every process follows it: it
-checks the seal of each entry that it has not seen, and keeps which entry last changed each account: only a row that is sealed to
-that entry's seal is good. When nobody else wrote, there is nothing to follow, and a charge costs what it did.
+A row of the table `accounts` says what is spent, and its seal says that we wrote it, but neither says that it
+is the *last* that we wrote: an old row put back has a good seal. Only the chain of entries tells what came
+last. So every process follows it: it checks the seal of each entry that it has not seen, and keeps which
+entry last changed each account: only a row that is sealed to that entry's seal is good. When nobody else
+wrote, there is nothing to follow, and a charge costs what it did.
 
-So that a process need not begin at the first entry, the journal is summed up now and then in a *mark*: the tip at an entry,
-sealed. An old mark, or none, costs time and nothing else, since what follows it is read in any case.
+So that a process need not begin at the first entry, the journal is summed up now and
+then in a *mark*: the tip at an entry, sealed. An old mark, or none, costs time and
+nothing else, since what follows it is read in any case.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ EVERY = 500
 class Tip(NamedTuple):
     """What the journal comes to at its entry `seq`. A value: following makes a new one.
 
-    `accounts` names for each account the seal of the entry that changed it last. `begun` counts the steps begun of each session
-    that is not settled, and of each run whose steps were noted. `sources` names the account that each source of data belongs to,
-    `aliases` the account behind each new name, and `charged` has every account that was ever charged, refunds or not. `forgotten`
-    counts for each account the people that were forgotten, beside the number at which everything is made anew.
+    `accounts` names for each account the seal of the entry that changed it last. `begun` counts the steps
+    begun of each session that is not settled, and of each run whose steps were noted. `sources` names the
+    account that each source of data belongs to, `aliases` the account behind each new name, and `charged` has
+    every account that was ever charged, refunds or not. `forgotten` counts for each account the people that
+    were forgotten, beside the number at which everything is made anew.
     """
 
     seq: int
@@ -72,7 +75,8 @@ def start(root: str) -> Tip:
 
 
 def followed(tip: Tip, entries: Iterable[Entry], key: bytes | None) -> Tip:
-    """The tip after `entries`, each of which must follow the one before. Without the key only their numbers are checked."""
+    """The tip after `entries`, each of which must follow the one before. Without the key
+    only their numbers are checked."""
     seq, time, mac, state = tip.seq, tip.time, tip.mac, _State(tip)
     for entry in entries:
         if entry.seq != seq + 1 or (key is not None and chain.sealed(key, mac, entry.content) != entry.mac):
@@ -135,8 +139,9 @@ def broken(seq: int) -> TamperedLedger:
 
 def rolled_back(seq: int) -> TamperedLedger:
     return TamperedLedger(
-        f"The journal no longer holds entry {seq} as this process has seen it: its end was cut off, or the ledger was set back "
-        "to an earlier state. Nothing was charged and nothing was run. Restore the newest copy."
+        f"The journal no longer holds entry {seq} as this process has seen it: its end was cut off, or the "
+        "ledger was set back to an earlier state. Nothing was charged and nothing was run. Restore the "
+        "newest copy."
     )
 
 

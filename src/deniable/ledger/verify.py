@@ -78,7 +78,10 @@ class _Reading:
     def _entry(self, entry: Entry) -> Iterator[str]:
         if entry.seq != self.count + 1:
             yield f"Entries {self.count + 1} to {entry.seq - 1} are missing."
-        if self._journal.key is not None and chain.sealed(self._journal.key, self.mac, entry.content) != entry.mac:
+        if (
+            self._journal.key is not None
+            and chain.sealed(self._journal.key, self.mac, entry.content) != entry.mac
+        ):
             yield f"Entry {entry.seq} was edited, moved, or does not follow the entry before it."
         if entry.time < self._time and entry.kind is not Kind.CLOCK:
             yield f"Entry {entry.seq} is dated before the entry before it."
@@ -103,10 +106,13 @@ class _Reading:
             yield f'The account "{name}" is not what the journal comes to: no entry ever made it.'
         elif row is None:
             yield f'The account "{name}" is not what the journal comes to: its row is missing. Entry {known.seq} changed it last.'
-        elif differing := [field for field, a, b in zip(Standing._fields, row, known, strict=False) if a != b]:
+        elif differing := [
+            field for field, a, b in zip(Standing._fields, row, known, strict=False) if a != b
+        ]:
             yield (
                 f'The account "{name}" in the table of accounts is not as it was written: {_listed(differing)} '
-                f"{'is' if len(differing) == 1 else 'are'} not what the journal comes to. Entry {known.seq} changed it last."
+                f"{'is' if len(differing) == 1 else 'are'} not what the journal comes to. Entry {known.seq} "
+                "changed it last."
             )
         elif genuine(self._journal.key, row, self._replay.seals[name]) is None:
             yield f'The account "{name}" in the table of accounts is not as it was written: it has another seal.'

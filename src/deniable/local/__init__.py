@@ -1,6 +1,7 @@
 """Local privacy: reports that are private before they leave the phone.
 
-Every protocol is a pair. The client is a mechanism with a loss known beforehand; the server is a small summary that merges.
+Every protocol is a pair. The client is a mechanism with a loss known beforehand; the
+server is a small summary that merges.
 
 >>> from deniable.randomness import SeededRandom
 >>> client = LocalHashing(k=1024, epsilon=1)

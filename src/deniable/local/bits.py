@@ -1,4 +1,5 @@
-"""Rows of packed bits (bit 0 is the highest of byte 0, as in `numpy.packbits`), and the Walsh–Hadamard transform."""
+"""Rows of packed bits (bit 0 is the highest of byte 0, as in `numpy.packbits`), and the
+Walsh–Hadamard transform."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def packed(width: int) -> int:
 
 
 def coins(rng: Random, p: Fraction, n: int, width: int) -> Bytes:
-    """`n` rows of `width` independent bits, each 1 with probability exactly p; the bits that fill up the last byte are 0."""
+    """`n` rows of `width` independent bits, each 1 with probability exactly p; the bits
+    that fill up the last byte are 0."""
     rows = byte_of_coins(p).draw(rng, n * packed(width)).reshape(n, packed(width))
     if width % 8:
         rows[:, -1] &= np.uint8(0xFF << (8 - width % 8) & 0xFF)
@@ -57,7 +59,8 @@ def _mask(columns: Integers) -> Bytes:
 def column_sums(rows: Bytes, width: int) -> Integers:
     """How many rows have a 1 in each of `width` columns.
 
-    Eight rows become four bit planes by carry-save adders (ones, twos, fours, eights), so half as many bits are unpacked.
+    Eight rows become four bit planes by carry-save adders (ones, twos, fours, eights),
+    so half as many bits are unpacked.
     """
     total = np.zeros(8 * rows.shape[1], np.int64)
     for start in range(0, len(rows), ROWS):
@@ -68,7 +71,8 @@ def column_sums(rows: Bytes, width: int) -> Integers:
 
 
 def grouped_sums(group: Integers, groups: int, rows: Bytes, width: int) -> Integers:
-    """`column_sums` of the rows of each group, one after the other, followed by the number of rows of each."""
+    """`column_sums` of the rows of each group, one after the other, followed by the number of rows of
+    each."""
     order = np.argsort(group, kind="stable")
     sizes = np.bincount(group, minlength=groups)
     ends = np.cumsum(sizes)
@@ -110,11 +114,15 @@ def parity(x: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def walsh_hadamard(a: Integers) -> Integers:
-    """Σ_y (−1)^(x·y) a[…, y] for all x, x·y the parity of x & y; exact on integers. The last axis is a power of two long."""
+    """Σ_y (−1)^(x·y) a[…, y] for all x, x·y the parity of x & y; exact on integers. The
+    last axis is a power of two long."""
     a = a.copy()
     size, half = a.shape[-1], 1
     while half < size:
         pair = a.reshape(*a.shape[:-1], -1, 2, half)
-        pair[..., 0, :], pair[..., 1, :] = pair[..., 0, :] + pair[..., 1, :], pair[..., 0, :] - pair[..., 1, :]
+        pair[..., 0, :], pair[..., 1, :] = (
+            pair[..., 0, :] + pair[..., 1, :],
+            pair[..., 0, :] - pair[..., 1, :],
+        )
         half *= 2
     return a

@@ -37,7 +37,8 @@ def candidates(k: int, epsilon: Number) -> list[Oracle]:
 
 
 def best(k: int, epsilon: Number, *, most_bytes: int | None = None) -> Oracle:
-    """The shortest report among the oracles whose variance is within 5 % of the least; `most_bytes` limits a report's size.
+    """The shortest report among the oracles whose variance is within 5 % of the least;
+    `most_bytes` limits a report's size.
 
     >>> best(1024, 1), best(4, 2)
     (LocalHashing(k=1024, epsilon=1), GeneralisedResponse(k=4, epsilon=2))

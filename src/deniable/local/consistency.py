@@ -1,4 +1,5 @@
-"""From raw estimates to a distribution. Post-processing: it costs no privacy, and it costs unbiasedness, so it is kept apart.
+"""From raw estimates to a distribution. Post-processing: it costs no privacy, and it
+costs unbiasedness, so it is kept apart.
 
 >>> norm_sub(np.array([0.7, 0.5, -0.1])).tolist()
 [0.6, 0.4, 0.0]

@@ -22,8 +22,9 @@ def quantile(confidence: float) -> float:
 class Estimate:
     """Estimated numbers of users per item: unbiased, so they may be negative and need not add up to `users`.
 
-    `standard_errors` speak of the noise of the reports (and of hashing and splitting, where a protocol does that); intervals
-    are normal, which a sum of thousands of independent reports warrants. `consistency` makes a distribution of them.
+    `standard_errors` speak of the noise of the reports (and of hashing and splitting,
+    where a protocol does that); intervals are normal, which a sum of thousands of
+    independent reports warrants. `consistency` makes a distribution of them.
     """
 
     counts: Floats

@@ -1,4 +1,5 @@
-"""Local hashing over an open domain, with a fixed set of keyed hash functions (Cormode, Maddock, Maple 2021, FLH)."""
+"""Local hashing over an open domain, with a fixed set of keyed hash functions (Cormode,
+Maddock, Maple 2021, FLH)."""
 
 from __future__ import annotations
 
@@ -35,12 +36,15 @@ def asked(question: tuple[Any, ...]) -> Sequence[Any] | NDArray[Any]:
 
 @dataclass(frozen=True)
 class FastLocalHashing(Client[Estimate]):
-    """Choose one of `functions` public hash functions at random, report it and the randomized response to the hashed value.
+    """Choose one of `functions` public hash functions at random, report it and the
+    randomized response to the hashed value.
 
-    Guarantee: ε: the function is drawn without looking at the value, the answer is randomized response among g.
+    Guarantee: ε: the function is drawn without looking at the value, the answer is
+               randomized response among g.
     Values:    text, bytes or 64-bit whole numbers; the domain is open and asked about only at the server.
     Wire:      one number below functions·g; 2 bytes for the default and ε ≤ 1.
-    Error:     variance n·(e^ε − 1 + g)²/((e^ε − 1)²(g − 1)), plus Σ_x n_x²/((g − 1)·functions) from shared collisions.
+    Error:     variance n·(e^ε − 1 + g)²/((e^ε − 1)²(g − 1)), plus Σ_x n_x²/((g −
+               1)·functions) from shared collisions.
     """
 
     epsilon: Number
@@ -91,7 +95,9 @@ class FastLocalHashing(Client[Estimate]):
         table = counts.reshape(self.functions, self.g)
         rows = np.arange(self.functions)[:, None]
         step = max(1, (ITEMS << 8) // self.functions)
-        parts = [table[rows, self.family.all(names[i : i + step])].sum(axis=0) for i in range(0, len(names), step)]
+        parts = [
+            table[rows, self.family.all(names[i : i + step])].sum(axis=0) for i in range(0, len(names), step)
+        ]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
     def estimate(self, counts: Integers, users: int, *question: Any) -> Estimate:
@@ -99,7 +105,9 @@ class FastLocalHashing(Client[Estimate]):
         p, q = float(self.p), 1 / self.g
         estimates = np.asarray((self.supports(counts, names) - users * q) / (p - q), np.float64)
         share = np.clip(estimates / max(users, 1), 0, 1)
-        return Estimate(estimates, np.sqrt(self.variance(users, share) + self._collisions(counts, users)), users)
+        return Estimate(
+            estimates, np.sqrt(self.variance(users, share) + self._collisions(counts, users)), users
+        )
 
     def variance(self, users: int, frequency: Floats | float = 0.0) -> Floats:
         """The noise of the reports, without shared collisions."""
@@ -112,11 +120,13 @@ class FastLocalHashing(Client[Estimate]):
         return second_moment / ((self.g - 1) * self.functions)
 
     def _collisions(self, counts: Integers, users: int) -> float:
-        """The same with Σ n_x² estimated: answers of one function pile up beyond chance where an item is frequent.
+        """The same with Σ n_x² estimated: answers of one function pile up beyond chance
+        where an item is frequent.
 
-        For a function with N reports let S = Σ_y C(y)². E[S − N] counts pairs with equal answers: N(N − 1)/g, plus
-        (pg − 1)²/(g(g − 1)) for each pair of users with the same value, less what distinct values lose (of order 1/g each,
-        zero on the average over functions). Summed over functions this is unbiased for the share of equal pairs.
+        For a function with N reports let S = Σ_y C(y)². E[S − N] counts pairs with equal
+        answers: N(N − 1)/g, plus (pg − 1)²/(g(g − 1)) for each pair of users with the same
+        value, less what distinct values lose (of order 1/g each, zero on the average over
+        functions). Summed over functions this is unbiased for the share of equal pairs.
         """
         table = counts.reshape(self.functions, self.g).astype(np.float64)
         sizes = table.sum(axis=1)

@@ -1,7 +1,8 @@
 """Multiplication in GF(2^m): a hash family so small that a server can count it whole.
 
-For a uniform a in GF(2^m) and x ≠ x' the product a·(x − x') is uniform, so the low bits of a·x and a·x' agree with probability
-exactly 2^−bits: universal (Carter, Wegman 1979), with 2^m functions, and exactly so on the average over all of them.
+For a uniform a in GF(2^m) and x ≠ x' the product a·(x − x') is uniform, so the low bits
+of a·x and a·x' agree with probability exactly 2^−bits: universal (Carter, Wegman 1979),
+with 2^m functions, and exactly so on the average over all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from deniable.local.arrays import Integers
 Item = TypeVar("Item", bound=np.signedinteger[Any])
 
 LARGEST = 24
-# x^m plus these low terms is irreducible over GF(2), the smallest such polynomial of each degree m (tests check all).
+# x^m plus these low terms is irreducible over GF(2), the smallest such polynomial of each degree m (tests
+# check all).
 _LOW = (0, 1, 3, 3, 3, 5, 3, 3, 27, 3, 9, 5, 9, 27, 33, 3, 43, 9, 9, 39, 9, 5, 3, 33, 27)
 
 
@@ -41,7 +43,8 @@ def multiply(a: NDArray[Item], b: NDArray[Item], m: int) -> NDArray[Item]:
 
 
 def dual(a: Integers, m: int, count: int) -> Integers:
-    """Rows w_0, …, w_(count − 1): bit j of w_i is bit i of a·X^j, so that bit i of a·x is the parity of w_i & x."""
+    """Rows w_0, …, w_(count − 1): bit j of w_i is bit i of a·X^j, so that bit i of a·x
+    is the parity of w_i & x."""
     rows = np.zeros((count, len(a)), np.int64)
     for j in range(m):
         for i in range(count):

@@ -20,11 +20,13 @@ from deniable.mechanism import Random
 
 @dataclass(frozen=True)
 class HadamardResponse(Oracle):
-    """Report a random y below K = 2^b > k from the half of them with (x + 1)·y even with probability e^ε/(e^ε + 1), else odd.
+    """Report a random y below K = 2^b > k from the half of them with (x + 1)·y even with
+    probability e^ε/(e^ε + 1), else odd.
 
     Guarantee: ε: every y has probability 2p/K or 2(1 − p)/K under every value.
     Wire:      one number below K; 2 bytes for k = 1024.
-    Error:     variance n·((e^ε + 1)/(e^ε − 1))²; for small ε near the best, and the transform is the whole decoding.
+    Error:     variance n·((e^ε + 1)/(e^ε − 1))²; for small ε near the best, and the
+               transform is the whole decoding.
     """
 
     k: int
@@ -57,7 +59,8 @@ class HadamardResponse(Oracle):
         y = (source(rng).halves(len(row)) >> np.uint32(32 - bits)).astype(np.int64)
         odd = parity(row & y).astype(bool)
         wrong = odd == rng.bernoulli(self.p, len(row))
-        # Turning the lowest bit of the row over in y maps the two halves onto each other, so y stays uniform in its half.
+        # Turning the lowest bit of the row over in y maps the two halves onto each other, so y stays uniform
+        # in its half.
         return pack(np.where(wrong, y ^ (row & -row), y), self.payload)
 
     def valid(self, payloads: Bytes) -> Booleans:

@@ -1,9 +1,9 @@
 """Public keyed hash functions: provably universal, the same on every platform, vectorised.
 
-h_j(x) = (a_j·low(x) + b_j·high(x) + c_j mod 2^64) div 2^32 on the two 32-bit halves of x is strongly universal (Dietzfelbinger
-1996; Thorup 2015, §3.5): for x ≠ x' the two hashes are independent and uniform over random (a, b, c). Its top bits are too.
-The coefficients come from SHAKE-256 of the key. The key is public: it makes experiments repeatable and lets a deployment
-choose its own functions; privacy never rests on it.
+h_j(x) = (a_j·low(x) + b_j·high(x) + c_j mod 2^64) div 2^32 on the two 32-bit halves of x is strongly
+universal (Dietzfelbinger 1996; Thorup 2015, §3.5): for x ≠ x' the two hashes are independent and uniform over
+random (a, b, c). Its top bits are too. The coefficients come from SHAKE-256 of the key. The key is public: it
+makes experiments repeatable and lets a deployment choose its own functions; privacy never rests on it.
 
 >>> family(b"docs", functions=2, buckets=1024).all(digests(["red", "green"], b"docs")).tolist()
 [[..., ...], [..., ...]]
@@ -28,10 +28,13 @@ HALF = np.uint64(32)
 
 
 def digests(items: Sequence[Any] | NDArray[Any], key: bytes) -> Words:
-    """One 64-bit name for each item: whole numbers are their own, text and bytes are hashed by keyed BLAKE2b."""
+    """One 64-bit name for each item: whole numbers are their own, text and bytes are
+    hashed by keyed BLAKE2b."""
     array = np.asarray(items) if not isinstance(items, np.ndarray) else items
     if array.ndim != 1:
-        raise InvalidParameter("Expected a sequence of items (text, bytes or whole numbers). Nothing was drawn.")
+        raise InvalidParameter(
+            "Expected a sequence of items (text, bytes or whole numbers). Nothing was drawn."
+        )
     if array.dtype.kind in "iu":
         return array.astype(np.uint64)
     return each_once(items, lambda item: _digest(item, key))
@@ -54,7 +57,8 @@ def _digest(item: object, key: bytes) -> int:
             data = b"b" + item
         case _:
             raise InvalidParameter(
-                f"Expected items of text, bytes or whole numbers, got {type(item).__name__}. Nothing was drawn."
+                f"Expected items of text, bytes or whole numbers, got {type(item).__name__}. Nothing was "
+                "drawn."
             )
     return int.from_bytes(hashlib.blake2b(data, digest_size=8, key=key[:64]).digest(), "little")
 
@@ -85,6 +89,8 @@ class HashFamily:
 def family(key: bytes, functions: int, buckets: int) -> HashFamily:
     """The first `functions` functions of the key, kept for the next call."""
     if buckets < 2 or buckets & (buckets - 1) or buckets > 1 << 32:
-        raise InvalidParameter(f"Expected buckets={buckets} to be a power of two in [2, 2^32]. Nothing was drawn.")
+        raise InvalidParameter(
+            f"Expected buckets={buckets} to be a power of two in [2, 2^32]. Nothing was drawn."
+        )
     stream = hashlib.shake_256(b"deniable.local.hashing:1:" + key).digest(24 * functions)
     return HashFamily(np.frombuffer(stream, "<u8").astype(np.uint64).reshape(functions, 3).T.copy(), buckets)

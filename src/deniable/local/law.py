@@ -1,8 +1,9 @@
-"""A finite law with rational weights, drawn exactly and fast: two random bytes and one look-up for most draws.
+"""A finite law with rational weights, drawn exactly and fast: two random bytes and one
+look-up for most draws.
 
-A uniform U is read 16 bits at a time. If no cumulative probability lies in the cell of its first 16 bits, the cell's outcome is
-the answer; else U gets 48 more bits, and in the rare tie with a threshold as many as it takes. So P(i) is
-weights[i] exactly.
+A uniform U is read 16 bits at a time. If no cumulative probability lies in the cell of its first 16 bits, the
+cell's outcome is the answer; else U gets 48 more bits, and in the rare tie with a threshold as many as it
+takes. So P(i) is weights[i] exactly.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ CHUNK = 1 << 16
 def source(rng: Random) -> Generator:
     """The stream of bits behind `rng`."""
     if not isinstance(rng, Generator):
-        raise InvalidParameter(f"Expected rng={rng!r} to be a generator of deniable.randomness. Nothing was drawn.")
+        raise InvalidParameter(
+            f"Expected rng={rng!r} to be a generator of deniable.randomness. Nothing was drawn."
+        )
     return rng
 
 
@@ -42,7 +45,9 @@ class Law:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.weights) <= 256 or sum(self.weights) != 1 or min(self.weights) < 0:
-            raise InvalidParameter("Expected at most 256 weights of at least 0 that add up to 1. Nothing was drawn.")
+            raise InvalidParameter(
+                "Expected at most 256 weights of at least 0 that add up to 1. Nothing was drawn."
+            )
 
     @cached_property
     def _sums(self) -> tuple[list[int], int]:
@@ -93,7 +98,8 @@ class Law:
         return index
 
     def _settle(self, bits: Generator, u: int, known: int = WORD) -> int:
-        """The i with c(i) ≤ U < c(i + 1), where U is the uniform that begins with `u`: it gets bits until that is sure."""
+        """The i with c(i) ≤ U < c(i + 1), where U is the uniform that begins with `u`:
+        it gets bits until that is sure."""
         while True:
             low, high = self._cumulative(known)
             i = bisect_right(high, u)
@@ -110,5 +116,6 @@ def byte_of_coins(p: Fraction) -> Law:
 
 @lru_cache(maxsize=128)
 def shift(truth: Fraction, options: int) -> Law:
-    """0 with probability `truth`, else uniform on 1, …, options − 1: what randomized response adds or xors to the truth."""
+    """0 with probability `truth`, else uniform on 1, …, options − 1: what randomized
+    response adds or xors to the truth."""
     return Law((truth, *[(1 - truth) / (options - 1)] * (options - 1)))

@@ -1,8 +1,9 @@
 """Local hashing (Wang et al. 2017, OLH) with a hash family that the server counts whole.
 
-The usual server hashes all k items for each report, n·k hashes. Here the functions are x ↦ the low bits of a·x in GF(2^m),
-m = ⌈log2 k⌉: exactly universal, so p, q and the variance are those of OLH, but only 2^m functions. A report (a, y) is one
-small number, the server is one histogram, and the estimate is one Walsh–Hadamard transform.
+The usual server hashes all k items for each report, n·k hashes. Here the functions are x
+↦ the low bits of a·x in GF(2^m), m = ⌈log2 k⌉: exactly universal, so p, q and the
+variance are those of OLH, but only 2^m functions. A report (a, y) is one small number,
+the server is one histogram, and the estimate is one Walsh–Hadamard transform.
 """
 
 from __future__ import annotations
@@ -26,18 +27,21 @@ from deniable.loss import Number, exact
 from deniable.mechanism import Random
 
 LARGEST = 1 << 22
-"""Counters of a server at most (32 MiB); beyond it use FastLocalHashing, whose server does not grow with k."""
+"""Counters of a server at most (32 MiB); beyond it use FastLocalHashing, whose server does not grow with
+k."""
 
 
 def buckets_for(epsilon: Number) -> int:
-    """The power of two up to 256 with the least variance (e^ε − 1 + g)²/(g − 1); within 3 % of the real g = e^ε + 1."""
+    """The power of two up to 256 with the least variance (e^ε − 1 + g)²/(g − 1); within
+    3 % of the real g = e^ε + 1."""
     e = math.exp(min(float(exact(epsilon)), 40.0))
     return min((1 << b for b in range(1, 9)), key=lambda g: (e - 1 + g) ** 2 / (g - 1))
 
 
 @dataclass(frozen=True)
 class LocalHashing(Oracle):
-    """Draw a hash function, report it and the randomized response to the hashed value among g ≈ e^ε + 1 answers.
+    """Draw a hash function, report it and the randomized response to the hashed value
+    among g ≈ e^ε + 1 answers.
 
     Guarantee: ε: the function is drawn without looking at the value, the answer is randomized response.
     Wire:      one number below 2^m·g; 2 bytes for k = 1024 and ε = 1.
@@ -72,7 +76,8 @@ class LocalHashing(Oracle):
 
     @property
     def q(self) -> Fraction:
-        """A false item is hit with probability 1/g: p·P(collide) + (1 − p)/(g − 1)·P(not) with P(collide) = 1/g exactly."""
+        """A false item is hit with probability 1/g: p·P(collide) + (1 − p)/(g −
+        1)·P(not) with P(collide) = 1/g exactly."""
         return Fraction(1, self.g)
 
     @property
@@ -97,9 +102,11 @@ class LocalHashing(Oracle):
         return np.bincount(unpack(payloads), minlength=self.cells)
 
     def supports(self, counts: Integers, users: int) -> Integers:
-        """#{(a, y): low(a·x) = y} = g⁻¹ Σ_(a,u) Ĉ(a, u)·(−1)^(u·low(a·x)), and u·low(a·x) = v(a, u)·x is linear in x.
+        """#{(a, y): low(a·x) = y} = g⁻¹ Σ_(a,u) Ĉ(a, u)·(−1)^(u·low(a·x)), and
+        u·low(a·x) = v(a, u)·x is linear in x.
 
-        Ĉ(a, ·) is the transform of the answers of function a. Gathering it at v(a, u) leaves one transform over x.
+        Ĉ(a, ·) is the transform of the answers of function a. Gathering it at v(a, u)
+        leaves one transform over x.
         """
         per_function = walsh_hadamard(counts.reshape(1 << self.m, self.g))
         gathered = np.zeros(1 << self.m, np.int64)

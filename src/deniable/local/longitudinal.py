@@ -1,10 +1,11 @@
 """Reports over time: what a device may still say, and what a server is charged for all of them.
 
-A value reported afresh each day leaks each day. A memo is drawn once and replayed, so a constant value costs `memo_loss` for
-ever. But a memo per *value* tells when the value changes: two unlike reports from one memo are less likely than from two, and
-over many days that is certain. So a `Device` draws its memo once per period of a public calendar, whether the value changed or
-not. What it sends in a period depends on the value at the period's start through one memo, hence T periods reveal at most T times
-`memo_loss` about any sequence of values: basic composition, with no assumption on how they change.
+A value reported afresh each day leaks each day. A memo is drawn once and replayed, so a constant value costs
+`memo_loss` for ever. But a memo per *value* tells when the value changes: two unlike reports from one memo
+are less likely than from two, and over many days that is certain. So a `Device` draws its memo once per
+period of a public calendar, whether the value changed or not. What it sends in a period depends on the value
+at the period's start through one memo, hence T periods reveal at most T times `memo_loss` about any sequence
+of values: basic composition, with no assumption on how they change.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Device:
         return Pure(exact(self.client.memo_epsilon) * self.periods)
 
     def begin(self, value: Any, *, rng: Random) -> Device:
-        """The device at the start of a period, with a new memo. Whether there is budget left depends on the calendar only."""
+        """The device at the start of a period, with a new memo. Whether there is budget
+        left depends on the calendar only."""
         each, limit = exact(self.client.memo_epsilon), exact(self.limit.epsilon)
         spent = each * self.periods
         if spent + each > limit:
@@ -62,17 +64,20 @@ class Device:
     def report(self, *, rng: Random) -> bytes:
         """A report of this period, as often as wanted."""
         if self.memo is None:
-            raise InvalidParameter("This device has no memo yet. Nothing was reported. Call begin(value) first.")
+            raise InvalidParameter(
+                "This device has no memo yet. Nothing was reported. Call begin(value) first."
+            )
         return self.client.replay(self.memo, rng=rng)
 
 
 @dataclass(frozen=True)
 class Collection(Generic[Result]):
-    """All reports of many devices over `periods` periods, as one mechanism that a server's account is charged with once.
+    """All reports of many devices over `periods` periods, as one mechanism that a
+    server's account is charged with once.
 
-    A device's value touches its own reports only, and replacing it leaves the other devices' reports alone: so the loss of the
-    collection is that of one device, however many there are. The data are reports, already private; the release is the
-    estimate of `question`.
+    A device's value touches its own reports only, and replacing it leaves the other devices' reports alone:
+    so the loss of the collection is that of one device, however many there are. The data are reports, already
+    private; the release is the estimate of `question`.
 
     >>> from deniable.local import Rappor
     >>> print(Collection(Rappor(), periods=2).loss)

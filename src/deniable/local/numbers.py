@@ -1,8 +1,8 @@
 """Means of numbers in [low, high]: Duchi's two answers, the piecewise mechanism on a grid, and their mixture.
 
-A value is first rounded at random, without bias, to the few inputs that a finite randomizer has, and only then randomized with
-exact rational probabilities: ε rests on the second step alone, so nothing that floats do in the first can spend more.
-A value outside is clamped; one that is no number reports as the middle.
+A value is first rounded at random, without bias, to the few inputs that a finite randomizer has, and only
+then randomized with exact rational probabilities: ε rests on the second step alone, so nothing that floats do
+in the first can spend more. A value outside is clamped; one that is no number reports as the middle.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class _Number(Client[Mean]):
     def check(self) -> None:
         check_epsilon(self.epsilon)
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise InvalidParameter(f"Expected low={self.low!r} < high={self.high!r}, both finite. Nothing was drawn.")
+            raise InvalidParameter(
+                f"Expected low={self.low!r} < high={self.high!r}, both finite. Nothing was drawn."
+            )
 
     def inputs(self, values: Any) -> Floats:
         """Values as numbers in [−1, 1]."""
@@ -61,7 +63,8 @@ class _Number(Client[Mean]):
 class Duchi(_Number):
     """Round to −1 or 1 at random, without bias, then randomized response between the two.
 
-    Guarantee: ε. Wire: 1 byte. Error: variance (c² − x²)/n with c = (e^ε + 1)/(e^ε − 1), on the scale [−1, 1].
+    Guarantee: ε. Wire: 1 byte. Error: variance (c² − x²)/n with c = (e^ε + 1)/(e^ε − 1),
+               on the scale [−1, 1].
     Reference: Duchi, Jordan, Wainwright 2018; the same law in one step.
     """
 
@@ -102,11 +105,14 @@ class Duchi(_Number):
 
 @dataclass(frozen=True)
 class Piecewise(_Number):
-    """Report a place on a grid of 4096: likely in the window that stands for the value, else anywhere outside it.
+    """Report a place on a grid of 4096: likely in the window that stands for the value,
+    else anywhere outside it.
 
-    Guarantee: ε: a place has probability p/w in a window of w places or (1 − p)/(4096 − w) outside, in ratio e^ε at most.
+    Guarantee: ε: a place has probability p/w in a window of w places or (1 − p)/(4096 −
+               w) outside, in ratio e^ε at most.
     Wire:      2 bytes.
-    Error:     variance x²/(e^(ε/2) − 1) + (e^(ε/2) + 3)/(3(e^(ε/2) − 1)²) of one report, on the scale [−1, 1].
+    Error:     variance x²/(e^(ε/2) − 1) + (e^(ε/2) + 3)/(3(e^(ε/2) − 1)²) of one report,
+               on the scale [−1, 1].
     Reference: Wang et al. 2019, Algorithm 2, on a grid, where exact integers can follow it.
     """
 
@@ -171,7 +177,8 @@ class Piecewise(_Number):
 
 @dataclass(frozen=True)
 class Hybrid(_Number):
-    """Piecewise with probability 1 − e^(−ε/2) where ε > 0.61, else Duchi: in the worst case over values never worse than either.
+    """Piecewise with probability 1 − e^(−ε/2) where ε > 0.61, else Duchi: in the worst
+    case over values never worse than either.
 
     Guarantee: ε: which of the two is drawn without looking at the value, and each has ε.
     Wire:      2 bytes: a place on the grid, or one of two more numbers.
@@ -214,7 +221,9 @@ class Hybrid(_Number):
         place = unpack(payloads)
         smooth = place < GRID
         coarse = place[~smooth] - GRID
-        return np.array([*Piecewise(self.epsilon).tally(payloads[smooth]), len(coarse), coarse.sum()], np.int64)
+        return np.array(
+            [*Piecewise(self.epsilon).tally(payloads[smooth]), len(coarse), coarse.sum()], np.int64
+        )
 
     def estimate(self, counts: Integers, users: int, *question: Any) -> Mean:
         (a, b), c = self.parts[0].line, 1 / (2 * float(self.parts[1].p) - 1)

@@ -1,7 +1,8 @@
 """From ε to rational probabilities that are never bolder than ε allows.
 
-e^ε is irrational, so no rational coin spends exactly ε. Each function here rounds to a multiple of 2^−64 towards more
-noise, with integer brackets of e^−ε, so the stated ε is an upper bound of the true one and exceeds it by less than 2^−36.
+e^ε is irrational, so no rational coin spends exactly ε. Each function here rounds to a multiple of 2^−64
+towards more noise, with integer brackets of e^−ε, so the stated ε is an upper bound of the true one and
+exceeds it by less than 2^−36.
 
 >>> float(truth(1))
 0.731058578630...
@@ -25,9 +26,9 @@ OPTIONS = 1 << 24
 def truth(epsilon: Number, options: int = 2) -> Fraction:
     """The largest multiple of 2^−64 certified to be at most e^ε/(e^ε + options − 1).
 
-    Randomized response among `options` with this chance of the truth has ε' = ln(truth·(options − 1)/(1 − truth)) ≤ ε: the
-    function t ↦ t/(1 − t) grows, and the real probability gives ε. It stays above 1/options, since ε ≥ 10^−6 lifts it by at
-    least ε/(4·options) > 2^−46 while rounding takes less than 2^−63.
+    Randomized response among `options` with this chance of the truth has ε' = ln(truth·(options − 1)/(1 −
+    truth)) ≤ ε: the function t ↦ t/(1 − t) grows, and the real probability gives ε. It stays above 1/options,
+    since ε ≥ 10^−6 lifts it by at least ε/(4·options) > 2^−46 while rounding takes less than 2^−63.
     """
     return share(epsilon, 1, options - 1)
 
@@ -35,8 +36,8 @@ def truth(epsilon: Number, options: int = 2) -> Fraction:
 def share(epsilon: Number, inside: int, outside: int) -> Fraction:
     """The largest multiple of 2^−64 certified to be at most inside/(inside + outside·e^−ε).
 
-    With this chance to fall uniformly on `inside` answers, else uniformly on `outside` others, no answer is more than e^ε
-    times as likely in one place as in the other.
+    With this chance to fall uniformly on `inside` answers, else uniformly on `outside` others, no answer is
+    more than e^ε times as likely in one place as in the other.
     """
     _, high = exp_bounds(exact(epsilon), GUARD)
     return Fraction((inside << (GUARD + BITS)) // ((inside << GUARD) + outside * high), 1 << BITS)
@@ -52,7 +53,8 @@ def spent(ratio: Fraction, times: int = 1) -> float:
 
 
 def covers(epsilon: float, ratio: Fraction, times: int = 1) -> bool:
-    """Whether e^(−ε/times) ≤ 1/ratio is certain, for the float as it is and for the decimal that it prints."""
+    """Whether e^(−ε/times) ≤ 1/ratio is certain, for the float as it is and for the decimal that it
+    prints."""
     least = min(exact(epsilon), Fraction(epsilon)) / times
     if least < 0:
         return False
@@ -62,7 +64,11 @@ def covers(epsilon: float, ratio: Fraction, times: int = 1) -> bool:
 
 
 def check_epsilon(epsilon: object) -> None:
-    number = isinstance(epsilon, int | float | Fraction) and not isinstance(epsilon, bool) and math.isfinite(epsilon)
+    number = (
+        isinstance(epsilon, int | float | Fraction)
+        and not isinstance(epsilon, bool)
+        and math.isfinite(epsilon)
+    )
     if not (number and LEAST <= exact(epsilon) <= MOST):  # type: ignore[arg-type]
         raise InvalidParameter(
             f"Expected epsilon={epsilon!r} in [{float(LEAST):g}, {float(MOST):g}]. Nothing was drawn."

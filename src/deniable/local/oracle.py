@@ -1,7 +1,8 @@
 """Frequency oracles over a closed domain 0, …, k − 1, in the form of Wang et al. 2017 ("pure protocols").
 
-Each report supports some items: the true one with probability p, any other one with probability q. With C(x) the reports that
-support x, (C(x) − nq)/(p − q) is unbiased, with variance Σ_users of p(1 − p) or q(1 − q), over (p − q)².
+Each report supports some items: the true one with probability p, any other one with
+probability q. With C(x) the reports that support x, (C(x) − nq)/(p − q) is unbiased,
+with variance Σ_users of p(1 − p) or q(1 − q), over (p − q)².
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from deniable.mechanism import Random
 
 
 class Oracle(Client[Estimate]):
-    """A pure protocol. Values are whole numbers below k; one outside reports as a random item, so that silence tells nothing."""
+    """A pure protocol. Values are whole numbers below k; one outside reports as a random
+    item, so that silence tells nothing."""
 
     k: int
 

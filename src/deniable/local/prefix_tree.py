@@ -1,7 +1,9 @@
-"""Heavy hitters in a domain too large to list: grow a tree of prefixes, keep the frequent ones (Wang, Li, Jha 2018, PEM).
+"""Heavy hitters in a domain too large to list: grow a tree of prefixes, keep the
+frequent ones (Wang, Li, Jha 2018, PEM).
 
-Users are split over prefix lengths; each reports its prefix of that length by fast local hashing, with all of ε. The server asks
-about all short prefixes, extends those that are there by `step` bits, asks again, and so on to full length.
+Users are split over prefix lengths; each reports its prefix of that length by fast local
+hashing, with all of ε. The server asks about all short prefixes, extends those that are
+there by `step` bits, asks again, and so on to full length.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ class PrefixTree(Client[HeavyHitters]):
 
     Guarantee: ε, by `Split`.
     Wire:      1 byte for the length, 2 or 3 for the hashed prefix.
-    Error:     finds values of more than a few times √(levels·4e^ε/(e^ε − 1)²·n) users; each level sees n/levels of them.
+    Error:     finds values of more than a few times √(levels·4e^ε/(e^ε − 1)²·n) users;
+               each level sees n/levels of them.
     """
 
     bits: int
@@ -83,7 +86,9 @@ class PrefixTree(Client[HeavyHitters]):
     def inputs(self, values: Any) -> Words:
         array = np.asarray(values)
         if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise InvalidParameter(f"Expected a sequence of whole numbers, got {array.dtype}. Nothing was drawn.")
+            raise InvalidParameter(
+                f"Expected a sequence of whole numbers, got {array.dtype}. Nothing was drawn."
+            )
         return array.astype(np.uint64) & np.uint64((1 << self.bits) - 1)
 
     def encode(self, inputs: Words, rng: Random) -> Bytes:

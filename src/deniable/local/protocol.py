@@ -1,8 +1,10 @@
-"""Both halves of every protocol: a client that turns one value into one short report, a server that counts reports.
+"""Both halves of every protocol: a client that turns one value into one short report, a
+server that counts reports.
 
-A report is `HEADER` bytes followed by the protocol's payload. Byte 0 holds the version of the wire form (3 bits) and the
-protocol (5 bits), byte 1 a fingerprint of the parameters, so reports of another version, protocol or (but for one in 256)
-another setting are told apart on receipt. The loss, the size and the header depend on parameters only, never on a value.
+A report is `HEADER` bytes followed by the protocol's payload. Byte 0 holds the version of the wire form (3
+bits) and the protocol (5 bits), byte 1 a fingerprint of the parameters, so reports of another version,
+protocol or (but for one in 256) another setting are told apart on receipt. The loss, the size and the header
+depend on parameters only, never on a value.
 """
 
 from __future__ import annotations
@@ -90,13 +92,16 @@ class Client(ABC, Generic[Result]):
         return self.epsilon
 
     def memoise(self, value: Any, *, rng: Random) -> bytes:
-        """The permanent state of a device that will report `value` again and again: here the report itself."""
+        """The permanent state of a device that will report `value` again and again: here the report
+        itself."""
         return self.report(value, rng=rng)
 
     def replay(self, memo: bytes, *, rng: Random) -> bytes:
         """A report from a memo, at no further loss."""
         if len(memo) != self.size or memo[:HEADER] != self.header:
-            raise InvalidParameter("Expected a memo of this protocol and its parameters. Nothing was reported.")
+            raise InvalidParameter(
+                "Expected a memo of this protocol and its parameters. Nothing was reported."
+            )
         return memo
 
     # ---------------------------------------------------------------------------------------------- the wire
@@ -133,7 +138,8 @@ class Client(ABC, Generic[Result]):
 
     @abstractmethod
     def inputs(self, values: Any) -> NDArray[Any]:
-        """The values in the form that `encode` takes, one row each. Total: any value of the right type has one."""
+        """The values in the form that `encode` takes, one row each. Total: any value of
+        the right type has one."""
 
     @abstractmethod
     def encode(self, inputs: NDArray[Any], rng: Random) -> Bytes:
@@ -155,8 +161,8 @@ class Client(ABC, Generic[Result]):
 class Server(Generic[Result]):
     """Counts of what was reported. Its memory does not grow with the number of reports.
 
-    Reports come from anybody: what is malformed, of another version or protocol, or outside the domain is counted in
-    `dropped` and changes nothing else. It never raises.
+    Reports come from anybody: what is malformed, of another version or protocol, or outside the domain is
+    counted in `dropped` and changes nothing else. It never raises.
     """
 
     def __init__(self, client: Client[Result]) -> None:
@@ -166,7 +172,8 @@ class Server(Generic[Result]):
         self.dropped = 0
 
     def add(self, reports: Reports) -> int:
-        """Count one report (bytes), several (an iterable of bytes) or many (rows of an array); how many were accepted."""
+        """Count one report (bytes), several (an iterable of bytes) or many (rows of an
+        array); how many were accepted."""
         rows, dropped = self._rows(reports)
         before = self.users
         step = max(ROWS, self.client.cells)
@@ -196,7 +203,8 @@ class Server(Generic[Result]):
         return np.frombuffer(b"".join(good), np.uint8).reshape(-1, size), len(each) - len(good)
 
     def estimate(self, *question: Any) -> Result:
-        """What the reports say: about the whole domain, or about the items asked for where the domain is open."""
+        """What the reports say: about the whole domain, or about the items asked for
+        where the domain is open."""
         return self.client.estimate(self.counts, self.users, *question)
 
     # ---------------------------------------------------------------------------------------------- shards
@@ -204,7 +212,9 @@ class Server(Generic[Result]):
     def merge(self, other: Server[Result]) -> Server[Result]:
         """A server that has seen the reports of both. Associative and commutative."""
         if self.client.digest != other.client.digest:
-            raise InvalidParameter("Only servers of one protocol with the same parameters merge. Nothing was merged.")
+            raise InvalidParameter(
+                "Only servers of one protocol with the same parameters merge. Nothing was merged."
+            )
         both = Server(self.client)
         both.counts = self.counts + other.counts
         both.users, both.dropped = self.users + other.users, self.dropped + other.dropped
@@ -214,7 +224,10 @@ class Server(Generic[Result]):
 
     def to_bytes(self) -> bytes:
         """The summary: a head, the counters, a checksum."""
-        body = _HEAD.pack(MAGIC, self.client.digest, self.users, self.dropped) + self.counts.astype("<i8").tobytes()
+        body = (
+            _HEAD.pack(MAGIC, self.client.digest, self.users, self.dropped)
+            + self.counts.astype("<i8").tobytes()
+        )
         return body + hashlib.blake2b(body, digest_size=CHECK).digest()
 
     @classmethod
@@ -228,7 +241,9 @@ class Server(Generic[Result]):
             raise InvalidParameter("This is no whole summary of this client's reports. Nothing was loaded.")
         magic, digest, users, dropped = _HEAD.unpack_from(body)
         if magic != MAGIC or digest != client.digest:
-            raise InvalidParameter("This summary is of another version or other parameters. Nothing was loaded.")
+            raise InvalidParameter(
+                "This summary is of another version or other parameters. Nothing was loaded."
+            )
         server = cls(client)
         server.counts = np.frombuffer(body, "<i8", offset=_HEAD.size).astype(np.int64)
         server.users, server.dropped = users, dropped
@@ -282,6 +297,7 @@ def whole_numbers(values: Sequence[int] | NDArray[Any]) -> Integers:
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iub" or array.dtype == np.uint64:
         raise InvalidParameter(
-            f"Expected a sequence of whole numbers, got {array.ndim} dimensions of {array.dtype}. Nothing was drawn."
+            f"Expected a sequence of whole numbers, got {array.ndim} dimensions of {array.dtype}. Nothing "
+            "was drawn."
         )
     return array.astype(np.int64)

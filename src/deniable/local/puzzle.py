@@ -1,8 +1,9 @@
-"""Unknown words by the sequence fragment puzzle (Apple 2017, §3.3): fragments that carry a hash of their word find each other.
+"""Unknown words by the sequence fragment puzzle (Apple 2017, §3.3): fragments that carry
+a hash of their word find each other.
 
-Each user draws a position and reports, through one Count Mean Sketch, the two letters there together with an 8-bit hash of
-the whole word, and through another the word itself. The server asks the first sketch about all fragments, joins those with one
-hash to words, and asks the second sketch about these.
+Each user draws a position and reports, through one Count Mean Sketch, the two letters there together with an
+8-bit hash of the whole word, and through another the word itself. The server asks the first sketch about all
+fragments, joins those with one hash to words, and asks the second sketch about these.
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ MOST = 4096
 
 @dataclass(frozen=True)
 class FragmentPuzzle(Client[Decoded]):
-    """Words of `length` letters (longer ones are cut), of which `fragment_epsilon` tells a piece and `word_epsilon` the whole.
+    """Words of `length` letters (longer ones are cut), of which `fragment_epsilon` tells
+    a piece and `word_epsilon` the whole.
 
-    Guarantee: ε = fragment_epsilon + word_epsilon, the two reports of one device; the position is drawn without looking.
+    Guarantee: ε = fragment_epsilon + word_epsilon, the two reports of one device; the
+               position is drawn without looking.
     Wire:      1 byte for the position, then the two sketches' payloads; 263 in all for width 1024.
     """
 
@@ -109,7 +112,8 @@ class FragmentPuzzle(Client[Decoded]):
         return np.concatenate([fragments.tally(payloads[:, 1:middle]), whole.tally(payloads[:, middle:])])
 
     def estimate(self, counts: Integers, users: int, *question: Any) -> Decoded:
-        """The words that were found; the optional question is how many fragments of a position to keep (32)."""
+        """The words that were found; the optional question is how many fragments of a position to keep
+        (32)."""
         keep = int(question[0]) if question else 32
         first, second = np.split(counts, [self.sketches[0].cells])
         found = [self._fragments(first, users, position, keep) for position in range(self.positions)]

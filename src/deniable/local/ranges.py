@@ -1,4 +1,5 @@
-"""Range queries by hierarchy: a tree of intervals, each user reports one level (Cormode, Kulkarni, Srivastava 2019)."""
+"""Range queries by hierarchy: a tree of intervals, each user reports one level (Cormode,
+Kulkarni, Srivastava 2019)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from deniable.mechanism import Random
 
 @dataclass(frozen=True, eq=False)
 class RangeEstimate:
-    """Estimated users per node of the tree: `levels[0]` are the items, each level above joins `fanout` nodes into one."""
+    """Estimated users per node of the tree: `levels[0]` are the items, each level above
+    joins `fanout` nodes into one."""
 
     levels: tuple[Estimate, ...]
     k: int
@@ -43,7 +45,8 @@ class RangeEstimate:
         return Mean(value, variance**0.5, self.users)
 
     def _nodes(self, low: int, high: int) -> list[tuple[int, int, int]]:
-        """(level, first node, end) of disjoint nodes that make up the range: at most 2(fanout − 1) on each level."""
+        """(level, first node, end) of disjoint nodes that make up the range: at most
+        2(fanout − 1) on each level."""
         found: list[tuple[int, int, int]] = []
         level, b = 0, self.fanout
         while low < high and level < len(self.levels):
@@ -57,15 +60,19 @@ class RangeEstimate:
         return found
 
     def quantile(self, share: float) -> int:
-        """The least item below or at which at least this share of the users lies, by bisection on range estimates."""
+        """The least item below or at which at least this share of the users lies, by
+        bisection on range estimates."""
         low, high = 0, self.k - 1
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.range(0, middle + 1).value >= share * self.users else (middle + 1, high)
+            low, high = (
+                (low, middle) if self.range(0, middle + 1).value >= share * self.users else (middle + 1, high)
+            )
         return low
 
     def consistent(self) -> RangeEstimate:
-        """The same tree with every node the sum of its children and the root all users (Hay et al. 2010): less error.
+        """The same tree with every node the sum of its children and the root all users
+        (Hay et al. 2010): less error.
 
         Standard errors are kept as they were, which is on the safe side.
         """
@@ -79,16 +86,20 @@ class RangeEstimate:
             families = counts[i].reshape(len(parent), -1)
             counts[i] = (families + (parent - families.sum(axis=1))[:, None] / families.shape[1]).ravel()
             parent = counts[i]
-        levels = tuple(dataclasses.replace(level, counts=c) for level, c in zip(self.levels, counts, strict=True))
+        levels = tuple(
+            dataclasses.replace(level, counts=c) for level, c in zip(self.levels, counts, strict=True)
+        )
         return dataclasses.replace(self, levels=levels)
 
 
 @dataclass(frozen=True)
 class Ranges(Client[RangeEstimate]):
-    """Users split over the levels of a tree of `fanout` over k items; each reports its node on one level with all of ε.
+    """Users split over the levels of a tree of `fanout` over k items; each reports its
+    node on one level with all of ε.
 
     Guarantee: ε, by `Split`. Wire: 1 byte for the level, then the longest report of a level.
-    Error:     a range takes at most 2(fanout − 1) nodes of each level, so its variance grows with (log k)², not with its length.
+    Error:     a range takes at most 2(fanout − 1) nodes of each level, so its variance
+               grows with (log k)², not with its length.
     """
 
     k: int

@@ -1,4 +1,5 @@
-"""RAPPOR (Erlingsson, Pihur, Korolova 2014): a Bloom filter in cohorts, a permanent and an instantaneous response.
+"""RAPPOR (Erlingsson, Pihur, Korolova 2014): a Bloom filter in cohorts, a permanent and
+an instantaneous response.
 
     value ─hash→ bits B ─turned over with probability f/2→ B' (kept for ever) ─1 with probability q or p→ report S
 
@@ -29,13 +30,15 @@ from deniable.mechanism import Random
 
 @dataclass(frozen=True)
 class Rappor(Client[Decoded]):
-    """Bloom filters of `width` bits and `hashes` functions, which differ between `cohorts` chosen at random by the devices.
+    """Bloom filters of `width` bits and `hashes` functions, which differ between
+    `cohorts` chosen at random by the devices.
 
-    Guarantee: two values differ in at most 2·hashes bits of B, half of them 1 in one and half in the other, so
-               one report:    ε = hashes·ln(q*(1 − p*)/(p*(1 − q*))), with q* = P(S = 1 | B = 1) = q − (q − p)f/2 and
-                              p* = P(S = 1 | B = 0) = p + (q − p)f/2;
-               all of a memo: ε = 2·hashes·ln((1 − f/2)/(f/2)), however often one value is reported.
-    Assumes:   one value behind a memo. A device whose value changes needs a memo for each period: see `Device`.
+    Guarantee: two values differ in at most 2·hashes bits of B, half of them 1 in one and half in the other,
+               so one report:    ε = hashes·ln(q*(1 − p*)/(p*(1 − q*))), with q* = P(S = 1 | B = 1) = q − (q −
+               p)f/2 and p* = P(S = 1 | B = 0) = p + (q − p)f/2; all of a memo: ε = 2·hashes·ln((1 −
+               f/2)/(f/2)), however often one value is reported.
+    Assumes:   one value behind a memo. A device whose value changes needs a memo for
+               each period: see `Device`.
     Wire:      2 bytes for the cohort, width/8 for the filter; 20 in all for width 128.
     """
 
@@ -59,7 +62,9 @@ class Rappor(Client[Decoded]):
                 f"Expected f={self.f!r} in (0, 1): without it no permanent bit is noisy. Nothing was drawn."
             )
         if not 0 <= exact(self.p) < exact(self.q) <= 1:
-            raise InvalidParameter(f"Expected p={self.p!r} and q={self.q!r} with 0 ≤ p < q ≤ 1. Nothing was drawn.")
+            raise InvalidParameter(
+                f"Expected p={self.p!r} and q={self.q!r} with 0 ≤ p < q ≤ 1. Nothing was drawn."
+            )
 
     # ---------------------------------------------------------------------------------------------- loss
 
@@ -155,7 +160,8 @@ class Rappor(Client[Decoded]):
         return decode(ones, sizes, design, tuple(candidates), float(self.p_star), float(self.q_star))
 
     def _design(self, candidates: Sequence[Any] | NDArray[Any]) -> NDArray[np.float64]:
-        """1 where a candidate's filter has a bit: a row for each bit of each cohort, a column for each candidate."""
+        """1 where a candidate's filter has a bit: a row for each bit of each cohort, a
+        column for each candidate."""
         names = digests(candidates, self.key)
         design = np.zeros((self.cohorts, self.width, len(names)))
         columns = np.arange(len(names))

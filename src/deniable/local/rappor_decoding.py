@@ -1,8 +1,10 @@
-"""Who was reported: least squares to size the candidates, a test to keep them; LASSO first where there are too many.
+"""Who was reported: least squares to size the candidates, a test to keep them; LASSO
+first where there are too many.
 
-Reference: Erlingsson, Pihur, Korolova 2014, §4. With c_ij ones at bit i of cohort j of size N_j, t_ij = (c_ij − p*N_j)/(q* − p*)
-is unbiased for the number of users of cohort j whose filter has bit i. Scaled by users/N_j it is regressed on the candidates'
-filters and a constant, which takes up the values that are in no dictionary.
+Reference: Erlingsson, Pihur, Korolova 2014, §4. With c_ij ones at bit i of cohort j of
+           size N_j, t_ij = (c_ij − p*N_j)/(q* − p*)
+is unbiased for the number of users of cohort j whose filter has bit i. Scaled by users/N_j it is regressed on
+the candidates' filters and a constant, which takes up the values that are in no dictionary.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ ROOM = 4
 class Decoded:
     """Estimated users per candidate, most frequent first among the `found`.
 
-    `p_values` are one-sided. `found` holds the candidates whose p-value stays below alpha over the number of candidates.
+    `p_values` are one-sided. `found` holds the candidates whose p-value stays below
+    alpha over the number of candidates.
     """
 
     candidates: tuple[Any, ...]
@@ -45,11 +48,14 @@ class Decoded:
         return self.counts - half, self.counts + half
 
 
-def decode(ones: Integers, sizes: Integers, design: Floats, candidates: tuple[Any, ...], p: float, q: float) -> Decoded:
+def decode(
+    ones: Integers, sizes: Integers, design: Floats, candidates: tuple[Any, ...], p: float, q: float
+) -> Decoded:
     """Estimate every candidate.
 
-    With few candidates all are fitted at once: estimates are unbiased and intervals hold for each. With many, non-negative
-    LASSO chooses first, as in the paper; those it leaves out are 0 with p-value 1, and intervals hold given the choice.
+    With few candidates all are fitted at once: estimates are unbiased and intervals hold
+    for each. With many, non-negative LASSO chooses first, as in the paper; those it
+    leaves out are 0 with p-value 1, and intervals hold given the choice.
     """
     users, count = int(sizes.sum()), len(candidates)
     counts, errors, p_values = np.zeros(count), np.full(count, np.inf), np.ones(count)
@@ -59,18 +65,23 @@ def decode(ones: Integers, sizes: Integers, design: Floats, candidates: tuple[An
         target = ((ones - p * sizes[:, None]) / (q - p) * scale[:, None])[seen].ravel()
         rows = design.reshape(len(sizes), -1, count)[seen].reshape(len(target), count)
         # A report bit has variance at most 1/4; the larger of the two Bernoulli variances is a bound for all.
-        noise = np.repeat((max(p * (1 - p), q * (1 - q)) * sizes * scale**2 / (q - p) ** 2)[seen], ones.shape[1])
-        chosen = np.arange(count) if ROOM * count <= len(target) else _lasso(rows, target, float(noise.mean()))
+        noise = np.repeat(
+            (max(p * (1 - p), q * (1 - q)) * sizes * scale**2 / (q - p) ** 2)[seen], ones.shape[1]
+        )
+        chosen = (
+            np.arange(count) if ROOM * count <= len(target) else _lasso(rows, target, float(noise.mean()))
+        )
         counts[chosen], errors[chosen] = _least_squares(rows[:, chosen], target, noise)
         p_values[chosen] = special.ndtr(-counts[chosen] / errors[chosen])
     return Decoded(candidates, counts, errors, p_values, users)
 
 
 def _lasso(rows: Floats, target: Floats, noise: float) -> Integers:
-    """The columns with a positive weight in min ½‖Xb + c − t‖² + λ Σ b, b ≥ 0, by accelerated proximal gradient (FISTA).
+    """The columns with a positive weight in min ½‖Xb + c − t‖² + λ Σ b, b ≥ 0, by
+    accelerated proximal gradient (FISTA).
 
-    λ = the deviation of X'(noise): a candidate who is not there is kept about one time in six, one who is there is not lost.
-    Centring the columns is the same as fitting the constant c.
+    λ = the deviation of X'(noise): a candidate who is not there is kept about one time in six, one who is
+    there is not lost. Centring the columns is the same as fitting the constant c.
     """
     centred, t = rows - rows.mean(axis=0), target - target.mean()
     gram, pull = centred.T @ centred, centred.T @ t

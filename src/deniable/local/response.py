@@ -1,4 +1,5 @@
-"""Randomized response: the survey coin (Warner 1965) and its general form for k answers (Kairouz, Bonawitz, Ramage 2016)."""
+"""Randomized response: the survey coin (Warner 1965) and its general form for k answers
+(Kairouz, Bonawitz, Ramage 2016)."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ class GeneralisedResponse(_Response):
 
 @dataclass(frozen=True)
 class SurveyCoin(_Response):
-    """A yes-or-no question: answer truly if a coin of probability `heads` falls heads, else as a second, fair coin says.
+    """A yes-or-no question: answer truly if a coin of probability `heads` falls heads,
+    else as a second, fair coin says.
 
     Guarantee: ε = ln((1 + heads)/(1 − heads)); two fair coins give ln 3.
 

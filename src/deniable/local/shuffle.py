@@ -26,10 +26,11 @@ from deniable.units import Unit
 
 @dataclass(frozen=True)
 class Shuffler:
-    """At least `reports` reports of one client in, one report from each device; the same out, in uniform order.
+    """At least `reports` reports of one client in, one report from each device; the same
+    out, in uniform order.
 
-    Guarantee: `Shuffled(reports, client.loss)`: against whoever sees only the mixed reports, far less than one report's ε;
-               against the shuffler himself, or if the other devices collude, one report's ε.
+    Guarantee: `Shuffled(reports, client.loss)`: against whoever sees only the mixed reports, far less than
+               one report's ε; against the shuffler himself, or if the other devices collude, one report's ε.
     Assumes:   a shuffler who keeps the order to himself, and that `reports` devices follow the protocol.
     Reference: Erlingsson et al. 2019; Feldman, McMillan, Talwar 2021.
     """
@@ -57,12 +58,13 @@ class Shuffler:
         return epsilon(self.loss, delta)
 
     def __call__(self, data: Bytes, *, rng: Random) -> Bytes:
-        """The rows of an array of reports, mixed. What a client cannot have sent hides nobody, so it does not count."""
+        """The rows of an array of reports, mixed. What a client cannot have sent hides
+        nobody, so it does not count."""
         rows = np.asarray(data)
         good = self.client.server()
         if good.add(rows) < self.reports:
             raise DataError(
-                f"Only {good.users:,} valid reports arrived, and the loss is stated for {self.reports:,} at least. "
-                "Nothing was passed on. State fewer reports, or wait for more."
+                f"Only {good.users:,} valid reports arrived, and the loss is stated for {self.reports:,} at "
+                "least. Nothing was passed on. State fewer reports, or wait for more."
             )
         return rows[rng.permutation(len(rows))]

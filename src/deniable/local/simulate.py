@@ -45,7 +45,8 @@ BATCH = 1 << 17
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """`mse` is the mean over items of the squared error of the estimated number of users; `mse_theory` its expectation."""
+    """`mse` is the mean over items of the squared error of the estimated number of
+    users; `mse_theory` its expectation."""
 
     client: Oracles
     users: int
@@ -65,7 +66,9 @@ class Simulation:
 def protocol(name: str, k: int, epsilon: Number) -> Oracles:
     """The client of that name."""
     if name not in PROTOCOLS:
-        raise InvalidParameter(f"Expected protocol={name!r} to be one of {', '.join(PROTOCOLS)}. Nothing was drawn.")
+        raise InvalidParameter(
+            f"Expected protocol={name!r} to be one of {', '.join(PROTOCOLS)}. Nothing was drawn."
+        )
     return PROTOCOLS[name](k, epsilon)
 
 
@@ -76,7 +79,8 @@ def zipf(k: int, exponent: float = 1.1) -> Floats:
 
 
 def simulate(client: Oracles, k: int, users: int, *, rng: Random, seed: int = 0) -> Simulation:
-    """Users with Zipf values (made up from `seed`) report through `rng`; batch by batch, so memory stays small."""
+    """Users with Zipf values (made up from `seed`) report through `rng`; batch by batch,
+    so memory stays small."""
     check_whole("users", users, 1, 10**10)
     people, truth = np.random.default_rng(seed), np.zeros(k, np.int64)
     server, encode, add = client.server(), 0.0, 0.0

@@ -1,6 +1,7 @@
 """Apple's sketches for an open domain: Private Count Mean Sketch and its Hadamard form.
 
-Reference: Apple Differential Privacy Team 2017, "Learning with Privacy at Scale", Algorithms 1–6. Each user draws one of
+Reference: Apple Differential Privacy Team 2017, "Learning with Privacy at Scale",
+           Algorithms 1–6. Each user draws one of
 `hashes` public functions onto `width` places. Values are text, bytes or 64-bit whole numbers.
 """
 
@@ -30,7 +31,8 @@ ITEMS = 1 << 20
 
 
 class _Sketch(Client[Estimate]):
-    """A table M[j, h] with E M[j, h_j(x)] = n_x + (n − n_x)/width; its mean over j, less n/width, estimates n_x."""
+    """A table M[j, h] with E M[j, h_j(x)] = n_x + (n − n_x)/width; its mean over j, less
+    n/width, estimates n_x."""
 
     hashes: int
     width: int
@@ -61,7 +63,8 @@ class _Sketch(Client[Estimate]):
 
     @abstractmethod
     def variance(self, users: int, second_moment: float = 0.0) -> float:
-        """Variance of an estimate; `second_moment` is Σ_x n_x², whose share collides under the public functions."""
+        """Variance of an estimate; `second_moment` is Σ_x n_x², whose share collides
+        under the public functions."""
 
     def estimate(self, counts: Integers, users: int, *question: Any) -> Estimate:
         names = digests(asked(question), self.key)
@@ -74,7 +77,8 @@ class _Sketch(Client[Estimate]):
             spreads.append(found.var(axis=0, ddof=1))
         scale = self.width / (self.width - 1)
         estimates = scale * (np.concatenate(means) - users / self.width)
-        # The rows are independent looks at an item: their spread shows who met a heavy item, theory who might have.
+        # The rows are independent looks at an item: their spread shows who met a heavy item, theory who might
+        # have.
         spread = scale**2 * np.concatenate(spreads) / self.hashes
         expected = self.variance(users, self._second_moment(table, users))
         return Estimate(estimates, np.sqrt(np.maximum(spread, expected)), users)
@@ -90,7 +94,8 @@ class _Sketch(Client[Estimate]):
 
 @dataclass(frozen=True)
 class CountMeanSketch(_Sketch):
-    """Report a hash function and the one-hot row of the hashed value, every bit turned over with probability 1/(e^(ε/2) + 1).
+    """Report a hash function and the one-hot row of the hashed value, every bit turned
+    over with probability 1/(e^(ε/2) + 1).
 
     Guarantee: ε: two values differ in two bits, each worth ε/2.
     Wire:      2 bytes for the function, width/8 for the row; 132 in all for width 1024.
@@ -151,9 +156,11 @@ class CountMeanSketch(_Sketch):
 
 @dataclass(frozen=True)
 class HadamardSketch(_Sketch):
-    """Report a hash function, a place l and one entry of the transformed row, turned over with probability 1/(e^ε + 1).
+    """Report a hash function, a place l and one entry of the transformed row, turned
+    over with probability 1/(e^ε + 1).
 
-    Guarantee: ε: function and place are drawn without looking at the value, the entry is randomized response of two.
+    Guarantee: ε: function and place are drawn without looking at the value, the entry is
+               randomized response of two.
     Wire:      one number below 2·hashes·width; 3 bytes for 64 × 1024.
     Error:     variance n·((e^ε + 1)/(e^ε − 1))², and Σ_x n_x²/(hashes·width) from collisions.
     """

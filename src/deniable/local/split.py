@@ -1,6 +1,8 @@
-"""Several questions: split the users, not ε. Each device answers one part, drawn at random, with all of its ε.
+"""Several questions: split the users, not ε. Each device answers one part, drawn at
+random, with all of its ε.
 
-Splitting ε among d attributes costs a factor of about d² in variance, splitting users one of d (Wang et al. 2019, §4).
+Splitting ε among d attributes costs a factor of about d² in variance, splitting users
+one of d (Wang et al. 2019, §4).
 """
 
 from __future__ import annotations
@@ -22,11 +24,14 @@ from deniable.mechanism import Random
 
 @dataclass(frozen=True)
 class Split(Client[tuple[Any, ...]]):
-    """A value is a row with one entry for each part; one part, drawn without looking at the row, reports its entry.
+    """A value is a row with one entry for each part; one part, drawn without looking at
+    the row, reports its entry.
 
-    Guarantee: the largest ε of the parts, for the whole row: the report is that of one part, and which one is public.
+    Guarantee: the largest ε of the parts, for the whole row: the report is that of one
+               part, and which one is public.
     Wire:      1 byte for the part, then its payload, filled up with zeros to the longest.
-    Error:     a part sees about n/d users; estimates are scaled to all users and their errors include this sampling.
+    Error:     a part sees about n/d users; estimates are scaled to all users and their
+               errors include this sampling.
     """
 
     parts: tuple[Client[Any], ...]
@@ -52,7 +57,9 @@ class Split(Client[tuple[Any, ...]]):
 
     def inputs(self, values: Any) -> NDArray[Any]:
         columns = (
-            list(values.T) if isinstance(values, np.ndarray) and values.ndim == 2 else list(zip(*values, strict=True))
+            list(values.T)
+            if isinstance(values, np.ndarray) and values.ndim == 2
+            else list(zip(*values, strict=True))
         )
         if len(columns) != len(self.parts):
             raise InvalidParameter(f"Expected rows of {len(self.parts)} entries. Nothing was drawn.")
@@ -76,7 +83,10 @@ class Split(Client[tuple[Any, ...]]):
         return good
 
     def tally(self, payloads: Bytes) -> Integers:
-        sums = [part.tally(payloads[payloads[:, 0] == i, 1 : 1 + part.payload]) for i, part in enumerate(self.parts)]
+        sums = [
+            part.tally(payloads[payloads[:, 0] == i, 1 : 1 + part.payload])
+            for i, part in enumerate(self.parts)
+        ]
         return np.concatenate([*sums, np.bincount(payloads[:, 0], minlength=len(self.parts))])
 
     def shares(self, counts: Integers) -> list[tuple[Client[Any], Integers, int]]:
@@ -84,11 +94,13 @@ class Split(Client[tuple[Any, ...]]):
         ends = np.cumsum([part.cells for part in self.parts])
         users = counts[ends[-1] :]
         return [
-            (part, counts[end - part.cells : end], int(n)) for part, end, n in zip(self.parts, ends, users, strict=True)
+            (part, counts[end - part.cells : end], int(n))
+            for part, end, n in zip(self.parts, ends, users, strict=True)
         ]
 
     def estimate(self, counts: Integers, users: int, *question: Any) -> tuple[Any, ...]:
-        """One estimate for each part; the question holds the items for each part, None where its domain is closed."""
+        """One estimate for each part; the question holds the items for each part, None
+        where its domain is closed."""
         questions = question or (None,) * len(self.parts)
         if len(questions) != len(self.parts):
             raise InvalidParameter(f"Expected items (or None) for each of {len(self.parts)} parts.")
@@ -100,12 +112,15 @@ class Split(Client[tuple[Any, ...]]):
 
 
 def scaled(estimate: Estimate, users: int) -> Estimate:
-    """An estimate from a random sample of the users, for all of them: the error of sampling without replacement comes on top."""
+    """An estimate from a random sample of the users, for all of them: the error of
+    sampling without replacement comes on top."""
     n = max(estimate.users, 1)
     share = np.clip(estimate.frequencies, 0, 1)
     sampling = users**2 * share * (1 - share) / n * max(0.0, 1 - n / max(users, 1))
     errors = np.sqrt((users / n * estimate.standard_errors) ** 2 + sampling)
-    return dataclasses.replace(estimate, counts=estimate.counts * (users / n), standard_errors=errors, users=users)
+    return dataclasses.replace(
+        estimate, counts=estimate.counts * (users / n), standard_errors=errors, users=users
+    )
 
 
 def side_by_side(columns: list[NDArray[Any]]) -> NDArray[Any]:

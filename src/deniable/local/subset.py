@@ -1,4 +1,5 @@
-"""Subset selection (Ye, Barg 2018; Wang et al. 2016): report a random set of items that likely holds the true one."""
+"""Subset selection (Ye, Barg 2018; Wang et al. 2016): report a random set of items that
+likely holds the true one."""
 
 from __future__ import annotations
 
@@ -19,9 +20,11 @@ from deniable.mechanism import Random
 
 @dataclass(frozen=True)
 class SubsetSelection(Oracle):
-    """Report `chosen` ≈ k/(e^ε + 1) of the k items: with probability p the true one and others, else others only, uniformly.
+    """Report `chosen` ≈ k/(e^ε + 1) of the k items: with probability p the true one and
+    others, else others only, uniformly.
 
-    Guarantee: ε: a set has probability p/C(k−1, w−1) or (1 − p)/C(k−1, w), w = chosen; their ratio p(k − w)/((1 − p)w) ≤ e^ε.
+    Guarantee: ε: a set has probability p/C(k−1, w−1) or (1 − p)/C(k−1, w), w = chosen;
+               their ratio p(k − w)/((1 − p)w) ≤ e^ε.
     Wire:      a bit for each item, ⌈k/8⌉ bytes.
     Error:     the least variance of all oracles for every ε, a little below 4e^ε/(e^ε − 1)² for large k.
     """
@@ -35,7 +38,8 @@ class SubsetSelection(Oracle):
 
     @property
     def chosen(self) -> int:
-        """w, the size of a set. Any size from 1 to k − 1 is private; this one has about the least variance."""
+        """w, the size of a set. Any size from 1 to k − 1 is private; this one has about the least
+        variance."""
         return min(max(1, round(self.k / (math.exp(float(exact(self.epsilon))) + 1))), self.k - 1)
 
     @property
@@ -56,7 +60,8 @@ class SubsetSelection(Oracle):
         return self.k
 
     def encode(self, inputs: Integers, rng: Random) -> Bytes:
-        """A set of independent coins, mended to its size; given its size either is uniform, so the result is too."""
+        """A set of independent coins, mended to its size; given its size either is
+        uniform, so the result is too."""
         x = self.inside(inputs, rng)
         true = rng.bernoulli(self.p, len(x))
         rows = bits.coins(rng, Fraction(self.chosen, self.k), len(x), self.k)
@@ -65,7 +70,8 @@ class SubsetSelection(Oracle):
         return rows
 
     def _mend(self, rows: Bytes, x: Integers, excess: Integers, rng: Random) -> None:
-        """Turn random bits other than the true one over, each towards the right size, until all sets have it."""
+        """Turn random bits other than the true one over, each towards the right size,
+        until all sets have it."""
         todo = np.flatnonzero(excess)
         while len(todo):
             column = rng.uniform_integers(self.k, len(todo))

@@ -1,10 +1,12 @@
-"""PrivUnit for vectors of norm at most 1, told as a seed and an index: exact, and a few bytes whatever the dimension.
+"""PrivUnit for vectors of norm at most 1, told as a seed and an index: exact, and a few
+bytes whatever the dimension.
 
-PrivUnit (Bhowmick et al. 2018) reports a direction from the cap around the input with probability p, else from outside it. A
-continuous sampler on floats has no ε: its low bits may tell all. Here a random public seed names K directions, the t nearest to
-the input are the cap, and an index is drawn from a law with two levels and exact rational probabilities (Shah et al. 2022,
-minimal random coding with a cap of fixed size). Geometry is done in floats and decides which t indices are in the cap,
-never their number: so it bears on accuracy, and on ε not at all.
+PrivUnit (Bhowmick et al. 2018) reports a direction from the cap around the input with
+probability p, else from outside it. A continuous sampler on floats has no ε: its low bits may
+tell all. Here a random public seed names K directions, the t nearest to the input are the cap,
+and an index is drawn from a law with two levels and exact rational probabilities (Shah et al.
+2022, minimal random coding with a cap of fixed size). Geometry is done in floats and decides
+which t indices are in the cap, never their number: so it bears on accuracy, and on ε not at all.
 """
 
 from __future__ import annotations
@@ -35,12 +37,14 @@ BLOCK = 1 << 18
 
 @dataclass(frozen=True)
 class PrivUnit(Client[MeanVector]):
-    """Mean of vectors with Euclidean norm at most 1 (longer ones are scaled down, what is no number counts as 0).
+    """Mean of vectors with Euclidean norm at most 1 (longer ones are scaled down, what
+    is no number counts as 0).
 
-    Guarantee: ε: an index has probability p/t inside the cap or (1 − p)/(K − t) outside, in ratio at most e^ε; the seed is drawn
-               without looking at the vector.
+    Guarantee: ε: an index has probability p/t inside the cap or (1 − p)/(K − t) outside, in ratio at most
+               e^ε; the seed is drawn without looking at the vector.
     Wire:      8 bytes of seed and 2 of index.
-    Error:     one report has mean squared error 1/c² − ‖x‖², c = `shrink`; c² ≈ min(ε, 1)·ε/d as for PrivUnit.
+    Error:     one report has mean squared error 1/c² − ‖x‖², c = `shrink`; c² ≈ min(ε,
+               1)·ε/d as for PrivUnit.
     """
 
     dimension: int
@@ -55,7 +59,8 @@ class PrivUnit(Client[MeanVector]):
 
     @property
     def directions(self) -> int:
-        """K, the directions that a seed names: about 2e^ε, 64 to 1024; more would lower the error by at most some 3 %."""
+        """K, the directions that a seed names: about 2e^ε, 64 to 1024; more would lower
+        the error by at most some 3 %."""
         return 1 << min(10, max(6, math.ceil(float(exact(self.epsilon)) / math.log(2)) + 1))
 
     @property
@@ -91,7 +96,9 @@ class PrivUnit(Client[MeanVector]):
     def encode(self, inputs: Floats, rng: Random) -> Bytes:
         n, k, t = len(inputs), self.directions, self.cap
         seeds = source(rng).bits(n)
-        rank = np.where(rng.bernoulli(self.p, n), rng.uniform_integers(t, n), t + rng.uniform_integers(k - t, n))
+        rank = np.where(
+            rng.bernoulli(self.p, n), rng.uniform_integers(t, n), t + rng.uniform_integers(k - t, n)
+        )
         index = np.empty(n, np.int64)
         step = max(1, BLOCK // (k * inputs.shape[1]))
         for i in range(0, n, step):
@@ -99,7 +106,8 @@ class PrivUnit(Client[MeanVector]):
         return np.hstack([seeds.astype("<u8").view(np.uint8).reshape(n, 8), pack(index, 2)])
 
     def _ranked(self, seeds: Words, inputs: Floats, rank: Integers) -> Integers:
-        """The index whose direction is `rank`-th nearest to the input: a bijection of ranks and indices, whatever floats do."""
+        """The index whose direction is `rank`-th nearest to the input: a bijection of
+        ranks and indices, whatever floats do."""
         every = np.arange(self.directions)
         z = directions(np.repeat(seeds, len(every)), np.tile(every, len(seeds)), inputs.shape[1])
         near = np.einsum("nkd,nd->nk", z.reshape(len(seeds), len(every), -1), inputs)
@@ -119,12 +127,15 @@ class PrivUnit(Client[MeanVector]):
 
     def estimate(self, counts: Integers, users: int, *question: Any) -> MeanVector:
         mean, square = counts.reshape(2, -1) / (POINT * max(users, 1))
-        error = np.sqrt(np.maximum(square - mean * mean, 0) / users) if users else np.full(self.dimension, np.inf)
+        error = (
+            np.sqrt(np.maximum(square - mean * mean, 0) / users) if users else np.full(self.dimension, np.inf)
+        )
         return MeanVector(mean / self.shrink, error / self.shrink, users)
 
 
 def directions(seeds: Words, index: Integers, dimension: int) -> Floats:
-    """Direction number `index` of each seed: normal coordinates (Box, Muller 1958) from a mixed counter, scaled to norm 1."""
+    """Direction number `index` of each seed: normal coordinates (Box, Muller 1958) from
+    a mixed counter, scaled to norm 1."""
     pairs = -(-dimension // 2)
     start = _mix(seeds) + index.astype(np.uint64) * np.uint64(pairs)
     words = _mix(start[:, None] + np.arange(pairs, dtype=np.uint64))
@@ -135,7 +146,8 @@ def directions(seeds: Words, index: Integers, dimension: int) -> Floats:
 
 
 def _mix(x: Words) -> Words:
-    """SplitMix64 (Steele, Lea, Flood 2014): a public bijection of 64-bit words whose outputs look independent."""
+    """SplitMix64 (Steele, Lea, Flood 2014): a public bijection of 64-bit words whose
+    outputs look independent."""
     x = x * np.uint64(0x9E37_79B9_7F4A_7C15) + np.uint64(0x9E37_79B9_7F4A_7C15)
     x = (x ^ x >> np.uint64(30)) * np.uint64(0xBF58_476D_1CE4_E5B9)
     x = (x ^ x >> np.uint64(27)) * np.uint64(0x94D0_49BB_1331_11EB)
@@ -144,10 +156,12 @@ def _mix(x: Words) -> Words:
 
 @lru_cache(maxsize=64)
 def _top_means(dimension: int, k: int) -> Floats:
-    """For t = 1, …, k − 1: the expected mean of the t largest of k independent inner products of a direction with a unit vector.
+    """For t = 1, …, k − 1: the expected mean of the t largest of k independent inner
+    products of a direction with a unit vector.
 
-    (1 + u)/2 of an inner product u is Beta((d − 1)/2, (d − 1)/2); the one at level v of its law is among the t largest if at
-    most t − 1 of the others lie above, a binomial tail. Integrated over v by Gauss and Legendre.
+    (1 + u)/2 of an inner product u is Beta((d − 1)/2, (d − 1)/2); the one at level v of
+    its law is among the t largest if at most t − 1 of the others lie above, a binomial
+    tail. Integrated over v by Gauss and Legendre.
     """
     nodes, weights = np.polynomial.legendre.leggauss(600)
     v = (1 + nodes) / 2
@@ -159,7 +173,8 @@ def _top_means(dimension: int, k: int) -> Floats:
 
 
 def _shrink(dimension: int, k: int, t: int, p: float) -> float:
-    """c = (p − (1 − p)t/(k − t))·(mean of the t nearest): all k have mean 0, so the others have −t/(k − t) times theirs."""
+    """c = (p − (1 − p)t/(k − t))·(mean of the t nearest): all k have mean 0, so the
+    others have −t/(k − t) times theirs."""
     return float((p - (1 - p) * t / (k - t)) * _top_means(dimension, k)[t - 1])
 
 

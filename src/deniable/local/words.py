@@ -1,4 +1,5 @@
-"""Words as numbers: five bits a letter, first letter highest, so that a prefix of the bits is a prefix of the word.
+"""Words as numbers: five bits a letter, first letter highest, so that a prefix of the
+bits is a prefix of the word.
 
 >>> number = spell(["deniable"], length=8)
 >>> read(number, length=8)

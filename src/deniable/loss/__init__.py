@@ -1,7 +1,8 @@
 """What a run may reveal, as an immutable tree that any accountant can read.
 
-A `Loss` is a value: it is known before data is seen, it is stable as JSON, and its meaning never changes once released;
-a new meaning is a new node. Leaves say which noise was used, combinators say how runs are put together:
+A `Loss` is a value: it is known before data is seen, it is stable as JSON, and its
+meaning never changes once released; a new meaning is a new node. Leaves say which noise
+was used, combinators say how runs are put together:
 
     leaf          Pure  Approximate  Zcdp  BoundedRange  ResponseNoise
                   LaplaceNoise  GaussianNoise  DiscreteLaplaceNoise  DiscreteGaussianNoise
@@ -16,8 +17,8 @@ a new meaning is a new node. Leaves say which noise was used, combinators say ho
 >>> Loss.from_json(step.to_json()) == step
 True
 
-Numbers are `int`, `float` or `Fraction`. **A float means the decimal it prints**: 0.1 is one tenth, so thirty times 0.1 is
-exactly 3 in every sum that the ledger makes. `exact` gives that meaning.
+Numbers are `int`, `float` or `Fraction`. **A float means the decimal it prints**: 0.1 is one tenth, so thirty
+times 0.1 is exactly 3 in every sum that the ledger makes. `exact` gives that meaning.
 """
 
 from deniable.loss.batches import Allocated, CappedSample, DrawnSample

@@ -1,4 +1,5 @@
-"""Samples as loaders and accelerators make them: a draw into one step of a pass, a cap on the lot, draws with replacement."""
+"""Samples as loaders and accelerators make them: a draw into one step of a pass, a cap
+on the lot, draws with replacement."""
 
 from __future__ import annotations
 
@@ -13,11 +14,14 @@ from deniable.units import Relation
 
 @dataclass(frozen=True)
 class Allocated(Loss):
-    """One pass of `steps` runs of `of`, each unit falling by its own uniform draw into one of the steps (balls in bins).
+    """One pass of `steps` runs of `of`, each unit falling by its own uniform draw into
+    one of the steps (balls in bins).
 
-    Stated for adding or removing one unit, as is `of`. A shuffled pass cut into lots of fixed size is **not** this: there the
-    draws of different units depend on one another. Several passes, each with new draws, are `Repeated`.
-    Reference: Chua et al. 2025 (balls-and-bins); Feldman, Shenfeld 2025 (random allocation); docs/theory/batches.md.
+    Stated for adding or removing one unit, as is `of`. A shuffled pass cut into lots of
+    fixed size is **not** this: there the draws of different units depend on one another.
+    Several passes, each with new draws, are `Repeated`.
+    Reference: Chua et al. 2025 (balls-and-bins); Feldman, Shenfeld 2025 (random
+               allocation); docs/theory/batches.md.
     """
 
     steps: int
@@ -40,8 +44,9 @@ class Allocated(Loss):
 class CappedSample(Loss):
     """`of` on a Poisson sample of `rate` of at most `rows` units, of which no more than `cap` are kept.
 
-    Which are kept is decided so that one more unit in the sample displaces at most one other (the first `cap` in a random or
-    fixed order). `rows` is declared, never counted: adding or removing one unit is what this is stated for, as is `of`.
+    Which are kept is decided so that one more unit in the sample displaces at most one
+    other (the first `cap` in a random or fixed order). `rows` is declared, never
+    counted: adding or removing one unit is what this is stated for, as is `of`.
     """
 
     rate: Number
@@ -69,7 +74,8 @@ class CappedSample(Loss):
 
 @dataclass(frozen=True)
 class DrawnSample(Loss):
-    """`of` on `draws` records, each drawn from all `rows` with replacement, so that one may come several times.
+    """`of` on `draws` records, each drawn from all `rows` with replacement, so that one
+    may come several times.
 
     Stated for replacing one record, as is `of` (for one of the drawn records).
     Reference: Balle, Barthe, Gaboardi 2018, Theorem 10.
@@ -85,7 +91,9 @@ class DrawnSample(Loss):
         check_loss(self, "of")
         check_relation(self, Relation.REPLACED, self.of)
         if self.rows == 1 and self.draws > 1:
-            raise InvalidLoss("Expected rows=1 of DrawnSample to be drawn once: with one record there is no sample.")
+            raise InvalidLoss(
+                "Expected rows=1 of DrawnSample to be drawn once: with one record there is no sample."
+            )
 
     @property
     def relation(self) -> Relation:

@@ -1,4 +1,5 @@
-"""Checks of a node's fields where it is made: every number in its range, every part a loss, one relation in one tree."""
+"""Checks of a node's fields where it is made: every number in its range, every part a
+loss, one relation in one tree."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def check_number(
     below: float | None = None,
     at_most: float | None = None,
 ) -> None:
-    """Check a field and store it as int, float or Fraction (numpy scalars and whole Fractions become plain)."""
+    """Check a field and store it as int, float or Fraction (numpy scalars and whole Fractions become
+    plain)."""
     value = getattr(node, name)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidLoss(f"Expected {name}={shown(value)} of {type(node).__name__} to be a number.")
@@ -47,7 +49,8 @@ def check_number(
 
 
 def _check_digits(node: Node, name: str, value: Number) -> None:
-    """Numbers of thousands of digits are refused where they enter: exact sums with them would take for ever."""
+    """Numbers of thousands of digits are refused where they enter: exact sums with them would take for
+    ever."""
     if isinstance(value, float):
         return
     bits = max(abs(value.numerator), value.denominator).bit_length()
@@ -70,7 +73,9 @@ def check_integer(node: Node, name: str, *, at_least: int) -> None:
 
 def check_boolean(node: Node, name: str) -> None:
     if not isinstance(getattr(node, name), bool):
-        raise InvalidLoss(f"Expected {name}={shown(getattr(node, name))} of {type(node).__name__} to be True or False.")
+        raise InvalidLoss(
+            f"Expected {name}={shown(getattr(node, name))} of {type(node).__name__} to be True or False."
+        )
 
 
 def replaced_or_added(replace: bool) -> Relation:
@@ -90,7 +95,9 @@ def check_relation(node: Node, relation: Relation, *parts: LossTree) -> None:
 
 def check_loss(node: Node, name: str) -> None:
     if not isinstance(getattr(node, name), LossTree):
-        raise InvalidLoss(f"Expected {name}={shown(getattr(node, name))} of {type(node).__name__} to be a Loss.")
+        raise InvalidLoss(
+            f"Expected {name}={shown(getattr(node, name))} of {type(node).__name__} to be a Loss."
+        )
     _count_tree(node, (getattr(node, name),))
 
 

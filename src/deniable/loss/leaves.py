@@ -12,7 +12,8 @@ from deniable.numbers import Number, exact, show
 
 @dataclass(frozen=True)
 class Pure(Loss):
-    """ε-differential privacy, nothing more known (Dwork, McSherry, Nissim, Smith 2006). Worst case: randomized response."""
+    """ε-differential privacy, nothing more known (Dwork, McSherry, Nissim, Smith 2006).
+    Worst case: randomized response."""
 
     epsilon: Number
 
@@ -53,7 +54,8 @@ class Zcdp(Loss):
 
 @dataclass(frozen=True)
 class BoundedRange(Loss):
-    """The log-likelihood ratios of two neighbours span at most ε (exponential mechanism: Durfee, Rogers 2019)."""
+    """The log-likelihood ratios of two neighbours span at most ε (exponential mechanism:
+    Durfee, Rogers 2019)."""
 
     epsilon: Number
 
@@ -66,9 +68,11 @@ class BoundedRange(Loss):
 
 @dataclass(frozen=True)
 class ResponseNoise(Loss):
-    """Randomized response among `options` answers: the truth with probability `truth`, else another one at random.
+    """Randomized response among `options` answers: the truth with probability `truth`,
+    else another one at random.
 
-    Guarantee: ε = ln(truth·(options − 1)/(1 − truth)), attained. Reference: Warner 1965; k-ary: Kairouz et al. 2014.
+    Guarantee: ε = ln(truth·(options − 1)/(1 − truth)), attained. Reference: Warner 1965;
+               k-ary: Kairouz et al. 2014.
     """
 
     truth: Number
@@ -101,7 +105,8 @@ class LaplaceNoise(Loss):
 
 @dataclass(frozen=True)
 class GaussianNoise(Loss):
-    """Continuous Gaussian noise of deviation `multiplier` × the L2 sensitivity. Never stated for integer noise."""
+    """Continuous Gaussian noise of deviation `multiplier` × the L2 sensitivity. Never
+    stated for integer noise."""
 
     multiplier: Number
 
@@ -114,9 +119,11 @@ class GaussianNoise(Loss):
 
 @dataclass(frozen=True)
 class DiscreteLaplaceNoise(Loss):
-    """Integer Laplace noise, P(x) ∝ exp(−|x|/scale), on integer vectors of L1 sensitivity `sensitivity` (grid units).
+    """Integer Laplace noise, P(x) ∝ exp(−|x|/scale), on integer vectors of L1
+    sensitivity `sensitivity` (grid units).
 
-    Its profile is *larger* than that of continuous noise of the same ratio: at sensitivity 1 it is randomized response.
+    Its profile is *larger* than that of continuous noise of the same ratio: at
+    sensitivity 1 it is randomized response.
     """
 
     scale: Number
@@ -132,9 +139,11 @@ class DiscreteLaplaceNoise(Loss):
 
 @dataclass(frozen=True)
 class DiscreteGaussianNoise(Loss):
-    """Integer Gaussian noise, P(x) ∝ exp(−x²/2σ²), on integer vectors of L2 sensitivity `sensitivity` (grid units).
+    """Integer Gaussian noise, P(x) ∝ exp(−x²/2σ²), on integer vectors of L2 sensitivity
+    `sensitivity` (grid units).
 
-    `dimension` is the number of coordinates, None if it is not stated; one coordinate has a tighter numerical bound.
+    `dimension` is the number of coordinates, None if it is not stated; one coordinate
+    has a tighter numerical bound.
     Reference: Canonne, Kamath, Steinke 2020.
     """
 

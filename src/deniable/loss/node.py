@@ -37,7 +37,8 @@ SHUFFLED = Scheme.SHUFFLED
 
 
 class Node:
-    """A frozen dataclass with a stable JSON form: `{"node": "Pure", "epsilon": 0.1}`, every field, in order."""
+    """A frozen dataclass with a stable JSON form: `{"node": "Pure", "epsilon": 0.1}`, every field, in
+    order."""
 
     kinds: ClassVar[dict[str, type[Node]]] = {}
     tree_depth: ClassVar[int] = 1
@@ -74,8 +75,8 @@ class LossTree(Node, abstract=True):
 
     @property
     def relation(self) -> Relation | None:
-        """The neighbour relation this loss is stated for; None if the tree does not say (a leaf holds for whatever
-        relation its mechanism was made for)."""
+        """The neighbour relation this loss is stated for; None if the tree does not say (a leaf holds for
+        whatever relation its mechanism was made for)."""
         return None
 
     @property

@@ -14,16 +14,19 @@ from deniable.numbers import Number, exact, plain, show
 from deniable.units import Relation
 
 LEAST_SHARE = Fraction(5, 2)
-"""Grid units of deviation that each party's noise must have, for the sum to be nearly one integer Gaussian."""
+"""Grid units of deviation that each party's noise must have, for the sum to be nearly one integer
+Gaussian."""
 
 
 @dataclass(frozen=True)
 class IntegerGaussianSum(Loss):
-    """The sum of `parties` independent integer Gaussian noises of deviation `sigma` each, on integer vectors of L2 sensitivity
-    `sensitivity` in `dimension` coordinates (grid units); `parties` counts only those whose noise is surely in the sum.
+    """The sum of `parties` independent integer Gaussian noises of deviation `sigma`
+    each, on integer vectors of L2 sensitivity `sensitivity` in `dimension` coordinates
+    (grid units); `parties` counts only those whose noise is surely in the sum.
 
-    A party that leaves takes its noise along, so this is stated for a unit that is silenced, or (`replace`) replaced, never for
-    one that is added or removed. Reference: Kairouz, Liu, Steinke 2021, Theorem 1; docs/theory/numerical.md, T9.
+    A party that leaves takes its noise along, so this is stated for a unit that is silenced, or (`replace`)
+    replaced, never for one that is added or removed. Reference: Kairouz, Liu, Steinke 2021, Theorem 1;
+    docs/theory/numerical.md, T9.
     """
 
     parties: int
@@ -40,8 +43,9 @@ class IntegerGaussianSum(Loss):
         check_boolean(self, "replace")
         if exact(self.sigma) < LEAST_SHARE:
             raise InvalidLoss(
-                f"Expected sigma={show(self.sigma)} of IntegerGaussianSum to be at least {float(LEAST_SHARE)} grid units a "
-                "party: below it a sum of integer noises is not near enough to one integer Gaussian. Use a finer grid."
+                f"Expected sigma={show(self.sigma)} of IntegerGaussianSum to be at least "
+                f"{float(LEAST_SHARE)} grid units a party: below it a sum of integer noises is not near "
+                "enough to one integer Gaussian. Use a finer grid."
             )
 
     @property
@@ -50,7 +54,8 @@ class IntegerGaussianSum(Loss):
 
     @property
     def distance(self) -> float:
-        """A bound on the log-ratio, over all coordinates, between the sum and one integer Gaussian of its variance; rounded up.
+        """A bound on the log-ratio, over all coordinates, between the sum and one
+        integer Gaussian of its variance; rounded up.
 
         τ = 10·Σ_k exp(−2π²σ²·k/(k+1)), k = 1..parties − 1, for each coordinate that neighbours may change.
         """
@@ -71,11 +76,12 @@ class IntegerGaussianSum(Loss):
 
 @dataclass(frozen=True)
 class FiniteOutcomes(Loss):
-    """A mechanism of your own with finitely many outcomes: their probabilities with the unit (`present`) and without it
-    (`absent`), such that this pair dominates every two neighbours.
+    """A mechanism of your own with finitely many outcomes: their probabilities with the unit (`present`) and
+    without it (`absent`), such that this pair dominates every two neighbours.
 
-    That is: for each outcome set and each pair of neighbours, P(S) − x·Q(S) is at most that of the best set here, for every
-    x ≥ 0; where a unit is replaced, for the neighbours in either order. Both sides of every bound are then of this pair.
+    That is: for each outcome set and each pair of neighbours, P(S) − x·Q(S) is at most that of the best set
+    here, for every x ≥ 0; where a unit is replaced, for the neighbours in either order. Both sides of every
+    bound are then of this pair.
     """
 
     present: tuple[Number, ...]
@@ -86,7 +92,8 @@ class FiniteOutcomes(Loss):
         _probabilities(self, "absent")
         if len(self.present) != len(self.absent):
             raise InvalidLoss(
-                f"Expected as many probabilities in present ({len(self.present)}) as in absent ({len(self.absent)})."
+                f"Expected as many probabilities in present ({len(self.present)}) as in absent "
+                f"({len(self.absent)})."
             )
 
     def __str__(self) -> str:
@@ -95,8 +102,9 @@ class FiniteOutcomes(Loss):
 
 @dataclass(frozen=True)
 class MixedGaussianNoise(Loss):
-    """Gaussian noise of deviation `sigma` around a random shift: with the unit shifts[i] ≥ 0 with probability weights[i], without
-    it 0. A vector-valued shift counts by its norm. Reference: Choquette-Choo et al. 2024; Ganesh 2024.
+    """Gaussian noise of deviation `sigma` around a random shift: with the unit shifts[i]
+    ≥ 0 with probability weights[i], without it 0. A vector-valued shift counts by its
+    norm. Reference: Choquette-Choo et al. 2024; Ganesh 2024.
     """
 
     sigma: Number
@@ -106,9 +114,13 @@ class MixedGaussianNoise(Loss):
     def __post_init__(self) -> None:
         check_number(self, "sigma", above=0)
         _probabilities(self, "weights")
-        object.__setattr__(self, "shifts", tuple(_plain_number(self, "shifts", x) for x in _sequence(self, "shifts")))
+        object.__setattr__(
+            self, "shifts", tuple(_plain_number(self, "shifts", x) for x in _sequence(self, "shifts"))
+        )
         if len(self.shifts) != len(self.weights):
-            raise InvalidLoss(f"Expected as many shifts ({len(self.shifts)}) as weights ({len(self.weights)}).")
+            raise InvalidLoss(
+                f"Expected as many shifts ({len(self.shifts)}) as weights ({len(self.weights)})."
+            )
 
     def __str__(self) -> str:
         return f"Gaussian noise of σ = {show(self.sigma)} around one of {len(self.shifts)} shifts"
@@ -131,7 +143,9 @@ def _plain_number(node: Loss, name: str, value: object) -> Number:
         raise InvalidLoss(f"Expected the entries of {name} of {type(node).__name__} to be numbers.")
     number = plain(value)
     if not 0 <= number < math.inf:
-        raise InvalidLoss(f"Expected the entries of {name} of {type(node).__name__} to be finite and at least 0.")
+        raise InvalidLoss(
+            f"Expected the entries of {name} of {type(node).__name__} to be finite and at least 0."
+        )
     return number
 
 
@@ -140,6 +154,7 @@ def _probabilities(node: Loss, name: str) -> None:
     total = sum((exact(x) for x in values), Fraction(0))
     if abs(total - 1) > NEAR_ONE:
         raise InvalidLoss(
-            f"Expected the probabilities {name} of {type(node).__name__} to sum to 1, got {float(total):.12g}."
+            f"Expected the probabilities {name} of {type(node).__name__} to sum to 1, got "
+            f"{float(total):.12g}."
         )
     object.__setattr__(node, name, values)

@@ -13,11 +13,12 @@ from deniable.units import Relation
 
 @dataclass(frozen=True)
 class Silenced(Loss):
-    """`of`, for a unit that is silenced (zero-out): its contribution becomes zero, while it stays in every sample, keeps
-    its place in a lot and adds its own noise.
+    """`of`, for a unit that is silenced (zero-out): its contribution becomes zero, while it stays in every
+    sample, keeps its place in a lot and adds its own noise.
 
-    `of` is written for a unit that is added or removed, with noise in multiples of what silencing one unit moves. The
-    relation never mixes with the two others in one tree. Reference: Kairouz et al. 2021 (DP-FTRL, Definition 1.1).
+    `of` is written for a unit that is added or removed, with noise in multiples of what
+    silencing one unit moves. The relation never mixes with the two others in one tree.
+    Reference: Kairouz et al. 2021 (DP-FTRL, Definition 1.1).
     """
 
     of: Loss
@@ -27,9 +28,9 @@ class Silenced(Loss):
         check_relation(self, Relation.ADDED, self.of)
         if _has_fixed_size(self.of):
             raise InvalidLoss(
-                "A sample of fixed size has no zero-out form of its own: a sample with the silent unit and one without it "
-                f"differ in another unit too ({self.of}). State it with replace=True for Unit.row(replace=True), "
-                "of which silencing is a case."
+                "A sample of fixed size has no zero-out form of its own: a sample with the silent unit and "
+                f"one without it differ in another unit too ({self.of}). State it with replace=True for "
+                "Unit.row(replace=True), of which silencing is a case."
             )
 
     @property

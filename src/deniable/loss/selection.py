@@ -28,7 +28,8 @@ class PoissonRuns(Node):
 
 @dataclass(frozen=True)
 class NegativeBinomialRuns(Node):
-    """Truncated negative binomial: η = 1 is geometric, η = 0 logarithmic (Papernot, Steinke 2022, Definition 1)."""
+    """Truncated negative binomial: η = 1 is geometric, η = 0 logarithmic (Papernot,
+    Steinke 2022, Definition 1)."""
 
     eta: Number
     gamma: Number
@@ -43,9 +44,11 @@ class NegativeBinomialRuns(Node):
 
 @dataclass(frozen=True)
 class Selected(Loss):
-    """The best of a random number of runs of `of`, whose own output includes the score; only the best one is shown.
+    """The best of a random number of runs of `of`, whose own output includes the score;
+    only the best one is shown.
 
-    Reference: Papernot, Steinke 2022, Theorems 2 and 6. A fixed number of runs is not covered and costs far more.
+    Reference: Papernot, Steinke 2022, Theorems 2 and 6. A fixed number of runs is not
+               covered and costs far more.
     """
 
     of: Loss

@@ -79,11 +79,12 @@ def _parts(loss: Loss) -> tuple[Loss, ...]:
 class Sampled(Loss):
     """`of`, run on a random sample of the data that nobody sees.
 
-    Releases that share one sample are `Sampled(rate, Composed(…))`; `Composed((Sampled, Sampled))` are independent samples.
-    `replace` is the neighbour relation: False adds or removes one unit, True replaces one. What `of` is stated for:
+    Releases that share one sample are `Sampled(rate, Composed(…))`; `Composed((Sampled, Sampled))` are
+    independent samples. `replace` is the neighbour relation: False adds or removes one unit, True replaces
+    one. What `of` is stated for:
 
-    - Poisson: adding or removing one unit's record in the sample, whatever `replace` says (a replaced record is taken out
-      by its coin, the new one comes in by the same);
+    - Poisson: adding or removing one unit's record in the sample, whatever `replace` says (a replaced record
+      is taken out by its coin, the new one comes in by the same);
     - without replacement: replacing one record of the sample (its size is fixed).
     """
 
@@ -103,7 +104,8 @@ class Sampled(Loss):
 
     @property
     def relation(self) -> Relation:
-        """On a Poisson sample what is stated for a silenced unit stays so: its coin is the same, its contribution is not."""
+        """On a Poisson sample what is stated for a silenced unit stays so: its coin is
+        the same, its contribution is not."""
         if self.scheme is POISSON and not self.replace and self.of.relation is Relation.SILENCED:
             return Relation.SILENCED
         return replaced_or_added(self.replace)
@@ -135,7 +137,8 @@ class Repeated(Loss):
 
 @dataclass(frozen=True)
 class Composed(Loss):
-    """All of `parts` over the same data, each free to depend on the earlier answers. Empty: nothing was revealed."""
+    """All of `parts` over the same data, each free to depend on the earlier answers.
+    Empty: nothing was revealed."""
 
     parts: tuple[Loss, ...]
 
@@ -157,10 +160,12 @@ class Composed(Loss):
 
 @dataclass(frozen=True)
 class Parallel(Loss):
-    """`parts` on disjoint parts of the data, **each unit's rows all in one part**; stated for adding or removing one unit.
+    """`parts` on disjoint parts of the data, **each unit's rows all in one part**;
+    stated for adding or removing one unit.
 
-    Adding or removing a unit touches one part. `replace=True` replaces a unit: it may leave one part and enter another, so
-    two parts are touched (or one part twice). A region is no partition of people: `Parallel.split` checks.
+    Adding or removing a unit touches one part. `replace=True` replaces a unit: it may
+    leave one part and enter another, so two parts are touched (or one part twice). A
+    region is no partition of people: `Parallel.split` checks.
     """
 
     parts: tuple[Loss, ...]
@@ -221,7 +226,8 @@ class Grouped(Loss):
 class Shuffled(Loss):
     """One local report `of` from each of at least `reports` people, seen only after a shuffler mixed them.
 
-    Reference: Feldman, McMillan, Talwar 2021 and 2023. `of` must be a pure local loss (`Pure`, `ResponseNoise`); the unit of
+    Reference: Feldman, McMillan, Talwar 2021 and 2023. `of` must be a pure local loss (`Pure`,
+               `ResponseNoise`); the unit of
     the result is one person whose value is replaced.
     """
 
@@ -242,7 +248,8 @@ class Shuffled(Loss):
 
 
 def mismatch(loss: Loss, unit: Unit) -> str | None:
-    """Why `loss` says nothing about `unit`: it is stated for the other neighbour relation. None if it is not."""
+    """Why `loss` says nothing about `unit`: it is stated for the other neighbour
+    relation. None if it is not."""
     stated = loss.relation
     if stated is None or stated is unit.relation:
         return None

@@ -1,9 +1,10 @@
 """Mechanisms: immutable values whose loss and error are known before any data is seen.
 
-Numbers: `Laplace`, `Gaussian`, `TruncatedGeometric`; counts: `NoisyCounts`; choices: `Exponential`, `PermuteAndFlip`,
+Numbers: `Laplace`, `Gaussian`, `TruncatedGeometric`; counts: `NoisyCounts`; choices:
+         `Exponential`, `PermuteAndFlip`,
 `NoisyMax`, `TopK`; quantiles: `Quantile`; a bias: `CoinBias`; a survey: `RandomizedResponse`; a conversation:
-`SparseVector`. `sensitivity` says how far one unit moves an answer, `classify` makes classifiers of noisy counts,
-`cautionary` holds what should not be used.
+`SparseVector`. `sensitivity` says how far one unit moves an answer, `classify` makes classifiers of noisy
+counts, `cautionary` holds what should not be used.
 
 >>> from deniable.randomness import SecureRandom
 >>> mechanism = Laplace.for_budget(epsilon=0.5, sensitivity=sensitivity.count(Unit.row()).l1)

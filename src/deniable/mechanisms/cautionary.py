@@ -1,7 +1,8 @@
-"""Mechanisms that should not be used, with the losses they truly have: for teaching, and for auditors to find.
+"""Mechanisms that should not be used, with the losses they truly have: for teaching, and
+for auditors to find.
 
-Each states what it gives and not what it claims, so an account that runs one is charged the truth. `Approximate(0, 1)`
-is the loss of what protects nothing.
+Each states what it gives and not what it claims, so an account that runs one is charged the truth.
+`Approximate(0, 1)` is the loss of what protects nothing.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ NOTHING = Approximate(0, 1)
 class ReleaseEverything:
     """Publish all the data with probability δ, else nothing.
 
-    Guarantee: (0, δ)-DP, attained, and that is what is wrong with δ: with probability δ everybody is exposed at once. A
-               δ must be far below one in the number of people, and what happens within it matters.
+    Guarantee: (0, δ)-DP, attained, and that is what is wrong with δ: with probability δ everybody is exposed
+               at once. A δ must be far below one in the number of people, and what happens within it matters.
     Assumes:   nothing.
     Error:     not known.
     Reference: Dwork, Roth 2014, §2.3.
@@ -63,8 +64,8 @@ class ReleaseEverything:
 class NameAndShame:
     """Publish each row, by its own coin, with probability δ.
 
-    Guarantee: (0, δ)-DP for a row, attained. Yet among n rows one is published with probability 1 − (1 − δ)ⁿ: at δ =
-               1/n nearly two times out of three.
+    Guarantee: (0, δ)-DP for a row, attained. Yet among n rows one is published with probability 1 − (1 − δ)ⁿ:
+               at δ = 1/n nearly two times out of three.
     Assumes:   one row per unit.
     Error:     not known.
     Reference: folklore; Dwork, Roth 2014, §2.3.
@@ -102,8 +103,8 @@ class NameAndShame:
 class LaplaceAfterArgmax:
     """Find the best candidate exactly, then add noise to its score.
 
-    Guarantee: none. The noise protects the score, and nothing protects the choice: where one row decides it, the name
-               alone tells the two data sets apart. Loss (0, 1). `NoisyMax` adds the noise first.
+    Guarantee: none. The noise protects the score, and nothing protects the choice: where one row decides it,
+               the name alone tells the two data sets apart. Loss (0, 1). `NoisyMax` adds the noise first.
     Assumes:   nothing.
     Error:     that of the noise.
     Reference: Dwork, Roth 2014, §3.3 on why only the argmax of noisy scores is private.
@@ -138,8 +139,8 @@ class LaplaceAfterArgmax:
 class PlainMedian:
     """The exact median. Of an odd number of rows it *is* a row.
 
-    Guarantee: none: the answer is somebody's value, and one row more or less changes it for sure. Loss (0, 1).
-               `Quantile` is the private one.
+    Guarantee: none: the answer is somebody's value, and one row more or less changes it for sure. Loss (0,
+               1). `Quantile` is the private one.
     Assumes:   nothing.
     Error:     none.
     Reference: Nissim, Raskhodnikova, Smith 2007, on why its global sensitivity is the whole range.
@@ -170,8 +171,8 @@ class PlainMedian:
 class RootlessGaussian:
     """σ = ln(1.25/δ)·Δ/ε, as printed in some lecture notes: the root and the 2 of √(2·ln(1.25/δ)) are lost.
 
-    Guarantee: that of its σ, which the loss states. At δ = 1e-5 it is 2.4 times the noise of the classical formula, for
-               nothing; above δ = 0.17 it is less, and at ε = 5, δ = 0.3 the truth is δ = 0.68.
+    Guarantee: that of its σ, which the loss states. At δ = 1e-5 it is 2.4 times the noise of the classical
+               formula, for nothing; above δ = 0.17 it is less, and at ε = 5, δ = 0.3 the truth is δ = 0.68.
     Assumes:   as `Gaussian`.
     Error:     as `Gaussian`.
     Reference: compare Dwork, Roth 2014, Theorem A.1 (valid for ε < 1 only).
@@ -211,8 +212,8 @@ class RootlessGaussian:
 class MisplacedGaussian:
     """σ = √(2·ln(1.25)/δ)·Δ/ε, as printed in some lecture notes: δ has slipped out of the logarithm.
 
-    Guarantee: that of its σ, which the loss states. At δ = 1e-5 it is 44 times the noise of the classical formula, for
-               nothing; above δ = 0.1 it is less, and at ε = 5, δ = 0.3 the truth is δ = 0.97.
+    Guarantee: that of its σ, which the loss states. At δ = 1e-5 it is 44 times the noise of the classical
+               formula, for nothing; above δ = 0.1 it is less, and at ε = 5, δ = 0.3 the truth is δ = 0.97.
     Assumes:   as `Gaussian`.
     Error:     as `Gaussian`.
     Reference: compare Dwork, Roth 2014, Theorem A.1 (valid for ε < 1 only).

@@ -1,9 +1,9 @@
 """Draw one of many with probability exactly proportional to a weight, however the weights are known.
 
-One uniform number U decides. First its leading 64 bits are compared with cumulative sums in floats; where U lies
-farther from every border than the floats can be wrong, the choice is settled. Else the *same* U is compared with
-integer brackets at growing precision (`certified.invert`). Both find the cell of U under the exact weights, so the draw
-is exact; the second is seldom needed.
+One uniform number U decides. First its leading 64 bits are compared with cumulative sums in floats; where U
+lies farther from every border than the floats can be wrong, the choice is settled. Else the *same* U is
+compared with integer brackets at growing precision (`certified.invert`). Both find the cell of U under the
+exact weights, so the draw is exact; the second is seldom needed.
 """
 
 from __future__ import annotations
@@ -50,15 +50,17 @@ def draw(weights: Weights, rng: Random) -> int:
 def _by_floats(weights: NDArray[np.float64], error: float, u: int) -> int | None:
     """The cell of U, if floats settle it.
 
-    With n weights of relative error e each, the float sums cₖ and their total T obey |cₖ/T − c*ₖ/T*| ≤ 2e + 2n·2^-53 up
-    to squares of these, adding in any order (Higham 2002, §4.2); u/2^64 as a float is off by 2^-53 and truncates U by
-    2^-64.
+    With n weights of relative error e each, the float sums cₖ and their total T obey |cₖ/T − c*ₖ/T*| ≤ 2e +
+    2n·2^-53 up to squares of these, adding in any order (Higham 2002, §4.2); u/2^64 as a float is off by
+    2^-53 and truncates U by 2^-64.
     """
     sums = np.cumsum(weights)
     place, margin = u / 2**64 * sums[-1], sums[-1] * (3 * error + (len(weights) + 8) * 2.0**-50)
     k = int(np.searchsorted(sums, place, side="right"))
     inside = (
-        k < len(sums) and (k == 0 or sums[k - 1] + margin < place) and (k == len(sums) - 1 or place + margin < sums[k])
+        k < len(sums)
+        and (k == 0 or sums[k - 1] + margin < place)
+        and (k == len(sums) - 1 or place + margin < sums[k])
     )
     return k if inside else None
 
@@ -88,7 +90,8 @@ class Exponentials:
     multiplicities: NDArray[np.int64] | None = None
 
     def floats(self) -> tuple[NDArray[np.float64], float]:
-        """The argument of exp is off by at most 4 roundings of at most 745, beyond which exp is below 1e-300."""
+        """The argument of exp is off by at most 4 roundings of at most 745, beyond which
+        exp is below 1e-300."""
         powers = np.exp(-np.minimum(self.distances.astype(float) * float(self.rate), 700.0))
         return powers if self.multiplicities is None else powers * self.multiplicities, 2e-12
 

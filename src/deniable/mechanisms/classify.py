@@ -33,7 +33,8 @@ class NaiveBayes:
 
     @classmethod
     def from_counts(cls, labels: Counts, features: Sequence[Counts], *, smoothing: float = 1.0) -> NaiveBayes:
-        """`labels` counts each label, `features[i]` each pair (value, label). Counts below 0 are 0; `smoothing` is added."""
+        """`labels` counts each label, `features[i]` each pair (value, label). Counts
+        below 0 are 0; `smoothing` is added."""
         for table in features:
             if table.ndim != 2 or table.shape[1] != len(labels):
                 raise InvalidParameter(
@@ -43,7 +44,9 @@ class NaiveBayes:
 
     def predict(self, row: Sequence[int]) -> int:
         """The likeliest label of a row of value positions."""
-        return int(np.argmax(self.prior + sum(table[value] for table, value in zip(self.features, row, strict=True))))
+        return int(
+            np.argmax(self.prior + sum(table[value] for table, value in zip(self.features, row, strict=True)))
+        )
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,8 @@ class DecisionTree:
 def grow(counts: Counts, *, depth: int, least: float = 1.0) -> DecisionTree:
     """A decision tree by information gain from one contingency table whose last axis is the label.
 
-    A cell set smaller than `least`, which should be a few times the noise, is not split. Reference: Friedman, Schuster
-    2010.
+    A cell set smaller than `least`, which should be a few times the noise, is not split.
+    Reference: Friedman, Schuster 2010.
     """
     return _grow(np.maximum(counts, 0).astype(float), tuple(range(counts.ndim - 1)), depth, least)
 

@@ -1,4 +1,5 @@
-"""A coin's bias by the exponential mechanism: one draw from a tempered posterior, truncated to an interval."""
+"""A coin's bias by the exponential mechanism: one draw from a tempered posterior, truncated to an
+interval."""
 
 from __future__ import annotations
 
@@ -26,22 +27,25 @@ from deniable.units import Unit
 
 @dataclass(frozen=True)
 class CoinBias:
-    """A bias θ in [lower, upper], drawn with density ∝ (θ^heads·(1 − θ)^tails)^power: the score is the log-likelihood.
+    """A bias θ in [lower, upper], drawn with density ∝ (θ^heads·(1 − θ)^tails)^power:
+    the score is the log-likelihood.
 
     At power 1 it is one draw of the Bayesian posterior, a truncated beta distribution.
 
-    Guarantee: ε-DP, as a choice of range ε, for `unit`. One toss adds ln θ or ln(1 − θ) to the score, which over the
-               interval spans at most R = max(ln(upper/lower), ln((1 − lower)/(1 − upper))); a replaced toss turns one
-               into the other, which spans ln(upper/lower) + ln((1 − lower)/(1 − upper)). The power is ε/R per toss of a
-               unit, rounded down: the score does not fall without bound as at θ = 0, which is why the interval must
-               stay away from 0 and 1.
-    Assumes:   the data are tosses, 1 or True for heads and 0 or False for tails (to six digits); whatever else is left
-               out.
-    Error:     not known before data; the draw has a variance of θ(1 − θ)/(power·n), on top of the estimate's own.
-    Reference: McSherry, Talwar 2007; posterior sampling: Dimitrakakis et al. 2017, Wang, Fienberg, Smola 2015.
+    Guarantee: ε-DP, as a choice of range ε, for `unit`. One toss adds ln θ or ln(1 − θ) to the score, which
+               over the interval spans at most R = max(ln(upper/lower), ln((1 − lower)/(1 − upper))); a
+               replaced toss turns one into the other, which spans ln(upper/lower) + ln((1 − lower)/(1 −
+               upper)). The power is ε/R per toss of a unit, rounded down: the score does not fall without
+               bound as at θ = 0, which is why the interval must stay away from 0 and 1.
+    Assumes:   the data are tosses, 1 or True for heads and 0 or False for tails (to six
+               digits); whatever else is left out.
+    Error:     not known before data; the draw has a variance of θ(1 − θ)/(power·n), on
+               top of the estimate's own.
+    Reference: McSherry, Talwar 2007; posterior sampling: Dimitrakakis et al. 2017, Wang,
+               Fienberg, Smola 2015.
 
-    The draw is exact on a grid of `points` cells, each represented by its middle: integer brackets around every weight,
-    one uniform number for the inversion.
+    The draw is exact on a grid of `points` cells, each represented by its middle: integer brackets around
+    every weight, one uniform number for the inversion.
 
     >>> from deniable.randomness import SeededRandom
     >>> coin = CoinBias(epsilon=1)
@@ -58,7 +62,9 @@ class CoinBias:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.number("epsilon", self.epsilon, above=0))
         object.__setattr__(self, "lower", checks.number("lower", self.lower, above=0, below=1))
-        object.__setattr__(self, "upper", checks.number("upper", self.upper, above=float(self.lower), below=1))
+        object.__setattr__(
+            self, "upper", checks.number("upper", self.upper, above=float(self.lower), below=1)
+        )
         object.__setattr__(self, "points", checks.whole("points", self.points, at_least=2))
         if self.points > 2**20:
             raise InvalidParameter(f"Expected points={self.points} to be at most 2^20.")
@@ -88,7 +94,8 @@ class CoinBias:
         return exact(self.lower) + width * (2 * index + 1) / (2 * self.points)
 
     def density(self, heads: int, tails: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The grid, and the probability of each of its points after these tosses, as floats: for pictures and moments."""
+        """The grid, and the probability of each of its points after these tosses, as
+        floats: for pictures and moments."""
         weights = Likelihood(self, self.power * heads, self.power * tails).floats()[0]
         return np.array([float(self.bias(i)) for i in range(self.points)]), weights / weights.sum()
 
@@ -110,7 +117,8 @@ class Likelihood:
         return np.exp(np.maximum(logs - logs.max(), -700.0)), float(off) if off < 1e-3 else 1.0
 
     def brackets(self, bits: int) -> tuple[Sequence[int], int]:
-        """From logarithms good to 2·2^-precision, so each exponent is to `slack`. All weights share the factor e^best."""
+        """From logarithms good to 2·2^-precision, so each exponent is to `slack`. All
+        weights share the factor e^best."""
         precision = bits + math.ceil(self.a + self.b + 2).bit_length() + 4
         logs = _grid_logs(self.coin, precision)
         scores = [(self.a * x + self.b * y) / 2**precision for x, y in logs]
@@ -146,8 +154,8 @@ def _grid_logs(coin: CoinBias, bits: int) -> list[tuple[int, int]]:
 def _log_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     """Integers low ≤ 2^bits·ln x ≤ high, at most 2 apart, for x ≥ 1.
 
-    `Decimal.ln` is correctly rounded (General Decimal Arithmetic 1.70). The quotient x is rounded down to a relative
-    10^-p and so its logarithm to an absolute one; p digits leave both below a quarter of a unit.
+    `Decimal.ln` is correctly rounded (General Decimal Arithmetic 1.70). The quotient x is rounded down to a
+    relative 10^-p and so its logarithm to an absolute one; p digits leave both below a quarter of a unit.
     """
     digits = bits * 302 // 1000 + 12
     with decimal.localcontext(decimal.Context(prec=digits, rounding=decimal.ROUND_DOWN)):

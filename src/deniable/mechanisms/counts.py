@@ -1,4 +1,5 @@
-"""Noisy counts over public categories: histograms, contingency tables, and what naive Bayes and decision trees need."""
+"""Noisy counts over public categories: histograms, contingency tables, and what naive
+Bayes and decision trees need."""
 
 from __future__ import annotations
 
@@ -25,14 +26,15 @@ _MOST_CELLS = 2**24
 class NoisyCounts:
     """Count rows in every cell of every table, with integer Laplace noise of `scale` on each count.
 
-    `domains` are the public values of each column; a table is a tuple of columns (by position), one cell for each
-    combination of their values. Without `tables` there is one table of all columns.
+    `domains` are the public values of each column; a table is a tuple of columns (by position), one cell for
+    each combination of their values. Without `tables` there is one table of all columns.
 
     Guarantee: `sensitivity.histogram` over the scale, for `unit`: a row counts in one cell of each table.
-    Assumes:   the data are rows, one value per column (one value, if there is one column). A row counts in a table if
-               all its values there are in the domains; what is missing or unknown counts nowhere.
+    Assumes:   the data are rows, one value per column (one value, if there is one column). A row counts in a
+               table if all its values there are in the domains; what is missing or unknown counts nowhere.
     Error:     of the worst of all cells: see `Laplace`.
-    Reference: Dwork, McSherry, Nissim, Smith 2006, §4; Blum, Dwork, McSherry, Nissim 2005 for classifiers from counts.
+    Reference: Dwork, McSherry, Nissim, Smith 2006, §4; Blum, Dwork, McSherry, Nissim
+               2005 for classifiers from counts.
 
     >>> from deniable.randomness import SeededRandom
     >>> weather = NoisyCounts((("sun", "rain"), ("yes", "no")), scale=1)
@@ -53,13 +55,17 @@ class NoisyCounts:
         object.__setattr__(self, "scale", checks.number("scale", self.scale, above=0))
         checks.rows_of(checks.unit(self.unit))
         if self._cells > _MOST_CELLS:
-            raise InvalidParameter(f"Expected at most 2^24 cells, got {self._cells:,}. Take fewer columns in a table.")
+            raise InvalidParameter(
+                f"Expected at most 2^24 cells, got {self._cells:,}. Take fewer columns in a table."
+            )
 
     @staticmethod
     def _table(table: Any, columns: int) -> tuple[int, ...]:
         chosen = checks.choices("table", table)
         if not all(isinstance(c, int) and 0 <= c < columns for c in chosen):
-            raise InvalidParameter(f"Expected table={chosen} to name columns by position, 0 to {columns - 1}.")
+            raise InvalidParameter(
+                f"Expected table={chosen} to name columns by position, 0 to {columns - 1}."
+            )
         return chosen
 
     @classmethod
@@ -92,7 +98,9 @@ class NoisyCounts:
         places = [{value: i for i, value in enumerate(domain)} for domain in self.domains]
         counts = [np.zeros(self._shape(table), np.int64) for table in self.tables]
         for row in data if isinstance(data, Iterable) else ():
-            at = [_place(place, value) for place, value in zip(places, _values(row, len(places)), strict=True)]
+            at = [
+                _place(place, value) for place, value in zip(places, _values(row, len(places)), strict=True)
+            ]
             for count, table in zip(counts, self.tables, strict=True):
                 cell = tuple(at[c] for c in table)
                 if None not in cell:
@@ -113,7 +121,8 @@ class NoisyCounts:
 
 
 def _values(row: Any, columns: int) -> list[Any]:
-    """Exactly `columns` values of a row; what is missing is None, which is in no domain that does not list it."""
+    """Exactly `columns` values of a row; what is missing is None, which is in no domain
+    that does not list it."""
     listed = list(row) if isinstance(row, tuple | list | np.ndarray) else [row]
     return (listed + [_Missing] * columns)[:columns]
 

@@ -1,8 +1,9 @@
-"""Choose one of a public list by a private score: the exponential mechanism, permute-and-flip, and the best few.
+"""Choose one of a public list by a private score: the exponential mechanism,
+permute-and-flip, and the best few.
 
-Scores are read by the rules of `grid` in units of a 2^20th of the sensitivity, so that a neighbour moves each by at
-most 2^20 units and every probability is exact. (The rounding moves a score by less than a millionth of the
-sensitivity.)
+Scores are read by the rules of `grid` in units of a 2^20th of the sensitivity, so that a
+neighbour moves each by at most 2^20 units and every probability is exact. (The rounding
+moves a score by less than a millionth of the sensitivity.)
 """
 
 from __future__ import annotations
@@ -28,15 +29,17 @@ RESOLUTION = 2**20
 
 @dataclass(frozen=True)
 class Exponential:
-    """One of `candidates`, with probability ∝ exp(ε·score/(2·sensitivity)), or ∝ exp(ε·score/sensitivity) if monotone.
+    """One of `candidates`, with probability ∝ exp(ε·score/(2·sensitivity)), or ∝
+    exp(ε·score/sensitivity) if monotone.
 
     Guarantee: ε-DP, and more: the log-likelihood ratios of two neighbours span at most ε (`BoundedRange`).
-               Proof: for candidates i, j the ratio P(i)Q(j)/(P(j)Q(i)) is exp of rate·((sᵢ − s'ᵢ) − (sⱼ − s'ⱼ)). Each
+               Proof: for candidates i, j the ratio P(i)Q(j)/(P(j)Q(i)) is exp of
+                      rate·((sᵢ − s'ᵢ) − (sⱼ − s'ⱼ)). Each
                bracket is within ±sensitivity, and within [0, sensitivity] or [−sensitivity, 0] for both if monotone.
-    Assumes:   the data are the candidates' scores, each of sensitivity `sensitivity`. `monotone=True`: adding a unit
-               moves all scores the same way (counts), and the unit is added or removed, not replaced.
-    Error:     the chosen score is below the best by more than ln((n − 1)(1 − β)/β)/rate with probability at most β;
-               attained.
+    Assumes:   the data are the candidates' scores, each of sensitivity `sensitivity`. `monotone=True`: adding
+               a unit moves all scores the same way (counts), and the unit is added or removed, not replaced.
+    Error:     the chosen score is below the best by more than ln((n − 1)(1 − β)/β)/rate
+               with probability at most β; attained.
     Reference: McSherry, Talwar 2007; range: Durfee, Rogers 2019.
 
     >>> from deniable.randomness import SeededRandom
@@ -71,12 +74,14 @@ class Exponential:
 class PermuteAndFlip:
     """One of `candidates`: in random order, each is taken with probability exp(−rate·(best − score)).
 
-    The rate is ε/(2·sensitivity), or ε/sensitivity if monotone; it is the argmax of scores with exponential noise.
+    The rate is ε/(2·sensitivity), or ε/sensitivity if monotone; it is the argmax of
+    scores with exponential noise.
 
     Guarantee: ε-DP for `unit`.
     Assumes:   as `Exponential`.
-    Error:     never worse than `Exponential`, and up to twice as good: with w = e^(−rate·t) the score is t or more
-               below the best with probability at most 1 − (1 − (1 − w)ⁿ)/(n·w), attained when all others lie t below.
+    Error:     never worse than `Exponential`, and up to twice as good: with w =
+               e^(−rate·t) the score is t or more below the best with probability at most
+               1 − (1 − (1 − w)ⁿ)/(n·w), attained when all others lie t below.
     Reference: McKenna, Sheldon 2020; Ding, Kifer et al. 2021 (arXiv 2105.07260) for the noise form.
 
     >>> from deniable.randomness import SeededRandom
@@ -102,7 +107,9 @@ class PermuteAndFlip:
         low, high = 0.0, math.log(max(1.0, 2 * n / beta))
         while high - low > 1e-9 * high:
             middle = (low + high) / 2
-            low, high = (low, middle) if _flip_tail(n, math.exp(-middle)) <= beta * (1 - 1e-9) else (middle, high)
+            low, high = (
+                (low, middle) if _flip_tail(n, math.exp(-middle)) <= beta * (1 - 1e-9) else (middle, high)
+            )
         return Error(_in_scores(self, high), float(confidence), measure="score")
 
     def __call__(self, data: Any, *, rng: Random) -> Any:
@@ -114,7 +121,8 @@ class PermuteAndFlip:
 
 @dataclass(frozen=True)
 class TopK:
-    """The best `count` of `candidates` in order: `count` rounds of `Exponential`, each without the ones already named.
+    """The best `count` of `candidates` in order: `count` rounds of `Exponential`, each
+    without the ones already named.
 
     Guarantee: ε-DP in all; each round has range ε/count, and accounting composes them.
     Assumes:   as `Exponential`.
@@ -193,7 +201,8 @@ def _in_scores(choice: Any, exponent: float) -> float:
 
 
 def _flip_tail(n: int, w: float) -> float:
-    """1 − (1 − (1 − w)ⁿ)/(n·w), the chance that one of n − 1 others of weight w comes before the best and is taken."""
+    """1 − (1 − (1 − w)ⁿ)/(n·w), the chance that one of n − 1 others of weight w comes
+    before the best and is taken."""
     if n * w < 1e-4:
         return n * w / 2  # alternating series: the next term is negative
     return 1 + math.expm1(n * math.log1p(-w)) / (n * w) if w < 1 else 1 - 1 / n

@@ -15,21 +15,24 @@ from deniable.mechanisms.shape import GridShape, NumberMechanism, chosen, larges
 from deniable.units import Unit
 
 _BITS = 13
-"""The default grid makes σ between 2^13 and 2^14 units: fine enough that rounding the sensitivity costs little, coarse enough
-for the accountant to sum the integer noise's own profile."""
+"""The default grid makes σ between 2^13 and 2^14 units: fine enough that rounding the sensitivity costs
+little, coarse enough for the accountant to sum the integer noise's own profile."""
 
 
 @dataclass(frozen=True)
 class Gaussian(NumberMechanism):
-    """Add integer Gaussian noise, P(x) ∝ exp(−x²/2σ²), to each coordinate of a vector of L2 sensitivity `sensitivity`.
+    """Add integer Gaussian noise, P(x) ∝ exp(−x²/2σ²), to each coordinate of a vector of
+    L2 sensitivity `sensitivity`.
 
-    Guarantee: that of `DiscreteGaussianNoise` for `unit`; (sensitivity²/2σ²)-zCDP. The loss is that of the integer
-               noise, rounding to the grid included.
-    Assumes:   answers of neighbouring data, as read by the rules of `grid`, differ by at most `sensitivity` in L2.
+    Guarantee: that of `DiscreteGaussianNoise` for `unit`; (sensitivity²/2σ²)-zCDP. The loss is that of the
+               integer noise, rounding to the grid included.
+    Assumes:   answers of neighbouring data, as read by the rules of `grid`, differ by at
+               most `sensitivity` in L2.
     Error:     the exact tail (summed, or within half a grid unit of it for σ above 4096 units).
     Reference: Canonne, Kamath, Steinke 2020.
 
-    `dimension` and `granularity` are as in `Laplace`. An L2 sensitivity may be a root: `sensitivity` rounds it up.
+    `dimension` and `granularity` are as in `Laplace`. An L2 sensitivity may be a root:
+    `sensitivity` rounds it up.
 
     >>> Gaussian(sigma=4).loss
     DiscreteGaussianNoise(sigma=4, sensitivity=1, dimension=1)
@@ -63,14 +66,19 @@ class Gaussian(NumberMechanism):
         granularity: Number | None = None,
         unit: Unit = checks.ROW,
     ) -> Gaussian:
-        """The least noise that is (ε, δ)-DP by the integer noise's own profile, never by the classical formula."""
-        budget = Budget(checks.number("epsilon", epsilon, above=0), checks.number("delta", delta, above=0, below=1))
+        """The least noise that is (ε, δ)-DP by the integer noise's own profile, never by
+        the classical formula."""
+        budget = Budget(
+            checks.number("epsilon", epsilon, above=0), checks.number("delta", delta, above=0, below=1)
+        )
         width = exact(checks.number("sensitivity", sensitivity, above=0))
         start = accounting.calibrate(GaussianNoise, budget)
         g = chosen(exact(start) * width, granularity, real, _BITS)
         sized = cls(1 if g is None else g, sensitivity, dimension, g, unit)
         units = sized.loss.sensitivity
-        sigma = accounting.calibrate(lambda x: replace(sized.loss, sigma=x), budget, start=start * float(units))
+        sigma = accounting.calibrate(
+            lambda x: replace(sized.loss, sigma=x), budget, start=start * float(units)
+        )
         return replace(sized, sigma=sized.shape.measured(sigma))
 
     @classmethod
@@ -85,7 +93,8 @@ class Gaussian(NumberMechanism):
         granularity: Number | None = None,
         unit: Unit = checks.ROW,
     ) -> Gaussian:
-        """The most noise whose error, in any coordinate, reaches `tolerance` with probability at most 1 − confidence.
+        """The most noise whose error, in any coordinate, reaches `tolerance` with
+        probability at most 1 − confidence.
 
         >>> round(Gaussian.for_error(tolerance=10, confidence=0.95).sigma, 2)
         4.86

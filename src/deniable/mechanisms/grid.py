@@ -1,20 +1,23 @@
 """Numbers on a grid: how data is read, and what rounding to the grid adds to a sensitivity.
 
-Noise is drawn in whole grid units, so every released value is an integer times the granularity g, whatever the data;
-there are no low bits of a float to give a value away (Mironov 2012; Haney et al. 2022, arXiv 2207.13793).
+Noise is drawn in whole grid units, so every released value is an integer times the
+granularity g, whatever the data; there are no low bits of a float to give a value away
+(Mironov 2012; Haney et al. 2022, arXiv 2207.13793).
 
-Reading never fails, since a failure steered by one row would be a release: ⌊x/g + ½⌋ per coordinate, a NaN (and what is
-no number) as 0, ±∞ and all beyond ±2^61 units as ±2^61, missing coordinates as 0, surplus ones left out.
+Reading never fails, since a failure steered by one row would be a release: ⌊x/g + ½⌋ per
+coordinate, a NaN (and what is no number) as 0, ±∞ and all beyond ±2^61 units as ±2^61,
+missing coordinates as 0, surplus ones left out.
 
-**Rounding and sensitivity.** r(x) = ⌊x + ½⌋ is monotone and r(x + 1) = r(x) + 1, so |r(x) − r(y)| ≤ ⌈|x − y|⌉.
-(Rounding ties to even has not this property: ½ and 3/2 go to 0 and 2.) Clamping afterwards moves no two values apart.
-Hence, with D = Δ/g:
+**Rounding and sensitivity.** r(x) = ⌊x + ½⌋ is monotone and r(x + 1) = r(x) + 1, so |r(x) − r(y)| ≤ ⌈|x −
+y|⌉. (Rounding ties to even has not this property: ½ and 3/2 go to 0 and 2.) Clamping afterwards moves no two
+values apart. Hence, with D = Δ/g:
 
 - one coordinate: ⌈D⌉ units, in L1 and L2;
 - L1, k coordinates: Σ⌈dᵢ⌉ < Σ(dᵢ + 1) ≤ D + k, and it is an integer: ⌈D⌉ + k − 1 units, which is attained;
 - L2, k coordinates: ‖⌈d⌉‖ ≤ ‖d‖ + ‖(1, …, 1)‖ ≤ D + √k units.
 
-A query that adds up rows which are already on the grid (`clamped_sum`) needs no rounding: x/g is whole, D too.
+A query that adds up rows which are already on the grid (`clamped_sum`) needs no
+rounding: x/g is whole, D too.
 """
 
 from __future__ import annotations
@@ -84,7 +87,8 @@ def l1_units(sensitivity: Number, g: Fraction, dimension: int) -> int:
 
 
 def l2_units(sensitivity: Number, g: Fraction, dimension: int) -> int:
-    """L2 sensitivity in grid units after rounding: ⌈Δ/g⌉ for one coordinate, else Δ/g + √k, rounded up (proof above)."""
+    """L2 sensitivity in grid units after rounding: ⌈Δ/g⌉ for one coordinate, else Δ/g +
+    √k, rounded up (proof above)."""
     d = exact(sensitivity) / g
     return math.ceil(d) if dimension == 1 else math.ceil(d + exact(root_up(Fraction(dimension))))
 
@@ -114,7 +118,8 @@ def read(data: Any, dimension: int, g: Fraction) -> Whole:
 
 
 def read_rows(data: Any, g: Fraction) -> Whole:
-    """All rows of `data` in grid units, within ±LIMIT; a NaN, and what is no number, is left out. Never raises."""
+    """All rows of `data` in grid units, within ±LIMIT; a NaN, and what is no number, is
+    left out. Never raises."""
     entries = _entries(data)
     if isinstance(entries, list):
         return _units([x for x in entries if _is_number(x)], g)
@@ -124,7 +129,8 @@ def read_rows(data: Any, g: Fraction) -> Whole:
 
 
 def write(units: Whole | int, g: Fraction | None) -> Any:
-    """Grid units as the numbers they mean: integers where g is None, else floats (rounding here is post-processing)."""
+    """Grid units as the numbers they mean: integers where g is None, else floats
+    (rounding here is post-processing)."""
     if g is None:
         return units
     if isinstance(units, int):
@@ -140,10 +146,11 @@ def add(units: Whole, noise: Whole) -> Whole:
 
 
 def clamped_sum(rows: Iterable[Any], lower: Number, upper: Number, g: Number = 1) -> Fraction:
-    """The exact sum of `rows`, each clamped to [lower, upper] and then read on the grid; a NaN is 0, clamped likewise.
+    """The exact sum of `rows`, each clamped to [lower, upper] and then read on the grid;
+    a NaN is 0, clamped likewise.
 
-    No row can turn it into a NaN or move it by more than a bound: this is the sum whose sensitivity `sensitivity.sum`
-    states, if both bounds lie on the grid.
+    No row can turn it into a NaN or move it by more than a bound: this is the sum whose sensitivity
+    `sensitivity.sum` states, if both bounds lie on the grid.
 
     >>> clamped_sum([1.25, float("nan"), float("inf"), -3], lower=0, upper=10, g=0.25)
     Fraction(45, 4)
@@ -152,7 +159,8 @@ def clamped_sum(rows: Iterable[Any], lower: Number, upper: Number, g: Number = 1
     low, high = exact(number("lower", lower)), exact(number("upper", upper, at_least=float(lower)))
     if low % step or high % step or max(-low, high) > LIMIT * step:
         raise InvalidParameter(
-            f"Expected lower={lower} and upper={upper} to be multiples of the granularity {g}, within 2^61 of them."
+            f"Expected lower={lower} and upper={upper} to be multiples of the granularity {g}, within 2^61 "
+            "of them."
         )
     units = _units(_entries(rows), step)
     return Fraction(int(np.clip(units, int(low / step), int(high / step)).sum(dtype=object))) * step
@@ -222,12 +230,15 @@ def _exactly(x: Any) -> Fraction:
 def _nearest_floats(x: NDArray[np.float64], k: int) -> Whole:
     """⌊x/2^k + ½⌋ without rounding on the way.
 
-    Dividing by a power of two is exact (or underflows to what rounds to 0 as well). With f = ⌊v⌋ the difference v − f
-    is exact wherever it is below ½, and is at least ½ in floats where it is in truth; so the comparison is right.
+    Dividing by a power of two is exact (or underflows to what rounds to 0 as well). With
+    f = ⌊v⌋ the difference v − f is exact wherever it is below ½, and is at least ½ in
+    floats where it is in truth; so the comparison is right.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         v = np.clip(
-            np.nan_to_num(np.ldexp(x, -k), nan=0.0, posinf=math.inf, neginf=-math.inf), -float(LIMIT), float(LIMIT)
+            np.nan_to_num(np.ldexp(x, -k), nan=0.0, posinf=math.inf, neginf=-math.inf),
+            -float(LIMIT),
+            float(LIMIT),
         )
     low = np.floor(v)
     return np.asarray(low + (v - low >= 0.5)).astype(np.int64)

@@ -1,7 +1,7 @@
 """One integer noise: what it costs, how far it reaches, and how it is drawn, in one value.
 
-Every mechanism that adds noise adds this one. The scale that a loss states is the scale that is drawn: both are read from
-here, in grid units, so no mechanism can charge for one noise and draw another.
+Every mechanism that adds noise adds this one. The scale that a loss states is the scale that is drawn: both
+are read from here, in grid units, so no mechanism can charge for one noise and draw another.
 
 >>> laplace(scale=2, sensitivity=1).loss
 DiscreteLaplaceNoise(scale=2, sensitivity=1)
@@ -34,12 +34,15 @@ class Family(StrEnum):
 class IntegerNoise:
     """Noise on a vector of integers, drawn for each coordinate by itself; all numbers are in grid units.
 
-    Guarantee: that of `loss`: (sensitivity/scale)-DP for Laplace noise, (sensitivity²/2·scale²)-zCDP for Gaussian noise.
-    Assumes:   one unit moves the vector by at most `sensitivity`, in L1 for Laplace and in L2 for Gaussian noise.
+    Guarantee: that of `loss`: (sensitivity/scale)-DP for Laplace noise,
+               (sensitivity²/2·scale²)-zCDP for Gaussian noise.
+    Assumes:   one unit moves the vector by at most `sensitivity`, in L1 for Laplace and
+               in L2 for Gaussian noise.
     Error:     the exact tail of one coordinate, see `tails`.
     Reference: Ghosh, Roughgarden, Sundararajan 2009; Canonne, Kamath, Steinke 2020.
 
-    `dimension` is how many coordinates a loss states, None if it does not say; one coordinate is bounded more tightly.
+    `dimension` is how many coordinates a loss states, None if it does not say; one
+    coordinate is bounded more tightly.
     """
 
     family: Family

@@ -20,16 +20,20 @@ from deniable.units import Unit
 
 @dataclass(frozen=True)
 class Laplace(NumberMechanism):
-    """Add integer Laplace noise, P(x) ∝ exp(−|x|/scale), to a number or a vector of L1 sensitivity `sensitivity`.
+    """Add integer Laplace noise, P(x) ∝ exp(−|x|/scale), to a number or a vector of L1
+    sensitivity `sensitivity`.
 
-    Guarantee: (sensitivity/scale)-DP for `unit`; the loss is that of the integer noise, rounding to the grid included.
-    Assumes:   answers of neighbouring data, as read by the rules of `grid`, differ by at most `sensitivity` in L1.
-    Error:     the exact tail, P(|noise| ≥ n) = 2aⁿ/(1 + a), a = e^(−1/scale); E|noise| = 1/sinh(1/scale) (grid units).
+    Guarantee: (sensitivity/scale)-DP for `unit`; the loss is that of the integer noise,
+               rounding to the grid included.
+    Assumes:   answers of neighbouring data, as read by the rules of `grid`, differ by at
+               most `sensitivity` in L1.
+    Error:     the exact tail, P(|noise| ≥ n) = 2aⁿ/(1 + a), a = e^(−1/scale); E|noise| =
+               1/sinh(1/scale) (grid units).
     Reference: Dwork, McSherry, Nissim, Smith 2006; integer form Ghosh, Roughgarden, Sundararajan 2009.
 
-    `dimension` is None for one number. `granularity` is None for whole numbers, else the power of two on whose grid
-    reals are read and released; `sensitivity` and `scale` are then in the data's own measure, and rounding is charged
-    (see `grid`).
+    `dimension` is None for one number. `granularity` is None for whole numbers, else the power of two on
+    whose grid reals are read and released; `sensitivity` and `scale` are then in the data's own measure, and
+    rounding is charged (see `grid`).
 
     >>> Laplace(scale=2).loss
     DiscreteLaplaceNoise(scale=2, sensitivity=1)
@@ -88,10 +92,11 @@ class Laplace(NumberMechanism):
         granularity: Number | None = None,
         unit: Unit = checks.ROW,
     ) -> Laplace:
-        """The least ε whose error, in any coordinate, reaches `tolerance` with probability at most 1 − confidence.
+        """The least ε whose error, in any coordinate, reaches `tolerance` with
+        probability at most 1 − confidence.
 
-        An error of 10 or more with probability 1e-5 needs ε = 1.1513 of continuous noise, and 1.1941 of integer noise,
-        whose tail 2aⁿ/(1 + a) includes n itself:
+        An error of 10 or more with probability 1e-5 needs ε = 1.1513 of continuous noise, and 1.1941 of
+        integer noise, whose tail 2aⁿ/(1 + a) includes n itself:
 
         >>> scale = Laplace.for_error(tolerance=10, confidence=1 - 1e-5).scale
         >>> round(1 / scale, 4)
@@ -119,12 +124,13 @@ class Laplace(NumberMechanism):
 class TruncatedGeometric:
     """A whole number with public bounds: clamped, given integer Laplace noise, clamped again.
 
-    Guarantee: (sensitivity/scale)-DP for `unit`. Clamping the data moves no two answers apart, clamping the answer is
-               post-processing.
+    Guarantee: (sensitivity/scale)-DP for `unit`. Clamping the data moves no two answers
+               apart, clamping the answer is post-processing.
     Assumes:   answers of neighbouring data differ by at most `sensitivity`.
-    Error:     at most that of `Laplace`, and never above upper − lower; the mean is at its largest in the middle.
-    Reference: Ghosh, Roughgarden, Sundararajan 2009, who show that it is optimal for every risk-averse reader of a
-               count.
+    Error:     at most that of `Laplace`, and never above upper − lower; the mean is at
+               its largest in the middle.
+    Reference: Ghosh, Roughgarden, Sundararajan 2009, who show that it is optimal for
+               every risk-averse reader of a count.
 
     >>> from deniable.randomness import SeededRandom
     >>> TruncatedGeometric(scale=2, lower=0, upper=100)(99, rng=SeededRandom(3)) <= 100
@@ -156,7 +162,8 @@ class TruncatedGeometric:
         return self._inner.loss
 
     def error(self, confidence: float = 0.95) -> Error:
-        """E|error| at x is c(1 − a^(upper − x)) + c(1 − a^(x − lower)), c = E|noise|/2: concave, so the middle is worst."""
+        """E|error| at x is c(1 − a^(upper − x)) + c(1 − a^(x − lower)), c = E|noise|/2:
+        concave, so the middle is worst."""
         inner, half = self._inner.error(confidence), (self.upper - self.lower) / 2
         expected = self._inner.noise.mean * -math.expm1(-half / float(self.scale))
         return replace(inner, within=min(inner.within, float(self.upper - self.lower)), expected=expected)

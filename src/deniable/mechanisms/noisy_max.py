@@ -20,21 +20,23 @@ from deniable.units import Unit
 
 @dataclass(frozen=True)
 class NoisyMax:
-    """One of `candidates`: the argmax of the scores with integer Laplace noise of scale 2·sensitivity/ε (monotone:
-    half).
+    """One of `candidates`: the argmax of the scores with integer Laplace noise of scale
+    2·sensitivity/ε (monotone: half).
 
     Guarantee: ε-DP for `unit`.
-               Proof: fix the noise of all but candidate i, and the order in which ties are broken. Then i wins exactly
+               Proof: fix the noise of all but candidate i, and the order in which ties
+                      are broken. Then i wins exactly
                if its noise is at least some integer r. On a neighbour that integer is at most r + 2Δ (its own score
                falls by Δ at most and another rises by Δ; only one of them if monotone), Δ in score units. And P(noise ≥
                r + 2Δ) ≥ e^(−2Δ/scale)·P(noise ≥ r). Average over what was fixed: it does not depend on the data.
-    Assumes:   the data are the candidates' scores, each of sensitivity `sensitivity`; `monotone` as in `Exponential`.
-               Ties are broken by an order drawn at random beforehand; redrawing the noise at a tie would not be
-               private.
+    Assumes:   the data are the candidates' scores, each of sensitivity `sensitivity`;
+               `monotone` as in `Exponential`. Ties are broken by an order drawn at
+               random beforehand; redrawing the noise at a tie would not be private.
     Error:     the chosen score is below the best by at most twice the largest |noise|.
     Reference: Dwork, Roth 2014, §3.3; integers: Ding et al. 2023 (arXiv 2308.08057).
 
-    Only the winner is shown: its noisy score is another release. `PermuteAndFlip` is more accurate at the same ε.
+    Only the winner is shown: its noisy score is another release. `PermuteAndFlip` is
+    more accurate at the same ε.
 
     >>> from deniable.randomness import SeededRandom
     >>> NoisyMax(("flu", "cold", "measles"), epsilon=1)([10, 300, 2], rng=SeededRandom(1))
@@ -59,7 +61,9 @@ class NoisyMax:
 
     def error(self, confidence: float = 0.95) -> Error:
         beta = tails.per_coordinate(checks.failure(confidence), len(self.candidates))
-        return Error(float((2 * self._noise.within(beta) + 1) * self._grid), float(confidence), measure="score")
+        return Error(
+            float((2 * self._noise.within(beta) + 1) * self._grid), float(confidence), measure="score"
+        )
 
     def __call__(self, data: Any, *, rng: Random) -> Any:
         scores = grid.read(data, len(self.candidates), self._grid)

@@ -24,16 +24,16 @@ from deniable.units import Unit
 class Quantile:
     """A point of the public grid lower, lower + granularity, …, upper near the `level` quantile of the rows.
 
-    With `level` = a/b, a grid point x has the score −|(b − a)·#(rows below x) − a·#(rows above x)|, in b-ths of a rank,
-    and is drawn with probability ∝ exp(ε·score/(2Δ)). Points between two neighbouring rows share a score: they are
-    drawn as one interval, of weight its number of points, and then one of them uniformly.
+    With `level` = a/b, a grid point x has the score −|(b − a)·#(rows below x) − a·#(rows above x)|, in b-ths
+    of a rank, and is drawn with probability ∝ exp(ε·score/(2Δ)). Points between two neighbouring rows share a
+    score: they are drawn as one interval, of weight its number of points, and then one of them uniformly.
 
-    Guarantee: ε-DP, as a choice of range ε, for `unit`. Δ = max(a, b − a) per row added or removed (the row is below,
-               above, or at x), b per row replaced; times `max_rows` for a column.
-    Assumes:   the data are the rows. Each is clamped to [lower, upper] and read to the nearest grid point; a NaN is
-               left out.
-    Error:     the rank of the answer is off from the best grid point's by at most 2Δ/(ε·b)·ln((m − 1)(1 − β)/β), m grid
-               points.
+    Guarantee: ε-DP, as a choice of range ε, for `unit`. Δ = max(a, b − a) per row added or removed (the row
+               is below, above, or at x), b per row replaced; times `max_rows` for a column.
+    Assumes:   the data are the rows. Each is clamped to [lower, upper] and read to the
+               nearest grid point; a NaN is left out.
+    Error:     the rank of the answer is off from the best grid point's by at most
+               2Δ/(ε·b)·ln((m − 1)(1 − β)/β), m grid points.
     Reference: Smith 2011; McSherry, Talwar 2007.
 
     >>> from deniable.randomness import SeededRandom
@@ -105,7 +105,8 @@ class Quantile:
 
 
 def _cells(positions: grid.Whole, points: int) -> tuple[NDArray[np.int64], ...]:
-    """The grid cut at the rows: first point, number of points, rows below and rows above of each cell that has points.
+    """The grid cut at the rows: first point, number of points, rows below and rows above
+    of each cell that has points.
 
     Every distinct position is a cell of one point; the points between two of them are one cell.
     """

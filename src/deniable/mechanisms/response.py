@@ -22,7 +22,8 @@ from deniable.units import Unit
 
 @dataclass(frozen=True)
 class Share:
-    """An estimated share: unbiased `value`, an unbiased estimate of its `variance`, and an interval of the confidence asked."""
+    """An estimated share: unbiased `value`, an unbiased estimate of its `variance`, and
+    an interval of the confidence asked."""
 
     value: float
     variance: float
@@ -35,8 +36,8 @@ class RandomizedResponse:
     """Report the true one of `options` with probability `truth`, else one of the others uniformly.
 
     Guarantee: ε = ln(truth·(k − 1)/(1 − truth)) for each value, k options; attained.
-    Assumes:   one value from each person. A value that is none of the options (a NaN, say) is answered uniformly at
-               random, which is as private: 1/k lies between the two probabilities.
+    Assumes:   one value from each person. A value that is none of the options (a NaN, say) is answered
+               uniformly at random, which is as private: 1/k lies between the two probabilities.
     Error:     of an estimated share: see `variance` and `estimate`.
     Reference: Warner 1965; k options: Kairouz, Oh, Viswanath 2014.
 
@@ -60,19 +61,26 @@ class RandomizedResponse:
             )
         if exact(self.truth) * len(self.options) <= 1:
             raise InvalidParameter(
-                f"Expected truth={self.truth} in (1/{len(self.options)}, 1): at or below it a report says nothing true."
+                f"Expected truth={self.truth} in (1/{len(self.options)}, 1): at or below it a report says "
+                "nothing true."
             )
 
     @classmethod
-    def coins(cls, heads: Number = Fraction(1, 2), options: tuple[Any, ...] = (False, True)) -> RandomizedResponse:
-        """The survey: with probability `heads` the truth, else one of all the options, the true one too, uniformly."""
+    def coins(
+        cls, heads: Number = Fraction(1, 2), options: tuple[Any, ...] = (False, True)
+    ) -> RandomizedResponse:
+        """The survey: with probability `heads` the truth, else one of all the options,
+        the true one too, uniformly."""
         told = exact(checks.number("heads", heads, above=0, below=1))
         return cls(told + (1 - told) / len(checks.choices("options", options, at_least=2)), options)
 
     @classmethod
     def for_budget(cls, epsilon: Number, options: tuple[Any, ...] = (False, True)) -> RandomizedResponse:
         """The most truth that is ε-DP: 1/(1 + (k − 1)e^(−ε)), rounded down to a multiple of 2^-60."""
-        eps, k = exact(checks.number("epsilon", epsilon, above=0)), len(checks.choices("options", options, at_least=2))
+        eps, k = (
+            exact(checks.number("epsilon", epsilon, above=0)),
+            len(checks.choices("options", options, at_least=2)),
+        )
         most = exp_bounds(eps, 120)[1]
         return cls(Fraction((1 << 180) // ((1 << 120) + (k - 1) * most), 1 << 60), options)
 
@@ -92,7 +100,8 @@ class RandomizedResponse:
         return reports if several else reports[0]
 
     def _reported(self, indices: NDArray[np.int64], rng: Random) -> NDArray[np.int64]:
-        """Each index as it is reported: the same work whatever it is, a lie being 1 to k − 1 further round."""
+        """Each index as it is reported: the same work whatever it is, a lie being 1 to k − 1 further
+        round."""
         n, k = len(indices), len(self.options)
         honest, further, anything = (
             rng.bernoulli(self.truth, n),
@@ -125,7 +134,8 @@ class RandomizedResponse:
         return float(told / (told + (1 - p) * self.lie))
 
     def variance(self, share: Number, reports: int) -> float:
-        """Of the estimate of `share` from this many reports: λ(1 − λ)/(n·(truth − lie)²), λ the share of reports.
+        """Of the estimate of `share` from this many reports: λ(1 − λ)/(n·(truth −
+        lie)²), λ the share of reports.
 
         At least 4 times that of truthful answers for fair coins, and falling as 1/n.
         """
@@ -137,9 +147,9 @@ class RandomizedResponse:
     def estimate(self, reports: Iterable[Any], confidence: float = 0.95) -> dict[Any, Share]:
         """Unbiased shares of all options from the reports, each with its variance and interval.
 
-        An interval is that of Clopper and Pearson for the share of reports, carried over: each alone covers with at
-        least this confidence when the people are a random sample. Shares may lie outside [0, 1]; clipping them would
-        bias them.
+        An interval is that of Clopper and Pearson for the share of reports, carried over: each alone covers
+        with at least this confidence when the people are a random sample. Shares may lie outside [0, 1];
+        clipping them would bias them.
         """
         beta, counted = float(checks.failure(confidence)), Counter(reports)
         n = sum(counted[option] for option in self.options)
@@ -153,5 +163,8 @@ class RandomizedResponse:
         share = count / n
         bounds = (max(0.0, (low - lie) / gain), min(1.0, (high - lie) / gain))
         return Share(
-            (share - lie) / gain, share * (1 - share) / ((n - 1) * gain**2), min(bounds[0], 1.0), max(bounds[1], 0.0)
+            (share - lie) / gain,
+            share * (1 - share) / ((n - 1) * gain**2),
+            min(bounds[0], 1.0),
+            max(bounds[1], 0.0),
         )

@@ -1,7 +1,8 @@
 """How far one unit can move an answer, so that nobody derives Δ by hand.
 
-Each function takes the unit and public bounds, and gives a `Sensitivity` in L1 (for Laplace noise) and L2 (for Gaussian
-noise). A unit brings one row (`Unit.row`, `Unit.value`) or up to `max_rows` (`Unit.column`). Roots are rounded up.
+Each function takes the unit and public bounds, and gives a `Sensitivity` in L1 (for
+Laplace noise) and L2 (for Gaussian noise). A unit brings one row (`Unit.row`,
+`Unit.value`) or up to `max_rows` (`Unit.column`). Roots are rounded up.
 
 >>> count(Unit.row(), queries=3)
 Sensitivity(l1=3, l2=1.7320508075688774)
@@ -32,7 +33,8 @@ class Sensitivity:
 
 
 def count(unit: Unit, *, queries: int = 1) -> Sensitivity:
-    """`queries` counts over one table: each moves by one unit's rows at most, and a row may be in all of them.
+    """`queries` counts over one table: each moves by one unit's rows at most, and a row
+    may be in all of them.
 
     Replacing a unit moves a count no further, from all its rows to none. Δ₁ = k, Δ₂ = √k for one row.
     """
@@ -43,9 +45,9 @@ def count(unit: Unit, *, queries: int = 1) -> Sensitivity:
 def sum(lower: Number, upper: Number, unit: Unit, *, filtered: bool = False) -> Sensitivity:
     """A sum of rows clamped to [lower, upper] (as `grid.clamped_sum` does).
 
-    Adding or removing a unit moves it by max(|lower|, |upper|) per row. Replacing one row that counts either way moves
-    it by upper − lower; if it may count for nothing (`filtered=True`, and always for a column, which may have fewer
-    rows), by max(upper, 0) − min(lower, 0) per row.
+    Adding or removing a unit moves it by max(|lower|, |upper|) per row. Replacing one row that counts either
+    way moves it by upper − lower; if it may count for nothing (`filtered=True`, and always for a column,
+    which may have fewer rows), by max(upper, 0) − min(lower, 0) per row.
 
     >>> sum(20, 60, Unit.row(replace=True)), sum(20, 60, Unit.row(replace=True), filtered=True)
     (Sensitivity(l1=40, l2=40), Sensitivity(l1=60, l2=60))
@@ -61,7 +63,8 @@ def sum(lower: Number, upper: Number, unit: Unit, *, filtered: bool = False) -> 
 
 
 def mean(lower: Number, upper: Number, rows: int, unit: Unit, *, filtered: bool = False) -> Sensitivity:
-    """A sum divided by a public number of `rows`, not by one read from the data: where units come and go, n is private.
+    """A sum divided by a public number of `rows`, not by one read from the data: where
+    units come and go, n is private.
 
     >>> mean(0, 100, rows=50, unit=Unit.row(replace=True))
     Sensitivity(l1=2, l2=2)
@@ -80,8 +83,8 @@ def proportion(rows: int, unit: Unit) -> Sensitivity:
 def histogram(unit: Unit, *, tables: int = 1) -> Sensitivity:
     """Counts over disjoint buckets, or `tables` such histograms of the same rows.
 
-    A row that comes or goes moves one bucket by 1. A replaced row moves two, so 2 in L1 and √2 in L2 per table. All
-    rows of a unit may lie in one bucket, which is the worst case of L2.
+    A row that comes or goes moves one bucket by 1. A replaced row moves two, so 2 in L1 and √2 in L2 per
+    table. All rows of a unit may lie in one bucket, which is the worst case of L2.
     """
     rows, k = checks.rows_of(unit), checks.whole("tables", tables, at_least=1)
     buckets = 2 if unit.replace else 1

@@ -47,7 +47,9 @@ class GridShape:
         """A scale in grid units, within what the samplers draw."""
         scale = exact(value) / self.step
         if scale > grid.LARGEST_SCALE:
-            raise InvalidParameter(f"Expected {name}={value} within 2^60 grid units. Take a coarser granularity.")
+            raise InvalidParameter(
+                f"Expected {name}={value} within 2^60 grid units. Take a coarser granularity."
+            )
         return scale
 
     def stated(self, value: Number) -> Number:
@@ -86,7 +88,8 @@ class GridShape:
 
 
 class NumberMechanism(ABC):
-    """What `Laplace` and `Gaussian` are: integer noise on one number or a vector. They say which noise and which shape."""
+    """What `Laplace` and `Gaussian` are: integer noise on one number or a vector. They
+    say which noise and which shape."""
 
     @property
     @abstractmethod
@@ -102,7 +105,8 @@ class NumberMechanism(ABC):
         return self.shape.error(self.noise, confidence)
 
     def norm_error(self, confidence: float = 0.95) -> Error:
-        """Of the L1 norm of all coordinates' errors: for Laplace noise exact up to 4096 coordinates, else by Chernoff."""
+        """Of the L1 norm of all coordinates' errors: for Laplace noise exact up to 4096
+        coordinates, else by Chernoff."""
         return self.shape.norm_error(self.noise, confidence)
 
     def __call__(self, data: Any, *, rng: Random) -> Any:
@@ -110,7 +114,8 @@ class NumberMechanism(ABC):
 
 
 def chosen(scale: Fraction, given: Number | None, real: bool, bits: int = 20) -> Number | None:
-    """The granularity for noise of about `scale`: the given one, none for whole numbers, else about scale/2^bits."""
+    """The granularity for noise of about `scale`: the given one, none for whole numbers,
+    else about scale/2^bits."""
     if given is not None:
         return plain(grid.granularity(given))
     return plain(grid.default_granularity(scale, bits)) if checks.flag("real", real) else None
@@ -124,7 +129,8 @@ def largest_scale(
     granularity: Number | None,
     real: bool,
 ) -> tuple[Number, Number | None]:
-    """The most noise whose error in any coordinate reaches `tolerance` with probability at most 1 − confidence; its grid."""
+    """The most noise whose error in any coordinate reaches `tolerance` with probability
+    at most 1 − confidence; its grid."""
     g, n = reach(tolerance, granularity, real)
     shape = GridShape(dimension, g)
     beta = tails.per_coordinate(checks.failure(confidence), shape.size)
@@ -133,10 +139,11 @@ def largest_scale(
 
 
 def reach(tolerance: Number, given: Number | None, real: bool) -> tuple[Number | None, int]:
-    """The granularity, and the least |noise| in its units that may make an error of `tolerance`, rounding included.
+    """The granularity, and the least |noise| in its units that may make an error of
+    `tolerance`, rounding included.
 
-    The default grid has 2^30 units in the tolerance, so the scale has 2^10 to 2^40 for all confidences that a float can
-    state.
+    The default grid has 2^30 units in the tolerance, so the scale has 2^10 to 2^40 for
+    all confidences that a float can state.
     """
     t = exact(checks.number("tolerance", tolerance, above=0))
     g = chosen(t, given, real, bits=30)

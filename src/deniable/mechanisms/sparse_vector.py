@@ -20,22 +20,24 @@ from deniable.units import Unit
 
 @dataclass(frozen=True)
 class SparseVector:
-    """A conversation of yes or no: does the answer to this question reach `threshold`? It ends after `runs` times yes.
+    """A conversation of yes or no: does the answer to this question reach `threshold`?
+    It ends after `runs` times yes.
 
-    A chain of above-threshold runs. Each draws noise ρ for the threshold once, and noise ν for every question, and says
-    yes when answer + ν ≥ threshold + ρ; a yes ends the run, and the next begins with fresh ρ.
+    A chain of above-threshold runs. Each draws noise ρ for the threshold once, and noise
+    ν for every question, and says yes when answer + ν ≥ threshold + ρ; a yes ends the
+    run, and the next begins with fresh ρ.
 
-    Guarantee: ε-DP in all for `unit`, ε/runs for each run, however many times it says no. With s = `sensitivity`, ρ has
-               the scale s/ε₁ and ν the scale 2s/ε₂ (s/ε₂ if monotone), where ε₁ + ε₂ = ε/runs.
-               Proof for one run, in integer units: let the answers be no, …, no, yes, and fix ν of the questions before
-               the last. Move to the neighbour, ρ to ρ + s and the last ν to ν + 2s: every no stays a no, since answers
-               rise by s at most, and the yes a yes, since its own falls by s at most. The shift is one-to-one and costs
-               ε₁ + ε₂. If all answers rise, ν + s is enough; if all fall, ν + s with ρ left alone: so monotone needs
-               half the scale of ν.
-    Assumes:   each question has sensitivity `sensitivity` as read by the rules of `grid`; `monotone=True`: when a unit
-               is added all answers rise or stay (counts).
-    Reference: Dwork, Roth 2014, Algorithm 1; Lyu, Su, Li 2017, of whose six variants from the literature four do not
-               keep the ε they state (they reuse ρ, give ν no noise, or never stop).
+    Guarantee: ε-DP in all for `unit`, ε/runs for each run, however many times it says no. With s =
+               `sensitivity`, ρ has the scale s/ε₁ and ν the scale 2s/ε₂ (s/ε₂ if monotone), where ε₁ + ε₂ =
+               ε/runs. Proof for one run, in integer units: let the answers be no, …, no, yes, and fix ν of
+               the questions before the last. Move to the neighbour, ρ to ρ + s and the last ν to ν + 2s:
+               every no stays a no, since answers rise by s at most, and the yes a yes, since its own falls by
+               s at most. The shift is one-to-one and costs ε₁ + ε₂. If all answers rise, ν + s is enough; if
+               all fall, ν + s with ρ left alone: so monotone needs half the scale of ν.
+    Assumes:   each question has sensitivity `sensitivity` as read by the rules of `grid`; `monotone=True`:
+               when a unit is added all answers rise or stay (counts).
+    Reference: Dwork, Roth 2014, Algorithm 1; Lyu, Su, Li 2017, of whose six variants from the literature four
+               do not keep the ε they state (they reuse ρ, give ν no noise, or never stop).
 
     A question is a function of the data. If it fails on them its answer is 0: a failure would be a release.
 
@@ -74,14 +76,17 @@ class SparseVector:
         beta, n = checks.failure(confidence) / 2, checks.whole("questions", questions, at_least=1)
         of_threshold = _largest(self.threshold_scale, beta, self.runs)
         of_questions = _largest(self.question_scale, beta, n)
-        return Error(float((of_threshold + of_questions + 1) * self._grid), float(confidence), measure="threshold")
+        return Error(
+            float((of_threshold + of_questions + 1) * self._grid), float(confidence), measure="threshold"
+        )
 
     def open(self, data: Any, *, rng: Random) -> Runs:
         return Runs(self, data, rng)
 
     @property
     def threshold_scale(self) -> Fraction:
-        """The scale of ρ in score units: two fifths of a run's ε (monotone: half), near the best ratio 1 : 2^⅔ (1 : 1)."""
+        """The scale of ρ in score units: two fifths of a run's ε (monotone: half), near
+        the best ratio 1 : 2^⅔ (1 : 1)."""
         share = Fraction(1, 2) if self.monotone else Fraction(2, 5)
         return RESOLUTION / (exact(self.run_loss.epsilon) * share)
 
@@ -113,9 +118,13 @@ class Runs:
         """Whether the question's answer, with noise, reaches the threshold, with noise."""
         m = self._mechanism
         if not callable(question):
-            raise InvalidQuery(f"Expected a function of the data, got {type(question).__name__}. Nothing was asked.")
+            raise InvalidQuery(
+                f"Expected a function of the data, got {type(question).__name__}. Nothing was asked."
+            )
         if self._passed == m.runs:
-            raise InvalidQuery(f"This conversation has said yes {m.runs} times and is over. Open another one.")
+            raise InvalidQuery(
+                f"This conversation has said yes {m.runs} times and is over. Open another one."
+            )
         if self._threshold is None:
             self._threshold = self._units(m.threshold) + self._threshold_noise.draw(self._rng)
         answer = self._units(_answer(question, self._data))

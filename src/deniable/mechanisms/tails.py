@@ -1,8 +1,8 @@
 """How large integer noise is: tails, means and quantiles in grid units, never below the truth.
 
-Each function is a formula evaluated in floats and then enlarged by `_UP`, far more than its rounding: the arguments are
-exact rationals rounded once, exp, erfc and the sums used here are good to 1e-12, and exponents below 745 lose 745·2^-52
-at most.
+Each function is a formula evaluated in floats and then enlarged by `_UP`, far more than its rounding: the
+arguments are exact rationals rounded once, exp, erfc and the sums used here are good to 1e-12, and exponents
+below 745 lose 745·2^-52 at most.
 """
 
 from __future__ import annotations
@@ -63,14 +63,17 @@ def laplace_norm_tail(scale: Fraction, dimension: int, n: int) -> float:
     share = 2 * math.exp(-x) / (1 + math.exp(-x))
     if not share:
         return _SMALLEST
-    weight = np.exp(_log_choose(dimension, moved) + moved * math.log(share) + (dimension - moved) * math.log1p(-share))
+    weight = np.exp(
+        _log_choose(dimension, moved) + moved * math.log(share) + (dimension - moved) * math.log1p(-share)
+    )
     rest = np.maximum(n - moved, 1.0)
     tails = np.where(moved >= n, 1.0, special.betaincc(moved, rest, -math.expm1(-x)))
     return min(1.0, float(np.sum(weight * tails)) * (1 + 1e-9) + _SMALLEST)
 
 
 def _laplace_chernoff(scale: Fraction, dimension: int, n: int) -> float:
-    """min over λ < 1/scale of M(λ)^k·e^(−λn) with the exact M(λ) = E e^(λ|X|) = tanh(b/2)/tanh((b − λ)/2), b = 1/scale."""
+    """min over λ < 1/scale of M(λ)^k·e^(−λn) with the exact M(λ) = E e^(λ|X|) =
+    tanh(b/2)/tanh((b − λ)/2), b = 1/scale."""
     b = float(1 / scale)
 
     def exponent(share: float) -> float:
@@ -90,8 +93,9 @@ def _log_choose(k: int, m: NDArray[np.float64]) -> NDArray[np.float64]:
 def gaussian_tail(sigma: Fraction, n: int) -> float:
     """P(|X| ≥ n) for P(x) = e^(−x²/2σ²)/Z: the exact sum up to σ = 4096, beyond it an integral.
 
-    For large σ: Z ≥ σ√2π by Poisson summation. Where x ≥ σ + ½ the weight is convex, so it is at most its integral over
-    [x − ½, x + ½], and P(|X| ≥ n) ≤ 2·Φ(−(n − ½)/σ); elsewhere it falls, and P(|X| ≥ n) ≤ 2·Φ(−(n − 1)/σ).
+    For large σ: Z ≥ σ√2π by Poisson summation. Where x ≥ σ + ½ the weight is convex, so
+    it is at most its integral over [x − ½, x + ½], and P(|X| ≥ n) ≤ 2·Φ(−(n − ½)/σ);
+    elsewhere it falls, and P(|X| ≥ n) ≤ 2·Φ(−(n − 1)/σ).
     """
     if n <= 0:
         return 1.0
@@ -109,7 +113,11 @@ def gaussian_mean(sigma: Fraction) -> float:
 
 def gaussian_at_zero(sigma: Fraction) -> float:
     """P(X = 0) = 1/Z."""
-    return 1 - float(_gaussian_table(sigma)[0][1]) if sigma <= _SUMMED else 1 / (float(sigma) * math.sqrt(2 * math.pi))
+    return (
+        1 - float(_gaussian_table(sigma)[0][1])
+        if sigma <= _SUMMED
+        else 1 / (float(sigma) * math.sqrt(2 * math.pi))
+    )
 
 
 def gaussian_norm_tail(sigma: Fraction, dimension: int, n: int) -> float:
@@ -130,9 +138,9 @@ def gaussian_norm_tail(sigma: Fraction, dimension: int, n: int) -> float:
 def _gaussian_log_mgf(sigma: Fraction, rate: float) -> float:
     """ln E e^(λ|X|): summed up to σ = 4096, bounded beyond.
 
-    For large σ, with h(x) = e^(λx − x²/2σ²) on x ≥ 0, the sum over all integers is twice the trapezoidal rule for ∫h,
-    whose error is at most ∫|h''|/8 ≤ σ√2π·e^(λ²σ²/2)/(4σ²). And Z ≥ σ√2π. So E e^(λ|X|) ≤ 2e^(λ²σ²/2)·(Φ(λσ) +
-    1/(4σ²)).
+    For large σ, with h(x) = e^(λx − x²/2σ²) on x ≥ 0, the sum over all integers is twice the trapezoidal rule
+    for ∫h, whose error is at most ∫|h''|/8 ≤ σ√2π·e^(λ²σ²/2)/(4σ²). And Z ≥ σ√2π. So E e^(λ|X|) ≤
+    2e^(λ²σ²/2)·(Φ(λσ) + 1/(4σ²)).
     """
     s = float(sigma)
     if sigma > _SUMMED:
@@ -145,7 +153,8 @@ def _gaussian_log_mgf(sigma: Fraction, rate: float) -> float:
 
 @lru_cache(maxsize=64)
 def _gaussian_table(sigma: Fraction) -> tuple[NDArray[np.float64], float, float]:
-    """P(|X| ≥ n) for n = 0, 1, … up to 39σ (where e^(−x²/2σ²) < 1e-330), then E|X|, then Z. Summed from the small end."""
+    """P(|X| ≥ n) for n = 0, 1, … up to 39σ (where e^(−x²/2σ²) < 1e-330), then E|X|, then
+    Z. Summed from the small end."""
     s = float(sigma)
     x = np.arange(0, math.ceil(39 * s) + 2, dtype=float)
     weights = np.exp(-x * x / (2 * s * s)) * np.where(x > 0, 2.0, 1.0)
@@ -157,7 +166,8 @@ def _gaussian_table(sigma: Fraction) -> tuple[NDArray[np.float64], float, float]
 
 
 def per_coordinate(beta: Fraction, dimension: int) -> float:
-    """The β' with 1 − (1 − β')^k = β: all k independent coordinates stay within a bound of failure β' each."""
+    """The β' with 1 − (1 − β')^k = β: all k independent coordinates stay within a bound of failure β'
+    each."""
     if dimension == 1:
         return float(beta) * (1 - 1e-15)
     return -math.expm1(math.log1p(-float(beta)) / dimension) * (1 - 1e-12)

@@ -1,7 +1,7 @@
 """Every picture. matplotlib is imported here and nowhere else; it comes with the extra `deniable[plot]`.
 
-`axes()` gives a figure and its axes in the house style, `save()` writes the file. Neither touches pyplot, so there is no
-global state and no display is needed.
+`axes()` gives a figure and its axes in the house style, `save()` writes the file. Neither touches pyplot, so
+there is no global state and no display is needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def axes(*, title: str, x: str, y: str, width: float = 7.0, height: float = 4.4)
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise MissingExtra('Pictures need matplotlib, which is not installed: pip install "deniable[plot]".') from None
+        raise MissingExtra(
+            'Pictures need matplotlib, which is not installed: pip install "deniable[plot]".'
+        ) from None
     picture = Figure(figsize=(width, height), dpi=150, layout="constrained")
     plane = picture.add_subplot()
     plane.set_title(title, loc="left", fontsize=11)
@@ -43,6 +45,8 @@ def axes(*, title: str, x: str, y: str, width: float = 7.0, height: float = 4.4)
 def save(picture: Figure, path: Path) -> Path:
     """Write the picture; the ending of `path` chooses the format (png, pdf, svg)."""
     if path.suffix not in FORMATS:
-        raise InvalidParameter(f"Expected a picture's name to end in {', '.join(FORMATS)}, got {str(path)!r}.")
+        raise InvalidParameter(
+            f"Expected a picture's name to end in {', '.join(FORMATS)}, got {str(path)!r}."
+        )
     picture.savefig(path)
     return path

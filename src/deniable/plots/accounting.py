@@ -1,4 +1,5 @@
-"""Pictures of privacy accounting: what a run costs by method, Figure 2 of Abadi et al. 2016, and the best attacker."""
+"""Pictures of privacy accounting: what a run costs by method, Figure 2 of Abadi et al.
+2016, and the best attacker."""
 
 from __future__ import annotations
 
@@ -16,15 +17,25 @@ STYLES = ("-", "--", "-.", ":")
 
 
 def cost(steps: Sequence[int], curves: Mapping[str, Sequence[float]], *, delta: float, path: Path) -> Path:
-    """ε by the number of releases, a line for each method that has a bound; the last line, the tight one, is heavier."""
-    picture, plane = axes(title=f"What a run costs, by method (δ = {delta:g})", x="releases", y="ε (upper bound)")
+    """ε by the number of releases, a line for each method that has a bound; the last
+    line, the tight one, is heavier."""
+    picture, plane = axes(
+        title=f"What a run costs, by method (δ = {delta:g})", x="releases", y="ε (upper bound)"
+    )
     known = {name: curve for name, curve in curves.items() if any(map(math.isfinite, curve))}
     for i, (name, curve) in enumerate(known.items()):
         heavy = name == "numerical"
         label = "numerical (tight)" if heavy else name
         style = STYLES[0] if heavy else STYLES[1 + i % 3]
         values = [value if math.isfinite(value) else math.nan for value in curve]
-        plane.plot(steps, values, style, color=COLOURS[i % len(COLOURS)], label=label, linewidth=2.4 if heavy else 1.4)
+        plane.plot(
+            steps,
+            values,
+            style,
+            color=COLOURS[i % len(COLOURS)],
+            label=label,
+            linewidth=2.4 if heavy else 1.4,
+        )
     if len(steps) > 1:
         plane.set_xscale("log")
     plane.set_yscale("log")
@@ -42,7 +53,9 @@ def epochs(
 ) -> Path:
     """ε by epoch: our curves as lines, the numbers a paper prints as points (epoch, ε, label)."""
     picture, plane = axes(title=title, x="epoch", y="ε")
-    for name, curve, style, colour in zip(curves, curves.values(), (":", "-.", "-", "--"), COLOURS, strict=False):
+    for name, curve, style, colour in zip(
+        curves, curves.values(), (":", "-.", "-", "--"), COLOURS, strict=False
+    ):
         plane.plot(epoch, curve, style, color=colour, label=name, linewidth=1.8)
     for marker, label in zip("os^D", dict.fromkeys(label for _, _, label in printed), strict=False):
         points = [(x, y) for x, y, of in printed if of == label]

@@ -30,7 +30,8 @@ def bars(
     truth: Cells | None = None,
     path: str | Path | None = None,
 ) -> Figure:
-    """A bar for each label, with the interval around it. An unbounded interval is drawn as a hollow bar without one.
+    """A bar for each label, with the interval around it. An unbounded interval is drawn
+    as a hollow bar without one.
 
     `truth`, where it is known, is drawn as a mark across each bar.
     """
@@ -44,14 +45,19 @@ def bars(
         bar.set_fill(closed)
     reach = [[side[i] for i in places if known[i]] for side in (below, above)]
     at = [i for i in places if known[i]]
-    plane.errorbar(at, [heights[i] for i in at], yerr=reach, fmt="none", ecolor=COLOURS[6], elinewidth=1, capsize=3)
+    plane.errorbar(
+        at, [heights[i] for i in at], yerr=reach, fmt="none", ecolor=COLOURS[6], elinewidth=1, capsize=3
+    )
     if truth is not None:
         marks = [math.nan if t is None else float(t) for t in truth]
         plane.plot(places, marks, "_", color=COLOURS[1], markersize=16, markeredgewidth=2, label="truth")
         plane.legend(frameon=False)
     if len(labels) <= MOST:
         plane.set_xticks(
-            places, labels, rotation=0 if len(labels) <= 4 else 60, ha="center" if len(labels) <= 4 else "right"
+            places,
+            labels,
+            rotation=0 if len(labels) <= 4 else 60,
+            ha="center" if len(labels) <= 4 else "right",
         )
     if path is not None:
         save(picture, Path(path))

@@ -1,4 +1,5 @@
-"""Pictures of attacks: what each release gave away, success against noise, and the bound of the exhaustive attack."""
+"""Pictures of attacks: what each release gave away, success against noise, and the bound
+of the exhaustive attack."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def releases(
     )
     for place, share, chance in zip(places, shares, chances, strict=True):
         beside = chance if 0 <= chance - share < 0.12 else share  # not under the mark of chance
-        plane.text(100 * beside + 1.4, place, f"{100 * share:.3g} %", va="center", fontsize=8.5, color="#333333")
+        plane.text(
+            100 * beside + 1.4, place, f"{100 * share:.3g} %", va="center", fontsize=8.5, color="#333333"
+        )
     plane.set_yticks(list(places), list(names), fontsize=9)
     plane.invert_yaxis()
     plane.set_xlim(0, 112)
@@ -74,14 +77,22 @@ def reconstruction(
 
 
 def exhaustive(
-    errors: Sequence[float], wrong: Mapping[str, Sequence[int]], bound: Sequence[float], *, title: str, path: Path
+    errors: Sequence[float],
+    wrong: Mapping[str, Sequence[int]],
+    bound: Sequence[float],
+    *,
+    title: str,
+    path: Path,
 ) -> Path:
-    """Wrong bits of the exhaustive attack against the largest error of an answer, under the theorem's line."""
+    """Wrong bits of the exhaustive attack against the largest error of an answer, under the theorem's
+    line."""
     picture, plane = axes(title=title, x="E: every answer is within E of the truth", y="wrong bits")
     plane.fill_between(errors, bound, color=COLOURS[0], alpha=0.1, linewidth=0)
     plane.plot(errors, bound, "-", color=COLOURS[0], label="4E: never more (Dinur, Nissim 2003)")
     for (name, counts), marker, colour in zip(wrong.items(), "os", COLOURS[1:], strict=False):
-        plane.plot(errors, counts, marker, color=colour, label=f"{name} errors", markersize=7, markerfacecolor="none")
+        plane.plot(
+            errors, counts, marker, color=colour, label=f"{name} errors", markersize=7, markerfacecolor="none"
+        )
     plane.set_ylim(bottom=-0.3)
     plane.legend(frameon=False, fontsize=9, loc="upper left")
     return save(picture, path)

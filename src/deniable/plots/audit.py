@@ -1,4 +1,5 @@
-"""Pictures of audits: guesses against the claimed region, the bound against samples, canaries, claimed against found."""
+"""Pictures of audits: guesses against the claimed region, the bound against samples,
+canaries, claimed against found."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ LEGEND = (
 
 
 def overview(finding: Finding, path: Path) -> Path:
-    """What a finding rests on, side by side: guesses against the claim, and the bound by samples or the canaries' scores."""
+    """What a finding rests on, side by side: guesses against the claim, and the bound by
+    samples or the canaries' scores."""
     witness = _drawn(finding)
     picture, left, right = _panels(finding)
     if finding.by_canaries:
@@ -51,9 +53,11 @@ def overview(finding: Finding, path: Path) -> Path:
 
 
 def roc(finding: Finding, path: Path) -> Path:
-    """True against false positives of the witness, with exact intervals, and the region that the claim allows.
+    """True against false positives of the witness, with exact intervals, and the region
+    that the claim allows.
 
-    A small claim leaves a sliver along the diagonal, so there the diagonal is taken off: true less false positives.
+    A small claim leaves a sliver along the diagonal, so there the diagonal is taken off:
+    true less false positives.
     """
     witness = _drawn(finding)
     picture, plane = axes(title=f"{_short(finding.target)}: guesses and the claim", x="", y="", width=5.4)
@@ -62,7 +66,8 @@ def roc(finding: Finding, path: Path) -> Path:
 
 
 def bound_by_samples(finding: Finding, path: Path) -> Path:
-    """The certified ε that the same guesses would have given from fewer or more samples, the shares held fixed."""
+    """The certified ε that the same guesses would have given from fewer or more samples,
+    the shares held fixed."""
     witness = _drawn(finding)
     if finding.by_canaries:
         raise InvalidParameter(f'Canaries have no bound by samples (the finding on "{finding.target}").')
@@ -81,7 +86,9 @@ def canaries(finding: Finding, path: Path) -> Path:
 
 def _drawn(finding: Finding) -> Witness:
     if finding.witness is None or not finding.witness.counts:
-        raise InvalidParameter(f'The finding on "{finding.target}" has no witness to draw (method: {finding.method}).')
+        raise InvalidParameter(
+            f'The finding on "{finding.target}" has no witness to draw (method: {finding.method}).'
+        )
     return finding.witness
 
 
@@ -108,7 +115,9 @@ def _roc(plane: Axes, finding: Finding, witness: Witness) -> None:
     rates = np.unique([0.0, *np.geomspace(1e-7, 1, 300), *_corners(claim)])
     top = np.array([ceiling(float(r)) for r in rates])
     floor = rates * (not flat)
-    plane.fill_between(rates, floor, top - rates * flat, color=COLOURS[0], alpha=0.15, label=f"allowed by {name}")
+    plane.fill_between(
+        rates, floor, top - rates * flat, color=COLOURS[0], alpha=0.15, label=f"allowed by {name}"
+    )
     counts = np.array(witness.counts, np.int64)
     above, totals = np.cumsum(counts[::-1], axis=0)[::-1], np.maximum(counts.sum(axis=0), 1)
     middle, low, high = above / totals, lower(above, totals, 0.025), upper(above, totals, 0.025)
@@ -126,7 +135,8 @@ def _roc(plane: Axes, finding: Finding, witness: Witness) -> None:
 
 
 def _allowed(finding: Finding) -> tuple[str, Callable[[float], float]]:
-    """What the claim allows to true positives: (ε, δ), or a Gaussian curve where the audit assumed one: the run's or a step's."""
+    """What the claim allows to true positives: (ε, δ), or a Gaussian curve where the
+    audit assumed one: the run's or a step's."""
     claim, step = finding.claim, (finding.options or {}).get("claimed_mu")
     if step is not None:
         return f"a step of noise multiplier {1 / step:.4g}", lambda rate: float(ndtr(ndtri(rate) + step))
@@ -142,7 +152,8 @@ def _corners(claim: Budget) -> tuple[float, ...]:
 
 
 def _scores(plane: Axes, finding: Finding, witness: Witness) -> None:
-    """Steps of equal area for canaries in and out; the tails beyond the outermost cuts are drawn one step wide."""
+    """Steps of equal area for canaries in and out; the tails beyond the outermost cuts
+    are drawn one step wide."""
     cuts, counts = _even(witness)
     step = float(np.median(np.diff(cuts))) if len(cuts) > 1 else 1.0
     edges = np.concatenate([[cuts[0] - step], cuts, [cuts[-1] + step]])
@@ -190,9 +201,13 @@ def _by_samples(plane: Axes, finding: Finding, witness: Witness) -> None:
     sides = int(witness.high < math.inf) + int(witness.low > -math.inf)
     sizes = np.unique(np.geomspace(200, max(10 * witness.trials, 2000), 60).astype(int))
     bounds = [_scaled(finding, witness, int(n), sides) for n in sizes]
-    plane.plot(sizes, bounds, color=COLOURS[1], linewidth=1.8, label="certified, if the shares stay as they are")
+    plane.plot(
+        sizes, bounds, color=COLOURS[1], linewidth=1.8, label="certified, if the shares stay as they are"
+    )
     plane.plot([witness.trials], [finding.epsilon], "o", color=COLOURS[1], label="this audit")
-    plane.axhline(float(finding.claim.epsilon), color=COLOURS[0], linestyle="--", label=f"claimed: {finding.claim}")
+    plane.axhline(
+        float(finding.claim.epsilon), color=COLOURS[0], linestyle="--", label=f"claimed: {finding.claim}"
+    )
     plane.set_xlabel("certifying samples")
     plane.set_ylabel("certified ε")
     plane.set_xscale("log")
@@ -205,14 +220,18 @@ def _scaled(finding: Finding, witness: Witness, n: int, sides: int) -> float:
     share, alpha = n / witness.trials, 1 - finding.confidence
     if finding.method == COUPLED and finding.options:
         right, wrong, both = finding.options["pairs"]
-        return from_coupled(math.floor(right * share), math.ceil(wrong * share), math.floor(both * share), alpha=alpha)
+        return from_coupled(
+            math.floor(right * share), math.ceil(wrong * share), math.floor(both * share), alpha=alpha
+        )
     guesses = math.floor(witness.right * share), math.ceil(witness.wrong * share)
     return from_guesses(*guesses, max(n, sum(guesses)), delta=finding.delta, alpha=alpha, sides=sides)
 
 
 def ladder(findings: Sequence[Finding], path: Path) -> Path:
     """Claimed and certified ε of many targets, one below the other, on a logarithmic axis."""
-    picture, plane = axes(title="Claimed and found", x="ε", y="", width=7, height=max(2.5, 0.28 * len(findings) + 1.2))
+    picture, plane = axes(
+        title="Claimed and found", x="ε", y="", width=7, height=max(2.5, 0.28 * len(findings) + 1.2)
+    )
     for row, finding in enumerate(findings):
         claimed, found = max(float(finding.claim.epsilon), LEAST), max(finding.epsilon, LEAST)
         colour = COLOURS[1] if finding.exit_code == 1 else COLOURS[2]

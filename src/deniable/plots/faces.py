@@ -14,7 +14,12 @@ GAP = 1
 
 
 def beside(
-    rows: Mapping[str, NDArray[np.floating]], shape: tuple[int, int], *, title: str, path: Path, most: int = 10
+    rows: Mapping[str, NDArray[np.floating]],
+    shape: tuple[int, int],
+    *,
+    title: str,
+    path: Path,
+    most: int = 10,
 ) -> Path:
     """One row of grey images per name, a column for each person, at most `most` of them."""
     height, width = shape

@@ -10,7 +10,9 @@ from deniable.plots import COLOURS, axes, save
 HEIGHT = 0.38
 
 
-def ways(names: Sequence[str], forgotten: Sequence[float], others: Sequence[float], *, title: str, path: Path) -> Path:
+def ways(
+    names: Sequence[str], forgotten: Sequence[float], others: Sequence[float], *, title: str, path: Path
+) -> Path:
     """Two bars for each way: membership advantage on the forgotten rows, and on those that stayed."""
     picture, plane = axes(title=title, x="membership advantage", y="", width=8.0)
     places = list(range(len(names)))

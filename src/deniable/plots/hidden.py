@@ -36,7 +36,9 @@ def advantages(
             label=name,
         )
     grid = np.geomspace(0.3, 12, 100)
-    plane.plot(grid, [bound(float(e)) for e in grid], ":", color="black", label="most that ε lets one's own row tell")
+    plane.plot(
+        grid, [bound(float(e)) for e in grid], ":", color="black", label="most that ε lets one's own row tell"
+    )
     plane.set_xscale("log")
     ticks = sorted({e for points in lines.values() for e, _, _ in points if e is not None})
     plane.set_xticks([*ticks, UNPROTECTED], [*(f"{e:g}" for e in ticks), "no\nguarantee"])

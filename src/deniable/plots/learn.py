@@ -1,4 +1,5 @@
-"""Pictures of private learning: accuracy by ε beside the papers', accuracy by epoch, and panels of one parameter each."""
+"""Pictures of private learning: accuracy by ε beside the papers', accuracy by epoch, and
+panels of one parameter each."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def by_epsilon(
         plane.plot(*zip(*sorted(points), strict=True), f"-{MARKERS[i % 5]}", color=COLOURS[i % 8], label=name)
     for i, (name, points) in enumerate(printed.items()):
         mark = MARKERS[-1 - i % 5]
-        plane.plot(*zip(*points, strict=True), mark, color="black", markerfacecolor="none", markersize=8, label=name)
+        plane.plot(
+            *zip(*points, strict=True), mark, color="black", markerfacecolor="none", markersize=8, label=name
+        )
     plane.set_xscale("log")
     marks = sorted({x for points in (*curves.values(), *printed.values()) for x, _ in points})
     plane.set_xticks(marks, [f"{mark:g}" for mark in marks])
@@ -41,7 +44,8 @@ def by_epoch(
     x: str = "epoch",
     levels: Mapping[str, float] | None = None,
 ) -> Path:
-    """Accuracy in per cent after each epoch (or `every` so many steps); `levels` are dashed lines, the numbers of a paper."""
+    """Accuracy in per cent after each epoch (or `every` so many steps); `levels` are
+    dashed lines, the numbers of a paper."""
     picture, plane = axes(title=title, x=x, y="accuracy on the test set (%)")
     for i, (name, values) in enumerate(curves.items()):
         at = [every * (k + 1) for k in range(len(values))]
@@ -65,7 +69,11 @@ def by_round(curves: Mapping[str, Mapping[int, float]], *, title: str, path: Pat
 
 
 def panels(
-    found: Mapping[str, Sequence[tuple[float, float]]], *, title: str, path: Path, logarithmic: Sequence[str] = ()
+    found: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    title: str,
+    path: Path,
+    logarithmic: Sequence[str] = (),
 ) -> Path:
     """A small plane for each parameter: accuracy in per cent by its value."""
     picture, plane = axes(title="", x="", y="", width=9.0, height=5.6)

@@ -1,4 +1,5 @@
-"""Pictures of mechanisms: how errors and variances fall, with what was computed as lines and what was measured as dots."""
+"""Pictures of mechanisms: how errors and variances fall, with what was computed as lines
+and what was measured as dots."""
 
 from __future__ import annotations
 
@@ -22,13 +23,23 @@ def falling(
     measured: Mapping[str, Sequence[float]] | None = None,
     note: tuple[float, float, str] | None = None,
 ) -> Path:
-    """Lines over `at` on logarithmic axes; `measured` dots take the colour of the line of the same name; `note` marks a point."""
+    """Lines over `at` on logarithmic axes; `measured` dots take the colour of the line
+    of the same name; `note` marks a point."""
     picture, plane = axes(title=title, x=x, y=y)
     for i, (name, values) in enumerate(lines.items()):
-        plane.plot(at, values, STYLES[i % len(STYLES)], color=COLOURS[i % len(COLOURS)], label=name, linewidth=1.8)
+        plane.plot(
+            at, values, STYLES[i % len(STYLES)], color=COLOURS[i % len(COLOURS)], label=name, linewidth=1.8
+        )
     for name, values in (measured or {}).items():
         i = list(lines).index(name)
-        plane.plot(at, values, MARKERS[i % 4], color=COLOURS[i % len(COLOURS)], markersize=5, label=f"{name}, measured")
+        plane.plot(
+            at,
+            values,
+            MARKERS[i % 4],
+            color=COLOURS[i % len(COLOURS)],
+            markersize=5,
+            label=f"{name}, measured",
+        )
     plane.set_xscale("log")
     plane.set_yscale("log")
     if note:

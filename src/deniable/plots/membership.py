@@ -20,7 +20,8 @@ def curves(
     title: str,
     path: Path,
 ) -> Path:
-    """Attacks on the plain model as lines, on the private one as dashes in the same colours, with what its guarantee allows."""
+    """Attacks on the plain model as lines, on the private one as dashes in the same
+    colours, with what its guarantee allows."""
     picture, plane = axes(title=title, x="false-positive rate", y="true-positive rate", width=7.4, height=5.0)
     for colour, name in zip(COLOURS, plain, strict=False):
         plane.plot(*_shown(*plain[name]), color=colour, label=name)

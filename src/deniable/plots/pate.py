@@ -17,8 +17,8 @@ def accuracy(
     title: str,
     path: Path,
 ) -> Path:
-    """`ours`: for each name (ε, accuracies of all runs), drawn as the mean with a bar from least to most; `printed`: the
-    points of papers."""
+    """`ours`: for each name (ε, accuracies of all runs), drawn as the mean with a bar from least to most;
+    `printed`: the points of papers."""
     picture, plane = axes(title=title, x="ε of the labels", y="accuracy of the student")
     for (name, points), marker, colour in zip(ours.items(), "osD", COLOURS, strict=False):
         means = [sum(runs) / len(runs) for _, runs in points]
@@ -29,7 +29,9 @@ def accuracy(
             at, means, yerr=[least, most], fmt=f"-{marker}", color=colour, capsize=3, markersize=5, label=name
         )
     for (name, point), marker in zip(printed.items(), "^vP", strict=False):
-        plane.plot(*point, marker, color="black", markerfacecolor="none", markersize=8, label=name, linestyle="none")
+        plane.plot(
+            *point, marker, color="black", markerfacecolor="none", markersize=8, label=name, linestyle="none"
+        )
     plane.set_xlim(left=0)
     plane.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g} %")
     plane.legend(frameon=False, fontsize=9, loc="lower left")

@@ -1,4 +1,5 @@
-"""A finding as one HTML file that an auditor can hand in: verdict, figures, pictures, assumptions, how to run it again."""
+"""A finding as one HTML file that an auditor can hand in: verdict, figures, pictures,
+assumptions, how to run it again."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from deniable.plots import audit as pictures
 
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
-    "h1{font-size:1.4rem}table{border-collapse:collapse}td,th{border-bottom:1px solid #ddd;padding:.3rem .8rem;text-align:left}"
-    ".violation{color:#b00020}.consistent{color:#00695c}img{max-width:100%}pre{background:#f6f6f6;padding:1rem;overflow:auto}"
+    "h1{font-size:1.4rem}table{border-collapse:collapse}td,th{border-bottom:1px solid #ddd;padding:.3rem "
+    ".8rem;text-align:left}.violation{color:#b00020}.consistent{color:#00695c}img{max-width:100%}pre{background:#f6f6f6;padding:1rem;overflow:auto}"
 )
 MEANS = {
     Verdict.VIOLATION: "The claim is false, but for a chance of 1 − confidence.",
@@ -27,15 +28,17 @@ MEANS = {
 
 def report(finding: Finding, path: Path) -> Path:
     """Write the report. It holds its pictures itself and asks nothing of a network."""
-    rows = "".join(f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in _figures(finding))
+    rows = "".join(
+        f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in _figures(finding)
+    )
     sentences = "".join(f"<li>{html.escape(line)}</li>" for line in _sentences(finding))
     title = f"Audit of {html.escape(finding.target)}"
     body = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>'
         f'<h1>{title}: <span class="{finding.verdict.value.split()[0]}">{finding.verdict.value}</span></h1>'
-        f"<p>{MEANS[finding.verdict]}</p><table>{rows}</table>{_picture(finding)}<h2>What this rests on</h2><ul>{sentences}</ul>"
-        f"<h2>The finding</h2><p>Saved as JSON it is run again by <code>deniable audit --replay FILE</code>.</p>"
-        f"<pre>{html.escape(finding.to_json())}</pre></body></html>\n"
+        f"<p>{MEANS[finding.verdict]}</p><table>{rows}</table>{_picture(finding)}<h2>What this rests "
+        f"on</h2><ul>{sentences}</ul><h2>The finding</h2><p>Saved as JSON it is run again by <code>deniable "
+        f"audit --replay FILE</code>.</p><pre>{html.escape(finding.to_json())}</pre></body></html>\n"
     )
     path.write_text(body, encoding="utf-8")
     return path
@@ -54,7 +57,9 @@ def _figures(finding: Finding) -> list[tuple[str, str]]:
     ]
     if finding.witness is not None:
         w = finding.witness
-        figures.append(("guesses", f"{w.right:,} right and {w.wrong:,} wrong in {w.trials:,}, pair: {w.pair}"))
+        figures.append(
+            ("guesses", f"{w.right:,} right and {w.wrong:,} wrong in {w.trials:,}, pair: {w.pair}")
+        )
     return figures
 
 
@@ -71,6 +76,4 @@ def _picture(finding: Finding) -> str:
         return ""
     with tempfile.TemporaryDirectory() as folder:
         drawn = pictures.overview(finding, Path(folder) / "finding.png").read_bytes()
-    return (
-        f'<p><img alt="guesses against the claim" src="data:image/png;base64,{base64.b64encode(drawn).decode()}"></p>'
-    )
+    return f'<p><img alt="guesses against the claim" src="data:image/png;base64,{base64.b64encode(drawn).decode()}"></p>'

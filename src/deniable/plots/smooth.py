@@ -1,4 +1,5 @@
-"""Pictures of certified robustness: accuracy against radius, radii of several bounds, and what the noise looks like."""
+"""Pictures of certified robustness: accuracy against radius, radii of several bounds,
+and what the noise looks like."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def certified_accuracy(
     printed: Mapping[str, Sequence[tuple[float, float]]] | None = None,
     abstained: float | None = None,
 ) -> Path:
-    """Share of pictures whose right answer certainly holds within a radius; `printed` are points of papers."""
+    """Share of pictures whose right answer certainly holds within a radius; `printed` are points of
+    papers."""
     picture, plane = axes(title=title, x=f"radius ({norm})", y="certified accuracy (%)")
     _lines(plane, curves, printed or {})
     if abstained is not None:

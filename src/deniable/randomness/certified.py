@@ -1,9 +1,10 @@
 """Integer brackets around real numbers, and the uniform number that is only as long as a comparison needs.
 
-A real x in [0, 1] is known through `Bounds`: for every number of bits b, integers low ≤ 2^b·x ≤ high. A uniform U is known
-through its first b bits u, so that U lies in [u, u + 1)/2^b. If u + 1 ≤ low then U < x, if u ≥ high then U ≥ x, else the
-*same* U gets more bits. No bit is thrown away and none is drawn twice, so P(U < x) = x exactly: the event is decided by the
-first b at which the brackets part, and they part with probability one.
+A real x in [0, 1] is known through `Bounds`: for every number of bits b, integers low ≤
+2^b·x ≤ high. A uniform U is known through its first b bits u, so that U lies in [u, u +
+1)/2^b. If u + 1 ≤ low then U < x, if u ≥ high then U ≥ x, else the *same* U gets more
+bits. No bit is thrown away and none is drawn twice, so P(U < x) = x exactly: the event
+is decided by the first b at which the brackets part, and they part with probability one.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ class Source(Protocol):
 def exp_bounds(gamma: Fraction, bits: int) -> tuple[int, int]:
     """Integers low ≤ 2^bits · exp(−gamma) ≤ high for gamma ≥ 0, at most 2 apart.
 
-    Proof. Let x = gamma/2^j < 2^−8 and X = ⌊2^w·x⌋. The loop sums the alternating series of exp(−X/2^w) in units of 2^−w.
-    Each term is rounded down: its error e obeys e' ≤ e·x/n + 1 < 1.01, and the series is cut where the true term is below
-    1.01, which bounds the rest. So n terms are off by less than 1.01·(n + 1), and replacing x by X/2^w costs less than 1
-    since |d exp(−x)/dx| ≤ 1: in all less than 2n + 3. Squaring j times with outward rounding keeps the bracket, doubles its
-    width and adds 2 each time: at most 2^j·(4n + 8) units. A term has 8 bits less than the one before, so n ≤ w/8 + 1, and
-    4n + 8 ≤ 2^(w − bits − j): the bracket is at most 1 wide before the last rounding. Where gamma ≥ 0.7·(bits + 1), which
-    is more than ln 2 · (bits + 1), the value is below ½.
+    Proof. Let x = gamma/2^j < 2^−8 and X = ⌊2^w·x⌋. The loop sums the alternating series of exp(−X/2^w) in
+    units of 2^−w. Each term is rounded down: its error e obeys e' ≤ e·x/n + 1 < 1.01, and the series is cut
+    where the true term is below 1.01, which bounds the rest. So n terms are off by less than 1.01·(n + 1),
+    and replacing x by X/2^w costs less than 1 since |d exp(−x)/dx| ≤ 1: in all less than 2n + 3. Squaring j
+    times with outward rounding keeps the bracket, doubles its width and adds 2 each time: at most 2^j·(4n +
+    8) units. A term has 8 bits less than the one before, so n ≤ w/8 + 1, and 4n + 8 ≤ 2^(w − bits − j): the
+    bracket is at most 1 wide before the last rounding. Where gamma ≥ 0.7·(bits + 1), which is more than ln 2
+    · (bits + 1), the value is below ½.
     """
     if gamma == 0:
         return 1 << bits, 1 << bits
@@ -82,7 +84,8 @@ def rational(p: Fraction) -> Bounds:
 
 
 def extend(source: Source, u: int, bits: int) -> tuple[int, int]:
-    """More of the same uniform: at least 64 bits, and about twice as many in all, so that deep tails take few rounds."""
+    """More of the same uniform: at least 64 bits, and about twice as many in all, so
+    that deep tails take few rounds."""
     for word in source.bits(max(1, bits // WORD)).tolist():
         u, bits = u << WORD | word, bits + WORD
     return u, bits
@@ -100,7 +103,8 @@ def is_below(source: Source, u: int, bits: int, x: Bounds) -> bool:
 
 
 def coins(source: Source, x: Bounds, n: int) -> NDArray[np.bool_]:
-    """`n` independent events of probability x: 16 bits each, and more where 16 do not decide (one in 2^15 at most)."""
+    """`n` independent events of probability x: 16 bits each, and more where 16 do not
+    decide (one in 2^15 at most)."""
     u = source.cells(n)
     low, high = x(CELL)
     heads = u < low
@@ -113,9 +117,9 @@ def coins(source: Source, x: Bounds, n: int) -> NDArray[np.bool_]:
 def invert(source: Source, u: int, bits: int, cumulative: Cumulative) -> int:
     """The k with c(k) ≤ U < c(k + 1), c(0) = 0, where U is the uniform whose first `bits` bits are `u`.
 
-    `cumulative(b)` gives integers low(1) ≤ low(2) ≤ … and a slack, with low(k) ≤ 2^b·c(k) ≤ low(k) + slack. The list may end
-    anywhere: beyond its end nothing is decided and U gets more bits, for which it reaches further. So an infinite tail is
-    never folded.
+    `cumulative(b)` gives integers low(1) ≤ low(2) ≤ … and a slack, with low(k) ≤ 2^b·c(k) ≤ low(k) + slack.
+    The list may end anywhere: beyond its end nothing is decided and U gets more bits, for which it reaches
+    further. So an infinite tail is never folded.
     """
     while True:
         low, slack = cumulative(bits)
@@ -126,7 +130,8 @@ def invert(source: Source, u: int, bits: int, cumulative: Cumulative) -> int:
 
 
 def normalized(parts: Sequence[int], total: int, slack: int, rest: int, bits: int) -> tuple[list[int], int]:
-    """Brackets of 2^bits·C/T from parts ≤ C ≤ parts + slack and total ≤ T ≤ total + slack + rest, with C ≤ T, parts ≤ total.
+    """Brackets of 2^bits·C/T from parts ≤ C ≤ parts + slack and total ≤ T ≤ total +
+    slack + rest, with C ≤ T, parts ≤ total.
 
     Proof. C/T ≥ part/(total + slack + rest). And C/T ≤ (part + slack)/total, which is larger by at most
     (2·slack + rest)/total; rounding the first down costs less than 1, rounding the difference up less than 1.
@@ -136,7 +141,8 @@ def normalized(parts: Sequence[int], total: int, slack: int, rest: int, bits: in
 
 
 def weighted(gammas: Sequence[Fraction]) -> Cumulative:
-    """Cumulative probabilities of the finite law P(k) ∝ exp(−gammas[k]). Each weight is off by at most 2 units."""
+    """Cumulative probabilities of the finite law P(k) ∝ exp(−gammas[k]). Each weight is
+    off by at most 2 units."""
     least = min(gammas)
 
     def cumulative(bits: int) -> tuple[list[int], int]:

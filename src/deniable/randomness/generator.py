@@ -38,9 +38,11 @@ SPARE: Final = 15
 
 
 class Generator(ABC):
-    """Exact discrete distributions on a stream of fair bits. Numbers are exact: a float is the decimal that it prints.
+    """Exact discrete distributions on a stream of fair bits. Numbers are exact: a float
+    is the decimal that it prints.
 
-    With `size=None` a draw is one `int` or `bool`, else an array of `size` independent draws. Safe across threads.
+    With `size=None` a draw is one `int` or `bool`, else an array of `size` independent
+    draws. Safe across threads.
     """
 
     private: bool
@@ -94,7 +96,10 @@ class Generator(ABC):
     def poisson_sample(self, n: int, rate: Number) -> Integers:
         """The indices below `n` whose own coin of probability exactly `rate` fell heads, in order."""
         count, probability = _whole("n", n), rational(_in_range("rate", rate, most=1))
-        found = [np.flatnonzero(coins(self, probability, min(CHUNK, count - i))) + i for i in range(0, count, CHUNK)]
+        found = [
+            np.flatnonzero(coins(self, probability, min(CHUNK, count - i))) + i
+            for i in range(0, count, CHUNK)
+        ]
         return np.concatenate([np.empty(0, np.int64), *found])
 
     def categorical_exp(self, gammas: Sequence[Number]) -> int:
@@ -112,7 +117,8 @@ class Generator(ABC):
     @overload
     def discrete_laplace(self, scale: Number, size: int) -> Integers: ...
     def discrete_laplace(self, scale: Number, size: int | None = None) -> int | Integers:
-        """Integers with P(x) ∝ exp(−|x|/scale). Above scale 2^52 a vector holds Python integers (dtype object)."""
+        """Integers with P(x) ∝ exp(−|x|/scale). Above scale 2^52 a vector holds Python
+        integers (dtype object)."""
         return self._noise(scale, size, "scale", quadratic=False, signed=True)
 
     @overload
@@ -128,7 +134,8 @@ class Generator(ABC):
     @overload
     def geometric(self, scale: Number, size: int) -> Integers: ...
     def geometric(self, scale: Number, size: int | None = None) -> int | Integers:
-        """Integers x ≥ 0 with P(x) ∝ exp(−x/scale): the failures before a success of probability 1 − exp(−1/scale)."""
+        """Integers x ≥ 0 with P(x) ∝ exp(−x/scale): the failures before a success of
+        probability 1 − exp(−1/scale)."""
         return self._noise(scale, size, "scale", quadratic=False, signed=False)
 
     @overload
@@ -143,7 +150,8 @@ class Generator(ABC):
         return self._below(limit, _whole("size", size))
 
     def permutation(self, n: int) -> Integers:
-        """A uniform order of 0, …, n − 1: the order of n uniforms, which get more bits where their first 64 are equal."""
+        """A uniform order of 0, …, n − 1: the order of n uniforms, which get more bits
+        where their first 64 are equal."""
         return self._order(_whole("n", n), 64)
 
     def shuffle(self, items: NDArray[Item]) -> NDArray[Item]:
@@ -185,7 +193,9 @@ class Generator(ABC):
                     order[start:end] = np.sort(order[start:end])[self._order(end - start, word)]
         return order
 
-    def _noise(self, scale: Number, size: int | None, name: str, *, quadratic: bool, signed: bool) -> int | Integers:
+    def _noise(
+        self, scale: Number, size: int | None, name: str, *, quadratic: bool, signed: bool
+    ) -> int | Integers:
         if size is not None:
             count = _whole("size", size)
             return noise(_in_range(name, scale, above=0, most=LARGEST), quadratic, signed).draw(self, count)
@@ -221,8 +231,8 @@ class Generator(ABC):
 class _Batch:
     """Values drawn ahead, each handed out once and forgotten.
 
-    They are Python integers before anyone asks: making one takes longer outside −5 … 256, which CPython keeps ready, and
-    that would show in the time of a draw (a Spearman correlation of .09 with |value| at scale 10).
+    They are Python integers before anyone asks: making one takes longer outside −5 … 256, which CPython keeps
+    ready, and that would show in the time of a draw (a Spearman correlation of .09 with |value| at scale 10).
     """
 
     def __init__(self, sampler: Noise) -> None:
@@ -240,9 +250,11 @@ class _Batch:
 
 
 class SecureRandom(Generator):
-    """AES-256 in counter mode, keyed by the operating system; a new key after every 64 MiB and in every child process.
+    """AES-256 in counter mode, keyed by the operating system; a new key after every 64
+    MiB and in every child process.
 
-    The mode is GCM, whose stream is that of a counter; processors run it twice as fast. Its tag is never asked for.
+    The mode is GCM, whose stream is that of a counter; processors run it twice as fast.
+    Its tag is never asked for.
 
     >>> SecureRandom().private
     True
@@ -290,7 +302,8 @@ class SecureRandom(Generator):
 
 
 class SeededRandom(Generator):
-    """The same values for the same seed and the same calls, on every platform. For tests: what it draws protects nobody.
+    """The same values for the same seed and the same calls, on every platform. For
+    tests: what it draws protects nobody.
 
     >>> SeededRandom(7).discrete_laplace(10, size=5).tolist()
     [-10, 11, -7, 6, 18]
@@ -344,7 +357,9 @@ def _finite(name: str, value: Number) -> Fraction:
     return exact(value)
 
 
-def _in_range(name: str, value: Number, *, above: int | None = None, most: int | Fraction | None = None) -> Fraction:
+def _in_range(
+    name: str, value: Number, *, above: int | None = None, most: int | Fraction | None = None
+) -> Fraction:
     number = _finite(name, value)
     if (number <= above if above is not None else number < 0) or (most is not None and number > most):
         bracket = "(" if above is not None else "["
@@ -355,5 +370,7 @@ def _in_range(name: str, value: Number, *, above: int | None = None, most: int |
 
 def _whole(name: str, value: int, least: int = 0) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidParameter(f"Expected {name}={value!r} as an integer of at least {least}. Nothing was drawn.")
+        raise InvalidParameter(
+            f"Expected {name}={value!r} as an integer of at least {least}. Nothing was drawn."
+        )
     return int(value)

@@ -1,16 +1,19 @@
-"""Integer noise of any rational scale: a table of blocks, a uniform place in the block, and an exact rejection.
+"""Integer noise of any rational scale: a table of blocks, a uniform place in the block,
+and an exact rejection.
 
 A scale of at most 8 is one table. Above it let B = 2^m with 4 < scale/B ≤ 8 and propose
 
     a block k ≥ 0 with P(k) ∝ exp(−f(kB)),   a place R uniform in [0, B),   a fair sign S in {0, 1},
 
-where f(y) = y/scale (Laplace) or y²/2σ² (Gaussian). The value is X = kB + R if S = 0 and −1 − (kB + R) if S = 1, so that every
-integer comes from exactly one (k, R, S) and |X| = kB + r with r = R + S. Accept with probability exp(−γ), where
+where f(y) = y/scale (Laplace) or y²/2σ² (Gaussian). The value is X = kB + R if S = 0 and
+−1 − (kB + R) if S = 1, so that every integer comes from exactly one (k, R, S) and |X| =
+kB + r with r = R + S. Accept with probability exp(−γ), where
 
     γ = f(kB + r) − f(kB) = r/scale   or   r(2kB + r)/2σ²   (≥ 0).
 
-Then P(X) ∝ exp(−f(kB))·exp(−γ) = exp(−f(|X|)): exact for every rational scale. At most 1 in 8 is rejected. How often is
-independent of the value that comes out, as always in rejection sampling, so run time says nothing about it.
+Then P(X) ∝ exp(−f(kB))·exp(−γ) = exp(−f(|X|)): exact for every rational scale. At most 1
+in 8 is rejected. How often is independent of the value that comes out, as always in
+rejection sampling, so run time says nothing about it.
 """
 
 from __future__ import annotations
@@ -28,8 +31,8 @@ from deniable.randomness.table import Law, Table, table, unfold
 DIRECT_UP_TO = 8
 CHUNK = 1 << 16
 WIDE_FROM = 1 << 52
-"""Above this scale a vector holds Python integers (dtype object). Up to it, too, if a value lies beyond ±2^62, which has
-probability < 2^−1400; nothing ever wraps around or is clipped."""
+"""Above this scale a vector holds Python integers (dtype object). Up to it, too, if a value lies beyond
+±2^62, which has probability < 2^−1400; nothing ever wraps around or is clipped."""
 
 HALF = 2.0**-32
 """One unit of a 32-bit uniform, and the margin of `_settle`."""
@@ -37,7 +40,8 @@ HALF = 2.0**-32
 
 @dataclass(frozen=True)
 class Noise:
-    """Integers with P(x) ∝ exp(−f(|x|)), f(y) = y/scale, or y²/(2·scale²) if `quadratic`; x ≥ 0 only unless `signed`."""
+    """Integers with P(x) ∝ exp(−f(|x|)), f(y) = y/scale, or y²/(2·scale²) if
+    `quadratic`; x ≥ 0 only unless `signed`."""
 
     scale: Fraction
     quadratic: bool = False
@@ -81,7 +85,11 @@ class Noise:
 
     def _propose(self, source: Source, n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         block = self.table.draw(source, n)
-        place = uniform_bits(source, self.shift + 1, n) if self.signed else uniform_bits(source, self.shift, n) << 1
+        place = (
+            uniform_bits(source, self.shift + 1, n)
+            if self.signed
+            else uniform_bits(source, self.shift, n) << 1
+        )
         sign, place = place & 1, place >> 1
         inside = place + sign
         accepted = self._accept(source, block, inside)
@@ -89,11 +97,14 @@ class Noise:
             block, place = block.astype(object), place.astype(object)
         return ((block << self.shift) + place) ^ -sign, accepted
 
-    def _accept(self, source: Source, block: NDArray[np.int64], inside: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Events of probability exp(−γ), one for each proposal: V ≥ 1 − exp(−γ) for a uniform V of 32 bits and more.
+    def _accept(
+        self, source: Source, block: NDArray[np.int64], inside: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Events of probability exp(−γ), one for each proposal: V ≥ 1 − exp(−γ) for a
+        uniform V of 32 bits and more.
 
-        γ is computed to a relative error below 8·2^−53, and 1 − exp(−γ) ≤ γ: whoever has V ≥ γ·(1 + 2^−40) is in. For the
-        others, about one in ten, `_settle` decides.
+        γ is computed to a relative error below 8·2^−53, and 1 − exp(−γ) ≤ γ: whoever has V ≥ γ·(1 + 2^−40) is
+        in. For the others, about one in ten, `_settle` decides.
         """
         gamma = self._gamma(block, inside)
         v = source.halves(len(block))
@@ -111,10 +122,12 @@ class Noise:
         block: NDArray[np.int64],
         inside: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
-        """V ≥ 1 − exp(−γ): by Taylor's polynomial outside its margin, by integer brackets of the same V inside it.
+        """V ≥ 1 − exp(−γ): by Taylor's polynomial outside its margin, by integer
+        brackets of the same V inside it.
 
-        For γ ≤ 1 the polynomial of degree 12 is off by at most 1/13! < 2^−32.5, its evaluation and γ by less than 2^−46:
-        2^−32 bounds the sum. Only +, − and × of IEEE doubles are used, so a seed takes the same way on every platform.
+        For γ ≤ 1 the polynomial of degree 12 is off by at most 1/13! < 2^−32.5, its
+        evaluation and γ by less than 2^−46: 2^−32 bounds the sum. Only +, − and × of
+        IEEE doubles are used, so a seed takes the same way on every platform.
         """
         limit = one_minus_exp(gamma)
         below = v * HALF
@@ -126,7 +139,8 @@ class Noise:
         return accepted
 
     def _gamma(self, block: NDArray[np.int64], inside: NDArray[np.int64]) -> NDArray[np.float64]:
-        """γ as a double. All operands are positive, so the roundings (at most 8) add up to less than 2^−50 of γ."""
+        """γ as a double. All operands are positive, so the roundings (at most 8) add up
+        to less than 2^−50 of γ."""
         step = float(1 / self.scale)
         near = inside.astype(np.float64)
         near *= step

@@ -1,4 +1,5 @@
-"""Inversion of a discrete law by table: 16 bits decide most draws, 64 nearly all, and the rest get as many as they need."""
+"""Inversion of a discrete law by table: 16 bits decide most draws, 64 nearly all, and
+the rest get as many as they need."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ GUIDED_FROM = 2048
 
 @dataclass(frozen=True)
 class Law:
-    """Weights on 0, 1, 2, … that fall as exp(−(first·k + second·k(k − 1)/2)), each but 0's taken twice if `folded`.
+    """Weights on 0, 1, 2, … that fall as exp(−(first·k + second·k(k − 1)/2)), each but
+    0's taken twice if `folded`.
 
-    With second = 0 this is geometric; with first = h²/2σ² and second = h²/σ² it is exp(−(kh)²/2σ²). Folded, the order is
-    0, −1, 1, −2, 2, …: `unfold` gives the sign back.
+    With second = 0 this is geometric; with first = h²/2σ² and second = h²/σ² it is exp(−(kh)²/2σ²). Folded,
+    the order is 0, −1, 1, −2, 2, …: `unfold` gives the sign back.
     """
 
     first: Fraction
@@ -29,12 +31,14 @@ class Law:
     folded: bool
 
     def cumulative(self, bits: int) -> tuple[list[int], int]:
-        """2^bits·P(index < k) for k = 1, 2, … until what is left is about 2^−bits: lower bounds and their common slack.
+        """2^bits·P(index < k) for k = 1, 2, … until what is left is about 2^−bits: lower
+        bounds and their common slack.
 
-        Proof, in units of 2^−width, true less computed: the ratio r(k) = r(k−1)·exp(−second) is off by a(k) ≤ 3k + 2, since
-        a(0) ≤ 2, and a product of numbers ≤ 1 adds its factors' errors (exp(−second): 2) and 1 for rounding down. So
-        w(k+1) = w(k)·r(k) is off by e(k+1) ≤ e(k) + a(k) + 1, which gives e(k) ≤ 3k², and a sum of n weights, each at most
-        twice, by at most 2n³. As ratios never grow, all that follows w(n) is at most 2·w(n)/(1 − r(0)).
+        Proof, in units of 2^−width, true less computed: the ratio r(k) = r(k−1)·exp(−second) is off by a(k) ≤
+        3k + 2, since a(0) ≤ 2, and a product of numbers ≤ 1 adds its factors' errors (exp(−second): 2) and 1
+        for rounding down. So w(k+1) = w(k)·r(k) is off by e(k+1) ≤ e(k) + a(k) + 1, which gives e(k) ≤ 3k²,
+        and a sum of n weights, each at most twice, by at most 2n³. As ratios never grow, all that follows
+        w(n) is at most 2·w(n)/(1 − r(0)).
         """
         width, copies = bits + 48, 2 if self.folded else 1
         weights, ratio = self._weights(width)
@@ -44,7 +48,8 @@ class Law:
         return normalized(sums, sums[-1], 2 * n**3, rest, bits)
 
     def _weights(self, width: int) -> tuple[list[int], int]:
-        """The weights, rounded down, until what follows is below 2^48 units; and the first ratio, rounded up."""
+        """The weights, rounded down, until what follows is below 2^48 units; and the
+        first ratio, rounded up."""
         ratio, most = exp_bounds(self.first, width)
         factor, _ = exp_bounds(self.second, width)
         end = (1 << 46) * ((1 << width) - most) >> width
@@ -64,8 +69,9 @@ def unfold(index: NDArray[np.int64]) -> NDArray[np.int64]:
 class Table:
     """⌊2^word·c⌋ for each cumulative probability c of a law, certified, up to the first that is 2^word − 1.
 
-    A uniform whose first `word` bits differ from all of them is settled. One that equals some of them is not, which covers
-    both ties and the tail, and `invert` goes on with the same uniform. `word` and `cell` are small only in tests.
+    A uniform whose first `word` bits differ from all of them is settled. One that equals
+    some of them is not, which covers both ties and the tail, and `invert` goes on with
+    the same uniform. `word` and `cell` are small only in tests.
     """
 
     def __init__(self, law: Law, word: int = WORD, cell: int = CELL) -> None:
@@ -90,7 +96,9 @@ class Table:
         index = self.guide.take(cells)
         open_ = np.flatnonzero(index < 0)
         later = source.bits(len(open_)) >> np.uint64(WORD - self.word + self.cell)
-        index[open_] = self.search(source, cells[open_].astype(np.uint64) << np.uint64(self.word - self.cell) | later)
+        index[open_] = self.search(
+            source, cells[open_].astype(np.uint64) << np.uint64(self.word - self.cell) | later
+        )
         return index
 
     def search(self, source: Source, u: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """Results of the literature, computed again, each as a table and a figure.
 
-Every module here but `report` is one reproduction: `SUMMARY`, a line, and `run(out, progress) -> Report`. Its name with
-dashes is the name of the reproduction, so a new file is all that a new one needs.
+Every module here but `report` is one reproduction: `SUMMARY`, a line, and `run(out, progress) -> Report`. Its
+name with dashes is the name of the reproduction, so a new file is all that a new one needs.
 """
 
 from __future__ import annotations
@@ -33,15 +33,20 @@ def names() -> list[str]:
 
 def load(name: str) -> Reproduction:
     if name not in names():
-        raise InvalidParameter(f"Expected the name of a reproduction, got {name!r}. There are: {', '.join(names())}.")
+        raise InvalidParameter(
+            f"Expected the name of a reproduction, got {name!r}. There are: {', '.join(names())}."
+        )
     return cast(Reproduction, importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
 
 
 def compute(name: str, out: Path, progress: Progress, *, full: bool = False) -> Report:
-    """The reproduction `name` (all of it where it is `full`), with its figure and its table in the folder `out`."""
+    """The reproduction `name` (all of it where it is `full`), with its figure and its
+    table in the folder `out`."""
     reproduction = load(name)
     if full and not hasattr(reproduction, "full"):
-        raise InvalidParameter(f"The reproduction {name} has no --full: it always computes the whole. Nothing was run.")
+        raise InvalidParameter(
+            f"The reproduction {name} has no --full: it always computes the whole. Nothing was run."
+        )
     out.mkdir(parents=True, exist_ok=True)
     report = (reproduction.full if full else reproduction.run)(out, progress)
     report.write_table(out / f"{name}.csv")

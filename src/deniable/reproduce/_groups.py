@@ -46,7 +46,9 @@ def people(name: str, most: int | None = None, seed: int = 0) -> tuple[People, P
     """Training and test rows of `adult` or `census-kdd`, at most `most` of each, drawn at random."""
     data = cast(FileTable, load(name))
     parts = [
-        _taken(table.replace_schema_metadata(), most, seed) for table in (data.table, data.test) if table is not None
+        _taken(table.replace_schema_metadata(), most, seed)
+        for table in (data.table, data.test)
+        if table is not None
     ]
     table = pa.concat_tables(parts, promote_options="permissive")
     columns = [column for column in table.column_names if column not in (data.target, *LEFT_OUT[name])]

@@ -1,4 +1,5 @@
-"""What the reproductions of private learning share: real data, several seeds' worth of releases, mean and spread."""
+"""What the reproductions of private learning share: real data, several seeds' worth of
+releases, mean and spread."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ RUNS = 3
 def need_torch() -> None:
     """Say which extra is missing, before anything else fails."""
     if importlib.util.find_spec("torch") is None:
-        raise MissingExtra('Private learning needs PyTorch, which is not installed: pip install "deniable[learn]".')
+        raise MissingExtra(
+            'Private learning needs PyTorch, which is not installed: pip install "deniable[learn]".'
+        )
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,14 @@ class Accuracy:
 
 
 def measure(mechanism: Any, data: tuple[Any, Any], test: tuple[Any, Any], runs: Sequence[int]) -> Accuracy:
-    """Independent releases by an account each, with the secure generator, scored on the test set (taken as public)."""
+    """Independent releases by an account each, with the secure generator, scored on the
+    test set (taken as public)."""
     found, start = [], time.process_time()
     for _ in runs:
         limit = Budget(1.001 * upper(mechanism.loss), DELTA)  # room for the rounding of the charge
-        account = Ledger.open("sqlite://").create("training", mechanism.unit, limit=limit, filter=Filter.basic)
+        account = Ledger.open("sqlite://").create(
+            "training", mechanism.unit, limit=limit, filter=Filter.basic
+        )
         release = account.run(mechanism, data, delta=DELTA)
         found.append(100 * release.value.accuracy(*test))
     return Accuracy(tuple(found), (time.process_time() - start) / len(found))

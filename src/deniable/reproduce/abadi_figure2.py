@@ -18,12 +18,13 @@ STEPS_PER_EPOCH = round(1 / RATE)
 EPOCHS = (1, 5, *range(10, 401, 10))
 SHOWN = (1, 10, 50, 100, 200, 300, 400)
 PRINTED = {"moments": {100: 1.26, 400: 2.55}, "strong": {100: 9.34, 400: 24.22}}
-"""What the paper prints. Its strong composition multiplies ε by q, which is no valid bound; see the reading."""
+"""What the paper prints. Its strong composition multiplies ε by q, which is no valid bound; see the
+reading."""
 
 READING = (
-    "The moments accountant of 2016 is confirmed, and the tight value lies a quarter below it. The paper's strong composition "
-    "(9.34, 24.22) scales each step's ε by the rate q, which holds to first order only and is no valid bound; with "
-    "ln(1 + q(e^ε − 1)) strong composition costs what the column says."
+    "The moments accountant of 2016 is confirmed, and the tight value lies a quarter below it. The paper's "
+    "strong composition (9.34, 24.22) scales each step's ε by the rate q, which holds to first order only "
+    "and is no valid bound; with ln(1 + q(e^ε − 1)) strong composition costs what the column says."
 )
 
 
@@ -60,7 +61,8 @@ def run(out: Path, progress: Progress) -> Report:
             PRINTED["strong"].get(epoch),
             moments[i],
             PRINTED["moments"].get(epoch),
-            f"[{math.floor(brackets[i].lower * 1e4) / 1e4:.4f}, {math.ceil(brackets[i].upper * 1e4) / 1e4:.4f}]",
+            f"[{math.floor(brackets[i].lower * 1e4) / 1e4:.4f}, "
+            f"{math.ceil(brackets[i].upper * 1e4) / 1e4:.4f}]",
         )
         for i, epoch in enumerate(EPOCHS)
         if epoch in SHOWN

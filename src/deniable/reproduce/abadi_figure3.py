@@ -1,4 +1,5 @@
-"""Figure 3 of Abadi et al. 2016: MNIST accuracy by epoch at three levels of noise, with the ε of then and the tight one."""
+"""Figure 3 of Abadi et al. 2016: MNIST accuracy by epoch at three levels of noise, with
+the ε of then and the tight one."""
 
 from __future__ import annotations
 
@@ -11,16 +12,19 @@ from deniable.reproduce import _learning
 from deniable.reproduce._learning import DELTA, upper
 from deniable.reproduce.report import Progress, Report
 
-SUMMARY = "Abadi et al. 2016, Figure 3: MNIST accuracy by epoch at three levels of noise (about 3 CPU minutes)"
+SUMMARY = (
+    "Abadi et al. 2016, Figure 3: MNIST accuracy by epoch at three levels of noise (about 3 CPU minutes)"
+)
 
 EPOCHS = 40
 NOISE = {"large": (8.0, 16.0, 0.5, 90.0), "medium": (4.0, 7.0, 2.0, 95.0), "small": (2.0, 4.0, 8.0, 97.0)}
-"""The noise multipliers of gradients and of the projection, and the ε and accuracy (%) that the paper prints for them."""
+"""The noise multipliers of gradients and of the projection, and the ε and accuracy (%)
+that the paper prints for them."""
 
 READING = (
-    "At the paper's noise, lot (600), clip (4) and learning rates, after {epochs} epochs, one run each. The paper's "
-    "accuracies are those of longer runs: by its accountant (moments) its ε lasts for about 40, 200 and 700 epochs. "
-    "The tight ε of the very same run is lower. Both count the projection."
+    "At the paper's noise, lot (600), clip (4) and learning rates, after {epochs} epochs, one run each. The "
+    "paper's accuracies are those of longer runs: by its accountant (moments) its ε lasts for about 40, 200 "
+    "and 700 epochs. The tight ε of the very same run is lower. Both count the projection."
 )
 
 

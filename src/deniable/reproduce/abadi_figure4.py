@@ -18,8 +18,8 @@ EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 DELTAS = (1e-2, 1e-3, 1e-4, 1e-5)
 
 READING = (
-    "From runs at the noise levels {noise}, looked at every {every} epochs: the best accuracy that was had within "
-    "each (ε, δ), the tight ε of the projection and all steps. The best "
+    "From runs at the noise levels {noise}, looked at every {every} epochs: the best accuracy that was had "
+    "within each (ε, δ), the tight ε of the projection and all steps. The best "
     "is picked after the fact (as there): to pick in earnest, pay for it."
 )
 
@@ -55,7 +55,9 @@ def run(out: Path, progress: Progress) -> Report:
     }
     figure = plots.by_epsilon(
         {
-            f"δ = {delta:g}": [(limit, found) for limit in EPSILONS if (found := best[limit, delta]) is not None]
+            f"δ = {delta:g}": [
+                (limit, found) for limit in EPSILONS if (found := best[limit, delta]) is not None
+            ]
             for delta in DELTAS
         },
         {},

@@ -11,7 +11,9 @@ from deniable.reproduce import _learning
 from deniable.reproduce._learning import DELTA
 from deniable.reproduce.report import Progress, Report
 
-SUMMARY = "Abadi et al. 2016, Figure 5: MNIST accuracy at ε = 2 by one parameter at a time (about 2 CPU minutes)"
+SUMMARY = (
+    "Abadi et al. 2016, Figure 5: MNIST accuracy at ε = 2 by one parameter at a time (about 2 CPU minutes)"
+)
 
 EPSILON = 2.0
 BASE: dict[str, Any] = {"epochs": 5}
@@ -23,12 +25,13 @@ VARIED: dict[str, tuple[str, tuple[Any, ...]]] = {
     "clip": ("clip", (0.03, 0.3, 3.0)),
     "epochs": ("epochs", (1, 5, 10)),
 }
-"""The paper varies the noise at one ε, and with it the number of epochs; here the epochs, and with them the noise."""
+"""The paper varies the noise at one ε, and with it the number of epochs; here the
+epochs, and with them the noise."""
 
 READING = (
-    "All at ε = {epsilon:g}, δ = 1e-5, {epochs} epochs where it is not said otherwise, noise solved from the budget; "
-    "one run each (the common setting ran once for all), so differences below half a point are chance. The paper "
-    "trained for some hundred epochs at a larger noise."
+    "All at ε = {epsilon:g}, δ = 1e-5, {epochs} epochs where it is not said otherwise, noise solved from the "
+    "budget; one run each (the common setting ran once for all), so differences below half a point are "
+    "chance. The paper trained for some hundred epochs at a larger noise."
 )
 
 

@@ -14,18 +14,17 @@ from deniable.reproduce.report import Progress, Report
 if TYPE_CHECKING:
     from torch import Tensor
 
-SUMMARY = (
-    "Abadi et al. 2016, Figure 6: CIFAR-10 accuracy in the course of training at ε = 2, 4, 8 (about 10 CPU minutes)"
-)
+SUMMARY = "Abadi et al. 2016, Figure 6: CIFAR-10 accuracy in the course of training at ε = 2, 4, 8 (about 10 CPU minutes)"
 
 PAPER = {2.0: 67.0, 4.0: 70.0, 8.0: 73.0}
 EVERY = 10
 
 READING = (
-    "The paper pretrains its convolutions on CIFAR-100, taken as public, and trains the upper layers privately. Here "
-    "nothing is public: fixed features (a scattering transform, and patches compared with a dictionary from drawn "
-    "pictures) take the place of the pretrained layers, and a half-whitened softmax regression that of the upper ones; "
-    "a step sees all pictures, so steps are not the paper's epochs. One run each."
+    "The paper pretrains its convolutions on CIFAR-100, taken as public, and trains the upper layers "
+    "privately. Here nothing is public: fixed features (a scattering transform, and patches compared with a "
+    "dictionary from drawn pictures) take the place of the pretrained layers, and a half-whitened softmax "
+    "regression that of the upper ones; a step sees all pictures, so steps are not the paper's epochs. One "
+    "run each."
 )
 
 

@@ -10,7 +10,9 @@ from deniable.reproduce import _learning
 from deniable.reproduce._learning import RUNS
 from deniable.reproduce.report import Progress, Report
 
-SUMMARY = "CIFAR-10 at ε = 3 and 8 without public data, by fixed features and half whitening (about 15 CPU minutes)"
+SUMMARY = (
+    "CIFAR-10 at ε = 3 and 8 without public data, by fixed features and half whitening (about 15 CPU minutes)"
+)
 
 OURS = (3.0, 8.0)
 PAPER = {2.0: 67.0, 4.0: 70.0, 8.0: 73.0}
@@ -19,9 +21,9 @@ SCATTERING = {3.0: 69.3}
 """Tramèr, Boneh 2021: a convolutional network on scattering features, no public data."""
 
 READING = (
-    "Means of {runs} independent runs, δ = 1e-5, noise from the secure generator; one picture added or removed, the "
-    "number of pictures public, no public data. How the hyper-parameters were chosen is told in the guide to recipes; "
-    "that choice is not in ε."
+    "Means of {runs} independent runs, δ = 1e-5, noise from the secure generator; one picture added or "
+    "removed, the number of pictures public, no public data. How the hyper-parameters were chosen is told in "
+    "the guide to recipes; that choice is not in ε."
 )
 
 
@@ -34,7 +36,10 @@ def run(out: Path, progress: Progress) -> Report:
     pictures, test = (mapped(part, maps.pictures) for part in (data.images, data.test_images))
     found = {
         epsilon: _learning.measure(
-            cifar10.cifar10(epsilon, maps=maps.ready), (pictures, data.labels), (test, data.test_labels), range(RUNS)
+            cifar10.cifar10(epsilon, maps=maps.ready),
+            (pictures, data.labels),
+            (test, data.test_labels),
+            range(RUNS),
         )
         for epsilon in progress(OURS, "Training")
     }

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from deniable.federated import Simulated
     from deniable.federated.mcmahan import Digits
 
-SUMMARY = (
-    "Rounds, bytes and local steps of FedSGD, FedAvg, FedProx and SCAFFOLD to 97 % on MNIST (about 10 CPU minutes)"
-)
+SUMMARY = "Rounds, bytes and local steps of FedSGD, FedAvg, FedProx and SCAFFOLD to 97 % on MNIST (about 10 CPU minutes)"
 
 CLIENTS, SHARE, TARGET = 100, 0.1, 0.97
 ROWS = 600
@@ -63,10 +61,11 @@ METHODS = (
 )
 
 READING = (
-    "100 clients of 600 digits, ten in a round, the 2NN, batches of 10 (FedSGD: all rows at once), one seed and one learning "
-    "rate each. The rates of FedSGD and of FedAvg with E = 1 are those of fedavg-tables; the others were set without a search, "
-    "so no method is shown at its best. Bytes are those of plain 32-bit vectors; SCAFFOLD sends two; a secure sum of 16 bits "
-    "halves them. Steps at home cost the clients, bytes the network: FedAvg trades the second for the first."
+    "100 clients of 600 digits, ten in a round, the 2NN, batches of 10 (FedSGD: all rows at once), one seed "
+    "and one learning rate each. The rates of FedSGD and of FedAvg with E = 1 are those of fedavg-tables; "
+    "the others were set without a search, so no method is shown at its best. Bytes are those of plain "
+    "32-bit vectors; SCAFFOLD sends two; a secure sum of 16 bits halves them. Steps at home cost the "
+    "clients, bytes the network: FedAvg trades the second for the first."
 )
 
 
@@ -85,7 +84,9 @@ def report(methods: Sequence[Method], data: Digits, out: Path, progress: Progres
         ]
         for method, result in results
     }
-    figure = plots.by_traffic(curves, title="Accuracy by what clients have sent", path=out / "communication.png")
+    figure = plots.by_traffic(
+        curves, title="Accuracy by what clients have sent", path=out / "communication.png"
+    )
     columns = ("data", "method", "local steps a round", "rounds", "MB up", "local steps")
     rows = [_row(method, result.rounds_to(TARGET)) for method, result in results]
     return Report(f"What it takes to reach {100 * TARGET:g} %", columns, rows, figure, READING)

@@ -1,4 +1,5 @@
-"""Apple's Count Mean Sketch and fragment puzzle on a Zipf vocabulary: known words estimated, unknown words found."""
+"""Apple's Count Mean Sketch and fragment puzzle on a Zipf vocabulary: known words
+estimated, unknown words found."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from deniable.plots import local as plots
 from deniable.randomness import SecureRandom
 from deniable.reproduce.report import Progress, Report
 
-SUMMARY = "Apple 2017: a Zipf vocabulary through the Count Mean Sketch; unknown words by puzzle and by prefix tree"
+SUMMARY = (
+    "Apple 2017: a Zipf vocabulary through the Count Mean Sketch; unknown words by puzzle and by prefix tree"
+)
 
 USERS, BATCH, EPSILON = 400_000, 100_000, 4
 SHOWN = 25
@@ -69,9 +72,9 @@ def run(out: Path, progress: Progress) -> Report:
     inside = float((np.abs(estimate.counts - truth) <= half).mean())
     false = len((by_puzzle | by_tree) - set(words))
     reading = (
-        f"{inside:.0%} of the 95 % intervals hold the truth. Without any dictionary the fragment puzzle finds "
-        f"{len(by_puzzle)} words (ε = 3 for the fragment and 1 for the word) and the prefix tree {len(by_tree)}; "
-        f"{false} found words are nobody's."
+        f"{inside:.0%} of the 95 % intervals hold the truth. Without any dictionary the fragment puzzle "
+        f"finds {len(by_puzzle)} words (ε = 3 for the fragment and 1 for the word) and the prefix tree "
+        f"{len(by_tree)}; {false} found words are nobody's."
     )
     columns = ("word", "users", "estimate", "±", "puzzle", "prefix tree")
     return Report("Count Mean Sketch: the most frequent words", columns, rows, figure, reading)

@@ -1,4 +1,5 @@
-"""Federated averaging under differential privacy: noise on the server, shared in secure sums, or on each client, by ε."""
+"""Federated averaging under differential privacy: noise on the server, shared in secure
+sums, or on each client, by ε."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from deniable.reproduce.report import Progress, Report
 if TYPE_CHECKING:
     from deniable.federated.mcmahan import Digits
 
-SUMMARY = "Federated MNIST by ε: noise on the server, shared in secure sums, on each client (about 15 CPU minutes)"
+SUMMARY = (
+    "Federated MNIST by ε: noise on the server, shared in secure sums, on each client (about 15 CPU minutes)"
+)
 
 CLIENTS, RATE, ROUNDS, DELTA = 1000, 0.1, 40, 1e-4
 PARTICIPATIONS = 10
@@ -25,11 +28,11 @@ EPSILONS = (1.0, 2.0, 8.0)
 PLACES = ("on the server", "shared, models only", "shared", "on each client")
 
 READING = (
-    f"{CLIENTS:,} clients of 60 digits, {ROUNDS} rounds at rate {RATE:g}, one run each, δ = {DELTA:g}, the 2NN of McMahan "
-    "et al. 2017. On the server: a trusted server adds noise to the sum. Shared: every client adds a share and a secure sum "
-    "hides the rest; against the server, which knows who took part "
-    f"(at most {PARTICIPATIONS} times each), sampling gives nothing; 'models only' is charged to those who see models alone. "
-    "On each client: nobody is trusted, and the sum carries every client's noise."
+    f"{CLIENTS:,} clients of 60 digits, {ROUNDS} rounds at rate {RATE:g}, one run each, δ = {DELTA:g}, the "
+    "2NN of McMahan et al. 2017. On the server: a trusted server adds noise to the sum. Shared: every client "
+    "adds a share and a secure sum hides the rest; against the server, which knows who took part "
+    f"(at most {PARTICIPATIONS} times each), sampling gives nothing; 'models only' is charged to those who "
+    "see models alone. On each client: nobody is trusted, and the sum carries every client's noise."
 )
 
 
@@ -43,7 +46,10 @@ def run(out: Path, progress: Progress) -> Report:
     figure = plots.by_epsilon(
         curves, {}, title="Federated averaging on MNIST, by where noise is added", path=out / "dp-fedavg.png"
     )
-    rows = [(place, epsilon, round(noise, 3), round(score, 2)) for (place, epsilon), (noise, score) in outcomes.items()]
+    rows = [
+        (place, epsilon, round(noise, 3), round(score, 2))
+        for (place, epsilon), (noise, score) in outcomes.items()
+    ]
     columns = ("noise", "ε", "multiplier", "accuracy %")
     return Report("Accuracy by ε and by who is trusted", columns, rows, figure, READING)
 

@@ -25,7 +25,8 @@ CLIENTS = 100
 
 @dataclass(frozen=True)
 class TableCell:
-    """One cell of a table: the paper's rounds, the learning rates to try (the first was the best found), and a limit."""
+    """One cell of a table: the paper's rounds, the learning rates to try (the first was
+    the best found), and a limit."""
 
     network: str
     split: str
@@ -54,7 +55,8 @@ DEFAULT = (
     TableCell("2NN", "shards", 0.1, 1, None, 1796, (0.5,), 1800, every=5),
     TableCell("CNN", "IID", 0.1, 5, 10, 20, (0.1,), 30),
 )
-"""What the command computes by itself: one learning rate a cell, the best that the full search found so far."""
+"""What the command computes by itself: one learning rate a cell, the best that the full search found so
+far."""
 
 FULL = (
     *(
@@ -67,7 +69,10 @@ FULL = (
     ),
     *(
         TableCell("2NN", split, share, 1, None, paper, (0.5, 1.0, 2.0), 4500, every=5)
-        for split, column in (("IID", {0.0: 1455, 0.1: 1474, 0.2: 1658}), ("shards", {0.0: 4278, 0.1: 1796, 0.2: 1528}))
+        for split, column in (
+            ("IID", {0.0: 1455, 0.1: 1474, 0.2: 1658}),
+            ("shards", {0.0: 4278, 0.1: 1796, 0.2: 1528}),
+        )
         for share, paper in column.items()
     ),
     *(
@@ -86,13 +91,14 @@ FULL = (
         for split, paper in (("IID", iid), ("shards", shards))
     ),
 )
-"""Tables 1 (2NN) and 2 (CNN). Days of CPU time; every cell is kept, so it can be broken off and taken up again."""
+"""Tables 1 (2NN) and 2 (CNN). Days of CPU time; every cell is kept, so it can be broken
+off and taken up again."""
 
 READING = (
     "100 clients of 600 digits; weights by numbers of rows; the curve is made monotone and read between two "
-    "measurements, as in the paper. One seed, and rates chosen on the test set, as the paper chose them: the rounds are "
-    "the best tried, not a mean. The paper's initial weights and scaling of pixels are not known, so fewer rounds than "
-    "the paper's do not mean a better algorithm."
+    "measurements, as in the paper. One seed, and rates chosen on the test set, as the paper chose them: the "
+    "rounds are the best tried, not a mean. The paper's initial weights and scaling of pixels are not known, "
+    "so fewer rounds than the paper's do not mean a better algorithm."
 )
 
 
@@ -124,7 +130,9 @@ def report(cells: Sequence[TableCell], out: Path, progress: Progress) -> Report:
         title="Federated averaging on MNIST",
         path=out / "fedavg-tables.png",
     )
-    rows = [(cell.name, cell.target, result.rate, cell.paper, result.rounds) for cell, result in outcomes.items()]
+    rows = [
+        (cell.name, cell.target, result.rate, cell.paper, result.rounds) for cell, result in outcomes.items()
+    ]
     columns = ("cell", "target", "learning rate", "paper's rounds", "our rounds")
     return Report("Rounds of federated averaging", columns, rows, figure, READING)
 
@@ -134,15 +142,19 @@ def outcome(cell: TableCell, data: Digits, out: Path) -> TrainingOutcome:
     kept = out / "fedavg-cells" / f"{key_of(cell)}.json"
     if kept.exists():
         known = json.loads(kept.read_text(encoding="utf-8"))
-        return TrainingOutcome(known["rate"], known["rounds"], {int(k): v for k, v in known["scores"].items()})
+        return TrainingOutcome(
+            known["rate"], known["rounds"], {int(k): v for k, v in known["scores"].items()}
+        )
     tried = [(rate, played(cell, rate, data)) for rate in cell.rates]
     rate, best = min(
-        tried, key=lambda pair: (pair[1].rounds_to(cell.target) or float("inf"), -max(pair[1].scores.values()))
+        tried,
+        key=lambda pair: (pair[1].rounds_to(cell.target) or float("inf"), -max(pair[1].scores.values())),
     )
     result = TrainingOutcome(rate, best.rounds_to(cell.target), best.scores)
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(
-        json.dumps({"cell": cell.name, "rate": rate, "rounds": result.rounds, "scores": best.scores}), encoding="utf-8"
+        json.dumps({"cell": cell.name, "rate": rate, "rounds": result.rounds, "scores": best.scores}),
+        encoding="utf-8",
     )
     return result
 

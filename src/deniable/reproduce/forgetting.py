@@ -1,4 +1,5 @@
-"""To be forgotten: what each way costs, how far it ends from training anew, and what a model still tells of those who left."""
+"""To be forgotten: what each way costs, how far it ends from training anew, and what a
+model still tells of those who left."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from deniable.plots import forgetting as plots
 from deniable.randomness import SeededRandom
 from deniable.reproduce.report import Progress, Report
 
-SUMMARY = "Forgetting 100 of 400 rows: cost, distance from training anew, and membership advantage, by five ways"
+SUMMARY = (
+    "Forgetting 100 of 400 rows: cost, distance from training anew, and membership advantage, by five ways"
+)
 ROWS, FEATURES, GONE, RIDGE, SHARDS = 400, 300, 100, 1.0, 5
 EPSILON, DELTA = 1.0, 1e-5
 COLUMNS = ("way", "cost", "distance", "forgotten", "others")
@@ -64,7 +67,9 @@ def run(out: Path, progress: Progress) -> Report:
 
     shards = Shards.fit(train, x, y, shards=SHARDS, rng=SeededRandom(0))
     parted, part = timed(lambda: shards.forget([0]))
-    private = OutputPerturbation(Logistic(), FEATURES, ROWS, RIDGE / ROWS, EPSILON, DELTA)((x, y), rng=SeededRandom(0))
+    private = OutputPerturbation(Logistic(), FEATURES, ROWS, RIDGE / ROWS, EPSILON, DELTA)(
+        (x, y), rng=SeededRandom(0)
+    )
     ways = [
         ("keep the model", model.weights, 0.0),
         ("train anew", anew.weights, again / training),
@@ -93,11 +98,11 @@ def run(out: Path, progress: Progress) -> Report:
         path=out / "forgetting.png",
     )
     reading = (
-        "Cost is CPU time over that of training, distance is from the model trained anew over its length, the last two "
-        "columns are membership advantages. Labels are coins, so a model that is right about a row has seen it. The kept "
-        "model is right about the forgotten, those trained anew, in shards or stepped are not (100 rows scatter by ±.1); "
-        "a model under ε needs no act up to the number declared (for 100 people at once its guarantee is 100·ε; shown is "
-        "what one attack finds). Only that one protects those who stay. Shards differ from one model trained anew "
-        "because they are another model."
+        "Cost is CPU time over that of training, distance is from the model trained anew over its length, "
+        "the last two columns are membership advantages. Labels are coins, so a model that is right about a "
+        "row has seen it. The kept model is right about the forgotten, those trained anew, in shards or "
+        "stepped are not (100 rows scatter by ±.1); a model under ε needs no act up to the number declared "
+        "(for 100 people at once its guarantee is 100·ε; shown is what one attack finds). Only that one "
+        "protects those who stay. Shards differ from one model trained anew because they are another model."
     )
     return Report("To be forgotten", COLUMNS, rows, figure, reading)

@@ -1,4 +1,5 @@
-"""Visits of diabetes patients to 130 hospitals (Strack et al. 2014): true and private answers side by side."""
+"""Visits of diabetes patients to 130 hospitals (Strack et al. 2014): true and private answers side by
+side."""
 
 from __future__ import annotations
 
@@ -29,8 +30,10 @@ QUESTIONS = (
     "SELECT COUNT(*) AS visits, COUNT(DISTINCT patient_nbr) AS patients FROM visits",
     "SELECT readmitted, COUNT(*) AS visits FROM visits GROUP BY readmitted ORDER BY readmitted",
     "SELECT age, COUNT(*) AS visits, AVG(time_in_hospital) AS days FROM visits GROUP BY age ORDER BY age",
-    "SELECT insulin, AVG(CASE WHEN readmitted = '<30' THEN 1 ELSE 0 END) AS share FROM visits GROUP BY insulin ORDER BY insulin",
-    "SELECT medical_specialty, COUNT(*) AS visits FROM visits GROUP BY medical_specialty ORDER BY visits DESC LIMIT 8",
+    "SELECT insulin, AVG(CASE WHEN readmitted = '<30' THEN 1 ELSE 0 END) AS share FROM visits GROUP BY "
+    "insulin ORDER BY insulin",
+    "SELECT medical_specialty, COUNT(*) AS visits FROM visits GROUP BY medical_specialty ORDER BY visits "
+    "DESC LIMIT 8",
     "SELECT MEDIAN(num_medications) AS medications FROM visits WHERE age = '[70-80)'",
 )
 DRAWN = 2
@@ -38,7 +41,8 @@ DRAWN = 2
 
 @dataclass(frozen=True)
 class Line:
-    """One number: what was asked, for which group, the truth, what was said, and whether the interval holds the truth."""
+    """One number: what was asked, for which group, the truth, what was said, and whether
+    the interval holds the truth."""
 
     question: int
     group: str
@@ -58,14 +62,19 @@ def run(out: Path, progress: Progress) -> Report:
         spent = curator.account.spent().epsilon
     lines = [line for i, answer in enumerate(asked) for line in _compared(table, i, answer)]
     figure = _drawn(table, asked[DRAWN], out / "hospital-visits.png")
-    rows = [(f"Q{line.question + 1}", line.group, line.column, _shown(line.truth), line.said) for line in lines]
+    rows = [
+        (f"Q{line.question + 1}", line.group, line.column, _shown(line.truth), line.said) for line in lines
+    ]
     held = sum(line.holds for line in lines)
     reading = (
-        f"{table.num_rows:,} visits; all visits of a patient are protected together, and at most {MAX_ROWS} of them "
-        f"count. The six answers cost ε = {numbers.up(spent)} in total. {held} of {len(lines)} intervals hold the true value; "
-        f"they count noise and rounding, not what was left out of patients with more than {MAX_ROWS} visits."
+        f"{table.num_rows:,} visits; all visits of a patient are protected together, and at most {MAX_ROWS} "
+        f"of them count. The six answers cost ε = {numbers.up(spent)} in total. {held} of {len(lines)} "
+        "intervals hold the true value; they count noise and rounding, not what was left out of patients "
+        f"with more than {MAX_ROWS} visits."
     )
-    return Report("True and private answers", ("query", "group", "number", "true", "private"), rows, figure, reading)
+    return Report(
+        "True and private answers", ("query", "group", "number", "true", "private"), rows, figure, reading
+    )
 
 
 def _truth(table: Any, text: str) -> dict[str, dict[str, Any]]:
@@ -97,7 +106,9 @@ def _compared(table: Any, i: int, answer: Answer) -> list[Line]:
 
 def _drawn(table: Any, answer: Answer, path: Path) -> Path:
     truth = _truth(table, QUESTIONS[DRAWN])
-    ages, value, low, high = (answer.table.column(c).to_pylist() for c in ("age", "days", "days_low", "days_high"))
+    ages, value, low, high = (
+        answer.table.column(c).to_pylist() for c in ("age", "days", "days_low", "days_high")
+    )
     answers.bars(
         ages,
         value,

@@ -20,9 +20,10 @@ DRAWS, COORDINATES = 200_000, 100
 TOLERANCE, FAILURE = 10, 1e-5
 
 READING = (
-    "An error of {tolerance} or more at most once in 100,000 answers costs ε = {best:.4f} with integer noise (the star); the "
-    "formula of continuous noise, ln(1/β)·Δ/t = {continuous:.4f}, leaves out that an integer can be exactly {tolerance}. For "
-    "{k} counts at once the exact tail of the L1 norm lies {better:.1f} times below the union bound."
+    "An error of {tolerance} or more at most once in 100,000 answers costs ε = {best:.4f} with integer noise "
+    "(the star); the formula of continuous noise, ln(1/β)·Δ/t = {continuous:.4f}, leaves out that an integer "
+    "can be exactly {tolerance}. For {k} counts at once the exact tail of the L1 norm lies {better:.1f} "
+    "times below the union bound."
 )
 
 

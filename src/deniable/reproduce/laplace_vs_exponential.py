@@ -19,16 +19,19 @@ TOSSES = (30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 DRAWS = 400
 
 READING = (
-    "Both are ε = {epsilon}. The variance that Laplace noise adds falls as N^{laplace:.2f}, that of a draw from the truncated "
-    "posterior as N^{exponential:.2f} once it is narrower than the interval: its width is that of a posterior whose likelihood "
-    "was raised to the power ε/ln 9 = {power:.3f}, so it costs more than the sampling error itself, however many tosses."
+    "Both are ε = {epsilon}. The variance that Laplace noise adds falls as N^{laplace:.2f}, that of a draw "
+    "from the truncated posterior as N^{exponential:.2f} once it is narrower than the interval: its width is "
+    "that of a posterior whose likelihood was raised to the power ε/ln 9 = {power:.3f}, so it costs more "
+    "than the sampling error itself, however many tosses."
 )
 
 
 def run(out: Path, progress: Progress) -> Report:
     coin, noise = CoinBias(EPSILON), Laplace.for_budget(EPSILON)
     rows = [row(coin, noise, n) for n in progress(TOSSES, "Tosses")]
-    laplace, laplace_seen, exponential, exponential_seen = (list(c) for c in list(zip(*rows, strict=True))[1:])
+    laplace, laplace_seen, exponential, exponential_seen = (
+        list(c) for c in list(zip(*rows, strict=True))[1:]
+    )
     figure = plots.falling(
         TOSSES,
         {"exponential mechanism": exponential, "Laplace mechanism": laplace},

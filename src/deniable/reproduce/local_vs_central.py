@@ -1,4 +1,5 @@
-"""The price of trusting nobody: error against the number of users in the local, the shuffled and the central model."""
+"""The price of trusting nobody: error against the number of users in the local, the
+shuffled and the central model."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def run(out: Path, progress: Progress) -> Report:
         inner = amplified_from(users)
         local = simulate(best(ITEMS, EPSILON), ITEMS, users, rng=rng)
         mixed = simulate(best(ITEMS, inner), ITEMS, users, rng=rng)
-        rows.append((users, math.sqrt(local.mse) / users, inner, math.sqrt(mixed.mse) / users, central(users)))
+        rows.append(
+            (users, math.sqrt(local.mse) / users, inner, math.sqrt(mixed.mse) / users, central(users))
+        )
     curves = {
         "local": [row[1] for row in rows],
         "shuffled": [row[3] for row in rows],
@@ -42,15 +45,17 @@ def run(out: Path, progress: Progress) -> Report:
         path=out / "local-vs-central.png",
     )
     reading = (
-        "The error of a share falls as 1/√users in the local model and as 1/users in the central one. Shuffled reports spend "
-        "more each (the third column), because the mixture hides them, and lie between."
+        "The error of a share falls as 1/√users in the local model and as 1/users in the central one. "
+        "Shuffled reports spend more each (the third column), because the mixture hides them, and lie "
+        "between."
     )
     columns = ("users", "local", "ε of a shuffled report", "shuffled", "central")
     return Report("Root mean square error of an item's share", columns, rows, figure, reading)
 
 
 def amplified_from(users: int) -> float:
-    """The largest ε of a report, to two digits, that `users` shuffled reports bring down to ε at δ, and ε at least."""
+    """The largest ε of a report, to two digits, that `users` shuffled reports bring down
+    to ε at δ, and ε at least."""
     low, high = 100, round(100 * LARGEST_LOCAL)
     while low < high:
         middle = (low + high + 1) // 2
@@ -60,7 +65,8 @@ def amplified_from(users: int) -> float:
 
 
 def central(users: int) -> float:
-    """A trusted curator's histogram: integer Laplace noise of scale 2/ε, since replacing a value changes two counts by one."""
+    """A trusted curator's histogram: integer Laplace noise of scale 2/ε, since replacing
+    a value changes two counts by one."""
     noise = laplace(2 / EPSILON, 2).draw(SecureRandom(), ITEMS * 100)
     truth = np.random.default_rng(0).multinomial(users, zipf(ITEMS))
     return float(np.sqrt(np.mean(((truth[None] + noise.reshape(100, ITEMS)) - truth) ** 2.0))) / users

@@ -1,4 +1,5 @@
-"""MNIST at several ε: Abadi's network of 2016 with tight accounting, and the best of ours, beside what papers print."""
+"""MNIST at several ε: Abadi's network of 2016 with tight accounting, and the best of
+ours, beside what papers print."""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ SCATTERING = {3.0: 98.7}
 """Tramèr, Boneh 2021: the best linear or convolutional model on scattering features."""
 
 READING = (
-    "Means of {runs} independent runs, δ = 1e-5, noise from the secure generator; one image added or removed, the "
-    "number of images public. How the hyper-parameters were chosen is told in the guide to recipes; that choice is "
-    "not in ε. Ours: deskewing, scattering, a private half whitening, and softmax regression by full-batch steps; "
-    "every release is Gaussian: ε is exact."
+    "Means of {runs} independent runs, δ = 1e-5, noise from the secure generator; one image added or "
+    "removed, the number of images public. How the hyper-parameters were chosen is told in the guide to "
+    "recipes; that choice is not in ε. Ours: deskewing, scattering, a private half whitening, and softmax "
+    "regression by full-batch steps; every release is Gaussian: ε is exact."
 )
 
 
@@ -64,7 +65,9 @@ def results(progress: Progress) -> dict[tuple[str, float], Accuracy]:
     jobs: list[tuple[str, float]] = [*product(["network"], NETWORK), *product(["ours"], OURS)]
     for kind, epsilon in progress(jobs, "Training"):
         make: Any = (
-            (lambda e: abadi.tuned_for(e, DELTA)) if kind == "network" else (lambda e: mnist.mnist(e, maps=maps.ready))
+            (lambda e: abadi.tuned_for(e, DELTA))
+            if kind == "network"
+            else (lambda e: mnist.mnist(e, maps=maps.ready))
         )
         train, held = (data.images, data.test_images) if kind == "network" else (images, test)
         found[kind, epsilon] = _learning.measure(

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from deniable.learn.pate.digits import Bought, Public
     from deniable.learn.pate.voting import Ensemble
 
-SUMMARY = "Papernot et al. 2017, 2018 (PATE): MNIST from about a hundred noisy labels, at a data-independent ε"
+SUMMARY = (
+    "Papernot et al. 2017, 2018 (PATE): MNIST from about a hundred noisy labels, at a data-independent ε"
+)
 
 TEACHERS, RECORDS, DELTA = 250, 60_000, 1e-5
 BUDGETS = ((0.5, 40), (1.0, 60), (2.0, 100))
-"""ε, and how many labels it buys. Chosen on the training set: teachers on 50,000 of it, the rest public and held out."""
+"""ε, and how many labels it buys. Chosen on the training set: teachers on 50,000 of it,
+the rest public and held out."""
 REPEATS = 3
 PAPERS = "the papers' split"
 PRINTED = {
@@ -109,7 +112,9 @@ def _buy(digits: Any, ensemble: Ensemble, public: Public, budget: float, count: 
     return bought
 
 
-def _run(split: DigitSplit, budget: float, bought: Bought, truth: NDArray[np.int64], found: NDArray[np.int64]) -> Run:
+def _run(
+    split: DigitSplit, budget: float, bought: Bought, truth: NDArray[np.int64], found: NDArray[np.int64]
+) -> Run:
     right = float((np.array(bought.labels) == truth[split.public][bought.asked]).mean())
     upper = epsilon(bought.aggregator.loss, DELTA).upper
     accuracy = float((found == truth[split.held]).mean())
@@ -126,9 +131,10 @@ def _owner(ensemble: Ensemble, bought: Bought) -> str:
     bound = DependentBound(10, sigma, TEACHERS, len(votes), ORDER, BOUND_EPSILON, BOUND_DELTA)
     published = bound(votes, rng=SecureRandom()).epsilon(DELTA)
     return (
-        f"The owner, whose eyes alone they are for, sees data-dependent ε's of {numbers.up(one)} (one direction, as the papers "
-        f"print) and {numbers.up(both)} (both); a published bound of {numbers.up(published)} would cost a further "
-        f"ε = {BOUND_EPSILON:g} at δ = {BOUND_DELTA:g}, and nothing is refunded."
+        f"The owner, whose eyes alone they are for, sees data-dependent ε's of {numbers.up(one)} (one "
+        f"direction, as the papers print) and {numbers.up(both)} (both); a published bound of "
+        f"{numbers.up(published)} would cost a further ε = {BOUND_EPSILON:g} at δ = {BOUND_DELTA:g}, and "
+        "nothing is refunded."
     )
 
 
@@ -151,9 +157,9 @@ def _report(runs: Sequence[Run], owner: str, out: Path) -> Report:
         path=out / "mnist-pate.png",
     )
     reading = (
-        "Papernot et al. print 98.0 % at ε = 2.04 (2017) and 98.5 % at 1.97 (2018), both by the data-dependent bound, which is "
-        "itself private. The ε here is data-independent and charged by a ledger account. Settings were chosen on the training "
-        f"set. {owner}"
+        "Papernot et al. print 98.0 % at ε = 2.04 (2017) and 98.5 % at 1.97 (2018), both by the "
+        "data-dependent bound, which is itself private. The ε here is data-independent and charged by a "
+        f"ledger account. Settings were chosen on the training set. {owner}"
     )
     columns = ("test images", "ε ≤", "labels", "σ", "labels right", "accuracy")
     return Report("PATE on MNIST, students of noisy labels", columns, rows, figure, reading)

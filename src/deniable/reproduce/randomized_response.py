@@ -19,9 +19,10 @@ PEOPLE = (100, 300, 1_000, 3_000, 10_000)
 REPEATS = 200
 
 READING = (
-    "A yes takes a prior of {prior} to {posterior:.3f}, no further, whoever asks. The price: the variance of the estimated "
-    "share is {ratio:.1f} times that of truthful answers at a share of {share} (never under 4 times), and like it falls as "
-    "1/N. A curator who sees the answers and adds integer Laplace noise of the same ε = ln 3 to the count adds {added:.2f}/N²."
+    "A yes takes a prior of {prior} to {posterior:.3f}, no further, whoever asks. The price: the variance of "
+    "the estimated share is {ratio:.1f} times that of truthful answers at a share of {share} (never under 4 "
+    "times), and like it falls as 1/N. A curator who sees the answers and adds integer Laplace noise of the "
+    "same ε = ln 3 to the count adds {added:.2f}/N²."
 )
 
 
@@ -29,7 +30,9 @@ def run(out: Path, progress: Progress) -> Report:
     survey = RandomizedResponse.coins()
     noise = variance_of_laplace(survey)
     rows = [row(survey, n, noise) for n in progress(PEOPLE, "People")]
-    truthful, response, measured, with_noise, added = (list(column) for column in list(zip(*rows, strict=True))[1:])
+    truthful, response, measured, with_noise, added = (
+        list(column) for column in list(zip(*rows, strict=True))[1:]
+    )
     figure = plots.falling(
         PEOPLE,
         {
@@ -45,13 +48,19 @@ def run(out: Path, progress: Progress) -> Report:
         measured={"randomized response": measured},
     )
     reading = READING.format(
-        prior=PRIOR, posterior=survey.posterior(PRIOR), ratio=rows[0][2] / rows[0][1], share=SHARE, added=noise
+        prior=PRIOR,
+        posterior=survey.posterior(PRIOR),
+        ratio=rows[0][2] / rows[0][1],
+        share=SHARE,
+        added=noise,
     )
     columns = ("people", "truthful", "randomized response", "measured", "Laplace", "Laplace adds")
     return Report("Variance of an estimated share", columns, rows, figure, reading)
 
 
-def row(survey: RandomizedResponse, people: int, noise: float) -> tuple[int, float, float, float, float, float]:
+def row(
+    survey: RandomizedResponse, people: int, noise: float
+) -> tuple[int, float, float, float, float, float]:
     """Variances at this many people: computed but for the fourth, which is measured."""
     truthful = SHARE * (1 - SHARE) / people
     added = noise / people**2

@@ -1,4 +1,5 @@
-"""RAPPOR (Erlingsson et al. 2014): a Zipf vocabulary, decoded from Bloom filters, with what was found and what was not."""
+"""RAPPOR (Erlingsson et al. 2014): a Zipf vocabulary, decoded from Bloom filters, with
+what was found and what was not."""
 
 from __future__ import annotations
 
@@ -45,9 +46,10 @@ def run(out: Path, progress: Progress) -> Report:
     )
     false = sum(word not in WORDS for word, _, _ in found)
     reading = (
-        f"{len(found)} words are found at significance 0.05 (Bonferroni over {len(WORDS + OTHERS)} candidates), {false} of them "
-        f"nobody's; the vocabulary has {len(WORDS)}. As in the paper a word needs a multiple of √users users to rise above the "
-        f"noise. One report costs ε = {numbers.up(client.epsilon, 5)} (the paper prints 1.0743), all reports of a memo "
+        f"{len(found)} words are found at significance 0.05 (Bonferroni over {len(WORDS + OTHERS)} "
+        f"candidates), {false} of them nobody's; the vocabulary has {len(WORDS)}. As in the paper a word "
+        "needs a multiple of √users users to rise above the noise. One report costs ε = "
+        f"{numbers.up(client.epsilon, 5)} (the paper prints 1.0743), all reports of a memo "
         f"{numbers.up(client.memo_epsilon, 5)}."
     )
     columns = ("word", "users", "estimate", "standard error")

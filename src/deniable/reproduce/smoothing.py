@@ -1,4 +1,5 @@
-"""Certified accuracy of smoothed networks on MNIST and CIFAR-10: the bound by definition, the tight one, and the papers'."""
+"""Certified accuracy of smoothed networks on MNIST and CIFAR-10: the bound by
+definition, the tight one, and the papers'."""
 
 from __future__ import annotations
 
@@ -24,23 +25,23 @@ if TYPE_CHECKING:
     from deniable.smooth import Certified, Smoothed
     from deniable.smooth.validity import Validity
 
-SUMMARY = (
-    "Cohen et al. 2019, Teng et al. 2020, Yang et al. 2020: certified accuracy on MNIST and CIFAR-10 (5 CPU minutes)"
-)
+SUMMARY = "Cohen et al. 2019, Teng et al. 2020, Yang et al. 2020: certified accuracy on MNIST and CIFAR-10 (5 CPU minutes)"
 
 RADII = (0.0, 0.25, 0.5, 0.75, 1.0)
 COHEN = {0.25: 60.0, 0.5: 43.0, 0.75: 27.0, 1.0: 0.0}
-"""Cohen, Rosenfeld, Kolter 2019: CIFAR-10, ResNet-110, σ = .25, n = 100,000, α = .001, 500 pictures of the test set."""
+"""Cohen, Rosenfeld, Kolter 2019: CIFAR-10, ResNet-110, σ = .25, n = 100,000, α = .001,
+500 pictures of the test set."""
 DIGITS, PICTURES = 520, 100
 """Test pictures that are certified, evenly spread."""
 ATTACKED = "MNIST, Gaussian σ = 0.25"
 
 READING = (
-    "α = .001 for each picture; radii in ℓ2 for Gaussian noise and in ℓ1 for the others, of the deviation named. Small "
-    "networks: a perceptron of two hidden layers (n = 10,000), and a CNN of four convolutions (n = 1,000, which alone "
-    "caps the radius at 0.61). Cohen et al. reach 60 / 43 / 27 % at .25 / .5 / .75 on CIFAR-10 with a ResNet-110 and "
-    "n = 100,000. By definition: what differential privacy says of events without the whole loss (Lecuyer et al. 2019; "
-    "for Laplace noise e^(2ε) times likelier). Attack inside the radius on {name}: {attack}."
+    "α = .001 for each picture; radii in ℓ2 for Gaussian noise and in ℓ1 for the others, of the deviation "
+    "named. Small networks: a perceptron of two hidden layers (n = 10,000), and a CNN of four convolutions "
+    "(n = 1,000, which alone caps the radius at 0.61). Cohen et al. reach 60 / 43 / 27 % at .25 / .5 / .75 "
+    "on CIFAR-10 with a ResNet-110 and n = 100,000. By definition: what differential privacy says of events "
+    "without the whole loss (Lecuyer et al. 2019; for Laplace noise e^(2ε) times likelier). Attack inside "
+    "the radius on {name}: {attack}."
 )
 
 
@@ -104,7 +105,9 @@ def run(out: Path, progress: Progress) -> Report:
         y="certified accuracy (%)",
         path=out / "smoothing.png",
     )
-    return Report("Certified accuracy by radius", columns, rows, figure, READING.format(name=ATTACKED, attack=attacked))
+    return Report(
+        "Certified accuracy by radius", columns, rows, figure, READING.format(name=ATTACKED, attack=attacked)
+    )
 
 
 def _measure(setting: Setting) -> tuple[AccuracyCurve, Validity | None]:
@@ -154,7 +157,9 @@ def _attack(smoothed: Smoothed, images: NDArray[Any], answers: Sequence[Certifie
     return flips(smoothed, moved, answers)
 
 
-def _plane(curve: AccuracyCurve) -> tuple[dict[str, list[tuple[float, float]]], dict[str, list[tuple[float, float]]]]:
+def _plane(
+    curve: AccuracyCurve,
+) -> tuple[dict[str, list[tuple[float, float]]], dict[str, list[tuple[float, float]]]]:
     top = float(curve.tight.max(initial=0.5)) * 1.02
     at = np.linspace(1e-9, top, 300)
     ours = {

@@ -54,12 +54,12 @@ MITIGATIONS = [
 ]
 
 READING = (
-    "{few:,} rows of Adult: from plain to ε = .2 at equal steps the recall of white women falls from {women[0]:.2f} "
-    "to {women[1]:.2f}, that of white men from {men[0]:.2f} to {men[1]:.2f}, and accuracy from {all[0]:.3f} to "
-    "{all[1]:.3f}: the mean hides who pays. With all {many:,} rows little of it is left at ε = .5. A clip of .1 "
-    "without any noise costs white women as much: long gradients belong to those whom the model does not serve yet. "
-    "Means of {seeds} runs; the test rows alone scatter by ±{scatter:.2f} for Black women, so small differences there "
-    "are chance."
+    "{few:,} rows of Adult: from plain to ε = .2 at equal steps the recall of white women falls from "
+    "{women[0]:.2f} to {women[1]:.2f}, that of white men from {men[0]:.2f} to {men[1]:.2f}, and accuracy "
+    "from {all[0]:.3f} to {all[1]:.3f}: the mean hides who pays. With all {many:,} rows little of it is left "
+    "at ε = .5. A clip of .1 without any noise costs white women as much: long gradients belong to those "
+    "whom the model does not serve yet. Means of {seeds} runs; the test rows alone scatter by ±{scatter:.2f} "
+    "for Black women, so small differences there are chance."
 )
 
 
@@ -108,7 +108,9 @@ def mean(runs: Sequence[tuple[GroupMeasures, ...]], group: str) -> float:
 
 def accuracy(runs: Sequence[tuple[GroupMeasures, ...]]) -> float:
     """Of all rows, over the runs."""
-    return float(np.mean([sum(e.accuracy.value * e.rows for e in run) / sum(e.rows for e in run) for run in runs]))
+    return float(
+        np.mean([sum(e.accuracy.value * e.rows for e in run) / sum(e.rows for e in run) for run in runs])
+    )
 
 
 def label(arm: Arm) -> str:

@@ -22,9 +22,7 @@ from deniable.plots import groups as plots
 from deniable.reproduce.report import Progress, Report
 from deniable.units import Unit
 
-SUMMARY = (
-    "Who pays in SQL: relative error of counts and means by group size (Adult by country; census blocks), ε = 1 each"
-)
+SUMMARY = "Who pays in SQL: relative error of counts and means by group size (Adult by country; census blocks), ε = 1 each"
 EPSILON, REPEATS, BLOCKS = 1.0, 8, 60
 LIMIT = Budget(EPSILON)
 BANDS = (1, 10, 30, 100, 300, 1000, 10_000, 1_000_000)
@@ -92,11 +90,11 @@ def run(out: Path, progress: Progress) -> Report:
     title = f"Relative error of an answer by the size of its group, ε = {EPSILON:g} for each table"
     figure = plots.by_size(points, expected, title=title, path=out / "who-pays-sql.png")
     reading = (
-        f"The same noise for every group: {1 / math.sinh(EPSILON):.2f} people on average at ε = {EPSILON:g}, so the "
-        "relative error of a count is that over its size; a mean's is larger by the range of the values over their "
-        "mean. A country of thirty is known to a few per cent, a block of eight to ten, its mean age to a quarter. What "
-        "helps: fewer and larger groups, more of ε for the table that matters, areas counted once and added up. "
-        f"Means of {REPEATS} answers."
+        f"The same noise for every group: {1 / math.sinh(EPSILON):.2f} people on average at ε = {EPSILON:g}, "
+        "so the relative error of a count is that over its size; a mean's is larger by the range of the "
+        "values over their mean. A country of thirty is known to a few per cent, a block of eight to ten, "
+        "its mean age to a quarter. What helps: fewer and larger groups, more of ε for the table that "
+        f"matters, areas counted once and added up. Means of {REPEATS} answers."
     )
     return Report("Relative error by group size", COLUMNS, rows, figure, reading)
 
@@ -107,5 +105,7 @@ def _bands(question: PricedQuestion, errors: dict[Any, float]) -> list[tuple[obj
     for low, high in pairwise(BANDS):
         inside = [errors[key] for key, size in question.sizes.items() if low <= size < high]
         if inside:
-            rows.append((question.words, f"{low:,} to {high - 1:,}", len(inside), float(np.mean(inside)), max(inside)))
+            rows.append(
+                (question.words, f"{low:,} to {high - 1:,}", len(inside), float(np.mean(inside)), max(inside))
+            )
     return rows

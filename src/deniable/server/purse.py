@@ -41,7 +41,9 @@ class Purses:
         self._caps = caps
 
     @contextmanager
-    def holding(self, curator: Curator, question: Question, account: str, purse: Purse | None) -> Iterator[None]:
+    def holding(
+        self, curator: Curator, question: Question, account: str, purse: Purse | None
+    ) -> Iterator[None]:
         """Take what the question costs from the caps while it is asked."""
         if self._caps == Caps():
             yield
@@ -99,8 +101,8 @@ class Purses:
 
 def _over(what: str, cost: float, spent: float, cap: float) -> BudgetExceeded:
     return BudgetExceeded(
-        f"This query costs ε = {cost:.6g}, and {what} you may spend ε ≤ {cap:.6g} (spent: {spent:.6g}). Nothing was run and "
-        "nothing was charged. Ask for less, wait, or speak to the owner.",
+        f"This query costs ε = {cost:.6g}, and {what} you may spend ε ≤ {cap:.6g} (spent: {spent:.6g}). "
+        "Nothing was run and nothing was charged. Ask for less, wait, or speak to the owner.",
         asked=cost,
         spent=spent,
         total=spent + cost,

@@ -60,6 +60,7 @@ def number(name: str, value: Any) -> Fraction:
     text = str(value).strip()
     if isinstance(value, bool) or not text.isascii() or NUMBER.fullmatch(text) is None:
         raise InvalidParameter(
-            f"Expected {name} as a decimal number, got {text[:40]!r}. Nothing was charged and nothing was run."
+            f"Expected {name} as a decimal number, got {text[:40]!r}. Nothing was charged and nothing was "
+            "run."
         )
     return Fraction(text)

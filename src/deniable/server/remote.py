@@ -49,7 +49,9 @@ class Remote(Original):
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
-            raise InvalidParameter(f"Expected the address of a service like https://stats.example.org, got {url!r}.")
+            raise InvalidParameter(
+                f"Expected the address of a service like https://stats.example.org, got {url!r}."
+            )
         if parts.scheme == "http" and parts.hostname not in LOOPBACK:
             raise InvalidParameter(
                 "Expected https: over plain http, the token and the answers would be read on the way."
@@ -81,7 +83,13 @@ class Remote(Original):
         discover: bool = False,
     ) -> Answer:
         """As `Curator.sql`."""
-        terms = {"epsilon": epsilon, "within": within, "delta": delta, "confidence": confidence, "noise": noise}
+        terms = {
+            "epsilon": epsilon,
+            "within": within,
+            "delta": delta,
+            "confidence": confidence,
+            "noise": noise,
+        }
         rest = {"at_least": at_least, "max_groups": max_groups, "discover": discover, "form": "arrow"}
         body = _body(text, terms | rest)
         return _answer(self._call("POST", self._path("queries"), body, key=secrets.token_urlsafe(24)))
@@ -100,12 +108,20 @@ class Remote(Original):
         discover: bool = False,
     ) -> Preview:
         """As `Curator.preview`: free."""
-        terms = {"epsilon": epsilon, "within": within, "delta": delta, "confidence": confidence, "noise": noise}
+        terms = {
+            "epsilon": epsilon,
+            "within": within,
+            "delta": delta,
+            "confidence": confidence,
+            "noise": noise,
+        }
         rest = {"at_least": at_least, "max_groups": max_groups, "discover": discover}
         said = self._call("POST", self._path("preview"), _body(text, terms | rest))
         left = Left(_float(said["left"]["epsilon"]), 0.0, _float(said["left"]["delta"]), 0.0)
         pair = (_float(said["epsilon"]), _float(said["delta"]))
-        return Preview(*pair, said["expected"], said["confidence"], said["fits"], said["free"], left, said["refusal"])
+        return Preview(
+            *pair, said["expected"], said["confidence"], said["fits"], said["free"], left, said["refusal"]
+        )
 
     # -------------------------------------------------------------------------------------------- looking
 
@@ -146,7 +162,9 @@ class Remote(Original):
 
     def _name(self) -> str:
         if self._data is None:
-            raise InvalidParameter('Expected data=: which data set do you mean? For example Remote(…, data="visits").')
+            raise InvalidParameter(
+                'Expected data=: which data set do you mean? For example Remote(…, data="visits").'
+            )
         return self._data
 
     def _path(self, rest: str = "") -> str:
@@ -174,8 +192,8 @@ class Remote(Original):
                 self.close()
                 if attempt + 1 == TRIES:
                     raise LedgerError(
-                        f"The service at {self._address[0]} cannot be reached ({type(error).__name__}). An unfinished query may "
-                        "have been charged; asked again, it is given from what is kept."
+                        f"The service at {self._address[0]} cannot be reached ({type(error).__name__}). An "
+                        "unfinished query may have been charged; asked again, it is given from what is kept."
                     ) from None
         raise AssertionError
 
@@ -185,7 +203,9 @@ class Remote(Original):
             if self._context is None:
                 self._connection = http.client.HTTPConnection(host, port, timeout=self._timeout)
             else:
-                self._connection = http.client.HTTPSConnection(host, port, timeout=self._timeout, context=self._context)
+                self._connection = http.client.HTTPSConnection(
+                    host, port, timeout=self._timeout, context=self._context
+                )
         return self._connection
 
     def close(self) -> None:

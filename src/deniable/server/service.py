@@ -138,7 +138,13 @@ class Service(Original):
         return self.curator(caller, name).preview(question.text, **question.terms)
 
     def ask(
-        self, caller: Caller, name: str, question: Question, *, key: str | None = None, purse: Purse | None = None
+        self,
+        caller: Caller,
+        name: str,
+        question: Question,
+        *,
+        key: str | None = None,
+        purse: Purse | None = None,
     ) -> Answer:
         """Answer, and charge at most once: for a key where one is given, else for each time that the question
         was told to be lost."""
@@ -161,7 +167,9 @@ class Service(Original):
         asked = _digest("question", account, curator.schema.version, question.digest)
         with self._alone(asked):
             once = (
-                _digest("key", caller.name, key) if key is not None else _digest(asked, str(self._told.get(asked, 0)))
+                _digest("key", caller.name, key)
+                if key is not None
+                else _digest(asked, str(self._told.get(asked, 0)))
             )
             with self._purses.holding(curator, question, account, purse), paid_once(once, body):
                 try:
@@ -232,7 +240,9 @@ class Service(Original):
         self.shelf.version(name)
         return [account for account in self.ledger.accounts() if account.parent == name]
 
-    def raise_limit(self, caller: Caller, name: str, analyst: str | None, limit: Budget, reason: str) -> str | None:
+    def raise_limit(
+        self, caller: Caller, name: str, analyst: str | None, limit: Budget, reason: str
+    ) -> str | None:
         """Raise a limit. Where a second person must agree, the number of the proposal that waits for her."""
         caller.need(Right.MANAGE)
         _reason(reason)
@@ -250,7 +260,9 @@ class Service(Original):
         pair = {"epsilon": str(limit.epsilon), "delta": str(limit.delta)}
         with self.state.writing() as connection:
             connection.execute(store.proposals.insert().values(**row, **pair))
-            acts.record(connection, self._key, caller.name, "propose limit", account.name, f"{limit}: {reason}")
+            acts.record(
+                connection, self._key, caller.name, "propose limit", account.name, f"{limit}: {reason}"
+            )
         return number
 
     def agree(self, caller: Caller, number: str) -> None:
@@ -264,10 +276,13 @@ class Service(Original):
                 raise NotFound("There is no such proposal. Nothing was changed.")
             if row["person"] == caller.name:
                 raise Forbidden(
-                    "Expected a second person: who proposes a limit does not agree to it. Nothing was changed."
+                    "Expected a second person: who proposes a limit does not agree to it. Nothing was "
+                    "changed."
                 )
             connection.execute(store.proposals.delete().where(wanted))
-            words = f"to ε = {row['epsilon']}, δ = {row['delta']}, proposed by {row['person']}: {row['reason']}"
+            words = (
+                f"to ε = {row['epsilon']}, δ = {row['delta']}, proposed by {row['person']}: {row['reason']}"
+            )
             acts.record(connection, self._key, caller.name, "raise limit", row["account"], words)
         limit = Budget(Fraction(row["epsilon"]), Fraction(row["delta"]))
         self.ledger.account(row["account"]).raise_limit(limit, owner=row["person"])
@@ -318,7 +333,9 @@ class Service(Original):
         if entry is None or entry.loss is None or entry.kind not in (Kind.RUN, Kind.OPEN):
             raise NotFound("There is no release of this number, or it is not yours.")
         if not entry.details.get("private"):
-            raise InvalidParameter("Expected a private release: this one was drawn from a seed, and protects nobody.")
+            raise InvalidParameter(
+                "Expected a private release: this one was drawn from a seed, and protects nobody."
+            )
         delta = float(self.ledger.account(entry.account).limit.delta)
         return certify(entry.loss, entry.unit, delta, head=f"{entry.seq}:{entry.mac}")
 

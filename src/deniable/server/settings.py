@@ -58,7 +58,8 @@ class Caps:
 
 @dataclass(frozen=True)
 class Rates:
-    """How often, in the words of the package `limits`: logins by person and by address, requests by person."""
+    """How often, in the words of the package `limits`: logins by person and by address, requests by
+    person."""
 
     login_person: str = "10/minute"
     login_address: str = "60/minute"
@@ -120,7 +121,9 @@ def parse(text: str, base: Path = Path()) -> Settings:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidParameter(f"The settings are not TOML: {error}. Nothing was started.") from None
-    return checked(Settings(**{name: _value(name, value, base) for name, value in _known(given, Settings).items()}))
+    return checked(
+        Settings(**{name: _value(name, value, base) for name, value in _known(given, Settings).items()})
+    )
 
 
 def checked(settings: Settings) -> Settings:
@@ -128,18 +131,26 @@ def checked(settings: Settings) -> Settings:
     if (settings.certificate is None) != (settings.key is None):
         raise InvalidParameter("Expected certificate and key together: TLS needs both. Nothing was started.")
     if not settings.http.loopback and not (settings.tls or settings.proxy):
-        raise _clear("http", settings.http, "name certificate and key, or set proxy = true behind one that speaks TLS")
+        raise _clear(
+            "http", settings.http, "name certificate and key, or set proxy = true behind one that speaks TLS"
+        )
     if settings.wire is not None and not settings.wire.loopback and not settings.tls:
         raise _clear("wire", settings.wire, "name certificate and key")
-    if not 0 <= settings.floor < 60 or not 1 <= settings.threads <= 4096 or not 0 < settings.session_hours <= 24 * 31:
-        raise InvalidParameter("Expected floor in [0, 60) seconds, threads in 1 … 4096 and session_hours in (0, 744].")
+    if (
+        not 0 <= settings.floor < 60
+        or not 1 <= settings.threads <= 4096
+        or not 0 < settings.session_hours <= 24 * 31
+    ):
+        raise InvalidParameter(
+            "Expected floor in [0, 60) seconds, threads in 1 … 4096 and session_hours in (0, 744]."
+        )
     return settings
 
 
 def _clear(name: str, address: Address, way_out: str) -> InvalidParameter:
     return InvalidParameter(
-        f"Expected TLS for {name} = {str(address)!r}: off loopback, passwords and answers would be read on the way. Nothing was "
-        f"started. Listen on 127.0.0.1, or {way_out}."
+        f"Expected TLS for {name} = {str(address)!r}: off loopback, passwords and answers would be read on "
+        f"the way. Nothing was started. Listen on 127.0.0.1, or {way_out}."
     )
 
 
@@ -147,7 +158,8 @@ def _known(given: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
     names = {each.name for each in fields(kind)}
     if unknown := [name for name in given if name not in names]:
         raise InvalidParameter(
-            f"The setting {unknown[0]!r} is not known. Nothing was started. Expected among {', '.join(sorted(names))}."
+            f"The setting {unknown[0]!r} is not known. Nothing was started. Expected among "
+            f"{', '.join(sorted(names))}."
         )
     return given
 
@@ -179,7 +191,9 @@ def _part(name: str, value: Any) -> Any:
 
 def _typed(name: str, value: Any, kind: Any) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise InvalidParameter(f"The setting {name} = {value!r} is not of the right type. Nothing was started.")
+        raise InvalidParameter(
+            f"The setting {name} = {value!r} is not of the right type. Nothing was started."
+        )
     return value
 
 

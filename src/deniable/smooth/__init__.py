@@ -1,8 +1,9 @@
-"""Certified robustness from noise: a classifier's answer that cannot change within a radius, from the loss tree.
+"""Certified robustness from noise: a classifier's answer that cannot change within a
+radius, from the loss tree.
 
-The neighbour is an input moved by at most R (`Unit.ball(p, R)`), the mechanism is noise on that input, and what the
-noisy input reveals is a loss: the largest R at which no other class can overtake follows from its hockey-stick
-profile. docs/theory/smoothing.md has the proofs, docs/guide/smoothing.md the tour.
+The neighbour is an input moved by at most R (`Unit.ball(p, R)`), the mechanism is noise on that input, and
+what the noisy input reveals is a loss: the largest R at which no other class can overtake follows from its
+hockey-stick profile. docs/theory/smoothing.md has the proofs, docs/guide/smoothing.md the tour.
 """
 
 from __future__ import annotations

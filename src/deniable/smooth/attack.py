@@ -1,8 +1,9 @@
-"""An attack on certificates: move each input inside its certified radius to where the smoothed classifier is weakest.
+"""An attack on certificates: move each input inside its certified radius to where the
+smoothed classifier is weakest.
 
-Projected gradient steps on the mean answer of noisy copies (Salman et al. 2019; expectation over transformation: Athalye et
-al. 2018), with fresh noise in every step, then a fresh vote. Its copies never come from a bank. A certificate that holds cannot
-be flipped; one that does not may well be.
+Projected gradient steps on the mean answer of noisy copies (Salman et al. 2019; expectation over
+transformation: Athalye et al. 2018), with fresh noise in every step, then a fresh vote. Its copies never come
+from a bank. A certificate that holds cannot be flipped; one that does not may well be.
 """
 
 from __future__ import annotations
@@ -44,8 +45,14 @@ def attack(
     watch: Watch | None = None,
 ) -> NDArray[Any]:
     """`inputs`, each moved within the radius that its answer certifies; those without a radius stay."""
-    if not isinstance(smoothed.model, ModuleClassifier) or smoothed.noise.integer or smoothed.metric not in (1.0, 2.0):
-        raise InvalidParameter("Expected a torch module under continuous noise, with radii in ℓ1 or ℓ2, to attack.")
+    if (
+        not isinstance(smoothed.model, ModuleClassifier)
+        or smoothed.noise.integer
+        or smoothed.metric not in (1.0, 2.0)
+    ):
+        raise InvalidParameter(
+            "Expected a torch module under continuous noise, with radii in ℓ1 or ℓ2, to attack."
+        )
     points = np.array([np.asarray(x) for x in inputs])
     parts = list(range(0, len(points), effort.together))
     moved = []
@@ -68,7 +75,8 @@ def flips(
 ) -> Validity:
     """How many certified answers are another class at the moved inputs, by a fresh vote at level `alpha`.
 
-    A certificate is wrong with probability at most its own α and a vote with `alpha`, so this many flips are allowed.
+    A certificate is wrong with probability at most its own α and a vote with `alpha`, so
+    this many flips are allowed.
     """
     pairs = [(x, answer) for x, answer in zip(moved, answers, strict=True) if answer.radius > 0]
     told = [
@@ -81,7 +89,11 @@ def flips(
 
 
 def _moved(
-    smoothed: Smoothed, points: NDArray[Any], labels: NDArray[np.int64], radii: NDArray[np.float32], effort: Effort
+    smoothed: Smoothed,
+    points: NDArray[Any],
+    labels: NDArray[np.int64],
+    radii: NDArray[np.float32],
+    effort: Effort,
 ) -> NDArray[Any]:
     model: Any = smoothed.model
     module: nn.Module = model.module.eval()
@@ -103,12 +115,15 @@ def _moved(
             moved = projected(point + step * unit(slope), centre, reach).detach()
         else:
             moved = (
-                centre + _to_diamond((point + step * _steepest(slope) - centre).flatten(1), reach).view_as(point)
+                centre
+                + _to_diamond((point + step * _steepest(slope) - centre).flatten(1), reach).view_as(point)
             ).detach()
     return _inside(moved.numpy(), points, radii, smoothed.metric)
 
 
-def _inside(moved: NDArray[Any], points: NDArray[Any], radii: NDArray[np.float32], norm: float) -> NDArray[Any]:
+def _inside(
+    moved: NDArray[Any], points: NDArray[Any], radii: NDArray[np.float32], norm: float
+) -> NDArray[Any]:
     """Drawn back a little where rounding has put an input beyond its radius."""
     while True:
         away = (moved.astype(np.float64) - points).reshape(len(points), -1)

@@ -1,13 +1,15 @@
 """A noise bank: the first layers' share of the noise, computed once for many inputs.
 
-Up to its first nonlinear layer a network is affine, A(x + η) = A(x) + (A(η) − A(0)), and the second term does not
-depend on the input. Drawn once and used for every input, it saves nearly all of the work of a linear first layer and the
-noise itself. Each input's own bound stays valid, since the noise is independent of it; bounds of different inputs are
-dependent, so a mean over inputs varies more than its number of inputs suggests.
+Up to its first nonlinear layer a network is affine, A(x + η) = A(x) + (A(η) − A(0)), and
+the second term does not depend on the input. Drawn once and used for every input, it
+saves nearly all of the work of a linear first layer and the noise itself. Each input's
+own bound stays valid, since the noise is independent of it; bounds of different inputs
+are dependent, so a mean over inputs varies more than its number of inputs suggests.
 
-**Only for inputs chosen without knowledge of the bank.** An input made to fit it is certified with the wrong class nearly
-every time. So a bank has no life of its own here: `certify_with_bank` copies the inputs first, then draws the bank, and
-forgets it before any answer is returned. It cannot be kept, shown, copied, sent to another process or used again.
+**Only for inputs chosen without knowledge of the bank.** An input made to fit it is certified with the wrong
+class nearly every time. So a bank has no life of its own here: `certify_with_bank` copies the inputs first,
+then draws the bank, and forgets it before any answer is returned. It cannot be kept, shown, copied, sent to
+another process or used again.
 """
 
 from __future__ import annotations
@@ -30,7 +32,16 @@ from deniable.smooth.smoothed import Certified, Smoothed, Watch, certified_from,
 
 Integers = NDArray[np.int64]
 
-AFFINE = (nn.Flatten, nn.Linear, nn.Conv2d, nn.AvgPool2d, nn.BatchNorm2d, nn.BatchNorm1d, nn.Dropout, nn.Identity)
+AFFINE = (
+    nn.Flatten,
+    nn.Linear,
+    nn.Conv2d,
+    nn.AvgPool2d,
+    nn.BatchNorm2d,
+    nn.BatchNorm1d,
+    nn.Dropout,
+    nn.Identity,
+)
 """Layers that are affine in use, when running statistics are fixed."""
 WORK = (nn.Linear, nn.Conv2d)
 MEMORY = 2**28
@@ -47,11 +58,14 @@ def certify_with_bank(
     memory: int = MEMORY,
     watch: Watch | None = None,
 ) -> list[Certified]:
-    """`smoothed.certify` for each of `inputs`, all fixed now, with one noise bank of at most `memory` bytes at a time.
+    """`smoothed.certify` for each of `inputs`, all fixed now, with one noise bank of at
+    most `memory` bytes at a time.
 
     For torch modules that are a sequence beginning with an affine layer, and added noise. Never "exact".
     """
-    points = np.array([np.asarray(x) for x in inputs])  # a copy, made before the bank: nothing can be chosen to fit it
+    points = np.array(
+        [np.asarray(x) for x in inputs]
+    )  # a copy, made before the bank: nothing can be chosen to fit it
     if not len(points):
         return []
     check_input(smoothed.noise, points[0])
@@ -67,8 +81,8 @@ def split(model: nn.Module) -> tuple[nn.Sequential, nn.Sequential]:
     front = next((i for i, layer in enumerate(layers) if not isinstance(layer, AFFINE)), len(layers))
     if not any(isinstance(layer, WORK) for layer in layers[:front]):
         raise InvalidParameter(
-            "Expected an nn.Sequential that begins with a linear layer or a convolution: a noise bank is W·η of those. "
-            "Certify without a bank."
+            "Expected an nn.Sequential that begins with a linear layer or a convolution: a noise bank is W·η "
+            "of those. Certify without a bank."
         )
     return nn.Sequential(*layers[:front]), nn.Sequential(*layers[front:])
 
@@ -103,7 +117,8 @@ class _Run:
         self.tallies = [_Tally(empty, empty) for _ in points]
 
     def stage(self, size: int, watch: Watch | None) -> None:
-        """`size` further noisy copies for each input that is not decided; the first of all choose the class."""
+        """`size` further noisy copies for each input that is not decided; the first of all choose the
+        class."""
         while size and any(not tally.done for tally in self.tallies):
             rows = min(size, max(1, self.memory // (4 * self.origin.numel())))
             self._vote(self._bank(rows), watch)
@@ -146,7 +161,8 @@ class _Run:
 
 
 def _copies(front: nn.Sequential, rest: nn.Sequential) -> tuple[nn.Sequential, nn.Sequential]:
-    """The same layers in evaluation mode; the caller's stay as they are. The first ReLU works in our own buffer."""
+    """The same layers in evaluation mode; the caller's stay as they are. The first ReLU
+    works in our own buffer."""
     front, rest = copy.deepcopy(front).eval(), copy.deepcopy(rest).eval()
     if len(rest) and isinstance(rest[0], nn.ReLU):
         rest[0].inplace = True

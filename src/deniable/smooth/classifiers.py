@@ -1,7 +1,8 @@
-"""Any classifier as one thing: a function of a batch of inputs to scores or labels, and a digest that names it.
+"""Any classifier as one thing: a function of a batch of inputs to scores or labels, and
+a digest that names it.
 
-torch modules (scores), scikit-learn estimators (labels, as places in `classes_`), and any callable that gives one
-label or one row of scores for each input.
+torch modules (scores), scikit-learn estimators (labels, as places in `classes_`), and any callable that gives
+one label or one row of scores for each input.
 """
 
 from __future__ import annotations
@@ -40,19 +41,23 @@ class Classifier(Protocol):
 def adapt(
     model: Any, classes: int | None = None, *, device: str | None = None, digest: str | None = None
 ) -> Classifier:
-    """The adapter of `model`. `classes` may be left out where the model tells it (scikit-learn's `classes_`)."""
+    """The adapter of `model`. `classes` may be left out where the model tells it
+    (scikit-learn's `classes_`)."""
     if "torch" in sys.modules and isinstance(model, sys.modules["torch"].nn.Module):
         from deniable.smooth.modules import ModuleClassifier
 
         return ModuleClassifier(model, _counted(classes), device or "cpu", digest)
     if device is not None:
-        raise InvalidParameter(f"Expected device={device!r} for a torch module only, got {type(model).__name__}.")
+        raise InvalidParameter(
+            f"Expected device={device!r} for a torch module only, got {type(model).__name__}."
+        )
     if hasattr(model, "predict") and hasattr(model, "classes_"):
         return EstimatorClassifier(model, digest or _pickled(model))
     if callable(model):
         return FunctionClassifier(model, _counted(classes), digest or UNKNOWN)
     raise InvalidParameter(
-        f"Expected a torch module, a fitted scikit-learn classifier or a function, got {type(model).__name__}."
+        "Expected a torch module, a fitted scikit-learn classifier or a function, got "
+        f"{type(model).__name__}."
     )
 
 
@@ -61,11 +66,13 @@ def labels(outputs: NDArray[Any], rows: int, classes: int) -> Integers:
     found = outputs.argmax(axis=1) if outputs.ndim == 2 else outputs
     if found.shape != (rows,) or not np.issubdtype(found.dtype, np.integer):
         raise DataError(
-            f"Expected of the classifier one whole label or one row of scores for each of {rows} inputs, got an array of "
-            f"{outputs.dtype} of shape {outputs.shape}."
+            f"Expected of the classifier one whole label or one row of scores for each of {rows} inputs, got "
+            f"an array of {outputs.dtype} of shape {outputs.shape}."
         )
     if len(found) and not 0 <= int(found.min()) <= int(found.max()) < classes:
-        raise DataError(f"Expected labels from 0 to {classes - 1}, got {int(found.min())} to {int(found.max())}.")
+        raise DataError(
+            f"Expected labels from 0 to {classes - 1}, got {int(found.min())} to {int(found.max())}."
+        )
     return np.asarray(found, np.int64)
 
 

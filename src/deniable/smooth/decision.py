@@ -1,4 +1,5 @@
-"""From votes to verdicts, for many inputs at once: the class chosen, the radius certified, and when to stop looking."""
+"""From votes to verdicts, for many inputs at once: the class chosen, the radius
+certified, and when to stop looking."""
 
 from __future__ import annotations
 
@@ -20,10 +21,11 @@ YES, NO, OPEN = 1, -1, 0
 
 @dataclass(frozen=True)
 class Sampling:
-    """How many noisy copies choose the class, how many bound it, and how often the bounds may mislead (`alpha`).
+    """How many noisy copies choose the class, how many bound it, and how often the
+    bounds may mislead (`alpha`).
 
-    `radius` asks whether that one radius holds: looks at growing samples, each with its share of alpha, stop as soon as
-    it is decided. `runner_up=False` puts all of alpha on the top class (Cohen et al. 2019).
+    `radius` asks whether that one radius holds: looks at growing samples, each with its share of alpha, stop
+    as soon as it is decided. `runner_up=False` puts all of alpha on the top class (Cohen et al. 2019).
     """
 
     choosing: int = 100
@@ -34,7 +36,9 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if min(self.choosing, self.samples) < 1:
-            raise InvalidParameter(f"Expected choosing={self.choosing} and samples={self.samples} of at least 1.")
+            raise InvalidParameter(
+                f"Expected choosing={self.choosing} and samples={self.samples} of at least 1."
+            )
         if not 0 < self.alpha < 1:
             raise InvalidParameter(f"Expected alpha={self.alpha} in (0, 1).")
         if self.radius is not None and not self.radius > 0:
@@ -67,9 +71,11 @@ class StoppingRule:
         return radii(self.noise, p_a, p_b, self.norm, self.dimension)
 
     def holds(self, counts: Integers, labels: Integers) -> Integers:
-        """Whether the radius that was asked for is certified (YES), out of reach (NO) or not yet decided (OPEN).
+        """Whether the radius that was asked for is certified (YES), out of reach (NO) or
+        not yet decided (OPEN).
 
-        YES is wrong with probability at most alpha over all looks, and so is NO: two claims, each at its own level.
+        YES is wrong with probability at most alpha over all looks, and so is NO: two
+        claims, each at its own level.
         """
         if self.plan.radius is None:
             return np.full(len(counts), OPEN)

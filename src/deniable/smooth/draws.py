@@ -1,8 +1,8 @@
 """Noisy copies of one input: whole-number noise exactly, continuous noise as floating point allows.
 
-Continuous noise comes from a generator of NumPy's, keyed anew for every input with 256 bits of the cryptographic
-one: an input cannot have been made to fit it. Whole-number noise and kept pixels come from the cryptographic
-generator itself.
+Continuous noise comes from a generator of NumPy's, keyed anew for every input with 256 bits of the
+cryptographic one: an input cannot have been made to fit it. Whole-number noise and kept pixels come from the
+cryptographic generator itself.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ Array = NDArray[Any]
 Draw = Callable[[int], Array]
 
 LARGEST, WIDEST = 2**30, 2**20
-"""Whole numbers and the width of their noise: together they stay within 32 bits, but for a chance of e^−1000."""
+"""Whole numbers and the width of their noise: together they stay within 32 bits, but for
+a chance of e^−1000."""
 
 
 def noisy_copies(noise: InputNoise, x: Array, rng: Generator) -> Draw:
-    """A function of n that gives n fresh noisy copies of `x`, stacked; the noise is independent in every call."""
+    """A function of n that gives n fresh noisy copies of `x`, stacked; the noise is
+    independent in every call."""
     check_input(noise, x)
     match noise:
         case Releases(parts):
@@ -147,7 +149,8 @@ def _ablated(noise: Ablation, x: Array, n: int, rng: Generator) -> Array:
 
 
 def _subsets(keep: int, pixels: int, n: int, rng: Generator) -> NDArray[np.int64]:
-    """Uniform subsets: the places of the least of distinct keys. Rows with equal keys are drawn anew, so it is exact."""
+    """Uniform subsets: the places of the least of distinct keys. Rows with equal keys
+    are drawn anew, so it is exact."""
     keys = rng.bits(n * pixels).reshape(n, pixels)
     while len(equal := np.flatnonzero((np.diff(np.sort(keys, axis=1), axis=1) == 0).any(axis=1))):
         keys[equal] = rng.bits(len(equal) * pixels).reshape(-1, pixels)

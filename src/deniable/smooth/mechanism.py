@@ -21,8 +21,10 @@ from deniable.units import Unit
 class NoisyInput:
     """One noisy copy of an input: what a smoothed classifier sees.
 
-    Guarantee: `noise.loss_at(radius)` for inputs within `radius` of one another in `norm` (left out: the noise's own).
-    Assumes:   whole-number inputs under whole-number noise; continuous noise comes near the theorem up to rounding.
+    Guarantee: `noise.loss_at(radius)` for inputs within `radius` of one another in
+               `norm` (left out: the noise's own).
+    Assumes:   whole-number inputs under whole-number noise; continuous noise comes near
+               the theorem up to rounding.
     Reference: Lecuyer et al. 2019; Cohen, Rosenfeld, Kolter 2019.
 
     >>> from deniable.accounting.input_noise import Laplace

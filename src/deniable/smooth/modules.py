@@ -15,7 +15,9 @@ from torch import nn
 class ModuleClassifier:
     """A module that gives one row of scores for each input. Its mode is put back after every batch."""
 
-    def __init__(self, module: nn.Module, classes: int, device: str = "cpu", digest: str | None = None) -> None:
+    def __init__(
+        self, module: nn.Module, classes: int, device: str = "cpu", digest: str | None = None
+    ) -> None:
         self.module = module.to(device)
         self.classes = classes
         self.device = device

@@ -1,4 +1,5 @@
-"""Small networks as sequences of plain layers, saved as numbers and names: no file that is read here runs code."""
+"""Small networks as sequences of plain layers, saved as numbers and names: no file that
+is read here runs code."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def save(network: nn.Sequential, path: Path) -> Path:
 
 
 def load(path: Path) -> nn.Module:
-    """Read what `save` wrote, or a program of `torch.export` (ending in .pt2); neither runs code of the file."""
+    """Read what `save` wrote, or a program of `torch.export` (ending in .pt2); neither
+    runs code of the file."""
     if path.suffix == ".pt2":
         program: nn.Module = torch.export.load(path).module()
         return program
@@ -51,13 +53,13 @@ def load(path: Path) -> nn.Module:
         raise
     except Exception as error:  # what torch raises on files that are none of its own is not one kind
         raise DataError(
-            f"{path} is no network that can be read without running its code ({type(error).__name__}): write it by "
-            "deniable.smooth.networks.save, or export it (torch.export.save, ending in .pt2)."
+            f"{path} is no network that can be read without running its code ({type(error).__name__}): write "
+            "it by deniable.smooth.networks.save, or export it (torch.export.save, ending in .pt2)."
         ) from None
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise DataError(
-            f"{path} holds no network but {type(value).__name__}: write it by deniable.smooth.networks.save, which keeps the "
-            "layers beside the weights."
+            f"{path} holds no network but {type(value).__name__}: write it by deniable.smooth.networks.save, "
+            "which keeps the layers beside the weights."
         )
     network = nn.Sequential(*(_layer(layer) for layer in value["layers"]))
     network.load_state_dict(value["state"])
@@ -89,7 +91,8 @@ def convolutional(channels: int = 1, side: int = 28, classes: int = 10, width: i
 
 
 def patches(channels: int = 1, side: int = 28, classes: int = 10, width: int = 16) -> nn.Sequential:
-    """One convolution over overlapping patches, then linear layers: most of the work is what a noise bank saves."""
+    """One convolution over overlapping patches, then linear layers: most of the work is
+    what a noise bank saves."""
     seen = (side - 4) // 4 + 1
     return nn.Sequential(
         nn.Conv2d(channels, width, 8, stride=4, padding=2),
@@ -121,7 +124,9 @@ def _block(inside: int, outside: int, stride: int) -> list[nn.Module]:
 def _described(layer: nn.Module) -> dict[str, Any]:
     name = type(layer).__name__
     if PLAIN.get(name, (None,))[0] is not type(layer):
-        raise InvalidParameter(f"Expected plain layers ({', '.join(PLAIN)}), got {name}: export the module instead.")
+        raise InvalidParameter(
+            f"Expected plain layers ({', '.join(PLAIN)}), got {name}: export the module instead."
+        )
     made = {key: getattr(layer, key) for key in PLAIN[name][1]}
     return {"kind": name} | {k: v is not None if k == "bias" else v for k, v in made.items()}
 

@@ -1,4 +1,5 @@
-"""How many noisy copies a radius takes: the probability it needs, the fewest samples, and looks that stop early."""
+"""How many noisy copies a radius takes: the probability it needs, the fewest samples,
+and looks that stop early."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ GROWTH = 2
 def needed_probability(
     noise: InputNoise, radius: float, norm: float | None = None, dimension: int | None = None
 ) -> float:
-    """The least p_a that certifies `radius` if no more is known of the others than 1 − p_a, rounded up; 1 if none does.
+    """The least p_a that certifies `radius` if no more is known of the others than 1 −
+    p_a, rounded up; 1 if none does.
 
     >>> from deniable.accounting.input_noise import Gaussian
     >>> round(needed_probability(Gaussian(0.25), 0.5), 4)
@@ -59,7 +61,8 @@ def looks_for(
     dimension: int | None = None,
     runner_up: bool = True,
 ) -> Looks:
-    """Looks that decide one given radius soon: the first where a unanimous vote could, then twice as many each time.
+    """Looks that decide one given radius soon: the first where a unanimous vote could,
+    then twice as many each time.
 
     >>> from deniable.accounting.input_noise import Gaussian
     >>> looks_for(Gaussian(0.25), 0.5, 10_000).sizes
@@ -90,10 +93,11 @@ def samples_for(
     norm: float | None = None,
     dimension: int | None = None,
 ) -> int:
-    """How many samples certify `radius` with probability at least `power`, if the classes have these probabilities.
+    """How many samples certify `radius` with probability at least `power`, if the
+    classes have these probabilities.
 
-    Left out, p_b is 1 − p_a. Three classes or more, so that both sides share α. `InvalidParameter` if the radius lies
-    beyond what these probabilities have.
+    Left out, p_b is 1 − p_a. Three classes or more, so that both sides share α. `InvalidParameter` if the
+    radius lies beyond what these probabilities have.
 
     >>> from deniable.accounting.input_noise import Gaussian
     >>> samples_for(Gaussian(0.25), 0.5, p_a=0.99)
@@ -105,8 +109,8 @@ def samples_for(
         raise InvalidParameter(f"Expected power={power} in (0, 1) and 0 ≤ p_b={other} ≤ p_a={p_a} ≤ 1.")
     if float(radii(noise, p_a, other, norm, dimension)) <= radius:
         raise InvalidParameter(
-            f"No number of samples certifies the radius {radius:g}: at p_a = {p_a:g} and p_b = {other:g} the smoothed "
-            f"classifier itself has {float(radii(noise, p_a, other, norm, dimension)):.4g}."
+            f"No number of samples certifies the radius {radius:g}: at p_a = {p_a:g} and p_b = {other:g} the "
+            f"smoothed classifier itself has {float(radii(noise, p_a, other, norm, dimension)):.4g}."
         )
     missed = (1 - power) / (2 if two else 1)
 
@@ -120,7 +124,8 @@ def samples_for(
 
 
 def _unlucky(n: int, p: float, missed: float) -> int:
-    """The largest k that a count of n is below with probability at most `missed`: P(Bin(n, p) ≤ k − 1) ≤ missed."""
+    """The largest k that a count of n is below with probability at most `missed`:
+    P(Bin(n, p) ≤ k − 1) ≤ missed."""
     low, high = 0, n
     while low < high:
         middle = (low + high + 1) // 2
@@ -130,12 +135,15 @@ def _unlucky(n: int, p: float, missed: float) -> int:
 
 
 def _least(holds: Callable[[int], bool]) -> int:
-    """The least n from which on, up to a few per cent, it holds: counts are whole, so it is not quite monotone."""
+    """The least n from which on, up to a few per cent, it holds: counts are whole, so it
+    is not quite monotone."""
     low, high = 0, 1
     while not holds(high):
         low, high = high, 2 * high
         if high > MOST_SAMPLES:
-            raise InvalidParameter(f"More than {MOST_SAMPLES:,} samples would be needed. Nothing was planned.")
+            raise InvalidParameter(
+                f"More than {MOST_SAMPLES:,} samples would be needed. Nothing was planned."
+            )
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)

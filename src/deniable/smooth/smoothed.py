@@ -42,10 +42,11 @@ Votings = Iterator[Integers]
 
 @dataclass(frozen=True)
 class Certified:
-    """The smoothed answer is `label` everywhere within `radius` in the ℓ`norm` norm, with this confidence; None abstains.
+    """The smoothed answer is `label` everywhere within `radius` in the ℓ`norm` norm,
+    with this confidence; None abstains.
 
-    `samples` is what it took, choosing included. `holds` says of a radius that was asked for whether it is certified (True),
-    out of reach (False, a claim of its own at the same confidence) or undecided (None).
+    `samples` is what it took, choosing included. `holds` says of a radius that was asked for whether it is
+    certified (True), out of reach (False, a claim of its own at the same confidence) or undecided (None).
     """
 
     label: int | None
@@ -66,9 +67,10 @@ class Certified:
 class Smoothed:
     """`classifier` under `noise`: the class that noisy copies of an input get most often.
 
-    `norm` is the norm of radii, left out: the noise's own. Whole-number inputs are divided by `scale` before the classifier sees
-    them. Copies are evaluated `batch` at a time; under whole-number noise always exactly so many, so that every noisy input is
-    evaluated in one way. `rng` is for tests: left out, noise comes from the operating system's randomness.
+    `norm` is the norm of radii, left out: the noise's own. Whole-number inputs are divided by `scale` before
+    the classifier sees them. Copies are evaluated `batch` at a time; under whole-number noise always exactly
+    so many, so that every noisy input is evaluated in one way. `rng` is for tests: left out, noise comes from
+    the operating system's randomness.
     """
 
     classifier: Any
@@ -82,7 +84,9 @@ class Smoothed:
 
     def __post_init__(self) -> None:
         if self.batch < 1 or not self.scale > 0:
-            raise InvalidParameter(f"Expected batch={self.batch} of at least 1 and scale={self.scale} above 0.")
+            raise InvalidParameter(
+                f"Expected batch={self.batch} of at least 1 and scale={self.scale} above 0."
+            )
         object.__setattr__(self, "_adapted", adapt(self.classifier, self.classes, device=self.device))
         object.__setattr__(self, "_steady", {})
         self.noise.loss_at(1, self.metric, dimension=1)  # refuses a norm that the noise has no loss for
@@ -107,7 +111,8 @@ class Smoothed:
     def predict(self, x: ArrayLike, *, samples: int = 1000, alpha: float = DEFAULT_ALPHA) -> int | None:
         """The smoothed answer, or None where the two leading classes cannot be told apart.
 
-        An answer is not the likeliest class with probability at most alpha (Cohen et al. 2019; Hung, Fithian 2019).
+        An answer is not the likeliest class with probability at most alpha (Cohen et al.
+        2019; Hung, Fithian 2019).
         """
         found = int(winner(self.counts(x, samples), alpha)[0])
         return None if found < 0 else found
@@ -119,14 +124,20 @@ class Smoothed:
         return self.decide(self._votings(point, stages(rule)), rule)
 
     def certify_all(
-        self, inputs: Sequence[ArrayLike] | Array, sampling: Sampling | None = None, *, watch: Watch | None = None
+        self,
+        inputs: Sequence[ArrayLike] | Array,
+        sampling: Sampling | None = None,
+        *,
+        watch: Watch | None = None,
     ) -> list[Certified]:
-        """`certify` for each input, with fresh noise for each; `watch(items, words)` may draw a progress bar."""
+        """`certify` for each input, with fresh noise for each; `watch(items, words)` may
+        draw a progress bar."""
         track = watch or _unwatched
         return [self.certify(x, sampling) for x in track(list(inputs), "Certifying")]
 
     def rule(self, plan: Sampling, dimension: int) -> StoppingRule:
-        """How this plan turns votes into radii; looks at one size, or at several where one radius is to be decided."""
+        """How this plan turns votes into radii; looks at one size, or at several where
+        one radius is to be decided."""
         looks = Looks((plan.samples,), plan.alpha)
         if plan.radius is not None:
             two = plan.runner_up and self.model.classes > 2
@@ -165,7 +176,8 @@ class Smoothed:
     def steady(self, x: ArrayLike) -> bool:
         """Whether answers are the same, bit for bit, in every place of a batch and in every evaluation.
 
-        Seen on one batch of noisy copies of `x`, put in three other orders: evidence, not proof, and asked once for each shape.
+        Seen on one batch of noisy copies of `x`, put in three other orders: evidence,
+        not proof, and asked once for each shape.
         """
         point = _input(x)
         known: dict[tuple[int, ...], bool] = self._steady  # type: ignore[attr-defined]
@@ -205,10 +217,14 @@ class Smoothed:
         return all(_same(self.model.outputs(batch[order]), first[order]) for order in orders)
 
 
-def certified_from(rule: StoppingRule, choosing: Integers, counts: Integers, *, bank: bool = False) -> Certified:
+def certified_from(
+    rule: StoppingRule, choosing: Integers, counts: Integers, *, bank: bool = False
+) -> Certified:
     """What the votes of both samples say, at the look where they ended."""
     label, row = np.array([choosing.argmax()]), counts[None]
-    votes = Votes(int(label[0]), tuple(choosing.tolist()), tuple(counts.tolist()), rule.looks, rule.plan.runner_up)
+    votes = Votes(
+        int(label[0]), tuple(choosing.tolist()), tuple(counts.tolist()), rule.looks, rule.plan.runner_up
+    )
     return Certified(
         votes.label if rule.ahead(row, label)[0] else None,
         float(rule.certified(row, label)[0]),

@@ -1,4 +1,5 @@
-"""Training for smoothing: noise on every picture, and optionally answers that agree (consistency) or resist (SmoothAdv)."""
+"""Training for smoothing: noise on every picture, and optionally answers that agree
+(consistency) or resist (SmoothAdv)."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Aim:
-    """The method and its own numbers: `copies` of each picture; `weight` of agreement; `reach` and `steps` of an attack."""
+    """The method and its own numbers: `copies` of each picture; `weight` of agreement;
+    `reach` and `steps` of an attack."""
 
     method: TrainingMethod = TrainingMethod.NOISE
     copies: int = 2
@@ -68,7 +70,8 @@ def train(
     rng: Generator | None = None,
     watch: Watch | None = None,
 ) -> nn.Module:
-    """Train `model` in place on noisy copies of `images` (floats, as the classifier will see them) and return it.
+    """Train `model` in place on noisy copies of `images` (floats, as the classifier will
+    see them) and return it.
 
     Order and noise come from `rng`; for the same weights at the start, seed torch as well.
     """
@@ -86,7 +89,9 @@ def train(
         nesterov=schedule.momentum > 0,
         weight_decay=schedule.weight_decay,
     )
-    rate = torch.optim.lr_scheduler.OneCycleLR(optimiser, schedule.rate, total_steps=schedule.epochs * per_epoch)
+    rate = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, schedule.rate, total_steps=schedule.epochs * per_epoch
+    )
     model.train()
     steps = list(range(schedule.epochs * per_epoch))
     for step in steps if watch is None else watch(steps, "Training"):
@@ -130,7 +135,8 @@ def agreement(logits: Iterable[torch.Tensor], weight: float, entropy: float) -> 
 def weakest(
     model: nn.Module, batch: torch.Tensor, labels: torch.Tensor, shifts: list[torch.Tensor], aim: Aim
 ) -> torch.Tensor:
-    """Inputs within `reach` in ℓ2 at which the mean answer under these noises is worst: Salman et al. 2019, Equation 6."""
+    """Inputs within `reach` in ℓ2 at which the mean answer under these noises is worst:
+    Salman et al. 2019, Equation 6."""
     moved = batch.clone()
     for _ in range(aim.steps):
         point = moved.detach().requires_grad_()

@@ -1,8 +1,9 @@
 """Does a certifier keep its confidence? Asked from the outside, where the truth is known.
 
-Before a wall, the half-space x₀ ≤ c, noise with a symmetric first coordinate smooths to the half-space itself: the
-smoothed answer at x changes at the distance c − x₀ and not before, in every ℓp norm, so a radius beyond it is wrong.
-A certifier that errs in more than a share alpha of independent runs is broken, and the binomial tail says how surely.
+Before a wall, the half-space x₀ ≤ c, noise with a symmetric first coordinate smooths to the half-space
+itself: the smoothed answer at x changes at the distance c − x₀ and not before, in every ℓp norm, so a radius
+beyond it is wrong. A certifier that errs in more than a share alpha of independent runs is broken, and the
+binomial tail says how surely.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def check_certifier(
     """Run `certify` on `x`, which lies before the wall at `edge`, and count radii that reach through it."""
     distance = edge - float(x.ravel()[0])
     answers = [certify(x) for _ in range(runs)]
-    wrong = sum(answer.label is not None and (answer.label != 0 or answer.radius > distance) for answer in answers)
+    wrong = sum(
+        answer.label is not None and (answer.label != 0 or answer.radius > distance) for answer in answers
+    )
     return Validity(runs, wrong, alpha)
 
 
@@ -71,11 +74,12 @@ def check_rule(
     certified: Callable[[Integers, Integers, Integers], NDArray[np.float64]] | None = None,
     denials: bool = False,
 ) -> Validity:
-    """Draw counts of all looks for classes of these probabilities, decide as `rule` does, and count wrong certificates.
+    """Draw counts of all looks for classes of these probabilities, decide as `rule`
+    does, and count wrong certificates.
 
-    Wrong is a radius beyond `true_radius` for the likeliest class and any answer for another class; with `denials` it is
-    a NO to a radius that holds, which is a claim of its own. `certified(choosing, counts, labels)` stands in for the
-    rule's own radii: a planted bug.
+    Wrong is a radius beyond `true_radius` for the likeliest class and any answer for another class; with
+    `denials` it is a NO to a radius that holds, which is a claim of its own. `certified(choosing, counts,
+    labels)` stands in for the rule's own radii: a planted bug.
     """
     choosing = rng.multinomial(rule.plan.choosing, probabilities, size=runs)
     labels = choosing.argmax(axis=1)

@@ -1,7 +1,8 @@
-"""The allow-list: every operator, function and aggregate that a query may use, and what to say about the others.
+"""The allow-list: every operator, function and aggregate that a query may use, and what
+to say about the others.
 
-Each scalar function is total on every engine (NULL where it is not defined), deterministic, and its cost is bounded by the length
-of its input. What is not listed here is refused by name.
+Each scalar function is total on every engine (NULL where it is not defined), deterministic, and its cost is
+bounded by the length of its input. What is not listed here is refused by name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from deniable.sql.tree import Statistic
 
 @dataclass(frozen=True)
 class Function:
-    """`op` is its name in the tree; `form` how an analyst writes it; `meaning` what it gives, NULL and edges included."""
+    """`op` is its name in the tree; `form` how an analyst writes it; `meaning` what it
+    gives, NULL and edges included."""
 
     op: str
     form: str
@@ -32,15 +34,23 @@ SCALARS: tuple[Function, ...] = (
     Function("negate", "-a", "the number with the other sign"),
     Function("abs", "abs(a), @a", "the size of a number"),
     Function("sign", "sign(a)", "-1, 0 or 1"),
-    Function("round", "round(a [, digits])", "rounded, halves away from zero; digits is a literal from 0 to 15"),
+    Function(
+        "round", "round(a [, digits])", "rounded, halves away from zero; digits is a literal from 0 to 15"
+    ),
     Function("floor", "floor(a)", "the whole number below"),
     Function("ceil", "ceil(a), ceiling(a)", "the whole number above"),
     Function("sqrt", "sqrt(a)", "square root; NULL where a < 0"),
     Function("ln", "ln(a)", "natural logarithm; NULL where a <= 0"),
     Function("log10", "log10(a), log(a)", "decimal logarithm; NULL where a <= 0"),
     Function("exp", "exp(a)", "e to the power a; NULL above 709; below -700 as at -700"),
-    Function("power", "power(a, b), pow(a, b), a ** b", "a to the power b; NULL where it is not a finite real number"),
-    Function("greatest", "greatest(a, b, …)", "the largest; NULL if any is NULL (DuckDB would leave NULLs out)"),
+    Function(
+        "power",
+        "power(a, b), pow(a, b), a ** b",
+        "a to the power b; NULL where it is not a finite real number",
+    ),
+    Function(
+        "greatest", "greatest(a, b, …)", "the largest; NULL if any is NULL (DuckDB would leave NULLs out)"
+    ),
     Function("least", "least(a, b, …)", "the smallest; NULL if any is NULL (DuckDB would leave NULLs out)"),
     Function("least", "clamp(a, low, high)", "least(greatest(a, low), high)"),
     Function("coalesce", "coalesce(a, b, …), ifnull(a, b)", "the first that is not NULL"),
@@ -58,7 +68,9 @@ SCALARS: tuple[Function, ...] = (
     Function("is_null", "a IS NULL, a IS TRUE, a IS FALSE", "never NULL itself"),
     Function("in", "a IN (1, 2, …)", "one of the literals"),
     Function(
-        "like", "a LIKE 'p%', a ILIKE 'p%'", "a literal pattern with at most 3 runs of %; ILIKE folds ASCII letters"
+        "like",
+        "a LIKE 'p%', a ILIKE 'p%'",
+        "a literal pattern with at most 3 runs of %; ILIKE folds ASCII letters",
     ),
     Function("lower", "lower(a)", "ASCII letters made small"),
     Function("upper", "upper(a)", "ASCII letters made large"),
@@ -66,21 +78,31 @@ SCALARS: tuple[Function, ...] = (
     Function("substring", "substring(a, from [, count]), left(a, n)", "literal positions from 1"),
     Function("right", "right(a, n)", "the last n characters; n a literal"),
     Function("trim", "trim(a), ltrim(a), rtrim(a)", "spaces removed at the ends"),
-    Function("concat", "a || b, concat(a, b, …)", "joined and cut to 1,024 characters; concat takes NULL as ''"),
+    Function(
+        "concat", "a || b, concat(a, b, …)", "joined and cut to 1,024 characters; concat takes NULL as ''"
+    ),
     Function("replace", "replace(a, 'x', 'y')", "literals replaced, then cut to 1,024 characters"),
     Function("starts_with", "starts_with(a, b)", "whether a begins with b"),
     Function("ends_with", "ends_with(a, b)", "whether a ends with b"),
     Function("contains", "contains(a, b)", "whether b is in a"),
     Function(
-        "date_trunc", "date_trunc('month', a)", "start of the year, quarter, month, week, day, hour, minute, second"
+        "date_trunc",
+        "date_trunc('month', a)",
+        "start of the year, quarter, month, week, day, hour, minute, second",
     ),
     Function(
         "date_part",
         "extract(year FROM a), date_part('year', a), year(a)",
         "year, quarter, month, week (ISO), day, dow (Sunday 0), isodow (Monday 1), doy, hour, minute, second",
     ),
-    Function("date_diff", "date_diff('day', a, b)", "boundaries of year, quarter, month, week or day between a and b"),
-    Function("cast", "CAST(a AS type), a::type, TRY_CAST(a AS type)", "NULL where the value is not one of the type"),
+    Function(
+        "date_diff",
+        "date_diff('day', a, b)",
+        "boundaries of year, quarter, month, week or day between a and b",
+    ),
+    Function(
+        "cast", "CAST(a AS type), a::type, TRY_CAST(a AS type)", "NULL where the value is not one of the type"
+    ),
     Function("bucket", "bucket(a, [0, 10, 20])", "the lower edge of [0, 10) or [10, 20]; NULL outside"),
 )
 
@@ -123,7 +145,9 @@ NUMERIC: dict[type[exp.Expr], Statistic] = {
 }
 """Aggregates of one number, by the node that the parser makes of them."""
 
-_TIME = "Answers depend on the query and the data alone; write the date as a literal, such as DATE '2026-01-31'."
+_TIME = (
+    "Answers depend on the query and the data alone; write the date as a literal, such as DATE '2026-01-31'."
+)
 _CHANCE = "Answers depend on the query and the data alone; leave chance to the noise."
 _PATTERN = "Use LIKE or ILIKE with a literal pattern, starts_with, ends_with or contains."
 _LIST = "Use plain columns; for groups of numbers use bucket(x, [0, 10, 20])."
@@ -140,22 +164,52 @@ _MIX = "Release COUNT, SUM and AVG of the products, and combine those."
 # Refused by name: what to do instead. A name that is neither here nor allowed gets `UNKNOWN`.
 REFUSED: dict[str, str] = {
     **dict.fromkeys(
-        ("now", "current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "today"), _TIME
+        ("now", "current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "today"),
+        _TIME,
     ),
     **dict.fromkeys(
         ("random", "rand", "uuid", "gen_random_uuid", "setseed", "nextval", "hash", "md5", "sha256"), _CHANCE
     ),
     **dict.fromkeys(
-        ("regexp_matches", "regexp_full_match", "regexp_extract", "regexp_replace", "regexp_like", "regexp_i_like"),
+        (
+            "regexp_matches",
+            "regexp_full_match",
+            "regexp_extract",
+            "regexp_replace",
+            "regexp_like",
+            "regexp_i_like",
+        ),
         _PATTERN,
     ),
-    **dict.fromkeys(("similar to", "glob", "regexp_split", "string_split", "split", "instr", "strpos"), _PATTERN),
     **dict.fromkeys(
-        ("unnest", "range", "generate_series", "list", "list_sum", "list_transform", "array", "struct", "map"), _LIST
+        ("similar to", "glob", "regexp_split", "string_split", "split", "instr", "strpos"), _PATTERN
+    ),
+    **dict.fromkeys(
+        (
+            "unnest",
+            "range",
+            "generate_series",
+            "list",
+            "list_sum",
+            "list_transform",
+            "array",
+            "struct",
+            "map",
+        ),
+        _LIST,
     ),
     **dict.fromkeys(("lambda", "comprehension", "bracket", "array_agg", "struct_pack", "list_value"), _LIST),
     **dict.fromkeys(
-        ("read_csv", "read_csv_auto", "read_parquet", "read_text", "read_blob", "read_json", "glob", "parquet_scan"),
+        (
+            "read_csv",
+            "read_csv_auto",
+            "read_parquet",
+            "read_text",
+            "read_blob",
+            "read_json",
+            "glob",
+            "parquet_scan",
+        ),
         _FILE,
     ),
     **dict.fromkeys(
@@ -163,11 +217,17 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(("<<", ">>", "&", "|", "~", "xor"), _BITS),
     **dict.fromkeys(("factorial", "gamma", "lgamma"), "Use power or exp."),
-    **dict.fromkeys(("row_number", "rank", "dense_rank", "lag", "lead", "first_value", "last_value", "ntile"), _WINDOW),
+    **dict.fromkeys(
+        ("row_number", "rank", "dense_rank", "lag", "lead", "first_value", "last_value", "ntile"), _WINDOW
+    ),
     **dict.fromkeys(("any_value", "first", "last", "arg_max", "arg_min", "max_by", "min_by", "mode"), _ONE),
-    **dict.fromkeys(("json_extract", "jsonextract", "json_extract_string", "json", "parse_json", "to_json"), _JSON),
+    **dict.fromkeys(
+        ("json_extract", "jsonextract", "json_extract_string", "json", "parse_json", "to_json"), _JSON
+    ),
     **dict.fromkeys(("strptime", "try_strptime", "strftime", "make_date", "to_timestamp"), _CAST),
-    **dict.fromkeys(("corr", "covar_pop", "covar_samp", "regr_slope", "skewness", "kurtosis", "product"), _MIX),
+    **dict.fromkeys(
+        ("corr", "covar_pop", "covar_samp", "regr_slope", "skewness", "kurtosis", "product"), _MIX
+    ),
     **dict.fromkeys(("approx_count_distinct", "approx_distinct"), "Use COUNT(DISTINCT x)."),
     **dict.fromkeys(("approx_quantile", "reservoir_quantile", "quantile"), "Use QUANTILE_CONT(x, 0.9)."),
     "histogram": "Write SELECT bucket(x, [0, 10, 20]), COUNT(*) … GROUP BY 1.",

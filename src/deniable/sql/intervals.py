@@ -1,8 +1,10 @@
-"""Where the values of an expression lie: exact interval arithmetic over Fractions; None is "no bound on this side".
+"""Where the values of an expression lie: exact interval arithmetic over Fractions; None
+is "no bound on this side".
 
-Two questions are asked of it. With the bounds that the owner declared for columns it gives the bounds that an aggregate clamps to
-(a value outside is clamped, so nothing rests on the data keeping to them). With `physical`, the ranges that the types
-themselves enforce, it proves that an operation cannot overflow, and `sql.write.expressions` then leaves the guard out.
+Two questions are asked of it. With the bounds that the owner declared for columns it gives the bounds that an
+aggregate clamps to (a value outside is clamped, so nothing rests on the data keeping to them). With
+`physical`, the ranges that the types themselves enforce, it proves that an operation cannot overflow, and
+`sql.write.expressions` then leaves the guard out.
 
 Assumes:   every expression is NULL or a number of its interval; NULLs are not counted.
 Reference: Moore, Kearfott, Cloud 2009, Introduction to Interval Analysis, ch. 2.
@@ -56,7 +58,8 @@ Bounds = Callable[[Column], Interval]
 
 
 def physical(of: Type) -> Interval:
-    """What the type alone enforces, as `canonical` values: 64-bit integers, scaled integers, finite doubles."""
+    """What the type alone enforces, as `canonical` values: 64-bit integers, scaled integers, finite
+    doubles."""
     match of.kind:
         case Kind.INTEGER | Kind.DECIMAL:
             unit = Fraction(1, 10**of.scale)
@@ -158,7 +161,8 @@ def _divide(args: list[Interval], call: Call) -> Interval:
 
 
 def _int_divide(args: list[Interval], call: Call) -> Interval:
-    """Rounded towards zero, so never further from it than the quotient; a divisor is at least one unit of its scale in size."""
+    """Rounded towards zero, so never further from it than the quotient; a divisor is at
+    least one unit of its scale in size."""
     if args[1].without_zero():
         return _outward(_divide(args, call), Fraction(1))
     size = _abs(args[:1], call).upper

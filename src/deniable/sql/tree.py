@@ -1,7 +1,9 @@
-"""What a checked query is: a small typed tree that holds nothing of the analyst's text but literals and declared names.
+"""What a checked query is: a small typed tree that holds nothing of the analyst's text
+but literals and declared names.
 
-`sql.read` makes it from a parsed statement and the owner's schema; `sql.write` writes it in an engine's dialect, every
-expression total; `sql.plan` turns it into a Mechanism. Nothing else of the analyst's text reaches an engine.
+`sql.read` makes it from a parsed statement and the owner's schema; `sql.write` writes it
+in an engine's dialect, every expression total; `sql.plan` turns it into a Mechanism.
+Nothing else of the analyst's text reaches an engine.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ class Call:
 
 @dataclass(frozen=True)
 class Scalar:
-    """One value of public tables: `value` over `aggregates` of all rows of `relation`, which is one row whatever they hold."""
+    """One value of public tables: `value` over `aggregates` of all rows of `relation`,
+    which is one row whatever they hold."""
 
     relation: Relation
     aggregates: tuple[tuple[str, Aggregate], ...]
@@ -113,9 +116,10 @@ Expr: TypeAlias = "Literal | Column | Call | Scalar | Among | KeyRef | Aggregate
 
 @dataclass(frozen=True)
 class Scan:
-    """A declared table with the columns read from it. `unit` is the column of the table that holds the unit of privacy: None
-    for a public table and where the unit is a row. `path` are the joins from the table to the one that holds the unit:
-    (column here, next table, column there), in order; the unit column is then that of the last table.
+    """A declared table with the columns read from it. `unit` is the column of the table
+    that holds the unit of privacy: None for a public table and where the unit is a row.
+    `path` are the joins from the table to the one that holds the unit: (column here,
+    next table, column there), in order; the unit column is then that of the last table.
 
     Rows whose unit is NULL do not exist.
     """
@@ -163,7 +167,8 @@ class Union:
 
 @dataclass(frozen=True)
 class PerUnit:
-    """One row for each unit and value of `keys`: a function of that unit's own rows. Never for the unit `row`."""
+    """One row for each unit and value of `keys`: a function of that unit's own rows.
+    Never for the unit `row`."""
 
     of: Relation
     keys: tuple[tuple[str, Expr], ...]
@@ -195,9 +200,10 @@ class Statistic(StrEnum):
 
 @dataclass(frozen=True)
 class Aggregate:
-    """`bounds` are those of `of`, from the schema and the expression by interval arithmetic, or a literal clamp in the query;
-    None where they are not known (then they are discovered privately, or the query is refused). `granularity` is the grid
-    that values lie on by their type (1 for integers, 10^-scale for decimals), None for floats."""
+    """`bounds` are those of `of`, from the schema and the expression by interval
+    arithmetic, or a literal clamp in the query; None where they are not known (then they
+    are discovered privately, or the query is refused). `granularity` is the grid that
+    values lie on by their type (1 for integers, 10^-scale for decimals), None for floats."""
 
     statistic: Statistic
     of: Expr | None = None
@@ -209,8 +215,8 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Key:
-    """A group key. `domain` is its public list of values in order (declared, or implied by a boolean, CASE of literals, bucket,
-    date part, small integer range), which may hold None; None where keys are private."""
+    """A group key. `domain` is its public list of values in order (declared, or implied by a boolean, CASE of
+    literals, bucket, date part, small integer range), which may hold None; None where keys are private."""
 
     name: str
     of: Expr
@@ -234,8 +240,9 @@ class Order:
 
 @dataclass(frozen=True)
 class Query:
-    """A checked query. `sets` are the grouping sets, as positions in `keys`: one with all of them unless ROLLUP or GROUPING SETS
-    asks for totals beside groups. `having`, `order`, `limit`, `offset` act on noisy results."""
+    """A checked query. `sets` are the grouping sets, as positions in `keys`: one with
+    all of them unless ROLLUP or GROUPING SETS asks for totals beside groups. `having`,
+    `order`, `limit`, `offset` act on noisy results."""
 
     relation: Relation
     keys: tuple[Key, ...]
@@ -253,11 +260,12 @@ class Query:
 
 @dataclass(frozen=True)
 class Result:
-    """What a plan releases: the answer's columns, and for every number how far noise and rounding may have moved it.
+    """What a plan releases: the answer's columns, and for every number how far noise and
+    rounding may have moved it.
 
-    `low` and `high` have the columns of `table` that are numbers made from aggregates, cell by cell: the interval holds the
-    answer without noise with probability `confidence`, each cell by itself; infinite where nothing can be said.
-    `bounds` are those discovered privately, by the text of the expression.
+    `low` and `high` have the columns of `table` that are numbers made from aggregates, cell by cell: the
+    interval holds the answer without noise with probability `confidence`, each cell by itself; infinite where
+    nothing can be said. `bounds` are those discovered privately, by the text of the expression.
     """
 
     table: pa.Table

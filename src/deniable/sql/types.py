@@ -1,4 +1,5 @@
-"""Types of expressions: which go together, what they become, and how a literal becomes another type's literal.
+"""Types of expressions: which go together, what they become, and how a literal becomes
+another type's literal.
 
 >>> common([Type(Kind.INTEGER), Type(Kind.DECIMAL, scale=2)])
 Type(kind=<Kind.DECIMAL: 'decimal'>, scale=2, length=256)
@@ -27,10 +28,13 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
 MAX_SCALE = 18
 MAX_TEXT = 1024
 
-# One grammar for texts that are read as other types, so that the engines cannot disagree about one. Each is matched whole.
+# One grammar for texts that are read as other types, so that the engines cannot disagree about one. Each is
+# matched whole.
 INTEGER_TEXT = "[+-]?[0-9]{1,18}"
 FLOAT_TEXT = "[+-]?[0-9]{1,18}([.][0-9]{1,18})?([eE][+-]?[0-9]{1,2})?"
-_DAY = "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
+_DAY = (
+    "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
+)
 _LEAP = "([0-9][0-9](0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
 _YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 DATE_TEXT = f"({_YEAR}-{_DAY}|{_LEAP}-02-29)"
@@ -65,7 +69,8 @@ def is_null(expr: Expr) -> bool:
 
 
 def common(types: Iterable[Type]) -> Type | None:
-    """The type that all these become when they meet (in a comparison, CASE, COALESCE, …); None if there is none."""
+    """The type that all these become when they meet (in a comparison, CASE, COALESCE,
+    …); None if there is none."""
     given = list(types)
     kinds = {t.kind for t in given}
     if len(kinds) == 1 and not kinds & {Kind.DECIMAL, Kind.TEXT}:
@@ -80,7 +85,8 @@ def common(types: Iterable[Type]) -> Type | None:
 
 
 def literal_as(value: Value, to: Type) -> Literal | None:
-    """The literal that `value` is when cast to `to`, by the same rules that the engines are given; None where a cast is NULL."""
+    """The literal that `value` is when cast to `to`, by the same rules that the engines
+    are given; None where a cast is NULL."""
     try:
         read = _READ[to.kind](value, to)
     except (ValueError, ArithmeticError):
@@ -126,7 +132,11 @@ def _float(value: Value, to: Type) -> Value:
 def _text(value: Value, to: Type) -> Value:
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)[: to.length] if isinstance(value, (str, int, date)) and not isinstance(value, datetime) else None
+    return (
+        str(value)[: to.length]
+        if isinstance(value, (str, int, date)) and not isinstance(value, datetime)
+        else None
+    )
 
 
 def _date(value: Value, to: Type) -> Value:

@@ -1,4 +1,5 @@
-"""What a relation's columns are, whether it carries the unit of privacy, and the columns that an expression reads."""
+"""What a relation's columns are, whether it carries the unit of privacy, and the columns
+that an expression reads."""
 
 from __future__ import annotations
 
@@ -112,7 +113,8 @@ def asks(of: object) -> bool:
 
 
 def hoisted(relation: Relation, exprs: Sequence[Expr | None]) -> tuple[Relation, list[Expr | None]]:
-    """The same, with every subquery in an expression as a column of its own: Spark takes none inside a higher-order function."""
+    """The same, with every subquery in an expression as a column of its own: Spark takes
+    none inside a higher-order function."""
     found = list(dict.fromkeys(lookup for expr in exprs for lookup in _lookups(expr)))
     if not found:
         return relation, list(exprs)
@@ -149,12 +151,16 @@ def prune(relation: Relation, needed: frozenset[str]) -> Relation:
             return replace(relation, of=prune(relation.of, needed | _reads([relation.where])))
         case Join():
             on = {name for pair in relation.on for name in pair}
-            return replace(relation, left=prune(relation.left, needed | on), right=prune(relation.right, needed | on))
+            return replace(
+                relation, left=prune(relation.left, needed | on), right=prune(relation.right, needed | on)
+            )
         case Union():
             return Union(tuple(prune(part, needed) for part in relation.parts))
         case PerUnit():
             aggregates = tuple((name, a) for name, a in relation.aggregates if name in needed)
-            inner = _reads([e for _, e in relation.keys] + [x for _, a in aggregates for x in (a.of, a.where)])
+            inner = _reads(
+                [e for _, e in relation.keys] + [x for _, a in aggregates for x in (a.of, a.where)]
+            )
             return PerUnit(prune(relation.of, inner), relation.keys, aggregates)
 
 

@@ -1,4 +1,5 @@
-"""Sensitivities against every pattern, sign and many unit vectors on small cases; noise against the inverse matrix."""
+"""Sensitivities against every pattern, sign and many unit vectors on small cases; noise
+against the inverse matrix."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def moved(encoder: Array, pattern: tuple[int, ...], vectors: Array) -> float:
 
 
 def reached(encoder: Array, pattern: tuple[int, ...], rng: np.random.Generator) -> float:
-    """The most that unit vectors move: all signs, then ascent from random vectors (each turned to face the others' sum)."""
+    """The most that unit vectors move: all signs, then ascent from random vectors (each
+    turned to face the others' sum)."""
     columns = encoder[:, pattern]
     gram, k = columns.T @ columns, len(pattern)
     signs = (np.array(s, dtype=float)[:, None] for s in itertools.product((-1, 1), repeat=k))
@@ -101,7 +103,9 @@ def test_signs_are_not_enough_where_inner_products_are_negative() -> None:
     assert np.allclose(matrix.T @ matrix, gram)
     assert not np.triu(matrix, 1).any()
     who = Participation(3, 3, 1)
-    signs = max(moved(matrix, (0, 1, 2), np.array(s)[:, None]) for s in itertools.product((-1.0, 1.0), repeat=3))
+    signs = max(
+        moved(matrix, (0, 1, 2), np.array(s)[:, None]) for s in itertools.product((-1.0, 1.0), repeat=3)
+    )
     turns = 2 * math.pi * np.arange(3) / 3
     plane = moved(matrix, (0, 1, 2), np.stack([np.cos(turns), np.sin(turns)], axis=1))
     assert signs == pytest.approx(2.0, abs=1e-6)
@@ -117,7 +121,9 @@ def test_thirty_days_in_a_row_cost_far_more_than_thirty_single_ones() -> None:
     assert math.sqrt(30) * np.linalg.norm(year.coefficients) == pytest.approx(9.40, abs=0.01)
 
 
-@pytest.mark.parametrize("who", [Participation(9, 3, 2), Participation(8, 4, 1), Participation(10, 2, 4)], ids=str)
+@pytest.mark.parametrize(
+    "who", [Participation(9, 3, 2), Participation(8, 4, 1), Participation(10, 2, 4)], ids=str
+)
 def test_the_bound_over_many_patterns_is_above_every_single_one(
     who: Participation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,7 +200,9 @@ def test_the_tree_adds_up_its_blocks() -> None:
 def test_the_square_root_is_one() -> None:
     c = square_root(40).encoder
     assert np.allclose(c @ c, np.tril(np.ones((40, 40))))
-    assert np.allclose(buffered(500, 6).toeplitz.coefficients[:50], square_root(500).coefficients[:50], atol=0.02)
+    assert np.allclose(
+        buffered(500, 6).toeplitz.coefficients[:50], square_root(500).coefficients[:50], atol=0.02
+    )
 
 
 def test_all_rows_together_are_one_gaussian_release() -> None:

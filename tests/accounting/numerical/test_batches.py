@@ -1,4 +1,5 @@
-"""Batches as loaders make them: against quadrature, enumeration, sampling of true likelihood ratios, and dp-accounting."""
+"""Batches as loaders make them: against quadrature, enumeration, sampling of true
+likelihood ratios, and dp-accounting."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ from deniable.loss import (
 
 
 def two_steps(sigma: float, x: float, *, added: bool) -> float:
-    """H at x of (N(e₁) + N(e₂))/2 against N(0) in the plane, by quadrature over one ratio; both directions."""
+    """H at x of (N(e₁) + N(e₂))/2 against N(0) in the plane, by quadrature over one ratio; both
+    directions."""
 
     def given(z: float) -> float:
         """E over the second ratio, lognormal with mean 1, of (Λ − x)₊, or of (1 − xΛ)₊."""
@@ -60,7 +62,9 @@ def two_steps(sigma: float, x: float, *, added: bool) -> float:
     def weighed(z: float) -> float:
         return given(z) * math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
 
-    return float(sum(integrate.quad(weighed, *ends, epsabs=1e-14, limit=200)[0] for ends in ((-38, kink), (kink, 38))))
+    return float(
+        sum(integrate.quad(weighed, *ends, epsabs=1e-14, limit=200)[0] for ends in ((-38, kink), (kink, 38)))
+    )
 
 
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
@@ -89,14 +93,17 @@ def test_allocated_responses_are_bracketed_by_enumeration(steps: int) -> None:
 
 
 def certain(values: np.ndarray, top: float) -> tuple[float, float]:
-    """An interval for the mean of values in [0, top] that holds but with probability 1e-9 (empirical Bernstein)."""
+    """An interval for the mean of values in [0, top] that holds but with probability
+    1e-9 (empirical Bernstein)."""
     n, log = len(values), math.log(4e9)
     off = math.sqrt(2 * values.var() * log / n) + 7 * top * log / (3 * (n - 1))
     return float(values.mean()) - off, float(values.mean()) + off
 
 
 @pytest.mark.parametrize(("sigma", "steps", "epsilon"), [(0.4, 100, 6.0), (1.0, 10, 1.0), (0.7, 30, 1.5)])
-def test_no_sample_of_the_true_ratio_lies_outside_the_bracket(sigma: float, steps: int, epsilon: float) -> None:
+def test_no_sample_of_the_true_ratio_lies_outside_the_bracket(
+    sigma: float, steps: int, epsilon: float
+) -> None:
     rng, n = np.random.default_rng(1), 40_000
     low, high = math.inf, -math.inf
     for present in (True, False):
@@ -112,7 +119,8 @@ def test_no_sample_of_the_true_ratio_lies_outside_the_bracket(sigma: float, step
 
 
 def test_an_adaptive_analyst_gets_no_more() -> None:
-    """Contributions that depend on earlier answers: after a high answer the unit shows itself less, or more."""
+    """Contributions that depend on earlier answers: after a high answer the unit shows itself less, or
+    more."""
     sigma, steps, epsilon = 0.8, 12, 1.0
     bound = accounting.delta(Allocated(steps, GaussianNoise(sigma)), epsilon)
     rng, n = np.random.default_rng(2), 100_000
@@ -127,7 +135,8 @@ def test_an_adaptive_analyst_gets_no_more() -> None:
 
 
 def test_a_shuffled_pass_is_no_allocation() -> None:
-    """T = 100, σ = .4, ε = 6: fixed lots leave one unamplified Gaussian, a hundred times the δ of own draws."""
+    """T = 100, σ = .4, ε = 6: fixed lots leave one unamplified Gaussian, a hundred times the δ of own
+    draws."""
     own = accounting.delta(Allocated(100, GaussianNoise(0.4)), 6.0)
     lots = accounting.delta(GaussianNoise(0.4), 6.0)
     assert 5e-4 < own.lower <= own.upper < 6e-4
@@ -136,7 +145,9 @@ def test_a_shuffled_pass_is_no_allocation() -> None:
         accounting.epsilon(GaussianNoise(0.4).sampled(0.01, SHUFFLED) * 100, 1e-5)
 
 
-@pytest.mark.parametrize("pair", [Gaussian(1.3), Laplace(0.9), response(0.7)], ids=["gaussian", "laplace", "response"])
+@pytest.mark.parametrize(
+    "pair", [Gaussian(1.3), Laplace(0.9), response(0.7)], ids=["gaussian", "laplace", "response"]
+)
 @pytest.mark.parametrize("steps", [2, 5, 33])
 def test_laws_of_sums_keep_mass_and_mean(pair: object, steps: int) -> None:
     for upper in (True, False):
@@ -160,7 +171,9 @@ def test_passes_compose_and_grow() -> None:
     bounds = [accounting.epsilon(one * passes, 1e-6) for passes in (1, 4, 16)]
     assert all(b.gap <= 1e-2 * b.upper for b in bounds)
     assert bounds[0].upper < bounds[1].lower < bounds[1].upper < bounds[2].lower
-    assert accounting.epsilon(Allocated(1, GaussianNoise(2)), 1e-6) == accounting.epsilon(GaussianNoise(2), 1e-6)
+    assert accounting.epsilon(Allocated(1, GaussianNoise(2)), 1e-6) == accounting.epsilon(
+        GaussianNoise(2), 1e-6
+    )
 
 
 def test_integer_noise_and_releases_of_one_step_enter_a_pass() -> None:
@@ -221,8 +234,9 @@ def test_a_lot_that_cannot_overflow_is_a_poisson_sample() -> None:
 
 
 def capped_delta(values: list[float], cap: int, rate: float, sigma: float, epsilon: float) -> float:
-    """δ between a table of `values` and the same with one more row of value 1 (put first), by enumeration: the first `cap` of
-    the sample are summed, in a fixed order in which the new row comes first, so that it displaces another."""
+    """δ between a table of `values` and the same with one more row of value 1 (put
+    first), by enumeration: the first `cap` of the sample are summed, in a fixed order in
+    which the new row comes first, so that it displaces another."""
 
     def law(table: list[float]) -> dict[float, float]:
         masses: dict[float, float] = {}
@@ -268,7 +282,9 @@ def test_a_capped_sample_agrees_with_dp_accounting(cap: int, steps: int) -> None
 
 def test_a_silent_unit_keeps_its_place() -> None:
     capped = CappedSample(0.1, 5, 1000, GaussianNoise(1)) * 10
-    assert accounting.epsilon(Silenced(capped), 1e-6) == accounting.epsilon(GaussianNoise(1).sampled(0.1) * 10, 1e-6)
+    assert accounting.epsilon(Silenced(capped), 1e-6) == accounting.epsilon(
+        GaussianNoise(1).sampled(0.1) * 10, 1e-6
+    )
     assert accounting.epsilon(capped, 1e-6).upper > accounting.epsilon(Silenced(capped), 1e-6).upper
 
 
@@ -286,7 +302,9 @@ def test_a_pass_with_next_to_no_noise_is_bounded_by_one_step(sigma: float, steps
 # ------------------------------------------------------------------------------------------------ with replacement
 
 
-@pytest.mark.parametrize(("trials", "rate"), [(5, 0.3), (500, 1 / 50_000), (64, 0.02), (1000, 0.01), (10**6, 1e-6)])
+@pytest.mark.parametrize(
+    ("trials", "rate"), [(5, 0.3), (500, 1 / 50_000), (64, 0.02), (1000, 0.01), (10**6, 1e-6)]
+)
 def test_counts_are_binomial(trials: int, rate: float) -> None:
     first, weights = samples.counts(trials, rate)
     with mpmath.workdps(60):
@@ -299,7 +317,8 @@ def test_counts_are_binomial(trials: int, rate: float) -> None:
 
 
 def drawn_delta(rows: int, draws: int, sigma: float, others: float, epsilon: float) -> float:
-    """δ between tables of `rows` that differ in one value, ½ or −½, the rest being `others`; by enumeration of counts."""
+    """δ between tables of `rows` that differ in one value, ½ or −½, the rest being
+    `others`; by enumeration of counts."""
     x = np.linspace(-14, 14, 200_001)
 
     def density(value: float) -> np.ndarray:
@@ -309,7 +328,9 @@ def drawn_delta(rows: int, draws: int, sigma: float, others: float, epsilon: flo
         return np.asarray(sum(w * stats.norm.pdf(x, m, sigma) for m, w in zip(means, weights, strict=True)))
 
     p, q = density(0.5), density(-0.5)
-    return max(float(np.maximum(a - math.exp(epsilon) * b, 0).sum()) for a, b in ((p, q), (q, p))) * (x[1] - x[0])
+    return max(float(np.maximum(a - math.exp(epsilon) * b, 0).sum()) for a, b in ((p, q), (q, p))) * (
+        x[1] - x[0]
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.5])
@@ -336,11 +357,15 @@ def test_one_draw_is_a_sample_of_one() -> None:
 
 
 def test_large_groups_on_a_sample_are_known() -> None:
-    bounds = [accounting.epsilon((GaussianNoise(20).sampled(0.01) * 100).grouped(k), 1e-6) for k in (64, 65, 100, 400)]
+    bounds = [
+        accounting.epsilon((GaussianNoise(20).sampled(0.01) * 100).grouped(k), 1e-6)
+        for k in (64, 65, 100, 400)
+    ]
     assert all(b.gap <= 2e-3 * b.upper + 1e-5 for b in bounds)
     assert all(a.upper < b.lower for a, b in itertools.pairwise(bounds) if a.upper * 1.01 < b.upper)
     assert bounds[0].upper < bounds[1].upper < bounds[0].upper * 1.03
-    # With hundreds of records the sample always holds about q·k of them: nearly one Gaussian shift of that size.
+    # With hundreds of records the sample always holds about q·k of them: nearly one Gaussian shift of that
+    # size.
     many = numerical.epsilon(GaussianNoise(400).sampled(0.5).grouped(400), 1e-6)
     plain = numerical.epsilon(GaussianNoise(2), 1e-6)
     assert plain.lower < many.lower < 1.1 * plain.upper

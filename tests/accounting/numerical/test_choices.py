@@ -1,4 +1,5 @@
-"""Compositions of choices of bounded range: against the recursion solved without a lattice, and adaptive mechanisms at random."""
+"""Compositions of choices of bounded range: against the recursion solved without a
+lattice, and adaptive mechanisms at random."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ Law = dict[int, tuple[float, float]]
 
 
 def recursion(epsilon: float, times: int, y: float, cells: int = 60) -> float:
-    """Dong, Durfee, Rogers 2020: the most over t of p·V(y − t) + (1 − p)·V(y − t + ε), searched on t without any lattice."""
+    """Dong, Durfee, Rogers 2020: the most over t of p·V(y − t) + (1 − p)·V(y − t + ε),
+    searched on t without any lattice."""
     if times == 0:
         return max(0.0, -math.expm1(y))
     if times == 1:
@@ -36,7 +38,9 @@ def recursion(epsilon: float, times: int, y: float, cells: int = 60) -> float:
     grid = np.linspace(0, epsilon, cells)
     at = int(np.argmax([value(t) for t in grid]))
     ends = grid[max(at - 1, 0)], grid[min(at + 1, cells - 1)]
-    best = optimize.minimize_scalar(lambda t: -value(t), bounds=ends, method="bounded", options={"xatol": 1e-9})
+    best = optimize.minimize_scalar(
+        lambda t: -value(t), bounds=ends, method="bounded", options={"xatol": 1e-9}
+    )
     return max(-float(best.fun), value(grid[at]))
 
 
@@ -61,7 +65,8 @@ def test_three_choices_are_bracketed_by_the_recursion(epsilon: float) -> None:
 
 
 def test_the_example_for_which_the_closed_form_is_too_small() -> None:
-    """Five choices of range 2.98 at ε = 7.45: chosen in advance .167, adaptively .187; summed one by one it would be .300."""
+    """Five choices of range 2.98 at ε = 7.45: chosen in advance .167, adaptively .187;
+    summed one by one it would be .300."""
     bound = accounting.delta(BoundedRange(2.98) * 5, 7.45)
     in_advance = max(_in_advance(2.98, 5, 7.45, share) for share in np.linspace(0.5, 0.99, 300))
     assert in_advance == pytest.approx(0.167, abs=1e-3)
@@ -93,7 +98,8 @@ def test_choices_made_in_advance_stay_below(epsilon: float, times: int) -> None:
 
 
 def _range_pair(rng: np.random.Generator, epsilon: float, outcomes: int) -> tuple[np.ndarray, np.ndarray]:
-    """P and Q whose log-ratios span at most ε: an exponential mechanism on random scores, often at its extremes."""
+    """P and Q whose log-ratios span at most ε: an exponential mechanism on random
+    scores, often at its extremes."""
     q = rng.dirichlet(np.full(outcomes, rng.choice([0.2, 1.0, 5.0])))
     moved = rng.choice([0.0, 1.0], outcomes) if rng.random() < 0.7 else rng.random(outcomes)
     p = q * np.exp(epsilon * moved)
@@ -107,7 +113,8 @@ def _response_pair(rng: np.random.Generator, epsilon: float) -> tuple[np.ndarray
 
 
 def _adaptive(rng: np.random.Generator, parts: list[Loss]) -> tuple[np.ndarray, np.ndarray]:
-    """All histories of a composition whose every step depends on the history, in a random order of the parts."""
+    """All histories of a composition whose every step depends on the history, in a
+    random order of the parts."""
     histories = [(1.0, 1.0)]
     for index in rng.permutation(len(parts)):
         part, after = parts[index], []
@@ -142,7 +149,8 @@ def test_no_adaptive_mechanism_exceeds_the_bound(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_greedy_adversary_comes_up_to_the_lower_bound(seed: int) -> None:
-    """The choice that is best for what is left, found by search: as much as the lower side says, no more than the upper."""
+    """The choice that is best for what is left, found by search: as much as the lower
+    side says, no more than the upper."""
     rng = np.random.default_rng(100 + seed)
     epsilon, y = float(rng.uniform(0.3, 3)), float(rng.uniform(0, 2))
     bound = numerical.delta(BoundedRange(epsilon) * 2, y)
@@ -176,13 +184,15 @@ def test_choices_on_one_sample_cost_less_than_by_other_methods() -> None:
 def test_the_default_is_no_worse_than_renyi(times: int) -> None:
     for delta in (1e-3, 1e-6, 1e-10):
         loss = BoundedRange(2.98) * times
-        assert accounting.epsilon(loss, delta).upper <= accounting.epsilon(loss, delta, method="renyi").upper * (
-            1 + 1e-12
-        )
+        assert accounting.epsilon(loss, delta).upper <= accounting.epsilon(
+            loss, delta, method="renyi"
+        ).upper * (1 + 1e-12)
 
 
 def test_a_group_of_choices_is_a_choice_of_more_range() -> None:
-    assert accounting.epsilon(BoundedRange(0.5).grouped(2) * 3, 1e-6) == accounting.epsilon(BoundedRange(1) * 3, 1e-6)
+    assert accounting.epsilon(BoundedRange(0.5).grouped(2) * 3, 1e-6) == accounting.epsilon(
+        BoundedRange(1) * 3, 1e-6
+    )
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 40.0, 300.0, 590.0])

@@ -77,7 +77,9 @@ def test_laws_enclose_the_curve(pair: Pair, cells: int) -> None:
         assert (law_heights(upper, points) - below).max() < 0.05
 
 
-@pytest.mark.parametrize("pair", [Mixed(Gaussian(0.8), 0.1), Swapped(Mixed(Gaussian(0.8), 0.1)), Gaussian(1.0)])
+@pytest.mark.parametrize(
+    "pair", [Mixed(Gaussian(0.8), 0.1), Swapped(Mixed(Gaussian(0.8), 0.1)), Gaussian(1.0)]
+)
 def test_enclosure_tightens_to_second_order(pair: Pair) -> None:
     low, high = pair.span(1e-13)
     gaps = []
@@ -99,7 +101,10 @@ def test_mass_that_reveals_itself_is_seen() -> None:
 def binomial_delta(epsilon: float, each: float, times: int) -> mp.mpf:
     p = 1 / (1 + mp.exp(-mp.mpf(each)))
     return mp.fsum(
-        mp.binomial(times, k) * p**k * (1 - p) ** (times - k) * (1 - mp.exp(epsilon - (2 * k - times) * mp.mpf(each)))
+        mp.binomial(times, k)
+        * p**k
+        * (1 - p) ** (times - k)
+        * (1 - mp.exp(epsilon - (2 * k - times) * mp.mpf(each)))
         for k in range(times + 1)
         if (2 * k - times) * each > epsilon
     )

@@ -26,7 +26,10 @@ from deniable.units import Relation, Unit
 
 def convolved(parties: int, sigma: float, reach: int) -> list[mpmath.mpf]:
     """The law of the sum on −reach..reach, each noise on as many integers, with 60 digits."""
-    one = [mpmath.e ** (-(mpmath.mpf(x) ** 2) / (2 * mpmath.mpf(repr(sigma)) ** 2)) for x in range(-reach, reach + 1)]
+    one = [
+        mpmath.e ** (-(mpmath.mpf(x) ** 2) / (2 * mpmath.mpf(repr(sigma)) ** 2))
+        for x in range(-reach, reach + 1)
+    ]
     total = mpmath.fsum(one)
     one = [p / total for p in one]
     law = one
@@ -58,7 +61,9 @@ def test_the_distance_is_the_sum_of_the_formula() -> None:
     assert 10 * 50 * math.fsum(terms) <= node.distance <= 10.1 * 50 * math.fsum(terms)
     assert IntegerGaussianSum(1, 2.5, 10, 50).distance == 0
     # Vectors at distance 2 differ in at most four coordinates.
-    assert IntegerGaussianSum(9, 2.5, 2, 50).distance == pytest.approx(IntegerGaussianSum(9, 2.5, 50, 4).distance)
+    assert IntegerGaussianSum(9, 2.5, 2, 50).distance == pytest.approx(
+        IntegerGaussianSum(9, 2.5, 50, 4).distance
+    )
 
 
 @pytest.mark.parametrize(("parties", "sigma", "epsilon"), [(2, 2.5, 0.5), (4, 3.0, 1.0), (10, 2.5, 0.3)])

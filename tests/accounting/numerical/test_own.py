@@ -1,4 +1,5 @@
-"""Mechanisms stated by their own probabilities, and unlike noises on one sample: enumeration, quadrature, dp-accounting."""
+"""Mechanisms stated by their own probabilities, and unlike noises on one sample:
+enumeration, quadrature, dp-accounting."""
 
 from __future__ import annotations
 
@@ -79,8 +80,12 @@ def test_what_is_missing_from_probabilities_is_charged() -> None:
         accounting.epsilon(OUTCOMES.grouped(2), 1e-6)
 
 
-@pytest.mark.parametrize(("shifts", "weights"), [((0.0, 1.0, 2.0), (0.9, 0.08, 0.02)), ((0.5, 1.0), (0.5, 0.5))])
-def test_mixtures_of_gaussians_agree_with_dp_accounting(shifts: tuple[float, ...], weights: tuple[float, ...]) -> None:
+@pytest.mark.parametrize(
+    ("shifts", "weights"), [((0.0, 1.0, 2.0), (0.9, 0.08, 0.02)), ((0.5, 1.0), (0.5, 0.5))]
+)
+def test_mixtures_of_gaussians_agree_with_dp_accounting(
+    shifts: tuple[float, ...], weights: tuple[float, ...]
+) -> None:
     accountant = pld_privacy_accountant.PLDAccountant(value_discretization_interval=1e-3)
     event = dp_event.MixtureOfGaussiansDpEvent(1.5, list(shifts), list(weights))
     peer = accountant.compose(event, 50).get_epsilon(1e-6)
@@ -101,16 +106,17 @@ def test_special_mixtures_are_what_they_are() -> None:
     )
     assert numerical.epsilon(MixedGaussianNoise(4, (0, 0), (0.5, 0.5)) * 10, 1e-6).upper == 0
     group = numerical.epsilon(GaussianNoise(2).sampled(0.5).grouped(2), 1e-6)
-    assert numerical.epsilon(MixedGaussianNoise(2, (0, 1, 2), (0.25, 0.5, 0.25)), 1e-6).upper == pytest.approx(
-        group.upper, rel=1e-9
-    )
+    assert numerical.epsilon(
+        MixedGaussianNoise(2, (0, 1, 2), (0.25, 0.5, 0.25)), 1e-6
+    ).upper == pytest.approx(group.upper, rel=1e-9)
 
 
 # ------------------------------------------------------------------------------------------------ one sample, unlike noises
 
 
 def beside_response(sigma: float, truth: float, rate: float, epsilon: float) -> float:
-    """Gaussian noise and a coin from one sample: δ of both directions, by quadrature over the noise for each side of the coin."""
+    """Gaussian noise and a coin from one sample: δ of both directions, by quadrature
+    over the noise for each side of the coin."""
     coin = ((truth, 1 - truth), (1 - truth, truth))
 
     def gap(x: float, p: float, q: float, added: bool) -> float:
@@ -122,7 +128,8 @@ def beside_response(sigma: float, truth: float, rate: float, epsilon: float) -> 
 
     def total(added: bool) -> float:
         return sum(
-            integrate.quad(gap, -30, 30, args=(p, q, added), limit=400, points=[0, 1], epsabs=1e-13)[0] for p, q in coin
+            integrate.quad(gap, -30, 30, args=(p, q, added), limit=400, points=[0, 1], epsabs=1e-13)[0]
+            for p, q in coin
         )
 
     return max(total(False), total(True))
@@ -145,7 +152,9 @@ SHARED: list[Callable[[], Loss]] = [
 
 
 @pytest.mark.parametrize("make", SHARED)
-def test_unlike_noises_on_one_sample_cost_more_than_each_and_less_than_apart(make: Callable[[], Loss]) -> None:
+def test_unlike_noises_on_one_sample_cost_more_than_each_and_less_than_apart(
+    make: Callable[[], Loss],
+) -> None:
     together = accounting.epsilon(make().sampled(0.02) * 100, 1e-6)
     assert together.gap <= 1e-2 * together.upper
     parts = getattr(make(), "parts")  # noqa: B009

@@ -1,4 +1,5 @@
-"""Dominating pairs: their masses against mpmath, the constants assumed of libm, and the claims that they dominate."""
+"""Dominating pairs: their masses against mpmath, the constants assumed of libm, and the
+claims that they dominate."""
 
 from __future__ import annotations
 
@@ -146,7 +147,9 @@ def test_transform_errs_less_than_its_bound() -> None:
     for n in map(fast_length, (64, 1000, 4321, 30_000)):
         y = rng.dirichlet(np.ones(n))
         got, true = fft.rfft(y), fft.rfft(y.astype(np.longdouble))
-        assert np.linalg.norm((got - true).astype(complex)) <= fft_error(n) * np.linalg.norm(true.astype(complex))
+        assert np.linalg.norm((got - true).astype(complex)) <= fft_error(n) * np.linalg.norm(
+            true.astype(complex)
+        )
 
 
 def test_transform_of_unknown_length_is_refused() -> None:
@@ -165,12 +168,16 @@ def discrete(scale: float, reach: int = 60) -> np.ndarray:
 
 @pytest.mark.parametrize("shift", [(3,), (2,), (2, 1), (1, 1, 1), (1, 1), (-1, 2)])
 def test_one_coordinate_shift_dominates_every_integer_vector(shift: tuple[int, ...]) -> None:
-    """Integer Laplace noise, |shift|₁ ≤ 3: the privacy curve never exceeds that of a shift of 3 in one coordinate."""
+    """Integer Laplace noise, |shift|₁ ≤ 3: the privacy curve never exceeds that of a
+    shift of 3 in one coordinate."""
     scale, whole = 1.5, integer_laplace(1.5, 3)
     noise = discrete(scale, 25)
     p, q = np.ones(1), np.ones(1)
     for s in shift:
-        moved = np.exp(-np.abs(np.arange(-25, 26) - s) / scale) / np.exp(-np.abs(np.arange(-60, 61)) / scale).sum()
+        moved = (
+            np.exp(-np.abs(np.arange(-25, 26) - s) / scale)
+            / np.exp(-np.abs(np.arange(-60, 61)) / scale).sum()
+        )
         p, q = np.multiply.outer(p, moved).ravel(), np.multiply.outer(q, noise).ravel()
     for y in np.linspace(-2.2, 2.2, 89):
         assert np.maximum(p - math.exp(y) * q, 0).sum() <= height(whole, float(y)) + 1e-6
@@ -260,7 +267,8 @@ def test_group_pair_of_one_is_the_sampled_gaussian() -> None:
 
 
 def test_without_replacement_bounds_a_real_sampled_mean() -> None:
-    """One of n = 5 records is sampled and seen through Laplace noise: every pair of neighbours stays below the curve."""
+    """One of n = 5 records is sampled and seen through Laplace noise: every pair of
+    neighbours stays below the curve."""
     rate, b, x = 0.2, 0.7, np.linspace(-14, 15, 60_001)
     pair = Symmetrised(Mixed(Laplace(b), rate))
     rng = np.random.default_rng(4)

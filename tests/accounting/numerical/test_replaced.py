@@ -1,4 +1,5 @@
-"""A replaced record in a sample of fixed size or with replacement: real tables in the plane, every sample enumerated."""
+"""A replaced record in a sample of fixed size or with replacement: real tables in the
+plane, every sample enumerated."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def _density(sums: Points, chances: np.ndarray, sigma: float, x: np.ndarray, y: 
 
 
 def _tables(rng: np.random.Generator, rows: int) -> Iterator[tuple[Points, Points]]:
-    """Two tables that differ in one record, all records pairwise within 1: at random, on a line, in a triangle."""
+    """Two tables that differ in one record, all records pairwise within 1: at random, on
+    a line, in a triangle."""
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(0.75)]])
     for _ in range(6):
         points = rng.random((rows + 1, 2)) / math.sqrt(2)
@@ -42,10 +44,13 @@ def _samples(rows: int, size: int, *, replacement: bool) -> tuple[np.ndarray, np
     """How often each record comes in each sample, and the chance of the sample."""
     if not replacement:
         held = np.array(
-            [[i in chosen for i in range(rows)] for chosen in itertools.combinations(range(rows), size)], float
+            [[i in chosen for i in range(rows)] for chosen in itertools.combinations(range(rows), size)],
+            float,
         )
         return held, np.full(len(held), 1 / len(held))
-    held = np.array([np.bincount(draw, minlength=rows) for draw in itertools.product(range(rows), repeat=size)], float)
+    held = np.array(
+        [np.bincount(draw, minlength=rows) for draw in itertools.product(range(rows), repeat=size)], float
+    )
     return held, np.full(len(held), 1 / len(held))
 
 
@@ -53,7 +58,9 @@ def _samples(rows: int, size: int, *, replacement: bool) -> tuple[np.ndarray, np
     ("rows", "size", "sigma", "replacement"),
     [(4, 2, 0.6, False), (4, 2, 0.6, True), (5, 2, 1.0, False), (5, 2, 1.0, True), (3, 3, 0.8, True)],
 )
-def test_no_table_in_the_plane_passes_the_bound(rows: int, size: int, sigma: float, replacement: bool) -> None:
+def test_no_table_in_the_plane_passes_the_bound(
+    rows: int, size: int, sigma: float, replacement: bool
+) -> None:
     loss = (
         DrawnSample(size, rows, GaussianNoise(sigma))
         if replacement
@@ -66,7 +73,9 @@ def test_no_table_in_the_plane_passes_the_bound(rows: int, size: int, sigma: flo
     area = (x[1] - x[0]) * (y[1] - y[0])
     for old, new in _tables(np.random.default_rng(rows + size), rows):
         p, q = (_density(held @ table, chances, sigma, x, y) for table in (old, new))
-        for (a, b), (epsilon, upper) in itertools.product(((p, q), (q, p)), zip(epsilons, uppers, strict=True)):
+        for (a, b), (epsilon, upper) in itertools.product(
+            ((p, q), (q, p)), zip(epsilons, uppers, strict=True)
+        ):
             assert (
                 float(np.maximum(a - math.exp(epsilon) * b, 0).sum()) * area <= upper * (1 + 5e-4) + 1e-9
             )  # of the quadrature
@@ -74,8 +83,11 @@ def test_no_table_in_the_plane_passes_the_bound(rows: int, size: int, sigma: flo
 
 @pytest.mark.parametrize(("draws", "rows", "sigma"), [(10, 100, 1.0), (100, 100, 2.0), (3, 5, 0.7)])
 @pytest.mark.parametrize("epsilon", [0.05, 0.7, 3.0])
-def test_the_spare_mass_is_given_out_as_well_as_can_be(draws: int, rows: int, sigma: float, epsilon: float) -> None:
-    """Σ wₖHₖ(x + νₖ) at the νₖ found: no feasible other does better, and an even νₖ (the known theorem) does worse."""
+def test_the_spare_mass_is_given_out_as_well_as_can_be(
+    draws: int, rows: int, sigma: float, epsilon: float
+) -> None:
+    """Σ wₖHₖ(x + νₖ) at the νₖ found: no feasible other does better, and an even νₖ (the
+    known theorem) does worse."""
     first, weights = samples.counts(draws, 1 / rows)
     assert first == 0
     ours = copied.closed(sigma, tuple(weights.tolist()), epsilon)
@@ -94,7 +106,9 @@ def test_the_spare_mass_is_given_out_as_well_as_can_be(draws: int, rows: int, si
         assert ours <= value(room * shares / w) * (1 + 1e-9)
     if len(w) > 1:
         pair = optimize.minimize_scalar(
-            lambda a: value(room * np.append([a, 1 - a], np.zeros(len(w) - 2)) / w), bounds=(0, 1), method="bounded"
+            lambda a: value(room * np.append([a, 1 - a], np.zeros(len(w) - 2)) / w),
+            bounds=(0, 1),
+            method="bounded",
         )
         assert ours <= float(pair.fun) * (1 + 1e-9)
 
@@ -140,7 +154,8 @@ def test_the_triangle_is_below_quadrature(weights: tuple[float, ...], epsilon: f
 
 
 def test_many_steps_in_the_triangle_reveal_as_much_as_is_said() -> None:
-    """Likelihood ratios of 200 steps drawn from the mechanism itself: δ at the certified lower ε, at p = 1e-9."""
+    """Likelihood ratios of 200 steps drawn from the mechanism itself: δ at the certified
+    lower ε, at p = 1e-9."""
     sigma, rate, steps, delta, runs = 0.7, 0.03, 200, 0.1, 20_000
     lower = numerical.epsilon(
         Sampled(rate, GaussianNoise(sigma), WITHOUT_REPLACEMENT, replace=True) * steps, delta

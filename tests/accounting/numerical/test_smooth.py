@@ -31,7 +31,9 @@ def true_delta(sigma: float, shifts: tuple[int, int], epsilon: float, rate: floa
 @pytest.mark.parametrize("sigma", [3.0, 6.0, 20.0])
 @pytest.mark.parametrize("shifts", [(1, 1), (2, 1), (3, 4)])
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 2.5])
-def test_two_coordinates_lie_within_the_bracket(sigma: float, shifts: tuple[int, int], epsilon: float) -> None:
+def test_two_coordinates_lie_within_the_bracket(
+    sigma: float, shifts: tuple[int, int], epsilon: float
+) -> None:
     loss = DiscreteGaussianNoise(sigma, Fraction(math.hypot(*shifts)) + Fraction(1, 10**12), 2)
     bound = numerical.delta(loss, epsilon)
     assert true_delta(sigma, shifts, epsilon) <= bound.upper * (1 + 1e-9) + 1e-15

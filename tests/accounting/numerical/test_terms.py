@@ -1,4 +1,5 @@
-"""What each loss node becomes: refusals by name, sharing a sample, groups, disjoint parts, and laws of composition."""
+"""What each loss node becomes: refusals by name, sharing a sample, groups, disjoint
+parts, and laws of composition."""
 
 from __future__ import annotations
 
@@ -56,7 +57,10 @@ REFUSED: list[tuple[Loss, str]] = [
     (Grouped(2, ResponseNoise(0.7)), "group"),
     (Parallel((Pure(1), GaussianNoise(1))) * 2, "Parallel"),
     (Parallel((BoundedRange(1), BoundedRange(1)), replace=True) * 2, "Parallel"),
-    (Parallel((GaussianNoise(1).sampled(0.1, WITHOUT_REPLACEMENT), Pure(1)), replace=True), "replaced within"),
+    (
+        Parallel((GaussianNoise(1).sampled(0.1, WITHOUT_REPLACEMENT), Pure(1)), replace=True),
+        "replaced within",
+    ),
     (Pure(1000) * 2, "over the 600"),
     (GaussianNoise(0.01).sampled(0.1) * 2, "over the 600"),
 ]
@@ -101,7 +105,13 @@ def close(a: Loss, b: Loss, delta: float = 1e-6) -> None:
 
 
 def test_nothing_costs_nothing() -> None:
-    for loss in (Composed(()), Pure(0), Pure(0) * 3, ResponseNoise(0.5), DiscreteGaussianNoise(1, Fraction(1, 2))):
+    for loss in (
+        Composed(()),
+        Pure(0),
+        Pure(0) * 3,
+        ResponseNoise(0.5),
+        DiscreteGaussianNoise(1, Fraction(1, 2)),
+    ):
         assert numerical.epsilon(loss, 1e-9).upper == 0
         assert numerical.delta(loss, 0.0).upper == 0
 
@@ -149,9 +159,12 @@ def test_sample_of_a_sample_multiplies_rates() -> None:
 
 
 def test_small_sensitivity_keeps_the_grid() -> None:
-    """Integer noise costs more than continuous noise of the same ratio, and nears it as the grid gets finer."""
+    """Integer noise costs more than continuous noise of the same ratio, and nears it as the grid gets
+    finer."""
     smooth = numerical.epsilon(LaplaceNoise(2) * 30, 1e-6)
-    rough = [numerical.epsilon(DiscreteLaplaceNoise(2 * n, n) * 30, 1e-6) for n in (1, 4, 64, 2000, 2**20, 2**40)]
+    rough = [
+        numerical.epsilon(DiscreteLaplaceNoise(2 * n, n) * 30, 1e-6) for n in (1, 4, 64, 2000, 2**20, 2**40)
+    ]
     assert rough[0].lower > 1.05 * smooth.upper
     for coarse, fine in itertools.pairwise(rough):
         assert fine.lower <= coarse.upper
@@ -220,14 +233,18 @@ LEAVES = st.one_of(
     st.builds(GaussianNoise, st.floats(0.6, 20)),
     st.builds(DiscreteLaplaceNoise, st.sampled_from([2.0, 5.0]), st.integers(1, 5)),
     st.builds(lambda s, r: GaussianNoise(s).sampled(r), st.floats(0.6, 8), st.floats(1e-4, 0.9)),
-    st.builds(lambda s, r: LaplaceNoise(s).sampled(r), st.sampled_from([0.5, 2.0]), st.sampled_from([0.01, 0.2])),
+    st.builds(
+        lambda s, r: LaplaceNoise(s).sampled(r), st.sampled_from([0.5, 2.0]), st.sampled_from([0.01, 0.2])
+    ),
     st.builds(lambda e, r: Pure(e).sampled(r), st.sampled_from([0.5, 2.0]), st.sampled_from([0.01, 0.2])),
 )
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(LEAVES, st.integers(1, 300), st.floats(-12, -2), st.floats(0.5, 6))
-def test_epsilon_falls_as_delta_grows_and_steps_cost(leaf: Loss, times: int, log_delta: float, more: float) -> None:
+def test_epsilon_falls_as_delta_grows_and_steps_cost(
+    leaf: Loss, times: int, log_delta: float, more: float
+) -> None:
     delta = 10**log_delta
     here = numerical.epsilon(leaf * times, delta)
     assert numerical.epsilon(leaf * times, delta * 10**-more).upper >= here.lower

@@ -1,4 +1,5 @@
-"""Known values: closed forms, mpmath, quadrature, printed figures, and places where a peer lies below the truth."""
+"""Known values: closed forms, mpmath, quadrature, printed figures, and places where a
+peer lies below the truth."""
 
 from __future__ import annotations
 
@@ -43,7 +44,14 @@ def gaussian_delta(mu: mp.mpf, epsilon: mp.mpf) -> mp.mpf:
 
 @pytest.mark.parametrize(
     ("sigma", "steps", "delta"),
-    [(1.0, 1, 1e-5), (20.0, 100, 1e-5), (100.0, 10**4, 1e-14), (2.0, 10, 1e-20), (40.0, 1000, 1e-30), (0.3, 1, 1e-30)],
+    [
+        (1.0, 1, 1e-5),
+        (20.0, 100, 1e-5),
+        (100.0, 10**4, 1e-14),
+        (2.0, 10, 1e-20),
+        (40.0, 1000, 1e-30),
+        (0.3, 1, 1e-30),
+    ],
 )
 def test_gaussians_have_their_closed_form(sigma: float, steps: int, delta: float) -> None:
     with mp.workdps(60):
@@ -53,9 +61,12 @@ def test_gaussians_have_their_closed_form(sigma: float, steps: int, delta: float
     assert bound.gap < 1e-9 * true
 
 
-@pytest.mark.parametrize(("sigma", "steps", "delta"), [(20.0, 100, 1e-5), (100.0, 10**4, 1e-14), (40.0, 1000, 1e-20)])
+@pytest.mark.parametrize(
+    ("sigma", "steps", "delta"), [(20.0, 100, 1e-5), (100.0, 10**4, 1e-14), (40.0, 1000, 1e-20)]
+)
 def test_composition_machinery_meets_the_gaussian_closed_form(sigma: float, steps: int, delta: float) -> None:
-    """Replacing a record with a rate of 1 is Gaussian noise of half the multiplier, but it goes through the lattice."""
+    """Replacing a record with a rate of 1 is Gaussian noise of half the multiplier, but
+    it goes through the lattice."""
     with mp.workdps(60):
         true = root(lambda e: gaussian_delta(2 * mp.sqrt(steps) / mp.mpf(sigma), e) - mp.mpf(delta), 0, 400)
     bound = numerical.epsilon(GaussianNoise(sigma).sampled(1, replace=True) * steps, delta)

@@ -35,7 +35,9 @@ def test_a_tree_that_knows_its_rows_leaks_and_a_stump_does_not() -> None:
         return DecisionTreeClassifier(max_depth=1, random_state=seed).fit(x, y).predict_proba
 
     data = digits(500)
-    leaks, safe = (attack.membership(fit, data, models=16, targets=4, probabilities=True) for fit in (tree, stump))
+    leaks, safe = (
+        attack.membership(fit, data, models=16, targets=4, probabilities=True) for fit in (tree, stump)
+    )
     assert leaks.seen == 1
     assert leaks.curves["lira"].area > 0.6
     assert abs(safe.curves["lira"].area - 0.5) < 0.08
@@ -102,7 +104,9 @@ def test_rmia_is_the_published_share() -> None:
     )  # fmt: skip
     ratio = p[0] / usual
     expected = [np.mean([ratio[i] / ratio[z] >= 2 for z in range(20, 40)]) for i in range(40)]
-    outside = np.array([p[1:, i][~members[1:, i]].mean() if (~members[1:, i]).any() else 1.0 for i in range(40)])
+    outside = np.array(
+        [p[1:, i][~members[1:, i]].mean() if (~members[1:, i]).any() else 1.0 for i in range(40)]
+    )
     offline = p[0] / ((1.3 * outside + 0.7) / 2)
     expected_offline = [np.mean([offline[i] / offline[z] >= 2 for z in range(20, 40)]) for i in range(40)]
     # What decides among equals is less than one of the twenty.
@@ -112,7 +116,10 @@ def test_rmia_is_the_published_share() -> None:
 
 def test_scores_of_one_target_certify_an_epsilon() -> None:
     """Coins are fair and of their own, so the scores go to the auditor as they are."""
-    x, y = digits(1500)[0], np.random.default_rng(0).integers(0, 10, 1500)  # labels that can only be learnt by heart
+    x, y = (
+        digits(1500)[0],
+        np.random.default_rng(0).integers(0, 10, 1500),
+    )  # labels that can only be learnt by heart
     members = coins(9, len(y), 0)
     outputs = []
     for model in range(9):

@@ -16,7 +16,9 @@ def scattered(freedom: float, rows: int = 20_000, models: int = 9) -> tuple[np.n
     """Signals whose variance per row is a draw of the scaled inverse χ² law of mean scale 4, and the standard
     deviations."""
     g = np.random.default_rng(3)
-    deviations = np.sqrt(4.0 * freedom / g.chisquare(freedom, rows)) if np.isfinite(freedom) else np.full(rows, 2.0)
+    deviations = (
+        np.sqrt(4.0 * freedom / g.chisquare(freedom, rows)) if np.isfinite(freedom) else np.full(rows, 2.0)
+    )
     return g.normal(size=(models, rows)) * deviations, deviations
 
 

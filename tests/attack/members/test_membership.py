@@ -28,7 +28,9 @@ def evidence(seed: int, leak: float, rows: int = 400, models: int = 24) -> tuple
     labels = g.integers(0, 3, rows)
     logits = g.normal(size=(rows, 3)) * 2 + 0.3 * g.normal(size=(models, rows, 3))
     logits[:, np.arange(rows), labels] += leak * members
-    return Evidence(logits[0].astype(np.float32), logits[1:].astype(np.float32), members[1:], labels), members[0]
+    return Evidence(
+        logits[0].astype(np.float32), logits[1:].astype(np.float32), members[1:], labels
+    ), members[0]
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -39,7 +41,10 @@ def test_every_attack_finds_members_that_stand_out(attack: str) -> None:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_attack_finds_members_where_nothing_leaks(attack: str) -> None:
-    areas = [Curve.of(ATTACKS[attack](seen), members).area for seen, members in (evidence(s, 0.0) for s in range(5))]
+    areas = [
+        Curve.of(ATTACKS[attack](seen), members).area
+        for seen, members in (evidence(s, 0.0) for s in range(5))
+    ]
     assert abs(float(np.mean(areas)) - 0.5) < 0.05
 
 
@@ -140,7 +145,9 @@ def test_without_its_noise_the_private_recipe_still_bounds_each_row() -> None:
     less = members.copy()
     less[0, 0] = False
     one, other = (Silent(1.0, steps=1, clip=0.1).train(x, y, m, 10, 0, unwatched) for m in (members, less))
-    moved = math.sqrt(float(((one.first - other.first) ** 2).sum() + ((one.second - other.second) ** 2).sum()))
+    moved = math.sqrt(
+        float(((one.first - other.first) ** 2).sum() + ((one.second - other.second) ** 2).sum())
+    )
     assert 0 < moved <= 0.1 * 2.0 / 50 * (1 + 1e-4)
 
 

@@ -1,4 +1,5 @@
-"""Flower on loopback: a SuperLink with TLS and node authentication, and SuperNodes with keys that it knows."""
+"""Flower on loopback: a SuperLink with TLS and node authentication, and SuperNodes with keys that it
+knows."""
 
 from __future__ import annotations
 
@@ -34,8 +35,15 @@ def certificates(folder: Path) -> None:
     server = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
 
-    def signed(subject: x509.Name, key: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType) -> x509.Certificate:
-        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(authority).public_key(key.public_key())
+    def signed(
+        subject: x509.Name, key: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType
+    ) -> x509.Certificate:
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(authority)
+            .public_key(key.public_key())
+        )
         builder = builder.serial_number(x509.random_serial_number()).not_valid_before(start)
         builder = builder.not_valid_after(start + datetime.timedelta(days=1))
         return builder.add_extension(extension, critical=False).sign(own, hashes.SHA256())
@@ -43,7 +51,9 @@ def certificates(folder: Path) -> None:
     pem = serialization.Encoding.PEM
     ca = signed(authority, own, x509.BasicConstraints(ca=True, path_length=None))
     (folder / "ca.pem").write_bytes(ca.public_bytes(pem))
-    (folder / "server.pem").write_bytes(signed(server, other, x509.SubjectAlternativeName(names)).public_bytes(pem))
+    (folder / "server.pem").write_bytes(
+        signed(server, other, x509.SubjectAlternativeName(names)).public_bytes(pem)
+    )
     (folder / "server.key").write_bytes(_private(other, serialization.PrivateFormat.PKCS8))
 
 
@@ -76,14 +86,23 @@ class Loopback:
 
     def environment(self, **more: str) -> dict[str, str]:
         paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-        own = {"FLWR_HOME": str(self.folder / "home"), "FLWR_TELEMETRY_ENABLED": "0", "SCENE": str(self.folder)}
+        own = {
+            "FLWR_HOME": str(self.folder / "home"),
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "SCENE": str(self.folder),
+        }
         own["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
         return {**os.environ, **own, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **more}
 
     def start(self, name: str, *command: str, **more: str) -> subprocess.Popen[bytes]:
         log = (self.folder / f"{name}.log").open("ab")
         process = subprocess.Popen(
-            command, stdout=log, stderr=log, env=self.environment(**more), start_new_session=True, cwd=self.folder
+            command,
+            stdout=log,
+            stderr=log,
+            env=self.environment(**more),
+            start_new_session=True,
+            cwd=self.folder,
         )
         self.processes.append(process)
         return process
@@ -145,7 +164,11 @@ class Loopback:
 
     def rounds(self) -> list[dict[str, int]]:
         path = self.folder / "rounds.jsonl"
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+        return (
+            [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            if path.exists()
+            else []
+        )
 
     def wait(self, name: str, seconds: float) -> None:
         """Until a file is there."""

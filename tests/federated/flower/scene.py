@@ -1,4 +1,5 @@
-"""What the server, the devices and the test agree on: written into a folder once, read by each of their processes."""
+"""What the server, the devices and the test agree on: written into a folder once, read
+by each of their processes."""
 
 from __future__ import annotations
 
@@ -38,7 +39,13 @@ def federated(shared: bool) -> FedAvg:
     torch.manual_seed(0)
     noise = Shared(3.0, bits=32, least=LEAST, participations=ROUNDS) if shared else Central(2.0)
     return FedAvg(
-        nn.Linear(4, 2), nn.CrossEntropyLoss(), clients=DEVICES, rate=1, rounds=ROUNDS, noise=noise, progress=False
+        nn.Linear(4, 2),
+        nn.CrossEntropyLoss(),
+        clients=DEVICES,
+        rate=1,
+        rounds=ROUNDS,
+        noise=noise,
+        progress=False,
     )
 
 
@@ -63,7 +70,9 @@ def write(folder: Path, *, shared: bool, url: str, timeout: float) -> FedAvg:
 
 def load(folder: Path) -> Scene:
     facts = json.loads((folder / "scene.json").read_text(encoding="utf-8"))
-    signers = {int(k): Ed25519PrivateKey.from_private_bytes(bytes.fromhex(v)) for k, v in facts["signers"].items()}
+    signers = {
+        int(k): Ed25519PrivateKey.from_private_bytes(bytes.fromhex(v)) for k, v in facts["signers"].items()
+    }
     agreement = None if facts["agreement"] is None else Agreement.from_json(facts["agreement"])
     return Scene(federated(facts["shared"]), agreement, signers, facts["url"], facts["timeout"])
 

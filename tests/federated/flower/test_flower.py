@@ -1,6 +1,8 @@
-"""Rounds over a real Flower on loopback, with TLS and node authentication: killed, late and lying devices, a killed server.
+"""Rounds over a real Flower on loopback, with TLS and node authentication: killed, late
+and lying devices, a killed server.
 
-In the slow suite: a round takes from six seconds to a minute, since Flower polls and starts a process for every message.
+In the slow suite: a round takes from six seconds to a minute, since Flower polls and
+starts a process for every message.
 """
 
 from __future__ import annotations
@@ -70,8 +72,11 @@ def test_late_and_lying_devices_count_as_silent(tmp_path: Path, url: str) -> Non
     assert begun(entries) == [1, 2, 3]
 
 
-def test_a_killed_server_goes_on_with_secure_sums_and_without_a_killed_device(tmp_path: Path, url: str) -> None:
-    """Killed in the second round, with one device gone for good: the second is lost, the third is played, one charge stands."""
+def test_a_killed_server_goes_on_with_secure_sums_and_without_a_killed_device(
+    tmp_path: Path, url: str
+) -> None:
+    """Killed in the second round, with one device gone for good: the second is lost, the
+    third is played, one charge stands."""
     opened(tmp_path, url, shared=True, timeout=90)
     with loopback(tmp_path) as stage:
         curtain(stage, {}, SCENE_EXCHANGES="8")

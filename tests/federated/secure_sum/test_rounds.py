@@ -116,7 +116,8 @@ def test_sums_wrap_around() -> None:
 
 
 def test_a_masked_vector_looks_uniform_whatever_it_hides() -> None:
-    """Chi-squared over bytes at p = 1e-9, for vectors of zeros; and two maskings of one vector have nothing in common."""
+    """Chi-squared over bytes at p = 1e-9, for vectors of zeros; and two maskings of one
+    vector have nothing in common."""
     messages = []
     for _ in range(2):
         stage = Round(length=50_000)
@@ -270,7 +271,9 @@ def _box(content: bytes, target: int) -> bytes:
 def test_messages_of_another_length_end_the_round(step: str, change: object) -> None:
     stage = Round()
     client = stage.clients[0]
-    parts = {"share": stage.opened, "mask": stage.forwarded, "sign": stage.asked, "unmask": stage.confirmed}[step]()
+    parts = {"share": stage.opened, "mask": stage.forwarded, "sign": stage.asked, "unmask": stage.confirmed}[
+        step
+    ]()
     broken = change(parts[0])  # type: ignore[operator]
     arguments = (broken, stage.vectors[0]) if step == "mask" else (broken,)
     with pytest.raises(ProtocolError):
@@ -290,7 +293,9 @@ def test_the_server_leaves_out_what_is_not_well_formed() -> None:
     asked = stage.server.survivors()
     assert not stage.server.add(0, masked[0])
     confirmed = stage.server.confirm({v: stage.clients[v].sign(asked[v]) for v in range(1, 5)} | {0: b"?"})
-    total = stage.server.finish({v: stage.clients[v].unmask(part) for v, part in confirmed.items()} | {0: b"?"})
+    total = stage.server.finish(
+        {v: stage.clients[v].unmask(part) for v, part in confirmed.items()} | {0: b"?"}
+    )
     np.testing.assert_array_equal(total.view("<i4"), sum(stage.vectors[v] for v in range(1, 5)))
 
 

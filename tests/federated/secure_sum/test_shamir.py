@@ -14,14 +14,17 @@ from deniable.federated.secure_sum import shamir
 
 
 @given(st.integers(0, 2**256 - 1), st.integers(1, 6), st.integers(0, 4), st.randoms())
-def test_any_threshold_of_shares_gives_the_secret(secret: int, threshold: int, more: int, order: object) -> None:
+def test_any_threshold_of_shares_gives_the_secret(
+    secret: int, threshold: int, more: int, order: object
+) -> None:
     shares = shamir.split(secret, range(threshold + more), threshold)
     chosen = order.sample(sorted(shares), threshold)  # type: ignore[attr-defined]
     assert shamir.join({holder: shares[holder] for holder in chosen}) == secret
 
 
 def test_fewer_shares_are_uniform_whatever_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every draw of two coefficients in a field of seven: any two of three shares take each pair of values exactly once."""
+    """Every draw of two coefficients in a field of seven: any two of three shares take
+    each pair of values exactly once."""
     for secret, pair in itertools.product(range(7), itertools.combinations(range(3), 2)):
         views: Counter[tuple[int, ...]] = Counter()
         for draw in itertools.product(range(7), repeat=2):

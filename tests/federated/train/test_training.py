@@ -17,7 +17,14 @@ CRITERION = nn.CrossEntropyLoss()
 
 def dense() -> nn.Sequential:
     torch.manual_seed(0)
-    layers = (nn.Linear(7, 5), nn.Tanh(), nn.Linear(5, 4, bias=False), nn.Sigmoid(), nn.Linear(4, 4), nn.ReLU())
+    layers = (
+        nn.Linear(7, 5),
+        nn.Tanh(),
+        nn.Linear(5, 4, bias=False),
+        nn.Sigmoid(),
+        nn.Linear(4, 4),
+        nn.ReLU(),
+    )
     return nn.Sequential(nn.Flatten(), *layers, nn.Sequential(nn.Linear(4, 3))).double()
 
 
@@ -54,7 +61,8 @@ def test_a_stack_trains_like_a_loop(recipe: Recipe) -> None:
 
 
 def test_companions_do_not_move_a_bit() -> None:
-    """In single precision: the same client with others beside it, in another place of the stack, and alone."""
+    """In single precision: the same client with others beside it, in another place of the stack, and
+    alone."""
     model = dense().float()
     stacked = Stacked.of(model, CRITERION)
     assert stacked is not None

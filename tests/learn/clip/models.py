@@ -36,7 +36,9 @@ class Steps(nn.Module):
 
 
 class Attention(nn.Module):
-    def __init__(self, *, same: bool = True, weights: bool = True, causal: bool = False, **options: Any) -> None:
+    def __init__(
+        self, *, same: bool = True, weights: bool = True, causal: bool = False, **options: Any
+    ) -> None:
         super().__init__()
         self.inner = nn.MultiheadAttention(6, 2, batch_first=True, **options)
         self.same, self.weights, self.causal, self.head = same, weights, causal, nn.Linear(6, 3)

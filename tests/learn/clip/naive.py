@@ -12,7 +12,9 @@ from deniable.learn.clip import Clipped, PerExample
 Gradients = dict[str, Tensor]
 
 
-def gradients(model: nn.Module, criterion: Callable[..., Tensor], x: Tensor, y: Tensor, k: int = 1) -> list[Gradients]:
+def gradients(
+    model: nn.Module, criterion: Callable[..., Tensor], x: Tensor, y: Tensor, k: int = 1
+) -> list[Gradients]:
     """The gradient of the mean loss of each example's own k rows, example by example."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     found = []
@@ -28,7 +30,9 @@ def norm(gradient: Gradients, names: Sequence[str]) -> float:
     return float(sum(gradient[name].square().sum() for name in names)) ** 0.5
 
 
-def clipped(found: list[Gradients], groups: Mapping[str, Sequence[str]], clips: Mapping[str, float]) -> Gradients:
+def clipped(
+    found: list[Gradients], groups: Mapping[str, Sequence[str]], clips: Mapping[str, float]
+) -> Gradients:
     total = {name: torch.zeros_like(g) for name, g in found[0].items()}
     for gradient in found:
         for group, names in groups.items():
@@ -39,7 +43,8 @@ def clipped(found: list[Gradients], groups: Mapping[str, Sequence[str]], clips: 
 
 
 def assert_exact(model: nn.Module, x: Tensor, y: Tensor, method: str = "closed form", k: int = 1) -> Clipped:
-    """The sums and norms of a model's clipped gradients are the oracle's; about half of the examples are clipped."""
+    """The sums and norms of a model's clipped gradients are the oracle's; about half of
+    the examples are clipped."""
     loss = nn.CrossEntropyLoss(reduction="none")
     expected = gradients(model, loss, x, y, k)
     names = list(expected[0])

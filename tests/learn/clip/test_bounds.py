@@ -39,7 +39,9 @@ def contribution(clipper: PerExample, x: Tensor, y: Tensor, clip: float) -> floa
     ],
     ids=["linear", "sequence", "convolution", "reused"],
 )
-def test_no_example_adds_more_than_the_clip(model: nn.Module, shape: tuple[int, ...], width: int, clip: float) -> None:
+def test_no_example_adds_more_than_the_clip(
+    model: nn.Module, shape: tuple[int, ...], width: int, clip: float
+) -> None:
     torch.manual_seed(0)
     target = (1, width) if len(shape) == 1 or width == 288 else (1, shape[0], width)
     clipper, added = PerExample(model, nn.MSELoss(reduction="sum")), 0.0
@@ -47,7 +49,8 @@ def test_no_example_adds_more_than_the_clip(model: nn.Module, shape: tuple[int, 
         for other in SCALES:
             x, y = torch.randn(1, *shape) * scale, torch.randn(target) * other
             length = contribution(clipper, x, y, clip)
-            # What is added once to zeros is rounded by float32's u per entry; nothing else may exceed the clip.
+            # What is added once to zeros is rounded by float32's u per entry; nothing else may exceed the
+            # clip.
             assert length <= clip * (1 + 2.0**-23)
             added = max(added, length)
     assert added >= clip * (1 - 1e-3)
@@ -60,7 +63,9 @@ def test_norms_are_rounded_up(seed: int, spread: float, t: int, cancel: bool) ->
     random = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=random) * 10 ** (spread * torch.rand(shape, generator=random) - spread / 2)
+        return torch.randn(shape, generator=random) * 10 ** (
+            spread * torch.rand(shape, generator=random) - spread / 2
+        )
 
     rows, cols, ids = draw(4, t, 6), draw(4, t, 5), torch.randint(0, 6, (4, t), generator=random)
     if cancel:
@@ -69,7 +74,14 @@ def test_norms_are_rounded_up(seed: int, spread: float, t: int, cancel: bool) ->
     like = torch.empty(6, 5)
     tied = combined([Outer(rows, cols), Lookup(ids, cols)], like)
     single = Single(rows[:, 0], cols[:, 0], rounding.row_squares(rows[:, 0]))
-    for term in (Outer(rows, cols), Lookup(ids, cols), outer(rows, cols), Rows(rows.flatten(1)), single, tied):
+    for term in (
+        Outer(rows, cols),
+        Lookup(ids, cols),
+        outer(rows, cols),
+        Rows(rows.flatten(1)),
+        single,
+        tied,
+    ):
         upper = term.squares().sqrt()
         for i, w in enumerate((1.0, 0.3, 1e-3, 1 / 3)):
             weights = torch.zeros(4)
@@ -222,7 +234,9 @@ def test_nothing_of_the_users_is_touched() -> None:
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Dropout(0.5), nn.Flatten(), nn.Linear(18, 3))
     x, y = torch.randn(4, 1, 5, 5), torch.randint(0, 3, (4,))
     nn.functional.cross_entropy(model(x), y).backward()
-    before = [(p.detach().clone(), p.grad.clone(), p.stride()) for p in model.parameters() if p.grad is not None]
+    before = [
+        (p.detach().clone(), p.grad.clone(), p.stride()) for p in model.parameters() if p.grad is not None
+    ]
     state, attributes = torch.get_rng_state(), [set(vars(m)) for m in model.modules()]
     PerExample(model, nn.CrossEntropyLoss()).check(x, y)
     assert torch.equal(torch.get_rng_state(), state)

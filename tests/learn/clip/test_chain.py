@@ -1,4 +1,5 @@
-"""Chains of layers, run by hand, give the terms that autograd gives, and leave what they were given as it was."""
+"""Chains of layers, run by hand, give the terms that autograd gives, and leave what they
+were given as it was."""
 
 from __future__ import annotations
 

@@ -43,7 +43,9 @@ MODELS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
         WORDS | {"labels": LABELS},
     ),
     "GPT-2": (
-        lambda: hub.GPT2LMHeadModel(hub.GPT2Config(n_embd=16, n_layer=1, n_head=2, vocab_size=60, n_positions=32)),
+        lambda: hub.GPT2LMHeadModel(
+            hub.GPT2Config(n_embd=16, n_layer=1, n_head=2, vocab_size=60, n_positions=32)
+        ),
         BatchLoss(next_word),
         WORDS,
     ),

@@ -24,7 +24,9 @@ def data(*shape: int, classes: int = 3, rows: int = N) -> tuple[torch.Tensor, to
 
 
 def test_linear_layers() -> None:
-    assert_exact(nn.Sequential(nn.Linear(5, 40), nn.ReLU(inplace=True), nn.Linear(40, 3, bias=False)), *data(5))
+    assert_exact(
+        nn.Sequential(nn.Linear(5, 40), nn.ReLU(inplace=True), nn.Linear(40, 3, bias=False)), *data(5)
+    )
 
 
 @pytest.mark.parametrize(("length", "width"), [(6, 4), (2, 40), (40, 3)])
@@ -115,7 +117,9 @@ def test_normalisations(layer: nn.Module) -> None:
     torch.manual_seed(0)
     for p in layer.parameters():
         nn.init.normal_(p)
-    assert_exact(nn.Sequential(nn.Linear(6, 6), layer, nn.Tanh(), nn.Flatten(), nn.Linear(24, 3)), *data(4, 6))
+    assert_exact(
+        nn.Sequential(nn.Linear(6, 6), layer, nn.Tanh(), nn.Flatten(), nn.Linear(24, 3)), *data(4, 6)
+    )
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
@@ -143,7 +147,14 @@ def test_cells(cell: type[nn.RNNCellBase], pair: bool) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"same": False}, {"weights": False}, {"causal": True}, {"bias": False}, {"kdim": 6, "vdim": 6, "same": False}],
+    [
+        {},
+        {"same": False},
+        {"weights": False},
+        {"causal": True},
+        {"bias": False},
+        {"kdim": 6, "vdim": 6, "same": False},
+    ],
     ids=str,
 )
 def test_attention(options: dict[str, object]) -> None:
@@ -192,13 +203,17 @@ def test_weights_made_from_parameters_fall_back() -> None:
 def test_double_precision() -> None:
     torch.manual_seed(0)
     x, y = data(2, 6, 6)
-    assert_exact(nn.Sequential(nn.Conv2d(2, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(48, 3)).double(), x.double(), y)
+    assert_exact(
+        nn.Sequential(nn.Conv2d(2, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(48, 3)).double(), x.double(), y
+    )
 
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_rows_of_one_example_are_averaged_and_clipped_once(k: int) -> None:
     torch.manual_seed(0)
-    convolution = nn.Sequential(nn.Conv2d(2, 3, 3), nn.GroupNorm(1, 3), nn.Tanh(), nn.Flatten(), nn.Linear(48, 3))
+    convolution = nn.Sequential(
+        nn.Conv2d(2, 3, 3), nn.GroupNorm(1, 3), nn.Tanh(), nn.Flatten(), nn.Linear(48, 3)
+    )
     assert_exact(convolution, *data(2, 6, 6, rows=6 * k), k=k)
     assert_exact(models.Odd(), *data(5, rows=6 * k), method="vmap", k=k)
     assert_exact(models.Branching(), *data(5, rows=6 * k), method="one by one", k=k)
@@ -279,7 +294,9 @@ def test_vectors_are_the_sums_of_a_group_end_to_end() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(27, 3))
     groups = {"late": ("3.bias", "0.bias"), "early": ("3.weight", "0.weight")}
-    got = PerExample(model, nn.CrossEntropyLoss(), groups=groups)(*data(1, 5, 5), clip={"late": 0.1, "early": 0.2})
+    got = PerExample(model, nn.CrossEntropyLoss(), groups=groups)(
+        *data(1, 5, 5), clip={"late": 0.1, "early": 0.2}
+    )
     assert list(got.sums) == ["0.weight", "0.bias", "3.weight", "3.bias"]
     for group, names in groups.items():
         assert torch.equal(got.vectors[group], torch.cat([got.sums[name].flatten() for name in names]))
@@ -288,7 +305,8 @@ def test_vectors_are_the_sums_of_a_group_end_to_end() -> None:
 
 
 def test_a_lot_that_is_covered_in_part_adds_up() -> None:
-    """Rows with a positive first number go one way, others another; sums of both ways are in different layouts."""
+    """Rows with a positive first number go one way, others another; sums of both ways
+    are in different layouts."""
 
     class Branching(nn.Module):
         def __init__(self) -> None:
@@ -306,7 +324,9 @@ def test_a_lot_that_is_covered_in_part_adds_up() -> None:
     assert clipper.method(x, y) == "closed form"
     found = gradients(model, nn.CrossEntropyLoss(reduction="none"), x, y)
     right = clipped(found, {"all": ["kernel"]}, {"all": 2.0})
-    torch.testing.assert_close(clipper(x, y, clip=2.0).sums["kernel"].double(), right["kernel"], rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        clipper(x, y, clip=2.0).sums["kernel"].double(), right["kernel"], rtol=0, atol=1e-5
+    )
 
 
 def test_losses_of_sequences_are_averaged_over_their_positions() -> None:

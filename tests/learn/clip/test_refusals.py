@@ -30,7 +30,8 @@ def check(model: nn.Module, *shape: int) -> None:
 @pytest.mark.parametrize("layer", [nn.BatchNorm1d(4), nn.SyncBatchNorm(4), nn.BatchNorm1d(4, affine=False)])
 def test_batch_norm_is_never_clipped(layer: nn.Module) -> None:
     with pytest.raises(
-        InvalidParameter, match=r'The layer "1" \(.*BatchNorm.*\) normalises each example by the others.*GroupNorm'
+        InvalidParameter,
+        match=r'The layer "1" \(.*BatchNorm.*\) normalises each example by the others.*GroupNorm',
     ):
         PerExample(nn.Sequential(nn.Linear(5, 4), layer, nn.Linear(4, 3)), LOSS)
 
@@ -152,7 +153,9 @@ def test_one_number_for_two_groups_is_refused() -> None:
 
 def test_losses_that_are_already_averaged_are_refused() -> None:
     with pytest.raises(InvalidParameter, match='reduction="none"'):
-        PerExample(nn.Linear(5, 3), F.cross_entropy).check(torch.zeros(4, 5), torch.zeros(4, dtype=torch.long))
+        PerExample(nn.Linear(5, 3), F.cross_entropy).check(
+            torch.zeros(4, 5), torch.zeros(4, dtype=torch.long)
+        )
 
 
 def test_wrong_shapes_are_refused_with_the_models_own_words() -> None:
@@ -210,14 +213,20 @@ def test_a_planted_wrong_closed_form_is_found_and_not_used(
     monkeypatch.setattr(taps, "outer", wrong)
     model = nn.Sequential(nn.Linear(5, 4), nn.Flatten(), nn.Linear(12, 3))
     x, y = torch.zeros(4, 3, 5), torch.zeros(4, dtype=torch.long)
-    assert PerExample(model, LOSS).method(x, y).startswith("vmap (closed: the gradient of 0.weight is not that")
+    assert (
+        PerExample(model, LOSS).method(x, y).startswith("vmap (closed: the gradient of 0.weight is not that")
+    )
 
 
 def test_a_forgotten_use_of_a_layer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mistake that lets a layer used four times add 2.84 clips."""
     monkeypatch.setattr(tape, "combined", lambda found, like: found[0])
     x, y = torch.zeros(4, 5), torch.zeros(4, dtype=torch.long)
-    assert PerExample(models.Reused(), LOSS).method(x, y).startswith("vmap (closed: the gradient of inner.weight")
+    assert (
+        PerExample(models.Reused(), LOSS)
+        .method(x, y)
+        .startswith("vmap (closed: the gradient of inner.weight")
+    )
 
 
 class Checkpointed(nn.Module):
@@ -265,7 +274,8 @@ class ActNorm(nn.Module):
 
 
 def test_a_layer_that_learns_from_the_first_batch_is_refused() -> None:
-    """Its shift would be released without noise; that the first pass over generated rows set it must not hide it."""
+    """Its shift would be released without noise; that the first pass over generated rows
+    set it must not hide it."""
     model = Body(ActNorm())
     with pytest.raises(InvalidParameter, match=r'A forward pass changes "between\.(ready|shift)"'):
         check(model, 5)
@@ -273,7 +283,8 @@ def test_a_layer_that_learns_from_the_first_batch_is_refused() -> None:
 
 
 class Remembering:
-    """A running mean in a plain attribute: no buffer shows it, and two passes differ as if numbers were drawn."""
+    """A running mean in a plain attribute: no buffer shows it, and two passes differ as
+    if numbers were drawn."""
 
     def __init__(self) -> None:
         self.mean: Tensor | float = 0.0
@@ -310,7 +321,8 @@ def test_mixing_only_at_some_size_or_value_is_found(between: Callable[[Tensor], 
 
 
 def test_a_little_mixing_of_words_is_found() -> None:
-    """Words have no gradient; a ten-thousandth of the mean is far below what rounding to a batch of its own may change."""
+    """Words have no gradient; a ten-thousandth of the mean is far below what rounding to
+    a batch of its own may change."""
 
     class Words(nn.Module):
         def __init__(self) -> None:
@@ -328,13 +340,16 @@ def test_a_little_mixing_of_words_is_found() -> None:
 
 @pytest.mark.parametrize("features", range(1, 9))
 def test_outputs_in_a_column_beside_targets_in_a_row_are_refused(features: int) -> None:
-    """(n, 1) and (n,) become (n, n): each example is compared with everybody's target. Whole targets are often alike."""
+    """(n, 1) and (n,) become (n, n): each example is compared with everybody's target.
+    Whole targets are often alike."""
 
     def squares(out: Tensor, y: Tensor) -> Tensor:
         return ((out - y) ** 2).mean(1)  # as nn.MSELoss has it, with a warning
 
     with pytest.raises(InvalidParameter, match="lets one example of a lot change what another one gives"):
-        PerExample(nn.Linear(features, 1), squares).check(torch.zeros(4, features), torch.zeros(4, dtype=torch.long))
+        PerExample(nn.Linear(features, 1), squares).check(
+            torch.zeros(4, features), torch.zeros(4, dtype=torch.long)
+        )
 
 
 def test_a_model_that_takes_no_wide_numbers_is_not_refused_for_it() -> None:

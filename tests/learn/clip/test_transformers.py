@@ -1,5 +1,5 @@
-"""What transformers are made of, in closed form: tokens and positions that all examples share, attention with dropout, flattened
-positions, and layers whose own gradients are held."""
+"""What transformers are made of, in closed form: tokens and positions that all examples share, attention with
+dropout, flattened positions, and layers whose own gradients are held."""
 
 from __future__ import annotations
 
@@ -36,12 +36,16 @@ class Token(nn.Module):
 
 
 class Attention(nn.Module):
-    """Words with positions of a first axis of one, attention by torch's function with dropout, matrices as GPT-2 has them."""
+    """Words with positions of a first axis of one, attention by torch's function with
+    dropout, matrices as GPT-2 has them."""
 
     def __init__(self, dropout: float = 0.3) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH)
-        self.weight, self.bias = nn.Parameter(torch.randn(WIDTH, 3 * WIDTH)), nn.Parameter(torch.randn(3 * WIDTH))
+        self.weight, self.bias = (
+            nn.Parameter(torch.randn(WIDTH, 3 * WIDTH)),
+            nn.Parameter(torch.randn(3 * WIDTH)),
+        )
         self.norm, self.head, self.dropout = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3), dropout
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -106,7 +110,8 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple[Tensor, Tens
     "einsum": (lambda: Einsum("btd,do->bto", False), pictures),
     "einsum turned": (lambda: Einsum("do, btd -> bto", True), pictures),
     "PReLU": (lambda: after(nn.Linear(WIDTH, 4), nn.PReLU(LENGTH), nn.Flatten(), nn.Linear(4 * LENGTH, 3)), pictures),
-    "one PReLU": (lambda: after(nn.Linear(WIDTH, 4), nn.PReLU(), nn.Flatten(), nn.Linear(4 * LENGTH, 3)), pictures),
+    "one "
+    "PReLU": (lambda: after(nn.Linear(WIDTH, 4), nn.PReLU(), nn.Flatten(), nn.Linear(4 * LENGTH, 3)), pictures),
     "transposed": (lambda: after(nn.ConvTranspose1d(LENGTH, 2, 3, stride=2), nn.Flatten(), nn.Linear(26, 3)), pictures),
     "transposed groups": (grouped, pictures),
     "bag": (lambda: after(nn.EmbeddingBag(WORDS, WIDTH), nn.Linear(WIDTH, 3)), words),
@@ -186,7 +191,10 @@ def test_a_token_of_the_batch_is_not_spread() -> None:
     ("model", "sentence"),
     [
         (lambda: nn.Sequential(nn.Flatten(), nn.LazyLinear(3)), "its layer is lazy"),
-        (lambda: torch.compile(nn.Linear(WIDTH, 3)), "is compiled, and what is compiled cannot be looked into"),
+        (
+            lambda: torch.compile(nn.Linear(WIDTH, 3)),
+            "is compiled, and what is compiled cannot be looked into",
+        ),
     ],
 )
 def test_what_cannot_be_looked_into_is_refused_in_a_sentence(model: Any, sentence: str) -> None:
@@ -207,7 +215,9 @@ def test_sparse_tables_are_summed_like_others() -> None:
         nn.Sequential(nn.EmbeddingBag(WORDS, 4, mode="sum", sparse=s), nn.Linear(4, 3)) for s in (True, False)
     )
     dense.load_state_dict(sparse.state_dict())
-    got, right = (PerExample(m, nn.CrossEntropyLoss())(*words(), clip=0.4).vectors["all"] for m in (sparse, dense))
+    got, right = (
+        PerExample(m, nn.CrossEntropyLoss())(*words(), clip=0.4).vectors["all"] for m in (sparse, dense)
+    )
     assert torch.allclose(got, right, atol=1e-6)
 
 

@@ -1,4 +1,5 @@
-"""DP-SGD for linear models: a row's part by brute force in integers, the noise from three sides, the ε computed two ways."""
+"""DP-SGD for linear models: a row's part by brute force in integers, the noise from
+three sides, the ε computed two ways."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ class Silent(SeededRandom):
         return 0 if size is None else np.zeros(size, np.int64)
 
 
-def world(seed: int, n: int = 12, d: int = 3, outputs: int = 1) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def world(
+    seed: int, n: int = 12, d: int = 3, outputs: int = 1
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Rows of any length, targets, weights: some of them hostile."""
     g = np.random.default_rng(seed)
     x = g.normal(size=(n, d)) * np.exp(g.normal(size=(n, 1)) * 3)
@@ -51,7 +54,9 @@ def world(seed: int, n: int = 12, d: int = 3, outputs: int = 1) -> tuple[NDArray
     return x, np.sign(g.normal(size=(n, outputs))), w
 
 
-def made(loss: MarginLoss, *, n: int = 100, d: int = 3, outputs: int = 1, **more: Any) -> GradientPerturbation:
+def made(
+    loss: MarginLoss, *, n: int = 100, d: int = 3, outputs: int = 1, **more: Any
+) -> GradientPerturbation:
     return GradientPerturbation(loss, d, n, 0.0, 1.0, 1e-5, outputs=outputs, descent=Descent(**more))
 
 
@@ -191,14 +196,17 @@ def test_every_step_draws_its_noise_and_its_lot() -> None:
 def test_the_normaliser_is_the_stated_lot_and_not_what_was_drawn() -> None:
     x, y = np.ones((1, 1)), np.ones(1)
     small, large = (
-        made(HuberHinge(), d=1, n=100, steps=1, learning_rate=1.0)((np.repeat(x, k, 0), np.repeat(y, k)), rng=Silent(0))
+        made(HuberHinge(), d=1, n=100, steps=1, learning_rate=1.0)(
+            (np.repeat(x, k, 0), np.repeat(y, k)), rng=Silent(0)
+        )
         for k in (5, 50)
     )
     assert float(large[0, 0]) == pytest.approx(10 * float(small[0, 0]), rel=1e-3)
 
 
 def test_a_lot_holds_its_share_of_the_rows() -> None:
-    """Without noise, one step moves by the number drawn over the lot: its mean is 1 in units of a whole gradient."""
+    """Without noise, one step moves by the number drawn over the lot: its mean is 1 in
+    units of a whole gradient."""
     x, y = np.ones((2000, 1)), np.ones(2000)
     run = made(HuberHinge(), d=1, n=2000, steps=1, lot=100, learning_rate=1.0, clip=1.0)
     moved = [float(run((x, y), rng=Silent(seed))[0, 0]) for seed in range(60)]

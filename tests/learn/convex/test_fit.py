@@ -1,4 +1,5 @@
-"""Output and objective perturbation: sensitivities by brute force, the objective's guarantee by integrating its density."""
+"""Output and objective perturbation: sensitivities by brute force, the objective's
+guarantee by integrating its density."""
 
 from __future__ import annotations
 
@@ -58,13 +59,16 @@ def test_slope_and_curvature_are_the_derivatives_and_within_their_bounds(loss: M
 @pytest.mark.parametrize("loss", LOSSES)
 @settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), ridge=st.floats(0.01, 10))
-def test_one_row_moves_the_minimiser_by_at_most_its_sensitivity(loss: MarginLoss, seed: int, ridge: float) -> None:
+def test_one_row_moves_the_minimiser_by_at_most_its_sensitivity(
+    loss: MarginLoss, seed: int, ridge: float
+) -> None:
     x, y = data(seed)
     whole = minimise(Objective(loss, x, y, ridge, np.zeros(3)), 1e-9)
     moved = max(
         float(
             np.linalg.norm(
-                whole - minimise(Objective(loss, np.delete(x, i, 0), np.delete(y, i), ridge, np.zeros(3)), 1e-9)
+                whole
+                - minimise(Objective(loss, np.delete(x, i, 0), np.delete(y, i), ridge, np.zeros(3)), 1e-9)
             )
         )
         for i in range(8)
@@ -104,7 +108,9 @@ def test_output_noise_covers_what_neighbours_differ_by(delta: float, replace: bo
     loss, (x, y) = Logistic(), data(3)
     run = OutputPerturbation(loss, 3, 40, 1e-2, 1.0, delta, Unit.row(replace=replace))
     here = run((x, y), rng=Silent(0))
-    there = run((np.vstack([x[1:], -x[:1]]), y), rng=Silent(0)) if replace else run((x[1:], y[1:]), rng=Silent(0))
+    there = (
+        run((np.vstack([x[1:], -x[:1]]), y), rng=Silent(0)) if replace else run((x[1:], y[1:]), rng=Silent(0))
+    )
     sensitivity = float(run.noise.sensitivity) / (1 if delta else math.sqrt(3))
     assert np.linalg.norm(here - there) <= sensitivity + 2 * math.sqrt(3) * float(run.noise.granularity)
     assert sensitivity == pytest.approx((2 if replace else 1) / 0.4, rel=1e-3)
@@ -112,7 +118,8 @@ def test_output_noise_covers_what_neighbours_differ_by(delta: float, replace: bo
 
 
 def divergence(run: ObjectivePerturbation, with_row: tuple, without: tuple, epsilon: float) -> float:
-    """max over both directions of ∫(p − e^ε q)₊ for one coefficient, from the density of the minimiser itself."""
+    """max over both directions of ∫(p − e^ε q)₊ for one coefficient, from the density of
+    the minimiser itself."""
     w = np.linspace(-80, 80, 400_001)
 
     def density(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -124,7 +131,9 @@ def divergence(run: ObjectivePerturbation, with_row: tuple, without: tuple, epsi
         return law / run.scale * slope
 
     p, q = density(*with_row), density(*without)
-    assert p.sum() * (w[1] - w[0]) == pytest.approx(1, abs=1e-3)  # a kink in the curvature costs the sum a cell
+    assert p.sum() * (w[1] - w[0]) == pytest.approx(
+        1, abs=1e-3
+    )  # a kink in the curvature costs the sum a cell
     step = w[1] - w[0]
     return max(
         float(np.clip(p - math.exp(epsilon) * q, 0, None).sum() * step),
@@ -134,7 +143,9 @@ def divergence(run: ObjectivePerturbation, with_row: tuple, without: tuple, epsi
 
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-2), (0.5, 1e-3), (2.0, 0.05)])
-def test_the_objective_keeps_its_guarantee_by_its_own_density(loss: MarginLoss, epsilon: float, delta: float) -> None:
+def test_the_objective_keeps_its_guarantee_by_its_own_density(
+    loss: MarginLoss, epsilon: float, delta: float
+) -> None:
     run = ObjectivePerturbation(loss, 1, 1, 0.1, epsilon, delta)
     x, y = np.array([[1.0], [-1.0], [0.4]]), np.array([1.0, 1.0, -1.0])
     spent = 0.99 * epsilon, 0.99 * delta
@@ -211,7 +222,12 @@ def test_no_rows_at_all_still_give_a_model() -> None:
 def test_wrong_parameters_raise_before_data(change: dict[str, object], words: str) -> None:
     for kind in (OutputPerturbation, ObjectivePerturbation):
         with pytest.raises(InvalidParameter, match=words):
-            kind(**({"loss_function": Logistic(), "features": 2, "n": 10, "alpha": 1e-2, "epsilon": 1.0} | change))
+            kind(
+                **(
+                    {"loss_function": Logistic(), "features": 2, "n": 10, "alpha": 1e-2, "epsilon": 1.0}
+                    | change
+                )
+            )
 
 
 def test_objective_perturbation_refuses_replaced_rows_with_the_way_out() -> None:

@@ -39,7 +39,8 @@ def account(limit: Budget = WIDE) -> Account:
 
 @pytest.mark.parametrize(("answers", "quoted"), [(100, 1.356), (200, 1.993)])
 def test_labels_cost_what_the_papers_noise_costs(answers: int, quoted: float) -> None:
-    """The figures quoted are for continuous noise; the integer noise's own bracket holds them, and its upper end is charged."""
+    """The figures quoted are for continuous noise; the integer noise's own bracket holds
+    them, and its upper end is charged."""
     bound = epsilon(GNMax(classes=10, sigma=40, answers=answers).loss, 1e-5)
     continuous = epsilon(GaussianNoise(40 / math.sqrt(2)) * answers, 1e-5)
     assert quoted == pytest.approx(continuous.upper, abs=6e-4)
@@ -107,7 +108,9 @@ def test_labels_are_bought_until_the_account_is_empty() -> None:
     assert book.status == "open"
 
 
-@pytest.mark.parametrize("kind", [GNMax(classes=3, sigma=4, answers=10), NoisyVote(classes=3, scale=4, answers=10)])
+@pytest.mark.parametrize(
+    "kind", [GNMax(classes=3, sigma=4, answers=10), NoisyVote(classes=3, scale=4, answers=10)]
+)
 def test_closing_gives_back_the_labels_that_were_not_sold(kind: Any) -> None:
     one, other = account(), account()
     with one.open(kind, CLEAR) as session:
@@ -181,7 +184,9 @@ def test_the_check_has_the_noise_that_was_stated() -> None:
     said = kind.open(CLEAR, rng=SeededRandom(4)).ask(np.zeros(4000, int))
     p = stats.norm.sf(2.5 / 3)
     assert stats.binomtest(sum(label is not None for label in said), 4000, p).pvalue > P
-    assert stats.binomtest(sum(label is not None for label in said), 4000, stats.norm.sf(2.5 / 2.1)).pvalue < P
+    assert (
+        stats.binomtest(sum(label is not None for label in said), 4000, stats.norm.sf(2.5 / 2.1)).pvalue < P
+    )
 
 
 AUDITED = [

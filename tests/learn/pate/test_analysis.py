@@ -1,4 +1,5 @@
-"""The data-dependent bound holds against exact divergences, in both directions, and matches what the papers' code gives."""
+"""The data-dependent bound holds against exact divergences, in both directions, and
+matches what the papers' code gives."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def law(sigma: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
 
 
 def winner(votes: Any, sigma: float) -> NDArray[np.float64]:
-    """The exact law of GNMax's answer, ties shared equally: Σ over values of the top, by generating functions in the ties."""
+    """The exact law of GNMax's answer, ties shared equally: Σ over values of the top, by
+    generating functions in the ties."""
     n, p = law(sigma)
     top = np.arange(n[0] + min(votes), n[-1] + max(votes) + 1)
     at = np.array([np.interp(top - v, n, p, left=0, right=0) for v in votes])
@@ -34,7 +36,9 @@ def winner(votes: Any, sigma: float) -> NDArray[np.float64]:
     out = np.zeros(len(votes))
     for i in range(len(votes)):
         others = [j for j in range(len(votes)) if j != i]
-        for tied in itertools.chain.from_iterable(itertools.combinations(others, r) for r in range(len(others) + 1)):
+        for tied in itertools.chain.from_iterable(
+            itertools.combinations(others, r) for r in range(len(others) + 1)
+        ):
             chance = at[i].copy()
             for j in others:
                 chance = chance * (at[j] if j in tied else below[j])
@@ -43,7 +47,8 @@ def winner(votes: Any, sigma: float) -> NDArray[np.float64]:
 
 
 def divergence(p: NDArray[np.float64], q: NDArray[np.float64], order: float) -> float:
-    """Outcomes rarer than 1e-60 are left out: the sums above do not resolve them, and they add less than 1e-15."""
+    """Outcomes rarer than 1e-60 are left out: the sums above do not resolve them, and
+    they add less than 1e-15."""
     seen = p > 1e-60
     logs = order * np.log(p[seen]) + (1 - order) * np.log(q[seen])
     return float(np.logaddexp.reduce(logs) / (order - 1))
@@ -62,7 +67,9 @@ def cases() -> list[tuple[NDArray[np.int64], float]]:
     for _ in range(60):
         classes, sigma = int(rng.integers(2, 5)), float(rng.choice([3, 5, 10]))
         top = int(rng.integers(30, 80))
-        found.append((np.array([top, *rng.multinomial(80 - top, [1 / (classes - 1)] * (classes - 1))]), sigma))
+        found.append(
+            (np.array([top, *rng.multinomial(80 - top, [1 / (classes - 1)] * (classes - 1))]), sigma)
+        )
     return found
 
 

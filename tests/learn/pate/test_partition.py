@@ -49,7 +49,10 @@ def test_a_split_of_positions_would_move_many() -> None:
     """What this module replaces: the same comparison finds nearly all teachers changed."""
     x, _ = blobs(200)
     left = np.delete(x, 0, axis=0)
-    assert changed([p.tobytes() for p in np.array_split(x, 10)], [p.tobytes() for p in np.array_split(left, 10)]) == 10
+    assert (
+        changed([p.tobytes() for p in np.array_split(x, 10)], [p.tobytes() for p in np.array_split(left, 10)])
+        == 10
+    )
 
 
 def test_with_the_same_draws_one_row_more_changes_one_teacher() -> None:
@@ -64,7 +67,10 @@ def test_a_replaced_row_takes_over_the_draw() -> None:
     other = x.copy()
     other[7] += 1
     unit = Unit.row(replace=True)
-    assert changed(parts(x, y, unit=unit, rng=SeededRandom(4)), parts(other, y, unit=unit, rng=SeededRandom(4))) == 1
+    assert (
+        changed(parts(x, y, unit=unit, rng=SeededRandom(4)), parts(other, y, unit=unit, rng=SeededRandom(4)))
+        == 1
+    )
 
 
 @pytest.mark.parametrize("key", [None, KEY])
@@ -149,5 +155,8 @@ def test_data_of_another_shape_is_the_owners_error() -> None:
 
 def test_drawn_from_a_seed_protects_nobody_and_a_key_does() -> None:
     x, y = blobs(20)
-    made = [teach(Spy(), x, y, teachers=2, classes=3, **more) for more in ({"rng": SeededRandom(1)}, {}, {"key": KEY})]
+    made = [
+        teach(Spy(), x, y, teachers=2, classes=3, **more)
+        for more in ({"rng": SeededRandom(1)}, {}, {"key": KEY})
+    ]
     assert [ensemble.private for ensemble in made] == [False, True, True]

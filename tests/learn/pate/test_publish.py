@@ -1,4 +1,5 @@
-"""The published bound: its noise hides one teacher, it lies above the truth, it is charged, and nothing is refunded."""
+"""The published bound: its noise hides one teacher, it lies above the truth, it is
+charged, and nothing is refunded."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ def test_smooth_sensitivity_is_smooth_and_bounds_the_change(seed: int) -> None:
 
 
 def test_smooth_sensitivity_is_the_brute_force_maximum() -> None:
-    """For one question: over all gaps g′ and all g″ within 2 of it, r^d·|F(g″) − F(g′)|, d the moves from g to g′."""
+    """For one question: over all gaps g′ and all g″ within 2 of it, r^d·|F(g″) − F(g′)|,
+    d the moves from g to g′."""
     costs, r = BOUND.costs.tolist(), 1 / (1 + BOUND._decay)
     for g in (0, 31, 66, 100):
         found = max(
@@ -104,7 +106,9 @@ def test_the_release_is_above_the_truth_as_often_as_it_says() -> None:
 
 def test_the_noise_drawn_is_that_of_the_proof() -> None:
     """Which quarter of the noise's law a release falls in; agreeing teachers keep it clear of both clamps."""
-    bound = DependentBound(classes=3, sigma=10, teachers=100, answers=50, order=6, epsilon=10, delta=1e-3, failure=1e-4)
+    bound = DependentBound(
+        classes=3, sigma=10, teachers=100, answers=50, order=6, epsilon=10, delta=1e-3, failure=1e-4
+    )
     agree, rng = np.tile([100, 0, 0], (50, 1)), SeededRandom(6)
     centre, scale = bound.law(agree)
     off = np.array([bound(agree, rng=rng).rdp / GRID - centre for _ in range(250)]) / float(scale)
@@ -144,7 +148,8 @@ def test_publishing_is_charged_and_labels_are_not_refunded() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [None, "text", [[1]], [[math.nan, 1, 2]], [[1e300, -1e300, 5]], [[10**400, 0, 0]], [], [[1, 2, 3]] * 50]
+    "data",
+    [None, "text", [[1]], [[math.nan, 1, 2]], [[1e300, -1e300, 5]], [[10**400, 0, 0]], [], [[1, 2, 3]] * 50],
 )
 def test_whatever_the_data_are_it_answers(data: Any) -> None:
     found = BOUND(data, rng=SeededRandom(5))
@@ -154,7 +159,11 @@ def test_whatever_the_data_are_it_answers(data: Any) -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "text"),
-    [({"order": 1}, "Expected order=1"), ({"delta": 0}, "Expected delta=0"), ({"failure": 1}, "Expected failure=1")],
+    [
+        ({"order": 1}, "Expected order=1"),
+        ({"delta": 0}, "Expected delta=0"),
+        ({"failure": 1}, "Expected failure=1"),
+    ],
 )
 def test_wrong_parameters_are_refused(wrong: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidParameter, match=text):

@@ -1,4 +1,5 @@
-"""A student learns from few labels and many public examples; the digits' recipe runs from images to a student."""
+"""A student learns from few labels and many public examples; the digits' recipe runs
+from images to a student."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def test_few_labels_spread_to_all() -> None:
 
 
 def test_labels_are_corrected_by_the_fit_without_them() -> None:
-    """The closed form is what fitting anew without each example gives; bought labels stay, also a wrong one."""
+    """The closed form is what fitting anew without each example gives; bought labels stay, also a wrong
+    one."""
     x, y = blobs(60)
     x = (0.3 * x).astype(np.float32)  # classes that overlap, and a kernel that knows little of its neighbours
     points, near = torch.from_numpy(x), graph.neighbours(torch.from_numpy(x), 7)
@@ -57,7 +59,9 @@ def test_labels_are_corrected_by_the_fit_without_them() -> None:
     fresh = np.empty(60, np.int64)
     for i in range(60):
         rest = np.delete(np.arange(60), i)
-        weights = np.linalg.solve(kernel[np.ix_(rest, rest)] + 0.05 * np.eye(59), np.eye(3)[before[rest]] - 1 / 3)
+        weights = np.linalg.solve(
+            kernel[np.ix_(rest, rest)] + 0.05 * np.eye(59), np.eye(3)[before[rest]] - 1 / 3
+        )
         fresh[i] = (kernel[i, rest] @ weights).argmax()
     others = np.setdiff1d(np.arange(60), asked)
     assert (after[others] == fresh[others]).all()
@@ -121,7 +125,8 @@ def test_from_images_to_a_student_within_the_budget() -> None:
 
 
 def test_features_are_each_images_own() -> None:
-    """What costs no privacy must not look at other images: not a bit changes when records before it are gone."""
+    """What costs no privacy must not look at other images: not a bit changes when
+    records before it are gone."""
     some = scans()[:400]
     whole = digits.describe(some)
     view = digits.View.of(whole)

@@ -175,7 +175,8 @@ def test_no_teacher_shifts_what_another_draws(estimator: Any) -> None:
     x, y = np.ones((40, 3), np.float32), np.zeros(40, np.int64)
     parts = [Part(x, y)] * 30
     first, second = (
-        Estimators(estimator).fit([*parts[:2], Part(x[:n], y[:n]), *parts[3:]], 3).labels(POOL[:1]) for n in (39, 40)
+        Estimators(estimator).fit([*parts[:2], Part(x[:n], y[:n]), *parts[3:]], 3).labels(POOL[:1])
+        for n in (39, 40)
     )
     assert (np.delete(first, 2) == np.delete(second, 2)).all()
     assert len(set(first[0])) == 3

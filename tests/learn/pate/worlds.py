@@ -1,4 +1,5 @@
-"""Small worlds for the tests of PATE: labelled points, teachers that can be counted, and votes given by hand."""
+"""Small worlds for the tests of PATE: labelled points, teachers that can be counted, and
+votes given by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def blobs(rows: int, classes: int = 3, seed: int = 0) -> tuple[NDArray[np.float3
 
 @dataclass(frozen=True)
 class Given:
-    """A voter whose votes are written down: a question is the number of a row of `said` (examples, teachers)."""
+    """A voter whose votes are written down: a question is the number of a row of `said`
+    (examples, teachers)."""
 
     said: Labels
 
@@ -46,7 +48,8 @@ def given(counts: Sequence[Sequence[int]], *, private: bool = True, unit: Unit |
 
 @dataclass
 class Spy:
-    """A recipe that keeps the parts it was given and votes with each teacher's number of rows, modulo the classes."""
+    """A recipe that keeps the parts it was given and votes with each teacher's number of
+    rows, modulo the classes."""
 
     parts: Sequence[Part] = ()
 

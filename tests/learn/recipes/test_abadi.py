@@ -25,12 +25,22 @@ def stripes(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def small(**changes: object) -> PcaNetwork:
-    settings = {"n": 1000, "components": 20, "hidden": 30, "lot": 200, "epochs": 6, "clip": 1.0, "learning_rate": 2.0}
+    settings = {
+        "n": 1000,
+        "components": 20,
+        "hidden": 30,
+        "lot": 200,
+        "epochs": 6,
+        "clip": 1.0,
+        "learning_rate": 2.0,
+    }
     return PcaNetwork(**(settings | {"final_rate": 2.0, "pca_noise": 1.0, "noise_multiplier": 1.0} | changes))  # type: ignore[arg-type]
 
 
 def test_the_loss_is_that_of_the_projection_and_of_every_step() -> None:
-    assert small().loss == Composed((GaussianNoise(1.0), GaussianNoise(1.0).sampled(small().training.plan.rate) * 30))
+    assert small().loss == Composed(
+        (GaussianNoise(1.0), GaussianNoise(1.0).sampled(small().training.plan.rate) * 30)
+    )
     assert small().loss.parts[1] == small().training.loss  # type: ignore[attr-defined]
     assert small(components=None).loss == small(components=None).training.loss
     assert small().loss_with(1.0, epochs=2).parts[1].times == 10  # type: ignore[attr-defined]
@@ -46,7 +56,9 @@ def test_the_budget_is_kept_and_used(target: float) -> None:
 def test_it_learns_and_is_seen_after_every_epoch(components: int | None) -> None:
     images, labels = stripes(1000)
     seen: list[tuple[int, float]] = []
-    made = small(components=components, on_epoch=lambda epoch, net: seen.append((epoch, net.accuracy(images, labels))))
+    made = small(
+        components=components, on_epoch=lambda epoch, net: seen.append((epoch, net.accuracy(images, labels)))
+    )
     network = made((images, labels), rng=SeededRandom(1))
     assert [epoch for epoch, _ in seen] == [1, 2, 3, 4, 5, 6]
     assert network.accuracy(images, labels) == seen[-1][1] > 0.8

@@ -35,7 +35,8 @@ def test_without_the_smoothing_the_stated_node_would_be_too_small() -> None:
 
 
 def test_the_laws_of_the_lemma_agree() -> None:
-    """Rounding N(v, τ²) at random and integer noise of variance τ² + s² give one law, here summed and integrated."""
+    """Rounding N(v, τ²) at random and integer noise of variance τ² + s² give one law,
+    here summed and integrated."""
     tau, s, v = 2.0, exact.SMOOTHING, 0.0
     x, y = np.arange(-80, 81), np.linspace(-30, 30, 24_001)
     density = np.exp(-((y - v) ** 2) / (2 * tau**2)) / (tau * math.sqrt(2 * math.pi))
@@ -84,7 +85,8 @@ def test_laplace_noise_is_symmetric_and_of_its_scale() -> None:
 
 def test_units_are_whole_and_never_too_long() -> None:
     rows = (
-        torch.randn(2000, 30, generator=torch.Generator().manual_seed(0)) * 10 ** torch.linspace(-30, 30, 2000)[:, None]
+        torch.randn(2000, 30, generator=torch.Generator().manual_seed(0))
+        * 10 ** torch.linspace(-30, 30, 2000)[:, None]
     )
     whole = exact.units(rows, 1 << 10, 127).numpy().astype(object)
     assert all(value == int(value) and abs(value) <= 127 for value in whole.reshape(-1))

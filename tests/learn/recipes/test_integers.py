@@ -1,4 +1,5 @@
-"""Integer products: equal to 64-bit integers on either path, and the fast path only where its worst case is exact."""
+"""Integer products: equal to 64-bit integers on either path, and the fast path only
+where its worst case is exact."""
 
 from __future__ import annotations
 
@@ -68,7 +69,9 @@ def test_a_product_that_is_not_exact_is_not_used(broken: str, monkeypatch: pytes
         if broken == "raises":
             raise RuntimeError("no kernel")
         terms = a[:, :, None].int() * b[None].int()
-        even = torch.nn.functional.pad(terms, (0, 0, 0, terms.shape[1] % 2)).reshape(len(a), -1, 2, b.shape[1])
+        even = torch.nn.functional.pad(terms, (0, 0, 0, terms.shape[1] % 2)).reshape(
+            len(a), -1, 2, b.shape[1]
+        )
         return (2 * even.sum(2)).clamp(-(2**15), 2**15 - 1).sum(1).int() // 2
 
     integers.exact_at.cache_clear()

@@ -1,4 +1,5 @@
-"""Drawn pictures and the patch features made from them: constants of the program, blind to mirroring and to neighbours."""
+"""Drawn pictures and the patch features made from them: constants of the program, blind
+to mirroring and to neighbours."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from deniable.learn.recipes import leaves, patches
 
 
 def test_chance_is_a_fixed_stream() -> None:
-    """A model must find the same dictionary on any machine: these are the first numbers of Philox-4x64 with key 0."""
+    """A model must find the same dictionary on any machine: these are the first numbers
+    of Philox-4x64 with key 0."""
     found = leaves.uniform(4, key=0)
     assert found.tolist() == ((np.random.Philox(key=0).random_raw(4) >> 11) * 2.0**-53).tolist()
     assert hashlib.sha256(leaves.uniform(1000, key=0).tobytes()).hexdigest().startswith("3606d59a0dcf7955")

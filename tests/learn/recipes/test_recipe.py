@@ -33,7 +33,12 @@ def whole_pixels(images: torch.Tensor) -> torch.Tensor:
 
 def recipe(**changes: object) -> Recipe:
     made = Recipe.for_budget(
-        8, 1e-5, n=1797, maps=whole_pixels, descent=LinearDescent(steps=30, learning_rate=8, clip=0.5), share=0.2
+        8,
+        1e-5,
+        n=1797,
+        maps=whole_pixels,
+        descent=LinearDescent(steps=30, learning_rate=8, clip=0.5),
+        share=0.2,
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -81,7 +86,9 @@ def test_noise_is_asked_of_the_generator_for_every_release() -> None:
 
 def random_model(classes: int, features: int) -> Linear:
     generator = torch.Generator().manual_seed(1)
-    return Linear(torch.randn(classes, features, generator=generator), torch.randn(classes, generator=generator))
+    return Linear(
+        torch.randn(classes, features, generator=generator), torch.randn(classes, generator=generator)
+    )
 
 
 def test_gradient_sums_are_exact_and_one_example_moves_them_within_the_sensitivity() -> None:
@@ -110,7 +117,10 @@ def test_residuals_are_clipped_whatever_the_scores(clip: float) -> None:
     assert float(residuals.square().sum(1).max()) <= linear.RESIDUAL**2
     assert torch.equal(residuals, residuals.trunc())
     free = LinearDescent(1, 1.0, 100.0).residuals(torch.zeros(1, 2), torch.eye(2)[:1])
-    assert free[0].tolist() == [-3, 3]  # 512·½/(100/√2) = 3.6: unclipped residuals are scaled by the clip alone
+    assert free[0].tolist() == [
+        -3,
+        3,
+    ]  # 512·½/(100/√2) = 3.6: unclipped residuals are scaled by the clip alone
 
 
 def test_what_is_no_example_adds_nothing() -> None:
@@ -121,7 +131,9 @@ def test_what_is_no_example_adds_nothing() -> None:
     maps_ = mapped(spoilt, whole_pixels)
     assert not maps_[100:].any()
     assert torch.equal(whitening._sum(maps_), whitening._sum(clean))
-    spoilt_moments, moments = (whitening._second_moments(x, ((8, 8),), torch.full((64,), 0.01)) for x in (maps_, clean))
+    spoilt_moments, moments = (
+        whitening._second_moments(x, ((8, 8),), torch.full((64,), 0.01)) for x in (maps_, clean)
+    )
     assert all(torch.equal(one, other) for one, other in zip(spoilt_moments[0], moments[0], strict=True))
     assert not one_hot(np.array([-1, 10, 7]), 10)[:2].any()
     first = recipe()((images[:100], labels[:100]), rng=SeededRandom(3)).linear
@@ -140,7 +152,8 @@ def test_a_label_that_is_none_leaves_the_other_labels_as_they_are(bad: object) -
 
 @pytest.mark.parametrize("shapes", [((8, 8),), ((4, 8), (16, 2)), ((1, 16), (4, 8), (2, 8))])
 def test_second_moments_move_within_their_sensitivity(shapes: whitening.Shapes) -> None:
-    """All of one kind together, as they are released: with k maps in a row, by no more than √k·NORM², and almost by that."""
+    """All of one kind together, as they are released: with k maps in a row, by no more
+    than √k·NORM², and almost by that."""
     images, _ = digits()
     maps_, mean = mapped(images[:50], whole_pixels), torch.full((64,), 0.05)
     whole, less = (whitening._second_moments(part, shapes, mean) for part in (maps_, maps_[:-1]))
@@ -261,7 +274,10 @@ def test_maps_that_look_at_other_images_are_refused(mixing: maps.Map) -> None:
         (maps.digits, torch.zeros(0, 28, 28, dtype=torch.uint8)),
         (maps.pictures, torch.zeros(0, 3, 32, 32, dtype=torch.uint8)),
         (maps.ready, torch.zeros(0, 81, 49, dtype=torch.int16)),
-        (maps.frozen(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(16))), torch.zeros(0, 4, 4)),
+        (
+            maps.frozen(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(16))),
+            torch.zeros(0, 4, 4),
+        ),
         (lambda x: x.float().log(), torch.zeros(0, 2, 2)),
     ],
     ids=["digits", "pictures", "ready", "frozen", "not always finite"],
@@ -273,12 +289,19 @@ def test_maps_of_each_image_by_itself_are_not_refused(fixed: maps.Map, images: t
 def test_more_noise_than_signal_learns_nothing() -> None:
     images, labels = digits()
     made = recipe(statistics_noise=1e5, step_noise=1e5)
-    assert made((images[:1500], labels[:1500]), rng=SeededRandom(1)).accuracy(images[1500:], labels[1500:]) < 0.4
+    assert (
+        made((images[:1500], labels[:1500]), rng=SeededRandom(1)).accuracy(images[1500:], labels[1500:]) < 0.4
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"n": 0}, "n=0"), ({"ridge": 0}, "ridge=0"), ({"step_noise": 0.01}, "1/30"), ({"classes": 1}, "classes=1")],
+    [
+        ({"n": 0}, "n=0"),
+        ({"ridge": 0}, "ridge=0"),
+        ({"step_noise": 0.01}, "1/30"),
+        ({"classes": 1}, "classes=1"),
+    ],
 )
 def test_parameters_without_meaning_are_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
@@ -339,9 +362,12 @@ def test_frozen_features_do_not_learn_and_treat_images_alone() -> None:
 
 @pytest.mark.parametrize("features", [64, 784])
 def test_a_row_that_goes_takes_exactly_its_own_contribution(features: int) -> None:
-    """Rows move to other places of their batches; were a bit of their arithmetic to change, the sum would move by more."""
+    """Rows move to other places of their batches; were a bit of their arithmetic to
+    change, the sum would move by more."""
     g = torch.Generator().manual_seed(features)
-    rows = linear.exact.units(torch.randn(601, features, generator=g), linear.NORM, linear.MOST).to(torch.int8)
+    rows = linear.exact.units(torch.randn(601, features, generator=g), linear.NORM, linear.MOST).to(
+        torch.int8
+    )
     targets = one_hot(np.arange(601) % 10, 10)
     model = Linear(torch.randn(10, features, generator=g) * 3, torch.randn(10, generator=g))
     descent = LinearDescent(steps=1, learning_rate=1, clip=0.1)
@@ -362,7 +388,9 @@ def test_few_rows_have_the_bits_of_many(way: str, monkeypatch: pytest.MonkeyPatc
     targets = one_hot(np.arange(40) % 10, 10)
     seen: list[torch.Tensor] = []
     monkeypatch.setattr(
-        LinearDescent, "residuals", lambda self, scores, wanted: seen.append(scores) or torch.zeros_like(scores)
+        LinearDescent,
+        "residuals",
+        lambda self, scores, wanted: seen.append(scores) or torch.zeros_like(scores),
     )
     for size in (40, 9, 8, 3, 1):
         model = Linear(torch.randn(10, 3969, generator=torch.Generator().manual_seed(3)), torch.zeros(10))
@@ -374,6 +402,8 @@ def test_features_of_an_image_do_not_depend_on_its_neighbours() -> None:
     g = torch.Generator().manual_seed(0)
     images = torch.rand(1003, 8, 8, generator=g)
     maps_ = mapped(images, whole_pixels)
-    by = whitening.Whitening(torch.zeros(64), ((torch.randn(8, 8, generator=g), torch.randn(8, 8, generator=g)),))
+    by = whitening.Whitening(
+        torch.zeros(64), ((torch.randn(8, 8, generator=g), torch.randn(8, 8, generator=g)),)
+    )
     assert torch.equal(mapped(images[1:], whole_pixels), maps_[1:])
     assert torch.equal(whitened(maps_[1:], by), whitened(maps_, by)[1:])

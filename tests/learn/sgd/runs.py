@@ -32,7 +32,14 @@ def linear(seed: int = 0, features: int = FEATURES, classes: int = CLASSES) -> n
 
 def small(model: nn.Module | None = None, criterion: Any = None, **given: Any) -> DPSGD:
     """A run with every parameter set; `given` replaces some, and None leaves one out."""
-    parameters = {"n": 300, "lot": 60, "steps": 5, "clip": 1.0, "learning_rate": 0.5, "noise_multiplier": 1.0} | given
+    parameters = {
+        "n": 300,
+        "lot": 60,
+        "steps": 5,
+        "clip": 1.0,
+        "learning_rate": 0.5,
+        "noise_multiplier": 1.0,
+    } | given
     named = {name: value for name, value in parameters.items() if value is not None}
     return DPSGD(model or linear(), criterion or nn.CrossEntropyLoss(), **named)
 

@@ -21,9 +21,15 @@ DIMENSION, LOT = 300, 20
 
 
 def audited(seed: int, make: Callable[..., Trainer] = Trainer.fresh, **given: Any) -> Any:
-    """Canary gradients go through the run's own clipping, noise and normaliser as examples of an identity model."""
+    """Canary gradients go through the run's own clipping, noise and normaliser as
+    examples of an identity model."""
     run = small(
-        Identity(DIMENSION), output, n=400, lot=LOT, steps=2000, **{"clip": 0.5, "noise_multiplier": 1.2} | given
+        Identity(DIMENSION),
+        output,
+        n=400,
+        lot=LOT,
+        steps=2000,
+        **{"clip": 0.5, "noise_multiplier": 1.2} | given,
     )
     trainer, claim = make(run, SeededRandom(seed)), Training(1.2, 0.5, LOT, 0.05, 2000, 1e-5)
 

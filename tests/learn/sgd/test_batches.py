@@ -1,4 +1,5 @@
-"""Rows as people have them: dicts, several inputs, masks, lengths, functions of model and batch; each alike to the last bit."""
+"""Rows as people have them: dicts, several inputs, masks, lengths, functions of model
+and batch; each alike to the last bit."""
 
 from __future__ import annotations
 
@@ -25,7 +26,12 @@ N, WORDS, LENGTH = 24, 11, 7
 IDS = torch.randint(1, WORDS, (N, LENGTH))
 MASK = (torch.arange(LENGTH)[None] < torch.randint(1, LENGTH + 1, (N, 1))).long()
 SIDE, LABELS = torch.randn(N, 3), torch.randint(0, 3, (N,))
-EXAMPLE = {"ids": torch.ones(LENGTH, dtype=torch.long), "mask": torch.ones(LENGTH), "side": torch.zeros(3), "labels": 0}
+EXAMPLE = {
+    "ids": torch.ones(LENGTH, dtype=torch.long),
+    "mask": torch.ones(LENGTH),
+    "side": torch.zeros(3),
+    "labels": 0,
+}
 
 
 class Reader(nn.Module):
@@ -67,7 +73,8 @@ class Listed(Dataset[Any]):
 
 
 class Hub:
-    """A set with the manners of Hugging Face's: rows by number, plain lists and words, columns of no interest."""
+    """A set with the manners of Hugging Face's: rows by number, plain lists and words,
+    columns of no interest."""
 
     column_names = ("ids", "mask", "side", "labels", "text")
 
@@ -79,7 +86,9 @@ class Hub:
         return row | {"text": "some words"}
 
 
-def summed(data: Any, criterion: Any = None, example: Any = EXAMPLE, clip: float = 0.3, model: Any = None) -> Tensor:
+def summed(
+    data: Any, criterion: Any = None, example: Any = EXAMPLE, clip: float = 0.3, model: Any = None
+) -> Tensor:
     run = small(model or Reader(), criterion, example=example, clip=clip)
     lot = run.rows(data).take(np.arange(N), torch.float32)
     return trainer(run).clipped(lot).total["all"]
@@ -118,7 +127,9 @@ def test_rows_that_are_dicts(data: Any) -> None:
     lot = run.rows(data).take(np.arange(length), torch.float32)
     assert torch.allclose(trainer(run).clipped(lot).total["all"], one_by_one(), atol=1e-5)
     run.check(data)
-    assert torch.allclose(trainer(run).clipped(lot).total["all"], one_by_one(), atol=1e-5), "together as alone"
+    assert torch.allclose(trainer(run).clipped(lot).total["all"], one_by_one(), atol=1e-5), (
+        "together as alone"
+    )
 
 
 def test_several_inputs_and_a_function_of_model_and_batch() -> None:
@@ -146,7 +157,9 @@ def test_no_row_of_any_structure_exceeds_the_clip() -> None:
 
 def mixing(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
     side = batch["side"] - batch["side"].mean(0)
-    return nn.functional.cross_entropy(model(batch["ids"], batch["mask"], side), batch["labels"], reduction="none")
+    return nn.functional.cross_entropy(
+        model(batch["ids"], batch["mask"], side), batch["labels"], reduction="none"
+    )
 
 
 def mixing_words(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
@@ -224,7 +237,12 @@ def frame_loss(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 def test_frames(kind: Any) -> None:
-    table = {"age": SIDE[:, 0].numpy(), "stay": SIDE[:, 1].numpy(), "name": ["Ann"] * N, "ward": LABELS.numpy()}
+    table = {
+        "age": SIDE[:, 0].numpy(),
+        "stay": SIDE[:, 1].numpy(),
+        "name": ["Ann"] * N,
+        "ward": LABELS.numpy(),
+    }
     model = nn.Linear(2, 3)
     run = small(model, BatchLoss(frame_loss), example={"age": 0.0, "stay": 0.0, "ward": 0})
     run.check(kind(table))

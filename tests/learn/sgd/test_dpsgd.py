@@ -1,4 +1,5 @@
-"""A run is Algorithm 1 of Abadi et al. 2016, its loss is that of what it releases, and what is wrong raises before the charge."""
+"""A run is Algorithm 1 of Abadi et al. 2016, its loss is that of what it releases, and
+what is wrong raises before the charge."""
 
 from __future__ import annotations
 
@@ -156,7 +157,9 @@ def test_noise_solved_from_the_budget_is_the_least_that_keeps_it() -> None:
 
 
 def test_replaced_rows_are_accounted_as_such() -> None:
-    run = small(n=6000, lot=100, steps=50, noise_multiplier=None, epsilon=2, delta=1e-5, unit=Unit.row(replace=True))
+    run = small(
+        n=6000, lot=100, steps=50, noise_multiplier=None, epsilon=2, delta=1e-5, unit=Unit.row(replace=True)
+    )
     assert run.loss.replaces is True
     assert epsilon(run.loss, 1e-5).upper <= 2
     added = small(n=6000, lot=100, steps=50, noise_multiplier=None, epsilon=2, delta=1e-5)
@@ -186,7 +189,9 @@ def test_the_noise_follows_its_schedule() -> None:
 
 # ------------------------------------------------------------------------------------------------ clipping rules
 
-LAYERS = PerLayer({"body": Group(("0.weight", "0.bias"), 2.0), "head": Group(("2.weight", "2.bias"), 0.5, noise=2.0)})
+LAYERS = PerLayer(
+    {"body": Group(("0.weight", "0.bias"), 2.0), "head": Group(("2.weight", "2.bias"), 0.5, noise=2.0)}
+)
 
 
 def two_layers(hidden: int = 4) -> nn.Module:
@@ -196,9 +201,12 @@ def two_layers(hidden: int = 4) -> nn.Module:
 
 
 def test_four_layers_of_noise_one_cost_what_one_sample_costs() -> None:
-    """Four layers at σ = 1 under one sample are one Gaussian of σ = ½: 13.36, not the 3.72 of four samples' σ = 1."""
+    """Four layers at σ = 1 under one sample are one Gaussian of σ = ½: 13.36, not the
+    3.72 of four samples' σ = 1."""
     net = nn.Sequential(*(nn.Linear(2, 2) for _ in range(4)))
-    run = small(net, n=None, lot=10, rate=0.01, steps=1000, clip=PerLayer.by_module(net, 1.0), noise_multiplier=0.5)
+    run = small(
+        net, n=None, lot=10, rate=0.01, steps=1000, clip=PerLayer.by_module(net, 1.0), noise_multiplier=0.5
+    )
     assert isinstance(run.loss, Repeated)
     assert isinstance(run.loss.of, Sampled)
     shares = run.multipliers(0)
@@ -214,7 +222,9 @@ def test_groups_share_a_step_s_noise() -> None:
     together = math.fsum(m**-2 for m in shares.values()) ** -0.5
     assert 1.1 <= together < 1.1 * (1 + 1e-9)
     flat = epsilon(small(noise_multiplier=1.1, n=6000, lot=60, steps=100).loss, 1e-5)
-    layered = epsilon(small(two_layers(), clip=LAYERS, noise_multiplier=1.1, n=6000, lot=60, steps=100).loss, 1e-5)
+    layered = epsilon(
+        small(two_layers(), clip=LAYERS, noise_multiplier=1.1, n=6000, lot=60, steps=100).loss, 1e-5
+    )
     assert layered.upper == pytest.approx(flat.upper, rel=1e-3)
 
 
@@ -252,12 +262,15 @@ def test_the_count_of_adaptive_clipping_is_paid() -> None:
     assert run.loss.of.of == Composed((GaussianNoise(run.multipliers(0)["all"]), GaussianNoise(6.0)))  # type: ignore[attr-defined]
     plain = epsilon(small(noise_multiplier=1.0).loss, 1e-5).upper
     assert epsilon(run.loss, 1e-5).upper == pytest.approx(plain, rel=1e-3)
-    with pytest.raises(InvalidParameter, match=r"Expected count_noise=0.5 above 0.5, half the noise multiplier"):
+    with pytest.raises(
+        InvalidParameter, match=r"Expected count_noise=0.5 above 0.5, half the noise multiplier"
+    ):
         small(clip=Adaptive(count_noise=0.5), noise_multiplier=1.0)
 
 
 def test_the_count_has_the_noise_that_is_paid_for() -> None:
-    """From empty lots: ln C moves by −speed·(noise/lot + ½ − quantile), the noise of deviation count_noise."""
+    """From empty lots: ln C moves by −speed·(noise/lot + ½ − quantile), the noise of deviation
+    count_noise."""
     run = small(clip=Adaptive(start=1.0, count_noise=12.0, speed=0.001, quantile=0.5), lot=60, steps=20_000)
     t = trainer(run)
     last, moves = 1.0, []
@@ -304,13 +317,17 @@ def test_the_average_follows_the_model() -> None:
     for step in range(1, 7):
         t.step([Batch((X, Y))])
         decay = min(0.5, (1 + step) / (10 + step))
-        average = [decay * a + (1 - decay) * p.detach() for a, p in zip(average, t.model.parameters(), strict=True)]
+        average = [
+            decay * a + (1 - decay) * p.detach() for a, p in zip(average, t.model.parameters(), strict=True)
+        ]
     for found, expected in zip(t.result().model.parameters(), average, strict=True):
         assert torch.allclose(found, expected, atol=1e-6)
         assert not found.grad
 
 
-@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad])
+@pytest.mark.parametrize(
+    "kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad]
+)
 def test_any_optimiser_moves(kind: Any) -> None:
     trained = small(optimizer=lambda ps: kind(ps, lr=0.01), learning_rate=None)((X, Y), rng=SeededRandom(1))
     assert trained.history.learning_rate == [0.01] * 5
@@ -319,7 +336,9 @@ def test_any_optimiser_moves(kind: Any) -> None:
 def test_a_schedule_steers_any_optimiser() -> None:
     run = small(optimizer=lambda ps: torch.optim.Adam(ps), learning_rate=cosine(0.2, over=4))
     trained = run((X, Y), rng=SeededRandom(1))
-    assert trained.history.learning_rate == pytest.approx([0.2 * (1 + math.cos(math.pi * k / 4)) / 2 for k in range(5)])
+    assert trained.history.learning_rate == pytest.approx(
+        [0.2 * (1 + math.cos(math.pi * k / 4)) / 2 for k in range(5)]
+    )
 
 
 def test_the_caller_s_model_and_generator_stay_as_they_are() -> None:
@@ -408,7 +427,15 @@ def test_a_run_is_an_immutable_value() -> None:
 def test_an_account_pays_for_a_run_and_a_learned_model_comes_out() -> None:
     x, y = problem(3000)
     run = DPSGD(
-        model(), nn.CrossEntropyLoss(), n=3000, lot=300, epochs=10, clip=1, learning_rate=2, epsilon=3, delta=1e-5
+        model(),
+        nn.CrossEntropyLoss(),
+        n=3000,
+        lot=300,
+        epochs=10,
+        clip=1,
+        learning_rate=2,
+        epsilon=3,
+        delta=1e-5,
     )
     with Ledger.open("sqlite://") as ledger:
         paying = account(ledger, epsilon=4, delta=2e-5)
@@ -514,7 +541,10 @@ def test_a_clip_that_no_gradient_can_be_clipped_to_is_refused(clip: Any) -> None
 def test_tied_layers_are_grouped_by_their_first_name() -> None:
     net = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
     net[2].weight = net[0].weight
-    assert small(net, clip=PerLayer.by_module(net, 1.0)).groups == {"0": ("0.weight", "0.bias"), "2": ("2.bias",)}
+    assert small(net, clip=PerLayer.by_module(net, 1.0)).groups == {
+        "0": ("0.weight", "0.bias"),
+        "2": ("2.bias",),
+    }
 
 
 @pytest.mark.parametrize("wide", [X[:, :5], X[:, None]])
@@ -526,14 +556,17 @@ def test_a_model_that_does_not_fit_the_data_is_told_before_the_charge(wide: Tens
     net = nn.Sequential(nn.Flatten(), nn.Linear(7, 3))
     with Ledger.open("sqlite://") as ledger:
         own = account(ledger)
-        with pytest.raises(InvalidParameter, match=r"fails on generated rows of the shapes.*Nothing was trained"):
+        with pytest.raises(
+            InvalidParameter, match=r"fails on generated rows of the shapes.*Nothing was trained"
+        ):
             own.run(small(net), data, delta=1e-5)
         assert len(own.history()) == 1
         own.run(small(), (X, Y), delta=1e-5)
 
 
 def test_what_only_a_row_can_tell_is_told_neither_before_nor_after_the_charge() -> None:
-    """A list that holds a word, or rows of two lengths: without an example it is refused whatever it holds."""
+    """A list that holds a word, or rows of two lengths: without an example it is refused whatever it
+    holds."""
     for x in ([[1.0] * 6, *([[1.0] * 5] * 9)], [["word"] * 6] * 10, [[1.0] * 6] * 10):
         with Ledger.open("sqlite://") as ledger:
             own = account(ledger)

@@ -14,6 +14,8 @@ def test_every_argument_of_opacus_is_mapped() -> None:
     engine = pytest.importorskip("opacus").PrivacyEngine
     calls = (engine.__init__, engine.make_private, engine.make_private_with_epsilon)
     names = {name for call in calls for name in inspect.signature(call).parameters} - {"self", "kwargs"}
-    named = {row.split("|")[1] for row in PAGE.read_text(encoding="utf-8").splitlines() if row.startswith("| `")}
+    named = {
+        row.split("|")[1] for row in PAGE.read_text(encoding="utf-8").splitlines() if row.startswith("| `")
+    }
     missing = {name for name in names if not any(f"`{name}`" in row for row in named)}
     assert missing == set()

@@ -89,7 +89,10 @@ def test_a_pass_that_is_taken_up_in_its_middle_has_no_rows_left() -> None:
 
 def test_such_runs_learn() -> None:
     x, y = problem(300)
-    for lots in (Lots(n=300, lot=60, epochs=2, allocated=True), Lots(n=300, lot=60, steps=6, cap=70, at_most=400)):
+    for lots in (
+        Lots(n=300, lot=60, epochs=2, allocated=True),
+        Lots(n=300, lot=60, steps=6, cap=70, at_most=400),
+    ):
         trained = run(lots, noise_multiplier=None, epsilon=5, delta=1e-5)((x, y), rng=SeededRandom(1))
         assert trained.usable is not None
         assert not trained.usable.few
@@ -103,8 +106,16 @@ def test_such_runs_learn() -> None:
         (Lots(n=40, lot=10, steps=4, cap=9, at_most=50), {}, "Expected cap=9 of at least lot=10"),
         (Lots(n=40, lot=10, steps=5, allocated=True), {}, "Expected whole epochs"),
         (Lots(n=40, lot=9, epochs=1, allocated=True), {}, "Expected whole epochs"),
-        (Lots(n=40, lot=10, epochs=2, allocated=True), {"noise_schedule": (1, 2)}, "Expected one noise for all steps"),
-        (Lots(n=40, lot=10, epochs=2, allocated=True), {"unit": Unit.row(replace=True)}, "added or removed with cap"),
+        (
+            Lots(n=40, lot=10, epochs=2, allocated=True),
+            {"noise_schedule": (1, 2)},
+            "Expected one noise for all steps",
+        ),
+        (
+            Lots(n=40, lot=10, epochs=2, allocated=True),
+            {"unit": Unit.row(replace=True)},
+            "added or removed with cap",
+        ),
         (
             Lots(n=40, lot=10, epochs=1, cap=12, at_most=50),
             {"unit": Unit.row(replace=True)},

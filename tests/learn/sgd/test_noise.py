@@ -22,7 +22,8 @@ N = 100_000
 
 
 def accepts(values: Any, deviation: float) -> bool:
-    """Whether values may be Gaussian noise of this deviation, at p = 1e-9: by their variance and by their distribution."""
+    """Whether values may be Gaussian noise of this deviation, at p = 1e-9: by their
+    variance and by their distribution."""
     scaled = np.asarray(values) / deviation
     low, high = (stats.chi2.ppf(p, len(scaled)) for p in (1e-9, 1 - 1e-9))
     return bool(low < np.sum(scaled**2) < high) and stats.kstest(scaled, "norm").pvalue > 1e-9
@@ -96,14 +97,16 @@ def test_noise_and_sum_are_added_in_double_precision_and_rounded_once() -> None:
 
 
 def excluded(released: torch.Tensor, guess: torch.Tensor) -> int:
-    """At how many numbers no noise in single precision, added to this guess of the sum, rounds to what was released."""
+    """At how many numbers no noise in single precision, added to this guess of the sum,
+    rounds to what was released."""
     noise = released.double() - guess.double()
     width = torch.from_numpy(np.spacing(released.abs().numpy())).double()
     return int(((noise.float().double() - noise).abs() > width / 2).sum())
 
 
 def test_low_bits_do_not_tell_a_sum_from_its_neighbour() -> None:
-    """Mironov's attack: where sum and noise cancel, single precision shows which sum it was; its broken twin is found."""
+    """Mironov's attack: where sum and noise cancel, single precision shows which sum it
+    was; its broken twin is found."""
     source = torch.Generator().manual_seed(0)
     total = torch.randn(20_000, generator=source)
     neighbour = total + 1e-3 * torch.randn(20_000, generator=source)
@@ -160,7 +163,8 @@ def test_rounding_costs_less_than_a_thousandth_of_the_sensitivity(dimension: int
 
 
 def test_no_rounded_gradient_is_longer_than_the_sensitivity() -> None:
-    """Every coordinate as far from the grid as can be, and of norm exactly the clip: exact arithmetic in Python integers."""
+    """Every coordinate as far from the grid as can be, and of norm exactly the clip:
+    exact arithmetic in Python integers."""
     grid = Grid(1.0, 1000)
     start = torch.full((1000,), 1 / math.sqrt(1000))
     for nudge in torch.linspace(0, float(grid.step), 7):
@@ -173,7 +177,9 @@ def test_no_rounded_gradient_is_longer_than_the_sensitivity() -> None:
 
 @pytest.mark.parametrize("grid", [False, True])
 @pytest.mark.parametrize("factor", [0.7, 1.0, 1.3])
-def test_the_count_of_usable_rows_has_the_noise_that_its_place_in_the_sum_asks_for(grid: bool, factor: float) -> None:
+def test_the_count_of_usable_rows_has_the_noise_that_its_place_in_the_sum_asks_for(
+    grid: bool, factor: float
+) -> None:
     """A row adds the clip/32 to that coordinate: noise of 32·z rows, and a little more for both together."""
     run = small(Identity(3), output, noise_multiplier=1.5, grid=grid)
     t = Trainer.fresh(run, SeededRandom(4))

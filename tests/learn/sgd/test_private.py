@@ -169,11 +169,14 @@ def test_training_is_an_interactive() -> None:
 
 
 @pytest.mark.parametrize("kind", [torch.optim.LBFGS, torch.optim.SparseAdam])
-def test_an_optimiser_that_cannot_take_such_steps_is_refused_before_the_charge(account: Account, kind: Any) -> None:
+def test_an_optimiser_that_cannot_take_such_steps_is_refused_before_the_charge(
+    account: Account, kind: Any
+) -> None:
     net = linear()
     before = [p.detach().clone() for p in net.parameters()]
     with pytest.raises(
-        InvalidParameter, match=r"whose step\(\) needs no closure and takes dense gradients.*Nothing was charged"
+        InvalidParameter,
+        match=r"whose step\(\) needs no closure and takes dense gradients.*Nothing was charged",
     ):
         make_private(small(net), kind(net.parameters()), (X, Y), account=account)
     assert len(account.history()) == 1

@@ -74,7 +74,11 @@ def test_a_bad_row_contributes_exactly_nothing(bad: Any, place: int) -> None:
     """In double precision: halves of a lot that failed together are added in another order."""
     mixed = [*GOOD[:place], bad, *GOOD[place:]]
     model = linear().double()
-    found = trainer(small(model)).clipped(rows(Listed(mixed), EXAMPLE).take(np.arange(31), torch.float64)).total["all"]
+    found = (
+        trainer(small(model))
+        .clipped(rows(Listed(mixed), EXAMPLE).take(np.arange(31), torch.float64))
+        .total["all"]
+    )
     expected = trainer(small(model)).clipped(rows((X, Y)).take(np.arange(30), torch.float64)).total["all"]
     assert torch.allclose(found, expected, rtol=0, atol=1e-12)
 
@@ -87,7 +91,9 @@ def test_a_bad_row_in_tensors_contributes_exactly_nothing() -> None:
 
 def test_a_lot_of_bad_rows_only_is_noise() -> None:
     run = small(noise_multiplier=1.0)
-    release = run((torch.full((50, FEATURES), float("nan")), torch.zeros(50, dtype=torch.int64)), rng=SeededRandom(1))
+    release = run(
+        (torch.full((50, FEATURES), float("nan")), torch.zeros(50, dtype=torch.int64)), rng=SeededRandom(1)
+    )
     assert release.steps == 5
     assert all(torch.isfinite(p).all() for p in release.model.parameters())
 

@@ -1,4 +1,5 @@
-"""After a kill a run goes on where its money ends: no step is taken twice, no charge is made twice, no key is saved."""
+"""After a kill a run goes on where its money ends: no step is taken twice, no charge is
+made twice, no key is saved."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def account(url: str) -> Iterator[Account]:
         yield runs.account(ledger, rule=Filter.renyi)
 
 
-def broken_off(account: Account, folder: Path, at: int, monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
+def broken_off(
+    account: Account, folder: Path, at: int, monkeypatch: pytest.MonkeyPatch, **given: Any
+) -> None:
     """A run whose process is interrupted in the middle of step `at`, after it was noted."""
     honest = Trainer.clipped
 
@@ -96,7 +99,9 @@ def test_a_killed_run_goes_on_after_the_ledgers_number(url: str, account: Accoun
     release = resume(long_run(), (X, Y), account=account, checkpoint=folder, every=7)
     assert account.spent() == spent  # charged once, in full
     assert release.value.steps == 400
-    assert len(release.value.history.learning_rate) == saved + 400 - begun  # lost steps are spent, not taken again
+    assert (
+        len(release.value.history.learning_rate) == saved + 400 - begun
+    )  # lost steps are spent, not taken again
     kinds = [one.kind for one in account.history() if one.kind is not Kind.BEGIN]
     assert kinds == [Kind.CREATE, Kind.OPEN, Kind.SETTLE]
 
@@ -122,7 +127,9 @@ def test_a_run_broken_off_before_its_first_save_begins_anew_with_fewer_steps(
     assert len(release.value.history.gradient_norm) == 16
 
 
-def test_resumed_steps_draw_fresh_randomness(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumed_steps_draw_fresh_randomness(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two copies of one moment go two ways: nothing of the generator is in the folder."""
     broken_off(account, tmp_path / "run", at=15, monkeypatch=monkeypatch)
     state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)
@@ -139,7 +146,8 @@ def test_resumed_steps_draw_fresh_randomness(account: Account, tmp_path: Path, m
 def test_an_older_folder_put_back_takes_no_step_twice(
     what: str, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Resumed, killed, put back, resumed, … as often as one likes: never more noisy steps than were paid for."""
+    """Resumed, killed, put back, resumed, … as often as one likes: never more noisy
+    steps than were paid for."""
     taken, folder = noisy_steps(monkeypatch), tmp_path / "run"
     broken_off(account, folder, at=5, monkeypatch=monkeypatch)
     shutil.copytree(folder, tmp_path / "older")
@@ -167,7 +175,9 @@ def test_an_older_folder_put_back_takes_no_step_twice(
     assert max(taken) <= 20
 
 
-def test_two_processes_never_hold_one_folder(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_never_hold_one_folder(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken_off(account, tmp_path / "run", at=5, monkeypatch=monkeypatch)
     held = Checkpoint.open(tmp_path / "run")
     with pytest.raises(LedgerError, match="Another process is training"):
@@ -236,9 +246,13 @@ def test_a_run_killed_when_all_was_done_gives_its_model(
     with pytest.raises(KeyboardInterrupt):
         train(small(steps=4), (X, Y), account=account, checkpoint=folder, every=3)
     monkeypatch.setattr(account, "settle", honest)
-    models = [resume(small(steps=4), (X, Y), account=account, checkpoint=folder).value.model for _ in range(2)]
+    models = [
+        resume(small(steps=4), (X, Y), account=account, checkpoint=folder).value.model for _ in range(2)
+    ]
     saved = torch.load(folder / "state.pt", weights_only=True)["model"]
-    assert all(torch.equal(dict(model.named_parameters())[name], saved[name]) for model in models for name in saved)
+    assert all(
+        torch.equal(dict(model.named_parameters())[name], saved[name]) for model in models for name in saved
+    )
     assert [one.kind for one in account.history()].count(Kind.SETTLE) == 1
 
 
@@ -265,7 +279,9 @@ def test_a_refused_charge_leaves_no_folder_behind(account: Account, tmp_path: Pa
     train(small(steps=2), (X, Y), account=account, checkpoint=tmp_path / "run")
 
 
-def test_an_older_ledger_is_noticed(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_ledger_is_noticed(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken_off(account, tmp_path / "run", at=5, monkeypatch=monkeypatch)
     monkeypatch.setattr(account, "begun", lambda entry: 2)
     with pytest.raises(LedgerError, match="an older copy of the ledger"):
@@ -276,7 +292,8 @@ def test_an_older_ledger_is_noticed(account: Account, tmp_path: Path, monkeypatc
 def test_what_is_not_saved_is_not_resumed(
     door: str, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed without a folder, its charge stands and all its steps are begun: a folder made up for it gets none."""
+    """Killed without a folder, its charge stands and all its steps are begun: a folder
+    made up for it gets none."""
     run, honest = small(steps=4), Trainer.clipped
 
     def loop() -> None:
@@ -317,7 +334,9 @@ def test_training_without_a_folder_is_the_same_run(account: Account) -> None:
     assert release.private
 
 
-def test_a_failing_disk_releases_nothing(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_disk_releases_nothing(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(self: Checkpoint, state: Any) -> None:
         raise OSError("No space left on device")
 

@@ -1,4 +1,5 @@
-"""Lots of people: however many rows somebody has, and whatever they hold, she moves the sum by at most the clip."""
+"""Lots of people: however many rows somebody has, and whatever they hold, she moves the
+sum by at most the clip."""
 
 from __future__ import annotations
 
@@ -54,7 +55,11 @@ def naive(model: nn.Module, clip: float, most: int | None = None) -> Tensor:
 
 @pytest.mark.parametrize(
     "model",
-    [linear(), nn.Sequential(nn.Linear(FEATURES, 9), nn.Tanh(), nn.LayerNorm(9), nn.Linear(9, 3)), nn.Bilinear],
+    [
+        linear(),
+        nn.Sequential(nn.Linear(FEATURES, 9), nn.Tanh(), nn.LayerNorm(9), nn.Linear(9, 3)),
+        nn.Bilinear,
+    ],
     ids=["chain", "closed form", "vmap"],
 )
 @pytest.mark.parametrize("checked", [True, False])
@@ -84,7 +89,9 @@ def test_of_more_rows_than_count_some_are_drawn_anew_each_time() -> None:
     t = trainer(run)
     drawn = [users.take(np.arange(1), torch.float32, t.rng)[0].rows[0] for _ in range(400)]
     assert all(tuple(rows.shape) == (2, FEATURES) for rows in drawn)
-    counts = np.bincount([int((row == X).all(1).nonzero()[0]) for rows in drawn for row in rows], minlength=200)
+    counts = np.bincount(
+        [int((row == X).all(1).nonzero()[0]) for rows in drawn for row in rows], minlength=200
+    )
     assert stats.chisquare(counts).pvalue > 1e-9
 
 
@@ -92,7 +99,10 @@ def test_of_more_rows_than_count_some_are_drawn_anew_each_time() -> None:
 def test_no_number_of_rows_moves_the_sum_by_more_than_the_clip(many: int) -> None:
     run = people(clip=0.25)
     hers = 1e6 * torch.randn(many, FEATURES, generator=torch.Generator().manual_seed(many))
-    wild = torch.cat([X, hers]), torch.cat([Y, run.model(hers).argmin(1)])  # labels that surprise the model most
+    wild = (
+        torch.cat([X, hers]),
+        torch.cat([Y, run.model(hers).argmin(1)]),
+    )  # labels that surprise the model most
     without = everybody(run, Users((X, Y), [str(i) for i in range(200)]))
     with_her = everybody(run, Users(wild, [*(str(i) for i in range(200)), *["her"] * many]))
     moved = float((with_her.double() - without.double()).norm())
@@ -165,7 +175,9 @@ def test_people_of_a_column() -> None:
 def test_an_account_of_people_trains() -> None:
     net = linear()
     privacy = Privacy(epsilon=8, delta=1e-5, unit=UNIT)
-    run = DPSGD(net, nn.CrossEntropyLoss(), lots=Lots(n=200, lot=40, steps=20), privacy=privacy, learning_rate=0.5)
+    run = DPSGD(
+        net, nn.CrossEntropyLoss(), lots=Lots(n=200, lot=40, steps=20), privacy=privacy, learning_rate=0.5
+    )
     with Ledger.open("sqlite://") as ledger:
         account = ledger.create("people", UNIT, limit=Budget(9, 1e-4))
         trained = account.run(run, Users((X, Y), range(200)), delta=1e-5).value

@@ -11,7 +11,8 @@ from tests.sql.hospital import ROW, checked
 
 SAME = [
     "SELECT ward, COUNT(*) AS n FROM visits WHERE days > 3 AND urgent GROUP BY ward",
-    "select WARD, count( * ) as n -- how many\nfrom Visits as v where (v.urgent) and ((V.days > 3)) group by v.ward;",
+    "select WARD, count( * ) as n -- how many\nfrom Visits as v where (v.urgent) and ((V.days > 3)) group by "
+    "v.ward;",
     'SELECT "ward", COUNT(*) n FROM visits "x" WHERE urgent AND days > 3 GROUP BY 1',
 ]
 OTHERS = [
@@ -46,7 +47,9 @@ def test_white_space_case_comments_aliases_and_order_do_not_matter() -> None:
 
 
 def test_sets_of_literals_have_no_order() -> None:
-    one, two = (normal(checked(f"SELECT COUNT(*) FROM visits WHERE days IN ({x})")) for x in ("1, 2, 2", "2, 1"))
+    one, two = (
+        normal(checked(f"SELECT COUNT(*) FROM visits WHERE days IN ({x})")) for x in ("1, 2, 2", "2, 1")
+    )
     assert one == two
 
 

@@ -50,7 +50,10 @@ def test_intervals_hold_the_truth(rows: list[float], noise: tuple[int, ...], bit
 
 def test_without_noise_the_aggregate_is_exact() -> None:
     cells = grid(N, (Fraction(0), Fraction(10)), True, 31)
-    parts = [NoisyInteger(x, 0, Fraction(1)) for x in (sum((n - 5) ** 2 - cells.square_centre for n in (1, 4)), -5, 2)]
+    parts = [
+        NoisyInteger(x, 0, Fraction(1))
+        for x in (sum((n - 5) ** 2 - cells.square_centre for n in (1, 4)), -5, 2)
+    ]
     assert aggregate(S.AVG, parts[1:], cells, 0.05).value == Fraction(5, 2)
     assert aggregate(S.SUM, parts[1:], cells, 0.05).value == 5
     assert aggregate(S.VARIANCE, parts, cells, 0.05).value == Fraction(9, 2)
@@ -84,12 +87,17 @@ def test_an_average_is_unbounded_where_the_count_may_be_zero() -> None:
     assert (cell.low, cell.high) == (-math.inf, math.inf)
     assert cell.value == 5 + Fraction(3, 4)
     assert (
-        aggregate(S.AVG, [NoisyInteger(3, 5, Fraction(1)), NoisyInteger(-4, 5, Fraction(1))], cells, 0.05).value is None
+        aggregate(
+            S.AVG, [NoisyInteger(3, 5, Fraction(1)), NoisyInteger(-4, 5, Fraction(1))], cells, 0.05
+        ).value
+        is None
     )
 
 
 @pytest.mark.parametrize("noisy", [-1000, 1000])
 def test_an_average_stays_between_the_bounds(noisy: int) -> None:
     cells = grid(N, (Fraction(0), Fraction(10)), True, 31)
-    value = aggregate(S.AVG, [NoisyInteger(noisy, 5, Fraction(1)), NoisyInteger(4, 5, Fraction(1))], cells, 0.05).value
+    value = aggregate(
+        S.AVG, [NoisyInteger(noisy, 5, Fraction(1)), NoisyInteger(4, 5, Fraction(1))], cells, 0.05
+    ).value
     assert value == (10 if noisy > 0 else 0)

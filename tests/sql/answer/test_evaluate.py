@@ -97,7 +97,9 @@ def test_values_are_those_of_sql(op: str, args: tuple[Any, ...], wanted: Any) ->
 def test_casts_round_and_cut() -> None:
     half = Literal(2.5, FLOAT)
     assert of(call("cast", half, type_=INTEGER)).value == 3
-    assert of(call("cast", Literal(2.345, FLOAT), type_=Type(Kind.DECIMAL, scale=1))).value == Fraction(23, 10)
+    assert of(call("cast", Literal(2.345, FLOAT), type_=Type(Kind.DECIMAL, scale=1))).value == Fraction(
+        23, 10
+    )
     assert of(call("cast", half, type_=Type(Kind.TEXT, length=2))).value == "2."
 
 
@@ -143,7 +145,9 @@ near = st.floats(-1, 1)
 
 @settings(max_examples=300, deadline=None)
 @given(trees, st.floats(-9, 9), st.floats(-9, 9), near, near)
-def test_an_interval_holds_what_the_truth_would_give(expr: Expr, a: float, b: float, da: float, db: float) -> None:
+def test_an_interval_holds_what_the_truth_would_give(
+    expr: Expr, a: float, b: float, da: float, db: float
+) -> None:
     """If every aggregate's truth lies in its interval, so does the expression of the truths."""
     shown = of(expr, number(a), number(b))
     true = of(expr, Cell(Fraction(a + da)), Cell(Fraction(b + db))).value
@@ -157,14 +161,21 @@ def test_rows_are_kept_ordered_and_cut_by_noisy_values() -> None:
     having = call("gt", A, Literal(2, INTEGER), type_=BOOLEAN)
     names = [row.keys[0] for row in arranged(rows, having, [Order(A, descending=True)], None, 0)]
     assert names == ["b", "d", "a"]
-    assert [row.keys[0] for row in arranged(rows, None, [Order(KeyRef(0, TEXT), descending=True)], 2, 1)] == ["c", "b"]
+    assert [row.keys[0] for row in arranged(rows, None, [Order(KeyRef(0, TEXT), descending=True)], 2, 1)] == [
+        "c",
+        "b",
+    ]
 
 
 def test_nulls_are_put_where_the_query_says() -> None:
     rows = [Row((key,), ()) for key in ("a", None, "b")]
     order = Order(KeyRef(0, TEXT), nulls_first=True)
     assert [row.keys[0] for row in arranged(rows, None, [order], None, 0)] == [None, "a", "b"]
-    assert [row.keys[0] for row in arranged(rows, None, [Order(KeyRef(0, TEXT))], None, 0)] == ["a", "b", None]
+    assert [row.keys[0] for row in arranged(rows, None, [Order(KeyRef(0, TEXT))], None, 0)] == [
+        "a",
+        "b",
+        None,
+    ]
 
 
 def test_values_are_written_as_their_columns_hold_them() -> None:

@@ -1,4 +1,5 @@
-"""Sums and quotients of noisy numbers reach as far as the joint law of their noises says, and no further than boxes."""
+"""Sums and quotients of noisy numbers reach as far as the joint law of their noises
+says, and no further than boxes."""
 
 from __future__ import annotations
 
@@ -90,7 +91,9 @@ def test_quotients_hold_the_true_one_as_often_as_they_say(family: Family, ratio:
 @pytest.mark.parametrize("value", [-20_000, -500, 0, 500, 20_000])
 def test_quotients_are_narrower_than_boxes(family: Family, value: int) -> None:
     above, below = noise(family, 90), noise(family, 5)
-    low, high = quotients(Form(Fraction(value), {0: (ONE, above)}), Form(Fraction(1000), {1: (ONE, below)}), 0.05) or (
+    low, high = quotients(
+        Form(Fraction(value), {0: (ONE, above)}), Form(Fraction(1000), {1: (ONE, below)}), 0.05
+    ) or (
         0,
         0,
     )
@@ -101,9 +104,12 @@ def test_quotients_are_narrower_than_boxes(family: Family, value: int) -> None:
 
 
 def test_the_ends_solve_the_equation() -> None:
-    """At the far end |a − ρ·b| is the reach of that, to a thousandth; the near end is at most a little further out."""
+    """At the far end |a − ρ·b| is the reach of that, to a thousandth; the near end is at
+    most a little further out."""
     above, below = noise(Family.GAUSSIAN, 900), noise(Family.GAUSSIAN, 20)
-    _, high = quotients(Form(Fraction(9000), {0: (ONE, above)}), Form(Fraction(300), {1: (ONE, below)}), 0.05) or (0, 0)
+    _, high = quotients(
+        Form(Fraction(9000), {0: (ONE, above)}), Form(Fraction(300), {1: (ONE, below)}), 0.05
+    ) or (0, 0)
     z = stats.norm.ppf(0.975)
     wanted = optimize.brentq(lambda r: 300 * r - 9000 - z * math.hypot(900, r * 20), 30, 100)
     assert wanted <= float(high) <= wanted * 1.01

@@ -1,4 +1,5 @@
-"""Answers of whole plans: every interval holds what would be said without noise, as often as it claims, and is not idle."""
+"""Answers of whole plans: every interval holds what would be said without noise, as
+often as it claims, and is not idle."""
 
 from __future__ import annotations
 
@@ -111,7 +112,9 @@ def test_every_interval_holds_the_truth_as_often_as_it_says(noise: str) -> None:
 
 def test_quantiles_say_more_than_their_bounds() -> None:
     results = released(asked("laplace", 40), 20, 5)
-    widths = {name: statistics.mean(float(r.high[name][0] - r.low[name][0]) for r in results) for name in OUTPUTS}
+    widths = {
+        name: statistics.mean(float(r.high[name][0] - r.low[name][0]) for r in results) for name in OUTPUTS
+    }
     assert widths["median"] <= 2.5
     assert widths["high"] <= 2.5
     assert widths["least"] <= 2
@@ -120,7 +123,8 @@ def test_quantiles_say_more_than_their_bounds() -> None:
 
 
 def test_pieces_of_one_output_fail_no_more_often_together_than_the_output_may() -> None:
-    """The output "mixed" reads four aggregates, two of them quantiles, whose intervals may fail in a quarter of β each."""
+    """The output "mixed" reads four aggregates, two of them quantiles, whose intervals
+    may fail in a quarter of β each."""
     made, beta = asked("laplace", 8), 1 - CONFIDENCE
     bracket = noisy(made, 6).bracket
     assert bracket is not None
@@ -192,7 +196,10 @@ PIECES: list[tuple[Callable[[], Expr], list[Expr]]] = [
     (lambda: call("add", COUNT, FLAGGED), [call("add", COUNT, FLAGGED)]),
     (lambda: call("add", MEAN, FLAGGED), [MEAN, FLAGGED]),
     (lambda: call("multiply", COUNT, FLAGGED), [COUNT, FLAGGED]),
-    (lambda: call("multiply", call("divide", COUNT, FLAGGED), COUNT), [call("divide", COUNT, FLAGGED), COUNT]),
+    (
+        lambda: call("multiply", call("divide", COUNT, FLAGGED), COUNT),
+        [call("divide", COUNT, FLAGGED), COUNT],
+    ),
     (lambda: call("divide", MEAN, COUNT), [MEAN, COUNT]),
     (lambda: call("negate", call("cast", COUNT)), [call("negate", call("cast", COUNT))]),
     (lambda: Literal(1, INTEGER), []),
@@ -206,7 +213,9 @@ def test_pieces_are_as_large_as_they_can_be(expr: Callable[[], Expr], wanted: li
 
 
 def test_the_ends_of_a_piece_are_those_of_its_form() -> None:
-    tenth = call("divide", call("subtract", Literal(4, INTEGER), call("add", COUNT, FLAGGED)), Literal(10, INTEGER))
+    tenth = call(
+        "divide", call("subtract", Literal(4, INTEGER), call("add", COUNT, FLAGGED)), Literal(10, INTEGER)
+    )
     low, high = forms.ends(tenth, known, 0.05)
     assert (low, high) == pytest.approx(((4 - 32) / 10, (4 - 28) / 10))
     assert forms.ends(call("divide", COUNT, FLAGGED), known, 0.05) == pytest.approx((9 / 21, 11 / 19))

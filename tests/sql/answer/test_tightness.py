@@ -1,4 +1,5 @@
-"""An interval that is wider than it must be hides an answer: each end is reached, or lies where a formula says it lies."""
+"""An interval that is wider than it must be hides an answer: each end is reached, or
+lies where a formula says it lies."""
 
 from __future__ import annotations
 
@@ -104,7 +105,8 @@ SPREADS: dict[S, tuple[bool, Callable[[float], float]]] = {
 
 
 def spread_ends(cells: Grid, parts: tuple[NoisyInteger, ...], sample: bool) -> tuple[Fraction, Fraction]:
-    """Mean square less squared mean over the whole box, with what squares were cut by and what values were rounded by."""
+    """Mean square less squared mean over the whole box, with what squares were cut by
+    and what values were rounded by."""
     square, total, count = parts
     worth = cells.unit**2 * (1 << cells.shift)
     squares = [worth * (q + cells.square_centre) for q in quotients(square, count)]
@@ -137,7 +139,12 @@ def test_a_variance_reaches_the_ends_of_its_moments(statistic: S, cells: Grid, m
 # ------------------------------------------------------------------------------------------------ what is written around them
 
 A, B = AggregateRef(0, FLOAT), AggregateRef(1, FLOAT)
-BOXES = [((2.0, 5.0), (1.0, 4.0)), ((-3.0, 2.0), (1.0, 4.0)), ((-5.0, -2.0), (-4.0, -1.0)), ((-3.0, 2.0), (-4.0, 5.0))]
+BOXES = [
+    ((2.0, 5.0), (1.0, 4.0)),
+    ((-3.0, 2.0), (1.0, 4.0)),
+    ((-5.0, -2.0), (-4.0, -1.0)),
+    ((-3.0, 2.0), (-4.0, 5.0)),
+]
 EXACT: dict[str, Callable[[float, float], float]] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
@@ -162,7 +169,9 @@ def interval(expr: Expr, *boxes: tuple[float, float]) -> tuple[float, float]:
 
 
 def points(ends: tuple[float, float]) -> list[float]:
-    return [ends[0] + (ends[1] - ends[0]) * i / 20 for i in range(21)] + [0.0 for _ in range(ends[0] < 0 < ends[1])]
+    return [ends[0] + (ends[1] - ends[0]) * i / 20 for i in range(21)] + [
+        0.0 for _ in range(ends[0] < 0 < ends[1])
+    ]
 
 
 @pytest.mark.parametrize("op", EXACT)
@@ -198,5 +207,7 @@ def test_an_operation_on_one_interval_gives_its_image(op: str, box: tuple[float,
     ],
     ids=str,
 )
-def test_rounding_and_choosing_widen_by_no_more_than_they_must(expr: Expr, wanted: tuple[float, float]) -> None:
+def test_rounding_and_choosing_widen_by_no_more_than_they_must(
+    expr: Expr, wanted: tuple[float, float]
+) -> None:
     assert interval(expr, (2.0, 5.0), (7.0, 9.0)) == pytest.approx(wanted)

@@ -83,7 +83,9 @@ def test_folders_named_by_a_value_become_a_column_of_text(tmp_path: Path) -> Non
 def test_the_names_of_folders_are_not_sniffed(tmp_path: Path) -> None:
     (tmp_path / "v" / "code=007").mkdir(parents=True)
     pq.write_table(VISITS.slice(0, 1), tmp_path / "v" / "code=007" / "part.parquet")
-    assert content(tmp_path / "v", declared({"code": Kind.TEXT, "days": Kind.INTEGER}, unit=None)) == [("007", 3)]
+    assert content(tmp_path / "v", declared({"code": Kind.TEXT, "days": Kind.INTEGER}, unit=None)) == [
+        ("007", 3)
+    ]
 
 
 def test_files_of_different_layouts_are_told_at_the_opening(tmp_path: Path) -> None:
@@ -139,7 +141,8 @@ def test_a_duckdb_file_is_read_and_not_written(tmp_path: Path) -> None:
     with duckdb.connect(str(path)) as connection:
         connection.register("given", VISITS)
         connection.execute(
-            "CREATE TABLE visits AS SELECT * FROM given; CREATE SCHEMA s; CREATE TABLE s.t AS SELECT * FROM given"
+            "CREATE TABLE visits AS SELECT * FROM given; CREATE SCHEMA s; CREATE TABLE s.t AS SELECT * FROM "
+            "given"
         )
     assert content(path) == content(DuckDBTable(path, "t", "s")) == ALL
     engine = open_engine(path, declared())
@@ -161,7 +164,9 @@ def test_two_tables_may_come_from_one_duckdb_file(tmp_path: Path) -> None:
 def test_frames_are_read() -> None:
     assert content(VISITS) == ALL
     assert content(pl.from_arrow(VISITS)) == ALL
-    frame = pd.DataFrame({"person": [1.0, float("nan")], "days": [3, 4], "place": pd.Categorical(["a", None])})
+    frame = pd.DataFrame(
+        {"person": [1.0, float("nan")], "days": [3, 4], "place": pd.Categorical(["a", None])}
+    )
     assert content(frame) == [(1, 3, "a"), (None, 4, None)]
 
 
@@ -176,7 +181,10 @@ def test_numbers_that_64_bits_do_not_hold_are_null_and_whole_as_text() -> None:
         (2**63 - 1, 1),
         (None, 2),
     ]
-    assert content(table, declared({"number": Kind.TEXT, "days": Kind.INTEGER}, unit=None))[1] == (str(2**63), 2)
+    assert content(table, declared({"number": Kind.TEXT, "days": Kind.INTEGER}, unit=None))[1] == (
+        str(2**63),
+        2,
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +195,11 @@ def test_numbers_that_64_bits_do_not_hold_are_null_and_whole_as_text() -> None:
         ("nothing.duckdb", DataError, "There is no file nothing.duckdb"),
         (42, InvalidParameter, "Expected a file, an address or a table, got int"),
         ({"other": VISITS}, InvalidParameter, 'Expected a source for the declared table "visits"'),
-        ({"visits": VISITS, "more": VISITS}, InvalidParameter, 'The source "more" belongs to no declared table'),
+        (
+            {"visits": VISITS, "more": VISITS},
+            InvalidParameter,
+            'The source "more" belongs to no declared table',
+        ),
     ],
 )
 def test_a_source_that_is_none_is_told(source: Any, error: type[Exception], told: str) -> None:
@@ -264,7 +276,13 @@ def test_every_door_is_closed_to_the_connection_itself(
 
 @pytest.mark.parametrize(
     "statement",
-    ["CREATE TABLE t AS SELECT 1", "ATTACH ':memory:' AS m", "SELECT 1; SELECT 2", "PRAGMA database_list", "CALL 1"],
+    [
+        "CREATE TABLE t AS SELECT 1",
+        "ATTACH ':memory:' AS m",
+        "SELECT 1; SELECT 2",
+        "PRAGMA database_list",
+        "CALL 1",
+    ],
 )
 def test_only_one_select_is_run(locked: DuckDBEngine, statement: str) -> None:
     with pytest.raises(DataError, match="did not finish"):
@@ -272,7 +290,9 @@ def test_only_one_select_is_run(locked: DuckDBEngine, statement: str) -> None:
 
 
 def test_limits_reach_the_engine(locked: DuckDBEngine) -> None:
-    assert rows(locked, "SELECT current_setting('threads'), current_setting('memory_limit')") == [(1, "476.8 MiB")]
+    assert rows(locked, "SELECT current_setting('threads'), current_setting('memory_limit')") == [
+        (1, "476.8 MiB")
+    ]
 
 
 def test_what_does_not_fit_in_memory_goes_to_a_folder_that_is_gone_afterwards(tmp_path: Path) -> None:
@@ -281,7 +301,9 @@ def test_what_does_not_fit_in_memory_goes_to_a_folder_that_is_gone_afterwards(tm
     )
     assert isinstance(engine, DuckDBEngine)
     folder = Path(engine._folder)
-    wide = 'SELECT count(*) FROM (SELECT a, count(*), min(hash(a)), max(hash(a + 1)) FROM "visits" GROUP BY a)'
+    wide = (
+        'SELECT count(*) FROM (SELECT a, count(*), min(hash(a)), max(hash(a + 1)) FROM "visits" GROUP BY a)'
+    )
     assert rows(engine, wide) == [(1_000_000,)]
     assert folder.exists()
     engine.close()
@@ -312,7 +334,9 @@ def test_no_person_weighs_more_than_the_bound() -> None:
     table = pa.table({"person": people, "days": range(len(people)), "place": ["a"] * len(people)})
     for bound in (1, 3, 7, 1000):
         engine = prepared(table, bound)
-        weights = rows(engine, 'SELECT count(*), sum("_weight"), max("_weight") FROM "visits" GROUP BY person')
+        weights = rows(
+            engine, 'SELECT count(*), sum("_weight"), max("_weight") FROM "visits" GROUP BY person'
+        )
         assert all(total <= min(n, bound) * ONE and top <= ONE for n, total, top in weights)
         assert all(total > min(n, bound) * ONE - n for n, total, _ in weights)
         engine.close()
@@ -340,7 +364,9 @@ def test_prepared_rows_have_no_file_that_could_outlive_the_process() -> None:
     engine = prepared(table, 2)
     folder = Path(engine._folder)
     assert folder.stat().st_mode & 0o077 == 0
-    assert not [file for file in folder.rglob("*") if file.is_file() and b"a marked place" in file.read_bytes()]
+    assert not [
+        file for file in folder.rglob("*") if file.is_file() and b"a marked place" in file.read_bytes()
+    ]
     assert rows(engine, """SELECT count(*) FROM "visits" WHERE place = 'a marked place'""") == [(people,)]
     engine.close()
     assert not folder.exists()
@@ -379,7 +405,11 @@ def test_texts_with_public_keys_are_cut_as_all_texts_are() -> None:
     )
     engine = open_engine({"visits": table}, Schema((TableInfo("visits", columns, unit="person"),)))
     found = rows(engine, 'SELECT plain, keyed FROM "visits" ORDER BY person')
-    assert [plain for plain, _ in found] == [keyed for _, keyed in found] == [text and text[:4] for text in texts]
+    assert (
+        [plain for plain, _ in found]
+        == [keyed for _, keyed in found]
+        == [text and text[:4] for text in texts]
+    )
     engine.close()
 
 
@@ -395,7 +425,12 @@ def test_columns_without_a_null_are_known_from_statistics(tmp_path: Path) -> Non
         engine.close()
 
 
-@pytest.mark.parametrize(("told", "known"), [({"has_null": False}, True), ({"has_null": True}, False), ({}, False)])
+@pytest.mark.parametrize(
+    ("told", "known"), [({"has_null": False}, True), ({"has_null": True}, False), ({}, False)]
+)
 def test_statistics_are_read_as_every_version_writes_them(told: dict[str, bool], known: bool) -> None:
     assert embedded._complete(told) is known
-    assert embedded._complete(f"[Min: 1, Max: 2][Has Null: {str(not known).lower()}, Has No Null: true]") is known
+    assert (
+        embedded._complete(f"[Min: 1, Max: 2][Has Null: {str(not known).lower()}, Has No Null: true]")
+        is known
+    )

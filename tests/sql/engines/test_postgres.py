@@ -64,14 +64,14 @@ def test_nothing_is_written(engine: Engine, source: PostgresTable, statement: st
     assert rows(engine, 'SELECT count(*) FROM "t"') == [(3,)]
 
 
-def test_a_statement_that_loosens_its_session_binds_no_later_one(engine: Engine, source: PostgresTable) -> None:
-    loosen = (
-        "SELECT set_config('default_transaction_read_only', 'off', false), set_config('search_path', 'public', false)"
-    )
+def test_a_statement_that_loosens_its_session_binds_no_later_one(
+    engine: Engine, source: PostgresTable
+) -> None:
+    loosen = "SELECT set_config('default_transaction_read_only', 'off', false), set_config('search_path', 'public', false)"
     engine.run(Statement((), loosen))
-    assert rows(engine, "SELECT current_setting('transaction_read_only'), current_setting('search_path')") == [
-        ("on", "pg_catalog")
-    ]
+    assert rows(
+        engine, "SELECT current_setting('transaction_read_only'), current_setting('search_path')"
+    ) == [("on", "pg_catalog")]
 
 
 def test_a_function_planted_beside_the_data_is_not_found(engine: Engine) -> None:
@@ -104,8 +104,8 @@ def test_an_address_is_never_repeated() -> None:
 def test_an_enum_is_text_and_a_numeric_may_be_anything(source: PostgresTable) -> None:
     server().psql(
         f"CREATE TYPE {source.schema}.mood AS ENUM ('ok', 'sad'); CREATE TABLE {source.schema}.odd AS "
-        f"SELECT CAST('ok' AS {source.schema}.mood) AS s, CAST(x AS numeric) AS a, CAST('infinity' AS timestamp) AS m "
-        "FROM unnest(ARRAY['NaN', 'Infinity', '-Infinity', '1e40', '2.5', '-2.5']) AS x;"
+        f"SELECT CAST('ok' AS {source.schema}.mood) AS s, CAST(x AS numeric) AS a, CAST('infinity' AS "
+        "timestamp) AS m FROM unnest(ARRAY['NaN', 'Infinity', '-Infinity', '1e40', '2.5', '-2.5']) AS x;"
     )
     kinds = {"s": Kind.TEXT, "a": Kind.INTEGER, "m": Kind.TIMESTAMP}
     schema = Schema((TableInfo("odd", tuple(ColumnInfo(name, Type(kind)) for name, kind in kinds.items())),))

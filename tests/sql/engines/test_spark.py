@@ -26,7 +26,9 @@ def test_the_session_is_left_as_it_was() -> None:
     try:
         engine = open_engine(frames({"t": pa.table({"a": [1]})}), SCHEMA)
         assert rows(engine, "SELECT current_timezone() FROM t") == [("UTC",)]
-        with pytest.raises(DataError, match="did not finish"):  # in ANSI mode this overflows, else it wraps around
+        with pytest.raises(
+            DataError, match="did not finish"
+        ):  # in ANSI mode this overflows, else it wraps around
             engine.run(Statement((), "SELECT a + 9223372036854775807 FROM t"))
         assert {name: spark.conf.get(name) for name in mine} == mine
         assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") is None

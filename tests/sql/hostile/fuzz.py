@@ -40,18 +40,22 @@ class Fuzz:
         ]
         deeper: list[Make] = [
             lambda: f"({a()} {self.pick.choice(('+', '-', '*', '/', '//', '%'))} {a()})",
-            lambda: f"{self.pick.choice(('ABS', 'FLOOR', 'CEIL', 'SQRT', 'LN', 'LOG10', 'EXP', 'SIGN', '-'))}({a()})",
+            lambda: (
+                f"{self.pick.choice(('ABS', 'FLOOR', 'CEIL', 'SQRT', 'LN', 'LOG10', 'EXP', 'SIGN', '-'))}({a()})"
+            ),
             lambda: f"ROUND({a()}, {self.pick.randrange(4)})",
             lambda: f"POWER({a()}, {a()})",
             lambda: f"{self.pick.choice(('GREATEST', 'LEAST', 'COALESCE', 'NULLIF'))}({a()}, {a()})",
             lambda: f"CASE WHEN {self.condition(depth - 1)} THEN {a()} ELSE {a()} END",
             lambda: (
-                f"CAST({self.pick.choice((a, b))()} AS {self.pick.choice(('BIGINT', 'DOUBLE', 'DECIMAL(9, 2)', 'INTEGER'))})"
+                f"CAST({self.pick.choice((a, b))()} AS "
+                f"{self.pick.choice(('BIGINT', 'DOUBLE', 'DECIMAL(9, 2)', 'INTEGER'))})"
             ),
             lambda: f"LENGTH({b()})",
             lambda: f"EXTRACT({self.pick.choice(('year', 'month', 'day', 'hour'))} FROM seen)",
             lambda: (
-                f"DATE_DIFF('day', admitted, DATE '{self.pick.choice(('2020-02-29', '0001-01-01', '9999-12-31'))}')"
+                "DATE_DIFF('day', admitted, DATE "
+                f"'{self.pick.choice(('2020-02-29', '0001-01-01', '9999-12-31'))}')"
             ),
             lambda: f"CLAMP({a()}, 0, 100)",
             lambda: f"(SELECT {self.pick.choice(('MAX', 'SUM', 'AVG', 'COUNT'))}(floor) FROM wards)",
@@ -60,7 +64,10 @@ class Fuzz:
 
     def text(self, depth: int) -> str:
         a = lambda: self.text(depth - 1)  # noqa: E731
-        leaves: list[Make] = [lambda: self.pick.choice(("note", "diagnosis", "ward")), lambda: self.pick.choice(TEXTS)]
+        leaves: list[Make] = [
+            lambda: self.pick.choice(("note", "diagnosis", "ward")),
+            lambda: self.pick.choice(TEXTS),
+        ]
         deeper: list[Make] = [
             lambda: f"{self.pick.choice(('UPPER', 'LOWER', 'TRIM'))}({a()})",
             lambda: f"SUBSTRING({a()}, {self.pick.randrange(1, 5)}, {self.pick.randrange(5)})",
@@ -91,7 +98,11 @@ class Fuzz:
             lambda: f"{self.pick.choice(('ward', 'note', 'UPPER(ward)'))} {self.among()}",
             lambda: f"EXISTS (SELECT 1 FROM wards WHERE floor = {self.pick.randrange(4)})",
         ]
-        deeper: list[Make] = [lambda: f"({c()} AND {c()})", lambda: f"({c()} OR {c()})", lambda: f"NOT ({c()})"]
+        deeper: list[Make] = [
+            lambda: f"({c()} AND {c()})",
+            lambda: f"({c()} OR {c()})",
+            lambda: f"NOT ({c()})",
+        ]
         return self.pick.choice(leaves if depth <= 0 else leaves + deeper)()
 
     def among(self) -> str:
@@ -131,7 +142,14 @@ class Fuzz:
 
     def query(self) -> str:
         keys = self.pick.sample(
-            ("diagnosis", "ward", "smoker", "note", "bucket(age, [0, 30, 60])", "EXTRACT(month FROM admitted)"),
+            (
+                "diagnosis",
+                "ward",
+                "smoker",
+                "note",
+                "bucket(age, [0, 30, 60])",
+                "EXTRACT(month FROM admitted)",
+            ),
             self.pick.choice((0, 0, 1, 1, 2)),
         )
         shown = [*keys, *(self.aggregate() for _ in range(self.pick.randint(1, 3)))]

@@ -1,4 +1,5 @@
-"""Two neighbouring hospitals, one with a person whose rows are as bad as rows can be; and what may differ between them."""
+"""Two neighbouring hospitals, one with a person whose rows are as bad as rows can be;
+and what may differ between them."""
 
 from __future__ import annotations
 
@@ -52,7 +53,10 @@ VISITS = TableInfo(
     unit="patient_id",
 )
 WARDS = TableInfo(
-    "wards", (_column("ward", Kind.TEXT), _column("floor", Kind.INTEGER, (0, 9))), public=True, unique=("ward",)
+    "wards",
+    (_column("ward", Kind.TEXT), _column("floor", Kind.INTEGER, (0, 9))),
+    public=True,
+    unique=("ward",),
 )
 SCHEMA = Schema((VISITS, WARDS))
 
@@ -139,7 +143,8 @@ def planned(text: str) -> Plan:
 
 
 def measured(made: Plan, engine: Engine) -> list[tuple[list[dict[Any, Any]], dict[Any, int]]]:
-    """All that a run sees before noise: for each grouping set its parts, and the people behind private keys."""
+    """All that a run sees before noise: for each grouping set its parts, and the people behind private
+    keys."""
     exact = made.measure(engine, "5a17")
     sets = []
     for group, integers in zip(made.query.sets, exact.integers(), strict=True):
@@ -150,17 +155,21 @@ def measured(made: Plan, engine: Engine) -> list[tuple[list[dict[Any, Any]], dic
 
 
 def _listed(key: tuple[Any, ...], domains: list[tuple[Any, ...] | None]) -> bool:
-    """Whether a group may be in the answer: sums of values outside a public list are computed, and never released."""
+    """Whether a group may be in the answer: sums of values outside a public list are
+    computed, and never released."""
     return all(domain is None or value in domain for value, domain in zip(key, domains, strict=True))
 
 
 def assert_alike(made: Plan, engines: tuple[Engine, Engine]) -> None:
-    """One person moves every part by no more than the sensitivity that its noise is made for; nothing fails."""
+    """One person moves every part by no more than the sensitivity that its noise is made for; nothing
+    fails."""
     before, after = (measured(made, engine) for engine in engines)
     for group, (parts, people), (parts_after, people_after) in zip(made.sets, before, after, strict=True):
         for noisy, old, new in zip(group.measures, parts, parts_after, strict=True):
             (check_noise if isinstance(noisy.noise, Noise) else check_rank)(noisy.noise, old, new)
         if group.selection is not None:
-            moved = [abs(people.get(key, 0) - people_after.get(key, 0)) for key in set(people) | set(people_after)]
+            moved = [
+                abs(people.get(key, 0) - people_after.get(key, 0)) for key in set(people) | set(people_after)
+            ]
             assert max(moved, default=0) <= 1
             assert sum(moved) <= group.selection.groups

@@ -1,4 +1,5 @@
-"""Every query of queries.yaml is refused with its message or answered within its loss, on real engines, by what text says."""
+"""Every query of queries.yaml is refused with its message or answered within its loss,
+on real engines, by what text says."""
 
 from __future__ import annotations
 
@@ -70,10 +71,15 @@ DEEP = {
     "minus": "SELECT COUNT(*) FROM visits WHERE " + "- " * 5000 + "age > 1",
     "sum": "SELECT COUNT(*) FROM visits WHERE " + "age + " * 5000 + "age > 1",
     "or": "SELECT COUNT(*) FROM visits WHERE " + "age = 1 OR " * 5000 + "age = 2",
-    "case": "SELECT COUNT(*) FROM visits WHERE " + "CASE WHEN smoker THEN " * 2000 + "1" + " END" * 2000 + " > 1",
+    "case": "SELECT COUNT(*) FROM visits WHERE "
+    + "CASE WHEN smoker THEN " * 2000
+    + "1"
+    + " END" * 2000
+    + " > 1",
     "subqueries": "SELECT COUNT(*) FROM " + "(SELECT age FROM " * 1000 + "visits" + ")" * 1000,
     "functions": "SELECT SUM(" + "abs(" * 3000 + "age" + ")" * 3000 + ") FROM visits",
-    "joins": "SELECT COUNT(*) FROM visits a0" + "".join(f" JOIN visits a{i} USING (patient_id)" for i in range(1, 500)),
+    "joins": "SELECT COUNT(*) FROM visits a0"
+    + "".join(f" JOIN visits a{i} USING (patient_id)" for i in range(1, 500)),
     "unions": "SELECT COUNT(*) FROM (" + " UNION ALL ".join(["SELECT age FROM visits"] * 2000) + ")",
     "columns": "SELECT " + ", ".join(["SUM(age)"] * 5000) + " FROM visits",
     "in": "SELECT COUNT(*) FROM visits WHERE age IN (" + ", ".join(map(str, range(20_000))) + ")",

@@ -82,7 +82,10 @@ def test_bounds_are_settled_before_anything_is_measured(engine: Duck) -> None:
         made = plan(query([aggregate], unit), unit, Terms(epsilon=1, discover=True))
         with pytest.raises(InvalidParameter, match="must be settled first"):
             made.measure(engine, SALT)
-        assert made.settle(engine, SeededRandom(1)).measure(engine, SALT).release(SeededRandom(1)).table.num_rows == 1
+        assert (
+            made.settle(engine, SeededRandom(1)).measure(engine, SALT).release(SeededRandom(1)).table.num_rows
+            == 1
+        )
 
 
 def test_where_all_is_declared_settling_asks_and_draws_nothing() -> None:

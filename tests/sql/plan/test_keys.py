@@ -44,10 +44,14 @@ def test_probabilities_are_those_of_the_paper() -> None:
     selection, e, d = Selection(EPSILON, DELTA, 1), float(EPSILON), float(DELTA)
     middle = 1 + math.floor(math.log((math.exp(e) + 2 * d - 1) / ((math.exp(e) + 1) * d)) / e)
     for n in range(1, middle + 1):
-        assert float(selection.probability(n)) == pytest.approx(d * math.expm1(n * e) / math.expm1(e), rel=1e-9)
+        assert float(selection.probability(n)) == pytest.approx(
+            d * math.expm1(n * e) / math.expm1(e), rel=1e-9
+        )
     at = float(selection.probability(middle))
     for m in range(1, 20):
-        wanted = 1 - math.exp(-m * e) * (1 - at) + d * (math.exp(-e) - math.exp(-(m + 1) * e)) / (1 - math.exp(-e))
+        wanted = (
+            1 - math.exp(-m * e) * (1 - at) + d * (math.exp(-e) - math.exp(-(m + 1) * e)) / (1 - math.exp(-e))
+        )
         assert float(selection.probability(middle + m)) == pytest.approx(min(1.0, wanted), rel=1e-9)
 
 

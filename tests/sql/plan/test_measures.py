@@ -86,7 +86,13 @@ def test_whole_numbers_are_exact() -> None:
     cells = grid(N, (Fraction(0), Fraction(200_000)), True, 31)
     assert cells.exact
     assert cells.unit == 1
-    assert engine_units(N, cells, [None, 0, 7, 200_001, -5], True) == [None, -100_000, 7 - 100_000, 100_000, -100_000]
+    assert engine_units(N, cells, [None, 0, 7, 200_001, -5], True) == [
+        None,
+        -100_000,
+        7 - 100_000,
+        100_000,
+        -100_000,
+    ]
 
 
 def test_decimals_are_whole_numbers_of_their_last_place() -> None:
@@ -128,7 +134,11 @@ def test_sensitivities_are_those_proved(found: Sensitivity, wanted: tuple[int, i
 
 
 def engine_units(
-    column: Column, cells: Grid, values: list[object], centred: bool | None, kind: type[Sum] | type[Square] = Sum
+    column: Column,
+    cells: Grid,
+    values: list[object],
+    centred: bool | None,
+    kind: type[Sum] | type[Square] = Sum,
 ) -> list[int | None]:
     """What DuckDB makes of values, by the statement's own text."""
     writer = Writer(query([]), Limit(False), DUCKDB)

@@ -158,10 +158,15 @@ def test_an_account_runs_a_plan(engine: Duck) -> None:
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("unit", [Unit.row(), PEOPLE, Unit.column("person")], ids=str)
 def test_answers_are_near_the_truth_and_intervals_hold_it(engine: Duck, unit: Unit, noise: str) -> None:
-    made = plan(query(KINDS[:5], unit, keys=PUBLIC), unit, Terms(epsilon=10, delta=1e-6, noise=noise, confidence=0.999))
+    made = plan(
+        query(KINDS[:5], unit, keys=PUBLIC),
+        unit,
+        Terms(epsilon=10, delta=1e-6, noise=noise, confidence=0.999),
+    )
     result = made(engine, rng=SeededRandom(7))
     truth = engine.connection.execute(
-        "SELECT count(*), count(*) FILTER (flag), sum(x), avg(n), stddev(x) FROM visits GROUP BY region ORDER BY region"
+        "SELECT count(*), count(*) FILTER (flag), sum(x), avg(n), stddev(x) FROM visits GROUP BY region "
+        "ORDER BY region"
     ).fetchall()
     assert result.table["k0"].to_pylist() == ["a", "b", None]
     for i in range(5):
@@ -175,7 +180,9 @@ def test_answers_are_near_the_truth_and_intervals_hold_it(engine: Duck, unit: Un
 
 
 def test_an_interval_holds_the_truth_as_often_as_stated(engine: Duck) -> None:
-    made = plan(query([COUNT, Aggregate(S.AVG, N, bounds=N_BOUNDS)]), PEOPLE, Terms(epsilon=1, confidence=0.8))
+    made = plan(
+        query([COUNT, Aggregate(S.AVG, N, bounds=N_BOUNDS)]), PEOPLE, Terms(epsilon=1, confidence=0.8)
+    )
     missed = np.zeros(2)
     rng = SeededRandom(11)
     for _ in range(300):
@@ -232,7 +239,10 @@ def test_outputs_having_order_and_limit_act_on_noisy_rows(engine: Duck) -> None:
         limit=1,
     )
     asked = type(asked)(
-        **{**asked.__dict__, "outputs": (Output("r", KeyRef(0, TEXT)), Output("s", share), Output("s", share))}
+        **{
+            **asked.__dict__,
+            "outputs": (Output("r", KeyRef(0, TEXT)), Output("s", share), Output("s", share)),
+        }
     )
     result = plan(asked, PEOPLE, Terms(epsilon=20))(engine, rng=SeededRandom(2))
     assert result.table.column_names == ["r", "s", "s_2"]
@@ -265,7 +275,9 @@ def test_the_least_epsilon_for_an_accuracy_is_found(aggregate: Aggregate) -> Non
     assert shown.within is not None
     assert shown.within <= 50
     less = plan(
-        query([aggregate], keys=PUBLIC), PEOPLE, Terms(epsilon=exact(made.epsilon) * Fraction(98, 100), delta=1e-8)
+        query([aggregate], keys=PUBLIC),
+        PEOPLE,
+        Terms(epsilon=exact(made.epsilon) * Fraction(98, 100), delta=1e-8),
     )
     worse = less.expected()[0].within
     assert worse is not None
@@ -308,7 +320,9 @@ def test_a_quantile_is_as_near_in_rank_as_asked(engine: Duck) -> None:
         ([KINDS[6], COUNT], {"within": 0.05, "at_least": 1000}),
     ],
 )
-def test_the_accuracy_of_a_quantile_is_a_share_of_rows(aggregates: list[Aggregate], terms: dict[str, Any]) -> None:
+def test_the_accuracy_of_a_quantile_is_a_share_of_rows(
+    aggregates: list[Aggregate], terms: dict[str, Any]
+) -> None:
     with pytest.raises(InvalidQuery, match="The accuracy of a quantile is a share of its group's rows"):
         plan(query(aggregates), PEOPLE, Terms(**terms))
 
@@ -339,7 +353,9 @@ def test_private_keys_need_a_delta() -> None:
 
 
 def test_missing_bounds_are_refused_with_the_way_out() -> None:
-    with pytest.raises(InvalidQuery, match=r'The column "x" .*has no bounds.*bounds= or --bounds.*discover=True'):
+    with pytest.raises(
+        InvalidQuery, match=r'The column "x" .*has no bounds.*bounds= or --bounds.*discover=True'
+    ):
         plan(query([Aggregate(S.SUM, X)]), PEOPLE, Terms(epsilon=1))
     made = Call("multiply", (X, N), FLOAT)
     with pytest.raises(InvalidQuery, match=r'An expression of "x" and "n" is summed'):

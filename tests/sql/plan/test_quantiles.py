@@ -70,7 +70,8 @@ def test_the_loss_is_a_range() -> None:
 
 
 def test_a_value_that_many_have_is_its_own_median() -> None:
-    """Of a hundred rows 45 are 0, 50 are 5, 5 are 9: the empty cells below 5 are no better because few rows pass them."""
+    """Of a hundred rows 45 are 0, 50 are 5, 5 are 9: the empty cells below 5 are no
+    better because few rows pass them."""
     weights, rng = {0: 45, 5: 50, 9: 5}, SeededRandom(6)
     rank = Rank(HALF, Fraction(2), 1, 10)
     assert rank.misses(weights).index(0) == 5
@@ -125,7 +126,11 @@ def test_brackets_of_many_rows_are_narrow() -> None:
 
 @pytest.mark.parametrize("level", [Fraction(0), Fraction(1)])
 def test_the_least_and_largest_value_are_seldom_passed(level: Fraction) -> None:
-    rank, weights, rng = extreme(Rank(level, Fraction(1), 1, 200), 0.3), {90: 2, 100: 200, 110: 2}, SeededRandom(3)
+    rank, weights, rng = (
+        extreme(Rank(level, Fraction(1), 1, 200), 0.3),
+        {90: 2, 100: 200, 110: 2},
+        SeededRandom(3),
+    )
     drawn = [rank(weights, rng=rng) for _ in range(400)]
     passed = sum(cell < 90 if level == 0 else cell > 110 for cell in drawn)
     assert stats.binomtest(passed, 400, math.exp(-6), alternative="greater").pvalue > 1e-9

@@ -1,4 +1,5 @@
-"""The heart: one person moves every exact statistic by no more than the sensitivity that its noise is made for."""
+"""The heart: one person moves every exact statistic by no more than the sensitivity that
+its noise is made for."""
 
 from __future__ import annotations
 
@@ -50,9 +51,13 @@ UNITS = [
     Unit.row(replace=True),
 ]
 
-floats = st.sampled_from([None, math.nan, math.inf, -math.inf, 1e308, -1e308, 0.0, 1.3, 9.999, 10.5, -3.0, 5e-324])
+floats = st.sampled_from(
+    [None, math.nan, math.inf, -math.inf, 1e308, -1e308, 0.0, 1.3, 9.999, 10.5, -3.0, 5e-324]
+)
 wholes = st.sampled_from([None, 0, 1, 3, 7, 8, -1, 2**63 - 1, -(2**63), 5])
-contents = st.tuples(st.sampled_from(["a", "b", "z", None]), floats, wholes, st.sampled_from([True, False, None]))
+contents = st.tuples(
+    st.sampled_from(["a", "b", "z", None]), floats, wholes, st.sampled_from([True, False, None])
+)
 people = st.lists(st.tuples(st.sampled_from([1, 2, None]), contents), max_size=6)
 own = st.lists(contents, max_size=9)
 
@@ -77,7 +82,9 @@ def test_one_unit_moves_no_statistic_beyond_its_sensitivity(
 ) -> None:
     aggregates = AGGREGATES if unit.column_name else AGGREGATES[:-1]
     made = plan(
-        query(aggregates, unit, keys=keys, sets=[(0,), ()] if keys else None), unit, Terms(epsilon=1, delta=1e-6)
+        query(aggregates, unit, keys=keys, sets=[(0,), ()] if keys else None),
+        unit,
+        Terms(epsilon=1, delta=1e-6),
     )
     if unit.column_name is None:
         mine, instead = mine[:1], instead[:1]
@@ -102,7 +109,9 @@ def test_filters_and_tables_put_together_do_not_help_a_unit(engine: Duck, others
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(others=people, mine=own, rows=st.sampled_from([1, 2, 64, 256]))
-def test_a_privately_chosen_bound_has_the_same_sensitivity(engine: Duck, others: Any, mine: Any, rows: int) -> None:
+def test_a_privately_chosen_bound_has_the_same_sensitivity(
+    engine: Duck, others: Any, mine: Any, rows: int
+) -> None:
     unit = Unit.column("person")
     made = plan(query(AGGREGATES, unit, keys=PUBLIC), unit, Terms(epsilon=1))
     rest = [(person, *line) for person, line in others]
@@ -131,7 +140,9 @@ def test_value_bounds_are_looked_for_within_their_sensitivity(engine: Duck, othe
 
     def cells(rows: Any) -> dict[int, int]:
         table = engine.fill(rows).run(bounds.statement(made.start.writer(DUCKDB)))
-        return {int(c): int(w) for c, w in zip(*(column.to_pylist() for column in table.columns), strict=True)}
+        return {
+            int(c): int(w) for c, w in zip(*(column.to_pylist() for column in table.columns), strict=True)
+        }
 
     with_me, without = cells(rest + [(7, *line) for line in mine]), cells(rest)
     moved = [with_me.get(c, 0) - without.get(c, 0) for c in set(with_me) | set(without)]
@@ -141,8 +152,11 @@ def test_value_bounds_are_looked_for_within_their_sensitivity(engine: Duck, othe
 # ------------------------------------------------------------------------------------------------ measuring
 
 
-def measured(made: Plan, engine: Duck, run: Settled | None = None) -> list[tuple[list[dict[Any, Any]], dict[Any, int]]]:
-    """For each grouping set the exact parts of the groups that may be released, and the units behind private keys."""
+def measured(
+    made: Plan, engine: Duck, run: Settled | None = None
+) -> list[tuple[list[dict[Any, Any]], dict[Any, int]]]:
+    """For each grouping set the exact parts of the groups that may be released, and the
+    units behind private keys."""
     sets = planned.measured(made, engine, run)
     for index, (parts, _) in enumerate(sets):
         if made.sets[index].selection is None and made.sets[index].keys:

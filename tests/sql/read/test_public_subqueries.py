@@ -1,4 +1,5 @@
-"""Subqueries in expressions mean on every engine what they mean in DuckDB, read public tables only, and always have a value."""
+"""Subqueries in expressions mean on every engine what they mean in DuckDB, read public
+tables only, and always have a value."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ TABLES = {
     "empty": pa.table({"x": pa.array([], pa.int64()), "name": pa.array([], pa.string())}),
 }
 UNIQUE = {"few": ("x",)}
-SCHEMA = Schema(tuple(TableInfo(name, COLUMNS, public=name != "rows", unique=UNIQUE.get(name, ())) for name in TABLES))
+SCHEMA = Schema(
+    tuple(TableInfo(name, COLUMNS, public=name != "rows", unique=UNIQUE.get(name, ())) for name in TABLES)
+)
 CONDITIONS = [
     *(
         f"{x} {op} (SELECT {x} FROM {table})"
@@ -52,8 +55,10 @@ CONDITIONS = [
     "EXISTS (SELECT * FROM few WHERE x = 7)",
     "NOT EXISTS (SELECT 1 FROM few WHERE x = 8) AND x = 1",
     "EXISTS (SELECT name FROM empty)",
-    "LEAST(GREATEST(x * (SELECT MAX(x) * 1000000 FROM few) + (SELECT MIN(x) FROM few), 0), 35000001) = 35000001",
-    "round(x / (SELECT COUNT(*) FROM holes) + 0.5, 1) = 1.5 OR NULLIF(x, (SELECT MAX(x) FROM few) - 2) IS NULL",
+    "LEAST(GREATEST(x * (SELECT MAX(x) * 1000000 FROM few) + (SELECT MIN(x) FROM few), 0), 35000001) = "
+    "35000001",
+    "round(x / (SELECT COUNT(*) FROM holes) + 0.5, 1) = 1.5 OR NULLIF(x, (SELECT MAX(x) FROM few) - 2) IS "
+    "NULL",
     "x IN (SELECT s.x FROM few AS s JOIN holes AS h USING (x))",
 ]
 
@@ -102,7 +107,10 @@ def test_columns_that_nothing_reads_are_left_out() -> None:
 
 
 def test_the_lists_of_two_queries_are_not_taken_for_one() -> None:
-    texts = [f"SELECT COUNT(*) FROM visits WHERE days IN (SELECT floor FROM wards WHERE floor > {n})" for n in (1, 2)]
+    texts = [
+        f"SELECT COUNT(*) FROM visits WHERE days IN (SELECT floor FROM wards WHERE floor > {n})"
+        for n in (1, 2)
+    ]
     assert normal(checked(texts[0])) != normal(checked(texts[1]))
     assert normal(checked(texts[0])) == normal(checked(texts[0].lower().replace("select", "Select")))
 
@@ -115,11 +123,15 @@ def test_exists_is_a_count() -> None:
 
 
 def test_a_with_that_doubles_again_and_again_is_refused_at_once() -> None:
-    doubled = [f"a{i} AS (SELECT days FROM a{i - 1} UNION ALL SELECT days FROM a{i - 1})" for i in range(1, 200)]
+    doubled = [
+        f"a{i} AS (SELECT days FROM a{i - 1} UNION ALL SELECT days FROM a{i - 1})" for i in range(1, 200)
+    ]
     text = f"WITH a0 AS (SELECT days FROM visits), {', '.join(doubled)} SELECT COUNT(*) FROM a199"
     with pytest.raises(InvalidQuery, match="Expected tables to be read at most 256 times in one query"):
         checked(text)
-    joined = [f"a{i} AS (SELECT x.ward FROM a{i - 1} AS x JOIN a{i - 1} AS y USING (ward))" for i in range(1, 40)]
+    joined = [
+        f"a{i} AS (SELECT x.ward FROM a{i - 1} AS x JOIN a{i - 1} AS y USING (ward))" for i in range(1, 40)
+    ]
     text = f"WITH a0 AS (SELECT ward FROM wards), {', '.join(joined)} SELECT COUNT(*) FROM visits JOIN a39 USING (ward)"
     with pytest.raises(InvalidQuery, match="Expected tables to be read at most 256 times in one query"):
         checked(text)

@@ -106,7 +106,9 @@ def test_with_rows_as_units_there_is_no_unit_column() -> None:
         ("VARIANCE(ABS(days - 30))", (0, 30), 1),
     ],
 )
-def test_bounds_follow_from_the_schema_and_the_expression(aggregate: str, bounds: object, granularity: object) -> None:
+def test_bounds_follow_from_the_schema_and_the_expression(
+    aggregate: str, bounds: object, granularity: object
+) -> None:
     (found,) = checked(f"SELECT {aggregate} FROM visits").aggregates
     assert (found.bounds, found.granularity) == (bounds, granularity)
 
@@ -148,12 +150,16 @@ def test_keys_are_public_only_where_schema_or_form_says_so(key: str, domain: obj
 
 
 def test_a_left_join_adds_null_to_public_keys() -> None:
-    query = checked("SELECT b.diagnosis, COUNT(*) FROM patients a LEFT JOIN visits b ON a.id = b.patient_id GROUP BY 1")
+    query = checked(
+        "SELECT b.diagnosis, COUNT(*) FROM patients a LEFT JOIN visits b ON a.id = b.patient_id GROUP BY 1"
+    )
     assert query.keys[0].domain == ("asthma", "flu", None)
 
 
 def test_counts_by_units_are_not_asked_of_the_missing_side() -> None:
-    query = checked("SELECT COUNT(DISTINCT b.patient_id) FROM patients a LEFT JOIN visits b ON a.id = b.patient_id")
+    query = checked(
+        "SELECT COUNT(DISTINCT b.patient_id) FROM patients a LEFT JOIN visits b ON a.id = b.patient_id"
+    )
     assert query.aggregates[0].statistic is Statistic.COUNT_DISTINCT
 
 
@@ -186,7 +192,9 @@ def test_results_are_post_processed_by_position_alias_and_expression() -> None:
 
 
 def test_the_same_aggregate_is_asked_once() -> None:
-    query = checked("SELECT COUNT(*), COUNT(*) + 1, AVG(days) FROM visits HAVING COUNT(*) > 1 ORDER BY AVG(days)")
+    query = checked(
+        "SELECT COUNT(*), COUNT(*) + 1, AVG(days) FROM visits HAVING COUNT(*) > 1 ORDER BY AVG(days)"
+    )
     assert len(query.aggregates) == 2
 
 
@@ -210,8 +218,12 @@ def test_filters_of_aggregates_are_kept() -> None:
 
 
 def kinds(relation: Relation) -> list[type]:
-    inner = {Project: ("of",), Filter: ("of",), PerUnit: ("of",), Join: ("left", "right")}.get(type(relation), ())
-    below = [getattr(relation, name) for name in inner] + (list(relation.parts) if isinstance(relation, Union) else [])
+    inner = {Project: ("of",), Filter: ("of",), PerUnit: ("of",), Join: ("left", "right")}.get(
+        type(relation), ()
+    )
+    below = [getattr(relation, name) for name in inner] + (
+        list(relation.parts) if isinstance(relation, Union) else []
+    )
     return [type(relation), *(kind for one in below for kind in kinds(one))]
 
 
@@ -219,10 +231,15 @@ def kinds(relation: Relation) -> list[type]:
     ("sql", "shape"),
     [
         (
-            "SELECT COUNT(*) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY 1 HAVING n > 2) v WHERE n < 9",
+            "SELECT COUNT(*) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY 1 HAVING n > 2) v "
+            "WHERE n < 9",
             None,
         ),
-        ("SELECT AVG(clamp(n, 0, 9)) FROM (SELECT patient_id AS p, COUNT(*) AS n FROM visits GROUP BY p) v", None),
+        (
+            "SELECT AVG(clamp(n, 0, 9)) FROM (SELECT patient_id AS p, COUNT(*) AS n FROM visits GROUP BY p) "
+            "v",
+            None,
+        ),
         (
             "SELECT ward, COUNT(*) FROM (SELECT DISTINCT patient_id, ward FROM visits) v GROUP BY ward",
             [Project, PerUnit, Scan],
@@ -280,13 +297,16 @@ def test_bounds_of_a_units_own_aggregates_are_not_those_of_its_rows(inner: str, 
 
 
 def _joined_rows(kind: str, rows: dict[int, int]) -> int:
-    """How many rows a table with so many rows for each patient makes when it is joined with itself, in a real DuckDB."""
+    """How many rows a table with so many rows for each patient makes when it is joined
+    with itself, in a real DuckDB."""
     connection = duckdb.connect()
     connection.execute("CREATE TABLE visits (patient_id BIGINT, days BIGINT, ward VARCHAR)")
     for patient, many in rows.items():
         connection.execute(f"INSERT INTO visits SELECT {patient}, range, 'a' FROM range({many})")
     relation = checked(f"SELECT COUNT(*) FROM visits a {kind} visits b USING (patient_id)").relation
-    [(found,)] = connection.sql(f"SELECT COUNT(*) FROM ({relations.relation(relation, DUCKDB)}) AS t").fetchall()
+    [(found,)] = connection.sql(
+        f"SELECT COUNT(*) FROM ({relations.relation(relation, DUCKDB)}) AS t"
+    ).fetchall()
     return int(found)
 
 
@@ -299,7 +319,8 @@ def test_one_person_cannot_make_a_join_of_a_table_with_itself_long(kind: str) ->
 
 def test_joins_that_multiply_nothing_are_left_alone() -> None:
     for text in (
-        "SELECT COUNT(*) FROM visits a JOIN (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY 1) b USING (patient_id)",
+        "SELECT COUNT(*) FROM visits a JOIN (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY 1) b "
+        "USING (patient_id)",
         "SELECT COUNT(*) FROM (SELECT DISTINCT patient_id FROM visits) a JOIN visits b USING (patient_id)",
     ):
         assert readings(checked(text).relation) == 2, text

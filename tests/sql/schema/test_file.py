@@ -124,9 +124,15 @@ def test_a_bound_without_end_is_not_written() -> None:
         ("tables: {t: {columns: {a: {type: integer, bounds: [0, .inf]}}}}", "In t.a: expected a number"),
         ("tables: {t: {columns: {a: {type: text, bounds: [0, 1]}}}}", "bounds are for numbers"),
         ("tables: {t: {columns: {a: {type: integer, scale: 2}}}}", "a scale is for decimals"),
-        ("tables: {t: {columns: {a: {type: decimal, scale: 19}}}}", r"scale=19 as a whole number in \[0, 18\]"),
+        (
+            "tables: {t: {columns: {a: {type: decimal, scale: 19}}}}",
+            r"scale=19 as a whole number in \[0, 18\]",
+        ),
         ("tables: {t: {columns: {a: {type: text, length: 0}}}}", "length=0"),
-        ("tables: {t: {columns: {a: {type: text, keys: [1]}}}}", "the key 1 is not of type text; texts go in quotes"),
+        (
+            "tables: {t: {columns: {a: {type: text, keys: [1]}}}}",
+            "the key 1 is not of type text; texts go in quotes",
+        ),
         ("tables: {t: {columns: {a: {type: integer, keys: [true]}}}}", "is not of type integer"),
         ("tables: {t: {columns: {a: {type: text, keys: [x, x]}}}}", "expected keys that differ"),
         ("tables: {t: {columns: {a: {type: text, length: 1, keys: [xa, xb]}}}}", "expected keys that differ"),
@@ -137,8 +143,14 @@ def test_a_bound_without_end_is_not_written() -> None:
         ("tables: {t: {unit: [a], columns: {a: text}}}", "unit as the name of a column"),
         ("tables: {t: {unit: a, public: true, columns: {a: text}}}", "a public table has no unit"),
         ("tables: {t: {path: [a], columns: {a: text}}}", 'expected "column -> table.column"'),
-        ("tables: {t: {path: [a -> u.b], columns: {a: text}}}", 'the step "a -> u.b" names what is not declared'),
-        ("tables: {t: {path: [a -> u.b], columns: {a: text}}, u: {columns: {b: text}}}", "which declares no unit"),
+        (
+            "tables: {t: {path: [a -> u.b], columns: {a: text}}}",
+            'the step "a -> u.b" names what is not declared',
+        ),
+        (
+            "tables: {t: {path: [a -> u.b], columns: {a: text}}, u: {columns: {b: text}}}",
+            "which declares no unit",
+        ),
         ("tables: !!python/object:os.system {}", "The schema is not YAML"),
     ],
 )

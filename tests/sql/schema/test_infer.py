@@ -59,9 +59,9 @@ def source(kind: str, folder: Path) -> Any:
             connection.execute("CREATE TABLE visits AS SELECT * FROM given")
         return DuckDBTable(folder / "h.duckdb", "visits")
     tables = {"visits": TABLE}
-    return {"arrow": lambda: tables, "postgres": lambda: ingest(tables), "spark": lambda: frames(tables)}[kind]()[
-        "visits"
-    ]
+    return {"arrow": lambda: tables, "postgres": lambda: ingest(tables), "spark": lambda: frames(tables)}[
+        kind
+    ]()["visits"]
 
 
 KINDS = (
@@ -73,7 +73,9 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_types_come_from_metadata_on_every_engine(kind: str, tmp_path: Path) -> None:
-    placeless = {"cost": Type(Kind.FLOAT)} if kind == "postgres" else {}  # put there as a numeric without places
+    placeless = (
+        {"cost": Type(Kind.FLOAT)} if kind == "postgres" else {}
+    )  # put there as a numeric without places
     assert types(describe("visits", source(kind, tmp_path))) == TYPES | placeless
 
 
@@ -94,7 +96,10 @@ def test_a_draft_names_a_likely_unit_in_a_comment(tmp_path: Path) -> None:
 
 def test_of_csv_only_the_header_is_read(tmp_path: Path) -> None:
     (tmp_path / "visits.csv").write_bytes(b'id,"how, many"\n' + b"\xff" * 100_000)
-    assert types(describe("visits", tmp_path / "visits.csv")) == {"id": Type(Kind.TEXT), "how, many": Type(Kind.TEXT)}
+    assert types(describe("visits", tmp_path / "visits.csv")) == {
+        "id": Type(Kind.TEXT),
+        "how, many": Type(Kind.TEXT),
+    }
     with pytest.raises(InvalidParameter, match="Write the schema by hand"):
         describe("visits", CSV(tmp_path / "visits.csv", header=False))
 

@@ -28,7 +28,9 @@ BOTH = Schema((VISITS, WARDS))
 
 
 def test_bounds_keys_unit_and_version_reach_the_schema() -> None:
-    made = declared(Schema((VISITS,)), PATIENT, {"Days": (0, 60.5)}, {"diagnosis": ["flu", "asthma"]}, "2024-05")
+    made = declared(
+        Schema((VISITS,)), PATIENT, {"Days": (0, 60.5)}, {"diagnosis": ["flu", "asthma"]}, "2024-05"
+    )
     table = made.tables[0]
     assert table.unit == "patient_id"
     days, diagnosis = table.column("days"), table.column("diagnosis")

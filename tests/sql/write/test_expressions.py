@@ -39,7 +39,9 @@ def cell(name: str, of: Type, rng: random.Random) -> Any:
         "float": [0.5, 1.5, None],
         "integer": [0, 3, 70, None],
     }
-    return rng.choice(choices.get(of.kind, [None])) if of.kind != "decimal" else rng.choice([150, 99999, None])
+    return (
+        rng.choice(choices.get(of.kind, [None])) if of.kind != "decimal" else rng.choice([150, 99999, None])
+    )
 
 
 def statements(table: TableInfo, dialect: Dialect, seed: int) -> list[str]:
@@ -83,7 +85,9 @@ def rendered(sql: str, dialect: Dialect, unit: Unit = PATIENT) -> str:
 
 
 @pytest.mark.parametrize(("sql", "by_hand"), RELATIONS)
-def test_the_relation_has_the_rows_written_by_hand(hospital: duckdb.DuckDBPyConnection, sql: str, by_hand: str) -> None:
+def test_the_relation_has_the_rows_written_by_hand(
+    hospital: duckdb.DuckDBPyConnection, sql: str, by_hand: str
+) -> None:
     found, wanted = (ordered(hospital.execute(q).fetchall()) for q in (rendered(sql, DUCKDB), by_hand))
     assert found == wanted
     assert found
@@ -126,15 +130,23 @@ def test_spark_has_the_same_rows(hospital: duckdb.DuckDBPyConnection) -> None:
 def test_rows_as_units_carry_no_unit(hospital: duckdb.DuckDBPyConnection) -> None:
     assert hospital.execute(rendered("SELECT COUNT(*) FROM visits", DUCKDB, ROW)).fetchall() == [(True,)] * 25
     assert (
-        len(hospital.execute(rendered("SELECT SUM(floor) FROM visits JOIN wards USING (ward)", DUCKDB, ROW)).fetchall())
+        len(
+            hospital.execute(
+                rendered("SELECT SUM(floor) FROM visits JOIN wards USING (ward)", DUCKDB, ROW)
+            ).fetchall()
+        )
         > 9
     )
 
 
 def test_sums_of_a_unit_cannot_overflow() -> None:
     with duckdb.connect() as connection:
-        connection.execute("CREATE TABLE visits AS SELECT 1 AS patient_id, 9223372036854775807 AS days FROM range(3)")
-        sql = rendered("SELECT SUM(s) FROM (SELECT patient_id, SUM(days) AS s FROM visits GROUP BY 1) v", DUCKDB)
+        connection.execute(
+            "CREATE TABLE visits AS SELECT 1 AS patient_id, 9223372036854775807 AS days FROM range(3)"
+        )
+        sql = rendered(
+            "SELECT SUM(s) FROM (SELECT patient_id, SUM(days) AS s FROM visits GROUP BY 1) v", DUCKDB
+        )
         assert connection.execute(sql).fetchall() == [(1, None)]
 
 

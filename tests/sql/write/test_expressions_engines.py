@@ -20,7 +20,9 @@ from tests.sql.conftest import Run
 from tests.sql.values import COLUMNS, ROWS, expression
 
 TOTAL = [
-    line for line in (Path(__file__).parents[1] / "fixtures" / "total.sql").read_text().splitlines() if line[:2] != "--"
+    line
+    for line in (Path(__file__).parents[1] / "fixtures" / "total.sql").read_text().splitlines()
+    if line[:2] != "--"
 ]
 
 
@@ -50,11 +52,14 @@ def same(a: Any, b: Any, kind: Kind) -> bool:
 
 
 def at_edge(row: tuple[Any, ...]) -> bool:
-    """The guards of PostgreSQL stop three units in the last place before the largest double, and take 1e-300 for 0."""
+    """The guards of PostgreSQL stop three units in the last place before the largest
+    double, and take 1e-300 for 0."""
     return any(isinstance(x, float) and abs(x) > 1e307 for x in row)
 
 
-def differences(texts: list[str], exprs: list[Expr], one: list[list[Any]], other: list[list[Any]]) -> list[str]:
+def differences(
+    texts: list[str], exprs: list[Expr], one: list[list[Any]], other: list[list[Any]]
+) -> list[str]:
     found = []
     for text, expr, a, b in zip(texts, exprs, one, other, strict=True):
         odd = [(row, x, y) for row, x, y in zip(ROWS, a, b, strict=True) if not same(x, y, expr.type.kind)]
@@ -74,7 +79,9 @@ def duckdb_values(on_duckdb: Run, exprs: list[Expr]) -> list[list[Any]]:
 
 
 @pytest.mark.needs("postgres")
-def test_postgres_agrees_with_duckdb(on_postgres: Run, exprs: list[Expr], duckdb_values: list[list[Any]]) -> None:
+def test_postgres_agrees_with_duckdb(
+    on_postgres: Run, exprs: list[Expr], duckdb_values: list[list[Any]]
+) -> None:
     values = computed(on_postgres, exprs, POSTGRES)
     assert differences(TOTAL, exprs, duckdb_values, values) == []
 
@@ -94,13 +101,23 @@ def test_every_operator_is_tried() -> None:
 
 def test_no_expression_is_null_everywhere(exprs: list[Expr], duckdb_values: list[list[Any]]) -> None:
     dead = [
-        t for t, e, v in zip(TOTAL, exprs, duckdb_values, strict=True) if all(x is None for x in v) and list(read(e))
+        t
+        for t, e, v in zip(TOTAL, exprs, duckdb_values, strict=True)
+        if all(x is None for x in v) and list(read(e))
     ]
     assert dead == []
 
 
 def test_literals_come_back_as_they_went(on_duckdb: Run) -> None:
-    for text in ("'it''s'", "'${x} \\ %'", "DATE '2024-02-29'", "1.50", "-9223372036854775807", "1e300", "TRUE"):
+    for text in (
+        "'it''s'",
+        "'${x} \\ %'",
+        "DATE '2024-02-29'",
+        "1.50",
+        "-9223372036854775807",
+        "1e300",
+        "TRUE",
+    ):
         expr = expression(text)
         assert isinstance(expr, Literal)
         ((found,),) = on_duckdb(f"SELECT {relations.expression(expr, DUCKDB)}")

@@ -1,4 +1,5 @@
-"""Expressions that nobody thought of: built at random by type, computed on every engine; none raises, and they agree."""
+"""Expressions that nobody thought of: built at random by type, computed on every engine;
+none raises, and they agree."""
 
 from __future__ import annotations
 
@@ -26,21 +27,23 @@ FORMS = {
     "i": "{i} + {i}|{i} - {i}|{i} * {i}|{i} // {i}|{i} % {i}|-({i})|abs({i})|sign({f})|floor({d})|ceil({d})|length({s})|"
     "year({p})|extract(dow FROM {u})|"
     "date_diff('day', {p}, {p})|date_diff('month', {p}, {u})|CAST({f} AS BIGINT)|CAST({s} AS BIGINT)|"
-    "CAST({d} AS BIGINT)|CAST({b} AS BIGINT)|CASE WHEN {b} THEN {i} ELSE {i} END|coalesce({i}, {i})|nullif({i}, {i})|"
-    "greatest({i}, {i})|least({i}, {i}, {i})|bucket({i}, [-5, 0, 7])|bucket({f}, [0, 1, 7])",
+    "CAST({d} AS BIGINT)|CAST({b} AS BIGINT)|CASE WHEN {b} THEN {i} ELSE {i} END|coalesce({i}, "
+    "{i})|nullif({i}, {i})|greatest({i}, {i})|least({i}, {i}, {i})|bucket({i}, [-5, 0, 7])|bucket({f}, [0, "
+    "1, 7])",
     "d": "{d} + {i}|{d} - {d}|{d} * {i}|{d} % {d}|round({d}, 1)|abs({d})|CAST({f} AS DECIMAL(18, 3))|CAST({s} AS DECIMAL(18, 2))|"
     "CAST({i} AS DECIMAL(18, 2))|least({d}, {i})|CASE WHEN {b} THEN {d} END|coalesce({d}, {i})",
     "f": "{f} + {f}|{f} - {f}|{f} * {f}|{f} / {f}|{i} / {i}|{d} * 1e0|-({f})|abs({f})|round({f}, 2)|floor({f})|ceil({f})|"
     "sqrt({f})|"
-    "ln({f})|log10({f})|exp({f})|CAST({s} AS DOUBLE)|CAST({i} AS DOUBLE)|greatest({f}, {f})|clamp({f}, 0, 10)|coalesce({f}, {d})",
+    "ln({f})|log10({f})|exp({f})|CAST({s} AS DOUBLE)|CAST({i} AS DOUBLE)|greatest({f}, {f})|clamp({f}, 0, "
+    "10)|coalesce({f}, {d})",
     "s": "concat({s}, {s})|lower({s})|upper({s})|left({s}, 3)|right({s}, 2)|substring({s}, 2, 4)|trim({s})|"
-    "replace({s}, '1', 'xyz')|CAST({i} AS VARCHAR)|CAST({p} AS VARCHAR)|CAST({b} AS VARCHAR)|coalesce({s}, 'n')|nullif({s}, {s})|"
-    "CASE WHEN {b} THEN {s} ELSE {s} END|least({s}, {s})",
+    "replace({s}, '1', 'xyz')|CAST({i} AS VARCHAR)|CAST({p} AS VARCHAR)|CAST({b} AS VARCHAR)|coalesce({s}, "
+    "'n')|nullif({s}, {s})|CASE WHEN {b} THEN {s} ELSE {s} END|least({s}, {s})",
     "p": "{p} + 30|{p} - 400|CAST({s} AS DATE)|CAST({u} AS DATE)|date_trunc('month', {p})|greatest({p}, {p})|coalesce({p}, {p})",
     "u": "date_trunc('hour', {u})|CAST({p} AS TIMESTAMP)|CAST({s} AS TIMESTAMP)|least({u}, {u})|CASE WHEN {b} THEN {u} END",
     "b": "{i} = {i}|{i} < {d}|{f} >= {i}|{s} < {s}|{s} = {s}|{p} <= {p}|{u} > {p}|{b} AND {b}|{b} OR {b}|NOT {b}|{i} IS NULL|"
-    "{s} LIKE '%1%'|{s} ILIKE 'A%'|starts_with({s}, {s})|contains({s}, {s})|{i} IN (1, 2)|{d} BETWEEN 0 AND 9.5|"
-    "CAST({s} AS BOOLEAN)|{b} IS TRUE|CAST({i} AS BOOLEAN)",
+    "{s} LIKE '%1%'|{s} ILIKE 'A%'|starts_with({s}, {s})|contains({s}, {s})|{i} IN (1, 2)|{d} BETWEEN 0 AND "
+    "9.5|CAST({s} AS BOOLEAN)|{b} IS TRUE|CAST({i} AS BOOLEAN)",
 }  # fmt: skip
 
 
@@ -89,6 +92,8 @@ def test_spark_agrees_on_random_expressions(on_spark: Run, on_duckdb: Run) -> No
 @pytest.mark.needs("spark")
 @pytest.mark.needs("postgres")
 @pytest.mark.parametrize("seed", range(10, 20))
-def test_all_agree_on_many_random_expressions(on_postgres: Run, on_spark: Run, on_duckdb: Run, seed: int) -> None:
+def test_all_agree_on_many_random_expressions(
+    on_postgres: Run, on_spark: Run, on_duckdb: Run, seed: int
+) -> None:
     check(on_postgres, on_duckdb, POSTGRES, 1000, seed)
     check(on_spark, on_duckdb, SPARK, 200, seed)

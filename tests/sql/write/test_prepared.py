@@ -1,4 +1,5 @@
-"""Sums that `prepare` stored: the same integers as from the rows, wherever they are used, and used nowhere else."""
+"""Sums that `prepare` stored: the same integers as from the rows, wherever they are
+used, and used nowhere else."""
 
 from __future__ import annotations
 
@@ -53,10 +54,13 @@ HELD = [
     "SELECT place, COUNT(*), SUM(days) FROM visits GROUP BY place",
     "SELECT place, ill, COUNT(*), AVG(days), AVG(far) FROM visits GROUP BY ROLLUP (place, ill)",
     "SELECT place, SUM(days) FROM visits WHERE ill AND place <> 'north' GROUP BY place",
-    "SELECT ill, COUNT(*) FILTER (WHERE place LIKE '%th'), SUM(cost) FILTER (WHERE place IS NULL) FROM visits GROUP BY ill",
+    "SELECT ill, COUNT(*) FILTER (WHERE place LIKE '%th'), SUM(cost) FILTER (WHERE place IS NULL) FROM "
+    "visits GROUP BY ill",
     "SELECT CASE WHEN place = 'east' THEN 'e' ELSE 'o' END AS c, AVG(days) FROM visits GROUP BY c",
-    "SELECT p, COUNT(d), SUM(d) FROM (SELECT place AS p, days AS d, ward FROM visits WHERE NOT ill) AS t GROUP BY p",
-    "SELECT AVG(days) FROM (SELECT place AS days_of, days FROM visits) AS t WHERE days_of IN ('north', 'nowhere')",
+    "SELECT p, COUNT(d), SUM(d) FROM (SELECT place AS p, days AS d, ward FROM visits WHERE NOT ill) AS t "
+    "GROUP BY p",
+    "SELECT AVG(days) FROM (SELECT place AS days_of, days FROM visits) AS t WHERE days_of IN ('north', "
+    "'nowhere')",
 ]
 NOT_HELD = [
     "SELECT COUNT(*) FROM visits WHERE days > 3",
@@ -74,7 +78,8 @@ NOT_HELD = [
 
 
 def some(seed: int) -> pa.Table:
-    """People with 0 to 7 rows; NULLs, values beyond the bounds and keys that nobody listed in every column."""
+    """People with 0 to 7 rows; NULLs, values beyond the bounds and keys that nobody listed in every
+    column."""
     rng = random.Random(seed)
     people = [person for person in range(40) for _ in range(rng.randrange(8))] + [None, None]
     pick: dict[str, list[Any]] = {
@@ -89,8 +94,16 @@ def some(seed: int) -> pa.Table:
         "weight": [0.0, 12.5, 1e308, None],
     }
     kinds = {"cost": pa.decimal128(18, 2), "ill": pa.bool_(), "place": pa.string(), "ward": pa.string()}
-    kinds |= {"days": pa.int64(), "far": pa.int64(), "wide": pa.int64(), "grade": pa.float64(), "weight": pa.float64()}
-    columns = {name: pa.array([rng.choice(values) for _ in people], kinds[name]) for name, values in pick.items()}
+    kinds |= {
+        "days": pa.int64(),
+        "far": pa.int64(),
+        "wide": pa.int64(),
+        "grade": pa.float64(),
+        "weight": pa.float64(),
+    }
+    columns = {
+        name: pa.array([rng.choice(values) for _ in people], kinds[name]) for name, values in pick.items()
+    }
     return pa.table({"person": pa.array(people, pa.int64())} | columns)
 
 
@@ -172,8 +185,12 @@ def test_stored_sums_agree_with_a_loop() -> None:
         if row["person"] is not None and (row["place"],) in wanted:
             weight = min(ONE, ONE * MOST // sizes[row["person"]])
             wanted[(row["place"],)][0] += weight
-            wanted[(row["place"],)][1] += weight * min(60, max(-5, row["days"])) if row["days"] is not None else 0
-    assert {key: sorted(numbers) for key, numbers in found.items()} == {k: sorted(v) for k, v in wanted.items()}
+            wanted[(row["place"],)][1] += (
+                weight * min(60, max(-5, row["days"])) if row["days"] is not None else 0
+            )
+    assert {key: sorted(numbers) for key, numbers in found.items()} == {
+        k: sorted(v) for k, v in wanted.items()
+    }
 
 
 def test_a_table_that_was_not_prepared_is_counted_row_by_row() -> None:
@@ -228,7 +245,12 @@ def test_too_many_combinations_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> 
 def tidy(days: Sequence[int | None]) -> pa.Table:
     """Two people, ten rows; only `days` differs from what the bounds allow."""
     table = some(1).slice(0, 10)
-    columns = {"person": [1] * 7 + [2] * 3, "days": days, "cost": [Decimal("1.25")] * 10, "far": [10**18 + 1] * 10}
+    columns = {
+        "person": [1] * 7 + [2] * 3,
+        "days": days,
+        "cost": [Decimal("1.25")] * 10,
+        "far": [10**18 + 1] * 10,
+    }
     kinds = {"person": pa.int64(), "days": pa.int64(), "cost": pa.decimal128(18, 2), "far": pa.int64()}
     for name, values in columns.items():
         table = table.set_column(table.schema.get_field_index(name), name, pa.array(values, kinds[name]))
@@ -246,7 +268,8 @@ def test_values_are_clamped_unless_all_are_known_to_lie_inside(days: list[int | 
     assert engine.summaries["visits"].whole == ({"days", "cost", "far"} if days == TIDY else {"cost", "far"})
     for text in (
         "SELECT COUNT(*), SUM(days), AVG(cost), AVG(far) FROM visits WHERE ward IS NULL OR ward <> 'w9'",
-        "SELECT VAR_SAMP(d), COUNT(d) FROM (SELECT days AS d, ward FROM visits) AS t WHERE d < 100 OR d IS NULL",
+        "SELECT VAR_SAMP(d), COUNT(d) FROM (SELECT days AS d, ward FROM visits) AS t WHERE d < 100 OR d IS "
+        "NULL",
         "SELECT AVG(days) FILTER (WHERE days < 5) FROM visits",
         "SELECT SUM(CLAMP(days, 0, 3)), SUM(days * 2), COUNT(ward) FROM visits",
     ):
@@ -273,9 +296,14 @@ def test_a_plan_with_other_bounds_clamps_to_its_own() -> None:
     )
     engine = open_engine(tidy(TIDY), SCHEMA, threads=1)
     engine.prepare(SCHEMA, PEOPLE)
-    for text in ("SELECT SUM(days) FROM visits", "SELECT AVG(days) FROM visits WHERE ward IS NULL OR ward <> 'w9'"):
+    for text in (
+        "SELECT SUM(days) FROM visits",
+        "SELECT AVG(days) FROM visits WHERE ward IS NULL OR ward <> 'w9'",
+    ):
         short, long = Seen(engine), Seen(engine, sums=False)
-        assert measured(text, engine, short, Schema((narrow,))) == measured(text, engine, long, Schema((narrow,)))
+        assert measured(text, engine, short, Schema((narrow,))) == measured(
+            text, engine, long, Schema((narrow,))
+        )
         assert not any("_summary_" in sql for sql in short.asked)
         assert measured(text, engine, long, Schema((narrow,))) != measured(text, engine, long)
     engine.close()
@@ -294,7 +322,8 @@ def test_a_column_without_a_null_is_counted_by_its_rows(days: list[int | None], 
     engine = open_engine(tmp_path / "visits.parquet", SCHEMA, threads=1)
     for text in (
         "SELECT COUNT(days), AVG(days) FROM visits",
-        "SELECT COUNT(*), COUNT(d) FROM (SELECT days AS d FROM visits WHERE ward IS NULL OR ward <> 'w9') AS t",
+        "SELECT COUNT(*), COUNT(d) FROM (SELECT days AS d FROM visits WHERE ward IS NULL OR ward <> 'w9') AS "
+        "t",
     ):
         told, asked = Told(engine), Seen(engine)
         assert measured(text, engine, told) == measured(text, engine, asked)

@@ -1,7 +1,7 @@
 """The factorisations: square-root Toeplitz, banded, buffered linear Toeplitz, binary tree.
 
-Each knows its encoder C (rows in the order of release, so that a row uses only what has arrived) and the noise of the
-running sums, B·Z with B = A·C⁻¹.
+Each knows its encoder C (rows in the order of release, so that a row uses only what has arrived) and the
+noise of the running sums, B·Z with B = A·C⁻¹.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ Array: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Toeplitz:
-    """C[i, j] = coefficients[i − j] for j ≤ i: what a step puts into the following rows, the same at every step.
+    """C[i, j] = coefficients[i − j] for j ≤ i: what a step puts into the following rows,
+    the same at every step.
 
     Reference: Fichtenberger, Henzinger, Upadhyay 2022; Choquette-Choo et al. 2023 (banded).
     """
@@ -34,7 +35,9 @@ class Toeplitz:
     def __post_init__(self) -> None:
         given = tuple(float(c) for c in self.coefficients)
         if not given or not all(math.isfinite(c) for c in given) or given[0] <= 0:
-            raise InvalidParameter("Expected finite coefficients of a Toeplitz matrix, the first of them above 0.")
+            raise InvalidParameter(
+                "Expected finite coefficients of a Toeplitz matrix, the first of them above 0."
+            )
         object.__setattr__(self, "coefficients", given)
 
     @property
@@ -62,7 +65,8 @@ class Toeplitz:
     def noise(self, fresh: Array, earlier: Sequence[Array]) -> Array:
         """The next row of C⁻¹·Z: `fresh` noise less what `earlier` rows (oldest first) have put in already.
 
-        Added to the sum of a step's contributions it makes them what B would: running sums of the result are A·G + B·Z.
+        Added to the sum of a step's contributions it makes them what B would: running
+        sums of the result are A·G + B·Z.
         """
         total = np.array(fresh, dtype=np.float64)
         for lag, row in enumerate(reversed(earlier[-(self.bands - 1) :] if self.bands > 1 else ()), 1):
@@ -75,7 +79,8 @@ class Toeplitz:
 
 
 def square_root(steps: int) -> Toeplitz:
-    """C = B = √A, coefficients binom(2t, t)/4ᵗ: within a constant factor of the best for a single participation.
+    """C = B = √A, coefficients binom(2t, t)/4ᵗ: within a constant factor of the best for
+    a single participation.
 
     Reference: Bennett 1977; Fichtenberger, Henzinger, Upadhyay 2022; Henzinger, Upadhyay, Upadhyay 2023.
 
@@ -86,7 +91,8 @@ def square_root(steps: int) -> Toeplitz:
 
 
 def banded(steps: int, bands: int) -> Toeplitz:
-    """The square root cut to its first `bands` coefficients: with `apart` ≥ bands the columns of one unit are orthogonal.
+    """The square root cut to its first `bands` coefficients: with `apart` ≥ bands the
+    columns of one unit are orthogonal.
 
     Reference: Kalinin, Lampert 2024 (banded square root).
     """
@@ -103,10 +109,12 @@ def _square_root(steps: int) -> Array:
 
 @dataclass(frozen=True)
 class BufferedToeplitz:
-    """c₀ = 1, c_t = Σ_j weights[j]·decays[j]^(t−1): the noise of a step needs one buffer a decay, whatever the steps.
+    """c₀ = 1, c_t = Σ_j weights[j]·decays[j]^(t−1): the noise of a step needs one buffer
+    a decay, whatever the steps.
 
-    Weights ≥ 0, their sum ≤ 1 and decays in [0, 1) keep the coefficients non-negative and falling, which the exact sensitivity
-    needs. Reference: Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024; McMahan, Xu, Zhang 2024.
+    Weights ≥ 0, their sum ≤ 1 and decays in [0, 1) keep the coefficients non-negative
+    and falling, which the exact sensitivity needs. Reference: Dvijotham, McMahan,
+    Pillutla, Steinke, Thakurta 2024; McMahan, Xu, Zhang 2024.
     """
 
     steps: int
@@ -118,8 +126,8 @@ class BufferedToeplitz:
         fine = len(self.decays) == len(self.weights) and all(0 <= d < 1 for d in self.decays)
         if not (fine and all(w >= 0 for w in self.weights) and math.fsum(self.weights) <= 1):
             raise InvalidParameter(
-                f"Expected as many weights as decays, weights ≥ 0 with a sum of at most 1 and decays in [0, 1); "
-                f"got decays={self.decays} and weights={self.weights}."
+                "Expected as many weights as decays, weights ≥ 0 with a sum of at most 1 and decays in [0, "
+                f"1); got decays={self.decays} and weights={self.weights}."
             )
 
     @cached_property
@@ -146,7 +154,8 @@ class BufferedToeplitz:
 
 
 def buffered(steps: int, buffers: int = 4) -> BufferedToeplitz:
-    """Buffers fitted to the square root: non-negative least squares over decays spread geometrically towards 1.
+    """Buffers fitted to the square root: non-negative least squares over decays spread
+    geometrically towards 1.
 
     How well it fits decides the error alone; the sensitivity is that of the matrix as it is.
     """
@@ -165,7 +174,8 @@ def buffered(steps: int, buffers: int = 4) -> BufferedToeplitz:
 
 @dataclass(frozen=True)
 class Tree:
-    """One row for each dyadic block of steps, released when the block is full; a running sum adds at most log₂ rows.
+    """One row for each dyadic block of steps, released when the block is full; a running
+    sum adds at most log₂ rows.
 
     Reference: Dwork, Naor, Pitassi, Rothblum 2010; Chan, Shi, Song 2011.
     """

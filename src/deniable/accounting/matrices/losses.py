@@ -1,4 +1,5 @@
-"""What a matrix mechanism costs: one Gaussian release, or, banded and on a cyclic sample, one for each turn."""
+"""What a matrix mechanism costs: one Gaussian release, or, banded and on a cyclic sample, one for each
+turn."""
 
 from __future__ import annotations
 
@@ -16,11 +17,18 @@ _DOWN = 1 - 2.0**-40
 
 
 def loss(
-    encoder: Encoder, who: Participation, *, sigma: float, clip: float = 1.0, relation: Relation = Relation.ADDED
+    encoder: Encoder,
+    who: Participation,
+    *,
+    sigma: float,
+    clip: float = 1.0,
+    relation: Relation = Relation.ADDED,
 ) -> GaussianNoise:
-    """C·G + Z, Z of deviation `sigma`, every contribution clipped to `clip`: all rows together are one Gaussian release.
+    """C·G + Z, Z of deviation `sigma`, every contribution clipped to `clip`: all rows
+    together are one Gaussian release.
 
-    Guarantee: for contributions chosen adaptively, and a pattern that may be chosen adaptively too (docs/theory/matrices.md).
+    Guarantee: for contributions chosen adaptively, and a pattern that may be chosen
+               adaptively too (docs/theory/matrices.md).
     Reference: Denisov, McMahan, Rush, Smith, Thakurta 2022, Theorem 2.1.
     A replaced unit moves twice as far.
     """
@@ -29,10 +37,14 @@ def loss(
     return GaussianNoise(sigma / moved * _DOWN)
 
 
-def cyclic_loss(encoder: Toeplitz | BufferedToeplitz, *, rate: Number, sigma: float, clip: float = 1.0) -> Loss:
-    """A banded encoder of b bands on a cyclic Poisson sample: step t draws, at `rate`, from the (t mod b)-th part of the units.
+def cyclic_loss(
+    encoder: Toeplitz | BufferedToeplitz, *, rate: Number, sigma: float, clip: float = 1.0
+) -> Loss:
+    """A banded encoder of b bands on a cyclic Poisson sample: step t draws, at `rate`,
+    from the (t mod b)-th part of the units.
 
-    The parts are fixed beforehand, a unit's own by a draw or hash of its own; stated for a unit that is added or removed.
+    The parts are fixed beforehand, a unit's own by a draw or hash of its own; stated for
+    a unit that is added or removed.
     Guarantee: at most ⌈steps/b⌉ sampled Gaussian releases. Reference: Choquette-Choo et al. 2023, Theorem 4.
     """
     if isinstance(encoder, BufferedToeplitz):

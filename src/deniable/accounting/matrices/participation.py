@@ -1,8 +1,9 @@
 """How often one unit takes part, and the L2 sensitivity of an encoder C that follows from it.
 
-A unit takes part at the steps of a pattern π, at step i with a vector uᵢ of norm at most 1. With X = CᵀC it moves C·G by
-√Σ_{i,j∈π} Xᵢⱼ⟨uᵢ, uⱼ⟩. Where all Xᵢⱼ ≥ 0 equal vectors are the worst. Where one is negative, signs ±1 are **not** enough
-(three columns of inner product −½: 2.00 with signs, 2.12 with vectors in the plane); √Σ|Xᵢⱼ| always bounds it.
+A unit takes part at the steps of a pattern π, at step i with a vector uᵢ of norm at most 1. With X = CᵀC it
+moves C·G by √Σ_{i,j∈π} Xᵢⱼ⟨uᵢ, uⱼ⟩. Where all Xᵢⱼ ≥ 0 equal vectors are the worst. Where one is negative,
+signs ±1 are **not** enough (three columns of inner product −½: 2.00 with signs, 2.12 with vectors in the
+plane); √Σ|Xᵢⱼ| always bounds it.
 Proofs: docs/theory/matrices.md.
 """
 
@@ -25,7 +26,8 @@ _OUTWARD = 1 + 2.0**-40
 
 @dataclass(frozen=True)
 class Participation:
-    """One unit takes part in at most `times` of `steps` steps, any two of them at least `apart` steps from one another.
+    """One unit takes part in at most `times` of `steps` steps, any two of them at least
+    `apart` steps from one another.
 
     Epochs over data in a fixed order are `apart` = steps of one epoch; `apart=1` allows any steps at all.
     """
@@ -69,11 +71,12 @@ Encoder = Toeplitz | BufferedToeplitz | Tree | Array
 
 
 def sensitivity(encoder: Encoder, who: Participation) -> float:
-    """The most that one unit moves C·G in L2, each contribution of norm ≤ 1: exact where a theorem says so, else above it.
+    """The most that one unit moves C·G in L2, each contribution of norm ≤ 1: exact where
+    a theorem says so, else above it.
 
-    Exact for non-negative falling Toeplitz coefficients (the earliest, densest pattern), for columns that are orthogonal at
-    `apart` steps, and where X has no negative entry and the patterns are few. An encoder that uses a contribution before it
-    has arrived is refused: gradients are chosen by looking at earlier answers.
+    Exact for non-negative falling Toeplitz coefficients (the earliest, densest pattern), for columns that are
+    orthogonal at `apart` steps, and where X has no negative entry and the patterns are few. An encoder that
+    uses a contribution before it has arrived is refused: gradients are chosen by looking at earlier answers.
     """
     if isinstance(encoder, BufferedToeplitz):
         encoder = encoder.toeplitz
@@ -87,18 +90,22 @@ def sensitivity(encoder: Encoder, who: Participation) -> float:
 
 
 def _falling(matrix: Toeplitz) -> bool:
-    """c₀ ≥ c₁ ≥ … ≥ 0: inner products then fall with the distance and with time, so that the first steps are the worst."""
+    """c₀ ≥ c₁ ≥ … ≥ 0: inner products then fall with the distance and with time, so that
+    the first steps are the worst."""
     c = np.array(matrix.coefficients)
     return bool(c[-1] >= 0 and (np.diff(c) <= 0).all())
 
 
 def _check(matrix: Array, who: Participation, *, ordered: bool) -> None:
     if matrix.ndim != 2 or matrix.shape[1] != who.steps or not np.isfinite(matrix).all():
-        raise InvalidParameter(f"Expected a finite matrix of {who.steps} columns, got one of shape {matrix.shape}.")
+        raise InvalidParameter(
+            f"Expected a finite matrix of {who.steps} columns, got one of shape {matrix.shape}."
+        )
     if not ordered and (matrix.shape[0] != matrix.shape[1] or np.triu(matrix, 1).any()):
         raise InvalidParameter(
-            "Expected a lower triangular matrix: a row may use only what has arrived by then, since contributions are chosen "
-            "by looking at earlier rows. Nothing was computed; take a triangular factor of CᵀC."
+            "Expected a lower triangular matrix: a row may use only what has arrived by then, since "
+            "contributions are chosen by looking at earlier rows. Nothing was computed; take a triangular "
+            "factor of CᵀC."
         )
 
 
@@ -109,7 +116,8 @@ def _largest(products: Array, who: Participation) -> float:
         return _heaviest(np.diag(products), who)
     if who.count <= FEW_PATTERNS:
         return max(float(products[np.ix_(pattern, pattern)].sum()) for pattern in who.patterns())
-    # Σ_{i∈π} Σ_{j∈π} X_ij ≤ Σ_{i∈π} max over patterns through i of the inner sum (Choquette-Choo et al. 2023).
+    # Σ_{i∈π} Σ_{j∈π} X_ij ≤ Σ_{i∈π} max over patterns through i of the inner sum (Choquette-Choo et al.
+    # 2023).
     return _heaviest(_through(products, who), who)
 
 
@@ -123,7 +131,8 @@ def _heaviest(weights: Array, who: Participation) -> float:
 
 
 def _through(products: Array, who: Participation) -> Array:
-    """For each step i the largest Σ_{j∈π} products[i, j] over patterns π through i: the best before it, plus the best after."""
+    """For each step i the largest Σ_{j∈π} products[i, j] over patterns π through i: the
+    best before it, plus the best after."""
     before = _prefixes(products, who)
     after = _prefixes(products[::-1, ::-1], who)[:, ::-1]
     splits = [before[c] + after[who.most - 1 - c] for c in range(who.most)]
@@ -131,7 +140,8 @@ def _through(products: Array, who: Participation) -> Array:
 
 
 def _prefixes(products: Array, who: Participation) -> Array:
-    """[c, i]: the best sum of at most c products of step i with steps at least `apart` before it, themselves apart."""
+    """[c, i]: the best sum of at most c products of step i with steps at least `apart`
+    before it, themselves apart."""
     n, most = who.steps, who.most
     best = np.zeros((n + 1, most, n))  # after how many steps, of how many, for which i
     found = np.zeros((most, n))

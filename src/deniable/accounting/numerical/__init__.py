@@ -1,4 +1,5 @@
-"""Certified numerical accounting: both sides of ε and δ, with discretisation, truncation and rounding included.
+"""Certified numerical accounting: both sides of ε and δ, with discretisation, truncation
+and rounding included.
 
 >>> from deniable.loss import GaussianNoise
 >>> bound = epsilon(GaussianNoise(4).sampled(0.01) * 10_000, delta=1e-5)

@@ -1,9 +1,11 @@
-"""One pass of T steps, each unit in one of them by its own draw: Λ = (Y₁ + … + Y_T)/T, the Yₜ independent ratios of one step.
+"""One pass of T steps, each unit in one of them by its own draw: Λ = (Y₁ + … + Y_T)/T,
+the Yₜ independent ratios of one step.
 
-The curve of a pair is E_Q(Λ − x)₊, so a larger Λ in convex order is a pair that dominates (docs/theory/batches.md). The law of a
-sum is built by doubling, on grids that are fine in the bulk and geometric beyond it: `above` splits every value between the two
-nodes around it (its mean is kept, it spreads), `below` merges all values of a cell at their mean (it contracts). Both keep that
-order under sums, and both add up positive numbers only, so that far tails keep their relative precision.
+The curve of a pair is E_Q(Λ − x)₊, so a larger Λ in convex order is a pair that dominates
+(docs/theory/batches.md). The law of a sum is built by doubling, on grids that are fine in the bulk and
+geometric beyond it: `above` splits every value between the two nodes around it (its mean is kept, it
+spreads), `below` merges all values of a cell at their mean (it contracts). Both keep that order under sums,
+and both add up positive numbers only, so that far tails keep their relative precision.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ BULK = 0.5
 class Sum:
     """The law under Q of a sum of `count` ratios: `values` and their masses.
 
-    `lost` and `carried` are the Q mass and the first moment of what was counted as revealed; `error` bounds the relative
-    rounding of each mass.
+    `lost` and `carried` are the Q mass and the first moment of what was counted as revealed; `error` bounds
+    the relative rounding of each mass.
     """
 
     count: int
@@ -54,7 +56,8 @@ class Cells:
     moment: Array
 
     def above(self) -> tuple[Array, Array]:
-        """Every value split between the ends of its cell, its mean kept: linear in the value, so moments suffice."""
+        """Every value split between the ends of its cell, its mean kept: linear in the
+        value, so moments suffice."""
         rise = (self.moment - self.edges[:-1] * self.mass) / np.diff(self.edges)
         rise = np.clip(rise, 0, self.mass)
         mass = np.append(self.mass - rise, 0.0)
@@ -69,7 +72,8 @@ class Cells:
 
 @dataclass(frozen=True)
 class Grid:
-    """Nodes for a sum of `count`: steps of `step`·√(width² + (s − count)²) around its mean, of `step`·s below half of it."""
+    """Nodes for a sum of `count`: steps of `step`·√(width² + (s − count)²) around its
+    mean, of `step`·s below half of it."""
 
     count: int
     width: float
@@ -81,7 +85,9 @@ class Grid:
 
     def place(self, values: Array) -> Array:
         """The position of a value, in units of `step`."""
-        low = np.log(np.maximum(values, 1e-300) / self.bend) + math.asinh((self.bend - self.count) / self.width)
+        low = np.log(np.maximum(values, 1e-300) / self.bend) + math.asinh(
+            (self.bend - self.count) / self.width
+        )
         high = np.arcsinh((np.maximum(values, self.bend) - self.count) / self.width)
         return np.where(values < self.bend, low, high) / self.step
 
@@ -101,7 +107,8 @@ Side = Callable[[Cells], tuple[Array, Array]]
 
 
 def allocated(pair: Pair, steps: int, *, upper: bool) -> Pair:
-    """A pair that dominates (`upper`), or is dominated by, a pass of `steps` steps whose single step has this pair."""
+    """A pair that dominates (`upper`), or is dominated by, a pass of `steps` steps whose
+    single step has this pair."""
     if steps == 1:
         return pair
     side: Side = Cells.above if upper else Cells.below
@@ -199,7 +206,8 @@ def _cell(grid: Grid, edges: Array, values: Array) -> Indices:
 
 
 def _trimmed(values: Array, mass: Array, count: int, spread: bool) -> tuple[Array, Array, float, float]:
-    """Less than TAIL at the top is revealed (what that is worth: `lost`, `carried`); as little at the bottom is merged."""
+    """Less than TAIL at the top is revealed (what that is worth: `lost`, `carried`); as
+    little at the bottom is merged."""
     heavy = mass * (1 + values / count)
     top = np.cumsum(heavy[::-1])[::-1] > TAIL
     lost, carried = float(mass[~top].sum()), float((mass * values)[~top].sum())

@@ -1,7 +1,9 @@
-"""From pairs to a bracket: passes of discretise, compose and read off, each of them valid, until the bracket is tight.
+"""From pairs to a bracket: passes of discretise, compose and read off, each of them
+valid, until the bracket is tight.
 
-A pass that few rare losses decide ("jumps", at tiny rates) composes bulk and jumps apart: with P restricted to losses ≤ h on
-all steps, plus one step above h, plus at most ½(Σ times·P(L > h))² for two or more (docs/theory/numerical.md, T7).
+A pass that few rare losses decide ("jumps", at tiny rates) composes bulk and jumps apart: with P restricted
+to losses ≤ h on all steps, plus one step above h, plus at most ½(Σ times·P(L > h))² for two or more
+(docs/theory/numerical.md, T7).
 """
 
 from __future__ import annotations
@@ -18,7 +20,16 @@ from deniable.accounting.numerical.curve import Curve
 from deniable.accounting.numerical.discretise import Bools, Law, anchor, discretise, infinite_mass, sparse
 from deniable.accounting.numerical.pairs import Pair
 from deniable.accounting.numerical.rounding import REACH, Array, U, relative
-from deniable.accounting.numerical.steer import Sketch, lattice_step, light, sketch, spread, thinner, tilt, tilted
+from deniable.accounting.numerical.steer import (
+    Sketch,
+    lattice_step,
+    light,
+    sketch,
+    spread,
+    thinner,
+    tilt,
+    tilted,
+)
 from deniable.errors import Unaccountable
 
 Term: TypeAlias = tuple[Pair, int]
@@ -35,7 +46,8 @@ FINEST = 200_000
 FEW_TERMS = 24
 """Terms on which dt is tried out where there are many more."""
 STEEPEST = 8.0
-"""Most of θ·dt: on a coarse lattice ε lies between two nodes, and a steeper tilt would leave no digit at the lower one."""
+"""Most of θ·dt: on a coarse lattice ε lies between two nodes, and a steeper tilt would
+leave no digit at the lower one."""
 
 
 @dataclass
@@ -79,7 +91,8 @@ class Plan:
         return tuple(piece for piece in self.pieces if piece.leads)
 
     def density(self, one: Sketch) -> Array:
-        """Where the leading compositions look, as masses on the sketch: the bulk at every step, a jump at one."""
+        """Where the leading compositions look, as masses on the sketch: the bulk at
+        every step, a jump at one."""
         total = np.zeros(len(one.losses))
         low = one.losses <= self.cut
         for piece in self.leading:
@@ -90,23 +103,31 @@ class Plan:
 
 
 def plan(terms: Sequence[Term], state: Steering, slack: float | None, tolerance: float) -> Plan:
-    """Choose tail, window, tilt and whether to set jumps apart. `slack`: allowed error in ε, else tolerance·ε."""
+    """Choose tail, window, tilt and whether to set jumps apart. `slack`: allowed error
+    in ε, else tolerance·ε."""
     times = sum(t for _, t in terms)
     first = state.passes == 1
     tail = (TAIL if first else 2e-4) * state.delta / times
-    sketches = state.sketches if first and state.sketches else tuple(sketch(pair, t, tail) for pair, t in terms)
+    sketches = (
+        state.sketches if first and state.sketches else tuple(sketch(pair, t, tail) for pair, t in terms)
+    )
     state.split = state.split or (state.noise > NOISY and times > 1)
     cut = _cut(sketches, math.sqrt(2e-4 * state.delta)) if state.split else math.inf
     if cut < math.inf:
         pieces = _pieces(sketches, cut, state.epsilon)
     else:
         pieces = (
-            Piece(state.theta if first and state.theta else tilt(sketches, epsilon=state.epsilon)[0], False, True),
+            Piece(
+                state.theta if first and state.theta else tilt(sketches, epsilon=state.epsilon)[0],
+                False,
+                True,
+            ),
         )
     guess = max(state.epsilon, 1e-2 * spread(sketches) * 0.5**state.passes)
     room = slack if slack is not None else tolerance * guess
     eta = ETA * 1e-5 ** min(state.passes - 1, 8)
-    # Jumps are steeper than the tilt of their piece says, and after a noisy pass ε is hardly known: a finer lattice.
+    # Jumps are steeper than the tilt of their piece says, and after a noisy pass ε is hardly known: a finer
+    # lattice.
     room /= 1 if math.isinf(cut) else 16 if state.noise > 1 else 4
     wide = state.passes > 2 and state.noise > 1e-4
     reach = (0.0, 1.5 * state.epsilon if cut < math.inf else 0.0)
@@ -114,10 +135,13 @@ def plan(terms: Sequence[Term], state: Steering, slack: float | None, tolerance:
 
 
 def _pieces(sketches: Sequence[Sketch], cut: float, epsilon: float) -> tuple[Piece, ...]:
-    """Bulk alone, and bulk with one jump (of the term whose jumps are heaviest); either leads unless e⁸ times smaller."""
+    """Bulk alone, and bulk with one jump (of the term whose jumps are heaviest); either
+    leads unless e⁸ times smaller."""
     bulk = [s.below(cut) for s in sketches]
     still, log_still = tilt(bulk, epsilon=epsilon)
-    best = max(range(len(sketches)), key=lambda i: sketches[i].times * float(sketches[i].above(cut).mass.sum()))
+    best = max(
+        range(len(sketches)), key=lambda i: sketches[i].times * float(sketches[i].above(cut).mass.sum())
+    )
     rest = [s.fewer() if i == best else s for i, s in enumerate(bulk)]
     moved, log_moved = tilt([*(r for r in rest if r.times), sketches[best].above(cut)], epsilon=epsilon)
     log_moved += math.log(sketches[best].times)
@@ -153,7 +177,8 @@ def discretise_all(terms: Sequence[Term], plan: Plan) -> Laws:
         plan.passes - 1, 4
     )
     lone = any(sparse(pair) for pair in pairs) or sum(pair.lattice is not None for pair in pairs) > 1
-    # Of many terms a few, standing for the others, show how fine dt must be; all are then put on the lattice once.
+    # Of many terms a few, standing for the others, show how fine dt must be; all are then put on the lattice
+    # once.
     every = max(1, len(terms) // FEW_TERMS)
     few, sketches = [(pair, t * every) for pair, t in terms[::every]], plan.sketches[::every]
     for attempt in range(6):
@@ -163,7 +188,8 @@ def discretise_all(terms: Sequence[Term], plan: Plan) -> Laws:
         nodes = max(len(law.index) for law, _ in laws.upper)
         if gap <= 1.05 * plan.slack or nodes > MOST_NODES or dt <= width / FINEST or attempt == 5:
             break
-        # Both discretisations are second order in dt (lone atoms: first), so the dt that will do can be foreseen.
+        # Both discretisations are second order in dt (lone atoms: first), so the dt that will do can be
+        # foreseen.
         shrink = plan.slack / gap if gap < math.inf else 0.5
         dt *= max(0.02, min(0.9, 0.95 * shrink)) if lone else max(0.2, min(0.9, 0.95 * math.sqrt(shrink)))
     return laws if every == 1 else Laws(dt, *_laws(terms, plan.sketches, plan, dt, times))
@@ -245,7 +271,8 @@ def _within_reach(terms: Sequence[Term], tail: float) -> None:
 
 
 def _check(terms: Sequence[Term], upper: Sequence[Part], tail: float) -> None:
-    """Both measures keep their mass: catches a mismatch of lattice and masses before it becomes a wrong bound."""
+    """Both measures keep their mass: catches a mismatch of lattice and masses before it
+    becomes a wrong bound."""
     for (pair, _), (law, _) in zip(terms, upper, strict=True):
         p, q = float(law.mass.sum()), float((law.mass * np.exp(-law.losses)).sum())
         if not (abs(p - 1 + infinite_mass(pair)) < 1e-6 + tail + pair.slack + pair.short and q < 1 + 1e-6):
@@ -255,7 +282,8 @@ def _check(terms: Sequence[Term], upper: Sequence[Part], tail: float) -> None:
 def _sums(
     parts: Sequence[Part], plan: Plan, like: tuple[Composition, ...] | None
 ) -> tuple[tuple[Composition, ...], float]:
-    """The compositions that add up to δ, and a bound on what they leave out (two jumps or more). Windows as in `like`."""
+    """The compositions that add up to δ, and a bound on what they leave out (two jumps
+    or more). Windows as in `like`."""
     wide, steepest = plan.wide, STEEPEST / parts[0][0].dt
     thetas = [min(piece.theta, steepest) for piece in plan.pieces]
     if math.isinf(plan.cut):
@@ -270,7 +298,9 @@ def _sums(
             jumping += times * mass
             rest = [b for k, b in enumerate(bulk) if k != i] + ([(low, times - 1)] if times > 1 else [])
             one = [*rest, (high, 1)]
-            out.append(compose(one, thetas[1], plan.eta, reach=plan.reach, wide=wide, log_weight=math.log(times)))
+            out.append(
+                compose(one, thetas[1], plan.eta, reach=plan.reach, wide=wide, log_weight=math.log(times))
+            )
     return tuple(out), 0.5 * jumping**2 * (1 + 1e-9)
 
 
@@ -289,7 +319,8 @@ def tops(terms: Sequence[Term]) -> float:
 
 
 def top_atom(terms: Sequence[Term]) -> tuple[float, float]:
-    """The sum of the largest losses and ln of the chance to lose that much: δ(ε) ≥ P(top)·(1 − e^(ε − top)), nothing composed.
+    """The sum of the largest losses and ln of the chance to lose that much: δ(ε) ≥
+    P(top)·(1 − e^(ε − top)), nothing composed.
 
     0 and −∞ where the largest loss of a pair has no mass of its own.
     """

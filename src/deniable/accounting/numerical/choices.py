@@ -1,8 +1,9 @@
 """Many choices of bounded range ε (exponential mechanisms), each free to depend on the earlier answers.
 
-The most that k of them reveal obeys a recursion over the loss so far (Dong, Durfee, Rogers 2020): the last choice is one of two
-outcomes with losses t and t − ε, at the t that is worst for what is left. `above` solves it from above on a lattice, every t in
-[0, ε] included; `below` keeps to the t of the lattice. Proofs: docs/theory/numerical.md, "Bounded range".
+The most that k of them reveal obeys a recursion over the loss so far (Dong, Durfee, Rogers 2020): the last
+choice is one of two outcomes with losses t and t − ε, at the t that is worst for what is left. `above` solves
+it from above on a lattice, every t in [0, ε] included; `below` keeps to the t of the lattice. Proofs:
+docs/theory/numerical.md, "Bounded range".
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from deniable.accounting.numerical.finite import Finite, Sided
 from deniable.accounting.numerical.rounding import REACH, Array, U
 
 LARGEST_BLOCK = 128
-"""Choices that one recursion takes; more are composed of such blocks, which loses little and is an upper bound."""
+"""Choices that one recursion takes; more are composed of such blocks, which loses little
+and is an upper bound."""
 PARTS, MOST_PARTS = 16, 256
-"""Cells of the lattice within one ε, at least and at most: the upper side errs by about 1/2·parts² of the composed ε."""
+"""Cells of the lattice within one ε, at least and at most: the upper side errs by about
+1/2·parts² of the composed ε."""
 NODES = 2048
 FAINT = 600.0
 """Heights below e^(loss − FAINT) are not resolved: the last chord stands for them."""
@@ -64,8 +67,9 @@ def _extended(heights: Array, parts: int, dt: float) -> Array:
 def _worst(rest: Array, parts: int, dt: float) -> Array:
     """One more choice: at each node the most over all t, on the chords of `rest`.
 
-    With λ = e^(t−ε), and y the node, the height is p·R(y − t) + (1 − p)·R(y − t + ε), p linear in λ and R linear in 1/λ while t
-    stays in one cell: −aλ + c − b/λ with a, b ≥ 0, concave, so its top is known in closed form.
+    With λ = e^(t−ε), and y the node, the height is p·R(y − t) + (1 − p)·R(y − t + ε), p
+    linear in λ and R linear in 1/λ while t stays in one cell: −aλ + c − b/λ with a, b ≥
+    0, concave, so its top is known in closed form.
     """
     count = len(rest) - 2 * parts
     omega, whole = math.expm1(dt), -math.expm1(-parts * dt)
@@ -93,7 +97,8 @@ def _slices(rest: Array, first: int, count: int) -> tuple[Array, Array]:
 
 
 def _turning(start: Array, end: Array, omega: float) -> Array:
-    """Where in the cell (0 … 1) the slope, −a + b/(1 + ωr)², falls through 0, given its values at both ends."""
+    """Where in the cell (0 … 1) the slope, −a + b/(1 + ωr)², falls through 0, given its values at both
+    ends."""
     with np.errstate(divide="ignore", invalid="ignore"):
         b = (start - end) / -math.expm1(-2 * math.log1p(omega))
         inside = np.expm1(0.5 * np.log1p(start / (b - start))) / omega
@@ -102,10 +107,11 @@ def _turning(start: Array, end: Array, omega: float) -> Array:
 
 @lru_cache(maxsize=64)
 def below(epsilon: float, times: int) -> Finite:
-    """A curve under the most that `times` adaptive choices reveal: the tangents, at each node, of a mechanism made for it.
+    """A curve under the most that `times` adaptive choices reveal: the tangents, at each
+    node, of a mechanism made for it.
 
-    Each ε has a mechanism of its own, so the curve is attained as a whole only where one factor of a composition is of this kind:
-    the choices then come last, and know how much is left.
+    Each ε has a mechanism of its own, so the curve is attained as a whole only where one factor of a
+    composition is of this kind: the choices then come last, and know how much is left.
     """
     parts = _parts(times)
     dt = epsilon / parts
@@ -141,7 +147,8 @@ def _best_on_lattice(tails: Array, parts: int, dt: float) -> Array:
 
 
 def _tangents(tails: Array, dt: float) -> Finite:
-    """The tangents meet once between nodes, where the mass of that cell then lies; a tangent that does not is left out."""
+    """The tangents meet once between nodes, where the mass of that cell then lies; a
+    tangent that does not is left out."""
     nodes = [0]
     place: list[float] = []
     for j in range(1, tails.shape[1]):

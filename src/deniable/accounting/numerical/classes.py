@@ -1,7 +1,9 @@
-"""Many unlike steps of one kind as few: multipliers rounded to a geometric grid, down for the upper side, up for the lower.
+"""Many unlike steps of one kind as few: multipliers rounded to a geometric grid, down
+for the upper side, up for the lower.
 
-Less noise dominates more noise of the same kind, under any sample too, so each side stays certified. The grid is fine enough
-that the two sides differ by less than a hundredth of ε (docs/theory/numerical.md, "Many unlike steps").
+Less noise dominates more noise of the same kind, under any sample too, so each side
+stays certified. The grid is fine enough that the two sides differ by less than a
+hundredth of ε (docs/theory/numerical.md, "Many unlike steps").
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ FINE, ROUGH = Ratios(1.006, 1.003), Ratios(1.02, 1.02)
 
 
 def coarse(steps: Mapping[Loss, int]) -> tuple[dict[Loss, int], dict[Loss, int]] | None:
-    """Steps that reveal no less, and steps that reveal no more; None where there are few, or nothing to round."""
+    """Steps that reveal no less, and steps that reveal no more; None where there are
+    few, or nothing to round."""
     if len(steps) <= MANY:
         return None
     above, below = _rounded(steps, 0, FINE), _rounded(steps, 1, FINE)
@@ -40,7 +43,8 @@ def coarse(steps: Mapping[Loss, int]) -> tuple[dict[Loss, int], dict[Loss, int]]
 
 
 def less_revealing(steps: Mapping[Loss, int]) -> dict[Loss, int] | None:
-    """Far fewer steps that reveal no more, for a first look at what a slow method could come to; None where there are few."""
+    """Far fewer steps that reveal no more, for a first look at what a slow method could
+    come to; None where there are few."""
     if len(steps) <= MANY:
         return None
     below = _rounded(steps, 1, ROUGH)
@@ -68,7 +72,8 @@ def _moved(node: Loss, up: int, ratios: Ratios) -> Loss:
 
 
 def _grid(x: Fraction, ratio: float, up: int) -> float:
-    """The grid's number at or below x, or the one above; by comparison with x itself, so that no rounding can cross it."""
+    """The grid's number at or below x, or the one above; by comparison with x itself, so
+    that no rounding can cross it."""
     step = math.floor(math.log(float(x)) / math.log(ratio))
     while exact(ratio**step) > x:
         step -= 1

@@ -1,7 +1,7 @@
 """Composition on a lattice with a certified error: T3 (tilt and window), T4 (FFT path), T6 (few frequencies).
 
-δ(ε) = e^(log_mass − θε) · (kernel ± error): the laws are tilted by e^(θ·loss), so that every error is measured against the
-Chernoff bound of δ and not against 1. Proofs: docs/theory/numerical.md.
+δ(ε) = e^(log_mass − θε) · (kernel ± error): the laws are tilted by e^(θ·loss), so that every error is
+measured against the Chernoff bound of δ and not against 1. Proofs: docs/theory/numerical.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ import numpy.typing as npt
 from scipy import fft, optimize
 
 from deniable.accounting.numerical.discretise import Law
-from deniable.accounting.numerical.rounding import NEGLIGIBLE, Array, Indices, U, expm1, fast_length, fft_error
+from deniable.accounting.numerical.rounding import (
+    NEGLIGIBLE,
+    Array,
+    Indices,
+    U,
+    expm1,
+    fast_length,
+    fft_error,
+)
 from deniable.errors import Unaccountable
 
 Complex: TypeAlias = npt.NDArray[np.complexfloating[Any, Any]]
@@ -30,7 +38,8 @@ FEW = 64
 
 @dataclass(frozen=True)
 class Tilted:
-    """One law after tilting: weights that sum to 1, their nodes, and how far these lie from the tilted mean."""
+    """One law after tilting: weights that sum to 1, their nodes, and how far these lie from the tilted
+    mean."""
 
     weight: Array
     index: Indices
@@ -44,7 +53,8 @@ class Tilted:
 
 @dataclass(frozen=True)
 class Window:
-    """Nodes low..high: outside lies at most `alias` of the weighted tilted mass; `slopes` are the Chernoff parameters."""
+    """Nodes low..high: outside lies at most `alias` of the weighted tilted mass;
+    `slopes` are the Chernoff parameters."""
 
     low: int
     high: int
@@ -56,7 +66,8 @@ class Window:
 class Composition:
     """δ at the losses base + dt·j: e^(log_mass − θ·loss)·(kernel ± error).
 
-    `middle` is the node of the tilted mean; `total` bounds the P mass, and so δ, where the window does not reach.
+    `middle` is the node of the tilted mean; `total` bounds the P mass, and so δ, where
+    the window does not reach.
     """
 
     theta: float
@@ -89,7 +100,9 @@ class Composition:
         """T6: the kernel, which has no end, runs on round the circle."""
         if not self.circular:
             return 0.0
-        return math.exp(-self.theta * self.dt * (self.size - i)) / -math.expm1(-self.theta * self.dt * self.size)
+        return math.exp(-self.theta * self.dt * (self.size - i)) / -math.expm1(
+            -self.theta * self.dt * self.size
+        )
 
 
 def log_moment(s: float, parts: Sequence[tuple[Array, Array, int]]) -> float:
@@ -148,14 +161,19 @@ def compose(
     window = _window(tilted, mean, dt, theta, eta, slopes)
     low, high = window.low, window.high
     if reach is not None:
-        low, high = min(low, math.floor((reach[0] - base) / dt) - 2), max(high, math.ceil((reach[1] - base) / dt) + 2)
+        low, high = (
+            min(low, math.floor((reach[0] - base) / dt) - 2),
+            max(high, math.ceil((reach[1] - base) / dt) + 2),
+        )
     if high - low > MOST_NODES:
         raise Unaccountable(
-            f"The numerical accountant would need {high - low:,} nodes for this composition, over the {MOST_NODES:,} it takes: "
-            "its losses are of too different sizes. Nothing was computed; another method may know a bound."
+            f"The numerical accountant would need {high - low:,} nodes for this composition, over the "
+            f"{MOST_NODES:,} it takes: its losses are of too different sizes. Nothing was computed; another "
+            "method may know a bound."
         )
     steps = sum(times for _, times in parts)
-    # Under a slight tilt the kernel would run round the circle undiminished (T6's `lap`); the FFT path has no circle.
+    # Under a slight tilt the kernel would run round the circle undiminished (T6's `lap`); the FFT path has no
+    # circle.
     fades = theta * dt * (high - mean) > 20
     direct = _direct(tilted, low, high, dt, theta, wide) if steps > FEW and fades else None
     size, kernel, error = direct if direct is not None else _by_fft(tilted, low, high, dt, theta)
@@ -186,11 +204,18 @@ def _tilt(law: Law, theta: float, times: int) -> tuple[Tilted, float]:
     keep: Any = weight > 0
     keep = slice(None) if keep.all() else keep  # a view, not a copy, of the many that are
     index = law.index[keep]
-    return Tilted(weight[keep], index, np.asarray(index - mean, dtype=np.float64), times), top + math.log(total)
+    return Tilted(weight[keep], index, np.asarray(index - mean, dtype=np.float64), times), top + math.log(
+        total
+    )
 
 
 def _window(
-    tilted: Sequence[Tilted], mean: float, dt: float, theta: float, eta: float, slopes: tuple[float, float] | None
+    tilted: Sequence[Tilted],
+    mean: float,
+    dt: float,
+    theta: float,
+    eta: float,
+    slopes: tuple[float, float] | None,
 ) -> Window:
     """Chernoff on the tilted law: at most eta outside, both sides together."""
     goal = math.log(2 / eta)
@@ -212,7 +237,8 @@ def _window(
 
 
 def _coarse(tilted: Tilted) -> tuple[Array, Array, int]:
-    """At most 200 atoms with the same mean: for choosing a Chernoff parameter, which is then used on the full law."""
+    """At most 200 atoms with the same mean: for choosing a Chernoff parameter, which is
+    then used on the full law."""
     cut = np.arange(0, len(tilted.weight), max(1, len(tilted.weight) // 200))
     weight = np.add.reduceat(tilted.weight, cut)
     keep = weight > 0
@@ -227,12 +253,15 @@ def _slope(coarse: Sequence[tuple[Array, Array, int]], sign: int, goal: float, v
     def end(v: float) -> float:
         return (goal + moment(sign * math.exp(v))) * math.exp(-v)
 
-    found = optimize.minimize_scalar(end, bounds=(start - 7, start + 3), method="bounded", options={"xatol": 0.05})
+    found = optimize.minimize_scalar(
+        end, bounds=(start - 7, start + 3), method="bounded", options={"xatol": 0.05}
+    )
     return math.exp(float(found.x))
 
 
 def _power(f: Complex, times: int) -> Complex:
-    """f**times by squaring: times − 1 complex products in the error, each √5·u (Brent, Percival, Zimmermann 2007)."""
+    """f**times by squaring: times − 1 complex products in the error, each √5·u (Brent,
+    Percival, Zimmermann 2007)."""
     out: Complex | None = None
     while True:
         if times & 1:
@@ -244,7 +273,9 @@ def _power(f: Complex, times: int) -> Complex:
         f = f * f
 
 
-def _by_fft(tilted: Sequence[Tilted], low: int, high: int, dt: float, theta: float) -> tuple[int, Kernel, float]:
+def _by_fft(
+    tilted: Sequence[Tilted], low: int, high: int, dt: float, theta: float
+) -> tuple[int, Kernel, float]:
     """T4: transform, power, transform back, and a dot product with the kernel's weight."""
     size = fast_length(high - low + 1)
     rho = fft_error(size)
@@ -266,7 +297,9 @@ def _by_fft(tilted: Sequence[Tilted], low: int, high: int, dt: float, theta: flo
     w = np.exp(-theta * a) * -np.expm1(-a)
     steps = sum(t.times for t in tilted)
     error = error * math.exp(min(growth, 700)) + 1.01 * rho + 1.01 * math.sqrt(5) * U * (steps + len(tilted))
-    error = (error + len(tilted) * math.exp(-NEGLIGIBLE)) * float(np.linalg.norm(w)) * 1.01 + math.exp(-NEGLIGIBLE)
+    error = (error + len(tilted) * math.exp(-NEGLIGIBLE)) * float(np.linalg.norm(w)) * 1.01 + math.exp(
+        -NEGLIGIBLE
+    )
     return size, lambda i: float(y[i : i + count] @ w[: size - i]), error
 
 
@@ -277,9 +310,11 @@ MANY = 16
 
 
 def _paired(tilted: Sequence[Tilted], size: int) -> tuple[Sequence[Tilted], float]:
-    """T10: unlike single steps convolved in pairs, round by round, while their laws are short against `size`; and the L2 error.
+    """T10: unlike single steps convolved in pairs, round by round, while their laws are
+    short against `size`; and the L2 error.
 
-    A thousand transforms of the whole window become a few, and the short ones add up to ten times the length of all laws.
+    A thousand transforms of the whole window become a few, and the short ones add up to
+    ten times the length of all laws.
     """
     single = [t for t in tilted if t.times == 1]
     if len(single) < MANY:
@@ -331,7 +366,8 @@ def _convolved(a: _Dense, b: _Dense) -> _Dense:
 def _direct(
     tilted: Sequence[Tilted], low: int, high: int, dt: float, theta: float, wide: bool
 ) -> tuple[int, Kernel, float] | None:
-    """T6: only the low frequencies of a certified band are summed, and the kernel's transform has a closed form."""
+    """T6: only the low frequencies of a certified band are summed, and the kernel's
+    transform has a closed form."""
     size = high - low + 1
     band = _band(tilted, size)
     if band is None or band * sum(len(t.weight) for t in tilted) > 60 * size + 2e6:
@@ -347,7 +383,11 @@ def _direct(
         shifts += t.times * shift
         f = _frequencies(t, shift, phi, band, cplx)
         phase = float(phi) * float(np.abs(t.index - shift).max())
-        error = (40 + math.log2(len(t.weight)) + k * (6 + 3 * phase)) * u / np.maximum(np.abs(f).astype(float), 1e-300)
+        error = (
+            (40 + math.log2(len(t.weight)) + k * (6 + 3 * phase))
+            * u
+            / np.maximum(np.abs(f).astype(float), 1e-300)
+        )
         spoilt += np.expm1(np.minimum(1.01 * t.times * (error + math.sqrt(5) * u), 700))
         g = g * _power(f, t.times)
     turn = phi * k
@@ -364,7 +404,8 @@ def _direct(
 
 
 def _band(tilted: Sequence[Tilted], size: int) -> int | None:
-    """How many low frequencies matter: outside, |F|^T < e^−45, certified on a coarse sample of frequencies."""
+    """How many low frequencies matter: outside, |F|^T < e^−45, certified on a coarse sample of
+    frequencies."""
     spread = math.sqrt(sum(t.times * t.variance for t in tilted))
     count = fast_length(int(2.5 * spread) + 64)
     if count > 4e6:
@@ -391,14 +432,17 @@ def _certified_band(tilted: Sequence[Tilted], count: int, size: int) -> int | No
 
 
 def _some(tilted: Sequence[Tilted]) -> Sequence[Tilted]:
-    """Of many unlike steps every fourth, by variance: no |F| exceeds 1, so they alone certify a band, about twice as wide.
+    """Of many unlike steps every fourth, by variance: no |F| exceeds 1, so they alone
+    certify a band, about twice as wide.
 
     Steps of all sizes, because two that are alike grow loud again at the same high frequency.
     """
     return tilted if len(tilted) < MANY else sorted(tilted, key=lambda t: t.variance)[::FOURTH]
 
 
-def _frequencies(t: Tilted, shift: int, phi: Any, band: int, cplx: type[np.complexfloating[Any, Any]]) -> Complex:
+def _frequencies(
+    t: Tilted, shift: int, phi: Any, band: int, cplx: type[np.complexfloating[Any, Any]]
+) -> Complex:
     """Σ weight·e^(−iφk·(index − shift)) for k = 0..band by repeated multiplication."""
     z = np.exp(1j * phi * (shift - t.index)).astype(cplx)
     current = t.weight.astype(cplx)

@@ -1,7 +1,8 @@
 """A record that comes k times with probability wₖ, replaced: an upper curve for Gaussian noise.
 
-For x ≥ 1 and any νₖ ≥ 0 with Σ wₖνₖ ≤ (x − 1)w₀ the curve is at most Σ wₖ·Hₖ(x + νₖ), Hₖ that of noise moved k times as far
-(docs/theory/batches.md, "Draws with replacement"). The best νₖ make all k reveal on one and the same half-line.
+For x ≥ 1 and any νₖ ≥ 0 with Σ wₖνₖ ≤ (x − 1)w₀ the curve is at most Σ wₖ·Hₖ(x + νₖ), Hₖ
+that of noise moved k times as far (docs/theory/batches.md, "Draws with replacement").
+The best νₖ make all k reveal on one and the same half-line.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ LOST = 1e-45
 
 @lru_cache(maxsize=32)
 def gaussian(sigma: float, weights: tuple[float, ...], left: float) -> Finite:
-    """A pair that dominates replacing a record which comes k times with probability weights[k]; `left` is revealed."""
+    """A pair that dominates replacing a record which comes k times with probability
+    weights[k]; `left` is revealed."""
     w, shifts = np.array(weights), np.arange(1.0, len(weights))
     losses = _nodes(sigma, w, shifts)
     heights = _heights(losses, sigma, w, shifts) + left
@@ -40,7 +42,8 @@ def _ratio(t: Array, sigma: float, shifts: Array) -> Array:
 
 
 def _nodes(sigma: float, w: Array, shifts: Array) -> Array:
-    """Losses of the whole mixture at places evenly spaced from where it is 0; steps of noise make the even step."""
+    """Losses of the whole mixture at places evenly spaced from where it is 0; steps of
+    noise make the even step."""
     likely = int(np.flatnonzero(w > 1e-30)[-1])
     t = np.linspace(0, likely + WIDE * sigma, NODES)
     logs = np.concatenate([np.zeros((len(t), 1)), _ratio(t, sigma, shifts)], axis=1)
@@ -63,7 +66,8 @@ def _heights(losses: Array, sigma: float, w: Array, shifts: Array) -> Array:
 
 
 def _spare(losses: Array, sigma: float, w: Array, shifts: Array) -> Array:
-    """νₖ = (e^(loss at t) − x)₊ at the place t where Σ wₖνₖ comes up to (x − 1)w₀; a little less, so that it never exceeds it."""
+    """νₖ = (e^(loss at t) − x)₊ at the place t where Σ wₖνₖ comes up to (x − 1)w₀; a
+    little less, so that it never exceeds it."""
     x, room = np.exp(losses), w[0] * np.expm1(losses)
     low, high = np.zeros(len(x)), np.full(len(x), float(shifts[-1]) + 1.0)
 

@@ -12,8 +12,9 @@ from deniable.accounting.numerical.compose import Composition
 class Curve:
     """One side (`sign` 1: above, −1: below) of the true curve.
 
-    `safe` ≥ 1 and `shift` ≥ 0 are what rounding of the masses may have done to δ and ε (T5); `beyond` is the mass revealed
-    outright: for the upper side all that was left out, for the lower side only what is certainly there.
+    `safe` ≥ 1 and `shift` ≥ 0 are what rounding of the masses may have done to δ and ε
+    (T5); `beyond` is the mass revealed outright: for the upper side all that was left
+    out, for the lower side only what is certainly there.
     """
 
     parts: tuple[Composition, ...]
@@ -26,7 +27,8 @@ class Curve:
         return sum(part.delta(j, sign) for part in self.parts)
 
     def delta(self, epsilon: float) -> float:
-        """The bound on δ at ε: between nodes the chord, in e^ε, of two bounds (δ is convex there, the law's own linear)."""
+        """The bound on δ at ε: between nodes the chord, in e^ε, of two bounds (δ is
+        convex there, the law's own linear)."""
         first = self.parts[0]
         at = epsilon - self.sign * self.shift
         j = math.floor((at - first.base) / first.dt)
@@ -51,7 +53,9 @@ class Curve:
 
     def node_estimate(self, epsilon: float) -> float:
         """δ at the node below ε without error terms: steers the next pass, claims nothing."""
-        return self.beyond + max(self.node(math.floor((epsilon - self.parts[0].base) / self.parts[0].dt), 0), 0.0)
+        return self.beyond + max(
+            self.node(math.floor((epsilon - self.parts[0].base) / self.parts[0].dt), 0), 0.0
+        )
 
     def noise(self, epsilon: float) -> float:
         """Numerical error as a share of δ at ε."""
@@ -75,9 +79,13 @@ class Curve:
         if (b := self.node(high, sign)) > target:
             return math.inf if sign > 0 else first.base + high * first.dt
         low, a, b = self._close(low, high, a, b, target, sign)
-        return max(0.0, first.base + low * first.dt + math.log1p(math.expm1(first.dt) * (a - target) / (a - b)))
+        return max(
+            0.0, first.base + low * first.dt + math.log1p(math.expm1(first.dt) * (a - target) / (a - b))
+        )
 
-    def _close(self, low: int, high: int, a: float, b: float, target: float, sign: int) -> tuple[int, float, float]:
+    def _close(
+        self, low: int, high: int, a: float, b: float, target: float, sign: int
+    ) -> tuple[int, float, float]:
         """Neighbouring nodes around the target: secant on log δ, with bisection as the safeguard."""
         halve = False
         while high - low > 1:

@@ -1,6 +1,8 @@
-"""From a pair to two laws on a lattice offset + dt·Z: one whose curve lies above the pair's, one below (T1 and T2).
+"""From a pair to two laws on a lattice offset + dt·Z: one whose curve lies above the
+pair's, one below (T1 and T2).
 
-A law lists the P masses at its losses; Q follows from them (Q = e^−loss · P), so a law is a curve H and nothing else.
+A law lists the P masses at its losses; Q follows from them (Q = e^−loss · P), so a law
+is a curve H and nothing else.
 Proofs: docs/theory/numerical.md.
 """
 
@@ -45,10 +47,11 @@ def infinite_mass(pair: Pair) -> float:
 
 
 def anchor(pair: Pair, dt: float) -> tuple[float, float]:
-    """A node and a cut such that the outcomes with loss below the cut average to the node exactly (NaN: no cut).
+    """A node and a cut such that the outcomes with loss below the cut average to the
+    node exactly (NaN: no cut).
 
-    With tiny rates nearly all mass sits near `edge`, within far less than dt; merged at another node it would cost first
-    order in dt on the lower side.
+    With tiny rates nearly all mass sits near `edge`, within far less than dt; merged at another node it would
+    cost first order in dt on the lower side.
     """
     if isinstance(pair, Swapped):
         node, cut = anchor(pair.of, dt)
@@ -87,7 +90,8 @@ def discretise(
 ) -> tuple[Law, Law | None]:
     """The upper law and the lower law (None if it cannot be had at this dt).
 
-    Continuous mass above `high` is in neither; atoms are all kept. `anchored`: the pair's anchor, if known already.
+    Continuous mass above `high` is in neither; atoms are all kept. `anchored`: the
+    pair's anchor, if known already.
     """
     offset, cut = anchored or anchor(pair, dt)
     atoms, index, on = _atoms(pair, offset, dt, max(abs(low), abs(high)))
@@ -121,7 +125,10 @@ def discretise(
     for masses in (above, below):
         masses += np.bincount(place, atoms[1][on], len(nodes))
     # Losses below the first node are moved up to it; the lower law leaves them out.
-    above[0] += float(pair.cells(np.array([-np.inf, cells.losses[0]]))[0][0]) + off[1][off[0] <= cells.losses[0]].sum()
+    above[0] += (
+        float(pair.cells(np.array([-np.inf, cells.losses[0]]))[0][0])
+        + off[1][off[0] <= cells.losses[0]].sum()
+    )
     lower = _convex(below, cells.x) if (below < 0).any() else below
     return Law(offset, dt, nodes, above), None if lower is None else Law(offset, dt, nodes, lower)
 
@@ -142,8 +149,11 @@ def sparse(pair: Pair) -> bool:
     return not pair.smooth and len(pair.atoms[0]) <= FEW_ATOMS
 
 
-def _few(atoms: tuple[Array, Array, Array], offset: float, dt: float, index: Indices, on: Bools) -> tuple[Law, Law]:
-    """Each atom split between the nodes around it (T1), or floored: P lowered to what the node below it allows."""
+def _few(
+    atoms: tuple[Array, Array, Array], offset: float, dt: float, index: Indices, on: Bools
+) -> tuple[Law, Law]:
+    """Each atom split between the nodes around it (T1), or floored: P lowered to what
+    the node below it allows."""
     losses, p, q = atoms
     floor = np.where(on, index, np.floor((losses - offset) / dt).astype(np.int64))
     lowered = np.where(on, p, np.minimum(p, np.exp(offset + dt * floor) * q))
@@ -154,7 +164,9 @@ def _few(atoms: tuple[Array, Array, Array], offset: float, dt: float, index: Ind
     return Law(offset, dt, nodes, above), Law(offset, dt, nodes, _pile(at, lowered, len(nodes)))
 
 
-def _atoms(pair: Pair, offset: float, dt: float, reach: float) -> tuple[tuple[Array, Array, Array], Indices, Bools]:
+def _atoms(
+    pair: Pair, offset: float, dt: float, reach: float
+) -> tuple[tuple[Array, Array, Array], Indices, Bools]:
     """The finite atoms, their nodes, and which of them lie on their node within what T5 allows for."""
     losses, p, q = (a[np.isfinite(pair.atoms[0])] for a in pair.atoms)
     index = np.rint((losses - offset) / dt).astype(np.int64)
@@ -163,15 +175,18 @@ def _atoms(pair: Pair, offset: float, dt: float, reach: float) -> tuple[tuple[Ar
 
 
 def _bulk(pair: Pair, offset: float, cut: float) -> float:
-    """The lower law's atom at the anchor: all outcomes on the bulk's side of the cut, seen as one (post-processing)."""
+    """The lower law's atom at the anchor: all outcomes on the bulk's side of the cut,
+    seen as one (post-processing)."""
     p, q = _between(pair, cut, math.inf) if isinstance(pair, Swapped) else _between(pair, -math.inf, cut)
-    # The anchor is their common loss, log(p/q), up to rounding (T5); were it above that, the atom would not be a lower bound.
+    # The anchor is their common loss, log(p/q), up to rounding (T5); were it above that, the atom would not
+    # be a lower bound.
     return min(p, math.exp(offset) * q) if p >= math.exp(offset) * q * (1 - relative(0)) else 0.0
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Masses of P and Q in the two halves of each cell between nodes; `away` marks the halves that the bulk took."""
+    """Masses of P and Q in the two halves of each cell between nodes; `away` marks the
+    halves that the bulk took."""
 
     losses: Array
     p: Array
@@ -197,7 +212,8 @@ class Cells:
         return cls(losses, p, q, away, cut)
 
     def above(self, low: float) -> Cells:
-        """Without, on the lower side, what lies below `low`: a lone atom far down would make a cell too wide for a tangent."""
+        """Without, on the lower side, what lies below `low`: a lone atom far down would
+        make a cell too wide for a tangent."""
         if self.losses[0] >= low:
             return self
         ends = np.repeat(self.losses[1:], 2)
@@ -214,8 +230,8 @@ class Cells:
         return _spread(p, rise)
 
     def lower(self) -> Array:
-        """T2: at node i the curve is lowered by a gap gᵢ, at least what the tangents of both adjacent cells need there;
-        the masses are those of T1 minus the second divided difference of g."""
+        """T2: at node i the curve is lowered by a gap gᵢ, at least what the tangents of both adjacent cells
+        need there; the masses are those of T1 minus the second divided difference of g."""
         halves = _Halves.of(np.where(self.away, 0, self.p), np.where(self.away, 0, self.q), self.x)
         p, q, end = halves.pa + halves.pb, halves.qa + halves.qb, halves.end
         width = np.diff(self.losses)
@@ -256,8 +272,8 @@ class _Halves:
         grow, fall = pb > LEAN * pa, pa > LEAN * pb
         filled = np.flatnonzero(pa + pb)
         end = int(filled[-1]) if len(filled) else 0
-        # Nothing above the last mass: the curve is 0 there, so that cell is floored. If the tangent of the cell before it
-        # falls below 0 at their common node, the two are floored together.
+        # Nothing above the last mass: the curve is 0 there, so that cell is floored. If the tangent of the
+        # cell before it falls below 0 at their common node, the two are floored together.
         while end > 0:
             needed = 0.0 if fall[end - 1] else x[end] * qb[end - 1] - pb[end - 1]
             needed += x[end] * qa[end - 1] - pa[end - 1] if grow[end - 1] else 0.0
@@ -284,8 +300,9 @@ class _Halves:
 
 
 def _convex(low: Array, x: Array) -> Array | None:
-    """Negative masses: first the greatest convex minorant; what is left (ends, rounding) is pushed to the next node above,
-    which lowers the curve everywhere. A remainder at the very top is rounding, a few ulp of the largest, else None."""
+    """Negative masses: first the greatest convex minorant; what is left (ends, rounding)
+    is pushed to the next node above, which lowers the curve everywhere. A remainder at
+    the very top is rounding, a few ulp of the largest, else None."""
     low = _pool(low, x)
     top = low.max()
     for j in np.flatnonzero(low < 0):  # few and local: a cumulative sum would wipe out the far tail
@@ -298,8 +315,9 @@ def _convex(low: Array, x: Array) -> Array | None:
 
 
 def _pool(low: Array, x: Array) -> Array:
-    """Greatest convex minorant where the gaps broke convexity: pool-adjacent-violators on the slopes finds the chords; the
-    masses inside a chord move to its two ends (local, so that masses elsewhere keep their last digit)."""
+    """Greatest convex minorant where the gaps broke convexity: pool-adjacent-violators
+    on the slopes finds the chords; the masses inside a chord move to its two ends
+    (local, so that masses elsewhere keep their last digit)."""
     slopes = -np.cumsum((low / x)[::-1])[::-1][1:]  # from the top: exact where Q is tiny
     ends = optimize.isotonic_regression(slopes, weights=np.diff(x)).blocks
     a, b = ends[:-1], ends[1:]

@@ -1,7 +1,9 @@
-"""From values of a curve to a pair: the dots connected, and mirrored where a pair and its other order are alike.
+"""From values of a curve to a pair: the dots connected, and mirrored where a pair and
+its other order are alike.
 
-The true curve H of a pair is convex in x = e^ε, so the chords between upper bounds of it lie above it (T1). A curve of a relation
-whose two orders are alike obeys H(x) = 1 − x + x·H(1/x): what is known for x ≥ 1 is known for all.
+The true curve H of a pair is convex in x = e^ε, so the chords between upper bounds of it
+lie above it (T1). A curve of a relation whose two orders are alike obeys H(x) = 1 − x +
+x·H(1/x): what is known for x ≥ 1 is known for all.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from deniable.accounting.numerical.rounding import Array, U
 
 
 def connected(losses: Array, heights: Array, lattice: Lattice | None = None) -> Finite:
-    """A symmetric pair whose curve lies above `heights` at e^`losses` (increasing, the first 0), and so above all between.
+    """A symmetric pair whose curve lies above `heights` at e^`losses` (increasing, the
+    first 0), and so above all between.
 
     The last height is charged as revealed.
     """
@@ -23,7 +26,8 @@ def connected(losses: Array, heights: Array, lattice: Lattice | None = None) -> 
     losses, heights = losses[kept], heights[kept] - rest
     x, widths = np.exp(losses), np.exp(losses[:-1]) * np.expm1(np.diff(losses))
     q = np.maximum(np.diff(np.append(np.diff(heights) / widths, 0.0)), 0.0)
-    # Summed up again by positive terms alone, these masses show what their rounding has cost; they are raised by it.
+    # Summed up again by positive terms alone, these masses show what their rounding has cost; they are raised
+    # by it.
     again = np.cumsum((widths * np.cumsum(q[::-1])[::-1])[::-1])[::-1]
     q *= max(1.0, float((heights[:-1] / again).max())) * (1 + 8 * len(q) * U)
     p = x[1:] * q
@@ -40,7 +44,8 @@ def connected(losses: Array, heights: Array, lattice: Lattice | None = None) -> 
 
 
 def _bridged(losses: Array, heights: Array, lattice: Lattice | None, rest: float) -> Finite:
-    """Without the dots near 0: a chord from the mirror image of a dot to the dot itself has the slope (h − 1)/(1 + x)."""
+    """Without the dots near 0: a chord from the mirror image of a dot to the dot itself
+    has the slope (h − 1)/(1 + x)."""
     x = np.exp(losses)
     slopes = np.append(np.diff(heights) / (x[:-1] * np.expm1(np.diff(losses))), 0.0)
     bridges = (heights - 1) / (1 + x)
@@ -60,7 +65,8 @@ def _bridged(losses: Array, heights: Array, lattice: Lattice | None, rest: float
 
 
 def hull(losses: Array, heights: Array) -> list[int]:
-    """Which dots the greatest convex curve under all of them passes: the truth, being convex, lies under it too."""
+    """Which dots the greatest convex curve under all of them passes: the truth, being
+    convex, lies under it too."""
     kept: list[int] = []
     for i in range(len(losses)):
         while len(kept) > 1 and _above(losses, heights, kept[-2], kept[-1], i):
@@ -71,5 +77,8 @@ def hull(losses: Array, heights: Array) -> list[int]:
 
 def _above(losses: Array, heights: Array, a: int, b: int, c: int) -> bool:
     """Whether the dot b lies on or above the chord from a to c, in e^loss."""
-    left, right = np.expm1(losses[b] - losses[a]), np.exp(losses[b] - losses[a]) * np.expm1(losses[c] - losses[b])
+    left, right = (
+        np.expm1(losses[b] - losses[a]),
+        np.exp(losses[b] - losses[a]) * np.expm1(losses[c] - losses[b]),
+    )
     return bool((heights[a] - heights[b]) * right <= (heights[b] - heights[c]) * left)

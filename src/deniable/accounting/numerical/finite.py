@@ -11,7 +11,8 @@ from deniable.accounting.numerical.pairs import Atoms, Lattice, Shape
 from deniable.accounting.numerical.rounding import Array, Masses
 
 MOST_ATOMS = 2000
-"""Integer Laplace noise keeps its own atoms up to this sensitivity; beyond, every m-th node (an upper bound)."""
+"""Integer Laplace noise keeps its own atoms up to this sensitivity; beyond, every m-th
+node (an upper bound)."""
 LARGEST_SIGMA = 20_000.0
 """Integer Gaussian noise is accounted numerically up to this deviation."""
 DROPPED = 1e-40
@@ -20,7 +21,8 @@ DROPPED = 1e-40
 
 @dataclass(frozen=True, eq=False)
 class Finite(Shape):
-    """Outcomes with losses (increasing, ±∞ allowed) and their masses; `at` is the lattice they lie on, if they do."""
+    """Outcomes with losses (increasing, ±∞ allowed) and their masses; `at` is the
+    lattice they lie on, if they do."""
 
     losses: Array
     p: Array
@@ -59,8 +61,8 @@ class Finite(Shape):
 class Sided(Finite):
     """A finite pair whose two orders differ, with masses known to a relative `off`.
 
-    For an upper bound (`off` > 0) P is raised and Q lowered by it, for a lower one the reverse; which of the two measures is P
-    depends on the direction, so the other direction is made from the masses themselves.
+    For an upper bound (`off` > 0) P is raised and Q lowered by it, for a lower one the reverse; which of the
+    two measures is P depends on the direction, so the other direction is made from the masses themselves.
     """
 
     off: float = 0.0
@@ -90,7 +92,8 @@ def response(epsilon: float) -> Finite:
 
 
 def approximate(epsilon: float, delta: float) -> Finite:
-    """The worst case of (ε, δ)-DP: δ of each side shows itself, the rest is randomized response (same reference)."""
+    """The worst case of (ε, δ)-DP: δ of each side shows itself, the rest is randomized
+    response (same reference)."""
     keep = 1 - delta
     high, low = keep / (1 + math.exp(-epsilon)), keep * math.exp(-epsilon) / (1 + math.exp(-epsilon))
     losses, p, q = np.array([-epsilon, epsilon]), np.array([low, high]), np.array([high, low])
@@ -113,7 +116,10 @@ def answers(truth: float, options: int) -> Finite:
         return approximate(0.0, 0.0)
     if options == 2:
         return Finite(
-            np.array([-epsilon, epsilon]), np.array([lie, truth]), np.array([truth, lie]), (-epsilon, 2 * epsilon)
+            np.array([-epsilon, epsilon]),
+            np.array([lie, truth]),
+            np.array([truth, lie]),
+            (-epsilon, 2 * epsilon),
         )
     rest = (options - 2) * lie
     return Finite(
@@ -125,7 +131,8 @@ def answers(truth: float, options: int) -> Finite:
 
 
 def choice(epsilon: float, share: float) -> Finite:
-    """A mechanism of bounded range ε that attains it: losses share·ε and (share − 1)·ε (Dong, Durfee, Rogers 2020)."""
+    """A mechanism of bounded range ε that attains it: losses share·ε and (share − 1)·ε
+    (Dong, Durfee, Rogers 2020)."""
     high, low = share * epsilon, (share - 1) * epsilon
     p = math.expm1(high - epsilon) / math.expm1(-epsilon)
     p_low = math.exp(-epsilon) * math.expm1(high) / -math.expm1(-epsilon)
@@ -150,8 +157,8 @@ def integer_laplace(scale: float, sensitivity: int) -> Finite:
 def coarse_laplace(scale: float, sensitivity: int) -> Finite:
     """An upper bound for large sensitivities: shift m·⌈n/m⌉ seen only at every m-th node.
 
-    The nodes' values are those of integer Laplace noise of scale s/m (the curve's chords lie above it), and a larger shift
-    dominates a smaller one. m is chosen so that m·⌈n/m⌉ exceeds n by as little as possible.
+    The nodes' values are those of integer Laplace noise of scale s/m (the curve's chords lie above it), and a
+    larger shift dominates a smaller one. m is chosen so that m·⌈n/m⌉ exceeds n by as little as possible.
     """
     counts = range(MOST_ATOMS // 2, MOST_ATOMS + 1)
     count = min(counts, key=lambda k: (-(-sensitivity // k) * k, -k))
@@ -161,7 +168,8 @@ def coarse_laplace(scale: float, sensitivity: int) -> Finite:
 def integer_gaussian(sigma: float, shift: int) -> Finite:
     """Integer Gaussian noise in one coordinate, shifted by `shift`: losses on a lattice of step shift/σ².
 
-    Beyond the atoms kept lies less than DROPPED of either mass: `slack`, which an upper bound charges as revealed.
+    Beyond the atoms kept lies less than DROPPED of either mass: `slack`, which an upper
+    bound charges as revealed.
     """
     reach = math.ceil(sigma * math.sqrt(2 * math.log(4 / DROPPED))) + 1
     x = np.arange(-reach, reach + shift + 1, dtype=np.float64)

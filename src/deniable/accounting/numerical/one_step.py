@@ -1,4 +1,5 @@
-"""A single release needs no composition: its curve H is known, so its root is found and certified directly."""
+"""A single release needs no composition: its curve H is known, so its root is found and certified
+directly."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ FAR = 1e9
 def height(pair: Pair, epsilon: float, sign: int) -> float:
     """H at e^ε: P(L > ε) − e^ε·Q(L > ε), plus or minus what rounding can do.
 
-    e^ε·Q ≤ P on that set, so both terms err by at most `relative` of P; a misplaced end of the set costs second order.
+    e^ε·Q ≤ P on that set, so both terms err by at most `relative` of P; a misplaced end
+    of the set costs second order.
     """
     log_p, log_q = pair.tails(epsilon, True)
     p = math.exp(log_p)
@@ -31,7 +33,8 @@ def delta_of_one(pair: Pair, epsilon: float) -> tuple[float, float]:
 
 
 def epsilon_of_one(pair: Pair, delta: float) -> tuple[float, float]:
-    """Bounds on ε at δ for one release: the root of the computed curve, then both sides moved until they are certain."""
+    """Bounds on ε at δ for one release: the root of the computed curve, then both sides
+    moved until they are certain."""
     room = delta - pair.slack
     if room <= 0:
         return 0.0, math.inf
@@ -44,7 +47,9 @@ def epsilon_of_one(pair: Pair, delta: float) -> tuple[float, float]:
             return 0.0, math.inf
     root = 0.0
     if height(pair, low, 0) > delta:
-        root = float(optimize.brentq(lambda e: height(pair, e, 0) - delta, low, high, xtol=1e-300, rtol=1e-12))
+        root = float(
+            optimize.brentq(lambda e: height(pair, e, 0) - delta, low, high, xtol=1e-300, rtol=1e-12)
+        )
     lower, step = root, 1e-11 * root + 1e-300
     while lower > 0 and height(pair, lower, -1) <= delta:
         lower, step = max(0.0, lower - step), 4 * step

@@ -1,4 +1,5 @@
-"""Pairs of mechanisms stated by their own probabilities, and the product of unlike noises that share one sample."""
+"""Pairs of mechanisms stated by their own probabilities, and the product of unlike
+noises that share one sample."""
 
 from __future__ import annotations
 
@@ -53,8 +54,8 @@ def _missing(probabilities: Sequence[Number]) -> float:
 def product(factors: Sequence[tuple[Pair, int]]) -> tuple[Pair, Pair | None] | None:
     """Everything seen together, as one pair above and one below; None if that takes too many outcomes.
 
-    Each factor is put on one lattice (T1, T2), masses are convolved, and what Q then lacks shows itself on its side: H is not
-    changed by it, and a sample mixes the same H.
+    Each factor is put on one lattice (T1, T2), masses are convolved, and what Q then lacks shows itself on
+    its side: H is not changed by it, and a sample mixes the same H.
     """
     spans = [(pair.span(PRODUCT_TAIL), times) for pair, times in factors]
     width = sum(times * (high - low) for (low, high), times in spans)
@@ -64,12 +65,15 @@ def product(factors: Sequence[tuple[Pair, int]]) -> tuple[Pair, Pair | None] | N
     if width / dt > MOST_NODES:
         return None
     laws = [
-        (discretise(pair, dt, low, high), times) for (pair, times), ((low, high), _) in zip(factors, spans, strict=True)
+        (discretise(pair, dt, low, high), times)
+        for (pair, times), ((low, high), _) in zip(factors, spans, strict=True)
     ]
     count = sum(times for _, times in factors)
     reach = max(max(abs(low), abs(high)) for (low, high), _ in spans)
     off = 2 * count * (relative(reach) + MOST_NODES * U)
-    revealed = -math.expm1(sum(times * math.log1p(-min(infinite_mass(pair), 1 - U)) for pair, times in factors))
+    revealed = -math.expm1(
+        sum(times * math.log1p(-min(infinite_mass(pair), 1 - U)) for pair, times in factors)
+    )
     left = count * PRODUCT_TAIL + sum(times * pair.slack for pair, times in factors)
     upper = _joined([(above, times) for (above, _), times in laws], revealed, left, off)
     lowers = [(below, times) for (_, below), times in laws if below is not None]

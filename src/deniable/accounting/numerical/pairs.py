@@ -111,7 +111,8 @@ class Shape(ABC):
 
 
 def normal_cells(t: Array) -> Array:
-    """Standard normal mass between successive t, relative error below 30 ulp (+ t² ulp): no cancellation in thin cells."""
+    """Standard normal mass between successive t, relative error below 30 ulp (+ t² ulp):
+    no cancellation in thin cells."""
     a, b = t[:-1], t[1:]
     with np.errstate(invalid="ignore", over="ignore"):
         width, middle = b - a, 0.5 * (a + b)
@@ -132,7 +133,9 @@ def _thin(width: Array, middle: Array) -> Array:
         / 80
         * (
             (s * s - 6 * s + 3)
-            + g / 168 * ((s**3 - 15 * s * s + 45 * s - 15) + g / 288 * (s**4 - 28 * s**3 + 210 * s * s - 420 * s + 105))
+            + g
+            / 168
+            * ((s**3 - 15 * s * s + 45 * s - 15) + g / 288 * (s**4 - 28 * s**3 + 210 * s * s - 420 * s + 105))
         )
     )
     return np.asarray(width * np.exp(-0.5 * s) * (series / math.sqrt(2 * math.pi)))
@@ -144,7 +147,8 @@ def _log_normal(t: float, above: bool) -> float:
 
 @dataclass(frozen=True)
 class Gaussian(Shape):
-    """P = N(1, σ²), Q = N(0, σ²): loss (x − 1/2)/σ². Rotation makes every L2 shift of norm ≤ 1 a post-processing of it.
+    """P = N(1, σ²), Q = N(0, σ²): loss (x − 1/2)/σ². Rotation makes every L2 shift of
+    norm ≤ 1 a post-processing of it.
 
     `left` is the slack of a pair that stands for noise that is not quite continuous (`smooth`).
     """
@@ -176,7 +180,8 @@ class Gaussian(Shape):
 
 @dataclass(frozen=True)
 class Laplace(Shape):
-    """P = Lap(1, b), Q = Lap(0, b): atoms at ±1/b (x ≤ 0, x ≥ 1), density between. Dominates every L1 shift ≤ 1."""
+    """P = Lap(1, b), Q = Lap(0, b): atoms at ±1/b (x ≤ 0, x ≥ 1), density between.
+    Dominates every L1 shift ≤ 1."""
 
     b: float
 
@@ -203,7 +208,8 @@ class Laplace(Shape):
 
 @dataclass(frozen=True)
 class Range(Shape):
-    """The pointwise supremum of all curves of bounded range ε (Dong, Durfee, Rogers 2020): density on [−ε, ε], no atoms.
+    """The pointwise supremum of all curves of bounded range ε (Dong, Durfee, Rogers
+    2020): density on [−ε, ε], no atoms.
 
     P(L > y) = (1 − e^((y−ε)/2))/(1 − e^−ε) and Q(L > y) = (e^(−(y+ε)/2) − e^−ε)/(1 − e^−ε).
     """
@@ -224,10 +230,11 @@ class Range(Shape):
 
 @dataclass(frozen=True)
 class Mixed(Shape):
-    """P' = (1 − rate)·Q + rate·P against Q: `of` seen through a sample that holds the record with probability `rate`.
+    """P' = (1 − rate)·Q + rate·P against Q: `of` seen through a sample that holds the
+    record with probability `rate`.
 
-    The loss l' = log(1 − rate + rate·e^l) grows with l, so cells map to cells; domination of `of` carries over since
-    H'(x) = rate·H((x − 1 + rate)/rate). This is "remove"; `Swapped` of it is "add".
+    The loss l' = log(1 − rate + rate·e^l) grows with l, so cells map to cells; domination of `of` carries
+    over since H'(x) = rate·H((x − 1 + rate)/rate). This is "remove"; `Swapped` of it is "add".
     """
 
     of: Pair
@@ -303,10 +310,11 @@ class Mixed(Shape):
 
 @dataclass(frozen=True)
 class Symmetrised(Shape):
-    """Sampling without replacement, one record replaced: the curve of `one` where e^ε ≥ 1 and its mirror image below.
+    """Sampling without replacement, one record replaced: the curve of `one` where e^ε ≥
+    1 and its mirror image below.
 
-    Zhu, Dong, Wang 2022, Theorem 11; the proof is repeated in docs/theory/numerical.md. `one` is `Mixed` of a symmetric pair,
-    so that the mass left at loss 0 is not negative.
+    Zhu, Dong, Wang 2022, Theorem 11; the proof is repeated in docs/theory/numerical.md. `one` is `Mixed` of a
+    symmetric pair, so that the mass left at loss 0 is not negative.
     """
 
     one: Pair
@@ -399,7 +407,8 @@ class Swapped(Shape):
 
 
 def swap(pair: Pair) -> Pair:
-    """The other direction of `pair`; one that knows its masses up to a factor only says itself how it is turned."""
+    """The other direction of `pair`; one that knows its masses up to a factor only says
+    itself how it is turned."""
     if hasattr(pair, "turned"):
         return pair.turned()  # type: ignore[no-any-return]
     if not pair.sided and not isinstance(pair, Swapped):

@@ -1,4 +1,5 @@
-"""What floating point may do, as numbers: every constant here is an assumption stated in docs/theory/numerical.md."""
+"""What floating point may do, as numbers: every constant here is an assumption stated in
+docs/theory/numerical.md."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ NEGLIGIBLE = 45.0
 def relative(reach: float) -> float:
     """T5: relative error of a cell's mass and absolute error of a cell's end, if no loss exceeds `reach`.
 
-    A normal tail at t loses t²/2 ulp, a difference of two of them at most eight times that, and t² ≤ 144 + 2·reach for the
-    losses kept; 2048 + 32·reach ulp cover it at least three times.
+    A normal tail at t loses t²/2 ulp, a difference of two of them at most eight times that, and t² ≤ 144 +
+    2·reach for the losses kept; 2048 + 32·reach ulp cover it at least three times.
     """
     return 2.0**-42 * (1 + reach / 64)
 
@@ -32,7 +33,8 @@ def relative(reach: float) -> float:
 def fft_error(n: int) -> float:
     """T4: relative L2 error of one transform of length n.
 
-    Gentleman and Sande 1966, Ramos 1971: 1.06·(2r)^1.5·u for each pass of radix r; plus 8u a pass for inexact twiddles.
+    Gentleman and Sande 1966, Ramos 1971: 1.06·(2r)^1.5·u for each pass of radix r; plus
+    8u a pass for inexact twiddles.
     """
     total, left = 0.0, n
     for radix in (4, 2, 3, 5, 7, 11):
@@ -40,7 +42,9 @@ def fft_error(n: int) -> float:
             left //= radix
             total += 1.06 * (2 * radix) ** 1.5 + 8
     if left != 1:
-        raise ArithmeticError(f"A transform of length {n} has no bound here: it is no product of 2, 3, 5, 7 and 11.")
+        raise ArithmeticError(
+            f"A transform of length {n} has no bound here: it is no product of 2, 3, 5, 7 and 11."
+        )
     return total * U
 
 
@@ -50,7 +54,8 @@ def fast_length(n: int) -> int:
 
 
 def expm1(real: Any, imaginary: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """e^(real + i·imaginary) − 1 for real ≤ 0 without cancellation: both terms of the real part are ≤ 0 near 0.
+    """e^(real + i·imaginary) − 1 for real ≤ 0 without cancellation: both terms of the
+    real part are ≤ 0 near 0.
 
     In the precision of its arguments (numpy's own complex expm1 promises nothing).
     """

@@ -1,4 +1,5 @@
-"""What is known of a node, and how pairs of batches follow from the pair of one step. Proofs: docs/theory/batches.md."""
+"""What is known of a node, and how pairs of batches follow from the pair of one step.
+Proofs: docs/theory/batches.md."""
 
 from __future__ import annotations
 
@@ -24,14 +25,16 @@ TAIL = allocation.TAIL
 MOST_STEPS = 10**6
 """Steps of one pass: their roundings add up."""
 LOUD = 100.0
-"""A step that may lose more is not averaged over the steps: a mean of e^100 and nothings is that of the one."""
+"""A step that may lose more is not averaged over the steps: a mean of e^100 and nothings is that of the
+one."""
 MOST_COUNTS = 300
 """Different numbers of records that one sample may hold of one unit."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a node: a pair that dominates it (None: none known) and pairs that some mechanism attains."""
+    """What is known of a node: a pair that dominates it (None: none known) and pairs
+    that some mechanism attains."""
 
     upper: Pair | None
     lowers: tuple[Pair, ...]
@@ -62,12 +65,14 @@ def allocated(inside: Known, steps: int) -> Known:
 
 
 def told(inside: Known, steps: int) -> Known:
-    """A pass whose noise is too small for sums of ratios: above, the step of the unit is told; below, one step alone is seen."""
+    """A pass whose noise is too small for sums of ratios: above, the step of the unit is
+    told; below, one step alone is seen."""
     return Known(inside.upper, tuple(mix(pair, 1 / steps) for pair in inside.lowers), inside.why)
 
 
 def capped(inside: Known, twice: Known, rate: float, cap: int, rows: int) -> Known:
-    """A Poisson sample cut to `cap`: with probability τ or less the unit displaces another, which moves twice as far."""
+    """A Poisson sample cut to `cap`: with probability τ or less the unit displaces
+    another, which moves twice as far."""
     if inside.upper is None or twice.upper is None:
         return Known(None, (), inside.why or twice.why)
     lowers = tuple(mix(pair, rate) for pair in inside.lowers)
@@ -106,12 +111,15 @@ def drawn(inside: Callable[[int], Known], draws: int, rows: int) -> Known:
         return Known(copied.gaussian(single.sigma, shares, 2 * RARE), lowers)
     seen = -math.expm1(draws * math.log1p(-1 / rows))
     parts = tuple((float(weight) / seen, pair) for weight, pair in zip(weights[1:], pairs, strict=True))
-    below = (mix(single, seen), triangle(single.sigma, (1 - seen, seen))) if isinstance(single, Gaussian) else ()
+    below = (
+        (mix(single, seen), triangle(single.sigma, (1 - seen, seen))) if isinstance(single, Gaussian) else ()
+    )
     return Known(Symmetrised(Mixed(Either(parts, 2 * RARE / seen), seen)), below if len(weights) == 2 else ())
 
 
 def counts(trials: int, rate: float) -> tuple[int, Array]:
-    """The least count kept and the binomial probabilities from it on; beyond them lies less than RARE on either side.
+    """The least count kept and the binomial probabilities from it on; beyond them lies
+    less than RARE on either side.
 
     By the ratios of neighbours, from the likeliest count outwards, so that no factorial loses digits.
     """
@@ -131,7 +139,8 @@ def counts(trials: int, rate: float) -> tuple[int, Array]:
 
 
 def caught(sigma: float, size: int, rate: float) -> Pair | None:
-    """How many of `size` records a Poisson sample caught, each moving Gaussian noise by 1; None if the counts are too many."""
+    """How many of `size` records a Poisson sample caught, each moving Gaussian noise by
+    1; None if the counts are too many."""
     first, weights = counts(size, rate)
     if len(weights) > MOST_COUNTS:
         return None

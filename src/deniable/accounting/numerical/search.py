@@ -16,7 +16,8 @@ from deniable.accounting.numerical.rounding import U
 from deniable.accounting.numerical.steer import sketch, tilt
 
 TOLERANCE = 7e-4
-"""What discretisation may cost, as a share of ε; the rest up to `GOAL` is left to the window and to rounding."""
+"""What discretisation may cost, as a share of ε; the rest up to `GOAL` is left to the
+window and to rounding."""
 GOAL = 1e-3
 NEAR = 1e-5
 """Brackets of ε narrower than this are tight enough whatever ε is."""
@@ -52,7 +53,8 @@ class Side:
 
 
 def merge(terms: Sequence[Term]) -> tuple[Term, ...]:
-    """Gaussians compose to a Gaussian: σ⁻² and slack add up. One pair met twice is counted together; loss 0 is no loss."""
+    """Gaussians compose to a Gaussian: σ⁻² and slack add up. One pair met twice is
+    counted together; loss 0 is no loss."""
     squares, left, rest = 0.0, 0.0, dict[int, tuple[Pair, int]]()
     for pair, times in terms:
         if isinstance(pair, Finite) and not pair.losses.any():
@@ -84,8 +86,11 @@ def _bounds(sides: Sequence[Side]) -> tuple[float, float]:
     return min(lower, upper), upper
 
 
-def _search(sides: Sequence[Side], refine: Callable[[Side], None], enough: Callable[[float, float], float]) -> None:
-    """Refine every side that could still move the bracket. `enough(lower, upper)` is the width that will do."""
+def _search(
+    sides: Sequence[Side], refine: Callable[[Side], None], enough: Callable[[float, float], float]
+) -> None:
+    """Refine every side that could still move the bracket. `enough(lower, upper)` is the width that will
+    do."""
     for _ in range(PASSES):
         lower, upper = _bounds(sides)
         width = enough(lower, upper)
@@ -99,7 +104,8 @@ def _search(sides: Sequence[Side], refine: Callable[[Side], None], enough: Calla
 
 
 def _matters(side: Side, lower: float, upper: float, width: float) -> bool:
-    """Whether another pass of `side` could narrow the bracket: it is not tight itself, and it reaches above `lower`."""
+    """Whether another pass of `side` could narrow the bracket: it is not tight itself,
+    and it reaches above `lower`."""
     if math.isinf(upper):
         return True
     return side.upper - side.lower > width and side.upper > lower + width / 2
@@ -109,11 +115,15 @@ def epsilon_bounds(
     cases: Sequence[Case], delta: float, *, tolerance: float = TOLERANCE, goal: float = GOAL
 ) -> tuple[float, float]:
     """Bounds on the least ε at δ."""
-    if sum(len(case.terms) for case in cases) > CROWDED:  # many unlike steps: time and memory before the third digit
+    if (
+        sum(len(case.terms) for case in cases) > CROWDED
+    ):  # many unlike steps: time and memory before the third digit
         tolerance, goal = 2 * tolerance, 8 * goal
     sides = directions(cases, delta)
     _search(
-        sides, lambda s: _refine_epsilon(s, delta, tolerance), lambda _, upper: max(goal * upper, NEAR * goal / GOAL)
+        sides,
+        lambda s: _refine_epsilon(s, delta, tolerance),
+        lambda _, upper: max(goal * upper, NEAR * goal / GOAL),
     )
     return _bounds(sides)
 
@@ -134,7 +144,8 @@ def _refine_epsilon(side: Side, delta: float, tolerance: float) -> None:
 
 
 def _start(side: Side, delta: float) -> None:
-    """What can be said without composing: nothing to compose, revealed outright, the sum of all losses, one release."""
+    """What can be said without composing: nothing to compose, revealed outright, the sum
+    of all losses, one release."""
     terms = side.terms
     if not terms:
         side.lower = side.upper = 0.0
@@ -198,7 +209,8 @@ def _refine_delta(side: Side, epsilon: float, goal: float) -> None:
     upper, lower = curves(terms, plan(terms, state, 0.5 * goal / theta, 0.0))
     read_delta(side, upper, lower, epsilon)
     state.noise = upper.noise(epsilon)
-    # The Chernoff bound that the first guess came from is roughly an upper bound: a noisy pass must not raise it.
+    # The Chernoff bound that the first guess came from is roughly an upper bound: a noisy pass must not raise
+    # it.
     state.delta = max(min(state.delta, side.upper, upper.node_estimate(epsilon)), LEAST)
 
 

@@ -20,7 +20,8 @@ BLOCK = 4096
 
 @dataclass(frozen=True)
 class GaussianReplace(Shape):
-    """P = (1−q)N(0) + qN(1), Q = (1−q)N(0) + qN(−1), all of variance σ²; attained by records at +clip and −clip."""
+    """P = (1−q)N(0) + qN(1), Q = (1−q)N(0) + qN(−1), all of variance σ²; attained by
+    records at +clip and −clip."""
 
     sigma: float
     rate: float
@@ -30,7 +31,9 @@ class GaussianReplace(Shape):
         if self.rate == 1:
             return np.asarray(0.5 * self.sigma**2 * losses)
         k = self.rate * math.exp(-0.5 / self.sigma**2)
-        return np.asarray(self.sigma**2 * (0.5 * losses + np.arcsinh((1 - self.rate) / k * np.sinh(0.5 * losses))))
+        return np.asarray(
+            self.sigma**2 * (0.5 * losses + np.arcsinh((1 - self.rate) / k * np.sinh(0.5 * losses)))
+        )
 
     def loss(self, x: Array) -> Array:
         a = math.log1p(-self.rate) if self.rate < 1 else -np.inf
@@ -54,7 +57,8 @@ class GaussianReplace(Shape):
 
 @dataclass(frozen=True)
 class LaplaceReplace(Shape):
-    """P = (1−q)Lap(0) + qLap(1), Q = (1−q)Lap(0) + qLap(−1), all of scale b: atoms where |x| ≥ 1, density between."""
+    """P = (1−q)Lap(0) + qLap(1), Q = (1−q)Lap(0) + qLap(−1), all of scale b: atoms where
+    |x| ≥ 1, density between."""
 
     b: float
     rate: float
@@ -78,7 +82,9 @@ class LaplaceReplace(Shape):
     def place(self, losses: Array) -> Array:
         """For 0 ≤ x ≤ 1 the ratio is (1−q + q·e^((2x−1)/b))/(1−q + q·e^(−1/b)); odd in x."""
         a = math.exp(-1 / self.b)
-        rise = 1 + (1 - self.rate + self.rate * a) / (self.rate * a) * np.expm1(np.minimum(np.abs(losses), self.top))
+        rise = 1 + (1 - self.rate + self.rate * a) / (self.rate * a) * np.expm1(
+            np.minimum(np.abs(losses), self.top)
+        )
         return np.asarray(np.sign(losses) * np.minimum(0.5 * self.b * np.log(rise), 1))
 
     def cells(self, losses: Array) -> Masses:
@@ -100,9 +106,11 @@ class LaplaceReplace(Shape):
 
 @dataclass(frozen=True)
 class GaussianMixture(Shape):
-    """P = Σᵢ wᵢ N(sᵢ, σ²) against Q = N(0, σ²), shifts ≥ 0 and increasing, weights > 0; `left` is revealed outright.
+    """P = Σᵢ wᵢ N(sᵢ, σ²) against Q = N(0, σ²), shifts ≥ 0 and increasing, weights > 0;
+    `left` is revealed outright.
 
-    How many of a group's records a Poisson sample caught (Ganesh 2024) is one of these, with shifts 0, 1, 2, …
+    How many of a group's records a Poisson sample caught (Ganesh 2024) is one of these,
+    with shifts 0, 1, 2, …
     """
 
     sigma: float
@@ -141,12 +149,15 @@ class GaussianMixture(Shape):
     def place(self, losses: Array) -> Array:
         """Newton from the right: the loss is convex and increasing in x, so the iterates fall to the root."""
         edge = -math.inf if self.edge is None else self.edge
-        # Each single term bounds the loss from below, so its own root lies right of the true one; the least is closest.
+        # Each single term bounds the loss from below, so its own root lies right of the true one; the least
+        # is closest.
         s, w = (np.array(a) for a in (self.shifts, self.weights))
         moved = s > 0
         live = (losses > edge) & np.isfinite(losses)
         ends = losses[live]
-        x = ((np.subtract.outer(ends, np.log(w[moved])) * self.sigma**2) / s[moved] + 0.5 * s[moved]).min(axis=-1)
+        x = ((np.subtract.outer(ends, np.log(w[moved])) * self.sigma**2) / s[moved] + 0.5 * s[moved]).min(
+            axis=-1
+        )
         for _ in range(80):
             loss, slope = self._loss_and_slope(x)
             step = (loss - ends) / slope

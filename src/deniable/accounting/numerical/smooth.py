@@ -1,8 +1,8 @@
 """Integer Gaussian noise beside continuous noise of nearly the same deviation: in any dimension and at any σ.
 
-The finite pair of integer noise is known for one coordinate, and has about 27·σ outcomes. Convolution with a narrow Gaussian of
-deviation s leads from one kind of noise to the other, up to a factor that Poisson summation bounds: T8 in
-docs/theory/numerical.md. Reference: Peikert 2010, Theorem 3.1.
+The finite pair of integer noise is known for one coordinate, and has about 27·σ outcomes. Convolution with a
+narrow Gaussian of deviation s leads from one kind of noise to the other, up to a factor that Poisson
+summation bounds: T8 in docs/theory/numerical.md. Reference: Peikert 2010, Theorem 3.1.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from deniable.accounting.numerical.pairs import Gaussian
 LEFT = 1e-40
 """Mass that `narrower` leaves out, charged as revealed."""
 WIDE = 16
-"""s² of `wider`: its factor is nearer to 1 than 1e-130, far within the rounding that every lower bound allows for."""
+"""s² of `wider`: its factor is nearer to 1 than 1e-130, far within the rounding that
+every lower bound allows for."""
 
 
 def narrower(sigma: Fraction, sensitivity: Fraction) -> Gaussian | None:
-    """A pair that dominates integer noise of `sigma` on integer vectors that differ by `sensitivity` ≥ 1 in L2.
+    """A pair that dominates integer noise of `sigma` on integer vectors that differ by
+    `sensitivity` ≥ 1 in L2.
 
     None where `sigma` is no larger than the narrow Gaussian itself.
     """
@@ -35,14 +37,16 @@ def of_variance(variance: Fraction, sensitivity: Fraction) -> Gaussian | None:
 
 
 def wider(variance: Fraction, shift: int) -> Gaussian:
-    """A pair that is a post-processing of integer noise of `variance` ≥ 100², in one coordinate shifted by `shift`."""
+    """A pair that is a post-processing of integer noise of `variance` ≥ 100², in one
+    coordinate shifted by `shift`."""
     return Gaussian(math.sqrt((variance + WIDE) / shift**2) * (1 + 2.0**-50))
 
 
 def summed(
     parties: int, sigma: Fraction, sensitivity: Fraction, distance: float
 ) -> tuple[Gaussian | None, tuple[Gaussian, ...]]:
-    """A pair above the sum of integer noises, and pairs below it: within e^±distance of one integer Gaussian (T9)."""
+    """A pair above the sum of integer noises, and pairs below it: within e^±distance of
+    one integer Gaussian (T9)."""
     variance = parties * sigma**2
     near = of_variance(variance, max(sensitivity, Fraction(1)))
     upper = None if near is None else Gaussian(near.sigma, near.left + distance)

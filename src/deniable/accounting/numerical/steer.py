@@ -1,4 +1,5 @@
-"""Choices that decide how tight and how fast a pass is, never whether it is right: tilt, nodes, lattice step."""
+"""Choices that decide how tight and how fast a pass is, never whether it is right: tilt,
+nodes, lattice step."""
 
 from __future__ import annotations
 
@@ -68,8 +69,11 @@ def _fewer(losses: Array, mass: Array, times: int) -> Sketch:
     return Sketch(np.add.reduceat(mass * losses, cut) / merged, merged, times)
 
 
-def tilt(sketches: Sequence[Sketch], *, delta: float = 0.0, epsilon: float | None = None) -> tuple[float, float]:
-    """θ of the least Chernoff bound, and that bound: of ε at this δ, or of log δ at this ε (the saddle point)."""
+def tilt(
+    sketches: Sequence[Sketch], *, delta: float = 0.0, epsilon: float | None = None
+) -> tuple[float, float]:
+    """θ of the least Chernoff bound, and that bound: of ε at this δ, or of log δ at this
+    ε (the saddle point)."""
     moment = Moments([s.triple for s in sketches])
 
     def bound(v: float) -> float:
@@ -100,7 +104,8 @@ def tilted(one: Sketch, theta: float, keep: Bools | None = None) -> Array:
 
 
 def thinner(one: Sketch, density: Array, offset: float, dt: float, *, valley: bool, block: int = 64) -> Thin:
-    """Wider cells where `density` has little mass: a width of about mass^(−1/3) minimises the error per node."""
+    """Wider cells where `density` has little mass: a width of about mass^(−1/3)
+    minimises the error per node."""
     cdf = np.cumsum(density)
 
     def thin(first: int, last: int) -> Indices:
@@ -130,8 +135,9 @@ def light(one: Sketch, density: Array, share: float) -> float:
 def lattice_step(pairs: Sequence[Pair], wanted: float, again: bool) -> float:
     """A dt near `wanted` on which the atoms of all pairs lie, as far as their steps are commensurable.
 
-    Finite pairs on a common lattice need no finer one than it; if that was not enough (`again`), it is cut up all the same.
-    Steps far below `wanted` count for nothing beside longer ones: within one cell their atoms lie near the node at their offset.
+    Finite pairs on a common lattice need no finer one than it; if that was not enough (`again`), it is cut up
+    all the same. Steps far below `wanted` count for nothing beside longer ones: within one cell their atoms
+    lie near the node at their offset.
     """
     steps = [pair.lattice[1] for pair in pairs if pair.lattice is not None and pair.lattice[1] is not None]
     dense = not any(pair.smooth or sparse(pair) for pair in pairs)
@@ -149,7 +155,8 @@ def lattice_step(pairs: Sequence[Pair], wanted: float, again: bool) -> float:
 
 
 def common_parts(ratios: Sequence[float]) -> int:
-    """Into how many parts the first step must be cut so that all others are whole multiples; 0 if that is too many.
+    """Into how many parts the first step must be cut so that all others are whole
+    multiples; 0 if that is too many.
 
     >>> common_parts([1.0, 2.5, 0.75])
     4

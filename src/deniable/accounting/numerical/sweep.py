@@ -42,7 +42,9 @@ def _sweep(direction: Side, epsilons: Array, count: int) -> list[Side]:
             for k in near:
                 _alone(sides[k], float(epsilons[k]))
             continue
-        above, below = curves(probe.terms, plan(probe.terms, state, 0.5 * GOAL_DELTA / (state.theta or 1.0), 0.0))
+        above, below = curves(
+            probe.terms, plan(probe.terms, state, 0.5 * GOAL_DELTA / (state.theta or 1.0), 0.0)
+        )
         for k in near:
             read_delta(sides[k], above, below, float(epsilons[k]))
     return sides

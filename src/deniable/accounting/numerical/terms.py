@@ -1,7 +1,7 @@
 """From a `Loss` tree to dominating pairs: what each node becomes, and which nodes have none.
 
-`cases(loss)` flattens the tree into cases, lists of (pair, times). Exact nodes give one pair that serves both sides;
-where the pair known to dominate is not known to be attained, upper and lower cases differ.
+`cases(loss)` flattens the tree into cases, lists of (pair, times). Exact nodes give one pair that serves both
+sides; where the pair known to dominate is not known to be attained, upper and lower cases differ.
 """
 
 from __future__ import annotations
@@ -61,14 +61,16 @@ MOST_OUTCOMES = 5000
 MOST_PARTS = 32
 """Parts of a `Parallel` that are compared pair by pair."""
 UNLIKELY = (1e-18, 1e-14, 1e-10)
-"""δ of one run of a selection up to which its curve is followed; times E[K] and R it is charged as revealed."""
+"""δ of one run of a selection up to which its curve is followed; times E[K] and R it is charged as
+revealed."""
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.999)
 """Lower bounds for bounded range try mechanisms with losses share·ε and (share − 1)·ε."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One node as often as it runs: terms that dominate all its runs (None: none known), and terms that some runs attain."""
+    """One node as often as it runs: terms that dominate all its runs (None: none known),
+    and terms that some runs attain."""
 
     upper: tuple[Term, ...] | None
     lowers: tuple[tuple[Term, ...], ...]
@@ -76,7 +78,8 @@ class Step:
 
 
 def cases(loss: Loss) -> list[Case]:
-    """All cases of `loss`; the bound is the largest over them. `Unaccountable` if a node has no dominating pair."""
+    """All cases of `loss`; the bound is the largest over them. `Unaccountable` if a node
+    has no dominating pair."""
     loss = as_added(loss)
     if isinstance(loss, Parallel):
         return _parallel(loss)
@@ -101,7 +104,8 @@ def _cases(steps: Sequence[Step]) -> list[Case]:
 
 
 def lower_cases(loss: Loss) -> list[Case]:
-    """Cases that some mechanism with this loss attains: a certified lower bound even where no upper one is known here."""
+    """Cases that some mechanism with this loss attains: a certified lower bound even
+    where no upper one is known here."""
     loss = as_added(loss)
     if isinstance(loss, Parallel):
         return [case for part in loss.parts for case in lower_cases(part)]
@@ -130,19 +134,23 @@ def _step(node: Loss, times: int, *, last: bool = False, alone: bool = False) ->
     if isinstance(node, Selected) and isinstance(node.runs, NegativeBinomialRuns):
         # Where all scores are equal a run at random is shown, all of its releases.
         run = lower_cases(node.of)
-        lowers += tuple(tuple((pair, times * count) for pair, count in case.terms) for case in run if case.terms)
+        lowers += tuple(
+            tuple((pair, times * count) for pair, count in case.terms) for case in run if case.terms
+        )
     return Step(upper, lowers, known.why)
 
 
 def _choices(epsilon: float, times: int, last: bool, alone: bool) -> Step:
-    """Choices of range ε, a block together; below, all with the same two losses, or (`last`) the best for what is left."""
+    """Choices of range ε, a block together; below, all with the same two losses, or
+    (`last`) the best for what is left."""
     same = tuple(((finite.choice(epsilon, share), times),) for share in SHARES)
     one: tuple[Term, ...] = ((Range(epsilon), 1),)
     if times == 1:
         return Step(one, (one,) if alone else (one, *same) if last else same)
     blocks = choices.blocks(epsilon, times)
     upper = tuple(
-        (choices.above(epsilon, size), count) if size > 1 else (Range(epsilon), count) for size, count in blocks
+        (choices.above(epsilon, size), count) if size > 1 else (Range(epsilon), count)
+        for size, count in blocks
     )
     if not last or times > choices.LARGEST_BLOCK or blocks[0] != (times, 1):
         return Step(upper, same)
@@ -159,7 +167,8 @@ def _lower_cases(steps: Sequence[Step]) -> list[Case]:
 
 
 def flatten(loss: Loss, times: int = 1) -> dict[Loss, int]:
-    """Leaves and how often they run: `Repeated` and `Composed` multiply and add up, `Grouped` moves inwards."""
+    """Leaves and how often they run: `Repeated` and `Composed` multiply and add up, `Grouped` moves
+    inwards."""
     match loss:
         case Repeated(count, of):
             return flatten(of, times * count)
@@ -274,7 +283,8 @@ def _integer_laplace(node: DiscreteLaplaceNoise) -> Known:
     scale, n = float(node.scale), node.sensitivity
     if n <= finite.MOST_ATOMS:
         return attained(finite.integer_laplace(scale, n))
-    # Beyond, the atoms merge to a coarser upper bound; the continuous curve lies below the integer one at every loss.
+    # Beyond, the atoms merge to a coarser upper bound; the continuous curve lies below the integer one at
+    # every loss.
     return Known(finite.coarse_laplace(scale, n), (Laplace(float(exact(node.scale) / n)),))
 
 
@@ -289,7 +299,9 @@ def _integer_gaussian(node: DiscreteGaussianNoise) -> Known:
         return attained(lower)
     upper = smooth.narrower(sigma, Fraction(shift) if single else sensitivity)
     return Known(
-        upper, (lower,), _refusal(node, "its worst integer shift is known for one coordinate, or for larger sigma")
+        upper,
+        (lower,),
+        _refusal(node, "its worst integer shift is known for one coordinate, or for larger sigma"),
     )
 
 
@@ -327,7 +339,9 @@ def _shared(node: Sample, of: Loss | None = None) -> Known:
     if not inner:
         return attained(finite.response(0.0))
     if not all(_plain(one, node) for one, _ in inner):
-        return Known(None, (), _refusal(node, "its content is stated for another neighbour than the sample gives it"))
+        return Known(
+            None, (), _refusal(node, "its content is stated for another neighbour than the sample gives it")
+        )
     known = [what(one) for one, _ in inner]
     if len(inner) == 1 and inner[0][1] == 1:
         return known[0]
@@ -371,7 +385,8 @@ def _merged(factors: Sequence[tuple[Pair | None, int]]) -> Known:
 
 
 def _plain(inner: Loss, outer: Sample) -> bool:
-    """Whether `inner` means the same under a sample: noise does, and so does a Poisson sample in a Poisson sample."""
+    """Whether `inner` means the same under a sample: noise does, and so does a Poisson
+    sample in a Poisson sample."""
     if isinstance(inner, Sampled) and isinstance(outer, Sampled):
         poisson = inner.scheme is Scheme.POISSON and outer.scheme is Scheme.POISSON
         return poisson and not inner.replace and not outer.replace
@@ -382,7 +397,9 @@ def _multiplied(node: Loss, factors: Sequence[tuple[Pair | None, int]]) -> Known
     parts = [(pair, times) for pair, times in factors if isinstance(pair, Finite)]
     outcomes = math.prod(min(len(pair.losses), MOST_OUTCOMES) ** min(times, 64) for pair, times in parts)
     if outcomes > MOST_OUTCOMES:
-        return Known(None, (), _refusal(node, f"its releases share one sample and have over {MOST_OUTCOMES} outcomes"))
+        return Known(
+            None, (), _refusal(node, f"its releases share one sample and have over {MOST_OUTCOMES} outcomes")
+        )
     return attained(reduce(finite.product, (pair for pair, times in parts for _ in range(times))))
 
 
@@ -425,7 +442,9 @@ def _allocated(node: Allocated) -> Known:
 
 
 def _capped(node: CappedSample) -> Known:
-    return samples.capped(_shared(node), _shared(node, grouped(node.of, 2)), float(node.rate), node.cap, node.rows)
+    return samples.capped(
+        _shared(node), _shared(node, grouped(node.of, 2)), float(node.rate), node.cap, node.rows
+    )
 
 
 def _drawn(node: DrawnSample) -> Known:
@@ -438,7 +457,9 @@ def _drawn(node: DrawnSample) -> Known:
 @lru_cache(maxsize=16)
 def _selected(node: Selected) -> Known:
     """From the profile of one run; below, one run at random, and the smallest of Gaussian answers."""
-    below = [pair for case in lower_cases(node.of) for pair, times in case.terms if len(case.terms) == times == 1]
+    below = [
+        pair for case in lower_cases(node.of) for pair, times in case.terms if len(case.terms) == times == 1
+    ]
     lowers: tuple[Pair, ...] = tuple(best_run.one_run(pair, node.runs) for pair in below)
     lowers += tuple(best_run.smallest(pair.sigma, node.runs) for pair in below if isinstance(pair, Gaussian))
     try:
@@ -458,7 +479,8 @@ def _selected(node: Selected) -> Known:
 def _dominant(loss: Parallel) -> Loss | None:
     """A loss that dominates every part at a glance: all are equal, or the same noise with more of it.
 
-    For a replaced unit, a group of two of the heaviest part dominates both a change in one part and one in two.
+    For a replaced unit, a group of two of the heaviest part dominates both a change in
+    one part and one in two.
     """
     heaviest = _heaviest(loss.parts)
     if not loss.replace:
@@ -479,9 +501,11 @@ def _heaviest(parts: Sequence[Loss]) -> Loss | None:
 
 
 def _parallel(loss: Parallel) -> list[Case]:
-    """Alone at the top no answer comes first, so the unit's part does not depend on answers: the largest part counts.
+    """Alone at the top no answer comes first, so the unit's part does not depend on
+    answers: the largest part counts.
 
-    A replaced unit leaves one part and enters another, two parts in opposite directions, or is replaced within one.
+    A replaced unit leaves one part and enters another, two parts in opposite directions,
+    or is replaced within one.
     """
     parts = list(dict.fromkeys(loss.parts))
     if not loss.replace:
@@ -490,7 +514,9 @@ def _parallel(loss: Parallel) -> list[Case]:
         raise Unaccountable(_refusal(loss, f"{len(parts)} different parts are over {MOST_PARTS}"))
     found = [case for part in parts for case in cases(_replaced(part))]
     repeated = [part for part in parts if loss.parts.count(part) > 1]
-    pairs = [(a, b) for i, a in enumerate(parts) for b in parts[i + 1 :]] + [(part, part) for part in repeated]
+    pairs = [(a, b) for i, a in enumerate(parts) for b in parts[i + 1 :]] + [
+        (part, part) for part in repeated
+    ]
     joined = [_joined(a, b) for one, other in pairs for a in cases(one) for b in cases(other)]
     return found + [case for case in joined if case.upper or case.lower]
 

@@ -1,9 +1,10 @@
-"""A replaced record among others, where old, new and other records differ pairwise by 1: a lower side in the plane.
+"""A replaced record among others, where old, new and other records differ pairwise by 1:
+a lower side in the plane.
 
-P = Σ wₖ·N(k·u), Q = Σ wₖ·N(k·v), with u, v and 0 the corners of a triangle of side 1: the record comes k times with
-probability wₖ, and each time stands in the place of another one. On a line the other record must equal the old or the
-new one; off it, it differs from both, and over many steps that reveals more. Proof and figures: docs/theory/batches.md,
-"What is attained when a record is replaced".
+P = Σ wₖ·N(k·u), Q = Σ wₖ·N(k·v), with u, v and 0 the corners of a triangle of side 1: the record comes k
+times with probability wₖ, and each time stands in the place of another one. On a line the other record must
+equal the old or the new one; off it, it differs from both, and over many steps that reveals more. Proof and
+figures: docs/theory/batches.md, "What is attained when a record is replaced".
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ WIDE = 9.0
 
 @lru_cache(maxsize=32)
 def triangle(sigma: float, weights: tuple[float, ...]) -> Finite:
-    """The pair seen through cells of the plane: post-processing, so its curve lies under that of the mechanism."""
+    """The pair seen through cells of the plane: post-processing, so its curve lies under
+    that of the mechanism."""
     shifts, w = np.arange(float(len(weights))), np.array(weights)
     far = min(len(weights) - 1, 8)
     across = _edges(-far / 2 - WIDE * sigma, far / 2 + WIDE * sigma)
@@ -47,7 +49,8 @@ def _masses(edges: Array, sigma: float, shifts: Array) -> Array:
 
 
 def _merged(p: Array, q: Array) -> Finite:
-    """Cells with p > q in the order of their loss, a few at a time seen as one; the others are their mirror image."""
+    """Cells with p > q in the order of their loss, a few at a time seen as one; the
+    others are their mirror image."""
     ahead = (p > q) & (q > 0)
     p, q = p[ahead], q[ahead]
     order = np.argsort(p / q)

@@ -2,9 +2,9 @@
 
     ε = D_α + ln(1 − 1/α) − (ln δ + ln α)/(α − 1)
 
-(Canonne, Kamath, Steinke 2020, Proposition 12; Asoodeh et al. 2020 say the same.) Every order gives a valid pair, so the
-search need not be exact to be safe: it looks at α − 1 from 2^−20 upwards, stops where no higher order can win, and closes in
-on the best.
+(Canonne, Kamath, Steinke 2020, Proposition 12; Asoodeh et al. 2020 say the same.) Every order gives a valid
+pair, so the search need not be exact to be safe: it looks at α − 1 from 2^−20 upwards, stops where no higher
+order can win, and closes in on the best.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from deniable.loss import Loss, Number
 Objective = Callable[[Array, Array], Array]
 
 _WHOLE = 64
-"""Orders above this are tried at whole numbers only, where sums are cheapest; that costs less than a relative 1e-4."""
+"""Orders above this are tried at whole numbers only, where sums are cheapest; that costs
+less than a relative 1e-4."""
 
 
 @guarded
 def epsilon(loss: Loss, delta: Number) -> float:
-    """The least ε at `delta` that any Rényi order gives; the δ's of Approximate parts are taken from `delta`."""
+    """The least ε at `delta` that any Rényi order gives; the δ's of Approximate parts
+    are taken from `delta`."""
     kept, failed = conditioned(loss)
     left = floor_float((share(delta) - failed) / (1 - failed)) if failed < 1 else 0.0
     if left <= 0:
@@ -64,7 +66,8 @@ def to_log_delta(orders: Array, divergences: Array, epsilon: float) -> Array:
 
 
 def best(divergences: Callable[[Array], Array], objective: Objective) -> float:
-    """The least value of `objective` over orders, found by widening and then narrowing grids of log(α − 1)."""
+    """The least value of `objective` over orders, found by widening and then narrowing grids of log(α −
+    1)."""
     place, least = _scan(divergences, objective)
     for width in (0.5, 0.125, 0.03):
         near = orders_at(place + width * np.linspace(-1, 1, 9))

@@ -1,12 +1,13 @@
 """Sums that give a Rényi divergence without cancellation.
 
-With L = dP/dQ, order α = 1 + β and λ = ln L, the moment E_Q[L^α] differs from 1 by E_Q[g(λ)], because E_Q[1] = E_Q[L] = 1, where
+With L = dP/dQ, order α = 1 + β and λ = ln L, the moment E_Q[L^α] differs from 1 by
+E_Q[g(λ)], because E_Q[1] = E_Q[L] = 1, where
 
     g(λ) = e^{αλ} − 1 − α(e^λ − 1) = e^λ·[β·h(−λ) + h(βλ)],     h(y) = e^y − 1 − y ≥ 0.
 
-Every term is non-negative, so a sum of them has the relative error of its terms, however close the moment is to 1. All is
-done in logarithms. The error of a term's logarithm is a few ulp of the logarithms it is made of (IEEE binary64, libm within
-8 ulp): `_SLACK` times their sizes is added to it.
+Every term is non-negative, so a sum of them has the relative error of its terms, however close the moment is
+to 1. All is done in logarithms. The error of a term's logarithm is a few ulp of the logarithms it is made of
+(IEEE binary64, libm within 8 ulp): `_SLACK` times their sizes is added to it.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ def log_h(y: Array) -> Array:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         near = np.where(np.abs(y) < 0.5, y, 0.0)
         small = 2 * np.log(np.abs(near)) + np.log(np.polyval(_SERIES, near))
-        large = np.where(y > 0, y + np.log1p(-(1 + y) * np.exp(-y)), np.log(np.maximum(np.expm1(y) - y, 1e-300)))
+        large = np.where(
+            y > 0, y + np.log1p(-(1 + y) * np.exp(-y)), np.log(np.maximum(np.expm1(y) - y, 1e-300))
+        )
     return np.where(np.abs(y) < 0.5, small, large)
 
 
 def logsumexp(terms: Array) -> Array:
-    """ln Σ e^term along the last axis (scipy's does the same with many checks, and takes longer than the sum)."""
+    """ln Σ e^term along the last axis (scipy's does the same with many checks, and takes
+    longer than the sum)."""
     top = np.max(terms, axis=-1, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
@@ -61,8 +65,8 @@ def log_excess(logratio: Array, order: Array) -> Array:
 
 
 def from_log_excess(excess: Array, orders: Array) -> Array:
-    """D = ln(1 + e^excess)/(α − 1); the sum of up to 2^15 terms behind `excess` errs by less than 1e-12 of itself: it is
-    added pairwise."""
+    """D = ln(1 + e^excess)/(α − 1); the sum of up to 2^15 terms behind `excess` errs by less than 1e-12 of
+    itself: it is added pairwise."""
     return np.logaddexp(0.0, excess + 1e-12) / (orders - 1) * (1 + 8 * ULP)
 
 
@@ -71,7 +75,11 @@ def of_atoms(logratio: Array, log_weight: Array, orders: Array) -> Array:
 
     The masses may be upper bounds: all terms are non-negative.
     """
-    terms = log_excess(logratio[None, :], orders[:, None]) + log_weight[None, :] + _SLACK * (2 + np.abs(log_weight))
+    terms = (
+        log_excess(logratio[None, :], orders[:, None])
+        + log_weight[None, :]
+        + _SLACK * (2 + np.abs(log_weight))
+    )
     return from_log_excess(logsumexp(terms), orders)
 
 
@@ -89,12 +97,14 @@ def mixed(rate: float, logratio: Array) -> Array:
 
 
 def sampled_gaussian(rate: float, sigma: float, orders: Array) -> Array:
-    """D_α((1 − q)N(0,1) + qN(1/σ,1) ‖ N(0,1)) at real orders by the trapezoidal rule, its error added; ∞ where too long.
+    """D_α((1 − q)N(0,1) + qN(1/σ,1) ‖ N(0,1)) at real orders by the trapezoidal rule,
+    its error added; ∞ where too long.
 
-    With t standard normal and λ(t) = ln(1 − q + q·e^{t/σ − 1/2σ²}), the integrand φ(t)·g(λ(t)) is analytic for |Im t| < πσ, and
-    along every line there ∫|·| ≤ e^{a²/2}·(E[e^{αλ}] + 1 + 2αq). Hence a step η errs by at most 2·e^{a²/2}·(…)/(e^{2πa/η} − 1)
-    for any a < πσ (Trefethen, Weideman 2014, Theorem 5.1). Outside the nodes: for t ≥ α/σ + w the logarithm of φ·e^{αλ} falls at
-    least w per unit; for t ≤ −w, g is at most its value at λ = ln(1 − q).
+    With t standard normal and λ(t) = ln(1 − q + q·e^{t/σ − 1/2σ²}), the integrand φ(t)·g(λ(t))
+    is analytic for |Im t| < πσ, and along every line there ∫|·| ≤ e^{a²/2}·(E[e^{αλ}] + 1 +
+    2αq). Hence a step η errs by at most 2·e^{a²/2}·(…)/(e^{2πa/η} − 1) for any a < πσ
+    (Trefethen, Weideman 2014, Theorem 5.1). Outside the nodes: for t ≥ α/σ + w the logarithm
+    of φ·e^{αλ} falls at least w per unit; for t ≤ −w, g is at most its value at λ = ln(1 − q).
     """
     step, exponent = _step(rate, sigma)
     result = np.full(len(orders), math.inf)
@@ -111,7 +121,8 @@ def sampled_gaussian(rate: float, sigma: float, orders: Array) -> Array:
 
 
 def _step(rate: float, sigma: float) -> tuple[float, float]:
-    """A step η and the logarithm of the rule's relative error, aimed well below the excess, which is of order q²·(1/σ²)."""
+    """A step η and the logarithm of the rule's relative error, aimed well below the
+    excess, which is of order q²·(1/σ²)."""
     aim = 46 + 2 * math.log(1 / rate) + 2 * abs(math.log(sigma))
     strip = min(0.98 * math.pi * sigma, math.sqrt(2 * aim))
     step = 2 * math.pi * strip / (aim + strip * strip / 2)
@@ -124,7 +135,9 @@ def _trapezoid(rate: float, sigma: float, orders: Array, step: float, exponent: 
     constant = math.log(step) - 0.5 * math.log(2 * math.pi)
     log_weight = constant - t * t / 2
     column = orders[:, None]
-    slack = _SLACK * (4 + t * t / 2 + column * np.abs(t / sigma))  # an ulp of t moves λ by |t|/σ ulp, and t²/2 by t²
+    slack = _SLACK * (
+        4 + t * t / 2 + column * np.abs(t / sigma)
+    )  # an ulp of t moves λ by |t|/σ ulp, and t²/2 by t²
     excess = logsumexp(log_excess(logratio[None, :], column) + log_weight + slack)
     decay = math.log(math.expm1(12 * step))
     right = orders * logratio[-1] + log_weight[-1] - decay
@@ -138,10 +151,12 @@ def _trapezoid(rate: float, sigma: float, orders: Array, step: float, exponent: 
 
 
 def binomial_excess(rate: float, log_moments: Array, order: int, *, without: bool = False) -> float:
-    """ln Σ_{k≥2} C(n,k)·q^k·(1−q)^{n−k}·(M_k − 1), where M_k = E_Q[L^k] (M_0 = M_1 = 1): the excess of E_Q[(1−q+qL)^n].
+    """ln Σ_{k≥2} C(n,k)·q^k·(1−q)^{n−k}·(M_k − 1), where M_k = E_Q[L^k] (M_0 = M_1 = 1):
+    the excess of E_Q[(1−q+qL)^n].
 
-    `log_moments[k]` bounds ln M_k. With `without=True` the terms are C(n,k)·q^k·M_k instead, as in sampling without replacement
-    (Wang, Balle, Kasiviswanathan 2019, Theorem 9; the caller passes its coefficients inside M_k).
+    `log_moments[k]` bounds ln M_k. With `without=True` the terms are C(n,k)·q^k·M_k
+    instead, as in sampling without replacement (Wang, Balle, Kasiviswanathan 2019,
+    Theorem 9; the caller passes its coefficients inside M_k).
     """
     k = np.arange(2, order + 1)
     lgamma = _log_factorials(1 << order.bit_length())
@@ -151,7 +166,12 @@ def binomial_excess(rate: float, log_moments: Array, order: int, *, without: boo
         others = np.where(k == order, 0.0, -np.inf)
     moments = log_moments[2 : order + 1]
     gain = moments if without else log_expm1(moments)
-    size = 3 * lgamma[order] + k * abs(math.log(rate)) + np.abs(np.where(np.isfinite(others), others, 0)) + moments
+    size = (
+        3 * lgamma[order]
+        + k * abs(math.log(rate))
+        + np.abs(np.where(np.isfinite(others), others, 0))
+        + moments
+    )
     return float(logsumexp(choose + k * math.log(rate) + others + gain + _SLACK * (8 + np.abs(size))))
 
 
@@ -163,7 +183,8 @@ def _log_factorials(count: int) -> Array:
 
 
 def interpolated(orders: Array, at: Array, divergences: Array) -> Array:
-    """(α − 1)·D_α is convex in α and 0 at α = 1, so the line between two orders lies above it; ∞ beyond the last."""
+    """(α − 1)·D_α is convex in α and 0 at α = 1, so the line between two orders lies
+    above it; ∞ beyond the last."""
     whole, moments = np.concatenate([[1.0], at]), np.concatenate([[0.0], divergences * (at - 1)])
     line: Array = np.interp(orders, whole, moments, right=math.inf)
     return line / (orders - 1) * (1 + 8 * ULP)

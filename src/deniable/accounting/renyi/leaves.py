@@ -49,8 +49,12 @@ def leaf(loss: Loss, orders: Array) -> Array | None:
             return summed(loss, orders)
         case LaplaceNoise():
             return laplace(ceil_float(exact_epsilon(loss)), orders)
-        case DiscreteLaplaceNoise(scale, sensitivity) if sensitivity > CELLS or exact(scale) * sensitivity > LONG:
-            return np.minimum(laplace(smoothed(exact(scale), sensitivity), orders), ceil_float(exact_epsilon(loss)))
+        case DiscreteLaplaceNoise(scale, sensitivity) if (
+            sensitivity > CELLS or exact(scale) * sensitivity > LONG
+        ):
+            return np.minimum(
+                laplace(smoothed(exact(scale), sensitivity), orders), ceil_float(exact_epsilon(loss))
+            )
         case BoundedRange():
             return bounded_range(ceil_float(exact_epsilon(loss)), orders)
         case _:
@@ -61,7 +65,8 @@ def leaf(loss: Loss, orders: Array) -> Array | None:
 def linear(loss: Loss) -> Fraction | None:
     """ρ where D_α ≤ ρ·α at all orders is how the loss is known.
 
-    Gaussian: Mironov 2017, Proposition 7. Integer Gaussian, in any dimension: Canonne, Kamath, Steinke 2020, Theorem 4.
+    Gaussian: Mironov 2017, Proposition 7. Integer Gaussian, in any dimension: Canonne,
+              Kamath, Steinke 2020, Theorem 4.
     """
     match loss:
         case Zcdp(rho):
@@ -75,13 +80,15 @@ def linear(loss: Loss) -> Fraction | None:
 
 
 def summed(loss: IntegerGaussianSum, orders: Array) -> Array:
-    """The integer Gaussian of the sum's variance; laws within e^±t of it change ∫P^α·Q^(1−α) by at most e^((2α−1)t)."""
+    """The integer Gaussian of the sum's variance; laws within e^±t of it change
+    ∫P^α·Q^(1−α) by at most e^((2α−1)t)."""
     slope = exact(loss.sensitivity) ** 2 / (2 * loss.parties * exact(loss.sigma) ** 2)
     return ceil_float(slope) * orders + loss.distance * (2 * orders - 1) / (orders - 1) * (1 + 4 * ULP)
 
 
 def laplace(epsilon: float, orders: Array) -> Array:
-    """Mironov 2017, Proposition 6, as a sum without cancellation: (α·h((α−1)ε) + (α−1)·h(−αε))/(2α − 1), h(y) = e^y − 1 − y."""
+    """Mironov 2017, Proposition 6, as a sum without cancellation: (α·h((α−1)ε) +
+    (α−1)·h(−αε))/(2α − 1), h(y) = e^y − 1 − y."""
     beta = orders - 1
     terms = np.logaddexp(np.log(orders) + log_h(beta * epsilon), np.log(beta) + log_h(-orders * epsilon))
     slack = 16 * ULP * (4 + np.abs(np.log(beta)) + orders * epsilon)
@@ -91,19 +98,21 @@ def laplace(epsilon: float, orders: Array) -> Array:
 def smoothed(scale: Fraction, sensitivity: int) -> float:
     """The ε of continuous Laplace noise that dominates integer noise: n/s + 2·ln cosh(1/2s).
 
-    The curve of integer noise joins points of 1 − e^{(y−ε)/2} a width w = 2/s apart by chords in e^y, which exceed it by at most
-    (1 − 1/cosh(w/4))·e^{(y−ε)/2}; a continuous curve with ε larger by 2·ln cosh(w/4) exceeds it by that everywhere.
+    The curve of integer noise joins points of 1 − e^{(y−ε)/2} a width w = 2/s apart by chords in e^y, which
+    exceed it by at most (1 − 1/cosh(w/4))·e^{(y−ε)/2}; a continuous curve with ε larger by 2·ln cosh(w/4)
+    exceeds it by that everywhere.
     """
     half = float(1 / (2 * scale))
     return up(ceil_float(sensitivity / scale) + (2 * math.log(math.cosh(half)) if half < 300 else 2 * half))
 
 
 def bounded_range(epsilon: float, orders: Array) -> Array:
-    """The most that a range of ε allows: two outcomes with log ratios t and t − ε, at the worst t for each order.
+    """The most that a range of ε allows: two outcomes with log ratios t and t − ε, at
+    the worst t for each order.
 
-    With E = e^ε, c = E^{1−α} and u = e^t the moment is u^{α−1}·((E − c) − u(1 − c))/(E − 1), largest at
-    u = (α−1)(E−c)/(α(1−c)) (Dong, Durfee, Rogers 2020). Never above αε²/8 (Cesar, Rogers 2021), which is used alone
-    where the closed form would cancel.
+    With E = e^ε, c = E^{1−α} and u = e^t the moment is u^{α−1}·((E − c) − u(1 − c))/(E − 1), largest at u =
+    (α−1)(E−c)/(α(1−c)) (Dong, Durfee, Rogers 2020). Never above αε²/8 (Cesar, Rogers 2021), which is used
+    alone where the closed form would cancel.
     """
     line = orders * epsilon * epsilon / 8
     if epsilon < 1e-3 or epsilon > 600:
@@ -122,7 +131,8 @@ def bounded_range(epsilon: float, orders: Array) -> Array:
 
 
 def atoms(loss: Loss) -> Atoms | None:
-    """The outcomes of a dominating pair that swaps its sides under a reflection; for Laplace noise an upper bound of it."""
+    """The outcomes of a dominating pair that swaps its sides under a reflection; for
+    Laplace noise an upper bound of it."""
     match loss:
         case Pure():
             return response(ceil_float(exact_epsilon(loss)))
@@ -139,17 +149,20 @@ def atoms(loss: Loss) -> Atoms | None:
 
 
 def response(epsilon: float) -> Atoms:
-    """Randomized response: what every ε-DP mechanism is dominated by (Kairouz, Oh, Viswanath 2015, Theorem 3.3)."""
+    """Randomized response: what every ε-DP mechanism is dominated by (Kairouz, Oh,
+    Viswanath 2015, Theorem 3.3)."""
     tail = -math.log1p(math.exp(-epsilon)) if epsilon < 700 else -1e-300
     return np.array([epsilon, -epsilon]), np.array([tail - epsilon, tail])
 
 
 def lattice(scale: Fraction, sensitivity: int) -> Atoms:
-    """Integer Laplace noise moved by n = `sensitivity` in one coordinate, which dominates every integer move of L1 norm n.
+    """Integer Laplace noise moved by n = `sensitivity` in one coordinate, which
+    dominates every integer move of L1 norm n.
 
-    Outcome x in 0..n has log ratio (2x − n)/s; all x ≤ 0 and all x ≥ n are one outcome each. Where n is large, the outcomes
-    between two kept ones are shared out to these so that both masses stay as they are: the moment, convex in the ratio,
-    can only grow. Continuous noise lies below integer noise of the same ratio on any lattice, for the same reason.
+    Outcome x in 0..n has log ratio (2x − n)/s; all x ≤ 0 and all x ≥ n are one outcome each. Where n is
+    large, the outcomes between two kept ones are shared out to these so that both masses stay as they are:
+    the moment, convex in the ratio, can only grow. Continuous noise lies below integer noise of the same
+    ratio on any lattice, for the same reason.
     """
     epsilon = ceil_float(sensitivity / scale)
     if epsilon < TINY or epsilon > 600:
@@ -165,9 +178,10 @@ def lattice(scale: Fraction, sensitivity: int) -> Atoms:
 def _shared(kept: Array, inverse: float) -> Array:
     """ln of the Q mass that each kept outcome receives from the outcomes dropped on either side of it.
 
-    Between x and x + m the dropped outcome x + j has Q mass c·e^{−(x+j)y} and, relative to x, the ratio e^{2jy}, where
-    y = 1/s and c = tanh(y/2). A share (e^{2jy} − 1)/(e^{2my} − 1) of it goes up. The sum over j is
-    e^{−xy}·2·sinh(my/2)·sinh((m−1)y/2)/(cosh(y/2)·(e^{2my} − 1)), and e^{my} times as much goes down: nothing cancels.
+    Between x and x + m the dropped outcome x + j has Q mass c·e^{−(x+j)y} and, relative to x,
+    the ratio e^{2jy}, where y = 1/s and c = tanh(y/2). A share (e^{2jy} − 1)/(e^{2my} − 1) of
+    it goes up. The sum over j is e^{−xy}·2·sinh(my/2)·sinh((m−1)y/2)/(cosh(y/2)·(e^{2my} −
+    1)), and e^{my} times as much goes down: nothing cancels.
     """
     low, m = kept[:-1], np.diff(kept)
     with np.errstate(divide="ignore"):

@@ -1,19 +1,20 @@
 """Rényi divergences of a mechanism on a secret sample.
 
-Poisson, add/remove: P′ = (1 − q)Q + qP against Q, where (P, Q) dominates the mechanism (Zhu, Dong, Wang 2022, Theorem 11;
-Rényi divergences grow with the hockey-stick curve). Two directions:
+Poisson, add/remove: P′ = (1 − q)Q + qP against Q, where (P, Q) dominates the mechanism (Zhu, Dong, Wang 2022,
+Theorem 11; Rényi divergences grow with the hockey-stick curve). Two directions:
 
-- D(P′‖Q): E_Q[(1 − q + qL)^α], at whole orders a binomial sum of the moments E_Q[L^k] = e^{(k−1)D_k(P‖Q)} (Abadi et al. 2016;
-  Mironov, Talwar, Zhang 2019), at 1 < α < 2 at most 1 + ((1−q)^α − 1 + αq)·(e^{D₂} − 1), since ((1+y)^α − 1 − αy)/y² falls
-  in y ≥ −q.
-- D(Q‖P′): if a reflection swaps P and Q it is the smaller one (Mironov, Talwar, Zhang 2019, Theorem 5, whose proof is
-  pointwise). In general E_Q[(1 − q + qL)^{1−α}] ≤ 1 + ((1−q)^{1−α} − 1 − (α−1)q)·(e^{D₂} − 1), by the same argument with
-  1 − α for α.
+- D(P′‖Q): E_Q[(1 − q + qL)^α], at whole orders a binomial sum of the moments E_Q[L^k] = e^{(k−1)D_k(P‖Q)}
+  (Abadi et al. 2016; Mironov, Talwar, Zhang 2019), at 1 < α < 2 at most 1 + ((1−q)^α − 1 + αq)·(e^{D₂} − 1),
+  since ((1+y)^α − 1 − αy)/y² falls in y ≥ −q.
+- D(Q‖P′): if a reflection swaps P and Q it is the smaller one (Mironov, Talwar, Zhang 2019, Theorem 5, whose
+  proof is pointwise). In general E_Q[(1 − q + qL)^{1−α}] ≤ 1 + ((1−q)^{1−α} − 1 − (α−1)q)·(e^{D₂} − 1), by
+  the same argument with 1 − α for α.
 
-Between whole orders: the line, see `kernel.interpolated`. Without replacement under add/remove: the sample of D + x holds x
-with probability q and is then a sample of D with one record replaced, so the same holds with `of` stated for replacing.
-Without replacement, one record replaced: Wang, Balle, Kasiviswanathan 2019, Theorem 9. Poisson, one record replaced: two
-neighbours under add/remove (`tree.chained`). Always, no sample reveals more than the mechanism on all of it (quasi-convexity).
+Between whole orders: the line, see `kernel.interpolated`. Without replacement under add/remove: the sample of
+D + x holds x with probability q and is then a sample of D with one record replaced, so the same holds with
+`of` stated for replacing. Without replacement, one record replaced: Wang, Balle, Kasiviswanathan 2019,
+Theorem 9. Poisson, one record replaced: two neighbours under add/remove (`tree.chained`). Always, no sample
+reveals more than the mechanism on all of it (quasi-convexity).
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def added(rate: float, of: Loss, of_curve: Curve, orders: Array) -> Array:
 
 
 def merged(loss: Loss) -> float | None:
-    """The one multiplier (Σσᵢ⁻²)^−½ of Gaussian releases that share a sample; None if there is other noise."""
+    """The one multiplier (Σσᵢ⁻²)^−½ of Gaussian releases that share a sample; None if there is other
+    noise."""
     precision = _precision(loss)
     return None if not precision else 1 / math.sqrt(precision)
 
@@ -82,8 +84,8 @@ def _precision(loss: Loss) -> float | None:
 def symmetric(loss: Loss) -> bool:
     """Whether a dominating pair is known whose sides a reflection swaps.
 
-    Every pair of one integer Gaussian release is reflected at its middle; a composition of such releases may move by amounts that
-    depend on earlier answers, so there it is not claimed.
+    Every pair of one integer Gaussian release is reflected at its middle; a composition of such releases may
+    move by amounts that depend on earlier answers, so there it is not claimed.
     """
     return isinstance(loss, DiscreteGaussianNoise) or _product(loss)
 
@@ -149,7 +151,8 @@ def replaced_without(rate: float, of_curve: Curve, orders: Array) -> Array:
 
 
 def _moments(of_curve: Curve, orders: Array) -> tuple[Array, Array]:
-    """The whole orders next to `orders`, as far as they are summed, and ln E_Q[L^k] for k = 0, 1, 2, … up to the last."""
+    """The whole orders next to `orders`, as far as they are summed, and ln E_Q[L^k] for
+    k = 0, 1, 2, … up to the last."""
     near = np.concatenate([np.floor(orders), np.ceil(orders)])
     whole = np.unique(np.clip(near, 2, LONGEST_GENERAL))
     # A power of two of moments, so that a cache of the inner curve is hit whatever the orders are.
@@ -165,7 +168,8 @@ def _curvature(rate: float, orders: Array) -> Array:
 def _reverse(rate: float, second: float, orders: Array) -> Array:
     """ln of the excess of D(Q‖P′): ((1 − q)^{1−α} − 1 − (α − 1)q)·(e^{D₂} − 1).
 
-    With λ = ln(1 − q) and β = α − 1: (1 − q)^{−β} − 1 − βq = h(−βλ) + β·(−λ − q), and −λ − q = h(λ) + … = e^λ − 1 − λ = h(λ).
+    With λ = ln(1 − q) and β = α − 1: (1 − q)^{−β} − 1 − βq = h(−βλ) + β·(−λ − q), and −λ
+    − q = h(λ) + … = e^λ − 1 − λ = h(λ).
     """
     bent = math.log1p(-rate)
     beta = orders - 1

@@ -63,10 +63,11 @@ def curve(loss: Loss, orders: Iterable[float]) -> Array:
 def conditioned(loss: Loss) -> tuple[Loss, Fraction]:
     """`loss` on the event that no Approximate part fails, and the probability that one does.
 
-    (ε, δ)-DP answers are, with probability 1 − δ on both sides, those of an ε-DP mechanism (Kairouz, Oh, Viswanath 2015, Theorem
-    3.3 with Blackwell's theorem). Failures add along a composition. On a Poisson sample a failure also needs the unit's coin:
-    with P = (1−δ)P₁ + δP₂ and Q alike, (1−q)Q + qP and Q fail with qδ, and the rest is a mixture of Q₂ against itself and
-    of (1−q)Q₁ + qP₁ against Q₁; so δ becomes qδ. A group of k fails as in `pure.grouped`.
+    (ε, δ)-DP answers are, with probability 1 − δ on both sides, those of an ε-DP mechanism (Kairouz, Oh,
+    Viswanath 2015, Theorem 3.3 with Blackwell's theorem). Failures add along a composition. On a Poisson
+    sample a failure also needs the unit's coin: with P = (1−δ)P₁ + δP₂ and Q alike, (1−q)Q + qP and Q fail
+    with qδ, and the rest is a mixture of Q₂ against itself and of (1−q)Q₁ + qP₁ against Q₁; so δ becomes qδ.
+    A group of k fails as in `pure.grouped`.
     """
     match loss:
         case Approximate(epsilon, delta):
@@ -100,7 +101,11 @@ def _curve(loss: Loss, orders: Array) -> Array:
             total = sum((n * _curve(part, orders) for part, n in counts.items()), np.zeros(len(orders)))
             return total * (1 + 2 * ULP * len(counts))
         case Parallel(parts, replace):
-            return _parallel(parts, orders) if replace else np.max([_curve(p, orders) for p in set(parts)], axis=0)
+            return (
+                _parallel(parts, orders)
+                if replace
+                else np.max([_curve(p, orders) for p in set(parts)], axis=0)
+            )
         case Shuffled(_, of):  # mixing the reports is post-processing
             return _curve(of, orders)
         case Sampled() | Grouped() | Selected():
@@ -157,13 +162,15 @@ def _sampled(loss: Sampled, rate: float, of: Loss, orders: Array) -> Array:
 def chained(size: int, loss: Loss, orders: Array) -> Array:
     """A chain of `size` neighbours, halved again and again.
 
-    D_α(P‖R) ≤ (α − 1/p)/(α − 1)·D_{pα}(P‖Q) + D_{p′(α−1/p)}(Q‖R), 1/p + 1/p′ = 1 (Mironov 2017, Proposition 11).
-    Near order 1 that is worse than at the next higher orders, which bound it too.
+    D_α(P‖R) ≤ (α − 1/p)/(α − 1)·D_{pα}(P‖Q) + D_{p′(α−1/p)}(Q‖R), 1/p + 1/p′ = 1 (Mironov 2017, Proposition
+    11). Near order 1 that is worse than at the next higher orders, which bound it too.
     """
     if size == 1:
         return _curve(loss, orders)
     if size > _LONGEST_CHAIN:
-        raise Unaccountable(f"No Rényi divergence is known for a group of {size} (above {_LONGEST_CHAIN}) of {loss}.")
+        raise Unaccountable(
+            f"No Rényi divergence is known for a group of {size} (above {_LONGEST_CHAIN}) of {loss}."
+        )
     return least_above(lambda at: _halved(size, loss, at), orders, _NEAR_ONE)
 
 

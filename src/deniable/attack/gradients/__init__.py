@@ -6,9 +6,9 @@ An update of FedSGD is the gradient on the client's rows. Two attacks read image
                   images, neurons that only one of them excites give that image, and agree with one another
     search        for other networks, an image whose gradient is the one that was sent (`search`)
 
-What is attacked is what a `federated.Device` sends: its update as it is, clipped, or clipped and with its own noise. An attack
-that fails proves nothing: it fails at noise whose ε is in the hundreds. `canary` is the pair for an audit of the same release,
-which does find such noise too small.
+What is attacked is what a `federated.Device` sends: its update as it is, clipped, or clipped and with its own
+noise. An attack that fails proves nothing: it fails at noise whose ε is in the hundreds. `canary` is the pair
+for an audit of the same release, which does find such noise too small.
 """
 
 from __future__ import annotations
@@ -29,14 +29,26 @@ from deniable.attack.gradients.sent import (
     victims,
 )
 
-__all__ = ["CLEAR", "DELTA", "FAINT", "Canary", "Inverted", "Victims", "baseline", "canary", "compare", "victims"]
+__all__ = [
+    "CLEAR",
+    "DELTA",
+    "FAINT",
+    "Canary",
+    "Inverted",
+    "Victims",
+    "baseline",
+    "canary",
+    "compare",
+    "victims",
+]
 
 TOGETHER = 4
 """Images of one client whose mean gradient is sent."""
 
 
 def compare(of: Victims, *, epsilon: float, searched: int, watch: search.Watch) -> list[Inverted]:
-    """The same images, sent in several ways: as they are, clipped, with faint noise, with the noise of a guarantee."""
+    """The same images, sent in several ways: as they are, clipped, with faint noise,
+    with the noise of a guarantee."""
     dense, other = first_layer.dense(of), search.convolutional(of)
     guarantee, faint = f"noise for ε = {epsilon:g}", f"noise of {FAINT:g} clips"
     layers = [

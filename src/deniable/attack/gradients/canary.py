@@ -14,14 +14,16 @@ from deniable.mechanism import Random
 
 @dataclass(frozen=True)
 class Canary:
-    """A round with and without one client, for `audit`: `target(update, rng)` is what the server reads along its direction."""
+    """A round with and without one client, for `audit`: `target(update, rng)` is what
+    the server reads along its direction."""
 
     target: Callable[[Update, Random], float]
     pair: tuple[Update, Update]
 
 
 def canary(victims: Victims, run: FedAvg) -> Canary:
-    """The first victim's own update as the canary, beside a client that is silent but still adds its noise."""
+    """The first victim's own update as the canary, beside a client that is silent but still adds its
+    noise."""
     loud = received(plain(run.model), *victims.rows(0, 1)) / run.start_clip
     direction = loud / float(np.linalg.norm(loud))
     total = run.noise.summing

@@ -6,7 +6,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from deniable.attack.gradients.sent import Images, Inverted, Update, Victims, cost, nearest, noise_of, received
+from deniable.attack.gradients.sent import (
+    Images,
+    Inverted,
+    Update,
+    Victims,
+    cost,
+    nearest,
+    noise_of,
+    received,
+)
 from deniable.federated.fedavg import FedAvg
 
 HIDDEN = 200
@@ -24,8 +33,9 @@ def dense(victims: Victims) -> nn.Module:
 def invert(update: Update, pixels: int, count: int, noise: float = 0.0) -> Images:
     """`count` images from the update of a dense first layer. No true image is known to it.
 
-    For one image the neurons' equations W = g·xᵀ, b = g are solved together, by least squares, less what `noise` of that
-    deviation adds to ‖b‖²: else the image would come out dark. For several, those are taken that most neurons agree on.
+    For one image the neurons' equations W = g·xᵀ, b = g are solved together, by least
+    squares, less what `noise` of that deviation adds to ‖b‖²: else the image would come
+    out dark. For several, those are taken that most neurons agree on.
     """
     weight = update[: HIDDEN * pixels].reshape(HIDDEN, pixels)
     bias = update[HIDDEN * pixels : HIDDEN * (pixels + 1)]

@@ -1,8 +1,9 @@
-"""Deep leakage: an image whose gradient is the one that was sent, searched for by L-BFGS (Zhu, Liu, Han 2019).
+"""Deep leakage: an image whose gradient is the one that was sent, searched for by L-BFGS
+(Zhu, Liu, Han 2019).
 
-The network is convolutional with sigmoids and wide first weights, as in that paper: there the search is smooth and mostly ends at
-the true image. The label is read off the last layer first: for one image only its own class has a bias that rises (Zhao,
-Mopuri, Bilen 2020).
+The network is convolutional with sigmoids and wide first weights, as in that paper: there the search is
+smooth and mostly ends at the true image. The label is read off the last layer first: for one image only its
+own class has a bias that rises (Zhao, Mopuri, Bilen 2020).
 """
 
 from __future__ import annotations
@@ -83,4 +84,6 @@ def attack(victims: Victims, run: FedAvg, release: str, *, images: int, watch: W
     candidates = [search(run, received(run, *victims.rows(k, 1))) for k in watch(range(images), release)]
     pairs = [nearest(each, victims.images[k : k + 1]) for k, each in enumerate(candidates)]
     reached = tuple(value for _, values in pairs for value in values)
-    return Inverted(release, "search (L-BFGS)", np.concatenate([image for image, _ in pairs]), reached, cost(run))
+    return Inverted(
+        release, "search (L-BFGS)", np.concatenate([image for image, _ in pairs]), reached, cost(run)
+    )

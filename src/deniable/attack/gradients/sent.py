@@ -61,12 +61,15 @@ def victims(name: str, count: int, *, seed: int = 0) -> Victims:
         raise InvalidParameter(f"Expected images={count} between 4 and 100.")
     x, y = examples.rows(name, 1000, seed=seed)
     side = math.isqrt(x.shape[1])
-    return Victims(name, x[:count].astype(np.float64), y[:count], x[100:].mean(0).astype(np.float64), (side, side))
+    return Victims(
+        name, x[:count].astype(np.float64), y[:count], x[100:].mean(0).astype(np.float64), (side, side)
+    )
 
 
 @dataclass(frozen=True)
 class Inverted:
-    """What was found from one kind of release: the best image for each true one, and how near it is in decibels."""
+    """What was found from one kind of release: the best image for each true one, and how
+    near it is in decibels."""
 
     release: str
     attack: str
@@ -87,11 +90,14 @@ class Inverted:
     def learnt(self, baseline: float) -> Learnt:
         """`baseline` is what the mean of other images reaches."""
         price = (
-            "No ε bounds it." if self.epsilon is None else f"It costs ε = {numbers.up(self.epsilon)} at δ = {DELTA:g}."
+            "No ε bounds it."
+            if self.epsilon is None
+            else f"It costs ε = {numbers.up(self.epsilon)} at δ = {DELTA:g}."
         )
         words = (
-            f"{self.release}: {self.clear} of {len(self.decibels)} images stand in the update by {self.attack} (median "
-            f"{self.median:.1f} dB; the mean of other images, {baseline:.1f} dB). {price}"
+            f"{self.release}: {self.clear} of {len(self.decibels)} images stand in the update by "
+            f"{self.attack} (median {self.median:.1f} dB; the mean of other images, {baseline:.1f} dB). "
+            f"{price}"
         )
         facts = {
             "decibels": list(self.decibels),
@@ -100,7 +106,14 @@ class Inverted:
             "epsilon": self.epsilon,
         }
         return Learnt(
-            "gradients", f"{self.release}, {self.attack}", self.clear, len(self.decibels), 0.0, words, None, facts
+            "gradients",
+            f"{self.release}, {self.attack}",
+            self.clear,
+            len(self.decibels),
+            0.0,
+            words,
+            None,
+            facts,
         )
 
 
@@ -144,7 +157,8 @@ def received(run: FedAvg, x: Tensor, y: Tensor) -> Update:
 
 
 def noise_of(run: FedAvg) -> float:
-    """The deviation of the noise on each number of an update, which the server knows; 0 where the client adds none."""
+    """The deviation of the noise on each number of an update, which the server knows; 0
+    where the client adds none."""
     return 0.0 if isinstance(run.noise, Central) else run.multiplier * run.start_clip
 
 

@@ -73,12 +73,16 @@ def membership(
         predict = train(x[inside], data[1][inside], seed + model)
         outputs.append(_answers(predict, asked, len(labels), probabilities))
     logits = _padded(outputs, labels)
-    return measured(logits, members, labels, name=name, targets=targets, epsilon=epsilon, delta=delta, attacks=attacks)
+    return measured(
+        logits, members, labels, name=name, targets=targets, epsilon=epsilon, delta=delta, attacks=attacks
+    )
 
 
 def _checked(labels: Any) -> Any:
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or (len(labels) and labels.min() < 0):
-        raise InvalidParameter(f"Expected labels that are whole numbers from 0, one for each row, got {labels.dtype}.")
+        raise InvalidParameter(
+            f"Expected labels that are whole numbers from 0, one for each row, got {labels.dtype}."
+        )
     return labels.astype(np.int64)
 
 
@@ -104,7 +108,8 @@ def _padded(outputs: Sequence[Logits], labels: Any) -> Logits:
     widths = {one.shape[2] for one in outputs}
     if len(widths) > 1 or max(widths) <= labels.max(initial=0):
         raise InvalidParameter(
-            f"Expected every trained model to know the same {int(labels.max(initial=0)) + 1} classes, got outputs of "
-            f"{', '.join(map(str, sorted(widths)))} columns: with a class missing from a model's rows its columns shift."
+            f"Expected every trained model to know the same {int(labels.max(initial=0)) + 1} classes, got "
+            f"outputs of {', '.join(map(str, sorted(widths)))} columns: with a class missing from a model's "
+            "rows its columns shift."
         )
     return np.stack(outputs)

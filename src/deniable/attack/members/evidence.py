@@ -53,18 +53,26 @@ class Evidence:
         target, shadows = (target[None], shadows[:, None]) if target.ndim == 2 else (target, shadows)
         if target.ndim != 3 or shadows.shape[1:] != target.shape:
             raise InvalidParameter(
-                "Expected logits of the target as (rows, classes) and of the shadows as (models, rows, classes), "
-                f"or both with an axis of queries before the rows, got {np.shape(self.target)} and "
+                "Expected logits of the target as (rows, classes) and of the shadows as (models, rows, "
+                f"classes), or both with an axis of queries before the rows, got {np.shape(self.target)} and "
                 f"{np.shape(self.shadows)}."
             )
         rows, classes = target.shape[1:]
         if members.shape != (len(shadows), rows) or labels.shape != (rows,):
             raise InvalidParameter(
-                f"Expected members of shape {(len(shadows), rows)} and {rows} labels, got {members.shape} and {labels.shape}."
+                f"Expected members of shape {(len(shadows), rows)} and {rows} labels, got {members.shape} "
+                f"and {labels.shape}."
             )
         if rows and not (labels.min() >= 0 and labels.max() < classes):
-            raise InvalidParameter(f"Expected labels from 0 to {classes - 1}, got {labels.min()} to {labels.max()}.")
-        for name, value in (("target", target), ("shadows", shadows), ("members", members), ("labels", labels)):
+            raise InvalidParameter(
+                f"Expected labels from 0 to {classes - 1}, got {labels.min()} to {labels.max()}."
+            )
+        for name, value in (
+            ("target", target),
+            ("shadows", shadows),
+            ("members", members),
+            ("labels", labels),
+        ):
             object.__setattr__(self, name, value)
 
     @property
@@ -112,4 +120,6 @@ def from_probabilities(probabilities: Any) -> Logits:
     >>> np.round(np.exp(from_probabilities([[0.25, 0.75]])), 3).tolist()
     [[0.25, 0.75]]
     """
-    return np.log(np.maximum(np.asarray(probabilities, np.float64), np.finfo(np.float32).tiny)).astype(np.float32)
+    return np.log(np.maximum(np.asarray(probabilities, np.float64), np.finfo(np.float32).tiny)).astype(
+        np.float32
+    )

@@ -52,13 +52,14 @@ class Measured:
         bound = ""
         if ceiling is not None:
             bound = (
-                f" Its guarantee allows {percent_up(ceiling)} to any attack, and an advantage of {self.most_advantage:.3f}; the "
-                f"largest one found is {most:.3f}."
+                f" Its guarantee allows {percent_up(ceiling)} to any attack, and an advantage of "
+                f"{self.most_advantage:.3f}; the largest one found is {most:.3f}."
             )
         reading = (
-            f"{self.name}: right for {percent(self.seen)} of the rows it was trained on and {percent(self.unseen)} of others. "
-            f"The best attack ({self.best}) names {percent(best.at(rate))} of the members (95 %: {low} to {high}) and accuses "
-            f"1 % of the others, AUC {best.area:.3f}.{bound}"
+            f"{self.name}: right for {percent(self.seen)} of the rows it was trained on and "
+            f"{percent(self.unseen)} of others. The best attack ({self.best}) names {percent(best.at(rate))} "
+            f"of the members (95 %: {low} to {high}) and accuses 1 % of the others, AUC "
+            f"{best.area:.3f}.{bound}"
         )
         facts = {
             name: {
@@ -97,7 +98,9 @@ def measured(
     `logits` are (models, queries, rows, classes), `members` (models, rows). Scores of all targets are ranked
     together."""
     if not 1 <= targets < len(members):
-        raise InvalidParameter(f"Expected targets={targets} between 1 and {len(members) - 1}, fewer than the models.")
+        raise InvalidParameter(
+            f"Expected targets={targets} between 1 and {len(members) - 1}, fewer than the models."
+        )
     if unknown := [attack for attack in attacks if attack not in ATTACKS]:
         raise InvalidParameter(f"Expected attacks among {', '.join(ATTACKS)}, got {unknown[0]!r}.")
     scores: dict[str, list[Floats]] = {attack: [] for attack in attacks}

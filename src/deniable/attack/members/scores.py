@@ -54,7 +54,9 @@ def lira(seen: Evidence) -> Floats:
 def lira_offline(seen: Evidence) -> Floats:
     """The probability that a model without the row is less sure of it."""
     target, shadows = seen.target_scaled(), seen.shadows_scaled()
-    chances = [predicted(Side.of(shadows[:, query], ~seen.members)).below(phi) for query, phi in enumerate(target)]
+    chances = [
+        predicted(Side.of(shadows[:, query], ~seen.members)).below(phi) for query, phi in enumerate(target)
+    ]
     return np.asarray(np.mean(chances, axis=0))
 
 
@@ -96,7 +98,9 @@ def _beaten(seen: Evidence, usual: Floats, gamma: float) -> Floats:
     function of the row's own ratio, so among rows that beat all or none, the ratio itself decides: rows of
     one share are not one row."""
     ratios = seen.target_confidence() - usual
-    population = np.ones(seen.rows, np.bool_) if seen.population is None else np.asarray(seen.population, np.bool_)
+    population = (
+        np.ones(seen.rows, np.bool_) if seen.population is None else np.asarray(seen.population, np.bool_)
+    )
     shares = [
         np.searchsorted(np.sort(one[population]), one - np.log(gamma), side="right") / population.sum()
         for one in ratios

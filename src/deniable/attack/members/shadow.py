@@ -45,13 +45,17 @@ class Stack:
 
     def logits(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         """Of every model for every row: (k, rows, classes)."""
-        out: NDArray[np.float32] = (with_ones(self._hidden(with_ones(torch.from_numpy(x)))) @ self.second).numpy()
+        out: NDArray[np.float32] = (
+            with_ones(self._hidden(with_ones(torch.from_numpy(x)))) @ self.second
+        ).numpy()
         return out
 
     def _hidden(self, x: Tensor) -> Tensor:
         return torch.relu(x @ self.first)
 
-    def gradients(self, x: Tensor, targets: Tensor, weigh: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    def gradients(
+        self, x: Tensor, targets: Tensor, weigh: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Tensor]:
         """Σ_i w_ki·∇(loss of row i under model k); `weigh` gets each example's gradient norm, (k, rows), and
         gives w.
 
@@ -75,17 +79,29 @@ class PlainRecipe:
     batch: int = 256
 
     def train(
-        self, x: NDArray[np.float32], y: NDArray[np.int64], members: Booleans, classes: int, seed: int, watch: Watch
+        self,
+        x: NDArray[np.float32],
+        y: NDArray[np.int64],
+        members: Booleans,
+        classes: int,
+        seed: int,
+        watch: Watch,
     ) -> Stack:
         stack = Stack.random(len(members), x.shape[1], self.hidden, classes, seed)
-        rows, targets, mask = with_ones(torch.from_numpy(x)), _one_hot(y, classes), torch.from_numpy(members).float()
+        rows, targets, mask = (
+            with_ones(torch.from_numpy(x)),
+            _one_hot(y, classes),
+            torch.from_numpy(members).float(),
+        )
         optimiser = torch.optim.Adam([stack.first, stack.second], lr=self.learning_rate)
         g = torch.Generator().manual_seed(seed)
         for _ in watch(range(self.epochs), f"Training {len(members)} models"):
             order = torch.randperm(len(y), generator=g)
             for start in range(0, len(y), self.batch):
                 lot = order[start : start + self.batch]
-                stack.first.grad, stack.second.grad = stack.gradients(rows[lot], targets[lot], _mean(mask[:, lot]))
+                stack.first.grad, stack.second.grad = stack.gradients(
+                    rows[lot], targets[lot], _mean(mask[:, lot])
+                )
                 optimiser.step()
         return stack
 
@@ -120,14 +136,26 @@ class PrivateRecipe:
         return GaussianNoise(self.noise_multiplier) * self.steps
 
     def train(
-        self, x: NDArray[np.float32], y: NDArray[np.int64], members: Booleans, classes: int, seed: int, watch: Watch
+        self,
+        x: NDArray[np.float32],
+        y: NDArray[np.int64],
+        members: Booleans,
+        classes: int,
+        seed: int,
+        watch: Watch,
     ) -> Stack:
         stack = Stack.random(len(members), x.shape[1], self.hidden, classes, seed)
-        rows, targets, mask = with_ones(torch.from_numpy(x)), _one_hot(y, classes), torch.from_numpy(members).float()
+        rows, targets, mask = (
+            with_ones(torch.from_numpy(x)),
+            _one_hot(y, classes),
+            torch.from_numpy(members).float(),
+        )
         g, size = torch.Generator().manual_seed(seed), len(y) / 2  # the expected number of members, public
         sigma = self.noise_multiplier * self.clip
         for _ in watch(range(self.steps), f"Training {len(members)} private models"):
-            sums = stack.gradients(rows, targets, lambda norms: mask * (self.clip / norms.clamp(min=self.clip)))
+            sums = stack.gradients(
+                rows, targets, lambda norms: mask * (self.clip / norms.clamp(min=self.clip))
+            )
             for parameter, total in zip((stack.first, stack.second), sums, strict=True):
                 noise = sigma * torch.randn(total.shape, generator=g)
                 parameter -= self.learning_rate / size * (total + noise)

@@ -1,9 +1,10 @@
-"""The test bench: mechanisms of the literature and planted bugs, each with its true ε derived in the docstring.
+"""The test bench: mechanisms of the literature and planted bugs, each with its true ε
+derived in the docstring.
 
-A `Case` says what it claims (`loss`, `unit`), what is true (`true_epsilon`, at the claim's δ), which pairs to search, and
-draws in batches. Cases use numpy's generator and floating point: they exist to be attacked and protect nobody. Those that stand
-for real-valued noise release it on a grid of 2⁻²⁰, far above the float's own steps, so that what is found is the
-algorithm's flaw; `FloatLaplace` is there for the float's.
+A `Case` says what it claims (`loss`, `unit`), what is true (`true_epsilon`, at the claim's δ), which pairs to
+search, and draws in batches. Cases use numpy's generator and floating point: they exist to be attacked and
+protect nobody. Those that stand for real-valued noise release it on a grid of 2⁻²⁰, far above the float's own
+steps, so that what is found is the algorithm's flaw; `FloatLaplace` is there for the float's.
 """
 
 from __future__ import annotations

@@ -32,10 +32,11 @@ class Laplace(Case):
 
 @dataclass(frozen=True)
 class TruncatedGeometric(Case):
-    """A count in 0 … 5 with two-sided geometric noise of ratio r = 2³/(2³ + 1), cut to the range (Balcer, Vadhan 2018).
+    """A count in 0 … 5 with two-sided geometric noise of ratio r = 2³/(2³ + 1), cut to
+    the range (Balcer, Vadhan 2018).
 
-    True ε: inside, P(z) ∝ r^|z − c|; at the ends, the geometric tails sum to r^distance/(1 + r). Moving c by 1 multiplies each
-    by at most 1/r = 9/8, and by exactly that at the ends: ε = ln 9/8 = .1178.
+    True ε: inside, P(z) ∝ r^|z − c|; at the ends, the geometric tails sum to r^distance/(1 + r). Moving c by
+    1 multiplies each by at most 1/r = 9/8, and by exactly that at the ends: ε = ln 9/8 = .1178.
     """
 
     true_epsilon: float = math.log(9 / 8)
@@ -91,8 +92,8 @@ class NoisyHist2(NoisyHist1):
 class LaplaceParallel(Case):
     """Twenty answers to one question, each with ε = .005.
 
-    True ε: all density ratios e^.005 are attained together where all twenty outputs lie at or below 0: ε = 20·.005 = .1. Their
-    probability is 2⁻²⁰, so what can be certified from N samples lies well below.
+    True ε: all density ratios e^.005 are attained together where all twenty outputs lie at or below 0: ε =
+    20·.005 = .1. Their probability is 2⁻²⁰, so what can be certified from N samples lies well below.
     """
 
     true_epsilon: float = 0.1
@@ -109,7 +110,8 @@ class LaplaceParallel(Case):
 class PrefixSum(Case):
     """The running sums of ten answers that each have Laplace noise of scale 10 (Wang et al. 2019).
 
-    True ε: the ten noisy answers can be computed back, so it is theirs: one person moves each by 1, 10·(1/10) = 1.
+    True ε: the ten noisy answers can be computed back, so it is theirs: one person moves
+    each by 1, 10·(1/10) = 1.
     """
 
     true_epsilon: float = 1.0
@@ -134,7 +136,8 @@ class HalvedNoise(Laplace):
 
 @dataclass(frozen=True)
 class WrongSensitivity(Case):
-    """A histogram whose scale is 1/ε although one person is *replaced*: she leaves one bar and enters another.
+    """A histogram whose scale is 1/ε although one person is *replaced*: she leaves one
+    bar and enters another.
 
     True ε: the L1 sensitivity is 2, so 2·ε = .2.
     """

@@ -1,4 +1,5 @@
-"""Bugs of real systems: a seed used twice, group keys without noise, shuffled batches called Poisson, clipping per batch."""
+"""Bugs of real systems: a seed used twice, group keys without noise, shuffled batches
+called Poisson, clipping per batch."""
 
 from __future__ import annotations
 
@@ -62,9 +63,11 @@ class UnnoisedKeys(Case):
 class ShuffledAsPoisson(Case):
     """Ten noisy batch sums (σ = ¼) of one shuffled pass, accounted as Poisson samples of rate 1/10.
 
-    Claimed: with Poisson sampling a record is in no batch at all with probability .9¹⁰ = .349, so P ≥ .349·Q and δ(ε) ≤ .652
-    for every ε ≥ 1.06, whatever the noise; (1.06, .652) is claimed. In a shuffled pass it is in exactly one batch. True ε at
-    δ = .652: at least 3.10, by the sets "some batch exceeds τ": P ≥ Φ((1 − τ)/σ), Q = 1 − Φ(τ/σ)¹⁰ (Chua et al. 2024).
+    Claimed: with Poisson sampling a record is in no batch at all with probability .9¹⁰ =
+             .349, so P ≥ .349·Q and δ(ε) ≤ .652
+    for every ε ≥ 1.06, whatever the noise; (1.06, .652) is claimed. In a shuffled pass it is in exactly one
+    batch. True ε at δ = .652: at least 3.10, by the sets "some batch exceeds τ": P ≥ Φ((1 − τ)/σ), Q = 1 −
+    Φ(τ/σ)¹⁰ (Chua et al. 2024).
     """
 
     batches: int = 10
@@ -102,8 +105,8 @@ class ShuffledAsPoisson(Case):
 class ClippedBatch(Case):
     """The *sum* of gradients is clipped to 1 and gets noise of σ = 1, instead of each gradient being clipped.
 
-    True ε: one record can turn the clipped sum from +1 to −1, a change of 2, so the noise multiplier is ½ and not 1: at
-    δ = .1 that is ε = 3.81, where μ = 1 has 1.16.
+    True ε: one record can turn the clipped sum from +1 to −1, a change of 2, so the noise multiplier is ½ and
+    not 1: at δ = .1 that is ε = 3.81, where μ = 1 has 1.16.
     """
 
     delta: float = 0.1

@@ -27,7 +27,8 @@ class Case(ABC):
     """A mechanism with a claim and a known truth. Subclasses are frozen dataclasses."""
 
     coupled = True
-    """Row for row a batch takes the same random numbers whatever the data: noise is drawn in arrays of a fixed shape."""
+    """Row for row a batch takes the same random numbers whatever the data: noise is
+    drawn in arrays of a fixed shape."""
     true_epsilon: float
     """The least ε that holds at the claim's δ; a case that says so gives a lower or an upper bound of it."""
 
@@ -68,7 +69,8 @@ def laplace(rng: Generator, scale: float, shape: tuple[int, ...]) -> Array:
 
 
 def on_grid(values: Array) -> Array:
-    """Rounded to multiples of 2⁻²⁰, in place: integers shift the result exactly, and no low bit of the noise is left."""
+    """Rounded to multiples of 2⁻²⁰, in place: integers shift the result exactly, and no
+    low bit of the noise is left."""
     values *= GRID
     np.rint(values, out=values)
     values /= GRID

@@ -37,10 +37,11 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 
 @dataclass(frozen=True)
 class ClassicalGaussian(Case):
-    """σ = √(2 ln(1.25/δ))/ε at ε = 10, δ = .05, although its proof needs ε ≤ 1 (Dwork, Roth 2014, Theorem A.1).
+    """σ = √(2 ln(1.25/δ))/ε at ε = 10, δ = .05, although its proof needs ε ≤ 1 (Dwork,
+    Roth 2014, Theorem A.1).
 
-    True δ(10) at σ = .254: .213, four times what is claimed; true ε at δ = .05: 13.42. (At smaller δ the formula is as wrong,
-    but e¹⁰·Q(S) below δ needs more samples than an audit has.)
+    True δ(10) at σ = .254: .213, four times what is claimed; true ε at δ = .05: 13.42. (At smaller δ the
+    formula is as wrong, but e¹⁰·Q(S) below δ needs more samples than an audit has.)
     """
 
     epsilon: float = 10.0
@@ -67,10 +68,11 @@ class ClassicalGaussian(Case):
 
 @dataclass(frozen=True)
 class MisprintedLog(ClassicalGaussian):
-    """σ = ln(1.25/δ)/ε: the root and the 2 are missing, as some lecture notes print it; here at ε = 4, δ = .3.
+    """σ = ln(1.25/δ)/ε: the root and the 2 are missing, as some lecture notes print it;
+    here at ε = 4, δ = .3.
 
-    Below δ = .169 the logarithm exceeds 2 and the misprint only wastes noise; above, it lacks noise. Here σ = .357 and the true
-    δ(4) is .362 (the right formula, σ = .422, gives .196).
+    Below δ = .169 the logarithm exceeds 2 and the misprint only wastes noise; above, it lacks noise. Here σ =
+    .357 and the true δ(4) is .362 (the right formula, σ = .422, gives .196).
     """
 
     epsilon: float = 4.0
@@ -85,7 +87,8 @@ class MisprintedLog(ClassicalGaussian):
 class MisprintedRoot(MisprintedLog):
     """σ = √(2 ln(1.25)/δ)/ε: the bracket closes too early; here at ε = 4, δ = .3.
 
-    For small δ it wastes noise beyond measure (σ = 211/ε at δ = 1e-5). Here σ = .305 and the true δ(4) is .547.
+    For small δ it wastes noise beyond measure (σ = 211/ε at δ = 1e-5). Here σ = .305 and
+    the true δ(4) is .547.
     """
 
     @property

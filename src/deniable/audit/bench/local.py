@@ -1,4 +1,5 @@
-"""RAPPOR: a value's Bloom filter of 20 bits and 4 hashes, each bit answered at random (Erlingsson, Pihur, Korolova 2014)."""
+"""RAPPOR: a value's Bloom filter of 20 bits and 4 hashes, each bit answered at random
+(Erlingsson, Pihur, Korolova 2014)."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ FILTERS = {0: (0, 3, 10, 13), 1: (1, 5, 11, 18)}
 class OneTimeRappor(Case):
     """The permanent response alone, f = .95: a bit is kept with probability 1 − f, else it is a fair coin.
 
-    True ε: a set bit is reported as 1 with probability 1 − f/2 = .525, a clear one with f/2 = .475; eight bits differ, so
-    ε = 8·ln(.525/.475) = .8007 (their Theorem 1, 2h·ln((1 − f/2)/(f/2))).
+    True ε: a set bit is reported as 1 with probability 1 − f/2 = .525, a clear one with f/2 = .475; eight
+    bits differ, so ε = 8·ln(.525/.475) = .8007 (their Theorem 1, 2h·ln((1 − f/2)/(f/2))).
     """
 
     true_epsilon: float = 8 * math.log(0.525 / 0.475)
@@ -50,8 +51,8 @@ class OneTimeRappor(Case):
 class Rappor(OneTimeRappor):
     """Permanent response with f = .75, then a report that is 1 with probability .55 for a 1 and .45 for a 0.
 
-    True ε: a set bit is reported as 1 with probability .375 + .25·.55 = .5125, a clear one with .4875, both ways round:
-    ε = 8·ln(.5125/.4875) = .4001 (their Theorem 2).
+    True ε: a set bit is reported as 1 with probability .375 + .25·.55 = .5125, a clear one with .4875, both
+    ways round: ε = 8·ln(.5125/.4875) = .4001 (their Theorem 2).
     """
 
     true_epsilon: float = 8 * math.log(0.5125 / 0.4875)

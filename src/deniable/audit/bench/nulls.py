@@ -1,4 +1,5 @@
-"""Mechanisms that ignore their input. They claim ε = 0, which is true: every violation reported on them is a false alarm."""
+"""Mechanisms that ignore their input. They claim ε = 0, which is true: every violation
+reported on them is a false alarm."""
 
 from __future__ import annotations
 

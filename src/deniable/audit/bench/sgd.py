@@ -1,7 +1,7 @@
 """A small model trained by DP-SGD, whole and with planted bugs, for the audits of `deniable.audit.sgd`.
 
-Softmax regression on generated data: small enough for a white-box audit in seconds. numpy's generator, floating point: it exists
-to be attacked and protects nobody.
+Softmax regression on generated data: small enough for a white-box audit in seconds. numpy's generator,
+floating point: it exists to be attacked and protects nobody.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Bug(StrEnum):
 
 
 class TinySgd:
-    """A model in training. `step` is what an auditor attacks, `gradients` and `update` let her train it meanwhile."""
+    """A model in training. `step` is what an auditor attacks, `gradients` and `update`
+    let her train it meanwhile."""
 
     def __init__(
         self, training: Training, bug: Bug = Bug.NONE, *, features: int = 64, classes: int = 10, seed: int = 0
@@ -40,7 +41,9 @@ class TinySgd:
         self.training, self.bug = training, bug
         self.people = round(training.lot / training.rate)
         self.label = rng.integers(0, classes, self.people)
-        self.data = rng.standard_normal((classes, features))[self.label] + rng.standard_normal((self.people, features))
+        self.data = rng.standard_normal((classes, features))[self.label] + rng.standard_normal(
+            (self.people, features)
+        )
         self.weights = np.zeros((features, classes))
         self.rng = rng
 
@@ -66,7 +69,9 @@ class TinySgd:
         sigma = t.noise_multiplier * t.clip * (0.5 if self.bug is Bug.HALVED_NOISE else 1.0)
         norms = np.linalg.norm(gradients, axis=1)
         factor = (
-            np.ones(len(norms)) if self.bug is Bug.NO_CLIPPING else np.minimum(1, t.clip / np.maximum(norms, 1e-12))
+            np.ones(len(norms))
+            if self.bug is Bug.NO_CLIPPING
+            else np.minimum(1, t.clip / np.maximum(norms, 1e-12))
         )
         total = factor @ gradients
         noise = sigma * rng.standard_normal(gradients.shape[1])
@@ -82,7 +87,8 @@ class TinySgd:
         self.weights -= rate * released.reshape(self.weights.shape)
 
     def run_with_canaries(self, canaries: int, rng: np.random.Generator) -> tuple[Array, NDArray[np.bool_]]:
-        """One whole run on full batches in which each canary coordinate is in by a fair coin; its score is Σ of releases."""
+        """One whole run on full batches in which each canary coordinate is in by a fair
+        coin; its score is Σ of releases."""
         places = rng.choice(self.dimension, canaries, replace=False)
         inside = rng.random(canaries) < 0.5
         loud = np.zeros((int(inside.sum()), self.dimension))

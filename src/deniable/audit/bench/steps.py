@@ -51,7 +51,9 @@ class Flaw(StrEnum):
 class FlawedStep:
     """A step over parameters of several layers; `layers` are their sizes."""
 
-    def __init__(self, training: Training, flaw: Flaw = Flaw.NONE, layers: Sequence[int] = (300, 30, 150, 10)) -> None:
+    def __init__(
+        self, training: Training, flaw: Flaw = Flaw.NONE, layers: Sequence[int] = (300, 30, 150, 10)
+    ) -> None:
         self.training, self.flaw, self.layers = training, flaw, tuple(layers)
         self.dimension = sum(layers)
         self.ends = np.cumsum([0, *layers])
@@ -84,7 +86,8 @@ class FlawedStep:
                 return np.asarray(rows.sum(axis=0))
             case Flaw.LAYERS_EACH:
                 parts = [
-                    _clipped(rows[:, a:b], clip).sum(axis=0) for a, b in zip(self.ends, self.ends[1:], strict=False)
+                    _clipped(rows[:, a:b], clip).sum(axis=0)
+                    for a, b in zip(self.ends, self.ends[1:], strict=False)
                 ]
                 return np.concatenate(parts)
             case Flaw.LARGEST_NORM:
@@ -101,7 +104,10 @@ class FlawedStep:
                 return np.asarray(_clipped(moved, clip).sum(axis=0))
             case Flaw.MICROBATCH_MEANS | Flaw.MICROBATCH_SUMS:
                 parts = [part for part in (rows[i : i + 4] for i in range(0, len(rows), 4)) if len(part)]
-                each = [part.mean(axis=0) if self.flaw is Flaw.MICROBATCH_MEANS else part.sum(axis=0) for part in parts]
+                each = [
+                    part.mean(axis=0) if self.flaw is Flaw.MICROBATCH_MEANS else part.sum(axis=0)
+                    for part in parts
+                ]
                 return np.asarray(_clipped(np.array(each).reshape(-1, self.dimension), clip).sum(axis=0))
             case Flaw.BATCH_CLIPPED:
                 return np.asarray(_clipped(rows.sum(axis=0)[None], clip)[0])

@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deniable.cli import show
-from deniable.cli.demo import attack, audit, budget, curator, federated, local, meaning, proof, smoothing, training
+from deniable.cli.demo import (
+    attack,
+    audit,
+    budget,
+    curator,
+    federated,
+    local,
+    meaning,
+    proof,
+    smoothing,
+    training,
+)
 from deniable.cli.door import door
 from deniable.errors import MissingExtra
 

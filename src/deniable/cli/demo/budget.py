@@ -24,5 +24,6 @@ def play() -> None:
             except BudgetExceeded as refusal:
                 show.say(f"Refused:  {refusal}")
     show.say(
-        "", "The charge is written before the data is opened, and the noise is exact: whole numbers from a cipher."
+        "",
+        "The charge is written before the data is opened, and the noise is exact: whole numbers from a cipher.",
     )

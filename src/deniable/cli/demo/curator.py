@@ -31,7 +31,9 @@ TOO_MUCH = "SELECT SUM(cost) AS cost FROM visits"
 
 def play() -> None:
     table = visits(PATIENTS)
-    show.say(f"{table.num_rows:,} visits of {PATIENTS:,} patients; at most 4 visits of each count in an answer.")
+    show.say(
+        f"{table.num_rows:,} visits of {PATIENTS:,} patients; at most 4 visits of each count in an answer."
+    )
     with Curator.open(
         table,
         name="visits",
@@ -79,4 +81,6 @@ def _ledger(curator: Curator) -> None:
     ]
     show.table(("entry", "what", "description"), rows, right=(0,), fixed=(2,))
     spent = curator.account.spent()
-    show.say("", f"Spent: ε = {numbers.up(spent.epsilon)} of {curator.account.limit}. More: deniable query --help")
+    show.say(
+        "", f"Spent: ε = {numbers.up(spent.epsilon)} of {curator.account.limit}. More: deniable query --help"
+    )

@@ -24,7 +24,8 @@ def play() -> None:
     rng, hours = SecureRandom(), _hours()
     share = NOISE * GRID / math.sqrt(LEAST)
     vectors = {
-        phone: GRID * (np.arange(HOURS) == hour) + gaussian(share).draw(rng, HOURS) for phone, hour in enumerate(hours)
+        phone: GRID * (np.arange(HOURS) == hour) + gaussian(share).draw(rng, HOURS)
+        for phone, hour in enumerate(hours)
     }
     agreement, signers = secure_sum.generated(clients=PHONES, length=HOURS, threshold=54, least=LEAST)
     received: dict[int, list[int]] = {}
@@ -52,12 +53,17 @@ def play() -> None:
 
 def _hours() -> list[int]:
     counts = {hour: int(part * PHONES) for hour, part in SHARES.items()}
-    return [hour for hour, count in counts.items() for _ in range(count)] + [11] * (PHONES - sum(counts.values()))
+    return [hour for hour, count in counts.items() for _ in range(count)] + [11] * (
+        PHONES - sum(counts.values())
+    )
 
 
 def _tell(hours: list[int], received: dict[int, list[int]], outcome: secure_sum.Outcome) -> None:
     show.say(
-        "What the server received of phone 0, which wakes at 6: " + ", ".join(map(str, received[0][:5])) + ", …", ""
+        "What the server received of phone 0, which wakes at 6: "
+        + ", ".join(map(str, received[0][:5]))
+        + ", …",
+        "",
     )
     sums = outcome.signed() / GRID
     truth = np.bincount(hours, minlength=HOURS)

@@ -13,7 +13,12 @@ def play() -> None:
         belief = meaning.posterior(0.4, epsilon)
         found = meaning.attacker_power(0.01, epsilon)
         rows.append(
-            (epsilon, numbers.percent_down(belief.low), numbers.percent_up(belief.high), numbers.percent_up(found))
+            (
+                epsilon,
+                numbers.percent_down(belief.low),
+                numbers.percent_up(belief.high),
+                numbers.percent_up(found),
+            )
         )
     show.table(("ε", "40 % falls to", "or rises to", "found at 1 % false alarms"), rows, right=range(4))
     show.say("", "Whoever asks and whatever she knows already. More: deniable explain --epsilon 1 --prior .4")

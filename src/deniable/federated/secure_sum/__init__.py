@@ -1,7 +1,8 @@
-"""The sum of many clients' vectors, of which nobody sees a single one (Bonawitz et al. 2017; Bell et al. 2020).
+"""The sum of many clients' vectors, of which nobody sees a single one (Bonawitz et al.
+2017; Bell et al. 2020).
 
-Bytes in, bytes out: `SumClient` and `SumServer` do no input or output of their own, so any transport carries them.
-`simulate` plays a whole round in one process, with clients that drop out wherever one likes.
+Bytes in, bytes out: `SumClient` and `SumServer` do no input or output of their own, so any transport carries
+them. `simulate` plays a whole round in one process, with clients that drop out wherever one likes.
 
 >>> import numpy as np
 >>> agreement, signers = generated(clients=5, length=3, threshold=3, least=3)

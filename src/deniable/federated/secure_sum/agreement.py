@@ -1,4 +1,5 @@
-"""What all parties of a secure sum know and agree on before it begins, and the graph of who masks with whom."""
+"""What all parties of a secure sum know and agree on before it begins, and the graph of who masks with
+whom."""
 
 from __future__ import annotations
 
@@ -35,18 +36,22 @@ class Adversary(StrEnum):
 
 @dataclass(frozen=True)
 class Agreement:
-    """The terms of a session. Every client checks every round against them, and refuses what they do not allow.
+    """The terms of a session. Every client checks every round against them, and refuses
+    what they do not allow.
 
-    `roster` has the Ed25519 public key of each client that may take part. It reaches the clients on a way that the
-    server does not control (shipped with the application, or signed by an authority that both sides trust): who makes
-    the roster decides who counts as a client. `least` is the smallest number of survivors whose sum may be opened;
-    `threshold` shares open a secret. `neighbours` None means that everybody masks with everybody.
+    `roster` has the Ed25519 public key of each client that may take part. It reaches the
+    clients on a way that the server does not control (shipped with the application, or signed
+    by an authority that both sides trust): who makes the roster decides who counts as a
+    client. `least` is the smallest number of survivors whose sum may be opened; `threshold`
+    shares open a secret. `neighbours` None means that everybody masks with everybody.
 
-    Guarantee: the server and up to `colluders` clients together learn the sum over the survivors, who are at least
-               `least`, and nothing more of the other clients' vectors.
-    Assumes:   X25519, Ed25519, AES-256 and SHA-256 are what they are thought to be; the roster is right; with
-               neighbours, that the server does not choose who neighbours whom, and the tails of `neighbourhood`.
-    Reference: Bonawitz et al. 2017, Theorems 6.3 and 6.5; Bell et al. 2020, Section 3; docs/theory/secure-sums.md.
+    Guarantee: the server and up to `colluders` clients together learn the sum over the survivors, who are at
+               least `least`, and nothing more of the other clients' vectors.
+    Assumes:   X25519, Ed25519, AES-256 and SHA-256 are what they are thought to be; the
+               roster is right; with neighbours, that the server does not choose who
+               neighbours whom, and the tails of `neighbourhood`.
+    Reference: Bonawitz et al. 2017, Theorems 6.3 and 6.5; Bell et al. 2020, Section 3;
+               docs/theory/secure-sums.md.
     """
 
     session: bytes
@@ -61,7 +66,9 @@ class Agreement:
 
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:
-            raise InvalidParameter(f"Expected a session id of {SESSION_BYTES} bytes, got {len(self.session)}.")
+            raise InvalidParameter(
+                f"Expected a session id of {SESSION_BYTES} bytes, got {len(self.session)}."
+            )
         if self.bits not in WIDTHS:
             raise InvalidParameter(f"Expected bits of 16, 32 or 64, got {self.bits}.")
         if self.length < 1:
@@ -74,7 +81,9 @@ class Agreement:
         """Public values only: what clients are given, on a way that the server does not control."""
         body = {name: getattr(self, name) for name in NUMBERS}
         roster = {str(client): self.roster[client].hex() for client in sorted(self.roster)}
-        return json.dumps({"session": self.session.hex(), **body, "adversary": str(self.adversary), "roster": roster})
+        return json.dumps(
+            {"session": self.session.hex(), **body, "adversary": str(self.adversary), "roster": roster}
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Agreement:
@@ -82,20 +91,27 @@ class Agreement:
         try:
             roster = {int(client): bytes.fromhex(key) for client, key in body["roster"].items()}
             numbers = {name: body[name] for name in NUMBERS}
-            whole = all(type(value) is int for name, value in numbers.items() if (name, value) != ("neighbours", None))
+            whole = all(
+                type(value) is int for name, value in numbers.items() if (name, value) != ("neighbours", None)
+            )
             if not whole or set(body) != {*NUMBERS, "session", "adversary", "roster"}:
                 raise ValueError
-            return cls(bytes.fromhex(body["session"]), roster, adversary=Adversary(body["adversary"]), **numbers)
+            return cls(
+                bytes.fromhex(body["session"]), roster, adversary=Adversary(body["adversary"]), **numbers
+            )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, InvalidParameter):
                 raise
-            raise InvalidParameter("Expected the JSON of an agreement, as Agreement.to_json writes it.") from None
+            raise InvalidParameter(
+                "Expected the JSON of an agreement, as Agreement.to_json writes it."
+            ) from None
 
     def _check_roster(self) -> None:
         for client, key in self.roster.items():
             if not isinstance(client, int) or not 0 <= client <= LARGEST_CLIENT or len(key) != KEY_BYTES:
                 raise InvalidParameter(
-                    f"Expected a roster of client numbers from 0 to {LARGEST_CLIENT:,} with public keys of {KEY_BYTES} bytes."
+                    f"Expected a roster of client numbers from 0 to {LARGEST_CLIENT:,} with public keys of "
+                    f"{KEY_BYTES} bytes."
                 )
         if len(set(self.roster.values())) != len(self.roster):
             raise InvalidParameter("Expected one public key for each client, got the same key twice.")
@@ -115,12 +131,13 @@ class Agreement:
             return
         if self.neighbours % 2 or self.neighbours < self.threshold:
             raise InvalidParameter(
-                f"Expected an even number of neighbours, at least the threshold {self.threshold}, got {self.neighbours}."
+                f"Expected an even number of neighbours, at least the threshold {self.threshold}, got "
+                f"{self.neighbours}."
             )
         if self.adversary is Adversary.LYING:
             raise InvalidParameter(
-                "Expected neighbours=None against a lying server: one that chooses who takes part also chooses who "
-                "neighbours whom, and could surround a client with colluders."
+                "Expected neighbours=None against a lying server: one that chooses who takes part also "
+                "chooses who neighbours whom, and could surround a client with colluders."
             )
 
     @property
@@ -138,7 +155,8 @@ class Agreement:
         return digest.digest()
 
     def transcript(self, turn: int, cohort: Sequence[int]) -> bytes:
-        """The cohort of one round, as all keys of the round depend on it: clients shown other cohorts share no key."""
+        """The cohort of one round, as all keys of the round depend on it: clients shown
+        other cohorts share no key."""
         return hashlib.sha256(self.fingerprint + struct.pack(">Q", turn) + write_clients(cohort)).digest()
 
     def check_cohort(self, cohort: Sequence[int]) -> None:
@@ -147,7 +165,9 @@ class Agreement:
         if any(client not in self.roster for client in cohort):
             raise ProtocolError("The cohort names a client that is not in the roster. This round is over.")
         if count < self.least:
-            raise ProtocolError(f"The cohort has {count} clients, fewer than least={self.least}. This round is over.")
+            raise ProtocolError(
+                f"The cohort has {count} clients, fewer than least={self.least}. This round is over."
+            )
         if self.adversary is Adversary.CURIOUS:
             return
         # Two lists of survivors with `least` signatures each share an honest signer, who signs one list only.
@@ -158,7 +178,8 @@ class Agreement:
             )
 
     def graph(self, turn: int, cohort: Sequence[int]) -> Graph:
-        """Who masks with whom in this round: everybody, or the nearest on a ring in an order drawn by hashing."""
+        """Who masks with whom in this round: everybody, or the nearest on a ring in an
+        order drawn by hashing."""
         half = None if self.neighbours is None or self.neighbours >= len(cohort) - 1 else self.neighbours // 2
         if half is None:
             return Graph(tuple(cohort), None)

@@ -36,9 +36,10 @@ NONCE = bytes(12)
 class SumClient:
     """Adds a vector to a secure sum and helps to open the sum, never a single vector.
 
-    `advertise`, `share`, `mask`, `sign`, `unmask`, in this order. An unexpected message ends the round for this client:
-    it then says nothing more. Its keys live for one round. Whoever holds a client refuses a number of a round that
-    came before: a vector that is summed twice with other companions can be told from the difference.
+    `advertise`, `share`, `mask`, `sign`, `unmask`, in this order. An unexpected message
+    ends the round for this client: it then says nothing more. Its keys live for one
+    round. Whoever holds a client refuses a number of a round that came before: a vector
+    that is summed twice with other companions can be told from the difference.
     """
 
     def __init__(self, agreement: Agreement, client: int, signer: Ed25519PrivateKey, turn: int) -> None:
@@ -60,7 +61,8 @@ class SumClient:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise ProtocolError(
-            "The secrets of a client are not copied or pickled: two clients could be asked for one share each."
+            "The secrets of a client are not copied or pickled: two clients could be asked for one share "
+            "each."
         )
 
     @contextmanager
@@ -82,7 +84,9 @@ class SumClient:
             mask = self._mask_key.public_key().public_bytes_raw()
             content = box + mask + signing.commitment(self._seed, self.client)
             self._own = content
-            return content + self._signer.sign(signing.keys_statement(self.agreement, self.turn, self.client, content))
+            return content + self._signer.sign(
+                signing.keys_statement(self.agreement, self.turn, self.client, content)
+            )
 
     def share(self, opening: bytes) -> bytes:
         """Given the cohort and the neighbours' keys: shares of both secrets in a box for each neighbour."""
@@ -90,7 +94,9 @@ class SumClient:
             reader = Reader(opening)
             cohort = reader.clients()
             self._join(cohort)
-            self._keys = self._neighbour_keys({v: read_keys(part) for v, part in reader.by_client(KEYS_BYTES).items()})
+            self._keys = self._neighbour_keys(
+                {v: read_keys(part) for v, part in reader.by_client(KEYS_BYTES).items()}
+            )
             reader.end()
             return write_by_client(self._boxes())
 
@@ -111,13 +117,17 @@ class SumClient:
 
     def _neighbour_keys(self, offered: dict[int, Keys]) -> dict[int, Keys]:
         if offered.keys() != self._neighbours:
-            raise ProtocolError("Expected the keys of exactly the neighbours of this client. This round is over.")
+            raise ProtocolError(
+                "Expected the keys of exactly the neighbours of this client. This round is over."
+            )
         for client, keys in offered.items():
             if not signing.are_keys_signed(self.agreement, self.turn, client, keys):
                 raise ProtocolError(f"The keys of client {client} are not signed by it. This round is over.")
         publics = [part for keys in offered.values() for part in (keys.box, keys.mask)]
         if len({*publics, self._own[:32], self._own[32:64]}) != len(publics) + 2:
-            raise ProtocolError("Expected different keys of different clients, got one twice. This round is over.")
+            raise ProtocolError(
+                "Expected different keys of different clients, got one twice. This round is over."
+            )
         return offered
 
     def _boxes(self) -> dict[int, bytes]:
@@ -132,11 +142,13 @@ class SumClient:
         }
 
     def _cipher(self, source: int, target: int, other: int) -> AESGCM:
-        """The key for the one box from `source` to `target`: re-addressed or from another round, a box does not open."""
+        """The key for the one box from `source` to `target`: re-addressed or from
+        another round, a box does not open."""
         return AESGCM(masks.derived(self._box_secrets[other], b"box", self._transcript, source, target))
 
     def mask(self, forwarded: bytes, vector: Any) -> bytes:
-        """Given the boxes for this client: its vector, masked with every neighbour that shared and with its own seed."""
+        """Given the boxes for this client: its vector, masked with every neighbour that
+        shared and with its own seed."""
         total = self._checked(vector)
         with self._step("mask", "sign"):
             reader = Reader(forwarded)
@@ -154,8 +166,8 @@ class SumClient:
         values = np.asarray(vector)
         if values.shape != (self.agreement.length,) or values.dtype.kind not in "iu":
             raise InvalidParameter(
-                f"Expected a vector of {self.agreement.length:,} integers, got {values.dtype} of shape {values.shape}. "
-                "Nothing was sent."
+                f"Expected a vector of {self.agreement.length:,} integers, got {values.dtype} of shape "
+                f"{values.shape}. Nothing was sent."
             )
         return values.astype(self.agreement.dtype)  # wraps around: the sum is modulo 2**bits
 
@@ -165,7 +177,9 @@ class SumClient:
             or len(self._holders) < self.agreement.least
             or self.client not in self._holders
         ):
-            raise ProtocolError("The list of those who shared is too short, or names others. This round is over.")
+            raise ProtocolError(
+                "The list of those who shared is too short, or names others. This round is over."
+            )
         if boxes.keys() != self._neighbours & self._holders or len(boxes) < self.agreement.threshold:
             raise ProtocolError(
                 "Expected a box from each neighbour that shared, and enough of them. This round is over."
@@ -199,19 +213,23 @@ class SumClient:
 
     def _check_survivors(self, survivors: frozenset[int]) -> None:
         if self.client not in survivors or not survivors <= self._holders:
-            raise ProtocolError("The list of survivors leaves this client out, or names others. This round is over.")
+            raise ProtocolError(
+                "The list of survivors leaves this client out, or names others. This round is over."
+            )
         if len(survivors) < self.agreement.least:
             raise ProtocolError(
-                f"{len(survivors)} clients survived, fewer than least={self.agreement.least}: their sum is not opened. "
-                "This round is over."
+                f"{len(survivors)} clients survived, fewer than least={self.agreement.least}: their sum is "
+                "not opened. This round is over."
             )
 
     def unmask(self, confirmations: bytes) -> bytes:
-        """Given the survivors' signatures on one list: of each neighbour one share, of its seed if it survived, else of its
-        key. Never both, since a client gets here once."""
+        """Given the survivors' signatures on one list: of each neighbour one share, of its seed if it
+        survived, else of its key. Never both, since a client gets here once."""
         with self._step("unmask", "nothing"):
             self._check_confirmed(read_by_client(confirmations, SIGNATURE_BYTES))
-            return write_by_client({v: shares[v not in self._survivors] for v, shares in self._shares.items()})
+            return write_by_client(
+                {v: shares[v not in self._survivors] for v, shares in self._shares.items()}
+            )
 
     def _check_confirmed(self, signatures: dict[int, bytes]) -> None:
         valid = 0
@@ -221,8 +239,8 @@ class SumClient:
             if valid >= self.agreement.least:
                 return
         raise ProtocolError(
-            f"{valid} survivors signed the same list, fewer than least={self.agreement.least}: nothing is opened. "
-            "This round is over."
+            f"{valid} survivors signed the same list, fewer than least={self.agreement.least}: nothing is "
+            "opened. This round is over."
         )
 
 

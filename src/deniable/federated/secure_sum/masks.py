@@ -17,16 +17,20 @@ BLOCK = 1 << 18
 ZEROS = memoryview(bytes(BLOCK))
 SPARE = 15
 """Bytes beyond what it writes that the cipher asks for."""
-WIDTHS: dict[int, np.dtype[np.unsignedinteger]] = {16: np.dtype("<u2"), 32: np.dtype("<u4"), 64: np.dtype("<u8")}
+WIDTHS: dict[int, np.dtype[np.unsignedinteger]] = {
+    16: np.dtype("<u2"),
+    32: np.dtype("<u4"),
+    64: np.dtype("<u8"),
+}
 """The modulus is 2 to one of these: a sum wraps around by itself."""
 
 
 def derived(secret: bytes, label: bytes, transcript: bytes, *clients: int) -> bytes:
     """A key for one purpose in one round between the named clients, in this order."""
     names = b"".join(client.to_bytes(4, "big") for client in clients)
-    return HKDF(hashes.SHA256(), 32, None, b"deniable secure sum 1 " + label + b"\0" + transcript + names).derive(
-        secret
-    )
+    return HKDF(
+        hashes.SHA256(), 32, None, b"deniable secure sum 1 " + label + b"\0" + transcript + names
+    ).derive(secret)
 
 
 def add(total: Vector, key: bytes) -> None:
@@ -42,7 +46,8 @@ def subtract(total: Vector, key: bytes) -> None:
 
 
 def _blocks(total: Vector, key: bytes) -> Iterator[tuple[Vector, Vector]]:
-    # The counter starts at 0 for every key: a key is derived anew for each round, pair and direction, so none is used twice.
+    # The counter starts at 0 for every key: a key is derived anew for each round, pair and direction, so none
+    # is used twice.
     cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
     room = bytearray(BLOCK + SPARE)
     width = total.dtype.itemsize

@@ -1,4 +1,5 @@
-"""Messages as bytes: fixed widths, exact lengths, one form for one meaning. Nothing is unpickled and nothing is guessed."""
+"""Messages as bytes: fixed widths, exact lengths, one form for one meaning. Nothing is
+unpickled and nothing is guessed."""
 
 from __future__ import annotations
 

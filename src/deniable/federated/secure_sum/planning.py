@@ -20,12 +20,15 @@ class Neighbourhood:
 def neighbourhood(
     clients: int, *, colluding: float, dropping: float, unsafe: float = 2**-40, lost: float = 2**-20
 ) -> Neighbourhood:
-    """The fewest neighbours for an honest-but-curious server, with these shares of colluding and dropping clients.
+    """The fewest neighbours for an honest-but-curious server, with these shares of
+    colluding and dropping clients.
 
-    Guarantee: but for probability 2·`unsafe`, no client has `threshold` colluding neighbours and the honest survivors hang
-               together, so that the server learns one sum over all of them; a round is lost with probability at most `lost`.
-    Assumes:   the order on the ring does not depend on who colludes or drops out. Neighbours are then drawn without
-               replacement, and their tails lie below the binomial ones used here (Hoeffding 1963, Theorem 4).
+    Guarantee: but for probability 2·`unsafe`, no client has `threshold` colluding neighbours and the honest
+               survivors hang together, so that the server learns one sum over all of them; a round is lost
+               with probability at most `lost`.
+    Assumes:   the order on the ring does not depend on who colludes or drops out.
+               Neighbours are then drawn without replacement, and their tails lie below
+               the binomial ones used here (Hoeffding 1963, Theorem 4).
     Reference: Bell et al. 2020, Section 3.4.
 
     >>> neighbourhood(1000, colluding=.05, dropping=.05)
@@ -58,7 +61,7 @@ def _complete_threshold(clients: int, colluding: float, dropping: float) -> int:
     colluders, survivors = int(colluding * clients), clients - 1 - int(dropping * clients)
     if survivors <= colluders:
         raise InvalidParameter(
-            f"With {colluding:.0%} colluding and {dropping:.0%} dropping of {clients} clients no threshold is both safe and "
-            "reached. Ask more clients, or allow fewer to drop."
+            f"With {colluding:.0%} colluding and {dropping:.0%} dropping of {clients} clients no threshold "
+            "is both safe and reached. Ask more clients, or allow fewer to drop."
         )
     return colluders + 1 + (survivors - colluders - 1) // 2

@@ -1,4 +1,5 @@
-"""The server of one round: it forwards boxes it cannot open, adds masked vectors, and takes the masks off their sum."""
+"""The server of one round: it forwards boxes it cannot open, adds masked vectors, and
+takes the masks off their sum."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ from deniable.federated.secure_sum.messages import (
 class SumServer:
     """`open`, `forward`, `add` for each vector as it comes, `survivors`, `confirm`, `finish`, in this order.
 
-    Each method takes what arrived, by client, and returns what goes to each client. A client whose message is missing
-    or not well-formed counts as dropped from there on; the round is over (ProtocolError) only when too few are left.
-    A vector is added when it arrives and not kept, so a round needs room for one sum.
+    Each method takes what arrived, by client, and returns what goes to each client. A client whose message is
+    missing or not well-formed counts as dropped from there on; the round is over (ProtocolError) only when
+    too few are left. A vector is added when it arrives and not kept, so a round needs room for one sum.
     """
 
     def __init__(self, agreement: Agreement, turn: int) -> None:
@@ -37,7 +38,9 @@ class SumServer:
 
     def open(self, advertisements: Mapping[int, bytes]) -> dict[int, bytes]:
         """From the offered keys: the cohort, and to each client its neighbours' keys."""
-        self._keys = {client: keys for client, keys in map(self._offered, advertisements.items()) if keys is not None}
+        self._keys = {
+            client: keys for client, keys in map(self._offered, advertisements.items()) if keys is not None
+        }
         cohort = sorted(self._keys)
         self.agreement.check_cohort(cohort)
         self._transcript = self.agreement.transcript(self.turn, cohort)
@@ -45,7 +48,8 @@ class SumServer:
         listed = write_clients(cohort)
         texts = {client: keys.to_bytes() for client, keys in self._keys.items()}
         return {
-            client: listed + write_by_client({v: texts[v] for v in self._graph.neighbours(client)}) for client in cohort
+            client: listed + write_by_client({v: texts[v] for v in self._graph.neighbours(client)})
+            for client in cohort
         }
 
     def _offered(self, advertisement: tuple[int, bytes]) -> tuple[int, Keys | None]:
@@ -79,7 +83,8 @@ class SumServer:
         return client, boxes if boxes.keys() == set(self._graph.neighbours(client)) else None
 
     def add(self, client: int, masked: bytes) -> bool:
-        """Add a masked vector to the sum. False, and nothing is added, if it is not of the agreed length or comes twice."""
+        """Add a masked vector to the sum. False, and nothing is added, if it is not of
+        the agreed length or comes twice."""
         fits = len(masked) == self._total.nbytes
         if not fits or client in self._arrived or client not in self._holders:
             return False
@@ -112,7 +117,9 @@ class SumServer:
     def finish(self, opened: Mapping[int, bytes]) -> masks.Vector:
         """The sum of the survivors' vectors modulo 2**bits, once enough shares of every secret have come."""
         shares = {
-            client: self._shares(client, content) for client, content in opened.items() if client in self._survivors
+            client: self._shares(client, content)
+            for client, content in opened.items()
+            if client in self._survivors
         }
         for client in sorted(self._survivors):
             seed = self._secret(client, shares)
@@ -132,12 +139,14 @@ class SumServer:
         return {owner: int.from_bytes(part, "big") for owner, part in parts.items()}
 
     def _secret(self, owner: int, shares: Mapping[int, Mapping[int, int]]) -> bytes:
-        held = {v: shares[v][owner] for v in self._graph.neighbours(owner) if v in shares and owner in shares[v]}
+        held = {
+            v: shares[v][owner] for v in self._graph.neighbours(owner) if v in shares and owner in shares[v]
+        }
         threshold = self.agreement.threshold
         if len(held) < threshold:
             raise ProtocolError(
-                f"{len(held)} shares of a secret of client {owner} came, fewer than threshold={threshold}: the sum cannot be "
-                "opened. This round is over; begin another."
+                f"{len(held)} shares of a secret of client {owner} came, fewer than threshold={threshold}: "
+                "the sum cannot be opened. This round is over; begin another."
             )
         secret = shamir.join(dict(list(held.items())[:threshold]))
         if secret >> (8 * shamir.SECRET_BYTES):
@@ -162,7 +171,8 @@ class SumServer:
         count = len(tuple(clients))
         if count < self.agreement.least:
             raise ProtocolError(
-                f"{count} clients {deed}, fewer than least={self.agreement.least}. This round is over; begin another."
+                f"{count} clients {deed}, fewer than least={self.agreement.least}. This round is over; begin "
+                "another."
             )
 
 

@@ -1,8 +1,9 @@
 """Secrets in shares: any `threshold` of them give the secret, fewer say nothing about it (Shamir 1979).
 
-A secret of 32 bytes is one element of the field of PRIME elements, the smallest prime above 2²⁵⁶. Fewer than `threshold` points
-of a polynomial of degree `threshold` − 1 with uniform coefficients are uniform whatever its value at 0 is.
-Python's integers take time that depends on their values: whoever can time a client closely is not defended against.
+A secret of 32 bytes is one element of the field of PRIME elements, the smallest prime
+above 2²⁵⁶. Fewer than `threshold` points of a polynomial of degree `threshold` − 1 with
+uniform coefficients are uniform whatever its value at 0 is. Python's integers take time
+that depends on their values: whoever can time a client closely is not defended against.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def _value(constant: int, coefficients: list[int], point: int, prime: int) -> in
 
 
 def join(shares: Mapping[int, int], *, prime: int = PRIME) -> int:
-    """The polynomial's value at 0, by Lagrange's formula. With fewer shares than the threshold it means nothing."""
+    """The polynomial's value at 0, by Lagrange's formula. With fewer shares than the
+    threshold it means nothing."""
     points = [holder + 1 for holder in shares]
     total = 0
     for point, share in zip(points, shares.values(), strict=True):

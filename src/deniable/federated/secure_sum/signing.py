@@ -41,5 +41,6 @@ def are_keys_signed(agreement: Agreement, turn: int, client: int, keys: Keys) ->
 
 
 def commitment(seed: bytes, client: int) -> bytes:
-    """Binds a client to the seed of its own mask. The seed has 256 random bits, so its hash does not tell it."""
+    """Binds a client to the seed of its own mask. The seed has 256 random bits, so its
+    hash does not tell it."""
     return hashlib.sha256(b"deniable secure sum 1 seed\0" + struct.pack(">I", client) + seed).digest()

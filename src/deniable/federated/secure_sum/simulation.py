@@ -52,7 +52,8 @@ def generated(
     colluders: int = 0,
     adversary: Adversary = Adversary.CURIOUS,
 ) -> tuple[Agreement, dict[int, Ed25519PrivateKey]]:
-    """A session with new identities for clients 0, 1, 2, …: the agreement, and each client's key for signing."""
+    """A session with new identities for clients 0, 1, 2, …: the agreement, and each
+    client's key for signing."""
     signers = {client: Ed25519PrivateKey.generate() for client in range(clients)}
     roster = {client: signer.public_key().public_bytes_raw() for client, signer in signers.items()}
     session = secrets.token_bytes(SESSION_BYTES)
@@ -80,7 +81,9 @@ def simulate(
     def present(stage: Stage, among: Iterable[int]) -> list[int]:
         return [v for v in among if silent.get(v, Stage.NEVER) > stage]
 
-    def answers(stage: Stage, asked: Mapping[int, bytes], act: Callable[[SumClient, bytes], bytes]) -> dict[int, bytes]:
+    def answers(
+        stage: Stage, asked: Mapping[int, bytes], act: Callable[[SumClient, bytes], bytes]
+    ) -> dict[int, bytes]:
         return {v: act(clients[v], asked[v]) for v in present(stage, asked)}
 
     opening = server.open({v: clients[v].advertise() for v in present(Stage.ADVERTISE, clients)})

@@ -1,7 +1,7 @@
 """What a client does with the model it was sent: some epochs of gradient descent on its own rows.
 
-Dense chains are trained ten clients at a time in batched products, chains with convolutions one client after the other without a
-graph, any other model by an ordinary loop.
+Dense chains are trained ten clients at a time in batched products, chains with convolutions one client after
+the other without a graph, any other model by an ordinary loop.
 """
 
 from deniable.federated.train.choose import local_training

@@ -1,7 +1,9 @@
-"""Chains with convolutions, one client after the other: no graph, weights moved in place, each layer in its fastest layout.
+"""Chains with convolutions, one client after the other: no graph, weights moved in
+place, each layer in its fastest layout.
 
-A first convolution of few channels is a product of patches, pools run with channels last, other convolutions with channels
-first, and where a ReLU is followed by a pool the pool comes first: the largest of the clipped is the clipped largest.
+A first convolution of few channels is a product of patches, pools run with channels
+last, other convolutions with channels first, and where a ReLU is followed by a pool the
+pool comes first: the largest of the clipped is the clipped largest.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ FEW_CHANNELS = 4
 
 
 class Link(Protocol):
-    """One layer. `back` gets gradients that already hold the learning rate, moves its weights, and hands gradients on."""
+    """One layer. `back` gets gradients that already hold the learning rate, moves its
+    weights, and hands gradients on."""
 
     def forward(self, x: Tensor) -> Tensor: ...
 
@@ -66,7 +69,9 @@ def _windows(padded: torch.Size, kernel: tuple[int, int, int], out: tuple[int, i
     rows, cols = padded[2], padded[3]
     corner = torch.arange(out[0])[:, None] * cols + torch.arange(out[1])
     inner = (
-        torch.arange(channels)[:, None, None] * rows * cols + torch.arange(height)[:, None] * cols + torch.arange(width)
+        torch.arange(channels)[:, None, None] * rows * cols
+        + torch.arange(height)[:, None] * cols
+        + torch.arange(width)
     )
     return (corner.reshape(-1, 1) + inner.reshape(1, -1)).flatten()
 
@@ -144,7 +149,9 @@ class Pool:
 
     def back(self, g: Tensor, deeper: bool) -> Tensor:
         wide = g.contiguous(memory_format=torch.channels_last)
-        inner: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(wide, self.x, *self.settings, self.places)
+        inner: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(
+            wide, self.x, *self.settings, self.places
+        )
         return inner
 
 
@@ -192,7 +199,9 @@ class Convolutional:
             self._train(links, weights, start, pupil, recipe)
             yield flat(weights) - start
 
-    def _train(self, links: list[Link], weights: list[Tensor], start: Tensor, pupil: Pupil, recipe: Recipe) -> None:
+    def _train(
+        self, links: list[Link], weights: list[Tensor], start: Tensor, pupil: Pupil, recipe: Recipe
+    ) -> None:
         if not len(pupil.x):
             return
         labels = pupil.y.long()

@@ -15,14 +15,16 @@ from deniable import checks
 
 @dataclass(frozen=True)
 class Pupil:
-    """A client that is trained: its rows, and the seed of the orders in which it sees them, its own and nobody else's."""
+    """A client that is trained: its rows, and the seed of the orders in which it sees
+    them, its own and nobody else's."""
 
     x: Tensor
     y: Tensor
     seed: int
 
     def orders(self, epochs: int) -> list[Tensor]:
-        """A fresh order of the rows for every epoch. Order is no part of any guarantee, so any generator will do."""
+        """A fresh order of the rows for every epoch. Order is no part of any guarantee,
+        so any generator will do."""
         shuffle = torch.Generator().manual_seed(self.seed)
         return [torch.randperm(len(self.x), generator=shuffle) for _ in range(epochs)]
 
@@ -55,7 +57,8 @@ class LocalTraining(Protocol):
     """A way to train clients."""
 
     def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: Recipe) -> Iterator[Tensor]:
-        """For each client, in order, its weights after training less `start`: a flat vector; zeros where it has no rows."""
+        """For each client, in order, its weights after training less `start`: a flat
+        vector; zeros where it has no rows."""
 
 
 def parameters_of(model: nn.Module) -> list[Tensor]:

@@ -1,7 +1,8 @@
 """Chains of dense layers, ten clients at a time: one batched product where a loop makes ten small ones.
 
-Every stack has ten places and every batch the same number of rows; what a client lacks is filled with zeros of weight zero. So
-what is computed for one client has the same shapes whoever its companions are, and does not depend on them.
+Every stack has ten places and every batch the same number of rows; what a client lacks
+is filled with zeros of weight zero. So what is computed for one client has the same
+shapes whoever its companions are, and does not depend on them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.Sigmoid)
 
 @dataclass
 class Dense:
-    """One layer of all clients of a stack: weights (clients, out, in), bias (clients, 1, out), and what follows it."""
+    """One layer of all clients of a stack: weights (clients, out, in), bias (clients, 1,
+    out), and what follows it."""
 
     weight: Tensor
     bias: Tensor | None
@@ -37,7 +39,8 @@ class Dense:
         return self.out
 
     def back(self, g: Tensor, deeper: bool) -> Tensor | None:
-        """Move the weights by the gradient `g` of the outputs (its sign and rate are in it), and hand on the inputs' gradient."""
+        """Move the weights by the gradient `g` of the outputs (its sign and rate are in
+        it), and hand on the inputs' gradient."""
         g = self._through_activation(g)
         inner = g.bmm(self.weight) if deeper else None
         assert self.x is not None
@@ -69,7 +72,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class Lesson:
-    """Batches of a whole stack by step: inputs, wanted outputs, and the learning rate over the rows of the batch."""
+    """Batches of a whole stack by step: inputs, wanted outputs, and the learning rate
+    over the rows of the batch."""
 
     x: Tensor
     wanted: Tensor
@@ -155,7 +159,9 @@ class Stacked:
         for part, pull in pulls:
             part.sub_(pull)
 
-    def _pulls(self, chain: list[Dense], share: Tensor, recipe: Recipe, start: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def _pulls(
+        self, chain: list[Dense], share: Tensor, recipe: Recipe, start: Tensor
+    ) -> list[tuple[Tensor, Tensor]]:
         """FedProx: towards the weights that were sent, for clients that take this step."""
         if not recipe.proximal:
             return []

@@ -31,7 +31,9 @@ def _plus(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: 
 
 def _spreads(cover: Cover, x: Any, p: Any) -> bool:
     """Whether p is a parameter that is spread over the examples of x, and x over nothing."""
-    if not (cover.tape.tracks(p) and isinstance(x, Tensor) and not cover.tape.tracks(x) and x.dtype == p.dtype):
+    if not (
+        cover.tape.tracks(p) and isinstance(x, Tensor) and not cover.tape.tracks(x) and x.dtype == p.dtype
+    ):
         return False
     shared = p.dim() < x.dim() or (p.dim() == x.dim() and p.shape[0] == 1)
     return x.dim() > 1 and shared and x.shape[0] == cover.tape.rows and _broadcast(x, p) == x.shape
@@ -46,7 +48,9 @@ def _matmul(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options
     return taps.tapped(taps.Product, a, cover.anchor, cover.tape, cover.tape.part(b))
 
 
-def _addmm(cover: Cover, func: Callable[..., Tensor], bias: Tensor, x: Tensor, weight: Tensor, **options: Any) -> Any:
+def _addmm(
+    cover: Cover, func: Callable[..., Tensor], bias: Tensor, x: Tensor, weight: Tensor, **options: Any
+) -> Any:
     """bias + x @ W, as GPT-2 has it: the positions of all examples along one axis."""
     if options or not cover.tape.tracks(bias, weight):
         return func(bias, x, weight, **options)
@@ -56,11 +60,16 @@ def _addmm(cover: Cover, func: Callable[..., Tensor], bias: Tensor, x: Tensor, w
     part = cover.tape.part(weight)
     product = taps.tapped(taps.Product, x, cover.anchor, cover.tape, part) if part.trained else x @ part.value
     shift = cover.tape.part(bias)
-    return taps.tapped(taps.Affine, product, cover.anchor, cover.tape, None, shift) if shift.trained else product + bias
+    return (
+        taps.tapped(taps.Affine, product, cover.anchor, cover.tape, None, shift)
+        if shift.trained
+        else product + bias
+    )
 
 
 def _expand(cover: Cover, func: Callable[..., Tensor], x: Tensor, *sizes: Any, **options: Any) -> Any:
-    """A bare parameter with a first axis of one, spread over the examples: the token that a picture begins with."""
+    """A bare parameter with a first axis of one, spread over the examples: the token
+    that a picture begins with."""
     if not cover.tape.tracks(x):
         return func(x, *sizes, **options)
     shape = func(x.detach(), *sizes, **options).shape
@@ -73,7 +82,12 @@ def _expand(cover: Cover, func: Callable[..., Tensor], x: Tensor, *sizes: Any, *
 def _repeat(cover: Cover, func: Callable[..., Tensor], x: Tensor, *times: Any) -> Any:
     """As many copies as there are examples is the same as spreading out."""
     counts = tuple(times[0]) if len(times) == 1 and not isinstance(times[0], int) else times
-    if cover.tape.tracks(x) and len(counts) == x.dim() and counts[0] == cover.tape.rows and set(counts[1:]) <= {1}:
+    if (
+        cover.tape.tracks(x)
+        and len(counts) == x.dim()
+        and counts[0] == cover.tape.rows
+        and set(counts[1:]) <= {1}
+    ):
         return _expand(cover, torch.Tensor.expand, x, counts[0], *[-1] * (x.dim() - 1))
     return func(x, *times)
 

@@ -13,10 +13,11 @@ from deniable.learn.nests import length, mapped, tensors
 
 @dataclass(frozen=True)
 class Batch:
-    """A nest of tensors with a row for each place of their first axis; `multiplicity` rows in turn are one example.
+    """A nest of tensors with a row for each place of their first axis; `multiplicity`
+    rows in turn are one example.
 
-    An example's loss is the sum of its rows' losses times `weights`, or their mean where there are none. The values of rows
-    that are `public` (made up) may be read before anything is charged.
+    An example's loss is the sum of its rows' losses times `weights`, or their mean where there are none. The
+    values of rows that are `public` (made up) may be read before anything is charged.
     """
 
     rows: Any

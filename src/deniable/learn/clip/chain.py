@@ -1,8 +1,8 @@
 """Models that are chains of layers, run forward and backward by hand.
 
-A chain is an `nn.Sequential`, perhaps of others, whose trainable parameters all belong to linear layers and convolutions. No
-graph is built for it as a whole, no call is looked at, and a tensor that nothing needs any more is overwritten. What is written
-on the tape is the same as by `cover`.
+A chain is an `nn.Sequential`, perhaps of others, whose trainable parameters all belong to linear layers and
+convolutions. No graph is built for it as a whole, no call is looked at, and a tensor that nothing needs any
+more is overwritten. What is written on the tape is the same as by `cover`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,12 @@ def _flat(model: nn.Module) -> Iterator[nn.Module]:
 
 def _hooked(module: nn.Module) -> bool:
     """Whether calling the module does more than its class says."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    hooks = (
+        module._forward_hooks,
+        module._forward_pre_hooks,
+        module._backward_hooks,
+        module._backward_pre_hooks,
+    )
     return any(hooks) or "forward" in module.__dict__
 
 
@@ -140,7 +145,8 @@ class Convolution:
 
 @dataclass
 class Inplace:
-    """A function of each number whose slope its result tells: it replaces what it is given, if that is nobody else's."""
+    """A function of each number whose slope its result tells: it replaces what it is
+    given, if that is nobody else's."""
 
     value: Callable[..., Tensor]
     slope: Callable[..., Tensor]

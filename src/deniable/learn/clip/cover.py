@@ -1,8 +1,8 @@
 """Calls of torch functions, during one pass, that use a trainable parameter in a way a closed form covers.
 
-Functions are covered, not modules: a parameter counts where it is used, under whatever module, so subclasses, reuse,
-tying and bare parameters need no rule of their own. What is not covered runs as always, and the parameter then shows up
-in autograd's own gradient, which ends the pass with `Uncovered`.
+Functions are covered, not modules: a parameter counts where it is used, under whatever module, so subclasses,
+reuse, tying and bare parameters need no rule of their own. What is not covered runs as always, and the
+parameter then shows up in autograd's own gradient, which ends the pass with `Uncovered`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Cover(TorchFunctionMode):
         self.tape, self.handlers = tape, handlers
         self.anchor = torch.zeros((), requires_grad=True)
         self.flattened = WeakIdKeyDictionary()
-        """Tensors whose first axis has the positions of the first example, then those of the second, and so on."""
+        """Tensors whose first axis has the positions of the first example, then those of
+        the second, and so on."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -55,7 +56,9 @@ class Cover(TorchFunctionMode):
 
     def affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
         """x·weight + bias, both seen in `shape`."""
-        parts = [None if p is None else Part(p.detach().view(shape), self.tape.part(p).key) for p in (weight, bias)]
+        parts = [
+            None if p is None else Part(p.detach().view(shape), self.tape.part(p).key) for p in (weight, bias)
+        ]
         self.tape.expect(x)
         return taps.tapped(taps.Affine, x, self.anchor, self.tape, *parts)
 
@@ -92,7 +95,16 @@ def _convolution(
     part = cover.tape.part(weight, last=True)
     if axes > 1:
         return taps.tapped(
-            taps.Convolution, input, cover.anchor, cover.tape, part, cover.optional(bias), steps, edges, spaces, groups
+            taps.Convolution,
+            input,
+            cover.anchor,
+            cover.tape,
+            part,
+            cover.optional(bias),
+            steps,
+            edges,
+            spaces,
+            groups,
         )
     flat = Part(part.value.unsqueeze(2), part.key)
     geometry = ((1, *steps), (0, *edges), (1, *spaces), groups)
@@ -133,18 +145,19 @@ def embedding(
 ) -> Tensor:
     if max_norm is not None:
         raise InvalidParameter(
-            "An embedding with max_norm rewrites its table by the rows that were looked up, without noise; nothing was "
-            "trained. Build it with max_norm=None."
+            "An embedding with max_norm rewrites its table by the rows that were looked up, without noise; "
+            "nothing was trained. Build it with max_norm=None."
         )
     if not cover.tape.tracks(weight):
         return func(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     if scale_grad_by_freq:
         raise InvalidParameter(
-            "An embedding with scale_grad_by_freq divides one example's gradient by how often others use its words; "
-            "nothing was trained. Build it with scale_grad_by_freq=False."
+            "An embedding with scale_grad_by_freq divides one example's gradient by how often others use its "
+            "words; nothing was trained. Build it with scale_grad_by_freq=False."
         )
     if input.dim() > 1 and input.shape[0] == 1:
-        # One row of words for all examples (positions), spread out: there is no other meaning of an axis of one.
+        # One row of words for all examples (positions), spread out: there is no other meaning of an axis of
+        # one.
         input = input.expand(cover.tape.rows, *input.shape[1:])
     if input.dim() < 1 or input.shape[0] != cover.tape.rows:
         raise Uncovered("the first axis of an embedding's input is not that of the examples")
@@ -208,7 +221,9 @@ def _instance_norm(
     rest = (use_input_stats, momentum, eps)
     if not cover.tape.tracks(weight, bias):
         return func(input, running_mean, running_var, weight, bias, *rest)
-    return cover.affine(func(input, running_mean, running_var, None, None, *rest), weight, bias, _channel(input))
+    return cover.affine(
+        func(input, running_mean, running_var, None, None, *rest), weight, bias, _channel(input)
+    )
 
 
 def _batch_norm(
@@ -232,8 +247,8 @@ def _batch_norm(
 
 
 BATCH_NORM = (
-    "{} normalises each example by the others of its lot, so no bound on one example's contribution exists; nothing was "
-    "trained. Use GroupNorm or LayerNorm, or freeze it: eval mode and requires_grad=False."
+    "{} normalises each example by the others of its lot, so no bound on one example's contribution exists; "
+    "nothing was trained. Use GroupNorm or LayerNorm, or freeze it: eval mode and requires_grad=False."
 )
 
 

@@ -19,7 +19,8 @@ WIDE = (30.0, 1.0)
 
 @dataclass(frozen=True)
 class Draw:
-    """Whole numbers are drawn below `words` in inputs and below `classes` in targets, or from the example's own values."""
+    """Whole numbers are drawn below `words` in inputs and below `classes` in targets, or
+    from the example's own values."""
 
     words: int
     classes: int
@@ -27,10 +28,11 @@ class Draw:
 
 
 def made_batch(task: Task, like: Batch, size: int, seed: int) -> tuple[Batch, Draw]:
-    """So many examples of the shapes and types of `like`, and how they were drawn: the first way that the model takes.
+    """So many examples of the shapes and types of `like`, and how they were drawn: the
+    first way that the model takes.
 
-    A word is any that every table has, a class 0 or 1. One output only: every class but 0 is out of range. Where words are
-    no words, or lengths may not be 0, an example's own values are known to be right.
+    A word is any that every table has, a class 0 or 1. One output only: every class but 0 is out of range.
+    Where words are no words, or lengths may not be 0, an example's own values are known to be right.
     """
     last: Exception | None = None
     for draw in _draws(task, like):
@@ -45,9 +47,9 @@ def made_batch(task: Task, like: Batch, size: int, seed: int) -> tuple[Batch, Dr
             return batch, draw
     shapes = " and ".join(str((size * like.multiplicity, *part.shape[1:])) for part in tensors(like.rows))
     raise InvalidParameter(
-        f"The model or the criterion fails on generated rows of the shapes {shapes}: {last}. Nothing was trained. Check the "
-        "shapes, types and the batch axis, which must come first; where whole numbers have a meaning (lengths, positions), "
-        "give an example whose numbers are right."
+        f"The model or the criterion fails on generated rows of the shapes {shapes}: {last}. Nothing was "
+        "trained. Check the shapes, types and the batch axis, which must come first; where whole numbers "
+        "have a meaning (lengths, positions), give an example whose numbers are right."
     ) from last
 
 
@@ -94,7 +96,9 @@ def with_targets_of(task: Task, own: Batch, others: Batch) -> Batch:
     structure, parts = taken_apart(own.rows)
     targets = task.objective.targets(structure, len(parts))
     pairs = enumerate(zip(parts, taken_apart(others.rows)[1], strict=True))
-    return others.with_rows(structure.built([here if place in targets else there for place, (here, there) in pairs]))
+    return others.with_rows(
+        structure.built([here if place in targets else there for place, (here, there) in pairs])
+    )
 
 
 def exchanged(own: Batch, others: Batch, picks: list[int]) -> Batch:

@@ -1,4 +1,5 @@
-"""Functions of examples and parameters without a closed form: the gradients of these alone are held, example by example."""
+"""Functions of examples and parameters without a closed form: the gradients of these
+alone are held, example by example."""
 
 from __future__ import annotations
 
@@ -15,14 +16,17 @@ from deniable.learn.clip.tape import Uncovered
 
 
 def _held(cover: Cover, func: Callable[..., Tensor], x: Tensor, *rest: Any, **options: Any) -> Any:
-    """A function of the examples and of parameters that has no closed form: its own gradients are held, one for each example."""
+    """A function of the examples and of parameters that has no closed form: its own
+    gradients are held, one for each example."""
     names = [place for place, value in enumerate(rest) if cover.tape.tracks(value)]
     keys = [name for name, value in options.items() if cover.tape.tracks(value)]
     if not names and not keys:
         return func(x, *rest, **options)
     if not isinstance(x, Tensor) or cover.tape.tracks(x) or x.dim() < 2 or x.shape[0] != cover.tape.rows:
         raise Uncovered("the first axis of a layer's input is not that of the examples")
-    parts = [cover.tape.part(rest[place]) for place in names] + [cover.tape.part(options[name]) for name in keys]
+    parts = [cover.tape.part(rest[place]) for place in names] + [
+        cover.tape.part(options[name]) for name in keys
+    ]
 
     def call(rows: Tensor, *values: Tensor) -> Tensor:
         own, named = list(rest), dict(options)
@@ -35,7 +39,8 @@ def _held(cover: Cover, func: Callable[..., Tensor], x: Tensor, *rest: Any, **op
 
 
 def _einsum(cover: Cover, func: Callable[..., Tensor], equation: Any, *operands: Any) -> Any:
-    """Of examples and one parameter: the examples' letter comes first, in the input and in the output, and nowhere else."""
+    """Of examples and one parameter: the examples' letter comes first, in the input and
+    in the output, and nowhere else."""
     flat = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     if not cover.tape.tracks(*flat):
         return func(equation, *operands)
@@ -76,7 +81,8 @@ def _bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Sums and means of rows of a table, written out; bags that `offsets` cut from one list have no axis of examples."""
+    """Sums and means of rows of a table, written out; bags that `offsets` cut from one
+    list have no axis of examples."""
     if max_norm is None and not scale_grad_by_freq and not cover.tape.tracks(weight):
         rest = (offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights)
         return func(input, weight, *rest, include_last_offset, padding_idx)

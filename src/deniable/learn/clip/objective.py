@@ -1,4 +1,5 @@
-"""What is minimised: one number for each row of a batch, from a criterion or from a function of model and batch."""
+"""What is minimised: one number for each row of a batch, from a criterion or from a
+function of model and batch."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class BatchLoss:
-    """`function(model, batch)` gives one number for each row of a batch, which has the structure that rows have.
+    """`function(model, batch)` gives one number for each row of a batch, which has the
+    structure that rows have.
 
     >>> BatchLoss(lambda model, batch: (model(batch["x"])[:, 0] - batch["y"]) ** 2)  # doctest: +ELLIPSIS
     BatchLoss(function=...)
@@ -51,8 +53,8 @@ class BatchLoss:
 class Paired:
     """A criterion of what the model gives for the inputs and of the targets.
 
-    A row is (inputs, target), or a dict whose target is called "labels" or "label". Inputs in a tuple or a dict are the model's
-    arguments; where it gives a structure with `logits` (transformers), those are taken.
+    A row is (inputs, target), or a dict whose target is called "labels" or "label". Inputs in a tuple or a
+    dict are the model's arguments; where it gives a structure with `logits` (transformers), those are taken.
     """
 
     criterion: Criterion
@@ -106,8 +108,9 @@ def given(model: nn.Module, inputs: Any) -> Any:
 def per_row(criterion: Criterion) -> Criterion:
     """The criterion, giving one loss per row.
 
-    A loss of `torch.nn` is taken with reduction "none" whatever it says; further axes (positions of a sequence) are then
-    averaged, or added if it said "sum". Any other function must return one loss per row by itself.
+    A loss of `torch.nn` is taken with reduction "none" whatever it says; further axes
+    (positions of a sequence) are then averaged, or added if it said "sum". Any other
+    function must return one loss per row by itself.
     """
     _refuse_parameters(criterion)
     reduction = getattr(criterion, "reduction", None) if isinstance(criterion, nn.Module) else None
@@ -127,8 +130,8 @@ def per_row(criterion: Criterion) -> Criterion:
 def _refuse_parameters(criterion: object) -> None:
     if isinstance(criterion, nn.Module) and any(p.requires_grad for p in criterion.parameters()):
         raise InvalidParameter(
-            "The criterion has parameters of its own that require gradients; they would be trained without noise. "
-            "Move them into the model."
+            "The criterion has parameters of its own that require gradients; they would be trained without "
+            "noise. Move them into the model."
         )
 
 

@@ -1,8 +1,8 @@
 """Ways through a model that end in terms: by closed forms, by vmap(grad), and one example after the other.
 
-Closed forms hold no per-example gradient of a linear layer: `chained` has them for chains of layers, `closed` for any model
-whose calls are covered. vmap(grad) holds all gradients, for models that functorch can run; the last way runs any model, and
-nothing can mix examples that are never in one batch.
+Closed forms hold no per-example gradient of a linear layer: `chained` has them for chains of layers, `closed`
+for any model whose calls are covered. vmap(grad) holds all gradients, for models that functorch can run; the
+last way runs any model, and nothing can mix examples that are never in one batch.
 """
 
 from __future__ import annotations

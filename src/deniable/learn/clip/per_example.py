@@ -36,9 +36,10 @@ Shape: TypeAlias = tuple[object, ...]
 class Clipped:
     """Sums of clipped gradients by parameter, and what they were made of.
 
-    `sums`: Σᵢ min(1, C/‖gᵢ‖)·gᵢ for each parameter, the norm taken over the parameter's group. `vectors`: the same memory as one
-    flat vector for each group, in the order of its names. `norms`: for each group the examples' norms, rounded up, in float64;
-    inf for an example that contributes nothing. `losses`: one per example, for the owner's eyes only.
+    `sums`: Σᵢ min(1, C/‖gᵢ‖)·gᵢ for each parameter, the norm taken over the parameter's group. `vectors`: the
+    same memory as one flat vector for each group, in the order of its names. `norms`: for each group the
+    examples' norms, rounded up, in float64; inf for an example that contributes nothing. `losses`: one per
+    example, for the owner's eyes only.
     """
 
     sums: dict[str, Tensor]
@@ -50,21 +51,25 @@ class Clipped:
 class PerExample:
     """The gradient of each example of a lot, clipped to a norm and added to the others'.
 
-    Guarantee: example i adds to the sums of a group a vector of L2 norm at most that group's clip, the rounding of norms,
-               weights and weighted factors included, whatever the example is: one whose loss or gradient is not finite (or
-               beyond 2⁶⁰), or on which the model raises, adds exactly zero.
-    Assumes:   code between the layers treats examples apart. `check` tests that on generated inputs and refuses models that
-               fail. What the float additions of many contributions round is not counted (docs/theory/clipping.md).
+    Guarantee: example i adds to the sums of a group a vector of L2 norm at most that
+               group's clip, the rounding of norms, weights and weighted factors
+               included, whatever the example is: one whose loss or gradient is not
+               finite (or beyond 2⁶⁰), or on which the model raises, adds exactly zero.
+    Assumes:   code between the layers treats examples apart. `check` tests that on
+               generated inputs and refuses models that fail. What the float additions of
+               many contributions round is not counted (docs/theory/clipping.md).
     Error:     norms are at most a relative 1e-4 above the true ones (float32).
     Reference: Abadi et al. 2016; Goodfellow 2015; Li et al. 2022; Bu et al. 2023.
 
-    `criterion` gives one loss per row; a loss of `torch.nn` is taken with reduction "none" whatever it says. `groups` names
-    groups of parameters that are clipped apart. `microbatch` is how many examples go through the model at once (None: chosen
-    by the shapes). With `multiplicity` K each example owns K consecutive rows; its gradient is their mean. `ways` are the
-    `ways` of another one for this model: with them nothing is probed any more, and rows of a shape that was not probed go
-    through the model one by one, which needs no trust in it.
+    `criterion` gives one loss per row; a loss of `torch.nn` is taken with reduction "none"
+    whatever it says. `groups` names groups of parameters that are clipped apart. `microbatch`
+    is how many examples go through the model at once (None: chosen by the shapes). With
+    `multiplicity` K each example owns K consecutive rows; its gradient is their mean. `ways`
+    are the `ways` of another one for this model: with them nothing is probed any more, and rows
+    of a shape that was not probed go through the model one by one, which needs no trust in it.
 
-    A batch is (inputs, targets), or rows of another structure with `criterion=BatchLoss(function)`: see `objective`.
+    A batch is (inputs, targets), or rows of another structure with
+    `criterion=BatchLoss(function)`: see `objective`.
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> clipped = PerExample(model, nn.MSELoss())(torch.eye(2), torch.full((2, 1), 100.0), clip=1.0)
@@ -97,11 +102,12 @@ class PerExample:
         self._largest: dict[Shape, int] = {}
 
     def check(self, *rows: Any, lot: float | None = None) -> None:
-        """Refuse the model if it cannot be clipped exactly on batches like these, of which only shape and type are read.
+        """Refuse the model if it cannot be clipped exactly on batches like these, of
+        which only shape and type are read.
 
-        Raises `InvalidParameter` with the name of the layer and the way out. Runs by itself at the first call for each new shape.
-        With `lot`, gradients are tried at the sizes of lots of about so many examples; where they are not those of the
-        examples alone, examples go through the model one by one.
+        Raises `InvalidParameter` with the name of the layer and the way out. Runs by itself at the first call
+        for each new shape. With `lot`, gradients are tried at the sizes of lots of about so many examples;
+        where they are not those of the examples alone, examples go through the model one by one.
         """
         batch = self._batch(rows)
         found = self._way(batch)
@@ -109,8 +115,8 @@ class PerExample:
             self._distrust(batch)
 
     def again(self, batch: Batch, *, lot: float, seed: int) -> None:
-        """Try the gradients once more, with the weights and whatever else the model holds by now. Nothing shows of it but time:
-        a model that fails sees one example at a time from here on."""
+        """Try the gradients once more, with the weights and whatever else the model holds by now. Nothing
+        shows of it but time: a model that fails sees one example at a time from here on."""
         found = self._way(batch)
         sizes = self._sizes(found, lot)
         if not same_alone(self._task, found.run, batch, {sizes[seed % len(sizes)]}, seed):
@@ -123,20 +129,25 @@ class PerExample:
         return Batch(rows[0] if len(rows) == 1 else rows, self._multiplicity)
 
     def _sizes(self, found: Found, lot: float) -> list[int]:
-        """Examples that go through the model at once: of a lot of the expected size, of a large one, and of a small one."""
+        """Examples that go through the model at once: of a lot of the expected size, of
+        a large one, and of a small one."""
         large = math.ceil(lot + 4 * math.sqrt(lot))
         return sorted({LARGE, self._size(found, max(1, round(lot))), self._size(found, large), min(large, 5)})
 
     def _distrust(self, batch: Batch) -> None:
-        self.ways[self._shape(batch)] = self._one_by_one("its gradients change with the other rows of a batch")
+        self.ways[self._shape(batch)] = self._one_by_one(
+            "its gradients change with the other rows of a batch"
+        )
 
     def method(self, *rows: Any) -> str:
-        """How batches of this shape are clipped: "closed form", "vmap" or "one by one", and why not faster."""
+        """How batches of this shape are clipped: "closed form", "vmap" or "one by one", and why not
+        faster."""
         found = self._way(self._batch(rows))
         return METHODS[found.run.__name__] + (f" ({found.why})" if found.why else "")
 
     def __call__(self, *rows: Any, clip: Mapping[str, float] | float) -> Clipped:
-        """Clip and sum the gradients of a lot: (inputs, targets), one nest of tensors, or a `Batch`. An empty lot gives zeros."""
+        """Clip and sum the gradients of a lot: (inputs, targets), one nest of tensors,
+        or a `Batch`. An empty lot gives zeros."""
         bounds = structure.clips(clip, list(self.groups))
         batch = self._batch(rows)
         self._refuse_lengths(batch)
@@ -153,7 +164,8 @@ class PerExample:
         lengths = sorted({len(part) for part in tensors(batch.rows)})
         if len(lengths) != 1 or lengths[0] % batch.multiplicity:
             raise InvalidParameter(
-                f"Expected as many targets as rows, {batch.multiplicity} rows per example; got {' and '.join(map(str, lengths))}."
+                f"Expected as many targets as rows, {batch.multiplicity} rows per example; got "
+                f"{' and '.join(map(str, lengths))}."
             )
 
     def _way(self, batch: Batch) -> Found:
@@ -169,7 +181,8 @@ class PerExample:
         return self.ways.get(shape) or self._one_by_one("the shape was not declared")
 
     def _tried(self, batch: Batch) -> Found:
-        """The way for a lot of this size; where nobody declared how large lots are, gradients are tried at powers of two."""
+        """The way for a lot of this size; where nobody declared how large lots are,
+        gradients are tried at powers of two."""
         found = self._way(batch)
         if not self._probing or found.run is alone:
             return found
@@ -193,15 +206,19 @@ class PerExample:
         if [p.requires_grad for p in self._all] != self._trained:
             now = {name for name, p in self._task.model.named_parameters() if p.requires_grad}
             changed = sorted(now ^ set(self._task.parameters))
-            raise InvalidParameter(f"The trainable parameters have changed: {changed}. Make a new PerExample.")
+            raise InvalidParameter(
+                f"The trainable parameters have changed: {changed}. Make a new PerExample."
+            )
         if torch.get_float32_matmul_precision() != "highest":
             raise InvalidParameter(
-                "Products of float32 numbers are set to be rounded further, beyond what norms are rounded up for. Call "
+                "Products of float32 numbers are set to be rounded further, beyond what norms are rounded up "
+                "for. Call "
                 'torch.set_float32_matmul_precision("highest").'
             )
 
     def _size(self, found: Found, examples: int) -> int:
-        """Examples per microbatch, all alike. Memory decides where all gradients are held; else few passes are the aim."""
+        """Examples per microbatch, all alike. Memory decides where all gradients are
+        held; else few passes are the aim."""
         if self._microbatch:
             return self._microbatch
         least, numbers = (LEAST, HELD) if found.run in (chained, closed) else (1, 16 * HELD)
@@ -209,7 +226,8 @@ class PerExample:
         return -(-examples // -(-examples // most))
 
     def _add(self, sums: _Sums, found: Found, batch: Batch) -> None:
-        """Add a microbatch. If it raises, one row did it: halves are tried down to that row, which adds nothing."""
+        """Add a microbatch. If it raises, one row did it: halves are tried down to that
+        row, which adds nothing."""
         try:
             passed = self._passed(found, batch)
         except DeniableError:
@@ -225,7 +243,8 @@ class PerExample:
         sums.add(*passed)
 
     def _passed(self, found: Found, batch: Batch) -> Passed:
-        """Closed forms cover what they covered on generated inputs; a model that branches may still surprise."""
+        """Closed forms cover what they covered on generated inputs; a model that
+        branches may still surprise."""
         kind = batch.device.type
         with torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
             try:
@@ -270,14 +289,18 @@ class _Sums:
             # A sum and a root in float64 err by less than this factor, whatever the number of parameters.
             norms = total.sqrt().mul_(1 + 2.0**-30)
             found.append(norms if keep is None else torch.where(keep, norms, torch.inf))
-        scales = {group: weights(self.norms[group][-1], clip, self.like.dtype) for group, clip in self.bounds.items()}
+        scales = {
+            group: weights(self.norms[group][-1], clip, self.like.dtype)
+            for group, clip in self.bounds.items()
+        }
         for key, term in terms.items():
             self._total(key, term if keep is None else term.masked(keep), scales[self.group[key.name]])
         self.losses.append(losses)
 
     @staticmethod
     def _kept(squares: Mapping[str, Tensor], losses: Tensor) -> Tensor | None:
-        """The examples whose loss is finite and whose norms are within LIMIT; None if that is all, which two numbers tell."""
+        """The examples whose loss is finite and whose norms are within LIMIT; None if
+        that is all, which two numbers tell."""
         sizes = [float(total.max()) for total in squares.values()]
         if math.isfinite(float(losses.sum())) and all(size <= LIMIT**2 for size in sizes):
             return None
@@ -309,11 +332,14 @@ class _Sums:
                 key.place(self.totals[key], self.sums[name])
 
     def _total(self, key: Key, term: Term, scale: Tensor) -> None:
-        """Add the weighted term; the first one of a key is written to its memory rather than added to zeros."""
+        """Add the weighted term; the first one of a key is written to its memory rather than added to
+        zeros."""
         begun = key in self.totals
         if not begun:
             shape = key.shape(self.task.parameters[key.name])
-            self.totals[key] = self.sums[key.name].view(shape) if key == Key(key.name) else self.like.new_empty(shape)
+            self.totals[key] = (
+                self.sums[key.name].view(shape) if key == Key(key.name) else self.like.new_empty(shape)
+            )
         term.add(self.totals[key], scale, beta=int(begun))
 
 

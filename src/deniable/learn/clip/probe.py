@@ -1,11 +1,13 @@
 """Generated inputs on which a model shows how its examples can be clipped, before it sees any data.
 
-Closed forms are proofs about layers; what a user's code does between layers only a trial can show. A batch of two and a
-batch of three generated examples are compared with the same examples run one after the other:
+Closed forms are proofs about layers; what a user's code does between layers only a trial can show. A batch of
+two and a batch of three generated examples are compared with the same examples run one after the other:
 
 - a loss whose gradient reaches into another example's input, by however little, mixes examples;
-- a loss that changes when the example is alone, or when the others are replaced, mixes examples without a gradient;
-- a parameter or buffer that has changed after the forward passes, be it the first alone, would carry data out without noise;
+- a loss that changes when the example is alone, or when the others are replaced, mixes
+  examples without a gradient;
+- a parameter or buffer that has changed after the forward passes, be it the first alone,
+  would carry data out without noise;
 - a model or criterion that gives two answers to one batch from one seed remembers what it saw;
 - a closed form, and vmap(grad), is used only if it gives the gradients of the examples alone.
 """
@@ -42,10 +44,19 @@ TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
 PART = 2**16
 """Numbers that are compared at once."""
 UNREACHED = (
-    "The loss has no gradient in any trainable parameter: it was detached, is computed from the weights of another model, or "
-    "this runs inside torch.inference_mode; nothing was trained. Compute it from what the model gives, with gradients on."
+    "The loss has no gradient in any trainable parameter: it was detached, is computed from the weights of "
+    "another model, or this runs inside torch.inference_mode; nothing was trained. Compute it from what the "
+    "model gives, with gradients on."
 )
-DROPOUTS = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout)
+DROPOUTS = (
+    F.dropout,
+    F.dropout1d,
+    F.dropout2d,
+    F.dropout3d,
+    F.alpha_dropout,
+    F.feature_alpha_dropout,
+    torch.dropout,
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +76,9 @@ def probe(task: Task, like: Batch) -> Found:
         _refuse_changes(task, before)
         _refuse_ungraded(task, batches[0][0])
         if _random(task, batches[0][0]):
-            return Found(alone, "the model draws random numbers of its own", _held(alone(task, batches[0][0])))
+            return Found(
+                alone, "the model draws random numbers of its own", _held(alone(task, batches[0][0]))
+            )
         _refuse_mixing(task, batches)
         _refuse_exchange(task, like)
         reasons: list[str] = []
@@ -79,7 +92,8 @@ def probe(task: Task, like: Batch) -> Found:
 
 
 def _refuse_changes(task: Task, before: Mapping[str, bytes]) -> None:
-    """Whatever a forward pass changes in the model carries its data out, also if only the first one does (ActNorm)."""
+    """Whatever a forward pass changes in the model carries its data out, also if only
+    the first one does (ActNorm)."""
     now = _digests(task.model)
     for name, digest in before.items():
         if now.get(name) != digest:
@@ -105,9 +119,9 @@ def _random(task: Task, batch: Batch) -> bool:
     first, second = (_seeded(task, batch, seed) for seed in (0, 0))
     if not torch.equal(first, second):
         raise InvalidParameter(
-            "The model or the criterion gives two answers to one batch from one seed: it keeps something of what it saw, which "
-            "would tie examples of different lots together, or has a generator of its own; nothing was trained. Keep nothing "
-            "in forward, and draw from torch's default generator."
+            "The model or the criterion gives two answers to one batch from one seed: it keeps something of "
+            "what it saw, which would tie examples of different lots together, or has a generator of its "
+            "own; nothing was trained. Keep nothing in forward, and draw from torch's default generator."
         )
     return not torch.equal(first, _seeded(task, batch, 1))
 
@@ -125,7 +139,9 @@ def _refuse_ungraded(task: Task, batch: Batch) -> None:
         reached: tuple[Tensor | None, ...] = ()
         if losses.requires_grad:
             parameters = [*task.parameters.values()]
-            reached = torch.autograd.grad(losses.sum(), [*inputs, *parameters], allow_unused=True)[-len(parameters) :]
+            reached = torch.autograd.grad(losses.sum(), [*inputs, *parameters], allow_unused=True)[
+                -len(parameters) :
+            ]
         if all(part is None for part in reached):
             raise InvalidParameter(UNREACHED)
     except DeniableError:
@@ -155,7 +171,8 @@ def _refuse_mixing(task: Task, batches: list[list[Batch]]) -> None:
 
 @torch.no_grad()
 def _refuse_exchange(task: Task, like: Batch) -> None:
-    """Refuse if the loss of a row changes when all others of a larger batch are replaced, by numbers near or far from 0."""
+    """Refuse if the loss of a row changes when all others of a larger batch are
+    replaced, by numbers near or far from 0."""
     near, draw = made_batch(task, like, LARGE, seed=0)
     here = near.split(task.losses(near))
     for wide in WIDE:
@@ -185,7 +202,10 @@ def _reaches(task: Task, batch: Batch) -> bool:
         for i, loss in enumerate(batch.split(losses).sum(1)):
             if loss.requires_grad:
                 for g in torch.autograd.grad(loss, inputs, retain_graph=True, allow_unused=True):
-                    if g is not None and torch.cat([batch.split(g)[:i], batch.split(g)[i + 1 :]]).count_nonzero():
+                    if (
+                        g is not None
+                        and torch.cat([batch.split(g)[:i], batch.split(g)[i + 1 :]]).count_nonzero()
+                    ):
                         return True
     return False
 
@@ -208,8 +228,9 @@ def _mixing(task: Task, batch: Batch) -> str:
         else "The model or the criterion"
     )
     return (
-        f"{where} lets one example of a lot change what another one gives, so no bound on one example's contribution exists; "
-        "nothing was trained. Compute it from the example's own row, along other axes than the first."
+        f"{where} lets one example of a lot change what another one gives, so no bound on one example's "
+        "contribution exists; nothing was trained. Compute it from the example's own row, along other axes "
+        "than the first."
     )
 
 
@@ -267,13 +288,15 @@ def _difference(task: Task, run: Pass, batches: list[list[Batch]]) -> str:
 def _unlike(task: Task, run: Pass, batch: Batch) -> str:
     """The first parameter whose per-example gradients are not those of the examples alone.
 
-    One example's gradient is held at a time, so the trial needs no more memory than a step. Hence two rounds: the first finds the
-    largest entries, by which differences are measured.
+    One example's gradient is held at a time, so the trial needs no more memory than a step. Hence two rounds:
+    the first finds the largest entries, by which differences are measured.
     """
     found, examples = run(task, batch), batch.examples
     sizes = dict.fromkeys(task.parameters, 0.0)
     for i in range(examples):
-        sizes = {name: max(sizes[name], _largest(right)) for name, right in row_gradients(task, batch, i).items()}
+        sizes = {
+            name: max(sizes[name], _largest(right)) for name, right in row_gradients(task, batch, i).items()
+        }
     least = 1e-3 * max(sizes.values())
     for i in range(examples):
         for name, right in row_gradients(task, batch, i).items():
@@ -314,7 +337,9 @@ def close(a: Tensor, b: Tensor, scale: float | None = None) -> bool:
     """Equal up to rounding; where both are not finite they count as equal. Compared by parts, for memory."""
     if not a.is_floating_point():
         return torch.equal(a, b)
-    size = float(b[torch.isfinite(b)].abs().max()) if scale is None and torch.isfinite(b).any() else scale or 0.0
+    size = (
+        float(b[torch.isfinite(b)].abs().max()) if scale is None and torch.isfinite(b).any() else scale or 0.0
+    )
     near = TOLERANCE.get(b.dtype, 1e-3) * size
     parts = zip(torch.split(a.reshape(-1), PART), torch.split(b.reshape(-1), PART), strict=True)
     return all(torch.allclose(p, q, rtol=0.0, atol=near, equal_nan=True) for p, q in parts)
@@ -343,7 +368,9 @@ def _numbers(term: Term) -> int:
 class _Still(TorchFunctionMode):
     """No dropout: its masks differ between a batch and its examples alone, and are no mixing."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         given = kwargs or {}
         if func in DROPOUTS:
             return args[0] if args else given["input"]

@@ -1,4 +1,5 @@
-"""Norms rounded up and weights rounded down, so that no float error lets an example contribute more than its clip.
+"""Norms rounded up and weights rounded down, so that no float error lets an example
+contribute more than its clip.
 
 The argument, with every constant used here, is in docs/theory/clipping.md.
 """
@@ -11,8 +12,9 @@ import torch
 from torch import Tensor
 
 LIMIT = 2.0**60
-"""What lies beyond it, in a factor or in a norm, counts as infinite: an example with such a number contributes zero.
-Below it, no square overflows that matters, no weight is subnormal, and underflow adds less than 2⁻⁹⁰ per entry."""
+"""What lies beyond it, in a factor or in a norm, counts as infinite: an example with
+such a number contributes zero. Below it, no square overflows that matters, no weight is
+subnormal, and underflow adds less than 2⁻⁹⁰ per entry."""
 LEAST_CLIP, MOST_CLIP = 1e-9, 1e18
 BLOCK = 1024
 """Numbers summed in the data's own precision at a stretch; blocks are added in float64."""
@@ -25,11 +27,12 @@ def ulp(dtype: torch.dtype) -> float:
 
 
 def row_squares(x: Tensor) -> Tensor:
-    """An upper bound, in float64, on the sum of squares of each row of x (n, d); inf or NaN where a row is not finite.
+    """An upper bound, in float64, on the sum of squares of each row of x (n, d); inf or
+    NaN where a row is not finite.
 
-    For any order of summation of m non-negative terms the relative error is at most mu/(1 − mu) (Higham 2002, §4.2);
-    root, square and product add 5u. Each product may lose the smallest normal number by underflow, also where
-    subnormals are flushed to zero.
+    For any order of summation of m non-negative terms the relative error is at most mu/(1 − mu) (Higham 2002,
+    §4.2); root, square and product add 5u. Each product may lose the smallest normal number by underflow,
+    also where subnormals are flushed to zero.
     """
     factor, least = _margins(x.shape[1], x.dtype)
     norms = _norms(x)
@@ -65,7 +68,7 @@ def bounded(squares: Tensor) -> Tensor:
 def weights(norms: Tensor, clip: float, dtype: torch.dtype) -> Tensor:
     """min(1, clip/norm) in `dtype`, never above its true value, and zero where the norm is infinite.
 
-    The quotient is taken in float64 and lowered by 4u before it is rounded to nearest, which raises it by at most u. A norm below
-    the clip by as much has the weight 1.
+    The quotient is taken in float64 and lowered by 4u before it is rounded to nearest, which raises it by at
+    most u. A norm below the clip by as much has the weight 1.
     """
     return (clip * (1 - 4 * ulp(dtype)) / norms).clamp_max_(1).to(dtype)

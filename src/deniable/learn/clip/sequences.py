@@ -1,7 +1,7 @@
 """Recurrent layers and attention written out in linear maps, so that each use of their weights is covered.
 
-PyTorch runs them as one function that shows nothing of its inside. Written out they compute the same numbers up to
-rounding; the probe compares them with PyTorch's own, example by example.
+PyTorch runs them as one function that shows nothing of its inside. Written out they compute the same numbers
+up to rounding; the probe compares them with PyTorch's own, example by example.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def layer(step: Step) -> Callable[..., Any]:
             for way in range(ways):
                 index = level * ways + way
                 weights = [*params[each * index : each * (index + 1)], None, None][:4]
-                out, end = unrolled(cover, step, x, tuple(s[index] for s in states), weights, backwards=way == 1)
+                out, end = unrolled(
+                    cover, step, x, tuple(s[index] for s in states), weights, backwards=way == 1
+                )
                 outputs.append(out)
                 last.append(end)
             x = torch.cat(outputs, -1) if both else outputs[0]
@@ -136,10 +138,18 @@ def attention(
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """`F.multi_head_attention_forward`, whose tensors are (positions, examples, width)."""
-    if bias_k is not None or bias_v is not None or static_k is not None or static_v is not None or add_zero_attn:
+    if (
+        bias_k is not None
+        or bias_v is not None
+        or static_k is not None
+        or static_v is not None
+        or add_zero_attn
+    ):
         raise Uncovered("attention with learned or fixed extra keys has no closed form here")
     if query.dim() != 3 or (is_causal and attn_mask is None):
-        raise Uncovered("attention without an axis of examples, or with an implied mask, has no closed form here")
+        raise Uncovered(
+            "attention without an axis of examples, or with an implied mask, has no closed form here"
+        )
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     inputs = [x.transpose(0, 1) for x in (query, key, value)]
     q, k, v = _projected(cover, inputs, query is key is value, in_proj_weight, in_proj_bias, separate)
@@ -165,7 +175,8 @@ def _projected(
     bias: Tensor | None,
     separate: Sequence[Tensor | None] | None,
 ) -> Sequence[Tensor]:
-    """Queries, keys and values; one packed matrix is used whole where the three inputs are one, else by thirds."""
+    """Queries, keys and values; one packed matrix is used whole where the three inputs
+    are one, else by thirds."""
     if separate is None and same:
         return cover.linear(inputs[0], _part(cover, weight), cover.optional(bias)).chunk(3, -1)
     matrices = [_part(cover, w) for w in separate] if separate else _thirds(_part(cover, weight))
@@ -177,7 +188,8 @@ def _thirds(part: Part) -> list[Part]:
     size = part.value.shape[0] // 3
     starts = (0, size, 2 * size)
     return [
-        Part(part.value[s : s + size], None if part.key is None else Key(part.key.name, s, s + size)) for s in starts
+        Part(part.value[s : s + size], None if part.key is None else Key(part.key.name, s, s + size))
+        for s in starts
     ]
 
 

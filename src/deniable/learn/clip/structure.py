@@ -23,17 +23,19 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that are trained, each under its first name."""
     if lazy := [name for name, p in model.named_parameters() if isinstance(p, UninitializedParameter)]:
         raise InvalidParameter(
-            f"The parameter {lazy[0]!r} has no shape yet: its layer is lazy; nothing was trained. Run the model once on a "
-            "made-up row first."
+            f"The parameter {lazy[0]!r} has no shape yet: its layer is lazy; nothing was trained. Run the "
+            "model once on a made-up row first."
         )
     found = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not found:
-        raise InvalidParameter("Expected a model with a parameter that requires a gradient; there is none to train.")
+        raise InvalidParameter(
+            "Expected a model with a parameter that requires a gradient; there is none to train."
+        )
     kinds = {p.dtype for p in found.values()}
     if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64}:
         raise InvalidParameter(
-            f"Expected trainable parameters all in float32 or all in float64, got {sorted(map(str, kinds))}; norms of narrower "
-            "numbers cannot be bounded. Use model.float()."
+            f"Expected trainable parameters all in float32 or all in float64, got {sorted(map(str, kinds))}; "
+            "norms of narrower numbers cannot be bounded. Use model.float()."
         )
     return found
 
@@ -45,8 +47,9 @@ def refuse(model: nn.Module) -> None:
         trained = any(p.requires_grad for p in module.parameters(recurse=False))
         if hasattr(module, "_orig_mod") or module._compiled_call_impl is not None:
             raise InvalidParameter(
-                f"{where} is compiled, and what is compiled cannot be looked into; nothing was trained. Give the module that "
-                "torch.compile was given (model._orig_mod), and compile what was trained afterwards."
+                f"{where} is compiled, and what is compiled cannot be looked into; nothing was trained. Give "
+                "the module that torch.compile was given (model._orig_mod), and compile what was trained "
+                "afterwards."
             )
         if isinstance(module, _BatchNorm) and (trained or module.training or not module.track_running_stats):
             raise InvalidParameter(BATCH_NORM.format(where))
@@ -57,20 +60,22 @@ def refuse(model: nn.Module) -> None:
             )
         if module.training and _is_spectral(module):
             raise InvalidParameter(
-                f"{where} has spectral_norm, which rewrites its own vectors at every forward pass; nothing was trained. Remove "
-                "it (torch.nn.utils.parametrize.remove_parametrizations), or put that layer in eval mode and freeze it."
+                f"{where} has spectral_norm, which rewrites its own vectors at every forward pass; nothing "
+                "was trained. Remove it (torch.nn.utils.parametrize.remove_parametrizations), or put that "
+                "layer in eval mode and freeze it."
             )
         if isinstance(module, nn.Embedding | nn.EmbeddingBag) and (
             module.max_norm is not None or module.scale_grad_by_freq
         ):
             raise InvalidParameter(
-                f"{where} has max_norm, which rewrites its table by the rows looked up, or scale_grad_by_freq, which mixes "
-                "examples; nothing was trained. Build it without either."
+                f"{where} has max_norm, which rewrites its table by the rows looked up, or "
+                "scale_grad_by_freq, which mixes examples; nothing was trained. Build it without either."
             )
 
 
 def _is_spectral(module: nn.Module) -> bool:
-    """By its kind, not by a trial: whether a pass changes the vectors is luck at the weights that a model begins with."""
+    """By its kind, not by a trial: whether a pass changes the vectors is luck at the
+    weights that a model begins with."""
     hooks = module._forward_pre_hooks.values()
     return isinstance(module, _SpectralNorm) or any(isinstance(hook, SpectralNorm) for hook in hooks)
 
@@ -78,8 +83,9 @@ def _is_spectral(module: nn.Module) -> bool:
 def in_training(model: nn.Module) -> nn.Module:
     """The model in train mode, but for its frozen parts, which keep the mode that they have.
 
-    A part is frozen if it has parameters or buffers and none of them is trained: batch norm of a network that is only read,
-    with its statistics, which count as public. What has neither (dropout, activations) goes with the part that it is in.
+    A part is frozen if it has parameters or buffers and none of them is trained: batch norm of a network that
+    is only read, with its statistics, which count as public. What has neither (dropout, activations) goes
+    with the part that it is in.
     """
     modes = {name: module.training for name, module in model.named_modules()}
     model.train()
@@ -99,8 +105,8 @@ def grouping(groups: Mapping[str, Sequence[str]] | None, names: Sequence[str]) -
         missing, unknown = sorted(set(names) - set(listed)), sorted(set(listed) - set(names))
         twice = sorted({name for name in listed if listed.count(name) > 1})
         raise InvalidParameter(
-            f"Expected every trainable parameter in exactly one group; missing: {missing}, not trainable: {unknown}, "
-            f"repeated: {twice}."
+            f"Expected every trainable parameter in exactly one group; missing: {missing}, not trainable: "
+            f"{unknown}, repeated: {twice}."
         )
     return found
 
@@ -108,11 +114,15 @@ def grouping(groups: Mapping[str, Sequence[str]] | None, names: Sequence[str]) -
 def clips(clip: Mapping[str, float] | float, groups: Sequence[str]) -> dict[str, float]:
     """A bound for each group."""
     if not isinstance(clip, Mapping) and len(groups) > 1:
-        raise InvalidParameter(f"Expected one clip for each of the groups {list(groups)}, got clip={clip!r} alone.")
+        raise InvalidParameter(
+            f"Expected one clip for each of the groups {list(groups)}, got clip={clip!r} alone."
+        )
     found = dict(clip) if isinstance(clip, Mapping) else {groups[0]: clip}
     if sorted(found) != sorted(groups):
         raise InvalidParameter(f"Expected a clip for each of the groups {list(groups)}, got {sorted(found)}.")
     for name, value in found.items():
         if not LEAST_CLIP <= value <= MOST_CLIP:
-            raise InvalidParameter(f"Expected clip={value!r} of the group {name!r} in [{LEAST_CLIP:g}, {MOST_CLIP:g}].")
+            raise InvalidParameter(
+                f"Expected clip={value!r} of the group {name!r} in [{LEAST_CLIP:g}, {MOST_CLIP:g}]."
+            )
     return {name: float(value) for name, value in found.items()}

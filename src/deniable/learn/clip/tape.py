@@ -14,7 +14,8 @@ from deniable.learn.clip.terms import One, Term, combined
 
 
 class Uncovered(Exception):
-    """No closed form covers this use of a parameter; the caller falls back to gradients held example by example."""
+    """No closed form covers this use of a parameter; the caller falls back to gradients
+    held example by example."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ def _axes(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Part:
-    """A weight as a tap sees it: its numbers, and the key under which its gradient is written if it is trained."""
+    """A weight as a tap sees it: its numbers, and the key under which its gradient is
+    written if it is trained."""
 
     value: Tensor
     key: Key | None
@@ -88,13 +90,18 @@ class Tape:
         return any(id(value) in self.names for value in values)
 
     def expect(self, x: Tensor) -> None:
-        """The first axis must be that of the examples. The probe has seen two sizes, so it is no coincidence."""
+        """The first axis must be that of the examples. The probe has seen two sizes, so
+        it is no coincidence."""
         if x.dim() < 2 or x.shape[0] != self.rows:
             raise Uncovered("the first axis of a layer's input is not that of the examples")
 
     def fold(self, x: Tensor) -> Tensor:
         """(rows, …, d) as (examples, positions, d): the rows of one example are more positions."""
-        return x.reshape(self.examples, -1, x.shape[-1]) if x.numel() else x.new_zeros(self.examples, 1, x.shape[-1])
+        return (
+            x.reshape(self.examples, -1, x.shape[-1])
+            if x.numel()
+            else x.new_zeros(self.examples, 1, x.shape[-1])
+        )
 
     def write(self, part: Part, term: One) -> None:
         if part.key is not None:
@@ -104,7 +111,10 @@ class Tape:
         """One term per key; keys of one parameter must not overlap."""
         for name in {key.name for key in self.uses}:
             _disjoint(key for key in self.uses if key.name == name)
-        return {key: combined(found, self._like(key)) if found[1:] else found[0] for key, found in self.uses.items()}
+        return {
+            key: combined(found, self._like(key)) if found[1:] else found[0]
+            for key, found in self.uses.items()
+        }
 
     def _like(self, key: Key) -> Tensor:
         parameter = self.parameters[key.name]

@@ -1,8 +1,8 @@
 """Layers whose backward writes on the tape what their weights' per-example gradients are made of.
 
-No weight gradient is ever formed by autograd: a tap computes the gradient of its input, keeps the two factors of its
-weight's, and leaves the rest to `terms`. `anchor` is a number that requires a gradient, so that the first layer of a
-model is visited by backward although its input needs none.
+No weight gradient is ever formed by autograd: a tap computes the gradient of its input, keeps the two factors
+of its weight's, and leaves the rest to `terms`. `anchor` is a number that requires a gradient, so that the
+first layer of a model is visited by backward although its input needs none.
 """
 
 from __future__ import annotations
@@ -41,10 +41,18 @@ class Linear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x,), (g,) = ctx.saved_tensors, grads
-        return linear_back(ctx.tape, ctx.weight, ctx.bias, x, g, ctx.needs_input_grad[0]), None, None, None, None
+        return (
+            linear_back(ctx.tape, ctx.weight, ctx.bias, x, g, ctx.needs_input_grad[0]),
+            None,
+            None,
+            None,
+            None,
+        )
 
 
-def linear_back(tape: Tape, weight: Part, bias: Part | None, x: Tensor, g: Tensor, deeper: bool) -> Tensor | None:
+def linear_back(
+    tape: Tape, weight: Part, bias: Part | None, x: Tensor, g: Tensor, deeper: bool
+) -> Tensor | None:
     """Write what the weights' gradients are made of; the gradient of x if it is needed."""
     if g.dim() == 2 and tape.multiplicity == 1 and len(g) == tape.examples:
         known = row_squares(g)  # the weight and the bias share a factor; it is measured once
@@ -120,7 +128,9 @@ def convolve(
     last = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
     x, kernel = channels_last(x), channels_last(weight.value)
     plain = (False, [0] * len(stride), groups)
-    out = torch.convolution(x, kernel, None if bias is None else bias.value, stride, padding, dilation, *plain)
+    out = torch.convolution(
+        x, kernel, None if bias is None else bias.value, stride, padding, dilation, *plain
+    )
     # Pooling is nine times slower on the other layout.
     return out.contiguous(memory_format=last), x, kernel
 
@@ -156,7 +166,9 @@ class Table(torch.autograd.Function):
     """Rows of an embedding table; the row `padding` learns nothing."""
 
     @staticmethod
-    def forward(ctx: Any, ids: Tensor, anchor: Tensor, tape: Tape, weight: Part, padding: int | None) -> Tensor:
+    def forward(
+        ctx: Any, ids: Tensor, anchor: Tensor, tape: Tape, weight: Part, padding: int | None
+    ) -> Tensor:
         ctx.save_for_backward(ids)
         ctx.tape, ctx.weight, ctx.padding = tape, weight, padding
         return F.embedding(ids, weight.value)
@@ -174,10 +186,13 @@ class Table(torch.autograd.Function):
 
 
 class Affine(torch.autograd.Function):
-    """x·w + b with w and b spread over axes that they do not have: normalisations, scales, learned positions."""
+    """x·w + b with w and b spread over axes that they do not have: normalisations,
+    scales, learned positions."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, anchor: Tensor, tape: Tape, weight: Part | None, bias: Part | None) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, anchor: Tensor, tape: Tape, weight: Part | None, bias: Part | None
+    ) -> Tensor:
         ctx.save_for_backward(x if weight is not None else x.new_empty(0))
         ctx.tape, ctx.weight, ctx.bias = tape, weight, bias
         out = x if weight is None else x * weight.value
@@ -256,7 +271,8 @@ def windows(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Tensor:
-    """What each output position of a convolution saw: a view (rows, *out, *kernel, channels) of the padded input."""
+    """What each output position of a convolution saw: a view (rows, *out, *kernel,
+    channels) of the padded input."""
     moved = x.movedim(1, -1)
     if any(padding):
         moved = F.pad(moved, [0, 0, *(p for pad in reversed(padding) for p in (pad, pad))])
@@ -287,7 +303,8 @@ def convolved(rows: Tensor, seen: Tensor, groups: int) -> Rows | Outer:
 
 
 def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int]) -> Rows:
-    """Σ_t rows_t ⊗ seen_t for each example, a few at a time, so that what they saw is copied out within the cache."""
+    """Σ_t rows_t ⊗ seen_t for each example, a few at a time, so that what they saw is
+    copied out within the cache."""
     n, positions, width = shape
     each, size = seen.shape[0] // n, max(1, CACHED // (positions * width))
     found = rows.new_empty(n, rows.shape[2] * width)
@@ -295,12 +312,15 @@ def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int]) -> Rows:
     for start in range(0, n, size):
         part = slice(start, min(start + size, n))
         copied = copy_out(seen[start * each : part.stop * each], room[: (part.stop - start) * each])
-        torch.bmm(rows[part].mT, copied.view(-1, positions, width), out=found[part].view(-1, rows.shape[2], width))
+        torch.bmm(
+            rows[part].mT, copied.view(-1, positions, width), out=found[part].view(-1, rows.shape[2], width)
+        )
     return Rows(found)
 
 
 def copy_out(seen: Tensor, room: Tensor) -> Tensor:
-    """What was seen, copied into `room`: number by number where few lie side by side, which strided copies are slow at."""
+    """What was seen, copied into `room`: number by number where few lie side by side,
+    which strided copies are slow at."""
     kernel, channels = seen.shape[-2:]
     if kernel * channels > SHORT:
         return room.copy_(seen)

@@ -1,8 +1,9 @@
-"""What one parameter's per-example gradients are made of, and how to measure and sum them without holding them.
+"""What one parameter's per-example gradients are made of, and how to measure and sum
+them without holding them.
 
-Each term stands for n matrices, one per example, of p × d numbers. `squares` bounds from above the squared norm of what
-`add` adds per unit of weight, rounding of the weighted factors included; `add` makes `into` beta·into + the weighted sum,
-where beta 0 forgets what `into` held, be it not a number.
+Each term stands for n matrices, one per example, of p × d numbers. `squares` bounds from above the squared
+norm of what `add` adds per unit of weight, rounding of the weighted factors included; `add` makes `into`
+beta·into + the weighted sum, where beta 0 forgets what `into` held, be it not a number.
 
     Rows     the matrices themselves, flat: what is measured is what is summed
     Single   rows ⊗ cols: a linear layer; its norm is ‖rows‖·‖cols‖
@@ -10,7 +11,8 @@ where beta 0 forgets what `into` held, be it not a number.
     Lookup   Σ_t e(id_t) ⊗ cols_t: an embedding
     Mixed    the sum of several of them: a tied parameter
 
-Reference: Goodfellow 2015 (norms of outer products); Li et al. 2022 (the Gram form); Bu et al. 2023 (book-keeping).
+Reference: Goodfellow 2015 (norms of outer products); Li et al. 2022 (the Gram form); Bu
+           et al. 2023 (book-keeping).
 """
 
 from __future__ import annotations
@@ -182,7 +184,9 @@ class Mixed:
         n, size = len(self.lengths()), max(1, HELD // self.like.numel())
         for start in range(0, n, size):
             part = slice(start, start + size)
-            total = sum((term.dense(part, self.like) for term in self.terms[1:]), self.terms[0].dense(part, self.like))
+            total = sum(
+                (term.dense(part, self.like) for term in self.terms[1:]), self.terms[0].dense(part, self.like)
+            )
             yield total.flatten(1).square().sum(1)
 
     def add(self, into: Tensor, weights: Tensor, beta: int = 1) -> None:
@@ -214,10 +218,14 @@ def combined(terms: Sequence[One], like: Tensor) -> Term:
             return Rows(torch.stack([term.grads for term in terms if isinstance(term, Rows)]).sum(0))
         case Outer() if all(isinstance(term, Outer) for term in rest):
             same = [term for term in terms if isinstance(term, Outer)]
-            return outer(torch.cat([term.rows for term in same], 1), torch.cat([term.cols for term in same], 1))
+            return outer(
+                torch.cat([term.rows for term in same], 1), torch.cat([term.cols for term in same], 1)
+            )
         case Lookup() if all(isinstance(term, Lookup) for term in rest):
             tables = [term for term in terms if isinstance(term, Lookup)]
-            return Lookup(torch.cat([term.ids for term in tables], 1), torch.cat([term.cols for term in tables], 1))
+            return Lookup(
+                torch.cat([term.ids for term in tables], 1), torch.cat([term.cols for term in tables], 1)
+            )
     return Mixed(tuple(terms), like)
 
 
@@ -232,7 +240,8 @@ def outer(rows: Tensor, cols: Tensor) -> Rows | Outer:
 
 
 def is_product_cheaper(rows: Sequence[int], width: int) -> bool:
-    """Whether Σ_t rows_t ⊗ cols_t, from rows (n, T, p) and cols (n, T, width), costs less itself than by Gram matrices."""
+    """Whether Σ_t rows_t ⊗ cols_t, from rows (n, T, p) and cols (n, T, width), costs
+    less itself than by Gram matrices."""
     n, t, p = rows
     product = t * p * width + 16 * p * width
     gram = t * p * width / 2 + 4 * t * t * (p + width)
@@ -242,8 +251,8 @@ def is_product_cheaper(rows: Sequence[int], width: int) -> bool:
 def _with_margin(squares: Tensor, lengths: Tensor, u: float, products: int) -> Tensor:
     """Squared upper bounds for sums measured in float64 whose weighted factors are then rounded by u each.
 
-    A sum of m products errs by at most m·2⁻⁵³·S² to first order, a quarter of what is added; the rounded factors move
-    what `add` adds by at most u·S.
+    A sum of m products errs by at most m·2⁻⁵³·S² to first order, a quarter of what is added; the rounded
+    factors move what `add` adds by at most u·S.
     """
     upper = (squares.clamp_min(0) + (products + 64) * 2.0**-51 * lengths.square()).sqrt() + 2 * u * lengths
     finite = torch.isfinite(squares) & torch.isfinite(lengths)

@@ -1,12 +1,13 @@
 """Whether the gradients of rows in a batch are those of the rows alone, at the sizes that a run has.
 
-A model may treat rows apart in every loss and still mix them on the way back: a `Function` with a backward pass of its own, a
-hook on an activation. And it may do so only in large batches, after many calls, or once its weights have moved. So the trial is
-on made-up rows, at sizes of the run, with values near and far from 0, and is repeated at random steps with the weights of that
-step, which are releases. Private rows are never tried: what is found on them would be steered by them.
+A model may treat rows apart in every loss and still mix them on the way back: a `Function` with a backward
+pass of its own, a hook on an activation. And it may do so only in large batches, after many calls, or once
+its weights have moved. So the trial is on made-up rows, at sizes of the run, with values near and far from 0,
+and is repeated at random steps with the weights of that step, which are releases. Private rows are never
+tried: what is found on them would be steered by them.
 
-Not caught: code that mixes rows only for inputs that no trial draws, or that knows when it is tried. One row at a time
-(`alone`) needs no trust in the model.
+Not caught: code that mixes rows only for inputs that no trial draws, or that knows when it is tried. One row
+at a time (`alone`) needs no trust in the model.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def same_alone(task: Task, run: Pass, like: Batch, sizes: Iterable[int], seed: i
     if run is alone:
         return True
     with restored(task.model), torch.random.fork_rng(devices=[]), still(task.model):
-        return all(any(_agrees(task, run, like, size, seed + draw) for draw in range(DRAWS)) for size in sizes)
+        return all(
+            any(_agrees(task, run, like, size, seed + draw) for draw in range(DRAWS)) for size in sizes
+        )
 
 
 def _agrees(task: Task, run: Pass, like: Batch, size: int, seed: int) -> bool:
@@ -47,7 +50,8 @@ def _others(task: Task, own: Batch, draw: Draw, seed: int) -> list[Batch]:
 
 
 def _unmoved(task: Task, run: Pass, own: Batch, others: Batch) -> bool:
-    """Whether the first, the middle and the last row have among `others` the gradients that they have alone."""
+    """Whether the first, the middle and the last row have among `others` the gradients that they have
+    alone."""
     picks = sorted({0, own.examples // 2, own.examples - 1})
     try:
         found = run(task, exchanged(own, others, picks))

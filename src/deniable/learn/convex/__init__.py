@@ -1,4 +1,5 @@
-"""Linear models from a convex loss: noise on the minimum, in the objective or in each gradient, and their estimators."""
+"""Linear models from a convex loss: noise on the minimum, in the objective or in each
+gradient, and their estimators."""
 
 from deniable.learn.convex.descent import Descent, GradientPerturbation
 from deniable.learn.convex.fit import ObjectivePerturbation, OutputPerturbation

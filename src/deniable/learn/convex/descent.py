@@ -1,20 +1,24 @@
 """Linear models by DP-SGD: noisy gradient steps on Poisson lots, or on all rows, in whole numbers.
 
-With ‖x‖ ≤ 1 the gradient of one row is s ⊗ x, s the slope of the loss for each output: Algorithm 1 of Abadi et al. 2016 needs
-no per-example gradients here, and clipping ‖s ⊗ x‖ is clipping ‖s‖. All that is private is integer arithmetic:
+With ‖x‖ ≤ 1 the gradient of one row is s ⊗ x, s the slope of the loss for each output:
+Algorithm 1 of Abadi et al. 2016 needs no per-example gradients here, and clipping ‖s ⊗
+x‖ is clipping ‖s‖. All that is private is integer arithmetic:
 
-- a row is cut to whole multiples of 2⁻²⁰, so that ‖x‖ ≤ 2²⁰ is a fact about integers (checked; a longer row counts as 0);
-- the weights, released already, are whole multiples of 2⁻¹⁶ with ‖w‖ ≤ 2¹⁶, so a score is a sum of integers below 2⁵³, exact in
-  doubles in any order;
-- a slope is looked up in a public table by its score, rounded to 2⁻¹², and cut to whole multiples of 2⁻¹⁵ of the clip; the slopes
-  of several outputs are shortened together, by operations that IEEE 754 rounds correctly wherever they stand;
+- a row is cut to whole multiples of 2⁻²⁰, so that ‖x‖ ≤ 2²⁰ is a fact about integers
+  (checked; a longer row counts as 0);
+- the weights, released already, are whole multiples of 2⁻¹⁶ with ‖w‖ ≤ 2¹⁶, so a score is a sum of integers
+  below 2⁵³, exact in doubles in any order;
+- a slope is looked up in a public table by its score, rounded to 2⁻¹², and cut to whole
+  multiples of 2⁻¹⁵ of the clip; the slopes of several outputs are shortened together, by
+  operations that IEEE 754 rounds correctly wherever they stand;
 - sums of s ⊗ x are integers below 2⁵³ in a block of rows, and 64-bit integers beyond.
 
-So a row's contribution is a function of that row and of what was released before, whatever rows are around it, and one row more
-or less moves the sum by at most 2¹⁵·2²⁰ in L2, and with the count of usable rows beside it by 1/2000 more. The noise is integer
-noise of the deviation at which `recipes.exact` proves it at least as private as `GaussianNoise(noise_multiplier)`. On Poisson
-lots that proof gives: the whole run's law lies within e^(±t) of that of a run with this node, t < 1e-105 for up to 1e30
-coordinates, so its δ(ε) is at most the stated one plus 1e-100.
+So a row's contribution is a function of that row and of what was released before, whatever rows
+are around it, and one row more or less moves the sum by at most 2¹⁵·2²⁰ in L2, and with the
+count of usable rows beside it by 1/2000 more. The noise is integer noise of the deviation at
+which `recipes.exact` proves it at least as private as `GaussianNoise(noise_multiplier)`. On
+Poisson lots that proof gives: the whole run's law lies within e^(±t) of that of a run with this
+node, t < 1e-105 for up to 1e30 coordinates, so its δ(ε) is at most the stated one plus 1e-100.
 """
 
 from __future__ import annotations
@@ -64,15 +68,18 @@ MOST_NOISE = 2.0**20
 """The largest noise multiplier: noise and sums stay within 64 bits."""
 MOMENTUM = 0.9
 REACH = 32.0
-"""What noise alone may add to the weights of one output if nothing pulls them back: the default learning rate keeps to it."""
+"""What noise alone may add to the weights of one output if nothing pulls them back: the
+default learning rate keeps to it."""
 
 
 @dataclass(frozen=True)
 class Descent:
-    """How `method="sgd"` descends. What is not given follows from public numbers: n, the features, the loss, ε and δ.
+    """How `method="sgd"` descends. What is not given follows from public numbers: n, the
+    features, the loss, ε and δ.
 
-    `lot` rows a step on average, by default all up to 65,536; `clip` bounds the gradient of one row, by default half of the
-    largest that its loss has, so that only rows on the wrong side are clipped; `learning_rate` is by default two over the loss's
+    `lot` rows a step on average, by default all up to 65,536; `clip` bounds the gradient
+    of one row, by default half of the largest that its loss has, so that only rows on
+    the wrong side are clipped; `learning_rate` is by default two over the loss's
     smoothness, or less where noise would carry the weights too far.
     """
 
@@ -90,14 +97,16 @@ class Descent:
 
 @dataclass(frozen=True)
 class GradientPerturbation:
-    """Gradient descent on F/n with momentum, Gaussian noise in each of its steps, and the mean of the later half of its points.
+    """Gradient descent on F/n with momentum, Gaussian noise in each of its steps, and
+    the mean of the later half of its points.
 
-    Guarantee: the loss of `descent.steps` Gaussian releases of `noise_multiplier`, each on a Poisson lot, or on all rows where
-               the lot is n: (ε, δ)-DP for one row added or removed.
-    Assumes:   nothing of the data: rows longer than 1 are shortened, entries that are no number are 0. Sums are exact and
-               noise is integer noise: module docstring.
+    Guarantee: the loss of `descent.steps` Gaussian releases of `noise_multiplier`, each on a Poisson lot, or
+               on all rows where the lot is n: (ε, δ)-DP for one row added or removed.
+    Assumes:   nothing of the data: rows longer than 1 are shortened, entries that are no number are 0. Sums
+               are exact and noise is integer noise: module docstring.
     Error:     not known before data is seen.
-    Reference: Abadi et al. 2016, Algorithm 1; Bassily, Smith, Thakurta 2014 (convex losses); averaging: Polyak, Juditsky 1992.
+    Reference: Abadi et al. 2016, Algorithm 1; Bassily, Smith, Thakurta 2014 (convex
+               losses); averaging: Polyak, Juditsky 1992.
     """
 
     loss_function: MarginLoss
@@ -118,23 +127,24 @@ class GradientPerturbation:
         epsilon = float(checks.number("epsilon", self.epsilon, above=0))
         if not checks.number("delta", self.delta, at_least=0, below=1):
             raise InvalidParameter(
-                "Expected delta=0 in (0, 1) with method='sgd': its noise is Gaussian. Nothing was charged; state a δ, or use "
-                "method='objective' or 'output'."
+                "Expected delta=0 in (0, 1) with method='sgd': its noise is Gaussian. Nothing was charged; "
+                "state a δ, or use method='objective' or 'output'."
             )
         if one_row(self.unit).replace:
             raise InvalidParameter(
-                "DP-SGD on Poisson lots is stated here for a row added or removed, not replaced. Nothing was run; use "
-                "method='output', or an account of Unit.row()."
+                "DP-SGD on Poisson lots is stated here for a row added or removed, not replaced. Nothing was "
+                "run; use method='output', or an account of Unit.row()."
             )
         if not self.rate <= 1:
             raise InvalidParameter(
-                f"Expected lot={float(self.lot):g} of at most n={self.n}, the stated size. Nothing was charged."
+                f"Expected lot={float(self.lot):g} of at most n={self.n}, the stated size. Nothing was "
+                "charged."
             )
         found = calibrate_noise(epsilon, float(self.delta), rate=self.rate, steps=self.descent.steps)
         if found > MOST_NOISE:
             raise InvalidParameter(
-                f"ε = {epsilon:g} is too small for {self.descent.steps:,} steps: it needs a noise multiplier of {found:.4g}, "
-                f"beyond {MOST_NOISE:g}. Nothing was charged. Take fewer steps or a larger ε."
+                f"ε = {epsilon:g} is too small for {self.descent.steps:,} steps: it needs a noise multiplier "
+                f"of {found:.4g}, beyond {MOST_NOISE:g}. Nothing was charged. Take fewer steps or a larger ε."
             )
         object.__setattr__(self, "noise_multiplier", max(found, 1 / MOST_MU))
 
@@ -167,10 +177,16 @@ class GradientPerturbation:
 
     @property
     def learning_rate(self) -> float:
-        """Noise of v per coordinate and step adds up to at most rate/(1 − MOMENTUM)·v·√(steps·features), kept to REACH."""
+        """Noise of v per coordinate and step adds up to at most rate/(1 −
+        MOMENTUM)·v·√(steps·features), kept to REACH."""
         if self.descent.learning_rate is not None:
             return float(self.descent.learning_rate)
-        drawn = self.noise_multiplier * self.clip / float(self.lot) * math.sqrt(self.descent.steps * self.features)
+        drawn = (
+            self.noise_multiplier
+            * self.clip
+            / float(self.lot)
+            * math.sqrt(self.descent.steps * self.features)
+        )
         return min(2 / (self.loss_function.smoothness + self.alpha), (1 - MOMENTUM) * REACH / drawn)
 
     def error(self, confidence: float = 0.95) -> None:
@@ -202,7 +218,8 @@ class GradientPerturbation:
         return np.asarray((sums + noise.reshape(sums.shape)) * (self.clip / (ROW * SLOPE * float(self.lot))))
 
     def noisy_count(self, rows: int, rng: Random) -> float:
-        """How many rows of a lot are usable: one coordinate more of the same release, to which a row adds ROW·SLOPE·USABLE."""
+        """How many rows of a lot are usable: one coordinate more of the same release, to
+        which a row adds ROW·SLOPE·USABLE."""
         return rows + int(self._noise.draw(rng, 1)[0]) / (ROW * SLOPE * USABLE)
 
     @property
@@ -224,8 +241,12 @@ class GradientPerturbation:
         margins = np.clip(scores - y if residual else y * scores, -FARTHEST, FARTHEST)
         at = np.rint(margins * SCORE)
         found = self._table[(at + FARTHEST * SCORE).astype(np.int64)] * (1.0 if residual else y)
-        length = np.sqrt((found * found).sum(axis=1, keepdims=True))  # of integers, so the sum is exact in any order
-        cut = np.trunc(found * np.where(length > SLOPE, SLOPE * (1 - 2.0**-50) / np.maximum(length, 1.0), 1.0))
+        length = np.sqrt(
+            (found * found).sum(axis=1, keepdims=True)
+        )  # of integers, so the sum is exact in any order
+        cut = np.trunc(
+            found * np.where(length > SLOPE, SLOPE * (1 - 2.0**-50) / np.maximum(length, 1.0), 1.0)
+        )
         return np.where((cut * cut).sum(axis=1, keepdims=True) <= SLOPE**2, cut, 0.0)
 
     @cached_property
@@ -233,11 +254,14 @@ class GradientPerturbation:
         """The slope at each score of the grid, for a target of 1, or of 0 for residuals; in grid units."""
         at = np.arange(-FARTHEST * SCORE, FARTHEST * SCORE + 1) / SCORE
         target = np.full_like(at, 0.0 if self.loss_function.residual else 1.0)
-        return np.clip(np.rint(self.loss_function.slope(at, target) * (SLOPE / self.clip)), -STEEPEST, STEEPEST)
+        return np.clip(
+            np.rint(self.loss_function.slope(at, target) * (SLOPE / self.clip)), -STEEPEST, STEEPEST
+        )
 
 
 class Way:
-    """A descent on its way: the weights, their speed, and the sum of the weights of the second half of the steps."""
+    """A descent on its way: the weights, their speed, and the sum of the weights of the
+    second half of the steps."""
 
     def __init__(self, run: GradientPerturbation, rng: Random) -> None:
         self.run, self.rng, self.taken, self.averaged = run, rng, 0, 0

@@ -1,7 +1,8 @@
 """Linear models with the manners of scikit-learn: `fit`, `predict`, `get_params`.
 
-What may not be read from data is said by the caller: the size n, the bounds of the features, the classes or the range of the
-target. `fit` runs one mechanism through `account`; wrong parameters raise before anything is charged.
+What may not be read from data is said by the caller: the size n, the bounds of the
+features, the classes or the range of the target. `fit` runs one mechanism through
+`account`; wrong parameters raise before anything is charged.
 """
 
 from __future__ import annotations
@@ -70,10 +71,13 @@ class _Linear(PrivateEstimator):
         unit, method = self._unit, Descent() if self.method == "sgd" else self.method
         if isinstance(method, Descent):
             alpha = 0.0 if self.alpha is None else self.alpha
-            return GradientPerturbation(loss, features, n, alpha, self.epsilon, self.delta, unit, outputs, method)
+            return GradientPerturbation(
+                loss, features, n, alpha, self.epsilon, self.delta, unit, outputs, method
+            )
         if method not in METHODS:
             raise InvalidParameter(
-                f"Expected method={method!r} to be one of {', '.join(METHODS)}, sgd, or a Descent. Nothing was charged."
+                f"Expected method={method!r} to be one of {', '.join(METHODS)}, sgd, or a Descent. Nothing "
+                "was charged."
             )
         alpha = RIDGE if self.alpha is None else self.alpha
         return METHODS[method](loss, features, n, alpha, self.epsilon, self.delta, unit, outputs)
@@ -154,12 +158,15 @@ class _LinearClassifier(PrivateClassifier, _Linear):
 
 
 class PrivateLogisticRegression(_LinearClassifier):
-    """Logistic regression by objective perturbation, output perturbation or DP-SGD (`method="sgd"`, or a `Descent`).
+    """Logistic regression by objective perturbation, output perturbation or DP-SGD
+    (`method="sgd"`, or a `Descent`).
 
     Guarantee: (ε, δ)-DP for the account's unit, a row (added or removed; by `method="output"` also replaced).
-    Assumes:   bounds, n and classes are public; rows outside the bounds are clamped, labels outside the classes dropped.
+    Assumes:   bounds, n and classes are public; rows outside the bounds are clamped,
+               labels outside the classes dropped.
     Error:     not known before data is seen.
-    Reference: Chaudhuri, Monteleoni, Sarwate 2011; Abadi et al. 2016; `deniable.learn.convex.fit` and `.descent`.
+    Reference: Chaudhuri, Monteleoni, Sarwate 2011; Abadi et al. 2016;
+               `deniable.learn.convex.fit` and `.descent`.
     """
 
     def predict_proba(self, X: Any) -> Floats:
@@ -171,7 +178,8 @@ class PrivateLogisticRegression(_LinearClassifier):
 
 
 class PrivateLinearSVM(_LinearClassifier):
-    """A linear support vector machine with a hinge rounded at its corner (`HuberHinge`); else as logistic regression."""
+    """A linear support vector machine with a hinge rounded at its corner (`HuberHinge`);
+    else as logistic regression."""
 
     def _margin_loss(self) -> MarginLoss:
         return HuberHinge()

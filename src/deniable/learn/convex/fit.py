@@ -1,23 +1,25 @@
-"""Linear models under a guarantee: noise on the minimiser (output perturbation) or in what is minimised (objective).
+"""Linear models under a guarantee: noise on the minimiser (output perturbation) or in
+what is minimised (objective).
 
 With ‖xᵢ‖ ≤ 1 both minimise F(w) = Σᵢ f(w·xᵢ; yᵢ) + (Λ/2)·‖w‖² (+ b·w), Λ = alpha·n with n a public size: no
 normaliser is read from data.
 
-**Output.** F is Λ-strongly convex, and one row more or less changes ∇F by at most L, so the minimiser moves by at most
-L/Λ (2L/Λ for a row replaced); a w with ‖∇F(w)‖ ≤ τ lies within τ/Λ of it. The sensitivity in L2 is (L + 2τ)/Λ.
-Chaudhuri, Monteleoni, Sarwate 2011, theorem 6 and corollary 8, with the solver's part.
+**Output.** F is Λ-strongly convex, and one row more or less changes ∇F by at most L, so the minimiser moves
+by at most L/Λ (2L/Λ for a row replaced); a w with ‖∇F(w)‖ ≤ τ lies within τ/Λ of it. The sensitivity in L2 is
+(L + 2τ)/Λ. Chaudhuri, Monteleoni, Sarwate 2011, theorem 6 and corollary 8, with the solver's part.
 
-**Objective.** b ~ N(0, σ²I), Λ > 0, D = D′ plus one row z = (x, y). For each w there is one b that makes it the minimiser:
-b_D(w) = −Σ∇fᵢ(w) − Λw, a bi-Lipschitz map, so w has the density φ_σ(b_D(w))·|det ∂b_D/∂w|. With H ≥ ΛI the Hessian on D′,
-the Jacobians' ratio is det(H + f″xxᵀ)/det H = 1 + f″·xᵀH⁻¹x ∈ [1, 1 + β/Λ]. And b_{D′} = b_D + g with g = f′(w·x)·x, so
-ln φ(b_D)/φ(b_{D′}) = (2b·g + ‖g‖²)/2σ² ≤ (L/σ)·|b·u|/σ + (L/σ)²/2 with u = x/‖x‖ fixed and b·u/σ =: Z standard normal. So the
-privacy loss, either way, is at most ln(1 + β/Λ) + μ|Z| + μ²/2, μ = L/σ, and with ε̂ = ε − ln(1 + β/Λ)
-δ(ε) ≤ E[(1 − e^(ε̂ − μ|Z| − μ²/2))₊] ≤ 2·E[(1 − e^(ε̂ − μZ − μ²/2))₊] = 2·δ_Gauss(ε̂; μ).
-With δ = 0 the density of b is ∝ exp(−a‖b‖), and the loss at most a·L + ln(1 + β/Λ).
-Chaudhuri et al. 2011; Kifer, Smith, Thakurta 2012; the constant for generalised linear models: Redberg, Koskela, Wang 2023.
+**Objective.** b ~ N(0, σ²I), Λ > 0, D = D′ plus one row z = (x, y). For each w there is one b that makes it
+the minimiser: b_D(w) = −Σ∇fᵢ(w) − Λw, a bi-Lipschitz map, so w has the density φ_σ(b_D(w))·|det ∂b_D/∂w|.
+With H ≥ ΛI the Hessian on D′, the Jacobians' ratio is det(H + f″xxᵀ)/det H = 1 + f″·xᵀH⁻¹x ∈ [1, 1 + β/Λ].
+And b_{D′} = b_D + g with g = f′(w·x)·x, so ln φ(b_D)/φ(b_{D′}) = (2b·g + ‖g‖²)/2σ² ≤ (L/σ)·|b·u|/σ + (L/σ)²/2
+with u = x/‖x‖ fixed and b·u/σ =: Z standard normal. So the privacy loss, either way, is at most ln(1 + β/Λ) +
+μ|Z| + μ²/2, μ = L/σ, and with ε̂ = ε − ln(1 + β/Λ) δ(ε) ≤ E[(1 − e^(ε̂ − μ|Z| − μ²/2))₊] ≤ 2·E[(1 − e^(ε̂ −
+μZ − μ²/2))₊] = 2·δ_Gauss(ε̂; μ). With δ = 0 the density of b is ∝ exp(−a‖b‖), and the loss at most a·L + ln(1
++ β/Λ). Chaudhuri et al. 2011; Kifer, Smith, Thakurta 2012; the constant for generalised linear models:
+Redberg, Koskela, Wang 2023.
 
-**Approximate minima.** Given the true minimiser (paid for above), the w found lies within τ/Λ of it on either data set: a
-further release of sensitivity 2τ/Λ, with its own noise (Iyengar et al. 2019).
+**Approximate minima.** Given the true minimiser (paid for above), the w found lies within τ/Λ of it on either
+data set: a further release of sensitivity 2τ/Λ, with its own noise (Iyengar et al. 2019).
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ _ROW = Unit.row()
 _SHARE = 0.99
 """Of ε and δ that objective perturbation spends on the objective; the rest hides where the solver stopped."""
 _ROOM = 0.8
-"""Of that rest which is spent, so that the digits of the accountant do not carry the whole over what was asked for."""
+"""Of that rest which is spent, so that the digits of the accountant do not carry the
+whole over what was asked for."""
 _FINE = 2**40
 
 
@@ -85,7 +88,9 @@ class OutputPerturbation:
     def __call__(self, data: Any, *, rng: Random) -> Floats:
         x, targets = rows(data, self.features, self.outputs, residual=self.loss_function.residual)
         zero = np.zeros(self.features)
-        found = [minimise(Objective(self.loss_function, x, y, self.ridge, zero), self._tolerance) for y in targets]
+        found = [
+            minimise(Objective(self.loss_function, x, y, self.ridge, zero), self._tolerance) for y in targets
+        ]
         return np.asarray(self.noise(np.concatenate(found), rng=rng)).reshape(self.outputs, self.features)
 
     @property
@@ -102,8 +107,8 @@ class ObjectivePerturbation:
     """The minimiser of F with a random linear term. Λ is raised where ε asks for it.
 
     Guarantee: (ε, δ)-DP (ε-DP with δ = 0) for one row added or removed.
-    Assumes:   the linear term is drawn as a continuous one: in doubles, from integers of 2⁻⁴⁰ of its scale. The noise on
-               the answer, on a grid, is exact.
+    Assumes:   the linear term is drawn as a continuous one: in doubles, from integers of 2⁻⁴⁰ of its scale.
+               The noise on the answer, on a grid, is exact.
     Error:     not known before data is seen.
     Reference: module docstring.
     """
@@ -122,8 +127,8 @@ class ObjectivePerturbation:
         _check(self)
         if self.unit.replace:
             raise InvalidParameter(
-                "Objective perturbation is proved here for a row added or removed, not replaced. Nothing was run; use "
-                "method='output', or an account of Unit.row()."
+                "Objective perturbation is proved here for a row added or removed, not replaced. Nothing was "
+                "run; use method='output', or an account of Unit.row()."
             )
         rest = _ROOM * (1 - _SHARE) / self.outputs
         noise = _noise(
@@ -198,15 +203,17 @@ def largest_mu(epsilon: float, delta: float) -> float:
 
 
 def rows(data: Any, features: int, outputs: int = 1, *, residual: bool = False) -> tuple[Floats, Floats]:
-    """Rows of norm at most 1, and the finite targets of each problem. Never fails: what is no number is 0; a row without a
-    target is left out. Targets are classes, of which the sign counts, unless the loss is of a `residual`: a class of 5 would
-    make a slope five times as long as the loss says."""
+    """Rows of norm at most 1, and the finite targets of each problem. Never fails: what is no number is 0; a
+    row without a target is left out. Targets are classes, of which the sign counts, unless the loss is of a
+    `residual`: a class of 5 would make a slope five times as long as the loss says."""
     x, y = data
     x = np.nan_to_num(readable(x, features).astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     y = readable(y, outputs).astype(np.float64)
     kept = np.isfinite(y).all(axis=1)
     x, y = x[kept], y[kept] if residual else np.sign(y[kept])
-    large = np.maximum(np.abs(x).max(axis=1, initial=0.0), 1.0)  # divided out first, so that no square overflows
+    large = np.maximum(
+        np.abs(x).max(axis=1, initial=0.0), 1.0
+    )  # divided out first, so that no square overflows
     small = x / large[:, None]
     with np.errstate(divide="ignore"):
         room = 1 / (lengths(small) * (1 + 1e-12))
@@ -233,5 +240,6 @@ def _noise(epsilon: Number, delta: Number, reach: float, features: int, unit: Un
 
 
 def _tolerance(loss: MarginLoss, n: int) -> float:
-    """The gradient that the solver may leave: little beside one row's, and above what rounding n terms costs."""
+    """The gradient that the solver may leave: little beside one row's, and above what
+    rounding n terms costs."""
     return loss.lipschitz * max(1e-4, 1e-9 * n)

@@ -1,7 +1,7 @@
 """Convex losses of a margin: what a linear model pays for the score s = w·x when the target is y.
 
-Each is Lipschitz and smooth in s, so that with ‖x‖ ≤ 1 the gradient in w is at most `lipschitz` long and the Hessian's one
-eigenvalue at most `smoothness`: what output and objective perturbation stand on.
+Each is Lipschitz and smooth in s, so that with ‖x‖ ≤ 1 the gradient in w is at most `lipschitz` long and the
+Hessian's one eigenvalue at most `smoothness`: what output and objective perturbation stand on.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class HuberHinge:
 
 @dataclass(frozen=True)
 class HuberResidual:
-    """½r² for a residual |r| = |s − y| ≤ k, k|r| − ½k² beyond: least squares that one far point cannot pull (Huber 1964)."""
+    """½r² for a residual |r| = |s − y| ≤ k, k|r| − ½k² beyond: least squares that one
+    far point cannot pull (Huber 1964)."""
 
     k: float = 1.0
 

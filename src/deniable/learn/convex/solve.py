@@ -1,7 +1,8 @@
 """The minimiser of a regularised sum of convex losses, to a gradient that is small for certain.
 
-How far a solver stops from the true minimum is part of a sensitivity, so "it converged" is not enough: the norm of the
-gradient where it stopped, rounding included, is bounded by the tolerance that was asked for, whatever the data.
+How far a solver stops from the true minimum is part of a sensitivity, so "it converged"
+is not enough: the norm of the gradient where it stopped, rounding included, is bounded
+by the tolerance that was asked for, whatever the data.
 """
 
 from __future__ import annotations
@@ -47,31 +48,39 @@ class Objective:
         return self.loss.smoothness * float((self.x**2).sum()) + self.ridge
 
     def rounding(self, w: Floats) -> float:
-        """A bound on the error of `gradient` in floats: terms·2⁻⁵² of the sum of the terms' sizes (Higham 2002, 3.1).
+        """A bound on the error of `gradient` in floats: terms·2⁻⁵² of the sum of the
+        terms' sizes (Higham 2002, 3.1).
 
-        Each score errs by d·u·‖x‖·‖w‖, which the slope passes on by at most its smoothness; then n terms are added, a block
-        at a time.
+        Each score errs by d·u·‖x‖·‖w‖, which the slope passes on by at most its
+        smoothness; then n terms are added, a block at a time.
         """
         n, d = self.x.shape
         unit = 2.0**-52
         sizes = float(np.sqrt((self.x**2).sum(axis=1)).sum())
         scores = self.loss.smoothness * d * unit * float(np.linalg.norm(w)) * sizes
-        sums = (_BLOCK + n / _BLOCK + 8) * unit * (self.loss.lipschitz * sizes + self.ridge * float(np.linalg.norm(w)))
+        sums = (
+            (_BLOCK + n / _BLOCK + 8)
+            * unit
+            * (self.loss.lipschitz * sizes + self.ridge * float(np.linalg.norm(w)))
+        )
         return float(scores + math.sqrt(d) * sums + unit * np.linalg.norm(self.linear))
 
 
 def minimise(objective: Objective, tolerance: float) -> Floats:
     """A w with ‖∇F(w)‖ ≤ tolerance, so within tolerance/Λ of the minimiser.
 
-    Newton with halved steps first; where that does not arrive (a kinked curvature, too many coefficients) Nesterov's
-    method, whose rate for strongly convex functions holds for every data set (Nesterov 2004, theorem 2.2.2).
+    Newton with halved steps first; where that does not arrive (a kinked curvature, too
+    many coefficients) Nesterov's method, whose rate for strongly convex functions holds
+    for every data set (Nesterov 2004, theorem 2.2.2).
     """
     d = objective.x.shape[1]
     w = _newton(objective, np.zeros(d), tolerance) if d <= _DENSE else np.zeros(d)
     if not _arrived(objective, w, tolerance):
         w = _accelerated(objective, w, tolerance)
     if not _arrived(objective, w, tolerance):
-        raise ArithmeticError("The minimum was not reached to the tolerance that its sensitivity is stated for.")
+        raise ArithmeticError(
+            "The minimum was not reached to the tolerance that its sensitivity is stated for."
+        )
     return w
 
 

@@ -1,4 +1,5 @@
-"""A classifier for a declared table by `GradientPerturbation`: exact sums and noise, and a model like any other afterwards."""
+"""A classifier for a declared table by `GradientPerturbation`: exact sums and noise, and
+a model like any other afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from deniable.loss import Number
 
 @dataclass(frozen=True)
 class Linear:
-    """Logistic regression on a table's features, scaled to [−1, 1] by their bounds; beyond two classes, each against the rest.
+    """Logistic regression on a table's features, scaled to [−1, 1] by their bounds;
+    beyond two classes, each against the rest.
 
     The intercept is a feature like any other: a row is (x, 1)/√(features + 1), which is at most 1 long.
     """
@@ -36,7 +38,9 @@ class Linear:
     def run(self, n: int, epsilon: Number, delta: Number, descent: Descent) -> GradientPerturbation:
         """The mechanism, which takes `rows`."""
         features = len(self.table.features) + 1
-        return GradientPerturbation(Logistic(), features, n, 0.0, epsilon, delta, outputs=self.outputs, descent=descent)
+        return GradientPerturbation(
+            Logistic(), features, n, 0.0, epsilon, delta, outputs=self.outputs, descent=descent
+        )
 
     def rows(self, x: Tensor, y: Tensor) -> tuple[Floats, Floats]:
         """What `Table.read` read, as rows with targets of ±1; a row that is to be left out has no target."""

@@ -67,10 +67,12 @@ class Removal:
         checks.number("reach", self.reach, above=0)
         if 2 * self.tolerance / self.ridge >= self.reach:
             raise InvalidParameter(
-                f"Expected reach={self.reach:g} above {2 * self.tolerance / self.ridge:g}, twice the distance at which "
-                "training stops. Nothing was trained; raise reach or ridge."
+                f"Expected reach={self.reach:g} above {2 * self.tolerance / self.ridge:g}, twice the "
+                "distance at which training stops. Nothing was trained; raise reach or ridge."
             )
-        noise = Gaussian.for_budget(self.epsilon, self.delta, self.reach * ROOM, dimension=self.features, real=True)
+        noise = Gaussian.for_budget(
+            self.epsilon, self.delta, self.reach * ROOM, dimension=self.features, real=True
+        )
         object.__setattr__(self, "noise", noise)
 
     @property
@@ -80,7 +82,9 @@ class Removal:
     def fit(self, x: Any, y: Any) -> Model:
         """Train on rows and their labels −1 and 1."""
         if len(x) != len(y):
-            raise InvalidParameter(f"Expected a label for each row, got {len(x):,} rows and {len(y):,} labels.")
+            raise InvalidParameter(
+                f"Expected a label for each row, got {len(x):,} rows and {len(y):,} labels."
+            )
         inside, targets = rows((x, y), self.features, residual=self.loss_function.residual)
         if len(inside) != len(y):
             raise InvalidParameter("Expected labels that are numbers: rows are forgotten by their places.")
@@ -132,6 +136,7 @@ class Model:
         return replace(without, weights=without.trained(), trained_anew=True)
 
     def publish(self, *, rng: Random | None = None) -> Floats:
-        """The weights with fresh noise, and nothing else: that a model was trained anew would tell of those who left."""
+        """The weights with fresh noise, and nothing else: that a model was trained anew
+        would tell of those who left."""
         source = SecureRandom() if rng is None else rng
         return np.asarray(self.how.noise(self.weights, rng=source), np.float64).reshape(self.how.features)

@@ -44,9 +44,13 @@ class Shards:
         """Deal the rows out and train a model on each shard. `rng` is for tests: it decides who shares a
         shard."""
         if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
-            raise InvalidParameter(f"Expected shards={shards!r} to be a whole number, 1 or more. Nothing was trained.")
+            raise InvalidParameter(
+                f"Expected shards={shards!r} to be a whole number, 1 or more. Nothing was trained."
+            )
         if len(x) != len(y):
-            raise InvalidParameter(f"Expected a label for each row, got {len(x):,} rows and {len(y):,} labels.")
+            raise InvalidParameter(
+                f"Expected a label for each row, got {len(x):,} rows and {len(y):,} labels."
+            )
         dealt = (SecureRandom() if rng is None else rng).uniform_integers(shards, len(y))
         present = np.ones(len(y), np.bool_)
         models = tuple(train(x[dealt == k], y[dealt == k]) for k in range(shards))
@@ -60,7 +64,9 @@ class Shards:
         present = self.present.copy()
         present[gone] = False
         touched = set(self.shard[gone[self.present[gone]]].tolist())
-        models = tuple(self._trained(k, present) if k in touched else model for k, model in enumerate(self.models))
+        models = tuple(
+            self._trained(k, present) if k in touched else model for k, model in enumerate(self.models)
+        )
         return Shards(self.train, self.x, self.y, self.shard, present, models)
 
     def _trained(self, shard: int, present: NDArray[np.bool_]) -> Predict:

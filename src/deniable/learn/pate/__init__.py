@@ -2,10 +2,10 @@
 
     parts (draw or keyed hash) ──► teachers ──► votes ──► aggregator in an account ──► labels ──► student
 
-`teach` makes the teachers: `Estimators` (anything with fit and predict), `Networks` (torch, stacked), `KernelRidge` (closed
-form), each also `OnPool` of public examples. `NoisyVote`, `GNMax` and `ConfidentGNMax` sell labels. `analysis` tells the owner
-what the votes themselves would say, `publish` releases a noisy upper bound of that, and pays for it. `Student` learns from
-labels and public examples.
+`teach` makes the teachers: `Estimators` (anything with fit and predict), `Networks` (torch, stacked),
+`KernelRidge` (closed form), each also `OnPool` of public examples. `NoisyVote`, `GNMax` and `ConfidentGNMax`
+sell labels. `analysis` tells the owner what the votes themselves would say, `publish` releases a noisy upper
+bound of that, and pays for it. `Student` learns from labels and public examples.
 
 >>> from deniable.learn.pate import GNMax
 >>> from deniable.loss import DiscreteGaussianNoise

@@ -1,10 +1,12 @@
-"""Aggregators: conversations that sell labels of public examples, each the winner of a noisy vote among the teachers.
+"""Aggregators: conversations that sell labels of public examples, each the winner of a
+             noisy vote among the teachers.
 
-One unit of privacy touches one teacher (`teach`), and each teacher has one vote or none. So one unit lowers one class's
-count by one and raises another's by one, or does half of that; all other counts stay. With independent noise on each count
-the noisy counts reveal what two noises reveal, each on a number that moved by one: that is the loss stated here, for every
-question anew and whatever the earlier answers. The winner is a function of the noisy counts. This is exact for integer
-noise; the continuous node of the same ratio would say a little less (docs/theory/pate.md).
+One unit of privacy touches one teacher (`teach`), and each teacher has one vote or none. So one unit lowers
+one class's count by one and raises another's by one, or does half of that; all other counts stay. With
+independent noise on each count the noisy counts reveal what two noises reveal, each on a number that moved by
+one: that is the loss stated here, for every question anew and whatever the earlier answers. The winner is a
+function of the noisy counts. This is exact for integer noise; the continuous node of the same ratio would say
+a little less (docs/theory/pate.md).
 """
 
 from __future__ import annotations
@@ -33,13 +35,15 @@ MOVED = 2
 
 @dataclass(frozen=True)
 class NoisyVote:
-    """The class of the largest count after integer Laplace noise of `scale` was added to all of them; `answers` times.
+    """The class of the largest count after integer Laplace noise of `scale` was added to
+    all of them; `answers` times.
 
     Guarantee: that of two integer Laplace noises of sensitivity 1 for each answer, for `unit`: (2/scale)-DP.
-    Assumes:   an `Ensemble` of `teach` for the same unit. Only the label is shown. Equal counts are ordered at random.
+    Assumes:   an `Ensemble` of `teach` for the same unit. Only the label is shown. Equal
+               counts are ordered at random.
     Error:     the winner's true count lies below the largest by at most twice the largest noise.
-    Reference: Papernot et al. 2017, §2.2, where scale = 1/γ. Noise added after the winner is found protects nothing:
-               `deniable.learn.pate.cautionary.NoiseAfterVote`.
+    Reference: Papernot et al. 2017, §2.2, where scale = 1/γ. Noise added after the winner is found protects
+               nothing: `deniable.learn.pate.cautionary.NoiseAfterVote`.
 
     >>> NoisyVote(classes=10, scale=20, answers=100).loss
     Repeated(times=200, of=DiscreteLaplaceNoise(scale=20, sensitivity=1))
@@ -81,15 +85,17 @@ class NoisyVote:
 
 @dataclass(frozen=True)
 class GNMax:
-    """The class of the largest count after integer Gaussian noise of `sigma` was added to all of them; `answers` times.
+    """The class of the largest count after integer Gaussian noise of `sigma` was added
+    to all of them; `answers` times.
 
     Guarantee: that of two integer Gaussian noises of sensitivity 1 for each answer, for `unit`: (1/σ²)-zCDP.
-    Assumes:   an `Ensemble` of `teach` for the same unit. Only the label is shown. Equal counts are ordered at random.
+    Assumes:   an `Ensemble` of `teach` for the same unit. Only the label is shown. Equal
+               counts are ordered at random.
     Error:     the winner's true count lies below the largest by at most twice the largest noise.
     Reference: Papernot et al. 2018, §4.1.
 
-    The loss is data-independent: the ε of an account that sells these labels tells nothing. See `deniable.learn.pate.analysis`
-    for what the votes themselves say, for the owner's eyes.
+    The loss is data-independent: the ε of an account that sells these labels tells nothing. See
+    `deniable.learn.pate.analysis` for what the votes themselves say, for the owner's eyes.
 
     >>> from deniable.accounting import epsilon
     >>> round(epsilon(GNMax(classes=10, sigma=40, answers=100).loss, 1e-5).upper, 3)
@@ -140,17 +146,18 @@ class GNMax:
 
 @dataclass(frozen=True)
 class ConfidentGNMax:
-    """`GNMax` that answers only where the teachers agree: where the largest count with noise reaches `threshold`.
+    """`GNMax` that answers only where the teachers agree: where the largest count with
+    noise reaches `threshold`.
 
-    Guarantee: for each question one integer Gaussian noise of `sigma_check` on the largest count, whose sensitivity is 1; for
-               each answer what `GNMax` costs. `questions` and `answers` bound both; what was not asked or not answered is
-               known from the answers, so the session gives it back.
+    Guarantee: for each question one integer Gaussian noise of `sigma_check` on the largest count, whose
+               sensitivity is 1; for each answer what `GNMax` costs. `questions` and `answers` bound both;
+               what was not asked or not answered is known from the answers, so the session gives it back.
     Assumes:   as `GNMax`.
     Error:     as `GNMax`, for what is answered.
     Reference: Papernot et al. 2018, Algorithm 1.
 
-    A question without an answer is None. Once `answers` labels are sold the conversation is over: what is left of a question is
-    None too, unchecked and not charged.
+    A question without an answer is None. Once `answers` labels are sold the conversation is over: what is
+    left of a question is None too, unchecked and not charged.
     """
 
     classes: int
@@ -165,7 +172,9 @@ class ConfidentGNMax:
         _check(self, "sigma")
         object.__setattr__(self, "sigma_check", checks.number("sigma_check", self.sigma_check, above=0))
         object.__setattr__(self, "threshold", checks.whole("threshold", self.threshold, at_least=0))
-        object.__setattr__(self, "questions", checks.whole("questions", self.questions, at_least=self.answers))
+        object.__setattr__(
+            self, "questions", checks.whole("questions", self.questions, at_least=self.answers)
+        )
 
     @property
     def loss(self) -> Loss:
@@ -184,7 +193,8 @@ class ConfidentGNMax:
 
 
 class Vote:
-    """An open `NoisyVote` or `GNMax`. `ask` about one or several public examples; the answer is a list of labels."""
+    """An open `NoisyVote` or `GNMax`. `ask` about one or several public examples; the
+    answer is a list of labels."""
 
     def __init__(self, aggregator: NoisyVote | GNMax, ensemble: Ensemble, rng: Random) -> None:
         self._aggregator, self._ensemble, self._rng = aggregator, ensemble, rng
@@ -204,7 +214,8 @@ class Vote:
 
 
 class ConfidentVote:
-    """An open `ConfidentGNMax`. `ask` about one or several public examples; the answer is a list of labels and Nones."""
+    """An open `ConfidentGNMax`. `ask` about one or several public examples; the answer
+    is a list of labels and Nones."""
 
     def __init__(self, aggregator: ConfidentGNMax, ensemble: Ensemble, rng: Random) -> None:
         self._aggregator, self._ensemble, self._rng = aggregator, ensemble, rng
@@ -259,17 +270,23 @@ def _ensemble(data: Any, aggregator: Any, rng: Random) -> Ensemble:
     if data.classes != aggregator.classes:
         raise DataError(f"These teachers know {data.classes} classes, the aggregator {aggregator.classes}.")
     if rng.private and not data.private:
-        raise DataError("These teachers were drawn from a seed: who knows it knows each row's teacher by its position.")
+        raise DataError(
+            "These teachers were drawn from a seed: who knows it knows each row's teacher by its position."
+        )
     return data
 
 
 def _room(asked: int, left: int, what: str) -> None:
     if asked > left:
-        raise InvalidQuery(f"This conversation has {left} {what} left, and {asked} were asked for. Nothing was asked.")
+        raise InvalidQuery(
+            f"This conversation has {left} {what} left, and {asked} were asked for. Nothing was asked."
+        )
 
 
 def _calibrated(build: Callable[[float], Kind], epsilon: Number, delta: Number) -> Kind:
-    budget = Budget(checks.number("epsilon", epsilon, above=0), checks.number("delta", delta, at_least=0, below=1))
+    budget = Budget(
+        checks.number("epsilon", epsilon, above=0), checks.number("delta", delta, at_least=0, below=1)
+    )
     build(1.0)  # the other parameters are checked before the search
     return build(accounting.calibrate(lambda x: build(x).loss, budget, start=40.0))
 
@@ -281,7 +298,9 @@ def _filling(aggregator: Kind, budget: Budget) -> Kind:
         return accounting.epsilon(aggregator.loss_of(answers), float(budget.delta)).upper <= budget.epsilon
 
     if not fits(1):
-        raise InvalidParameter(f"Not even one label of {type(aggregator).__name__} fits {budget}. Ask for more noise.")
+        raise InvalidParameter(
+            f"Not even one label of {type(aggregator).__name__} fits {budget}. Ask for more noise."
+        )
     good = 1
     while fits(2 * good):
         good *= 2

@@ -1,12 +1,14 @@
 """What the votes themselves say about the cost of their labels: for the owner's eyes.
 
-Where teachers agree, a label hardly depends on any one of them, and its Rényi divergence is far below that of the noise
-(Papernot et al. 2018, Theorem 6). But the bound is a function of the votes, hence as private as they are: it changes nothing
-in a ledger and must not be printed for others. `publish.DependentBound` releases a noisy upper bound of it, and pays.
+Where teachers agree, a label hardly depends on any one of them, and its Rényi divergence is far below that of
+the noise (Papernot et al. 2018, Theorem 6). But the bound is a function of the votes, hence as private as
+they are: it changes nothing in a ledger and must not be printed for others. `publish.DependentBound` releases
+a noisy upper bound of it, and pays.
 
-The theorem bounds one direction, D(M(x) ‖ M(x′)) for the data x at hand. The other can be larger (6.9 times in our tests).
-Applied at the neighbour it bounds that one too, and one changed vote narrows a gap by at most 2: so the bounds here take
-all gaps less 2 (`sides=2`), which covers both. `sides=1` is what the papers print. Proofs: docs/theory/pate.md.
+The theorem bounds one direction, D(M(x) ‖ M(x′)) for the data x at hand. The other can be larger (6.9 times
+in our tests). Applied at the neighbour it bounds that one too, and one changed vote narrows a gap by at most
+2: so the bounds here take all gaps less 2 (`sides=2`), which covers both. `sides=1` is what the papers print.
+Proofs: docs/theory/pate.md.
 """
 
 from __future__ import annotations
@@ -80,15 +82,17 @@ def gnmax_rdp(votes: Any, sigma: Number, order: float, *, sides: int = 2) -> Flo
 def check_rdp(top: Any, threshold: int, sigma: Number, order: float, *, sides: int = 2) -> Floats:
     """The Rényi divergence of each check "is the largest count, with noise, at least `threshold`?"."""
     counts = np.atleast_1d(np.asarray(top, np.int64))
-    far = np.maximum(np.where(counts >= threshold, counts - threshold + 1, threshold - counts) - _distance(sides), 0)
+    far = np.maximum(
+        np.where(counts >= threshold, counts - threshold + 1, threshold - counts) - _distance(sides), 0
+    )
     return rdp(np.log(tail(sigma, int(far.max(initial=0)))[far]), 1 / (2 * float(sigma) ** 2), order)
 
 
 def log_failure(votes: Any, sigma: Number, *, distance: int = 0) -> Floats:
     """ln of a bound on the chance that the winner of `GNMax` is another than the plurality of `votes`.
 
-    With `distance=1` it holds for all votes that differ in one teacher, too. A sum over the other classes of the chance that
-    two integer noises bridge the gap (Proposition 7), ties counted in full.
+    With `distance=1` it holds for all votes that differ in one teacher, too. A sum over the other classes of
+    the chance that two integer noises bridge the gap (Proposition 7), ties counted in full.
     """
     ordered = -np.sort(-np.asarray(votes, np.int64), axis=-1)
     gaps = np.maximum(ordered[..., :1] - ordered[..., 1:] - 2 * distance, 0)
@@ -99,8 +103,8 @@ def log_failure(votes: Any, sigma: Number, *, distance: int = 0) -> Floats:
 def difference_tail(sigma: Number, most: int) -> Floats:
     """P(Y − X ≥ g) for g = 0, …, most, rounded up; X and Y integer Gaussians of `sigma`.
 
-    With x² + (x + d)² = 2(x + d/2)² + d²/2 the chance of a difference d is exp(−d²/4σ²)·θ(d), where θ(d) = Σ exp(−(x +
-    d/2)²/σ²) depends on the parity of d only.
+    With x² + (x + d)² = 2(x + d/2)² + d²/2 the chance of a difference d is exp(−d²/4σ²)·θ(d), where θ(d) = Σ
+    exp(−(x + d/2)²/σ²) depends on the parity of d only.
     """
     s = float(sigma)
     d = np.arange(max(most, math.ceil(53 * s)) + 2)
@@ -124,10 +128,11 @@ def _from_above(chances: Floats, most: int) -> Floats:
 
 
 def rdp(log_q: Any, rho: float, order: float) -> Floats:
-    """Rényi divergence at `order` of a ρ-zCDP mechanism whose likely outcome fails with probability at most q.
+    """Rényi divergence at `order` of a ρ-zCDP mechanism whose likely outcome fails with
+    probability at most q.
 
-    Theorem 6 of Papernot et al. 2018 with μ₂ = √(ln(1/q)/ρ) and μ₁ = μ₂ + 1 (Proposition 10), where its conditions hold, and
-    never more than ρ·order. Both directions if q holds on both sides.
+    Theorem 6 of Papernot et al. 2018 with μ₂ = √(ln(1/q)/ρ) and μ₁ = μ₂ + 1 (Proposition 10), where its
+    conditions hold, and never more than ρ·order. Both directions if q holds on both sides.
     """
     if not order > 1:
         raise InvalidParameter(f"Expected order={order} in (1, ∞).")
@@ -139,7 +144,8 @@ def rdp(log_q: Any, rho: float, order: float) -> Floats:
 
 
 def _theorem(log_q: Floats, rho: float, order: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """ln((1 − q)·A^(λ−1) + q·B^(λ−1))/(λ − 1), and where the proof's conditions hold (docs/theory/pate.md)."""
+    """ln((1 − q)·A^(λ−1) + q·B^(λ−1))/(λ − 1), and where the proof's conditions hold
+    (docs/theory/pate.md)."""
     second = np.sqrt(-log_q / rho)
     first = second + 1
     kept = 1 - 1 / second
@@ -162,5 +168,7 @@ def _log1mexp(x: Floats) -> Floats:
 
 def _distance(sides: int) -> int:
     if sides not in (1, 2):
-        raise InvalidParameter(f"Expected sides={sides!r} to be 1 (as printed in the papers) or 2 (both directions).")
+        raise InvalidParameter(
+            f"Expected sides={sides!r} to be 1 (as printed in the papers) or 2 (both directions)."
+        )
     return sides - 1

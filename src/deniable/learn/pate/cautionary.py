@@ -1,4 +1,5 @@
-"""The wrong way to aggregate votes, with the loss that it truly has: for teaching, and for auditors to find."""
+"""The wrong way to aggregate votes, with the loss that it truly has: for teaching, and for auditors to
+find."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from deniable.units import Unit
 class NoiseAfterVote:
     """Find the winner exactly, then add integer Laplace noise to its count.
 
-    Guarantee: none. The noise protects the count and nothing protects the label: where one teacher decides it, the label
-               alone tells two neighbours apart. Loss (0, 1), so an account charges it as what it is. `NoisyVote` adds the
-               noise first.
+    Guarantee: none. The noise protects the count and nothing protects the label: where one teacher decides
+               it, the label alone tells two neighbours apart. Loss (0, 1), so an account charges it as what
+               it is. `NoisyVote` adds the noise first.
     Assumes:   nothing.
     Reference: Papernot et al. 2017, §2.2, on why noise comes before the argmax.
 
@@ -53,7 +54,9 @@ class Shown:
 
     def ask(self, question: Any) -> list[tuple[int, int]]:
         votes = self._ensemble.votes(question)
-        return [(int(v.argmax()), int(v.max()) + laplace(self._mechanism.scale).draw(self._rng)) for v in votes]
+        return [
+            (int(v.argmax()), int(v.max()) + laplace(self._mechanism.scale).draw(self._rng)) for v in votes
+        ]
 
     @property
     def used(self) -> Approximate:

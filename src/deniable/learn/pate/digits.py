@@ -1,8 +1,10 @@
-"""A recipe: handwritten digits, 250 teachers in closed form, a hundred labels, a student. All on one processor core.
+"""A recipe: handwritten digits, 250 teachers in closed form, a hundred labels, a
+student. All on one processor core.
 
-The teachers' features (deskewing, scattering) are fixed maps of one image; what is learnt about features (principal
-components, scales) comes from the public images alone. So one private record still reaches one teacher only. That holds in
-floating point, too, where a record's features have the same bits whatever records lie before and after it: a test looks.
+The teachers' features (deskewing, scattering) are fixed maps of one image; what is learnt about features
+(principal components, scales) comes from the public images alone. So one private record still reaches one
+teacher only. That holds in floating point, too, where a record's features have the same bits whatever records
+lie before and after it: a test looks.
 """
 
 from __future__ import annotations
@@ -34,12 +36,14 @@ BATCH = 2000
 FINE, COARSE = 200, 100
 """Principal components that the student and the graph see."""
 GRAPH_POWER, TEACHER_POWER = 0.5, 0.25
-"""Components are divided by these powers of their scale: halfway to white for graph and student, a quarter for teachers."""
+"""Components are divided by these powers of their scale: halfway to white for graph and
+student, a quarter for teachers."""
 
 
 def describe(images: NDArray[np.uint8]) -> Tensor:
-    """Bytes [n, 28, 28] to features [n, 3969] (half precision): logarithms of the scattering of the deskewed image, centred
-    over channels at each place, which takes out the contrast of the stroke. Each image by itself."""
+    """Bytes [n, 28, 28] to features [n, 3969] (half precision): logarithms of the
+    scattering of the deskewed image, centred over channels at each place, which takes
+    out the contrast of the stroke. Each image by itself."""
     scatter, parts = Scattering(28), []
     for start in range(0, len(images), BATCH):
         upright = deskew(torch.from_numpy(images[start : start + BATCH].astype(np.float32) / 255))
@@ -50,7 +54,8 @@ def describe(images: NDArray[np.uint8]) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Principal components of public features: `points` maps any features to them, scaled by a power of their spread."""
+    """Principal components of public features: `points` maps any features to them,
+    scaled by a power of their spread."""
 
     mean: Tensor
     basis: Tensor
@@ -68,10 +73,16 @@ class View:
         return cls(mean, basis, spread)
 
     def points(self, features: Tensor, power: float, components: int = FINE) -> Tensor:
-        """Each row by itself, to the last bit: products of few rows round another way, so all have `BATCH` rows."""
+        """Each row by itself, to the last bit: products of few rows round another way,
+        so all have `BATCH` rows."""
         basis, scale = self.basis[:, :components], self.spread[:components] ** -power
-        batches = (filled(features[i : i + BATCH].float() - self.mean, BATCH) for i in range(0, len(features), BATCH))
-        return torch.cat([torch.empty(0, components), *(batch @ basis for batch in batches)])[: len(features)] * scale
+        batches = (
+            filled(features[i : i + BATCH].float() - self.mean, BATCH) for i in range(0, len(features), BATCH)
+        )
+        return (
+            torch.cat([torch.empty(0, components), *(batch @ basis for batch in batches)])[: len(features)]
+            * scale
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,17 +104,28 @@ class Public:
         return medoids(self.points[:, :COARSE], count)
 
     def recipe(self, records: int, teachers: int) -> OnPool:
-        """Teachers for about `records` private records (a public number): room for six deviations more than the mean."""
+        """Teachers for about `records` private records (a public number): room for six
+        deviations more than the mean."""
         mean = records / teachers
         capacity = math.ceil(mean + 6 * math.sqrt(mean))
-        return OnPool(KernelRidge(width(self.teachers_points), capacity), self.teachers_points.numpy(), self.graph)
+        return OnPool(
+            KernelRidge(width(self.teachers_points), capacity), self.teachers_points.numpy(), self.graph
+        )
 
     def teach(
-        self, features: Tensor, labels: NDArray[np.int64], *, records: int, teachers: int, rng: Random | None = None
+        self,
+        features: Tensor,
+        labels: NDArray[np.int64],
+        *,
+        records: int,
+        teachers: int,
+        rng: Random | None = None,
     ) -> Ensemble:
         """250 models in a few seconds; each record's teacher is drawn."""
         private = self.view.points(features, TEACHER_POWER, COARSE).numpy()
-        return teach(self.recipe(records, teachers), private, labels, teachers=teachers, classes=CLASSES, rng=rng)
+        return teach(
+            self.recipe(records, teachers), private, labels, teachers=teachers, classes=CLASSES, rng=rng
+        )
 
     def learn(self, asked: NDArray[np.int64], labels: Sequence[int]) -> Taught:
         return Student(CLASSES, width(self.points)).fit(self.points, self.graph, asked, labels)
@@ -122,7 +144,13 @@ class Bought:
 
 
 def buy(
-    account: Account, ensemble: Ensemble, public: Public, count: int, delta: float, *, rng: Random | None = None
+    account: Account,
+    ensemble: Ensemble,
+    public: Public,
+    count: int,
+    delta: float,
+    *,
+    rng: Random | None = None,
 ) -> Bought:
     """`count` labels for all that the account has: the least noise that fits its limit, charged at `delta`.
 

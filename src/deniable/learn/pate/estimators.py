@@ -21,9 +21,9 @@ from deniable.learn.pate.voting import NONE, Labels, Part, check_examples
 class Estimators:
     """One copy of `estimator` for each teacher, fitted to its part.
 
-    Guarantee: a teacher depends on its part alone. Its random numbers come from a seed of its own (`random_state` and the
-               global generators of numpy, Python and torch are set to the teacher's number), so no teacher can shift what
-               another draws.
+    Guarantee: a teacher depends on its part alone. Its random numbers come from a seed of its own
+               (`random_state` and the global generators of numpy, Python and torch are set to the teacher's
+               number), so no teacher can shift what another draws.
     Assumes:   the estimator draws from nowhere else and keeps no state outside itself.
 
     A teacher without rows, or whose `fit` or `predict` fails, does not vote: a failure would be a release.
@@ -37,11 +37,15 @@ class Estimators:
 
     def __post_init__(self) -> None:
         if not all(callable(getattr(self.estimator, method, None)) for method in ("fit", "predict")):
-            raise InvalidParameter(f"Expected an estimator with fit and predict, got {type(self.estimator).__name__}.")
+            raise InvalidParameter(
+                f"Expected an estimator with fit and predict, got {type(self.estimator).__name__}."
+            )
 
     def fit(self, parts: Sequence[Part], classes: int) -> FittedEstimators:
         shape = parts[0].x.shape[1:]
-        return FittedEstimators([_fit(self.estimator, part, seed) for seed, part in enumerate(parts)], classes, shape)
+        return FittedEstimators(
+            [_fit(self.estimator, part, seed) for seed, part in enumerate(parts)], classes, shape
+        )
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ def _predict(one: Any, question: NDArray[Any], classes: int, seed: int) -> Label
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """The global generators of numpy, Python and (where it is loaded) torch at a seed, and afterwards where they were."""
+    """The global generators of numpy, Python and (where it is loaded) torch at a seed,
+    and afterwards where they were."""
     before, plain = np.random.get_state(), random.getstate()  # noqa: NPY002 - scikit-learn's default is the global one
     np.random.seed(seed)  # noqa: NPY002
     random.seed(seed)

@@ -1,4 +1,5 @@
-"""A graph over public examples, what spreads along it, and which of them to ask about. No private data comes near."""
+"""A graph over public examples, what spreads along it, and which of them to ask about.
+No private data comes near."""
 
 from __future__ import annotations
 
@@ -26,9 +27,12 @@ def neighbours(points: Tensor, count: int = 10) -> Graph:
     W = exp(−d²/(s·s′)), s and s′ the distances of the two ends to their seventh neighbours.
     """
     if not SCALE <= count < len(points):
-        raise InvalidParameter(f"Expected count={count} neighbours in [{SCALE}, {len(points)}), the number of points.")
+        raise InvalidParameter(
+            f"Expected count={count} neighbours in [{SCALE}, {len(points)}), the number of points."
+        )
     near = [
-        torch.cdist(points[i : i + CHUNK], points).topk(count + 1, largest=False) for i in range(0, len(points), CHUNK)
+        torch.cdist(points[i : i + CHUNK], points).topk(count + 1, largest=False)
+        for i in range(0, len(points), CHUNK)
     ]
     distance = torch.cat([found.values for found in near])[:, 1:].numpy()
     other = torch.cat([found.indices for found in near])[:, 1:].numpy()
@@ -37,7 +41,9 @@ def neighbours(points: Tensor, count: int = 10) -> Graph:
     here = np.repeat(np.arange(len(points)), count)
     one_way = sparse.csr_matrix((weight.ravel(), (here, other.ravel())), shape=(len(points),) * 2)
     both = one_way.maximum(one_way.T)
-    root = sparse.diags((1 / np.sqrt(np.maximum(np.asarray(both.sum(axis=1)).ravel(), 1e-12))).astype(np.float32))
+    root = sparse.diags(
+        (1 / np.sqrt(np.maximum(np.asarray(both.sum(axis=1)).ravel(), 1e-12))).astype(np.float32)
+    )
     return (root @ both @ root).tocsr()
 
 
@@ -65,7 +71,8 @@ def sureness(chances: Floats) -> Floats:
 
 
 def medoids(points: Tensor, count: int, *, seed: int = 0, rounds: int = 15) -> NDArray[np.int64]:
-    """At most `count` points that stand for all: those nearest to the centres of k-means, in order of their index."""
+    """At most `count` points that stand for all: those nearest to the centres of
+    k-means, in order of their index."""
     if not 1 <= count <= len(points):
         raise InvalidParameter(f"Expected count={count} in [1, {len(points)}], the number of points.")
     centres = points[torch.randperm(len(points), generator=torch.Generator().manual_seed(seed))[:count]]

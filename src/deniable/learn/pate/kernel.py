@@ -20,11 +20,12 @@ from deniable.learn.pate.voting import Labels, Part, Scores, check_examples, lar
 class KernelRidge:
     """Each teacher solves (K + ridge·I)·w = y on its part, K = exp(−‖a − b‖²/width), y = ±1 for each class.
 
-    Guarantee: a teacher depends on its part alone: the shapes are public and the batched factorisation takes each matrix for
-               itself. One that cannot be factorised does not vote.
+    Guarantee: a teacher depends on its part alone: the shapes are public and the batched factorisation takes
+               each matrix for itself. One that cannot be factorised does not vote.
     Assumes:   `width`, `ridge` and `capacity`, the most rows of a teacher that count, are public.
 
-    With teachers drawn uniformly a part of n/teachers rows on average exceeds it by six times its root about once in 10⁸.
+    With teachers drawn uniformly a part of n/teachers rows on average exceeds it by six
+    times its root about once in 10⁸.
     """
 
     width: float
@@ -37,7 +38,9 @@ class KernelRidge:
         checks.whole("capacity", self.capacity, at_least=1)
 
     def fit(self, parts: Sequence[Part], classes: int) -> FittedKernels:
-        require(parts[0].x.ndim == 2, f"Expected flat features, got examples of shape {parts[0].x.shape[1:]}.")
+        require(
+            parts[0].x.ndim == 2, f"Expected flat features, got examples of shape {parts[0].x.shape[1:]}."
+        )
         block = Block.of(parts, self.capacity)
         targets = (2 * torch.nn.functional.one_hot(block.y, classes) - 1) * block.there[:, :, None]
         weights = torch.cat([

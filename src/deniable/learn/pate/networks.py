@@ -1,4 +1,5 @@
-"""Teachers that are torch models: many small ones trained at once as one stacked model, or one after the other."""
+"""Teachers that are torch models: many small ones trained at once as one stacked model,
+or one after the other."""
 
 from __future__ import annotations
 
@@ -19,15 +20,18 @@ from deniable.learn.pate.voting import Labels, Part, Scores, check_examples, lar
 
 @dataclass(frozen=True)
 class Networks:
-    """Each teacher is `build()`, trained on its part by `steps` full-batch steps of Adam on the cross-entropy.
+    """Each teacher is `build()`, trained on its part by `steps` full-batch steps of Adam
+    on the cross-entropy.
 
-    `together` models form one stacked model (torch.func.vmap); 1 trains them one after the other, for layers that do not
-    stack. Adam works on each number for itself, so both ways train the same models up to rounding.
+    `together` models form one stacked model (torch.func.vmap); 1 trains them one after
+    the other, for layers that do not stack. Adam works on each number for itself, so
+    both ways train the same models up to rounding.
 
-    Guarantee: a teacher depends on its part alone: it starts from a seed of its own, the loss is a sum over teachers, shapes
-               are public, and a non-finite score is no vote.
-    Assumes:   the model has no state but its parameters and maps each example for itself (no batch norm), and draws nothing
-               in its forward pass (no dropout); `capacity`, the most rows of a teacher that count, is public.
+    Guarantee: a teacher depends on its part alone: it starts from a seed of its own, the loss is a sum over
+               teachers, shapes are public, and a non-finite score is no vote.
+    Assumes:   the model has no state but its parameters and maps each example for itself
+               (no batch norm), and draws nothing in its forward pass (no dropout);
+               `capacity`, the most rows of a teacher that count, is public.
     """
 
     build: Callable[[], nn.Module]
@@ -46,7 +50,8 @@ class Networks:
     def fit(self, parts: Sequence[Part], classes: int) -> FittedNetworks:
         block = Block.of(parts, self.capacity)
         stacks = [
-            self._train(block, t, min(t + self.together, len(parts))) for t in range(0, len(parts), self.together)
+            self._train(block, t, min(t + self.together, len(parts)))
+            for t in range(0, len(parts), self.together)
         ]
         return FittedNetworks(self._models([0])[0], stacks, block.empty, tuple(block.x.shape[2:]))
 
@@ -64,11 +69,15 @@ class Networks:
         models = self._models(range(start, end))
         first = {name: p.detach() for name, p in stack_module_state(models)[0].items()}
         parameters = {name: p.clone().requires_grad_() for name, p in first.items()}
-        optimizer = torch.optim.Adam(parameters.values(), lr=self.learning_rate, weight_decay=self.weight_decay)
+        optimizer = torch.optim.Adam(
+            parameters.values(), lr=self.learning_rate, weight_decay=self.weight_decay
+        )
         for _ in range(self.steps):
             optimizer.zero_grad()
             outputs = forward(models[0], parameters, x, shared=False)
-            losses = nn.functional.cross_entropy(outputs.flatten(0, 1), y.flatten(), reduction="none").reshape(y.shape)
+            losses = nn.functional.cross_entropy(
+                outputs.flatten(0, 1), y.flatten(), reduction="none"
+            ).reshape(y.shape)
             # Each teacher's own mean; the sum over teachers gives each of them its own gradient.
             ((losses * there).sum(dim=1) / there.sum(dim=1).clamp_min(1)).sum().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -99,7 +108,8 @@ class FittedNetworks:
 
 
 def forward(model: nn.Module, stack: Mapping[str, Tensor], x: Tensor, *, shared: bool) -> Tensor:
-    """(teachers, examples, classes): each teacher on its own examples, or all on the same. A stack of one needs no vmap."""
+    """(teachers, examples, classes): each teacher on its own examples, or all on the
+    same. A stack of one needs no vmap."""
 
     def one(parameters: dict[str, Tensor], examples: Tensor) -> Tensor:
         output: Tensor = functional_call(model, parameters, (examples,))

@@ -1,15 +1,17 @@
 """Who teaches whom: each unit of privacy belongs to one teacher, whatever the other units are.
 
-A split of positions ("the first 240 rows to the first teacher") is not this: removing one row moves every later row by one
-place, and with it rows of all later teachers. Here a unit's teacher is its own uniform draw, or a keyed hash of its name.
-Either way, the data with one unit more or less have the same parts but one:
+A split of positions ("the first 240 rows to the first teacher") is not this: removing one row moves every
+later row by one place, and with it rows of all later teachers. Here a unit's teacher is its own uniform draw,
+or a keyed hash of its name. Either way, the data with one unit more or less have the same parts but one:
 
-- **draw**: the draws are independent of the data and of one another. Pair the draws of the units that both data sets
-  share; a unit that replaces another takes over its draw. All parts but the one drawn are equal.
-- **keyed hash**: a unit's teacher is a function of its name. Whether another unit is there changes nothing. A unit that
-  replaces another has another name and may have another teacher, so two parts would change: refused for such units.
+- **draw**: the draws are independent of the data and of one another. Pair the draws of the units that both
+  data sets share; a unit that replaces another takes over its draw. All parts but the one drawn are equal.
+- **keyed hash**: a unit's teacher is a function of its name. Whether another unit is
+  there changes nothing. A unit that replaces another has another name and may have
+  another teacher, so two parts would change: refused for such units.
 
-Draws must be fresh: with a known seed the i-th row has a known teacher, and that is a split of positions again.
+Draws must be fresh: with a known seed the i-th row has a known teacher, and that is a
+split of positions again.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def check(unit: Unit, key: bytes | None, people: object) -> None:
     if key is None:
         return
     if not isinstance(key, bytes) or not SHORTEST_KEY <= len(key) <= LONGEST_KEY:
-        raise InvalidParameter(f"Expected a key of {SHORTEST_KEY} to {LONGEST_KEY} bytes, for example os.urandom(32).")
+        raise InvalidParameter(
+            f"Expected a key of {SHORTEST_KEY} to {LONGEST_KEY} bytes, for example os.urandom(32)."
+        )
     if unit.replace:
         raise InvalidParameter(
             f'Expected key=None for the unit "{unit}": what replaces a unit has another hash, so two teachers would change. '
@@ -56,7 +60,8 @@ def assign(
     people: Sequence[Any] | NDArray[Any] | None = None,
     content: NDArray[Any] | None = None,
 ) -> NDArray[np.int64]:
-    """The teacher of each of `rows` rows. All rows of one of `people` share it; without `people` each row is a unit.
+    """The teacher of each of `rows` rows. All rows of one of `people` share it; without
+    `people` each row is a unit.
 
     >>> from deniable.randomness import SeededRandom
     >>> assign(4, 3, rng=SeededRandom(1), people=["ann", "bob", "ann", "eve"]).tolist()

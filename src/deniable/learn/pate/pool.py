@@ -27,10 +27,11 @@ class ScoringRecipe(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class OnPool:
-    """Teachers of `recipe` whose scores on the public `pool` are smoothed along its `graph`; a question is indices of the pool.
+    """Teachers of `recipe` whose scores on the public `pool` are smoothed along its
+    `graph`; a question is indices of the pool.
 
-    Guarantee: a teacher's smoothed scores are a function of its own scores and of public data, so a unit still touches one
-               teacher.
+    Guarantee: a teacher's smoothed scores are a function of its own scores and of public
+               data, so a unit still touches one teacher.
     Assumes:   pool and graph are public.
     Reference: label spreading, Zhou et al. 2004.
 
@@ -54,7 +55,10 @@ class OnPool:
     def fit(self, parts: Sequence[Part], classes: int) -> FittedPool:
         raw = self.recipe.fit(parts, classes).scores(self.pool)
         smooth = spread(
-            self.graph, _softmax(self.sharpness * raw).reshape(len(raw), -1), share=self.share, steps=self.steps
+            self.graph,
+            _softmax(self.sharpness * raw).reshape(len(raw), -1),
+            share=self.share,
+            steps=self.steps,
         )
         return FittedPool(largest(smooth.reshape(raw.shape)))
 
@@ -69,10 +73,14 @@ class FittedPool:
         try:
             places = np.atleast_1d(np.asarray(question))
         except (TypeError, ValueError):
-            raise InvalidQuery("Expected whole numbers, the indices of public examples. Nothing was asked.") from None
+            raise InvalidQuery(
+                "Expected whole numbers, the indices of public examples. Nothing was asked."
+            ) from None
         good = places.ndim == 1 and len(places) and places.dtype.kind in "iu"
         if not (good and places.min() >= 0 and places.max() < len(self.said)):
-            raise InvalidQuery(f"Expected indices of public examples in [0, {len(self.said)}). Nothing was asked.")
+            raise InvalidQuery(
+                f"Expected indices of public examples in [0, {len(self.said)}). Nothing was asked."
+            )
         return places
 
     def labels(self, question: NDArray[Any]) -> Labels:

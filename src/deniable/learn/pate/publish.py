@@ -26,7 +26,8 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Published:
-    """The labels' Rényi divergence at `order` on this data is at most `rdp`; false with probability at most `failure`."""
+    """The labels' Rényi divergence at `order` on this data is at most `rdp`; false with
+    probability at most `failure`."""
 
     order: float
     rdp: float
@@ -41,20 +42,24 @@ class Published:
 class DependentBound:
     """A noisy upper bound on the data-dependent Rényi divergence, at `order`, of labels that `GNMax` sold.
 
-    The data are the votes (examples, classes). The bound of a label is F(g), g the gap between the two largest counts: Theorem
-    6 with q = (classes − 1)·P(two noises bridge g − 2), which covers both directions (docs/theory/pate.md), on a grid.
+    The data are the votes (examples, classes). The bound of a label is F(g), g the gap between the two
+    largest counts: Theorem 6 with q = (classes − 1)·P(two noises bridge g − 2), which covers both directions
+    (docs/theory/pate.md), on a grid.
 
     Guarantee: (`epsilon`, `delta`)-DP for `unit`; the labels were paid for before, and are not refunded.
-               Proof: one teacher moves a gap by at most 2, so n = Σ F(gᵢ) moves by at most A₀ = Σ L₀(gᵢ), L₀(g) the largest
+               Proof: one teacher moves a gap by at most 2, so n = Σ F(gᵢ) moves by at
+                      most A₀ = Σ L₀(gᵢ), L₀(g) the largest
                change of F within 2 of g. With L_d(g) the largest L₀ within 2d of g, S = 1 + max over d of r^d·Σ L_d(gᵢ)
                changes by a factor of at most 1/r (L_d here ≤ L_{d+1} there). Released is h + X, h = n + ⌈c·s⌉, X integer Laplace
                noise of scale s = λ·S. Write s, h and s′, h′ for two neighbours and b = 1/r − 1. Then |h − h′|/s′ ≤ (S′ +
                c·|s − s′|)/s′ ≤ 1/λ + c·b; the normalisers tanh(1/2s) differ by a factor of at most 1/r, whose logarithm is
                at most b; and 1/s′ ≤ (1 + b)/s. So for |x − h| ≤ t·s the log-likelihood ratio is at most 1/λ + (c + t + 1)·b, and
                P(|X| > t·s) ≤ 2e^−t = δ at t = ln(2/δ). Both halves, 1/λ and the rest, are ε/2.
-    Assumes:   `order` and all other parameters were chosen without looking at the votes; an `Ensemble` of `teach` gave them.
+    Assumes:   `order` and all other parameters were chosen without looking at the votes;
+               an `Ensemble` of `teach` gave them.
     Error:     the release is below the bound it stands for with probability at most `failure` = e^−c.
-    Reference: Papernot et al. 2018, §B; smooth sensitivity: Nissim, Raskhodnikova, Smith 2007, with integer noise here.
+    Reference: Papernot et al. 2018, §B; smooth sensitivity: Nissim, Raskhodnikova, Smith
+               2007, with integer noise here.
 
     >>> DependentBound(classes=10, sigma=28, teachers=250, answers=100, order=14, epsilon=1, delta=1e-6).loss
     Approximate(epsilon=1, delta=1e-06)
@@ -130,7 +135,8 @@ class DependentBound:
         return exact(self.epsilon) / (2 * (self._margin + _above(math.log(2 / float(self.delta))) + 1))
 
     def _gaps(self, data: Any) -> Whole:
-        """The gap of each label sold; votes beyond `answers` are left out, and what is no count reads as 0."""
+        """The gap of each label sold; votes beyond `answers` are left out, and what is no count reads as
+        0."""
         try:
             votes = np.nan_to_num(np.asarray(data, np.float64).reshape(-1, self.classes))[: self.answers]
         except Exception:  # whatever the data are, they read as votes

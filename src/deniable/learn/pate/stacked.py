@@ -1,4 +1,5 @@
-"""Parts of data as one block of a public shape, so that all teachers learn in the same few tensor operations."""
+"""Parts of data as one block of a public shape, so that all teachers learn in the same
+few tensor operations."""
 
 from __future__ import annotations
 
@@ -14,10 +15,12 @@ from deniable.learn.pate.voting import Part
 
 @dataclass(frozen=True)
 class Block:
-    """`x` (teachers, capacity, features …), labels `y` and `there`, 1 where a row is real and 0 where it fills up.
+    """`x` (teachers, capacity, features …), labels `y` and `there`, 1 where a row is
+    real and 0 where it fills up.
 
-    The shape is public. Were it that of the largest part, one record could change the shape of every teacher's products and,
-    through rounding, other teachers' votes. A part of more than `capacity` rows keeps its first ones.
+    The shape is public. Were it that of the largest part, one record could change the
+    shape of every teacher's products and, through rounding, other teachers' votes. A
+    part of more than `capacity` rows keeps its first ones.
     """
 
     x: Tensor

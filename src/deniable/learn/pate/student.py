@@ -1,4 +1,5 @@
-"""A student that learns from few labels and many public examples. It sees no private data: all of it is post-processing."""
+"""A student that learns from few labels and many public examples. It sees no private
+data: all of it is post-processing."""
 
 from __future__ import annotations
 
@@ -20,11 +21,13 @@ from deniable.learn.pate.voting import Labels, positive
 
 @dataclass(frozen=True)
 class Student:
-    """Labels spread over the graph, then corrected by kernel ridge regression that never sees the label it corrects.
+    """Labels spread over the graph, then corrected by kernel ridge regression that never
+    sees the label it corrects.
 
     1. The few labels spread over the graph of all public examples (`spread_labels`): a label for each.
-    2. Kernel ridge regression on all of them; each example is labelled anew by the fit without it, which costs nothing:
-       y − w/diag((K + ridge·I)⁻¹) in closed form. The bought labels stay. This is done `rounds` times.
+    2. Kernel ridge regression on all of them; each example is labelled anew by the fit
+       without it, which costs nothing: y − w/diag((K + ridge·I)⁻¹) in closed form. The
+       bought labels stay. This is done `rounds` times.
     3. The last fit predicts.
 
     Guarantee: none of its own, and none is needed: its input is public and released.
@@ -43,7 +46,8 @@ class Student:
         checks.whole("rounds", self.rounds, at_least=0)
 
     def fit(self, points: Tensor, graph: Graph, asked: Any, labels: Sequence[int | None]) -> Taught:
-        """From public `points` (examples, features), their graph, the indices `asked` and their labels (None: no answer)."""
+        """From public `points` (examples, features), their graph, the indices `asked`
+        and their labels (None: no answer)."""
         places, said = _known(asked, labels, len(points), self.classes)
         every: Labels = spread_labels(graph, places, said, self.classes).argmax(axis=1)
         gram = similarity(points, points, self.width)
@@ -67,7 +71,9 @@ class Taught:
     labels: Labels
 
     def predict(self, points: Tensor) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = (similarity(points, self.points, self.width) @ self.weights).argmax(dim=1).numpy()
+        found: NDArray[np.int64] = (
+            (similarity(points, self.points, self.width) @ self.weights).argmax(dim=1).numpy()
+        )
         return found
 
 
@@ -79,7 +85,9 @@ def _known(asked: Any, labels: Sequence[int | None], most: int, classes: int) ->
     """The examples that got a label, and the labels."""
     places = np.asarray(asked, np.int64).reshape(-1)
     if len(places) != len(labels):
-        raise InvalidParameter(f"Expected a label for each of {len(places)} examples asked about, got {len(labels)}.")
+        raise InvalidParameter(
+            f"Expected a label for each of {len(places)} examples asked about, got {len(labels)}."
+        )
     got = np.array([label is not None for label in labels], bool)
     said = np.array([label for label in labels if label is not None], np.int64)
     if not len(said):

@@ -1,4 +1,5 @@
-"""What teachers are, seen from outside: a recipe makes a voter of parts of data, and a voter says one label each."""
+"""What teachers are, seen from outside: a recipe makes a voter of parts of data, and a
+voter says one label each."""
 
 from __future__ import annotations
 
@@ -33,19 +34,22 @@ class Part:
 
 
 class Voter(Protocol):
-    """Fitted teachers. `labels` gives one row for each example and one column for each teacher; `NONE` where it has no vote.
+    """Fitted teachers. `labels` gives one row for each example and one column for each
+    teacher; `NONE` where it has no vote.
 
     A teacher's column may depend on its own part and on the question, and on nothing else.
     """
 
     def check(self, question: Any) -> NDArray[Any]:
-        """The question as an array of examples; raises `InvalidQuery` for a reason that is in the question alone."""
+        """The question as an array of examples; raises `InvalidQuery` for a reason that
+        is in the question alone."""
 
     def labels(self, question: NDArray[Any]) -> Labels: ...
 
 
 class Recipe(Protocol):
-    """How teachers learn: public, fixed before the data. Each from its own part alone, also in what it draws at random."""
+    """How teachers learn: public, fixed before the data. Each from its own part alone,
+    also in what it draws at random."""
 
     def fit(self, parts: Sequence[Part], classes: int) -> Voter: ...
 
@@ -81,15 +85,17 @@ def teach(
     key: bytes | None = None,
     rng: Random | None = None,
 ) -> Ensemble:
-    """Give each unit to one of `teachers` by its own draw (or by the keyed hash of its name), and let them learn.
+    """Give each unit to one of `teachers` by its own draw (or by the keyed hash of its
+    name), and let them learn.
 
-    Guarantee: data with one unit more or less (or, if drawn, with one replaced) have the same teachers but one.
+    Guarantee: data with one unit more or less (or, if drawn, with one replaced) have the
+               same teachers but one.
     Assumes:   the recipe keeps its promise; `classes` and `teachers` are public.
     Reference: Papernot et al. 2017; the partition: `deniable.learn.pate.partition`.
 
-    Rows with a label that is no whole number in [0, classes), or with a feature that is not finite, are left out, each for
-    itself. Nothing is released: an account that opens an aggregator on the ensemble (or on a function that makes it) does
-    that.
+    Rows with a label that is no whole number in [0, classes), or with a feature that is not finite, are left
+    out, each for itself. Nothing is released: an account that opens an aggregator on the ensemble (or on a
+    function that makes it) does that.
     """
     count, most = checks.whole("teachers", teachers, at_least=1), checks.whole("classes", classes, at_least=2)
     partition.check(checks.unit(unit), key, people)

@@ -60,7 +60,8 @@ class Network:
 
 @dataclass(frozen=True)
 class PcaNetwork:
-    """`components` private principal components of digits, then a network with `hidden` units, trained by DP-SGD.
+    """`components` private principal components of digits, then a network with `hidden`
+    units, trained by DP-SGD.
 
     Guarantee: `loss` for one image added or removed: that of `PrivatePCA`, then that of `DPSGD`.
     Assumes:   as those two; `n`, the number of examples, is public.
@@ -91,7 +92,8 @@ class PcaNetwork:
 
     @classmethod
     def for_budget(cls, epsilon: float, delta: float, *, share: float = 0.3, **settings: Any) -> PcaNetwork:
-        """The least noise for (ε, δ) where the projection takes `share` of the μ of a single Gaussian release of that cost."""
+        """The least noise for (ε, δ) where the projection takes `share` of the μ of a
+        single Gaussian release of that cost."""
         made = cls(**settings, pca_noise=analytic_sigma(epsilon, delta) / share)
         noise = accounting.calibrate(lambda x: made.loss_with(x), Budget(epsilon, delta), start=1.5)
         return replace(made, noise_multiplier=noise)
@@ -159,14 +161,16 @@ def network(features: int, hidden: int) -> nn.Module:
 
 
 def inputs(images: Any, projection: Projection | None) -> Tensor:
-    """Each image in the directions of the projection, half whitened (free: post-processing), at length `GAIN`."""
+    """Each image in the directions of the projection, half whitened (free:
+    post-processing), at length `GAIN`."""
     flat = np.array(images, np.float32).reshape(-1, FEATURES)
     turned = flat if projection is None else projection.transform(flat, power=POWER).astype(np.float32)
     return GAIN * torch.nn.functional.normalize(torch.from_numpy(turned), dim=1)
 
 
 def tuned(**settings: Any) -> PcaNetwork:
-    """The network with the lot, clip and learning rates that did best on a held-out part of MNIST's training set."""
+    """The network with the lot, clip and learning rates that did best on a held-out part
+    of MNIST's training set."""
     return PcaNetwork(**(TUNED | settings))
 
 

@@ -13,9 +13,9 @@ SETTINGS = {
     3.0: LinearDescent(steps=60, learning_rate=150, clip=0.3),
     8.0: LinearDescent(steps=100, learning_rate=150, clip=0.3),
 }
-"""At ε = 3 the best of twelve on 10,000 held-out training pictures, after training on 20,000 others with the noise that all
-50,000 would have: 70.9 %; four more came within 0.4 points, the others stayed below 70. At ε = 8 only this was tried (72.5 %).
-The choice itself is not in the loss."""
+"""At ε = 3 the best of twelve on 10,000 held-out training pictures, after training on 20,000 others with the
+noise that all 50,000 would have: 70.9 %; four more came within 0.4 points, the others stayed below 70. At ε =
+8 only this was tried (72.5 %). The choice itself is not in the loss."""
 SHARE = 0.1
 
 
@@ -27,7 +27,8 @@ def cifar10(
     maps: Map = pictures,
     on_step: OnStep | None = None,
 ) -> Recipe:
-    """A mechanism for (pictures [n, 3, 32, 32], labels) that is (ε, δ)-DP, with the settings of the nearest ε that was tuned.
+    """A mechanism for (pictures [n, 3, 32, 32], labels) that is (ε, δ)-DP, with the
+    settings of the nearest ε that was tuned.
 
     `maps` is there for features that were computed before: `maps.ready`.
 

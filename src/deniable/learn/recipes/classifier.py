@@ -1,4 +1,5 @@
-"""A private image classifier: fixed features, half whitening, and softmax regression. The best of ours on small data."""
+"""A private image classifier: fixed features, half whitening, and softmax regression.
+The best of ours on small data."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ STATISTICS = 3
 
 @dataclass(frozen=True)
 class RecipeClassifier:
-    """What was learnt: a private release. `predict` gives a class for each image, `scores` a number for each class."""
+    """What was learnt: a private release. `predict` gives a class for each image,
+    `scores` a number for each class."""
 
     maps: Callable[[Tensor], Tensor]
     whitening: Whitening
@@ -56,19 +58,20 @@ OnStep = Callable[[int, RecipeClassifier], None]
 
 @dataclass(frozen=True)
 class Recipe:
-    """Learn to tell `classes` apart from (images, labels), from whole-data statistics and gradients with Gaussian noise.
+    """Learn to tell `classes` apart from (images, labels), from whole-data statistics
+    and gradients with Gaussian noise.
 
-    Guarantee: `loss` for one image added or removed: three Gaussian releases of `statistics_noise` and one of `step_noise`
-               for each step. They compose to one Gaussian, so that ε is exact.
-    Assumes:   `n`, the number of examples, is public; it scales the steps and nothing else. `maps` maps each image by itself
-               (tried on generated images, `check`) and was chosen without these data; the hyper-parameters too (tuning on the
-               data is not in the loss). The arithmetic of one image has the same bits whatever others are in its batch
-               (tested, see `exact`).
-    Data:      a label outside 0 … classes − 1, or an image whose features are not finite, is left out; images without a
-               label too.
+    Guarantee: `loss` for one image added or removed: three Gaussian releases of `statistics_noise` and one of
+               `step_noise` for each step. They compose to one Gaussian, so that ε is exact.
+    Assumes:   `n`, the number of examples, is public; it scales the steps and nothing else. `maps` maps each
+               image by itself (tried on generated images, `check`) and was chosen without these data; the
+               hyper-parameters too (tuning on the data is not in the loss). The arithmetic of one image has
+               the same bits whatever others are in its batch (tested, see `exact`).
+    Data:      a label outside 0 … classes − 1, or an image whose features are not
+               finite, is left out; images without a label too.
     Error:     not known before data is seen.
-    Reference: gradient norms in closed form, Goodfellow 2015; scattering under privacy, Tramèr, Boneh 2021; exact sums and
-               integer noise, see `exact`.
+    Reference: gradient norms in closed form, Goodfellow 2015; scattering under privacy, Tramèr, Boneh 2021;
+               exact sums and integer noise, see `exact`.
 
     >>> recipe = Recipe.for_budget(1, 1e-5, n=60_000, maps=torch.nn.Identity(), descent=Descent(100, 80, 0.1))
     >>> print(recipe.loss)
@@ -81,7 +84,8 @@ class Recipe:
     statistics_noise: float
     step_noise: float
     shapes: Shapes | None = None
-    """Channels and places of each feature map in a row of `maps`; if not given, `maps` gives one: [n, channels, places]."""
+    """Channels and places of each feature map in a row of `maps`; if not given, `maps`
+    gives one: [n, channels, places]."""
     power: float = 0.25
     ridge: float = 1e-3
     classes: int = 10
@@ -126,7 +130,10 @@ class Recipe:
     @property
     def loss(self) -> Composed:
         return Composed(
-            (GaussianNoise(self.statistics_noise) * STATISTICS, GaussianNoise(self.step_noise) * self.descent.steps)
+            (
+                GaussianNoise(self.statistics_noise) * STATISTICS,
+                GaussianNoise(self.step_noise) * self.descent.steps,
+            )
         )
 
     @property
@@ -139,19 +146,22 @@ class Recipe:
     def fits(self, data: Any) -> None:
         """Before anything is charged: whether `maps` takes images like these, and treats each by itself.
 
-        Reads the shape and type of the images, or of `example` where a function opens them later. Raises `InvalidParameter`.
+        Reads the shape and type of the images, or of `example` where a function opens
+        them later. Raises `InvalidParameter`.
         """
         if data is None and self.example is None:
             raise InvalidParameter(
-                "Expected example=…, an image that is made up or public: what opens the images is called after the charge. "
-                "Nothing was charged."
+                "Expected example=…, an image that is made up or public: what opens the images is called "
+                "after the charge. Nothing was charged."
             )
         images = torch.as_tensor(self.example)[None] if data is None else _images(data)
         refuse_mixing(self.maps, images)
 
     def __call__(self, data: Any, *, rng: Random) -> RecipeClassifier:
         images, labels = _images(data), column(data[1])
-        refuse_mixing(self.maps, images)  # for calls without an account; with one, `fits` has told before the charge
+        refuse_mixing(
+            self.maps, images
+        )  # for calls without an account; with one, `fits` has told before the charge
         size = min(len(images), len(labels))
         maps = mapped(images[:size], self.maps)
         shapes = self.shapes or ((maps.shape[1], maps.shape[2]),)
@@ -169,18 +179,21 @@ class Recipe:
 
 
 def mapped(images: Any, maps: Callable[[Tensor], Tensor]) -> Tensor:
-    """The feature maps of an array of images, as 16-bit integers of length at most `whitening.NORM`; also of no image at all.
+    """The feature maps of an array of images, as 16-bit integers of length at most
+    `whitening.NORM`; also of no image at all.
 
     An image on which `maps` fails has features of zeros, which count as none.
     """
     given = _tensor(images)
     like = _units(maps(given.new_zeros(1, *given.shape[1:])))
-    return torch.cat([like[:0], *(_each(given[i : i + CHUNK], maps, like) for i in range(0, len(given), CHUNK))])
+    return torch.cat(
+        [like[:0], *(_each(given[i : i + CHUNK], maps, like) for i in range(0, len(given), CHUNK))]
+    )
 
 
 def _each(images: Tensor, maps: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
-    """Features of a chunk. If it fails, images of zeros take the place of those that fail alone, so that the others are
-    computed in a batch of the same size: their last bits would tell of another one."""
+    """Features of a chunk. If it fails, images of zeros take the place of those that fail alone, so that the
+    others are computed in a batch of the same size: their last bits would tell of another one."""
     try:
         return _checked(maps, images, like)
     except Exception:  # steered by an image: it must not show

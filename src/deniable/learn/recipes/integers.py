@@ -1,10 +1,10 @@
 """Products of integer matrices without rounding, on the processor's 8-bit instructions where these are exact.
 
-A product of 8-bit integers summed in 32 bits has one value: it depends neither on the order of the terms nor on which rows
-share a batch. Processors without such instructions may saturate pairs of terms in 16 bits, and then a sum of contributions
-is no sum any more; so the products of the largest entries are compared with their known values first (`exact_at`), at the
-very shapes used, and where they differ 32-bit floats do the work in pieces whose sums stay below 2^24, where they too are
-exact.
+A product of 8-bit integers summed in 32 bits has one value: it depends neither on the order of the terms nor
+on which rows share a batch. Processors without such instructions may saturate pairs of terms in 16 bits, and
+then a sum of contributions is no sum any more; so the products of the largest entries are compared with their
+known values first (`exact_at`), at the very shapes used, and where they differ 32-bit floats do the work in
+pieces whose sums stay below 2^24, where they too are exact.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ EXACT_FLOAT = 1 << 24
 
 @lru_cache(maxsize=64)
 def exact_at(rows: int, columns: int, width: int) -> bool:
-    """Whether [rows, columns]·[columns, width] and [width, rows]·[rows, columns] are exact for the largest 8-bit entries, and
-    made by instructions for them: without those they are some thirty times slower than floats, which are as exact."""
+    """Whether [rows, columns]·[columns, width] and [width, rows]·[rows, columns] are
+    exact for the largest 8-bit entries, and made by instructions for them: without those
+    they are some thirty times slower than floats, which are as exact."""
     if max(rows, columns) > TERMS or not hasattr(torch, "_int_mm") or not _has_dot_products():
         return False
     try:
@@ -42,7 +43,8 @@ def exact_at(rows: int, columns: int, width: int) -> bool:
 
 @lru_cache(maxsize=1)
 def _has_dot_products() -> bool:
-    """Whether the processor multiplies and adds 8-bit numbers in one instruction; where torch cannot tell, it is believed to."""
+    """Whether the processor multiplies and adds 8-bit numbers in one instruction; where
+    torch cannot tell, it is believed to."""
     ask = getattr(torch.cpu, "_is_vnni_supported", None)
     return True if ask is None else bool(ask())
 
@@ -55,7 +57,8 @@ def _true_at(rows: int, columns: int, width: int, a: int, b: int) -> bool:
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
-    """left [n, k]ᵀ · right [n, d], exact, in 64-bit floats: `left` holds integers up to `LARGEST` as floats, `right` 8 bits.
+    """left [n, k]ᵀ · right [n, d], exact, in 64-bit floats: `left` holds integers up to
+    `LARGEST` as floats, `right` 8 bits.
 
     >>> product(torch.tensor([[500.0], [-2.0]]), torch.tensor([[3, 127], [4, -1]], dtype=torch.int8)).tolist()
     [[1492.0, 63502.0]]
@@ -79,7 +82,8 @@ def _by_floats(left: Tensor, right: Tensor) -> Tensor:
 
 
 def scores(features: Tensor, weights: Tensor) -> Tensor:
-    """features [n, d] in 8 bits · weights [k, d]ᵀ, in 32-bit floats; weights are rounded to 15 bits of the largest first.
+    """features [n, d] in 8 bits · weights [k, d]ᵀ, in 32-bit floats; weights are rounded
+    to 15 bits of the largest first.
 
     A row's scores do not depend, to the bit, on the other rows: they are whole numbers, times one unit.
     """
@@ -95,7 +99,8 @@ def scores(features: Tensor, weights: Tensor) -> Tensor:
 
 
 def _whole_by_floats(left: Tensor, right: Tensor) -> Tensor:
-    """left [n, d] · right [d, k], both in 8 bits: pieces whose sums stay below 2^24, where floats are exact in any order."""
+    """left [n, d] · right [d, k], both in 8 bits: pieces whose sums stay below 2^24,
+    where floats are exact in any order."""
     total = torch.zeros(len(left), right.shape[1], dtype=torch.float64)
     chunk = (EXACT_FLOAT - 1) // 128**2
     with exact.full_precision():

@@ -1,9 +1,10 @@
 """Pictures of nothing: leaves that cover one another, by chance (the dead leaves model, Matheron 1968).
 
-Leaves of all sizes, the small ones more frequent, give pictures the edges, the occlusions and the falling spectrum of
-photographs, though no photograph was looked at. What is learnt from them is fixed before any data is seen and costs no
-privacy (Tang et al. 2023 pretrain networks on such pictures). Chance comes from a counter with a fixed key, whose bits are
-the same on every machine: these pictures are public constants, not secrets.
+Leaves of all sizes, the small ones more frequent, give pictures the edges, the occlusions
+and the falling spectrum of photographs, though no photograph was looked at. What is
+learnt from them is fixed before any data is seen and costs no privacy (Tang et al. 2023
+pretrain networks on such pictures). Chance comes from a counter with a fixed key, whose
+bits are the same on every machine: these pictures are public constants, not secrets.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def uniform(count: int, key: int) -> NDArray[np.float64]:
 
 
 def _covered(leaves: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """A canvas [3, size, size], covered from the front to the back: a leaf shows where nothing lies before it."""
+    """A canvas [3, size, size], covered from the front to the back: a leaf shows where
+    nothing lies before it."""
     canvas, empty = np.zeros((3, size, size)), np.ones((size, size), bool)
     for leaf in leaves:
         _lay(leaf, canvas, empty)

@@ -37,8 +37,9 @@ class Linear:
 class LinearDescent:
     """`steps` steps of gradient descent with momentum, each on all examples.
 
-    The gradient of an example's cross-entropy is r·(z, 1), r the residual softmax − target, so that its norm |r|·√(|z|² + 1)
-    needs no per-example gradients (Goodfellow 2015), and clipping it to `clip` is clipping |r| to clip/√2.
+    The gradient of an example's cross-entropy is r·(z, 1), r the residual softmax −
+    target, so that its norm |r|·√(|z|² + 1) needs no per-example gradients (Goodfellow
+    2015), and clipping it to `clip` is clipping |r| to clip/√2.
     """
 
     steps: int
@@ -57,7 +58,8 @@ class LinearDescent:
         rng: Random,
         each: Callable[[int, Linear], None],
     ) -> Linear:
-        """`features` are `exact.units` of `NORM`; `targets` [n, classes] are one-hot, and all 0 for an example left out.
+        """`features` are `exact.units` of `NORM`; `targets` [n, classes] are one-hot,
+        and all 0 for an example left out.
 
         `each` sees the model after each step: it is released already, and the next step moves it in place.
         """
@@ -65,7 +67,9 @@ class LinearDescent:
         speed = Linear(torch.zeros_like(model.weights), torch.zeros_like(model.bias))
         to_gradient = self.clip / (math.sqrt(2) * NORM * RESIDUAL * n)
         for step in range(self.steps):
-            sums = exact.noisy(self.sums(model, features, targets), multiplier, SENSITIVITY, rng) * to_gradient
+            sums = (
+                exact.noisy(self.sums(model, features, targets), multiplier, SENSITIVITY, rng) * to_gradient
+            )
             for at, moved, by in (
                 (model.weights, speed.weights, sums[:, :-1]),
                 (model.bias, speed.bias, sums[:, -1]),
@@ -90,7 +94,8 @@ class LinearDescent:
         return total
 
     def residuals(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """Clipped residuals in grid units, cut towards 0; checked in integers to be no longer than `RESIDUAL`."""
+        """Clipped residuals in grid units, cut towards 0; checked in integers to be no
+        longer than `RESIDUAL`."""
         seen = targets.sum(1, keepdim=True)
         raw = (torch.softmax(scores, 1) - targets) * seen
         scale = RESIDUAL / raw.norm(dim=1, keepdim=True).clamp_min(self.clip / math.sqrt(2))

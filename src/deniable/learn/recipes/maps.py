@@ -1,4 +1,5 @@
-"""Fixed maps from an image to its features. Each image is mapped by itself and nothing is learnt: no privacy is spent here."""
+"""Fixed maps from an image to its features. Each image is mapped by itself and nothing
+is learnt: no privacy is spent here."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from deniable.learn.recipes import patches
 from deniable.learn.scattering import ANGLES, CHANNELS, Scattering, mirrored
 
 Map = Callable[[Tensor], Tensor]
-"""Images [n, …] to features [n, channels, places], or to rows [n, features] of several such maps, each image by itself."""
+"""Images [n, …] to features [n, channels, places], or to rows [n, features] of several
+such maps, each image by itself."""
 
 TRIED = 5
 """Images of a batch on which maps are tried."""
@@ -31,7 +33,8 @@ def ready(features: Tensor) -> Tensor:
 
 
 def refuse_mixing(maps: Map, images: Tensor) -> None:
-    """Raise if the features of an image change with the other images of its batch; only shape and type of `images` are read.
+    """Raise if the features of an image change with the other images of its batch; only
+    shape and type of `images` are read.
 
     >>> refuse_mixing(lambda images: images - images.mean(0), torch.zeros(2, 4))
     Traceback (most recent call last):
@@ -45,8 +48,9 @@ def refuse_mixing(maps: Map, images: Tensor) -> None:
             here, there = (maps(batch.clone())[i].double() for batch in (near, far))
             if not torch.allclose(here, there, rtol=0.0, atol=0.0, equal_nan=True):
                 raise InvalidParameter(
-                    "The features that maps gives of an image change with the other images of its batch, so no bound on what one "
-                    "image contributes exists. Take means and the like from each image by itself, or from public images."
+                    "The features that maps gives of an image change with the other images of its batch, so "
+                    "no bound on what one image contributes exists. Take means and the like from each image "
+                    "by itself, or from public images."
                 )
 
 
@@ -58,10 +62,11 @@ def _generated(images: Tensor, seed: int, wide: int) -> Tensor:
 
 
 def frozen(module: nn.Module) -> Map:
-    """The features of a network trained on public data: a copy that learns nothing more and treats each image alone.
+    """The features of a network trained on public data: a copy that learns nothing more
+    and treats each image alone.
 
-    The copy is in evaluation mode, where batch norm and dropout are fixed. That `module` saw no private data is for the caller to
-    know. Features [n, channels] become [n, channels, 1].
+    The copy is in evaluation mode, where batch norm and dropout are fixed. That `module` saw no private data
+    is for the caller to know. Features [n, channels] become [n, channels, 1].
 
     >>> frozen(nn.Sequential(nn.Flatten(), nn.Linear(4, 3)))(torch.zeros(5, 2, 2)).shape
     torch.Size([5, 3, 1])
@@ -87,7 +92,8 @@ PICTURES = ((3 * CHANNELS, 32), (patches.FILTERS, patches.POOL**2))
 
 
 def pictures(images: Tensor) -> Tensor:
-    """Bytes [n, 3, 32, 32] to rows of two feature maps of one length, by scattering and by patches: [n, 243·32 + 512·16]."""
+    """Bytes [n, 3, 32, 32] to rows of two feature maps of one length, by scattering and
+    by patches: [n, 243·32 + 512·16]."""
     bright = images.float() / 255
     parts = (scattered(bright), patches.features(bright))
     return torch.cat([torch.nn.functional.normalize(part.flatten(1), dim=1) for part in parts], 1)
@@ -112,7 +118,8 @@ def _balance() -> tuple[Tensor, Tensor]:
 
 
 def deskew(images: Tensor) -> Tensor:
-    """Centre each image on its mass and shear it upright, by its own moments (LeCun et al. 1998 deslant the same way)."""
+    """Centre each image on its mass and shear it upright, by its own moments (LeCun et
+    al. 1998 deslant the same way)."""
     size = images.shape[-1]
     at = torch.arange(size, dtype=torch.float32) - (size - 1) / 2
     mass = images.sum((1, 2)).clamp_min(1e-3)

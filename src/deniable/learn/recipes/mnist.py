@@ -15,10 +15,10 @@ SETTINGS = {
     2.0: LinearDescent(steps=200, learning_rate=240, clip=0.1),
     3.0: LinearDescent(steps=250, learning_rate=240, clip=0.1),
 }
-"""At each ε compared with fewer and larger steps, and with twice the clip and half the learning rate, on 10,000 held-out training
-images after training on 20,000 others with the noise that all 60,000 would have: 98.20, 98.23, 98.62 and 98.60 %. The other clip
-gave 98.24 at ε = 1 and 98.77 at 3; there, after training on 50,000, it gave 98.83 against 98.94. The choice is not in
-the loss."""
+"""At each ε compared with fewer and larger steps, and with twice the clip and half the learning rate, on
+10,000 held-out training images after training on 20,000 others with the noise that all 60,000 would have:
+98.20, 98.23, 98.62 and 98.60 %. The other clip gave 98.24 at ε = 1 and 98.77 at 3; there, after training on
+50,000, it gave 98.83 against 98.94. The choice is not in the loss."""
 RIDGE = {0.5: 2e-3, 1.0: 1e-3, 2.0: 1e-3, 3.0: 1e-3}
 
 
@@ -30,7 +30,8 @@ def mnist(
     maps: Map = digits,
     on_step: OnStep | None = None,
 ) -> Recipe:
-    """A mechanism for (images [n, 28, 28], labels) that is (ε, δ)-DP, with the settings of the nearest ε that was tuned.
+    """A mechanism for (images [n, 28, 28], labels) that is (ε, δ)-DP, with the settings
+    of the nearest ε that was tuned.
 
     `maps` is there for features that were computed before: `maps.ready`.
 
@@ -38,4 +39,6 @@ def mnist(
     150
     """
     near = min(SETTINGS, key=lambda tuned: abs(math.log(tuned / epsilon)))
-    return Recipe.for_budget(epsilon, delta, n=n, maps=maps, descent=SETTINGS[near], ridge=RIDGE[near], on_step=on_step)
+    return Recipe.for_budget(
+        epsilon, delta, n=n, maps=maps, descent=SETTINGS[near], ridge=RIDGE[near], on_step=on_step
+    )

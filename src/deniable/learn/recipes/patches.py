@@ -1,8 +1,9 @@
-"""Features of small patches: whitened, compared with a fixed dictionary, soft thresholds, local means (Coates, Ng 2011).
+"""Features of small patches: whitened, compared with a fixed dictionary, soft
+thresholds, local means (Coates, Ng 2011).
 
-Coates and Ng take dictionary and whitening from the training pictures. Here both come from drawn pictures (`leaves`), so
-that nothing is learnt from data: each picture is mapped by itself, by a map that is fixed beforehand, and no privacy is
-spent.
+Coates and Ng take dictionary and whitening from the training pictures. Here both come from drawn pictures
+(`leaves`), so that nothing is learnt from data: each picture is mapped by itself, by a map that is fixed
+beforehand, and no privacy is spent.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ CONTRAST = 2e-3
 
 
 def features(pictures: Tensor) -> Tensor:
-    """Pictures [n, 3, size, size] with values in [0, 1] to [n, 512, 16], each summed with the features of its mirror image.
+    """Pictures [n, 3, size, size] with values in [0, 1] to [n, 512, 16], each summed
+    with the features of its mirror image.
 
-    A mirror image has the same features. Each picture goes through products of its own, so that its bits cannot depend on its
-    neighbours.
+    A mirror image has the same features. Each picture goes through products of its own, so that its bits
+    cannot depend on its neighbours.
 
     >>> features(torch.rand(2, 3, 32, 32)).shape
     torch.Size([2, 512, 16])
@@ -49,7 +51,8 @@ def features(pictures: Tensor) -> Tensor:
 
 @cache
 def dictionary() -> Tensor:
-    """Filters [108, 512] for patches of mean 0 and length about 1: whitened patches of drawn pictures, whitened once more."""
+    """Filters [108, 512] for patches of mean 0 and length about 1: whitened patches of
+    drawn pictures, whitened once more."""
     found = _patches(leaves.pictures(CANVASES, CANVAS), stride=1)
     even = normal(found)
     whitener = _whitener(even.double())
@@ -81,7 +84,8 @@ def _whitener(patches: Tensor) -> Tensor:
 
 @cache
 def _means(places: int) -> Tensor:
-    """Means over overlapping windows of a grid of places × places patches: [16, places²], symmetric left and right."""
+    """Means over overlapping windows of a grid of places × places patches: [16,
+    places²], symmetric left and right."""
     at, centres = (torch.arange(places) + 0.5) / places, (torch.arange(POOL) + 0.5) / POOL
     weights = (1 - POOL * (at - centres[:, None]).abs()).clamp_min(0)
     weights = weights / weights.sum(1, keepdim=True)
@@ -89,6 +93,7 @@ def _means(places: int) -> Tensor:
 
 
 def _both_ways(answers: Tensor) -> Tensor:
-    """Means [16, 2 · 512] of a picture, plus those of its mirror image: the other half of the filters, places mirrored."""
+    """Means [16, 2 · 512] of a picture, plus those of its mirror image: the other half
+    of the filters, places mirrored."""
     split = answers.T.reshape(2, 2, FILTERS // 2, POOL, POOL)
     return (split[:, 0] + split[:, 1].flip(-1)).reshape(FILTERS, POOL * POOL)

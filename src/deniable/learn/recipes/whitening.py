@@ -22,7 +22,8 @@ Shapes = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Whitening:
-    """z = left·(x/|x| − mean)·right, scaled to one length, for each feature map [channels, places] of a row by itself."""
+    """z = left·(x/|x| − mean)·right, scaled to one length, for each feature map
+    [channels, places] of a row by itself."""
 
     mean: Tensor
     roots: tuple[tuple[Tensor, Tensor], ...]
@@ -31,7 +32,9 @@ class Whitening:
         """Rows [n, …] in grid units of `NORM` to rows [n, features]."""
         centred = maps.flatten(1).float() / NORM - self.mean
         shapes = tuple((len(left), len(right)) for left, right in self.roots)
-        parts = (left @ m @ right for m, (left, right) in zip(split(centred, shapes), self.roots, strict=True))
+        parts = (
+            left @ m @ right for m, (left, right) in zip(split(centred, shapes), self.roots, strict=True)
+        )
         return torch.cat([torch.nn.functional.normalize(part.flatten(1), dim=1) for part in parts], 1)
 
 
@@ -41,19 +44,25 @@ def split(rows: Tensor, shapes: Shapes) -> list[Tensor]:
     return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def fit(maps: Tensor, shapes: Shapes, n: int, multiplier: float, power: float, ridge: float, rng: Random) -> Whitening:
-    """The mean, and the second moments of channels and of places about it, each with Gaussian noise of `multiplier`.
+def fit(
+    maps: Tensor, shapes: Shapes, n: int, multiplier: float, power: float, ridge: float, rng: Random
+) -> Whitening:
+    """The mean, and the second moments of channels and of places about it, each with
+    Gaussian noise of `multiplier`.
 
-    An example's row is a vector of integers of length at most `NORM` (`exact.units`). It moves the sum by that. About the
-    noisy mean each of its k feature maps is scaled to length `NORM` again, as a matrix M of integers: M·Mᵀ and Mᵀ·M have
-    Frobenius norm at most |M|², so that the k moments of channels together move by at most √k·NORM², and those of places too.
-    `n` is public and only scales. The roots are post-processing.
+    An example's row is a vector of integers of length at most `NORM` (`exact.units`). It
+    moves the sum by that. About the noisy mean each of its k feature maps is scaled to
+    length `NORM` again, as a matrix M of integers: M·Mᵀ and Mᵀ·M have Frobenius norm at
+    most |M|², so that the k moments of channels together move by at most √k·NORM², and
+    those of places too. `n` is public and only scales. The roots are post-processing.
     """
     mean = exact.noisy(_sum(maps), multiplier, NORM, rng) / (n * NORM)
     sensitivity = math.sqrt(len(shapes)) * NORM**2 * (1 + 2.0**-50)
 
     def root(moments: Tensor) -> Tensor:
-        return _root(exact.noisy_symmetric(moments, multiplier, sensitivity, rng) / (n * NORM**2), power, ridge)
+        return _root(
+            exact.noisy_symmetric(moments, multiplier, sensitivity, rng) / (n * NORM**2), power, ridge
+        )
 
     moments = _second_moments(maps, shapes, mean.float())
     return Whitening(mean.float(), tuple((root(channels), root(places)) for channels, places in moments))
@@ -71,8 +80,12 @@ def _second_moments(maps: Tensor, shapes: Shapes, mean: Tensor) -> list[tuple[Te
     sums = [tuple(torch.zeros(size, size, dtype=torch.float64) for size in shape) for shape in shapes]
     for start in range(0, len(maps), CHUNK):
         part = maps[start : start + CHUNK].flatten(1)
-        seen = part.any(1, keepdim=True)  # a row of 0 stands for an example that is left out, also after centring
-        for (channels, places), found in zip(sums, split((part.float() / NORM - mean) * seen, shapes), strict=True):
+        seen = part.any(
+            1, keepdim=True
+        )  # a row of 0 stands for an example that is left out, also after centring
+        for (channels, places), found in zip(
+            sums, split((part.float() / NORM - mean) * seen, shapes), strict=True
+        ):
             m = exact.units(found, NORM, MOST).double()
             rows, columns = m.transpose(0, 1).reshape(len(channels), -1), m.reshape(-1, len(places))
             channels += rows @ rows.T

@@ -1,6 +1,7 @@
 """DP-SGD: sampling, clipping, noise, accounting and stopping in one call.
 
-run = DPSGD(model, criterion, lots=Lots(n=60_000, lot=600, epochs=10), privacy=Privacy(epsilon=3, delta=1e-5, clip=1.0),
+run = DPSGD(model, criterion, lots=Lots(n=60_000, lot=600, epochs=10),
+privacy=Privacy(epsilon=3, delta=1e-5, clip=1.0),
             learning=Learning(learning_rate=0.5))
 release = account.run(run, (x, y), delta=1e-5)
 release.value.model

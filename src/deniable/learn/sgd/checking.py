@@ -34,7 +34,8 @@ PRECISIONS = (torch.float32, torch.float64)
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found on made-up rows before the charge: the shapes that rows may have in a batch, and the ways to clip them."""
+    """What was found on made-up rows before the charge: the shapes that rows may have in
+    a batch, and the ways to clip them."""
 
     shapes: frozenset[tuple[object, ...]] = frozenset()
     ways: Mapping[Shape, Found] = field(default_factory=dict)
@@ -46,9 +47,12 @@ class Checked:
 
 
 def tried(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
-    """Whether made-up rows of the declared form can be trained on, in a copy of the run's model or in `model` itself."""
+    """Whether made-up rows of the declared form can be trained on, in a copy of the
+    run's model or in `model` itself."""
     if model is None and run.learning.optimizer is None and run.learning.learning_rate is None:
-        raise InvalidParameter("Expected a learning_rate, or an optimizer that has its own. Nothing was charged.")
+        raise InvalidParameter(
+            "Expected a learning_rate, or an optimizer that has its own. Nothing was charged."
+        )
     form = _form(run, data)
     given = structure.in_training(copy.deepcopy(run.model)) if model is None else model
     clipper = run.clipper(given)
@@ -85,19 +89,26 @@ def _refuse_own_weights(run: DPSGD, copied: nn.Module, batch: Batch) -> None:
     """A criterion that uses the weights of the model that was given acts on nothing: a copy is trained."""
     weights = [p for p in run.model.parameters() if p.requires_grad]
     reached: tuple[Tensor | None, ...] = ()
-    with torch.enable_grad(), torch.random.fork_rng(devices=[]), suppress(Exception):  # zeros may be no rows for it
+    with (
+        torch.enable_grad(),
+        torch.random.fork_rng(devices=[]),
+        suppress(Exception),
+    ):  # zeros may be no rows for it
         losses = objective(run.criterion)(copied, batch.rows)
-        reached = torch.autograd.grad(losses.sum(), weights, allow_unused=True) if losses.requires_grad else ()
+        reached = (
+            torch.autograd.grad(losses.sum(), weights, allow_unused=True) if losses.requires_grad else ()
+        )
     if any(part is not None for part in reached):
         raise InvalidParameter(
-            "The criterion uses the weights of the model that was given, and a copy of it is trained, on which that does not "
-            "act. Nothing was charged. Take weight_decay of the optimizer for a penalty, or train the model itself by "
-            "make_private."
+            "The criterion uses the weights of the model that was given, and a copy of it is trained, on "
+            "which that does not act. Nothing was charged. Take weight_decay of the optimizer for a penalty, "
+            "or train the model itself by make_private."
         )
 
 
 def _refuse_example(run: DPSGD, clipper: PerExample, form: Form) -> None:
-    """The example itself, with the values it has: its label is one of the classes, its words are in the table."""
+    """The example itself, with the values it has: its label is one of the classes, its
+    words are in the table."""
     try:
         with torch.random.fork_rng(devices=[]):
             batch = views.viewed(
@@ -111,8 +122,9 @@ def _refuse_example(run: DPSGD, clipper: PerExample, form: Form) -> None:
         usable = False
     if not usable:
         raise InvalidParameter(
-            "The model or the criterion fails on the example, or its loss or gradient there is no finite number: rows like "
-            "it would add nothing. Nothing was charged. Check the label, the words and the criterion."
+            "The model or the criterion fails on the example, or its loss or gradient there is no finite "
+            "number: rows like it would add nothing. Nothing was charged. Check the label, the words and the "
+            "criterion."
         )
 
 
@@ -123,7 +135,9 @@ def refuse_settings(run: DPSGD) -> None:
     privacy, learning = run.privacy, run.learning
     factors = tuple(checks.number("noise_schedule", f, above=0) for f in privacy.noise_schedule)
     if not factors or len(factors) > run.plan.steps:
-        raise InvalidParameter(f"Expected 1 to {run.plan.steps} factors in noise_schedule, got {len(factors)}.")
+        raise InvalidParameter(
+            f"Expected 1 to {run.plan.steps} factors in noise_schedule, got {len(factors)}."
+        )
     checks.whole("multiplicity", learning.multiplicity, at_least=1)
     if learning.average is not None:
         checks.number("average", learning.average, above=0, below=1)
@@ -140,7 +154,8 @@ def _refuse_drawn(run: DPSGD) -> None:
         raise InvalidParameter("Expected one noise for all steps with allocated=True. Nothing was charged.")
     if (run.plan.passes or run.plan.cap is not None) and run.unit.replace:
         raise InvalidParameter(
-            f"Expected a unit that is added or removed with cap or allocated=True, got {run.unit}. Nothing was charged."
+            f"Expected a unit that is added or removed with cap or allocated=True, got {run.unit}. Nothing "
+            "was charged."
         )
 
 
@@ -152,8 +167,8 @@ def refuse_model(run: DPSGD) -> None:
         raise InvalidParameter("Expected a model with a trainable parameter. Nothing was charged.")
     if wrong := sorted({str(p.dtype) for p in trained.values() if p.dtype not in PRECISIONS}):
         raise InvalidParameter(
-            f"Expected parameters in float32 or float64, got {', '.join(wrong)}: sums in fewer bits would break the clip's "
-            "bound. Use model.float(). Nothing was charged."
+            f"Expected parameters in float32 or float64, got {', '.join(wrong)}: sums in fewer bits would "
+            "break the clip's bound. Use model.float(). Nothing was charged."
         )
     if elsewhere := sorted({str(p.device) for p in run.model.parameters() if p.device.type != "cpu"}):
         raise InvalidParameter(f"Expected a model on the CPU, got {', '.join(elsewhere)}. Use model.cpu().")
@@ -169,7 +184,10 @@ def refuse_model(run: DPSGD) -> None:
 def _refuse_groups(run: DPSGD, trained: list[str]) -> None:
     listed = [name for names in run.groups.values() for name in names]
     if sorted(listed) != sorted(trained):
-        missing, twice = sorted(set(trained) - set(listed)), sorted({n for n in listed if listed.count(n) > 1})
+        missing, twice = (
+            sorted(set(trained) - set(listed)),
+            sorted({n for n in listed if listed.count(n) > 1}),
+        )
         unknown = sorted(set(listed) - set(trained))
         raise InvalidParameter(
             "Expected every trainable parameter in one group of clip=PerLayer(…); "
@@ -192,7 +210,9 @@ def refuse_optimizer(run: DPSGD) -> None:
     trial(model, optimizer)
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     if not {id(p) for p in model.parameters() if p.requires_grad} <= held:
-        raise InvalidParameter("Expected the optimizer to hold every trainable parameter. Nothing was charged.")
+        raise InvalidParameter(
+            "Expected the optimizer to hold every trainable parameter. Nothing was charged."
+        )
 
 
 def refuse_rates(run: DPSGD) -> None:
@@ -205,8 +225,9 @@ def refuse_rates(run: DPSGD) -> None:
 def refuse_groups_of_rates(run: DPSGD, optimizer: Optimizer) -> None:
     if run.learning.learning_rate is not None and len(optimizer.param_groups) > 1:
         raise InvalidParameter(
-            f"The optimizer has {len(optimizer.param_groups)} groups of parameters, and learning_rate= would give them all one "
-            "rate. Nothing was charged. Leave out learning_rate to keep the groups' own, or make one group."
+            f"The optimizer has {len(optimizer.param_groups)} groups of parameters, and learning_rate= would "
+            "give them all one rate. Nothing was charged. Leave out learning_rate to keep the groups' own, "
+            "or make one group."
         )
 
 
@@ -218,5 +239,6 @@ def trial(model: nn.Module, optimizer: Optimizer) -> None:
         optimizer.step()
     except Exception as error:
         raise InvalidParameter(
-            f"Expected an optimizer whose step() needs no closure and takes dense gradients: {error}. Nothing was charged."
+            f"Expected an optimizer whose step() needs no closure and takes dense gradients: {error}. "
+            "Nothing was charged."
         ) from None

@@ -3,8 +3,9 @@
     run.json    a name, which is in the ledger entry that paid for the run, and the run's loss
     state.pt    model, optimiser, step and loss so far; never the generator's key or position
 
-Which steps were begun is not in the folder: the ledger knows, and notes it before they are taken (`Account.begin`). So the folder
-may be copied, lost or put back as it was before: a run that is resumed from an older one goes on after the ledger's number.
+Which steps were begun is not in the folder: the ledger knows, and notes it before they are taken
+(`Account.begin`). So the folder may be copied, lost or put back as it was before: a run that is resumed from
+an older one goes on after the ledger's number.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Checkpoint:
 
     @classmethod
     def create(cls, folder: str | Path, *, loss: str) -> Checkpoint:
-        """Name a run in an empty or new folder. It is on the disk before the charge, so that no kill loses what was paid."""
+        """Name a run in an empty or new folder. It is on the disk before the charge, so
+        that no kill loses what was paid."""
         path, name = vacant(folder), uuid.uuid4().hex
         _write(path / "run.json", json.dumps({"name": name, "loss": loss}).encode())
         return cls(path, name, loss)
@@ -49,7 +51,9 @@ class Checkpoint:
             header = json.loads((path / "run.json").read_text(encoding="utf-8"))
             name, loss = str(header["name"]), str(header["loss"])
         except (OSError, ValueError, KeyError, TypeError):
-            raise InvalidParameter(f"Expected the folder of a run in {path}: its run.json cannot be read.") from None
+            raise InvalidParameter(
+                f"Expected the folder of a run in {path}: its run.json cannot be read."
+            ) from None
         return cls(path, name, loss)
 
     def save(self, state: dict[str, Any]) -> None:
@@ -79,7 +83,9 @@ def vacant(folder: str | Path) -> Path:
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     if (path / "run.json").exists() or (path / "state.pt").exists():
-        raise InvalidParameter(f"Expected an empty folder, but {path} holds a run. Resume it, or name another folder.")
+        raise InvalidParameter(
+            f"Expected an empty folder, but {path} holds a run. Resume it, or name another folder."
+        )
     return path
 
 

@@ -1,8 +1,9 @@
-"""What bounds one example: one norm for all, one per group of parameters, or one that follows a quantile of the norms.
+"""What bounds one example: one norm for all, one per group of parameters, or one that
+follows a quantile of the norms.
 
-Each rule says how the noise of one step is shared among what the step releases. The whole step, seen under one sample, is
-Gaussian noise of multiplier z: releases with multipliers mᵢ together have (Σmᵢ⁻²)^-½ (Dong, Roth, Su 2019), and every rule here
-chooses its mᵢ, rounded up, so that this is at least z.
+Each rule says how the noise of one step is shared among what the step releases. The whole step, seen under
+one sample, is Gaussian noise of multiplier z: releases with multipliers mᵢ together have (Σmᵢ⁻²)^-½ (Dong,
+Roth, Su 2019), and every rule here chooses its mᵢ, rounded up, so that this is at least z.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Clipping(Protocol):
         """The largest norm of an example's gradient in each group."""
 
     def multipliers(self, noise_multiplier: float) -> dict[str, float]:
-        """The deviation of each group's noise over its bound, for a step whose whole multiplier is `noise_multiplier`."""
+        """The deviation of each group's noise over its bound, for a step whose whole
+        multiplier is `noise_multiplier`."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Flat:
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters that are clipped together. `noise` is the group's multiplier relative to that of the other groups."""
+    """Parameters that are clipped together. `noise` is the group's multiplier relative
+    to that of the other groups."""
 
     parameters: tuple[str, ...]
     clip: float
@@ -74,10 +77,11 @@ class Group:
 
 @dataclass(frozen=True)
 class PerLayer:
-    """A bound and a noise of its own for each group of parameters: {"body": Group(names, clip=1), "head": Group(names, clip=.1)}.
+    """A bound and a noise of its own for each group of parameters: {"body": Group(names,
+    clip=1), "head": Group(names, clip=.1)}.
 
-    The groups' noises are released from one sample, so they are one Gaussian with multiplier (Σmᵢ⁻²)^-½; with equal `noise`
-    each of L groups has √L times the multiplier of the whole.
+    The groups' noises are released from one sample, so they are one Gaussian with multiplier (Σmᵢ⁻²)^-½; with
+    equal `noise` each of L groups has √L times the multiplier of the whole.
     """
 
     parts: tuple[tuple[str, Group], ...]
@@ -85,13 +89,18 @@ class PerLayer:
     def __init__(self, parts: Mapping[str, Group]) -> None:
         named = parts.items() if isinstance(parts, Mapping) else ()
         if not named or not all(isinstance(group, Group) for _, group in named):
-            raise InvalidParameter(f'Expected groups like {{"head": Group(("2.weight",), clip=1)}}, got {parts!r}.')
+            raise InvalidParameter(
+                f'Expected groups like {{"head": Group(("2.weight",), clip=1)}}, got {parts!r}.'
+            )
         object.__setattr__(self, "parts", tuple((str(name), group) for name, group in named))
 
     @classmethod
     def by_module(cls, model: nn.Module, clip: float) -> PerLayer:
-        """One group for each module with trainable parameters of its own, each with `clip`/√L, so that the whole is `clip`."""
-        trained = {name for name, p in model.named_parameters() if p.requires_grad}  # a tied one by its first name only
+        """One group for each module with trainable parameters of its own, each with
+        `clip`/√L, so that the whole is `clip`."""
+        trained = {
+            name for name, p in model.named_parameters() if p.requires_grad
+        }  # a tied one by its first name only
         owned = {
             name or ALL: tuple(
                 full
@@ -118,12 +127,14 @@ class PerLayer:
 
 @dataclass(frozen=True)
 class Adaptive:
-    """A bound C that follows the `quantile` of the examples' norms (Andrew, Thakkar, McMahan, Ramaswamy 2021).
+    """A bound C that follows the `quantile` of the examples' norms (Andrew, Thakkar,
+    McMahan, Ramaswamy 2021).
 
-    After each step C becomes C·exp(−speed·(b − quantile)), where b is the share of examples with a norm within C: the noisy
-    sum of bᵢ − ½, divided by the lot, plus ½. One example moves that sum by at most ½, so noise of deviation `count_noise` has
-    the multiplier 2·count_noise, and the gradients keep z_grad = (z⁻² − (2·count_noise)⁻²)^-½ of a step's z: the count is
-    paid. C stays within [low, high]. `count_noise` is in examples; a twentieth of the lot is a good choice.
+    After each step C becomes C·exp(−speed·(b − quantile)), where b is the share of examples with a norm
+    within C: the noisy sum of bᵢ − ½, divided by the lot, plus ½. One example moves that sum by at most ½, so
+    noise of deviation `count_noise` has the multiplier 2·count_noise, and the gradients keep z_grad = (z⁻² −
+    (2·count_noise)⁻²)^-½ of a step's z: the count is paid. C stays within [low, high]. `count_noise` is in
+    examples; a twentieth of the lot is a good choice.
     """
 
     start: float = 0.1
@@ -136,9 +147,13 @@ class Adaptive:
     def __post_init__(self) -> None:
         for name in ("start", "count_noise", "speed", "low", "high"):
             object.__setattr__(self, name, float(checks.number(name, getattr(self, name), above=0)))
-        object.__setattr__(self, "quantile", float(checks.number("quantile", self.quantile, above=0, below=1)))
+        object.__setattr__(
+            self, "quantile", float(checks.number("quantile", self.quantile, above=0, below=1))
+        )
         if not self.low <= self.start <= self.high:
-            raise InvalidParameter(f"Expected start={self.start:g} in [low, high] = [{self.low:g}, {self.high:g}].")
+            raise InvalidParameter(
+                f"Expected start={self.start:g} in [low, high] = [{self.low:g}, {self.high:g}]."
+            )
 
     @property
     def groups(self) -> None:
@@ -155,8 +170,9 @@ class Adaptive:
     def multipliers(self, noise_multiplier: float) -> dict[str, float]:
         if noise_multiplier >= self.count_multiplier * (1 - 1e-9):
             raise InvalidParameter(
-                f"Expected count_noise={self.count_noise:g} above {noise_multiplier / 2:g}, half the noise multiplier of a step: "
-                "else the count alone would cost more than the step may. Nothing was charged."
+                f"Expected count_noise={self.count_noise:g} above {noise_multiplier / 2:g}, half the noise "
+                "multiplier of a step: else the count alone would cost more than the step may. Nothing was "
+                "charged."
             )
         ratio = noise_multiplier / self.count_multiplier
         return {ALL: up(noise_multiplier / math.sqrt((1 - ratio) * (1 + ratio)))}

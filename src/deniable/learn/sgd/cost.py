@@ -31,7 +31,9 @@ class Cost:
         for stage, factor in enumerate(self.stages):
             first, after = self._first(stage), self._first(stage + 1)
             counts[float(factor)] += max(0, min(steps, after) - first)
-        parts = tuple(self._drawn(noise_multiplier * factor, count) for factor, count in counts.items() if count)
+        parts = tuple(
+            self._drawn(noise_multiplier * factor, count) for factor, count in counts.items() if count
+        )
         return parts[0] if len(parts) == 1 else Composed(parts)
 
     def _first(self, stage: int) -> int:
@@ -46,7 +48,8 @@ class Cost:
         return self.plan.loss(self._released(noise_multiplier), count, replace=self.replace)
 
     def _released(self, noise_multiplier: float) -> Loss:
-        """One step: all it releases comes from one sample. The count of usable rows is in the first group's noise (`noise`)."""
+        """One step: all it releases comes from one sample. The count of usable rows is
+        in the first group's noise (`noise`)."""
         shares = self.rule.multipliers(noise_multiplier)
         parts: list[Loss] = [
             self.grids[group].loss(share) if group in self.grids else GaussianNoise(share)
@@ -57,9 +60,12 @@ class Cost:
         return parts[0] if len(parts) == 1 else Composed(tuple(parts))
 
     def solved(self, budget: Budget) -> float:
-        """The least noise for the budget; a rule that shares it among releases may need a little more than one release."""
+        """The least noise for the budget; a rule that shares it among releases may need
+        a little more than one release."""
         plan, epsilon, delta = self.plan, float(budget.epsilon), float(budget.delta)
-        start = accounting.calibrate_noise(epsilon, delta, rate=plan.rate, steps=plan.steps, replace=self.replace)
+        start = accounting.calibrate_noise(
+            epsilon, delta, rate=plan.rate, steps=plan.steps, replace=self.replace
+        )
         plain = len(self.stages) == 1 and not self.grids and plan.cap is None and not plan.passes
         for more in (1.0, 1.0003, 1.001) if plain else ():
             if accounting.epsilon(self.loss(start * more, plan.steps), delta).upper <= epsilon:
@@ -71,15 +77,16 @@ class Cost:
         upper = accounting.epsilon(self.loss(noise_multiplier, self.plan.steps), float(budget.delta)).upper
         if upper > budget.epsilon:
             raise InvalidParameter(
-                f"ε = {float(budget.epsilon):g} is too small for {self.plan.steps:,} steps with a noise multiplier of "
-                f"{noise_multiplier:g}: they cost ε = {upper:.4g} at δ = {float(budget.delta):g}. Nothing was charged. Leave "
-                "out noise_multiplier to have it solved, or take fewer steps."
+                f"ε = {float(budget.epsilon):g} is too small for {self.plan.steps:,} steps with a noise "
+                f"multiplier of {noise_multiplier:g}: they cost ε = {upper:.4g} at δ = "
+                f"{float(budget.delta):g}. Nothing was charged. Leave out noise_multiplier to have it "
+                "solved, or take fewer steps."
             )
 
     def refuse_hopeless(self, budget: Budget, noise_multiplier: float) -> None:
         if noise_multiplier > self.plan.lot:
             raise InvalidParameter(
-                f"ε = {float(budget.epsilon):g} is too small for {self.plan.steps:,} steps: it needs a noise multiplier of "
-                f"{noise_multiplier:.4g}, more than a lot of {self.plan.lot:g} examples can outweigh if all agree. Nothing was "
-                "charged. Take fewer steps, larger lots or a larger ε."
+                f"ε = {float(budget.epsilon):g} is too small for {self.plan.steps:,} steps: it needs a noise "
+                f"multiplier of {noise_multiplier:.4g}, more than a lot of {self.plan.lot:g} examples can "
+                "outweigh if all agree. Nothing was charged. Take fewer steps, larger lots or a larger ε."
             )

@@ -1,11 +1,13 @@
 """One run on several processes: each holds its own rows, one adds the noise.
 
-Every rank draws its own Poisson lot from its own shard, so that together they draw one from all rows; clips and adds up; rank 0
-receives the sum, adds the noise to it before any division, and sends the same noisy gradient to all, who move their copies
-of the model alike. The loss is that of the run in one process. A rank that is lost ends the run on every other one: a collective
-operation that lacks a member raises, and no sum over fewer rows takes its place.
+Every rank draws its own Poisson lot from its own shard, so that together they draw one from all rows; clips
+and adds up; rank 0 receives the sum, adds the noise to it before any division, and sends the same noisy
+gradient to all, who move their copies of the model alike. The loss is that of the run in one process. A rank
+that is lost ends the run on every other one: a collective operation that lacks a member raises, and no sum
+over fewer rows takes its place.
 
-The ranks trust one another: gloo passes partial sums among them without noise. An analyst sees what rank 0 releases.
+The ranks trust one another: gloo passes partial sums among them without noise. An
+analyst sees what rank 0 releases.
 """
 
 from __future__ import annotations
@@ -33,13 +35,16 @@ from deniable.units import Unit
 class Distributed:
     """`run` on all ranks of a process group (`torch.distributed.init_process_group("gloo", …)`).
 
-    Rank 0 has the account: `account.run(Distributed(run), shard)`. Every other rank calls `Distributed(run).join(shard)`,
-    which waits for rank 0's charge. `n` and `lot` of the run are those of all ranks together.
+    Rank 0 has the account: `account.run(Distributed(run), shard)`. Every other rank
+    calls `Distributed(run).join(shard)`, which waits for rank 0's charge. `n` and `lot`
+    of the run are those of all ranks together.
 
     Guarantee: the loss of `run`, for `unit`.
-    Assumes:   what `DPSGD` assumes; the shards are disjoint, and each rank draws from a generator of its own; ranks are trusted.
+    Assumes:   what `DPSGD` assumes; the shards are disjoint, and each rank draws from a
+               generator of its own; ranks are trusted.
     Error:     none is known before data is seen.
-    Reference: Abadi et al. 2016; independent Poisson samples of disjoint parts are one Poisson sample of the whole.
+    Reference: Abadi et al. 2016; independent Poisson samples of disjoint parts are one
+               Poisson sample of the whole.
 
     >>> from torch import nn
     >>> run = DPSGD(nn.Linear(2, 2), nn.CrossEntropyLoss(), n=100, lot=10, steps=5, learning_rate=1, noise_multiplier=2)
@@ -61,7 +66,8 @@ class Distributed:
         """Called before the charge: a rank that is not in a group, or not the first, must not be charged."""
         if _rank() != 0:
             raise InvalidParameter(
-                f"Expected rank 0 to run and to be charged; this is rank {_rank()}: join(shard). Nothing was charged."
+                f"Expected rank 0 to run and to be charged; this is rank {_rank()}: join(shard). Nothing was "
+                "charged."
             )
 
     def fits(self, data: Any) -> None:
@@ -71,9 +77,12 @@ class Distributed:
         return self._work(data, rng)
 
     def join(self, data: Any, *, rng: Random | None = None) -> Trained:
-        """Take part with a shard of one's own, after rank 0 has paid. Returns the same model that rank 0 releases."""
+        """Take part with a shard of one's own, after rank 0 has paid. Returns the same
+        model that rank 0 releases."""
         if _rank() == 0:
-            raise InvalidParameter("Expected a rank above 0: rank 0 runs through its account. Nothing was run.")
+            raise InvalidParameter(
+                "Expected a rank above 0: rank 0 runs through its account. Nothing was run."
+            )
         try:
             return self._work(data, SecureRandom() if rng is None else rng)
         except (RuntimeError, ValueError) as error:
@@ -97,7 +106,8 @@ class Distributed:
 
 
 def _agree(run: DPSGD) -> None:
-    """Raise on every rank if one has another run: were its clip larger than that of rank 0, the noise would be too small."""
+    """Raise on every rank if one has another run: were its clip larger than that of rank
+    0, the noise would be too small."""
     shapes = [(name, tuple(p.shape)) for name, p in run.model.named_parameters()]
     terms = (
         run.loss.to_json(),
@@ -113,7 +123,9 @@ def _agree(run: DPSGD) -> None:
     all_of_them = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
     dist.all_gather(all_of_them, mine)
     if not all(torch.equal(mine, one) for one in all_of_them):
-        raise DataError("Expected the same run on every rank; clip, noise, rate or model differ. Nothing was run.")
+        raise DataError(
+            "Expected the same run on every rank; clip, noise, rate or model differ. Nothing was run."
+        )
 
 
 def _step(trainer: Trainer, shard: Rows) -> None:

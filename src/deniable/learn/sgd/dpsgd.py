@@ -40,25 +40,29 @@ Setting = TypeVar("Setting")
 class DPSGD:
     """Train a copy of `model` by differentially private stochastic gradient descent.
 
-    Each step draws a Poisson lot (every row by its own coin of probability rate = lot/n), clips the gradient of each example,
-    adds the clipped gradients, adds Gaussian noise of `noise_multiplier` × the clip, divides by `lot` and lets the optimiser
-    move. The noise is solved from (epsilon, delta) if it is not given.
+    Each step draws a Poisson lot (every row by its own coin of probability rate = lot/n), clips the gradient
+    of each example, adds the clipped gradients, adds Gaussian noise of `noise_multiplier` × the clip, divides
+    by `lot` and lets the optimiser move. The noise is solved from (epsilon, delta) if it is not given.
 
-    A run is said in values: `lots` (what is drawn), `privacy` (budget or noise, clip, unit), `learning` (rate, optimiser,
-    views), `how` (what changes no number). Or in keywords, which are the fields of those values and make them.
+    A run is said in values: `lots` (what is drawn), `privacy` (budget or noise, clip,
+    unit), `learning` (rate, optimiser, views), `how` (what changes no number). Or in
+    keywords, which are the fields of those values and make them.
 
-    Guarantee: the loss of `steps` steps of Gaussian noise on samples, for `unit`: all that is released (the model, the
-               history, every gradient on the way) is a function of the noisy sums. Rows that hold no number, or on which the
-               model or the criterion fails, contribute exactly zero. With a unit of a person, lots are drawn of people, and
-               the mean gradient of at most `max_rows` of a person's rows is clipped once.
-    Assumes:   the model and the criterion treat each row alone (layers that mix rows are refused); `augment` too; n, lot,
-               bounds and schedules are public; floating-point noise comes near to Gaussian noise, see `noise`
-               (grid=True: integer noise drawn exactly, nothing of the kind assumed).
+    Guarantee: the loss of `steps` steps of Gaussian noise on samples, for `unit`: all that is released (the
+               model, the history, every gradient on the way) is a function of the noisy sums. Rows that hold
+               no number, or on which the model or the criterion fails, contribute exactly zero. With a unit
+               of a person, lots are drawn of people, and the mean gradient of at most `max_rows` of a
+               person's rows is clipped once.
+    Assumes:   the model and the criterion treat each row alone (layers that mix rows are refused); `augment`
+               too; n, lot, bounds and schedules are public; floating-point noise comes near to Gaussian
+               noise, see `noise` (grid=True: integer noise drawn exactly, nothing of the kind assumed).
     Error:     none is known before data is seen.
-    Example:   `example` is a row, made up or public, for data whose container does not tell what all its rows look like (a
-               `Dataset`, a frame, lists, data opened by a function). Model, criterion and `augment` are tried on made-up rows
-               of its form and on itself before the charge. Rows of another shape go through the model one by one.
-    Reference: Abadi et al. 2016, Algorithm 1; Andrew et al. 2021 (adaptive clipping); De et al. 2022 (multiplicity, averaging).
+    Example:   `example` is a row, made up or public, for data whose container does not tell what all its rows
+               look like (a `Dataset`, a frame, lists, data opened by a function). Model, criterion and
+               `augment` are tried on made-up rows of its form and on itself before the charge. Rows of
+               another shape go through the model one by one.
+    Reference: Abadi et al. 2016, Algorithm 1; Andrew et al. 2021 (adaptive clipping); De
+               et al. 2022 (multiplicity, averaging).
 
     >>> from deniable import accounting
     >>> run = DPSGD(nn.Linear(4, 3), nn.CrossEntropyLoss(), lots=Lots(n=1000, lot=50, epochs=2),
@@ -115,7 +119,10 @@ class DPSGD:
             "lots": _either("lots", lots, Lots(n, lot, rate, epochs, steps), Lots()),
             "privacy": _either("privacy", privacy, own, Privacy()),
             "learning": _either(
-                "learning", learning, Learning(learning_rate, optimizer, multiplicity, augment, average), Learning()
+                "learning",
+                learning,
+                Learning(learning_rate, optimizer, multiplicity, augment, average),
+                Learning(),
             ),
             "how": _either("how", how, Execution(microbatch, progress), Execution()),
             "example": example,
@@ -163,13 +170,15 @@ class DPSGD:
         return self.rule.multipliers(self.privacy.noise * self.cost.factor(step))
 
     def _with_noise(self) -> Privacy:
-        """With the noise that the budget asks for, where it is not given. Raises if they do not go together."""
+        """With the noise that the budget asks for, where it is not given. Raises if they do not go
+        together."""
         budget, privacy = self.privacy.budget, self.privacy
         if privacy.noise_multiplier is not None:
             checks.number("noise_multiplier", privacy.noise_multiplier, above=0)
         elif budget is None:
             raise InvalidParameter(
-                "Expected epsilon and delta, or noise_multiplier: how much noise shall there be? Nothing was charged."
+                "Expected epsilon and delta, or noise_multiplier: how much noise shall there be? Nothing was "
+                "charged."
             )
         else:
             solved = self.cost.solved(budget)
@@ -195,7 +204,11 @@ class DPSGD:
         """The trainable parameters of each group, in the model's order."""
         names = [name for name, p in self.model.named_parameters() if p.requires_grad]
         given = self.rule.groups
-        return {ALL: tuple(names)} if given is None else {group: tuple(listed) for group, listed in given.items()}
+        return (
+            {ALL: tuple(names)}
+            if given is None
+            else {group: tuple(listed) for group, listed in given.items()}
+        )
 
     @cached_property
     def counting(self) -> str:
@@ -209,7 +222,9 @@ class DPSGD:
             return {}
         sizes = {name: p.numel() for name, p in self.model.named_parameters()}
         return {
-            group: Grid(self.rule.bounds[group], sum(sizes[name] for name in names), counts=group == self.counting)
+            group: Grid(
+                self.rule.bounds[group], sum(sizes[name] for name in names), counts=group == self.counting
+            )
             for group, names in self.groups.items()
         }
 
@@ -229,11 +244,13 @@ class DPSGD:
         return None
 
     def check(self, data: Any = None, *, model: nn.Module | None = None) -> Checked:
-        """Before anything is charged: whether the model can be trained on rows as declared. No row of the data is read.
+        """Before anything is charged: whether the model can be trained on rows as
+        declared. No row of the data is read.
 
-        What a row looks like is told by `example`, or by a container that speaks for all its rows (tensors, arrays of numbers).
-        Made-up rows of that form go through a copy of the model, or through `model` itself, in the modes that it has. Raises
-        `DataError` or `InvalidParameter`. What is found holds for the runs that follow, which do not ask again.
+        What a row looks like is told by `example`, or by a container that speaks for all its rows (tensors,
+        arrays of numbers). Made-up rows of that form go through a copy of the model, or through `model`
+        itself, in the modes that it has. Raises `DataError` or `InvalidParameter`. What is found holds for
+        the runs that follow, which do not ask again.
         """
         outcome = checking.tried(self, data, model)
         object.__setattr__(self, "checked", outcome)
@@ -270,7 +287,11 @@ def _either(name: str, value: Setting | None, made: Setting, default: Setting) -
     if value is None:
         return made
     if not isinstance(value, type(default)):
-        raise InvalidParameter(f"Expected {name} to be a {type(default).__name__}, got {type(value).__name__}.")
+        raise InvalidParameter(
+            f"Expected {name} to be a {type(default).__name__}, got {type(value).__name__}."
+        )
     if made != default:
-        raise InvalidParameter(f"Expected {name}= or the keywords that make one, not both. Nothing was charged.")
+        raise InvalidParameter(
+            f"Expected {name}= or the keywords that make one, not both. Nothing was charged."
+        )
     return value

@@ -20,7 +20,8 @@ class Allocation:
 
 
 def drawn(plan: Plan, rows: int, rng: Random) -> Positions:
-    """A Poisson sample: every row by its own coin. Of more than the cap, the first in a random order are kept."""
+    """A Poisson sample: every row by its own coin. Of more than the cap, the first in a
+    random order are kept."""
     positions = rng.poisson_sample(rows, plan.rate)
     if plan.cap is None or len(positions) <= plan.cap.most:
         return positions

@@ -1,11 +1,14 @@
-"""What a row looks like, as declared, and how a private row is read against it. What only a row can show never raises.
+"""What a row looks like, as declared, and how a private row is read against it. What
+only a row can show never raises.
 
 The rules, each of which looks at one row alone, so that it keeps neighbouring data sets neighbours:
 
-- a row that cannot be read, or is put together otherwise than declared, is left out; of a dict what was declared is taken;
+- a row that cannot be read, or is put together otherwise than declared, is left out; of
+  a dict what was declared is taken;
 - a row with a NaN or an infinity in one of its parts is left out;
-- floating-point parts are converted to the model's precision, others to whole numbers of 64 bits; a part of the other kind than
-  declared (1.0 for 1) is converted where it is the same number, and else its row is left out;
+- floating-point parts are converted to the model's precision, others to whole numbers of
+  64 bits; a part of the other kind than declared (1.0 for 1) is converted where it is
+  the same number, and else its row is left out;
 - where a padded shape is declared, shorter parts are filled up and longer ones cut.
 """
 
@@ -28,7 +31,8 @@ from deniable.learn.nests import Structure, taken_apart
 class Padded:
     """An example of the padded shape: parts that are shorter are filled up with `fill`, longer ones are cut.
 
-    `fill` is a number for all parts, or put together like the row: {"input_ids": 0, "attention_mask": 0, "labels": -100}.
+    `fill` is a number for all parts, or put together like the row: {"input_ids": 0,
+    "attention_mask": 0, "labels": -100}.
     """
 
     row: Any
@@ -37,7 +41,8 @@ class Padded:
 
 @dataclass(frozen=True)
 class Form:
-    """How a row is put together, an example's parts, and what shorter parts are filled up with, if they are."""
+    """How a row is put together, an example's parts, and what shorter parts are filled up with, if they
+    are."""
 
     structure: Structure
     example: tuple[Tensor, ...]
@@ -51,11 +56,14 @@ class Form:
             read = tuple(part_of_row(part, dtype) for part in parts)
         except Exception as error:
             raise InvalidParameter(
-                f"Expected an example of tensors, arrays or numbers, one row without a batch axis: {error}. Nothing was charged."
+                f"Expected an example of tensors, arrays or numbers, one row without a batch axis: {error}. "
+                "Nothing was charged."
             ) from None
         if not all(bool(torch.isfinite(part).all()) for part in read):
             raise InvalidParameter("Expected an example of finite numbers. Nothing was charged.")
-        return cls(structure, read, _fill(row.fill, structure, len(parts)) if isinstance(row, Padded) else None)
+        return cls(
+            structure, read, _fill(row.fill, structure, len(parts)) if isinstance(row, Padded) else None
+        )
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -75,7 +83,10 @@ class Form:
             structure, parts = taken_apart(self._selected(row))
             if structure != self.structure:
                 return None
-            read = [declared(part_of_row(p, dtype)[None], kind) for p, kind in zip(parts, self.dtypes, strict=True)]
+            read = [
+                declared(part_of_row(p, dtype)[None], kind)
+                for p, kind in zip(parts, self.dtypes, strict=True)
+            ]
             if not all(bool(good[0]) for _, good in read):
                 return None
             return self._fitted([values[0] for values, _ in read])
@@ -127,7 +138,8 @@ def part_of_row(value: Any, dtype: torch.dtype) -> Tensor:
 
 
 def numbers(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """In the precision that the model has; complex numbers lose their imaginary part, as `Tensor.to` has it."""
+    """In the precision that the model has; complex numbers lose their imaginary part, as `Tensor.to` has
+    it."""
     if values.is_complex():
         values = values.real
     return values.detach().to(dtype if values.is_floating_point() else torch.int64)
@@ -135,7 +147,11 @@ def numbers(values: Tensor, dtype: torch.dtype) -> Tensor:
 
 def declared(values: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
     """Rows of numbers in their declared type, and which rows are finite and are the same numbers in it."""
-    good = _each(torch.isfinite(values)) if values.is_floating_point() else torch.ones(len(values), dtype=torch.bool)
+    good = (
+        _each(torch.isfinite(values))
+        if values.is_floating_point()
+        else torch.ones(len(values), dtype=torch.bool)
+    )
     if values.dtype is kind:
         return values, good
     changed = torch.where(good.reshape(-1, *[1] * (values.ndim - 1)), values, 0).to(kind)

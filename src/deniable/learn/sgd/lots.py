@@ -14,7 +14,8 @@ from deniable.numbers import plain
 
 @dataclass(frozen=True)
 class Cap:
-    """No lot is larger than `most`: of more rows the first in a random order are kept. `rows` bounds how many rows there are."""
+    """No lot is larger than `most`: of more rows the first in a random order are kept.
+    `rows` bounds how many rows there are."""
 
     most: int
     rows: int
@@ -22,7 +23,8 @@ class Cap:
 
 @dataclass(frozen=True)
 class Plan:
-    """`steps` lots, each row in each lot by its own coin of probability `rate`; `lot` = rate·n is what sums are divided by.
+    """`steps` lots, each row in each lot by its own coin of probability `rate`; `lot` =
+    rate·n is what sums are divided by.
 
     With `passes`, each row falls by its own draw into one step of every pass of 1/rate steps instead.
     """
@@ -41,7 +43,8 @@ class Plan:
     def loss(self, step: Loss, count: int, *, replace: bool) -> Loss:
         """The loss of `count` steps, of which each reveals `step` of a row in its lot.
 
-        Seeing all rows, with one added or removed, is no sampling. A pass that was begun counts as a whole one.
+        Seeing all rows, with one added or removed, is no sampling. A pass that was begun
+        counts as a whole one.
         """
         if self.passes:
             passes = -(-count // self.pass_length)
@@ -55,11 +58,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Lots:
-    """What is drawn: two of n, lot and rate, and one of epochs and steps. All are public sizes that you state.
+    """What is drawn: two of n, lot and rate, and one of epochs and steps. All are public
+    sizes that you state.
 
-    `cap` bounds the rows of one lot, for memory; then `at_most` must bound how many rows there are, however many more there
-    will ever be, and the loss says what the cap costs. `allocated` puts each row into one lot of every epoch, by a draw of its
-    own: no row is left out of an epoch. A shuffled epoch is not that, and is not offered (docs/theory/batches.md).
+    `cap` bounds the rows of one lot, for memory; then `at_most` must bound how many rows there are, however
+    many more there will ever be, and the loss says what the cap costs. `allocated` puts each row into one lot
+    of every epoch, by a draw of its own: no row is left out of an epoch. A shuffled epoch is not that, and is
+    not offered (docs/theory/batches.md).
 
     >>> Lots(n=60_000, lot=600, epochs=2).plan
     Plan(rate=Fraction(1, 100), lot=600.0, steps=200)
@@ -86,19 +91,23 @@ class Lots:
             return None
         if self.cap is None or self.at_most is None or self.allocated:
             raise InvalidParameter(
-                f"Expected cap={self.cap} and at_most={self.at_most} together, for lots drawn by coins: how often a lot is cut "
-                "depends on how many rows there are at most. Nothing was charged."
+                f"Expected cap={self.cap} and at_most={self.at_most} together, for lots drawn by coins: how "
+                "often a lot is cut depends on how many rows there are at most. Nothing was charged."
             )
-        cap = Cap(checks.whole("cap", self.cap, at_least=1), checks.whole("at_most", self.at_most, at_least=1))
+        cap = Cap(
+            checks.whole("cap", self.cap, at_least=1), checks.whole("at_most", self.at_most, at_least=1)
+        )
         if cap.most < drawn.lot:
-            raise InvalidParameter(f"Expected cap={cap.most} of at least lot={drawn.lot:g}. Nothing was charged.")
+            raise InvalidParameter(
+                f"Expected cap={cap.most} of at least lot={drawn.lot:g}. Nothing was charged."
+            )
         return cap
 
     def _refuse_parts_of_passes(self, drawn: Plan) -> None:
         if exact(drawn.rate) * drawn.pass_length != 1 or drawn.steps % drawn.pass_length:
             raise InvalidParameter(
-                f"Expected whole epochs of a whole number of lots with allocated=True, got rate={drawn.rate} and "
-                f"{drawn.steps} steps. Nothing was charged. Take lots of n divided by a whole number."
+                f"Expected whole epochs of a whole number of lots with allocated=True, got rate={drawn.rate} "
+                f"and {drawn.steps} steps. Nothing was charged. Take lots of n divided by a whole number."
             )
 
 
@@ -131,8 +140,9 @@ def _drawn(n: Number | None, lot: Number | None, rate: Number | None) -> tuple[N
     if len(given) != 2:
         told = ", ".join(f"{name}={value}" for name, value in given.items()) or "none"
         raise InvalidParameter(
-            f"Expected two of n, lot and rate, got {told}. A row is drawn with probability rate = lot/n and the noisy sum is "
-            "divided by lot; both are public sizes that you state, never len(data). Nothing was charged."
+            f"Expected two of n, lot and rate, got {told}. A row is drawn with probability rate = lot/n and "
+            "the noisy sum is divided by lot; both are public sizes that you state, never len(data). Nothing "
+            "was charged."
         )
     sizes = {name: checks.number(name, value, above=0) for name, value in given.items()}
     chosen = sizes["rate"] if "rate" in sizes else plain(exact(sizes["lot"]) / exact(sizes["n"]))

@@ -1,21 +1,23 @@
 """Gaussian noise from the secure generator: in double precision, or on a grid of integers.
 
-**Floating point.** A theorem about Gaussian noise is about real numbers. Noise that is drawn in single precision and added in
-single precision leaves holes: some results are possible for one sum and impossible for its neighbour (Mironov 2012; Jin et al.
-2022, arXiv 2112.05307). Here the noise is made of a radius and an angle with 64 random bits each, added in double precision,
-and the result is rounded to the parameters' precision once, which hides the low bits of the noise. What stays:
+**Floating point.** A theorem about Gaussian noise is about real numbers. Noise that is drawn in single
+precision and added in single precision leaves holes: some results are possible for one sum and impossible for
+its neighbour (Mironov 2012; Jin et al. 2022, arXiv 2112.05307). Here the noise is made of a radius and an
+angle with 64 random bits each, added in double precision, and the result is rounded to the parameters'
+precision once, which hides the low bits of the noise. What stays:
 
-- The radius is √(−ln u²) with u within 2⁻⁶³ + 2⁻⁵²u of a real uniform number, so the noise ends at 9.5 deviations. A real pair
-  goes beyond with probability 2⁻⁶⁵, which is 10⁻⁹ for ten thousand steps of a million numbers.
-- Drawn with a real Gaussian, the noise misses it by at most 2⁻⁴⁰ deviations, but for an event of probability 2⁻²²: a radius below
-  2⁻¹¹ or above 5.8 (docs/theory/clipping.md).
+- The radius is √(−ln u²) with u within 2⁻⁶³ + 2⁻⁵²u of a real uniform number, so the
+  noise ends at 9.5 deviations. A real pair goes beyond with probability 2⁻⁶⁵, which is
+  10⁻⁹ for ten thousand steps of a million numbers.
+- Drawn with a real Gaussian, the noise misses it by at most 2⁻⁴⁰ deviations, but for an event of probability
+  2⁻²²: a radius below 2⁻¹¹ or above 5.8 (docs/theory/clipping.md).
 - The sum that it is added to was itself rounded.
 
-None of that is covered by the stated ε, and a certificate says so. Words of 32 bits and single precision would take half the
-time, and one release would show which of two neighbouring sums it was made of.
+None of that is covered by the stated ε, and a certificate says so. Words of 32 bits and single precision
+would take half the time, and one release would show which of two neighbouring sums it was made of.
 
-**On a grid.** With `grid=True` every example's clipped gradient is rounded to integers and added exactly, and the noise is drawn
-exactly; nothing is left to floating point. `Grid` holds the argument.
+**On a grid.** With `grid=True` every example's clipped gradient is rounded to integers and added exactly, and
+the noise is drawn exactly; nothing is left to floating point. `Grid` holds the argument.
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ from deniable.mechanisms.integer_noise import IntegerNoise, gaussian
 from deniable.randomness.generator import SPARE, Generator
 
 USABLE = 2.0**-5
-"""A usable row adds this share of the clip to one coordinate more of the sum, which counts such rows. A row then moves the sum by
-at most the clip times `COUNTED`; with that much more noise, 1/2000, the count costs nothing beside it."""
+"""A usable row adds this share of the clip to one coordinate more of the sum, which
+counts such rows. A row then moves the sum by at most the clip times `COUNTED`; with that
+much more noise, 1/2000, the count costs nothing beside it."""
 COUNTED = math.nextafter(math.sqrt(1 + USABLE**2), math.inf)
 _BLOCK = 1 << 15
 """Numbers that are made at once: they stay in the processor's cache."""
@@ -46,15 +49,16 @@ _LEAST = torch.tensor(2.0**-130, dtype=torch.float64)
 
 
 def count_deviation(multiplier: float) -> float:
-    """The deviation, in rows, of the noise on the number of usable rows, where gradients have noise of `multiplier`."""
+    """The deviation, in rows, of the noise on the number of usable rows, where gradients
+    have noise of `multiplier`."""
     return math.nextafter(math.nextafter(multiplier, math.inf) * COUNTED / USABLE, math.inf)
 
 
 def noisy_mean(total: Tensor, deviation: float, lot: float, rng: Random) -> Tensor:
     """(total + Gaussian noise)/lot for a flat `total`, in its memory.
 
-    Noise and sum are added in double precision and rounded once to that of `total`. The division comes after the release. The
-    deviation is raised by more than the roundings of the noise take away.
+    Noise and sum are added in double precision and rounded once to that of `total`. The division comes after
+    the release. The deviation is raised by more than the roundings of the noise take away.
     """
     raised, whole = deviation * (1 + 2.0**-49), 1 / lot
     count = max(1, round(len(total) / _BLOCK))
@@ -84,14 +88,18 @@ class _Room:
         self.integers = torch.from_numpy(self.bytes[: 16 * half].view(np.int64))
         self.words = self.integers.view(torch.float64)
         self.radius, self.angle = self.words[:half], self.words[half:]
-        self.sum, self.cosine = torch.empty(2 * half, dtype=torch.float64), torch.empty(half, dtype=torch.float64)
+        self.sum, self.cosine = (
+            torch.empty(2 * half, dtype=torch.float64),
+            torch.empty(half, dtype=torch.float64),
+        )
         self.first, self.second = self.sum[:half], self.sum[half:]
 
     def add(self, block: Tensor, deviation: float, rng: Random) -> None:
         """Add noise to a block in double precision, and round once.
 
-        A word k in [−2⁶³, 2⁶³) is a real uniform number on a circle, rounded; u = |k|·2⁻⁶³ is one in [0, 1], rounded to nearest.
-        The radius is √(−ln(u² + 2⁻¹³⁰)): what is added keeps the logarithm finite, and is u² in the middle of the cell of 0.
+        A word k in [−2⁶³, 2⁶³) is a real uniform number on a circle, rounded; u = |k|·2⁻⁶³ is one in [0, 1],
+        rounded to nearest. The radius is √(−ln(u² + 2⁻¹³⁰)): what is added keeps the logarithm finite, and is
+        u² in the middle of the cell of 0.
         """
         self._draw(rng)
         radius, angle = self.radius, self.angle.mul_(math.pi * _UNIT)
@@ -102,7 +110,8 @@ class _Room:
         block.copy_(wide)
 
     def _draw(self, rng: Random) -> None:
-        """Uniform integers in [−2⁶³, 2⁶³) as double-precision numbers, in the memory that they were drawn into."""
+        """Uniform integers in [−2⁶³, 2⁶³) as double-precision numbers, in the memory
+        that they were drawn into."""
         if isinstance(rng, Generator):
             rng.fill(self.bytes)
         else:
@@ -113,12 +122,14 @@ class _Room:
 
 @dataclass(frozen=True)
 class Grid:
-    """Vectors of `dimension` coordinates and L2 norm at most `clip`, each rounded to a multiple of `step` before they are added.
+    """Vectors of `dimension` coordinates and L2 norm at most `clip`, each rounded to a
+    multiple of `step` before they are added.
 
-    Each example's clipped gradient g is computed alone, from its own row and from what was released before, and rounded to the
-    integers r = round(g/step). Coordinates move by at most ½, so ‖r‖ ≤ clip/step + √dimension/2. Integers are added exactly,
-    so one example more or less moves the sum by exactly its r: `sensitivity`, in grid units, bounds it. There is no error of
-    summation to account for, which float sums of unknown length would need.
+    Each example's clipped gradient g is computed alone, from its own row and from what was released before,
+    and rounded to the integers r = round(g/step). Coordinates move by at most ½, so ‖r‖ ≤ clip/step +
+    √dimension/2. Integers are added exactly, so one example more or less moves the sum by exactly its r:
+    `sensitivity`, in grid units, bounds it. There is no error of summation to account for, which float sums
+    of unknown length would need.
     """
 
     clip: float
@@ -160,7 +171,8 @@ class Grid:
         return cast(DiscreteGaussianNoise, self.noise(multiplier).loss)
 
     def rounded(self, gradient: Tensor) -> Tensor:
-        """In whole grid units. Dividing by a power of two is exact in double precision, and so is rounding."""
+        """In whole grid units. Dividing by a power of two is exact in double precision, and so is
+        rounding."""
         return torch.round(gradient.double() * float(1 / self.step)).to(torch.int64)
 
     def noisy(self, units: Tensor, multiplier: float, rng: Random) -> Tensor:

@@ -11,8 +11,8 @@ TELLING = 6
 
 
 FEW = (
-    "are rows put together as the example says, are labels among the classes, can the data set be read, is n that of the data? "
-    "Told from what was released, with its noise; the run is charged."
+    "are rows put together as the example says, are labels among the classes, can the data set be read, is n "
+    "that of the data? Told from what was released, with its noise; the run is charged."
 )
 
 
@@ -30,8 +30,9 @@ class History:
 class Usable:
     """How many rows of a lot were usable on average, with the noise that it was released with.
 
-    `deviation` is that of the noise; `expected` is the size of a lot as stated. Fewer rows were usable than expected if they
-    are put together otherwise than declared, cannot be read, have labels that are no class, or if n was stated too large.
+    `deviation` is that of the noise; `expected` is the size of a lot as stated. Fewer rows were usable than
+    expected if they are put together otherwise than declared, cannot be read, have labels that are no class,
+    or if n was stated too large.
 
     >>> print(Usable(2.0, 8.0, 600.0))
     2 ± 16 rows of a lot were usable, of 600 expected
@@ -52,8 +53,8 @@ class Usable:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run releases: the model (its running average, if one was asked for), how it came about, how many steps it took, and
-    how many rows were usable."""
+    """What a run releases: the model (its running average, if one was asked for), how it came about, how many
+    steps it took, and how many rows were usable."""
 
     model: nn.Module
     history: History

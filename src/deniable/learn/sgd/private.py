@@ -25,11 +25,14 @@ from deniable.mechanism import Random, Release
 class Private:
     """A model in private training, in a loop of one's own. Made by `make_private`.
 
-    `lots` yields the raw rows of each lot, which the caller holds anyway; what else is done with them than `step` is outside the
-    guarantee. Closing settles: steps not taken are given back where the account's rule allows it.
+    `lots` yields the raw rows of each lot, which the caller holds anyway; what else is
+    done with them than `step` is outside the guarantee. Closing settles: steps not taken
+    are given back where the account's rule allows it.
     """
 
-    def __init__(self, run: DPSGD, optimizer: Optimizer, data: Any, account: Account, rng: Random | None) -> None:
+    def __init__(
+        self, run: DPSGD, optimizer: Optimizer, data: Any, account: Account, rng: Random | None
+    ) -> None:
         self.run = run
         self._optimizer, self._stepped = optimizer, True
         self._seen: Lot = []
@@ -45,7 +48,9 @@ class Private:
         except BaseException:
             self._hook.remove()
             raise
-        account.begin(self._session.entry, 0, run.length)  # a loop of one's own is not resumed: all its steps are begun
+        account.begin(
+            self._session.entry, 0, run.length
+        )  # a loop of one's own is not resumed: all its steps are begun
 
     def _start(self, run: DPSGD, rng: Random) -> Trainer:
         self._trainer = Trainer(run, rng, run.model, self._optimizer)
@@ -58,8 +63,9 @@ class Private:
     def _refuse_step(self, *given: Any) -> None:
         if not self._stepping:
             raise InvalidQuery(
-                "The optimizer of a private loop moves by private.step() alone: optimizer.step() would train on gradients "
-                "without noise. Nothing was moved. Take loss.backward() and optimizer.step() out of the loop, or close it first."
+                "The optimizer of a private loop moves by private.step() alone: optimizer.step() would train "
+                "on gradients without noise. Nothing was moved. Take loss.backward() and optimizer.step() "
+                "out of the loop, or close it first."
             )
 
     @property
@@ -68,18 +74,21 @@ class Private:
         return 0 if self._trainer is None else self._trainer.taken
 
     def lots(self) -> Iterator[Any]:
-        """The lots of the run, each to be followed by `step`. An empty lot has no rows and is followed by `step` too."""
+        """The lots of the run, each to be followed by `step`. An empty lot has no rows
+        and is followed by `step` too."""
         while self.taken < self.run.plan.steps:
             if not self._stepped:
                 raise InvalidQuery(
-                    "Expected private.step() for every lot: if some are left out, the others are no Poisson samples."
+                    "Expected private.step() for every lot: if some are left out, the others are no Poisson "
+                    "samples."
                 )
             self._session.ask(Ask.LOT)
             self._stepped = False
             yield _joined(self._seen) if self._seen else self._empty
 
     def step(self) -> Release[dict[str, Tensor]]:
-        """Put the noisy mean of the lot's clipped gradients into .grad, let the optimiser move, and release that mean."""
+        """Put the noisy mean of the lot's clipped gradients into .grad, let the
+        optimiser move, and release that mean."""
         self._stepping = True
         try:
             release: Release[dict[str, Tensor]] = self._session.ask(Ask.STEP)
@@ -105,7 +114,8 @@ class Private:
 def make_private(
     run: DPSGD, optimizer: Optimizer, data: Any, *, account: Account, rng: Random | None = None
 ) -> Private:
-    """A private loop of one's own around the model of `run`, which is trained itself, by an optimiser of one's own.
+    """A private loop of one's own around the model of `run`, which is trained itself, by
+    an optimiser of one's own.
 
         run = DPSGD(model, criterion, lots=Lots(n=60_000, lot=600, epochs=5), privacy=Privacy(epsilon=3, delta=1e-5))
         private = make_private(run, optimizer, data, account=account)
@@ -113,12 +123,14 @@ def make_private(
             private.step()
         private.close()
 
-    The whole run is charged before the first lot is drawn. What can be wrong with the parameters or with the container raises
-    before that. A learning rate of the run is set in the optimiser at every step; without one the optimiser has its own.
+    The whole run is charged before the first lot is drawn. What can be wrong with the parameters or with the
+    container raises before that. A learning rate of the run is set in the optimiser at every step; without
+    one the optimiser has its own.
     """
     if not isinstance(run, DPSGD):
         raise InvalidParameter(
-            "Expected make_private(run, optimizer, data, account=…) with run=DPSGD(model, criterion, …). Nothing was charged."
+            "Expected make_private(run, optimizer, data, account=…) with run=DPSGD(model, criterion, …). "
+            "Nothing was charged."
         )
     _check_optimizer(run, optimizer)
     run.check(data, model=run.model)
@@ -128,15 +140,16 @@ def make_private(
 def _check_optimizer(run: DPSGD, optimizer: Optimizer) -> None:
     if run.learning.optimizer is not None or run.learning.average is not None:
         raise InvalidParameter(
-            "Expected a run without optimizer and average: the loop has an optimizer of its own, and the weights are yours to "
-            "average. Nothing was charged."
+            "Expected a run without optimizer and average: the loop has an optimizer of its own, and the "
+            "weights are yours to average. Nothing was charged."
         )
     if not isinstance(optimizer, Optimizer):
         raise InvalidParameter("Expected a torch.optim.Optimizer. Nothing was charged.")
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     if held != {id(p) for p in run.model.parameters() if p.requires_grad}:
         raise InvalidParameter(
-            "Expected the optimizer to hold the trainable parameters of this model and no others. Nothing was charged."
+            "Expected the optimizer to hold the trainable parameters of this model and no others. Nothing "
+            "was charged."
         )
     trial(*copy.deepcopy((run.model, optimizer)))
     refuse_groups_of_rates(run, optimizer)

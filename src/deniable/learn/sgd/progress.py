@@ -1,7 +1,8 @@
-"""The owner's progress bar: the step, ε so far against what the run may cost, and the loss on the rows of the last lots.
+"""The owner's progress bar: the step, ε so far against what the run may cost, and the
+loss on the rows of the last lots.
 
-The loss is not private. It is drawn on a terminal that the process itself writes to, erased at the end, kept nowhere, and never
-written into a pipe or a file.
+The loss is not private. It is drawn on a terminal that the process itself writes to, erased at the end, kept
+nowhere, and never written into a pipe or a file.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ READINGS = 20
 
 @contextmanager
 def bar(run: DPSGD, console: Console | None = None) -> Iterator[Watch]:
-    """Something to call after each step. It does nothing unless stderr (or `console`) is a terminal and the run wants a bar."""
+    """Something to call after each step. It does nothing unless stderr (or `console`) is
+    a terminal and the run wants a bar."""
     screen = Console(stderr=True) if console is None else console
     # Asked of the file itself: a Console calls a pipe a terminal where FORCE_COLOR or TTY_COMPATIBLE says so.
     terminal = sys.stderr.isatty() if console is None else screen.is_terminal
@@ -38,7 +40,11 @@ def bar(run: DPSGD, console: Console | None = None) -> Iterator[Watch]:
         yield lambda trainer: None
         return
     delta, steps = float(run.delta or DELTA), run.plan.steps
-    limit = accounting.epsilon(run.loss, delta).upper if run.privacy.epsilon is None else float(run.privacy.epsilon)
+    limit = (
+        accounting.epsilon(run.loss, delta).upper
+        if run.privacy.epsilon is None
+        else float(run.privacy.epsilon)
+    )
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, TimeRemainingColumn(), console=screen, transient=True) as drawn:
         task, so_far = drawn.add_task("", total=steps), 0.0

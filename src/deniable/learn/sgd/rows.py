@@ -1,9 +1,10 @@
 """Private rows as lots of tensors, from the containers that people have.
 
-What a row looks like is declared: by an example, made up or public, or by a container that has one shape and type for all its
-rows whatever they hold (tensors, arrays of numbers). It is never read from a row. `forms` has the rules by which a row is read;
-rows of different shapes are handed over in groups of one shape each. What the container as a whole shows (two tensors of
-different length, an iterable without positions) is the owner's error and raises `DataError`.
+What a row looks like is declared: by an example, made up or public, or by a container that has one shape and
+type for all its rows whatever they hold (tensors, arrays of numbers). It is never read from a row. `forms`
+has the rules by which a row is read; rows of different shapes are handed over in groups of one shape each.
+What the container as a whole shows (two tensors of different length, an iterable without positions) is the
+owner's error and raises `DataError`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate, default_convert
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    TensorDataset,
+    default_collate,
+    default_convert,
+)
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.learn.clip.batch import Batch
@@ -30,11 +38,12 @@ Lot: TypeAlias = list[Batch]
 """The rows of one lot, grouped by shape; empty if no row was drawn."""
 
 DIFFERENT = (  # without numbers: how many rows there are is private
-    "Expected inputs and targets with one row for each example; they differ in number, or one of them has no axis."
+    "Expected inputs and targets with one row for each example; they differ in number, or one of them has no "
+    "axis."
 )
 UNDECLARED = (
-    "Expected example=(input, target), a row that is made up or public: what a row of this data set looks like is not read from "
-    "private rows, since a refusal that a row steers is a release. Nothing was charged."
+    "Expected example=(input, target), a row that is made up or public: what a row of this data set looks "
+    "like is not read from private rows, since a refusal that a row steers is a release. Nothing was charged."
 )
 
 
@@ -90,7 +99,10 @@ class TensorRows(Rows):
 
     def read(self, positions: Positions, dtype: torch.dtype) -> list[Group]:
         at, form = torch.from_numpy(positions), self.form(dtype)
-        read = [declared(numbers(part[at], dtype), kind) for part, kind in zip(self._parts, form.dtypes, strict=True)]
+        read = [
+            declared(numbers(part[at], dtype), kind)
+            for part, kind in zip(self._parts, form.dtypes, strict=True)
+        ]
         good = torch.stack([fine for _, fine in read]).all(0)
         if not bool(good.all()):
             read = [(values[good], good) for values, _ in read]
@@ -105,19 +117,21 @@ class TensorRows(Rows):
         stated = Form.of(self.example, dtype)
         if (stated.structure, stated.shapes) != (form.structure, form.shapes):
             raise InvalidParameter(
-                f"The example has parts of the shapes {stated.shapes}, and the tensors have rows of {form.shapes}. Nothing was "
-                "charged."
+                f"The example has parts of the shapes {stated.shapes}, and the tensors have rows of "
+                f"{form.shapes}. Nothing was charged."
             )
         return stated
 
 
 class DatasetRows(Rows):
-    """Rows of a map-style `Dataset`, or of two lists, read one by one and held against the form of `example`."""
+    """Rows of a map-style `Dataset`, or of two lists, read one by one and held against
+    the form of `example`."""
 
     def __init__(self, dataset: Any, example: Any = None) -> None:
         if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
             raise DataError(
-                "Expected a data set with positions and a length: a Poisson sample draws rows by position. Nothing was charged."
+                "Expected a data set with positions and a length: a Poisson sample draws rows by position. "
+                "Nothing was charged."
             )
         super().__init__(example)
         self.dataset = dataset
@@ -167,7 +181,8 @@ class _Paired(Dataset[Any]):
 
 
 class _Collated(Dataset[Any]):
-    """Rows as a loader's own `collate_fn` makes them, each in a batch of its own, so that none bears on another."""
+    """Rows as a loader's own `collate_fn` makes them, each in a batch of its own, so
+    that none bears on another."""
 
     def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any]) -> None:
         self.dataset, self.collate = dataset, collate
@@ -197,8 +212,9 @@ class _Frame(Dataset[Any]):
 
 
 def rows(data: Any, example: Any = None) -> Rows:
-    """Read a container: tensors or arrays in a pair, a tuple or a dict; two lists; a map-style `Dataset`, a `datasets` set of
-    Hugging Face; a `DataLoader` for its data set; a pandas or polars frame. `example` is a row, made up or public."""
+    """Read a container: tensors or arrays in a pair, a tuple or a dict; two lists; a
+    map-style `Dataset`, a `datasets` set of Hugging Face; a `DataLoader` for its data
+    set; a pandas or polars frame. `example` is a row, made up or public."""
     match data:
         case Rows():
             return data
@@ -237,7 +253,8 @@ def _is_frame(data: Any) -> bool:
 
 
 def _has_positions(data: Any) -> bool:
-    """A sequence of rows of a type of its own (`datasets.Dataset`); lists, words and tables by name are none."""
+    """A sequence of rows of a type of its own (`datasets.Dataset`); lists, words and
+    tables by name are none."""
     plain = isinstance(data, str | bytes | Mapping | list | tuple | Tensor | np.ndarray)
     return not plain and hasattr(data, "__len__") and hasattr(data, "__getitem__")
 

@@ -1,7 +1,8 @@
 """Runs that are saved on the way, and go on after a kill.
 
-Before steps s + 1 … s + k are begun, the ledger notes it. A run that is resumed goes on after the ledger's number, whatever its
-folder says: no step is taken twice, never more steps than were paid for. At most the k steps of one note are lost.
+Before steps s + 1 … s + k are begun, the ledger notes it. A run that is resumed goes on
+after the ledger's number, whatever its folder says: no step is taken twice, never more
+steps than were paid for. At most the k steps of one note are lost.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ def train(
     rng: Random | None = None,
     description: str = "DPSGD",
 ) -> Release[Value]:
-    """Run `run` on `data`, charged to `account` at the run's own δ, and saved to the folder `checkpoint` every so many steps.
+    """Run `run` on `data`, charged to `account` at the run's own δ, and saved to the
+    folder `checkpoint` every so many steps.
 
-    `run` is a `DPSGD` or another run of steps; `data` may be a function that opens it. What is declared of the rows is
-    checked before the charge. After a kill, `resume` goes on.
+    `run` is a `DPSGD` or another run of steps; `data` may be a function that opens it. What is declared of
+    the rows is checked before the charge. After a kill, `resume` goes on.
     """
     run.fits(None if isinstance(data, OPENERS) else data)
     block = checks.whole("every", every, at_least=1)
@@ -74,8 +76,9 @@ def resume(
 ) -> Release[Value]:
     """Go on with a run that was broken off, under the charge that paid for it. `run` must be the same run.
 
-    The steps that the ledger has noted are spent, those after the last save among them: the run goes on from the saved model at
-    the next number, with fresh randomness, and takes that many steps fewer. A run whose steps are all spent gives what was saved.
+    The steps that the ledger has noted are spent, those after the last save among them: the run goes on from
+    the saved model at the next number, with fresh randomness, and takes that many steps fewer. A run whose
+    steps are all spent gives what was saved.
     """
     run.fits(None if isinstance(data, OPENERS) else data)
     block = checks.whole("every", every, at_least=1)
@@ -161,22 +164,27 @@ def _data(data: Any) -> Any:
 
 def check_state(state: dict[str, Any] | None, begun: int, length: int) -> None:
     if state is None and begun >= length:
-        raise LedgerError("Every step of this run was begun and none was saved: this run is over. Nothing was run.")
+        raise LedgerError(
+            "Every step of this run was begun and none was saved: this run is over. Nothing was run."
+        )
     if state is not None and int(state["step"]) > begun:
         raise LedgerError(
-            "The saved model has taken steps that the ledger does not know of: this is an older copy of the ledger. This run is "
-            "not resumed. Nothing was run."
+            "The saved model has taken steps that the ledger does not know of: this is an older copy of the "
+            "ledger. This run is not resumed. Nothing was run."
         )
 
 
 def _entry(account: Account, name: str) -> Entry | None:
     """The charge of the run of this name."""
-    charges = (entry for entry in account.history() if entry.kind is Kind.OPEN and entry.account == account.name)
+    charges = (
+        entry for entry in account.history() if entry.kind is Kind.OPEN and entry.account == account.name
+    )
     return next((entry for entry in charges if entry.description.endswith(f", run {name}")), None)
 
 
 def paid_for(account: Account, run: Priced, folder: Checkpoint) -> tuple[Paid, bool]:
-    """The charge that paid for the run of this folder, if it stands in this account; and whether its session was closed."""
+    """The charge that paid for the run of this folder, if it stands in this account; and
+    whether its session was closed."""
     entry = _entry(account, folder.name)
     if entry is None:
         raise LedgerError(
@@ -185,7 +193,8 @@ def paid_for(account: Account, run: Priced, folder: Checkpoint) -> tuple[Paid, b
         )
     if entry.loss_json != run.loss.to_json() or folder.loss != entry.loss_json:
         raise InvalidParameter(
-            "Expected the run that was broken off: this one has another loss than what was paid for. Nothing was run."
+            "Expected the run that was broken off: this one has another loss than what was paid for. Nothing "
+            "was run."
         )
     if account.status is not Status.OPEN:
         raise LedgerError(f'The account "{account.name}" is {account.status}. Nothing was run.')

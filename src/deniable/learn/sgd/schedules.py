@@ -11,7 +11,8 @@ Schedule = Callable[[int], float]
 
 
 def linear(start: float, end: float, over: int) -> Schedule:
-    """From `start` to `end` in equal parts over so many steps, then `end` (Abadi et al. 2016: 0.1 to 0.052 over 10 epochs).
+    """From `start` to `end` in equal parts over so many steps, then `end` (Abadi et al.
+    2016: 0.1 to 0.052 over 10 epochs).
 
     >>> rate = linear(0.1, 0.05, over=10)
     >>> [round(rate(step), 3) for step in (0, 5, 10, 100)]

@@ -24,8 +24,9 @@ OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 class Privacy:
     """What is private: noise by a budget (epsilon, delta) or as it is, the clip, and who is protected.
 
-    `clip` is a bound on the norm of each example's gradient, or a rule; `noise_schedule` multiplies the noise in stages of equal
-    length; `grid` adds and draws in exact integers. `unit` is a row, or all rows of a person: `Unit.column("user", max_rows=8)`.
+    `clip` is a bound on the norm of each example's gradient, or a rule; `noise_schedule` multiplies the noise
+    in stages of equal length; `grid` adds and draws in exact integers. `unit` is a row, or all rows of a
+    person: `Unit.column("user", max_rows=8)`.
     """
 
     epsilon: Number | None = None
@@ -41,7 +42,8 @@ class Privacy:
         if self.epsilon is None or self.delta is None:
             return None
         return Budget(
-            checks.number("epsilon", self.epsilon, above=0), checks.number("delta", self.delta, above=0, below=1)
+            checks.number("epsilon", self.epsilon, above=0),
+            checks.number("delta", self.delta, above=0, below=1),
         )
 
     @property
@@ -62,14 +64,15 @@ class Privacy:
             )
         if unit.kind not in (Kind.ROW, Kind.COLUMN):
             raise InvalidParameter(
-                f"Expected a unit of one row, or of all rows of a person, got {self.unit}: each is clipped by itself. Nothing "
-                "was charged."
+                f"Expected a unit of one row, or of all rows of a person, got {self.unit}: each is clipped "
+                "by itself. Nothing was charged."
             )
 
 
 @dataclass(frozen=True)
 class Learning:
-    """How it learns: rate and optimiser, views of each example, and whether the average of the weights is released."""
+    """How it learns: rate and optimiser, views of each example, and whether the average
+    of the weights is released."""
 
     learning_rate: float | Schedule | None = None
     optimizer: OptimizerFactory | None = None
@@ -91,7 +94,8 @@ class Learning:
 
 @dataclass(frozen=True)
 class Execution:
-    """How it is run, which changes no number: examples that go through the model at once, and a bar on the terminal."""
+    """How it is run, which changes no number: examples that go through the model at
+    once, and a bar on the terminal."""
 
     microbatch: int | None = None
     progress: bool = True

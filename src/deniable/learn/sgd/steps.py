@@ -52,7 +52,8 @@ class Training:
 
 
 class Steps:
-    """An open `Training`. Answers are the number of the step that a lot was drawn for, and noisy gradients."""
+    """An open `Training`. Answers are the number of the step that a lot was drawn for, and noisy
+    gradients."""
 
     def __init__(self, training: Training, data: Rows, trainer: Trainer) -> None:
         self._training, self._data, self.trainer = training, data, trainer
@@ -60,9 +61,13 @@ class Steps:
 
     def ask(self, question: Ask) -> int | dict[str, Tensor]:
         if not isinstance(question, Ask):
-            raise InvalidQuery(f"Expected one of {', '.join(map(str, Ask))}, got {question!r}. Nothing was run.")
+            raise InvalidQuery(
+                f"Expected one of {', '.join(map(str, Ask))}, got {question!r}. Nothing was run."
+            )
         if self.trainer.taken >= self._training.run.plan.steps:
-            raise InvalidQuery(f"All {self._training.run.plan.steps:,} steps of this run are taken. Open another one.")
+            raise InvalidQuery(
+                f"All {self._training.run.plan.steps:,} steps of this run are taken. Open another one."
+            )
         return self._draw() if question is Ask.LOT else self._step()
 
     def _draw(self) -> int:
@@ -73,7 +78,9 @@ class Steps:
     def _step(self) -> dict[str, Tensor]:
         lot, self._lot = self._lot, None
         if lot is None:
-            raise InvalidQuery("Expected a lot that was drawn for this step: each lot is used once. Nothing was run.")
+            raise InvalidQuery(
+                "Expected a lot that was drawn for this step: each lot is used once. Nothing was run."
+            )
         self.trainer.refuse_changes()
         return self.trainer.step(lot)
 

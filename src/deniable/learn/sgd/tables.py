@@ -1,8 +1,8 @@
 """Classifiers for tables: declared bounds and classes in, a model and its description out.
 
-Everything about the table is declared, nothing is read from data: which columns, their bounds, the classes, the number of rows.
-A row with a feature that is missing or no number, or with a target that is none of the classes, is left out; values beyond
-the bounds are clamped. Features are scaled from their bounds to [−1, 1].
+Everything about the table is declared, nothing is read from data: which columns, their bounds, the classes,
+the number of rows. A row with a feature that is missing or no number, or with a target that is none of the
+classes, is left out; values beyond the bounds are clamped. Features are scaled from their bounds to [−1, 1].
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class Table:
     def read_owned(self, path: Path, owner: str) -> tuple[Tensor, Tensor, Any]:
         """Inputs, targets, and the column that says whose a row is."""
         if owner in self._names:
-            raise InvalidParameter(f"Expected the owner {owner!r} of a row to be neither a feature nor the target.")
+            raise InvalidParameter(
+                f"Expected the owner {owner!r} of a row to be neither a feature nor the target."
+            )
         columns = _columns(path, [*self._names, owner])
         return *self._rows(columns), columns[owner]
 
@@ -114,15 +116,21 @@ class Table:
         return torch.from_numpy(x.astype(np.float32)), torch.from_numpy(np.maximum(labels, 0))
 
     def refuse_types(self, path: Path) -> None:
-        """Raise if a feature's column is of a type that holds no numbers, whatever its rows are: each would be left out."""
+        """Raise if a feature's column is of a type that holds no numbers, whatever its
+        rows are: each would be left out."""
         if path.suffix != ".parquet":
             return  # a CSV file has no types
         schema = pyarrow.parquet.read_schema(path)
-        words = [f.name for f in self.features if f.name in schema.names and not _is_number(schema.field(f.name).type)]
+        words = [
+            f.name
+            for f in self.features
+            if f.name in schema.names and not _is_number(schema.field(f.name).type)
+        ]
         if words:
             raise DataError(
-                f"The column {', '.join(map(repr, words))} of {path.name} is no column of numbers by its type: every row would "
-                "be left out. Nothing was charged. Write words as numbers first, one column for each word."
+                f"The column {', '.join(map(repr, words))} of {path.name} is no column of numbers by its "
+                "type: every row would be left out. Nothing was charged. Write words as numbers first, one "
+                "column for each word."
             )
 
     def accuracy(self, model: nn.Module, path: Path) -> float:
@@ -167,12 +175,16 @@ def _columns(path: Path, names: Sequence[str]) -> dict[str, Any]:
         raise DataError(f"Expected a file that ends in .parquet or .csv, got {path.name}.")
     missing = [name for name in names if name not in columns_of(path)]
     if missing:
-        raise DataError(f"The file {path.name} has no column {', '.join(map(repr, missing))}. Nothing was charged.")
+        raise DataError(
+            f"The file {path.name} has no column {', '.join(map(repr, missing))}. Nothing was charged."
+        )
     if path.suffix == ".parquet":
         table = pyarrow.parquet.read_table(path, columns=list(dict.fromkeys(names)))
     else:
         # As text: the type that a reader would infer for a column depends on every row.
-        kinds = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), include_columns=list(names))
+        kinds = pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), include_columns=list(names)
+        )
         table = pyarrow.csv.read_csv(path, convert_options=kinds)
     return {name: table.column(name) for name in names}
 

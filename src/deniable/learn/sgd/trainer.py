@@ -1,7 +1,8 @@
-"""One private step after another: draw a lot, clip and add up, add noise, divide by the lot, let the optimiser move.
+"""One private step after another: draw a lot, clip and add up, add noise, divide by the
+lot, let the optimiser move.
 
-Algorithm 1 of Abadi et al. 2016. Only `release` makes anything that may leave; all after it is post-processing, and all before it
-looks at one row at a time.
+Algorithm 1 of Abadi et al. 2016. Only `release` makes anything that may leave; all after it is
+post-processing, and all before it looks at one row at a time.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ LOG = logging.getLogger(__name__)
 class Sums:
     """What a lot adds up to, before any noise: private, and never released as it is.
 
-    `total` holds a vector for each group: the sum of clipped gradients in the parameters' precision, or in whole grid units.
-    `inside` is Σ(bᵢ − ½), bᵢ whether a norm was within the bound; `usable` is how many examples had a gradient. `seen` is for the
-    owner's terminal: losses and norms.
+    `total` holds a vector for each group: the sum of clipped gradients in the parameters' precision, or in
+    whole grid units. `inside` is Σ(bᵢ − ½), bᵢ whether a norm was within the bound; `usable` is how many
+    examples had a gradient. `seen` is for the owner's terminal: losses and norms.
     """
 
     total: dict[str, Tensor]
@@ -53,7 +54,8 @@ class Sums:
     seen: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
     def add(self, group: str, vector: Tensor) -> None:
-        """The first part of a lot is taken as it is; more parts are added in double precision, or as integers."""
+        """The first part of a lot is taken as it is; more parts are added in double
+        precision, or as integers."""
         before = self.total.get(group)
         wide = vector.dtype if vector.dtype is torch.int64 else torch.float64
         self.total[group] = vector if before is None else before.to(wide).add_(vector)
@@ -117,7 +119,8 @@ class Trainer:
         return rows.take(positions, self.run.dtype, self.rng)
 
     def _allocated(self, rows: int) -> Positions:
-        """What falls into this step of its pass. A pass that is resumed has lost its draws, and the rest of it is noise."""
+        """What falls into this step of its pass. A pass that is resumed has lost its
+        draws, and the rest of it is noise."""
         length = self.run.plan.pass_length
         step = self.taken % length
         if step == 0:
@@ -127,8 +130,8 @@ class Trainer:
     def clipped(self, lot: Lot) -> Sums:
         """The sum of the lot's clipped gradients. Never raises for what a row holds.
 
-        Dropout and augmentation draw from torch's generator. It gets a fresh secret seed for every step: with a known one, what a
-        later step draws would tell how many rows were drawn before.
+        Dropout and augmentation draw from torch's generator. It gets a fresh secret seed for every step: with
+        a known one, what a later step draws would tell how many rows were drawn before.
         """
         sums = Sums({})
         with self._secret_torch(), warnings.catch_warnings():
@@ -137,22 +140,26 @@ class Trainer:
                 for part in self._parts(batch):
                     self._add(sums, part)
         self._state.restore()
-        sums.total = {group: self._rounded(sums.total.get(group), names) for group, names in self._groups.items()}
+        sums.total = {
+            group: self._rounded(sums.total.get(group), names) for group, names in self._groups.items()
+        }
         return sums
 
     def _parts(self, batch: Batch) -> Iterator[Batch]:
-        """On a grid each example is computed alone, so that no other row bears on its rounding; and so are rows of a shape
-        that was not declared, for which nobody has looked whether the model or `augment` treats rows apart."""
+        """On a grid each example is computed alone, so that no other row bears on its
+        rounding; and so are rows of a shape that was not declared, for which nobody has
+        looked whether the model or `augment` treats rows apart."""
         if self.run.privacy.grid or shape_of(batch) not in self.run.checked.shapes:
             yield from (batch.part(i, i + 1) for i in range(batch.examples))
         else:
             yield batch
 
     def _add(self, sums: Sums, batch: Batch) -> None:
-        """Add these examples; where they cannot be computed together, each half by itself, and what fails alone is left out.
+        """Add these examples; where they cannot be computed together, each half by
+        itself, and what fails alone is left out.
 
-        So a row bears on whether it counts itself, and on no other row: were all rows left out with one that fails, that one
-        would move the sum by all of theirs.
+        So a row bears on whether it counts itself, and on no other row: were all rows left out with one that
+        fails, that one would move the sum by all of theirs.
         """
         learning, examples = self.run.learning, batch.examples
         try:
@@ -184,7 +191,8 @@ class Trainer:
     @contextmanager
     def _secret_torch(self) -> Iterator[None]:
         before = torch.get_rng_state()
-        # One at a time: seeds drawn ahead would be the same in a forked process, where the generator takes a new key.
+        # One at a time: seeds drawn ahead would be the same in a forked process, where the generator takes a
+        # new key.
         torch.default_generator.manual_seed(self.rng.uniform_integers(1 << 63))
         try:
             yield
@@ -194,8 +202,8 @@ class Trainer:
     # -------------------------------------------------------------------------------------------- the noise
 
     def release(self, sums: Sums) -> dict[str, Tensor]:
-        """The step's answer: (sum + noise)/lot for each parameter, the number of usable rows, and the next bound, whose count has
-        noise of its own.
+        """The step's answer: (sum + noise)/lot for each parameter, the number of usable rows, and the next
+        bound, whose count has noise of its own.
 
         The normaliser is rate·n, never the number of rows drawn, which is private.
         """
@@ -204,7 +212,9 @@ class Trainer:
         for group, names in self._groups.items():
             mean = self._noisy_mean(group, sums.total[group], multipliers[group])
             parts = mean.split_with_sizes([self._named[name].numel() for name in names])
-            gradient |= {name: part.view(self._named[name].shape) for name, part in zip(names, parts, strict=True)}
+            gradient |= {
+                name: part.view(self._named[name].shape) for name, part in zip(names, parts, strict=True)
+            }
         self.history.clip.append(dict(self.bounds))
         self.history.usable.append(self._noisy_count(sums.usable, multipliers[self.run.counting]))
         if isinstance(self.run.rule, Adaptive):
@@ -257,8 +267,8 @@ class Trainer:
             self._average[name].lerp_(parameter.detach(), 1 - decay)
 
     def refuse_changes(self) -> None:
-        """Raise `InvalidQuery` if the caller froze or thawed a parameter since the last step: clipping holds for those that
-        were there. What happens inside a step is undone there and never shows."""
+        """Raise `InvalidQuery` if the caller froze or thawed a parameter since the last step: clipping holds
+        for those that were there. What happens inside a step is undone there and never shows."""
         if torch.is_inference_mode_enabled():
             raise InvalidQuery(
                 "Inside torch.inference_mode there are no gradients. Nothing was run; step outside of it."
@@ -281,7 +291,8 @@ class Trainer:
         return gradient
 
     def try_again(self) -> None:
-        """At about ten random steps of a thousand, fewer and fewer: are gradients in a batch still those of rows alone?"""
+        """At about ten random steps of a thousand, fewer and fewer: are gradients in a
+        batch still those of rows alone?"""
         made = self.run.checked.made
         if self.taken < self._next or not made or self.run.privacy.grid:
             return
@@ -299,9 +310,11 @@ class Trainer:
         return self.run.loss_of(self.taken)
 
     def result(self) -> Trained:
-        """A copy of the model that was given, which has seen no row, with the trained parameters in it (or their average).
+        """A copy of the model that was given, which has seen no row, with the trained
+        parameters in it (or their average).
 
-        The model that was trained may have kept something of its rows: an attribute that its own forward pass wrote.
+        The model that was trained may have kept something of its rows: an attribute that
+        its own forward pass wrote.
         """
         model = copy.deepcopy(self.run.model)
         trained = self._named if self._average is None else self._average
@@ -320,13 +333,16 @@ class Trainer:
         counts, plan = self.history.usable, self.run.plan
         if not counts:
             return None
-        deviations = [count_deviation(self.run.multipliers(step)[self.run.counting]) for step in range(len(counts))]
+        deviations = [
+            count_deviation(self.run.multipliers(step)[self.run.counting]) for step in range(len(counts))
+        ]
         return Usable(math.fsum(counts) / len(counts), math.hypot(*deviations) / len(counts), plan.lot)
 
     # -------------------------------------------------------------------------------------------- to and from a file
 
     def state(self) -> dict[str, Any]:
-        """All that the next step needs, and nothing of the generator: its holder could take the noise off again."""
+        """All that the next step needs, and nothing of the generator: its holder could
+        take the noise off again."""
         return {
             "model": {name: parameter.detach() for name, parameter in self._named.items()},
             "optimizer": self.optimizer.state_dict(),

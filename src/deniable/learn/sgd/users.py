@@ -1,8 +1,8 @@
 """Rows by user: a lot is drawn of users, and what a user's rows say is one example.
 
-Every user enters a lot by her own coin. The mean of the gradients of at most `max_rows` of her rows is clipped once, so a user
-moves the sum by at most the clip, however many rows she has: the loss is that of a run with users for rows. Rows drawn one by
-one would cost a group of `max_rows` rows instead.
+Every user enters a lot by her own coin. The mean of the gradients of at most `max_rows` of her rows is
+clipped once, so a user moves the sum by at most the clip, however many rows she has: the loss is that of a
+run with users for rows. Rows drawn one by one would cost a group of `max_rows` rows instead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from deniable.units import Unit
 
 
 class Users:
-    """Data whose rows belong to users: a container of rows, and the id of the user of each, in the same order.
+    """Data whose rows belong to users: a container of rows, and the id of the user of
+    each, in the same order.
 
     A row without an id (None, NaN) belongs to nobody and is left out.
 
@@ -59,9 +60,11 @@ class UserRows(Rows):
         return self._inner.read(positions, dtype)
 
     def take(self, positions: Positions, dtype: torch.dtype, rng: Random | None = None) -> Lot:
-        """A batch for each power of two up to `max_rows`: users with that many rows, filled up by rows of weight 0.
+        """A batch for each power of two up to `max_rows`: users with that many rows,
+        filled up by rows of weight 0.
 
-        A user is in one batch only, so rows of another shape than declared are left out: two batches would be clipped apart.
+        A user is in one batch only, so rows of another shape than declared are left out:
+        two batches would be clipped apart.
         """
         chosen = [self._chosen(self._users[position], rng) for position in positions]
         if not chosen:
@@ -118,18 +121,24 @@ def _batch(rows: Any, order: NDArray[Any], starts: NDArray[Any], counts: NDArray
 
 
 def users_of(data: Any, unit: Unit) -> Users:
-    """The people of a container: as given, or by the unit's column of a frame, of a dict of columns or of a `datasets` set."""
+    """The people of a container: as given, or by the unit's column of a frame, of a dict
+    of columns or of a `datasets` set."""
     if isinstance(data, Users):
         return data
     name = str(unit.column_name)
-    names = data.keys() if isinstance(data, Mapping) else getattr(data, "column_names", getattr(data, "columns", ()))
+    names = (
+        data.keys()
+        if isinstance(data, Mapping)
+        else getattr(data, "column_names", getattr(data, "columns", ()))
+    )
     if not callable(names) and name in list(names):
         return Users(data, data[name])
     raise DataError(f'Expected Users(data, ids), or data with a column "{name}". Nothing was charged.')
 
 
 def _rows_of_each(ids: Any) -> list[Positions]:
-    """The positions of each user's rows. Ids are compared as Python values: 1 and 1.0 are one user, "1" is another."""
+    """The positions of each user's rows. Ids are compared as Python values: 1 and 1.0
+    are one user, "1" is another."""
     if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
         raise DataError("Expected the ids of users as a list, an array or a column. Nothing was charged.")
     positions: dict[Any, list[int]] = {}

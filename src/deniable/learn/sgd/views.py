@@ -37,7 +37,8 @@ def viewed(augment: Augment | None, batch: Batch, times: int, criterion: object)
 
 
 def refuse_mixing(augment: Augment | None, x: Any) -> None:
-    """Raise if a row's view changes with the other rows, torch's generator being at the same place; only x's shape is read.
+    """Raise if a row's view changes with the other rows, torch's generator being at the
+    same place; only x's shape is read.
 
     Mixing rows (mixup, statistics of the batch) would let one row move the gradient of every other one.
     """
@@ -54,14 +55,17 @@ def refuse_mixing(augment: Augment | None, x: Any) -> None:
 def _refuse_row(here: Any, there: Any, i: int) -> None:
     if length(here) != ROWS:
         raise InvalidParameter(
-            f"Expected augment to give one view for each row, got {length(here)} for {ROWS} rows. Nothing was charged."
+            f"Expected augment to give one view for each row, got {length(here)} for {ROWS} rows. Nothing "
+            "was charged."
         )
     if any(
-        a.shape != b.shape or not torch.equal(a[i], b[i]) for a, b in zip(tensors(here), tensors(there), strict=True)
+        a.shape != b.shape or not torch.equal(a[i], b[i])
+        for a, b in zip(tensors(here), tensors(there), strict=True)
     ):
         raise InvalidParameter(
-            "The views that augment gives of a row change with the other rows, so no bound on one row's contribution "
-            "exists. Nothing was charged. Treat each row by itself, and draw from torch's default generator."
+            "The views that augment gives of a row change with the other rows, so no bound on one row's "
+            "contribution exists. Nothing was charged. Treat each row by itself, and draw from torch's "
+            "default generator."
         )
 
 

@@ -51,7 +51,8 @@ class Stepwise(Protocol[Value_co]):
         """Of the first `steps` steps."""
 
     def fits(self, data: Any) -> None:
-        """Raise before the charge if data like these cannot be used; None is data that a function opens later."""
+        """Raise before the charge if data like these cannot be used; None is data that a
+        function opens later."""
 
     def rows(self, data: Any) -> Any:
         """Data as the steps read them."""
@@ -66,7 +67,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Walking(Generic[Value]):
-    """The steps of a run as a conversation, whose loss is that of the whole run. `begun` is where `state` goes on."""
+    """The steps of a run as a conversation, whose loss is that of the whole run. `begun`
+    is where `state` goes on."""
 
     run: Stepwise[Value]
     begun: int = 0

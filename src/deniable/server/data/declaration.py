@@ -53,7 +53,12 @@ class Declaration:
 
     def to_json(self) -> str:
         limit = [str(Fraction(self.limit.epsilon)), str(Fraction(self.limit.delta))]
-        said = {"sources": dict(self.sources), "schema": save(self.schema), "unit": self.unit.to_dict(), "limit": limit}
+        said = {
+            "sources": dict(self.sources),
+            "schema": save(self.schema),
+            "unit": self.unit.to_dict(),
+            "limit": limit,
+        }
         return json.dumps(said)
 
     @classmethod

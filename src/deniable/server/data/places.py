@@ -30,7 +30,8 @@ class Places:
         return {table: self.one(source) for table, source in sources.items()}
 
     def one(self, source: str) -> str:
-        """The place that a registration may mean by `source`: a file below a root, or `@name` of a database."""
+        """The place that a registration may mean by `source`: a file below a root, or `@name` of a
+        database."""
         return self._database(source[1:]) if source.startswith("@") else str(self._file(source))
 
     def _file(self, source: str) -> Path:

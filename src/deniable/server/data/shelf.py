@@ -36,7 +36,9 @@ class Shelf:
 
     def names(self) -> list[str]:
         with self._state.reading() as connection:
-            return [str(row[0]) for row in connection.execute(sa.select(store.datasets.c.name).order_by("name"))]
+            return [
+                str(row[0]) for row in connection.execute(sa.select(store.datasets.c.name).order_by("name"))
+            ]
 
     def register(self, declaration: Declaration, owner: str) -> None:
         """The account is made with its data: a source that belongs to another one is refused before anything
@@ -45,10 +47,14 @@ class Shelf:
         self._try(declaration, places)
         with self._turn:
             if declaration.name in self.names():
-                raise InvalidParameter(f'There is a data set "{declaration.name}" already. Nothing was changed.')
+                raise InvalidParameter(
+                    f'There is a data set "{declaration.name}" already. Nothing was changed.'
+                )
             private = frozenset(table.name for table in declaration.schema.tables if not table.public)
             bound = keys(places, private)
-            self._ledger.create(declaration.name, declaration.unit, limit=declaration.limit, owner=owner, data=bound)
+            self._ledger.create(
+                declaration.name, declaration.unit, limit=declaration.limit, owner=owner, data=bound
+            )
             row = {"name": declaration.name, "declaration": declaration.to_json(), "owner": owner}
             with self._state.writing() as connection:
                 connection.execute(store.datasets.insert().values(**row, version=declaration.schema.version))
@@ -72,8 +78,8 @@ class Shelf:
             raise
         except DeniableError:
             raise InvalidParameter(
-                "A source cannot be opened as the schema says. Nothing was registered. `deniable schema check` on the server's "
-                "machine tells what differs."
+                "A source cannot be opened as the schema says. Nothing was registered. `deniable schema "
+                "check` on the server's machine tells what differs."
             ) from None
 
     def version(self, name: str) -> str:
@@ -81,9 +87,12 @@ class Shelf:
         return str(row["version"])
 
     def set_version(self, name: str, version: str) -> None:
-        """The data is another from now on: answers that were kept for an earlier version are not given again."""
+        """The data is another from now on: answers that were kept for an earlier version
+        are not given again."""
         if not version or len(version) > 100 or not version.isprintable():
-            raise InvalidParameter("Expected a version of 1 to 100 characters that can be seen. Nothing was changed.")
+            raise InvalidParameter(
+                "Expected a version of 1 to 100 characters that can be seen. Nothing was changed."
+            )
         self._row(name)
         with self._state.writing() as connection:
             wanted = store.datasets.c.name == name
@@ -104,7 +113,11 @@ class Shelf:
 
     def _row(self, name: str) -> sa.RowMapping:
         with self._state.reading() as connection:
-            row = connection.execute(sa.select(store.datasets).where(store.datasets.c.name == name)).mappings().first()
+            row = (
+                connection.execute(sa.select(store.datasets).where(store.datasets.c.name == name))
+                .mappings()
+                .first()
+            )
         if row is None:
             raise NotFound(UNKNOWN)
         return row
@@ -137,7 +150,8 @@ class Shelf:
 
 
 def note(folder: Path) -> Callable[[Exception], None]:
-    """Writes why something failed, which may depend on data, to a file that only the server's user can read."""
+    """Writes why something failed, which may depend on data, to a file that only the server's user can
+    read."""
 
     def write(error: Exception) -> None:
         path = folder / "failures.log"

@@ -43,7 +43,9 @@ class NewPerson(Body):
 
 
 class Change(Body):
-    roles: Annotated[list[Literal["owner", "analyst", "auditor"]], Field(min_length=1, max_length=3)] | None = None
+    roles: (
+        Annotated[list[Literal["owner", "analyst", "auditor"]], Field(min_length=1, max_length=3)] | None
+    ) = None
     disabled: bool | None = None
 
 

@@ -47,7 +47,9 @@ async def register(body: bodies.NewData, caller: Who, door: AtDoor) -> dict[str,
     try:
         unit = Unit.from_dict(body.unit)
     except (KeyError, TypeError, ValueError):
-        raise InvalidParameter('Expected a unit like {"kind": "column", …}, as `Unit.to_dict` writes it.') from None
+        raise InvalidParameter(
+            'Expected a unit like {"kind": "column", …}, as `Unit.to_dict` writes it.'
+        ) from None
     declaration = Declaration.of(body.name, body.sources, body.schema_, unit, budget(body.limit))
     await door.run(door.service.register, caller, declaration)
     return {"name": body.name}
@@ -83,7 +85,9 @@ async def grant(name: str, body: bodies.Grant, caller: Who, door: AtDoor) -> dic
 @router.post("/datasets/{name}/preview")
 async def preview(name: str, body: bodies.Ask, caller: Who, door: AtDoor) -> dict[str, Any]:
     """What a query would cost and how far it may be off. Free: no data is opened."""
-    said: dict[str, Any] = facts.plain(facts.preview(await door.run(door.service.preview, caller, name, body.question)))
+    said: dict[str, Any] = facts.plain(
+        facts.preview(await door.run(door.service.preview, caller, name, body.question))
+    )
     return said
 
 
@@ -102,7 +106,8 @@ async def query(name: str, body: bodies.Ask, caller: Who, door: AtDoor, key: Key
 async def start(
     name: str, body: bodies.Ask, caller: Who, door: AtDoor, jobs: Running, key: Key = None
 ) -> dict[str, Any]:
-    """Ask, and fetch the answer later. A job says that it runs or that it has ended, and nothing in between."""
+    """Ask, and fetch the answer later. A job says that it runs or that it has ended, and nothing in
+    between."""
     curator = await door.run(door.service.curator, caller, name)
     return {"job": jobs.start(caller, curator, name, body, key), "state": "running"}
 

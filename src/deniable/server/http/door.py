@@ -39,10 +39,13 @@ class Door:
         """The session of a request that may change something: it must come from this site."""
         secret = request.cookies.get(self.cookie)
         if not secret:
-            raise NotLoggedIn("Expected a login: a session, or a token as `Authorization: Bearer …`. Nothing was done.")
+            raise NotLoggedIn(
+                "Expected a login: a session, or a token as `Authorization: Bearer …`. Nothing was done."
+            )
         if request.method not in SAFE and not self._own(request):
             raise Forbidden(
-                "Expected a request from this site itself: its Origin is another, or is missing. Nothing was done."
+                "Expected a request from this site itself: its Origin is another, or is missing. Nothing was "
+                "done."
             )
         return secret
 

@@ -86,7 +86,9 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
 async def _other(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     words = {404: "There is nothing at this address.", 405: "This address does not take this method."}
-    sentence = words.get(error.status_code, "The request could not be read. Nothing was done and nothing was charged.")
+    sentence = words.get(
+        error.status_code, "The request could not be read. Nothing was done and nothing was charged."
+    )
     return JSONResponse({"error": "HTTP", "message": sentence}, error.status_code)
 
 

@@ -18,7 +18,10 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 MOST_BYTES = 1 << 20
 MOST_SECONDS = 20.0
 HEADERS = (
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),

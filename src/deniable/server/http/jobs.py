@@ -52,7 +52,9 @@ class Jobs:
         self._door.service.throttle.hit("requests", caller.name)
         answer = self._door.service.answer
         task = asyncio.ensure_future(self._door.run(answer, caller, curator, name, body.question, key=key))
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # looked at: nothing is logged of it
+        task.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # looked at: nothing is logged of it
         number = secrets.token_urlsafe(16)
         self._known[number] = Job(caller.name, curator, task, body.form == "arrow")
         while len(self._known) > MOST:
@@ -65,7 +67,11 @@ class Jobs:
             return 200, {"job": number, "state": "running"}
         error = job.task.exception()
         if error is None:
-            return 200, {"job": number, "state": "done", "answer": facts.answer(job.task.result(), arrow=job.arrow)}
+            return 200, {
+                "job": number,
+                "state": "done",
+                "answer": facts.answer(job.task.result(), arrow=job.arrow),
+            }
         if not isinstance(error, DeniableError):
             raise error
         return 200, {"job": number, "state": "failed", "status": told(error)[0], **told(error)[1]}

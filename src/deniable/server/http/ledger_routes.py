@@ -28,7 +28,11 @@ async def accounts(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
         every = service.datasets(caller)
         if not whole:
             return [facts.account(service.account(caller, name, caller.name), whole=False) for name in every]
-        found = [account for name in every for account in (service.account(caller, name), *service.parts(caller, name))]
+        found = [
+            account
+            for name in every
+            for account in (service.account(caller, name), *service.parts(caller, name))
+        ]
         return [facts.account(account, whole=True) for account in found]
 
     said: list[dict[str, Any]] = facts.plain(await door.run(look))
@@ -53,7 +57,9 @@ async def account(name: str, caller: Who, door: AtDoor, analyst: Analyst = None)
 async def raise_limit(name: str, body: bodies.Raise, caller: Who, door: AtDoor) -> dict[str, Any]:
     """Raise a limit, with a reason. Journaled; where the service asks for a second person, a proposal that
     waits for her."""
-    proposal = await door.run(door.service.raise_limit, caller, name, body.analyst, budget(body.limit), body.reason)
+    proposal = await door.run(
+        door.service.raise_limit, caller, name, body.analyst, budget(body.limit), body.reason
+    )
     return {"proposal": proposal}
 
 

@@ -17,7 +17,8 @@ router = APIRouter(prefix="/v1", tags=["people"])
 
 @router.post("/login")
 async def login(body: bodies.Login, request: Request, response: Response, door: AtDoor) -> dict[str, Any]:
-    """Begin a session. With a one-time password, nothing but `POST /v1/password` is open until it is changed."""
+    """Begin a session. With a one-time password, nothing but `POST /v1/password` is open
+    until it is changed."""
     address = request.client.host if request.client else ""
     door.service.throttle.login(body.name, address)
     secret, caller = await door.run(door.service.roster.login, body.name, body.password)
@@ -26,7 +27,9 @@ async def login(body: bodies.Login, request: Request, response: Response, door: 
 
 
 @router.post("/password")
-async def password(body: bodies.NewPassword, request: Request, response: Response, door: AtDoor) -> dict[str, Any]:
+async def password(
+    body: bodies.NewPassword, request: Request, response: Response, door: AtDoor
+) -> dict[str, Any]:
     """Set a password of one's own. Every other session ends."""
     secret = door.session(request)
     caller = await door.run(door.service.roster.session, secret)
@@ -110,7 +113,9 @@ async def end_sessions(name: str, caller: Who, door: AtDoor) -> dict[str, Any]:
 
 def _settled(caller: Who) -> None:
     if caller.must_change:
-        raise Forbidden("Expected a password of your own first: the one-time password is used up. Nothing was done.")
+        raise Forbidden(
+            "Expected a password of your own first: the one-time password is used up. Nothing was done."
+        )
 
 
 def _give(response: Response, door: Door, secret: str) -> None:

@@ -33,7 +33,9 @@ class Act(NamedTuple):
 def record(connection: sa.Connection, key: bytes, person: str, act: str, about: str, words: str) -> None:
     """Write an act down in the transaction that does it."""
     table = store.acts
-    last = connection.execute(sa.select(table.c.seq, table.c.mac).order_by(table.c.seq.desc()).limit(1)).first()
+    last = connection.execute(
+        sa.select(table.c.seq, table.c.mac).order_by(table.c.seq.desc()).limit(1)
+    ).first()
     seq, before = (1, ROOT) if last is None else (int(last[0]) + 1, str(last[1]))
     body = (seq, datetime.now(UTC).isoformat(timespec="microseconds"), person, act, about, words)
     values = dict(zip(Act._fields, (*body, chain.sealed(key, before, body)), strict=True))
@@ -42,7 +44,9 @@ def record(connection: sa.Connection, key: bytes, person: str, act: str, about: 
 
 def history(state: State) -> list[Act]:
     with state.reading() as connection:
-        return [Act._make(row) for row in connection.execute(sa.select(store.acts).order_by(store.acts.c.seq))]
+        return [
+            Act._make(row) for row in connection.execute(sa.select(store.acts).order_by(store.acts.c.seq))
+        ]
 
 
 def broken(history: list[Act], key: bytes) -> int | None:

@@ -21,7 +21,8 @@ class Role(StrEnum):
 
 
 class Right(StrEnum):
-    """`ask`: previews and queries. `look`: everyone's entries and balances. `manage`: data, limits, people."""
+    """`ask`: previews and queries. `look`: everyone's entries and balances. `manage`: data, limits,
+    people."""
 
     ASK = "ask"
     LOOK = "look"
@@ -60,5 +61,6 @@ class Caller:
             )
         if right not in self.rights:
             raise Forbidden(
-                f"This is for {NEEDS[right]} whose login or token has the scope {right.value}. Nothing was done."
+                f"This is for {NEEDS[right]} whose login or token has the scope {right.value}. Nothing was "
+                "done."
             )

@@ -67,7 +67,9 @@ class Roster:
         """A new person; her one-time password."""
         names.name(name, "a person")
         if name in RESERVED:
-            raise InvalidParameter(f"The name {name!r} is the service's own. Nothing was done. Choose another.")
+            raise InvalidParameter(
+                f"The name {name!r} is the service's own. Nothing was done. Choose another."
+            )
         password, joined = secrets.new_secret(), _roles(roles)
         row = {"name": name, "roles": joined, "password": secrets.password_hash(password), "one_time": True}
         with self._state.writing() as connection:
@@ -82,7 +84,9 @@ class Roster:
             rows = connection.execute(sa.select(store.people).order_by(store.people.c.name)).mappings()
             return [Person(r["name"], tuple(r["roles"].split()), r["disabled"], r["one_time"]) for r in rows]
 
-    def change(self, by: str, name: str, *, roles: Collection[str] | None = None, disabled: bool | None = None) -> None:
+    def change(
+        self, by: str, name: str, *, roles: Collection[str] | None = None, disabled: bool | None = None
+    ) -> None:
         """Roles count from the next request on. A disabled person's sessions and tokens open nothing."""
         given: dict[str, Any] = {} if roles is None else {"roles": _roles(roles)}
         given |= {} if disabled is None else {"disabled": disabled}
@@ -145,7 +149,8 @@ class Roster:
         return Caller(person["name"], _read_roles(person["roles"]), must_change=found["must_change"])
 
     def set_password(self, secret: str, old: str | None, new: str) -> str:
-        """A password of one's own, and a new session: all others end, with what may have been stolen of them."""
+        """A password of one's own, and a new session: all others end, with what may have
+        been stolen of them."""
         caller = self.session(secret)
         with self._state.reading() as connection:
             row = _row(connection, caller.name)
@@ -154,20 +159,26 @@ class Roster:
         values = {"password": secrets.password_hash(new), "one_time": False}
         fresh = secrets.new_secret()
         with self._state.writing() as connection:
-            connection.execute(store.people.update().where(store.people.c.name == caller.name).values(**values))
+            connection.execute(
+                store.people.update().where(store.people.c.name == caller.name).values(**values)
+            )
             connection.execute(store.sessions.delete().where(store.sessions.c.person == caller.name))
             self._begin(connection, fresh, caller.name, False)
         return fresh
 
     def end(self, secret: str) -> None:
         with self._state.writing() as connection:
-            connection.execute(store.sessions.delete().where(store.sessions.c.digest == secrets.digest(secret)))
+            connection.execute(
+                store.sessions.delete().where(store.sessions.c.digest == secrets.digest(secret))
+            )
 
     def end_all(self, by: str, name: str) -> int:
         """End every session of a person's."""
         with self._state.writing() as connection:
             self._need(connection, name)
-            count = connection.execute(store.sessions.delete().where(store.sessions.c.person == name)).rowcount
+            count = connection.execute(
+                store.sessions.delete().where(store.sessions.c.person == name)
+            ).rowcount
             acts.record(connection, self._key, by, "end sessions", name, f"{count}")
         return count
 
@@ -179,16 +190,22 @@ class Roster:
         if caller.must_change or not wanted <= caller.rights:
             raise Forbidden("Expected a scope within your own rights. Nothing was made.")
         if not 0 < seconds <= LONGEST_TOKEN:
-            raise InvalidParameter(f"Expected an expiry within {LONGEST_TOKEN / 86400:g} days. Nothing was made.")
+            raise InvalidParameter(
+                f"Expected an expiry within {LONGEST_TOKEN / 86400:g} days. Nothing was made."
+            )
         if len(label) > 100 or not label.isprintable():
-            raise InvalidParameter("Expected a label of at most 100 characters that can be seen. Nothing was made.")
+            raise InvalidParameter(
+                "Expected a label of at most 100 characters that can be seen. Nothing was made."
+            )
         token = Token.new()
         verifier = Verifier.of(token.text, secrets.salt_of(self._key, caller.name))
         row = {"id": token.id, "person": caller.name, "label": label, "scope": " ".join(sorted(wanted))}
         row |= {"digest": secrets.digest(token.text), "stored_key": verifier.stored_key.hex()}
         times = {"created": time.time(), "expires": time.time() + seconds}
         with self._state.writing() as connection:
-            connection.execute(store.tokens.insert().values(**row, server_key=verifier.server_key.hex(), **times))
+            connection.execute(
+                store.tokens.insert().values(**row, server_key=verifier.server_key.hex(), **times)
+            )
             acts.record(connection, self._key, caller.name, "new token", token.id, f"scope: {row['scope']}")
         return token
 
@@ -285,7 +302,9 @@ def _roles(roles: Iterable[str]) -> str:
 def _scope(scope: Iterable[str]) -> frozenset[Right]:
     given = set(scope)
     if not given or any(right not in list(Right) for right in given):
-        raise InvalidParameter(f"Expected a scope among {', '.join(Right)}, got {sorted(given)!r}. Nothing was made.")
+        raise InvalidParameter(
+            f"Expected a scope among {', '.join(Right)}, got {sorted(given)!r}. Nothing was made."
+        )
     return frozenset(map(Right, given))
 
 

@@ -27,7 +27,9 @@ _NOBODY = _HASHER.hash(secrets.token_urlsafe(32))
 
 def password_hash(password: str) -> str:
     if not SHORTEST <= len(password) <= LONGEST:
-        raise InvalidParameter(f"Expected a password of {SHORTEST} to {LONGEST} characters. Nothing was changed.")
+        raise InvalidParameter(
+            f"Expected a password of {SHORTEST} to {LONGEST} characters. Nothing was changed."
+        )
     return _HASHER.hash(password)
 
 
@@ -92,4 +94,6 @@ class Verifier:
 
 
 def salt_of(server_secret: bytes, person: str) -> bytes:
-    return hmac.digest(server_secret, b"scram salt of " + person.encode(errors="surrogatepass"), "sha256")[:16]
+    return hmac.digest(server_secret, b"scram salt of " + person.encode(errors="surrogatepass"), "sha256")[
+        :16
+    ]

@@ -101,7 +101,9 @@ class State(Original):
         self.sqlite = address.get_backend_name() == "sqlite"
         if self.sqlite and address.database not in (None, "", ":memory:"):
             _private_file(Path(str(address.database)))
-        arguments: dict[str, Any] = {"connect_args": {"check_same_thread": False, "timeout": 60}} if self.sqlite else {}
+        arguments: dict[str, Any] = (
+            {"connect_args": {"check_same_thread": False, "timeout": 60}} if self.sqlite else {}
+        )
         self._engine = sa.create_engine(address, **arguments)
         if self.sqlite:
             event.listen(self._engine, "connect", _prepare)
@@ -111,7 +113,11 @@ class State(Original):
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        with self._failures(), self._engine.connect().execution_options(reading=True) as connection, connection.begin():
+        with (
+            self._failures(),
+            self._engine.connect().execution_options(reading=True) as connection,
+            connection.begin(),
+        ):
             yield connection
 
     @contextmanager
@@ -125,7 +131,9 @@ class State(Original):
         try:
             yield
         except sa.exc.SQLAlchemyError:  # its text may hold hashes
-            raise LedgerError("The database of the service could not be read or written. Nothing was done.") from None
+            raise LedgerError(
+                "The database of the service could not be read or written. Nothing was done."
+            ) from None
 
     def close(self) -> None:
         self._engine.dispose()
@@ -145,4 +153,6 @@ def _prepare(connection: Any, _: object) -> None:
 
 
 def _begin(connection: sa.Connection) -> None:
-    connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE")
+    connection.exec_driver_sql(
+        "BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE"
+    )

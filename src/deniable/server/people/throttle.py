@@ -26,7 +26,8 @@ class Throttle:
         limit = self._limits[kind]
         if not self._limiter.hit(limit, kind, who):
             raise TooMany(
-                f"More than {limit} of this kind. Nothing was done and nothing was charged. Wait, and ask again."
+                f"More than {limit} of this kind. Nothing was done and nothing was charged. Wait, and ask "
+                "again."
             )
 
     def login(self, person: str, address: str) -> None:

@@ -139,10 +139,22 @@ PLAIN = (
 )
 """Functions that this engine has too, and that only look at what they are given."""
 SAME = frozenset(
-    {"array_to_string", "array_length", "lower", "upper", "length", "substring", "concat", "replace", "string_agg"}
+    {
+        "array_to_string",
+        "array_length",
+        "lower",
+        "upper",
+        "length",
+        "substring",
+        "concat",
+        "replace",
+        "string_agg",
+    }
 )
 """The same by name, where it is written with its schema."""
-FUNCTIONS = frozenset({"typreceive", "typsend", "typinput", "typoutput", "typmodin", "typmodout", "typanalyze"})
+FUNCTIONS = frozenset(
+    {"typreceive", "typsend", "typinput", "typoutput", "typmodin", "typmodout", "typanalyze"}
+)
 """Columns that name a function; a tool may compare its number with 0."""
 REFUSED = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Lock, exp.Pragma, exp.Attach, exp.Copy)
 REG = re.compile(r"(?i)^(reg\w+|oid|name|xid|\"char\"|int2vector|oidvector|char)$")
@@ -224,7 +236,9 @@ class Catalog:
             found = result.fetchmany(MOST_ROWS)
             columns = [Column(name, _oid(str(kind))) for name, kind, *_ in result.description or []]
         except (duckdb.Error, RecursionError) as error:
-            raise InvalidQuery(f"The catalog does not answer this: {_first(error)} Nothing was charged.") from None
+            raise InvalidQuery(
+                f"The catalog does not answer this: {_first(error)} Nothing was charged."
+            ) from None
         finally:
             timer.cancel()
             cursor.close()
@@ -239,7 +253,9 @@ class Catalog:
             raise InvalidQuery("The catalog answers SELECT only. Nothing was charged.")
         named = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
         root = _named(tree.copy())
-        for node in reversed(list(root.walk())):  # from the leaves up, so that no part of what is replaced goes unseen
+        for node in reversed(
+            list(root.walk())
+        ):  # from the leaves up, so that no part of what is replaced goes unseen
             made = self._node(node, who, named)
             if made is not node:
                 node.replace(made)
@@ -315,7 +331,9 @@ class Catalog:
             return exp.Anonymous(this="pgx_format_type", expressions=[inner, exp.null()])
         if kind in ("oid", "xid"):
             return (
-                inner if isinstance(inner, exp.Anonymous) else exp.TryCast(this=inner, to=exp.DataType.build("BIGINT"))
+                inner
+                if isinstance(inner, exp.Anonymous)
+                else exp.TryCast(this=inner, to=exp.DataType.build("BIGINT"))
             )
         return exp.cast(inner, "VARCHAR")
 
@@ -369,7 +387,9 @@ def _function(name: str, node: exp.Expr, who: Identity) -> exp.Expr:
         return exp.Anonymous(this=name, expressions=list(node.expressions))
     if name not in MACROS or name.startswith("deniable"):
         raise _unknown(name)
-    return exp.Anonymous(this=f"pgx_{name}", expressions=list(node.expressions) or list(node.iter_expressions()))
+    return exp.Anonymous(
+        this=f"pgx_{name}", expressions=list(node.expressions) or list(node.iter_expressions())
+    )
 
 
 def _listed(node: exp.Table) -> exp.Expr:
@@ -380,7 +400,9 @@ def _listed(node: exp.Table) -> exp.Expr:
     elif not (isinstance(made, exp.Anonymous) and made.name == "unnest"):
         raise _unknown(made.sql_name())
     alias = node.alias or "unnest"
-    column = node.args["alias"].columns[0].name if node.args.get("alias") and node.args["alias"].columns else alias
+    column = (
+        node.args["alias"].columns[0].name if node.args.get("alias") and node.args["alias"].columns else alias
+    )
     return exp.select(exp.alias_(made.copy(), column, quoted=True)).subquery(alias)
 
 

@@ -42,19 +42,26 @@ def rows(schema: Schema, data: str) -> dict[tuple[str, str], list[Row]]:
         ("pg_catalog", "pg_roles"): [_role(rolname="deniable", rolcanlogin=False)],
         ("pg_catalog", "pg_authid"): [_role(rolname="deniable", rolcanlogin=False)],
         ("pg_catalog", "pg_user"): [{"usename": "deniable", "usesysid": ROLE, "usesuper": False}],
-        ("pg_catalog", "pg_am"): [{"oid": HEAP, "amname": "heap", "amhandler": "heap_tableam_handler", "amtype": "t"}],
+        ("pg_catalog", "pg_am"): [
+            {"oid": HEAP, "amname": "heap", "amhandler": "heap_tableam_handler", "amtype": "t"}
+        ],
         ("pg_catalog", "pg_collation"): [{"oid": COLLATION, "collname": "default", "collnamespace": CATALOG}],
         ("pg_catalog", "pg_tablespace"): [{"oid": 1663, "spcname": "pg_default", "spcowner": ROLE}],
         ("pg_catalog", "pg_language"): [],
         ("pg_catalog", "pg_type"): [_type(oid, *known) for oid, known in TYPES.items()] + _arrays(),
         ("pg_catalog", "pg_class"): [_class(oid, table) for oid, table in tables.items()],
-        ("pg_catalog", "pg_attribute"): [row for oid, table in tables.items() for row in _attributes(oid, table)],
+        ("pg_catalog", "pg_attribute"): [
+            row for oid, table in tables.items() for row in _attributes(oid, table)
+        ],
         ("pg_catalog", "pg_tables"): [_table(table.name) for table in schema.tables],
         ("information_schema", "schemata"): [
-            {"catalog_name": data, "schema_name": name, "schema_owner": "deniable"} for _, name in _namespaces()
+            {"catalog_name": data, "schema_name": name, "schema_owner": "deniable"}
+            for _, name in _namespaces()
         ],
         ("information_schema", "tables"): [_info_table(data, table.name) for table in schema.tables],
-        ("information_schema", "columns"): [row for table in schema.tables for row in _info_columns(data, table)],
+        ("information_schema", "columns"): [
+            row for table in schema.tables for row in _info_columns(data, table)
+        ],
     }
 
 
@@ -121,7 +128,12 @@ def _arrays() -> list[Row]:
     made = []
     for oid, name, element in pairs:
         row = _type(oid, name, "", -1, "A", "")
-        sends = {"typinput": "array_in", "typoutput": "array_out", "typreceive": "array_recv", "typsend": "array_send"}
+        sends = {
+            "typinput": "array_in",
+            "typoutput": "array_out",
+            "typreceive": "array_recv",
+            "typsend": "array_send",
+        }
         made.append(row | sends | {"typelem": element})
     return made
 
@@ -155,7 +167,9 @@ def _class(oid: int, table: TableInfo) -> Row:
 
 
 def _attributes(oid: int, table: TableInfo) -> list[Row]:
-    return [_attribute(oid, i, c.name, values.KINDS[c.type.kind.value]) for i, c in enumerate(table.columns, 1)]
+    return [
+        _attribute(oid, i, c.name, values.KINDS[c.type.kind.value]) for i, c in enumerate(table.columns, 1)
+    ]
 
 
 def _attribute(table: int, number: int, name: str, oid: int) -> Row:
@@ -197,6 +211,11 @@ def _info_columns(data: str, table: TableInfo) -> list[Row]:
     for i, column in enumerate(table.columns, 1):
         oid = values.KINDS[column.type.kind.value]
         own = {"column_name": column.name, "ordinal_position": i, "is_nullable": "YES", "is_updatable": "NO"}
-        types = {"data_type": TYPES[oid][4], "udt_schema": "pg_catalog", "udt_name": TYPES[oid][0], "udt_catalog": data}
+        types = {
+            "data_type": TYPES[oid][4],
+            "udt_schema": "pg_catalog",
+            "udt_name": TYPES[oid][0],
+            "udt_catalog": data,
+        }
         made.append(place | own | types | {"is_identity": "NO", "is_generated": "NEVER"})
     return made

@@ -22,7 +22,15 @@ from deniable.server.service import Service
 from deniable.server.wire import copies, states, trees, values
 from deniable.server.wire.catalog import Catalogs
 from deniable.server.wire.conversation import REPORTED, Conversation, Result
-from deniable.server.wire.messages import Column, Reader, authentication, message, report, row_description, text
+from deniable.server.wire.messages import (
+    Column,
+    Reader,
+    authentication,
+    message,
+    report,
+    row_description,
+    text,
+)
 from deniable.server.wire.scram import MECHANISM, Exchange
 from deniable.server.wire.statements import Kind, Statement, copy_form, statements
 
@@ -120,11 +128,15 @@ class Connection:
         first = Reader(await self._password())
         if first.string() != MECHANISM:
             raise ProtocolError(f"Expected a login by {MECHANISM}.")
-        self._writer.write(authentication(11, exchange.first((first.value() or b"").decode(errors="replace")).encode()))
+        self._writer.write(
+            authentication(11, exchange.first((first.value() or b"").decode(errors="replace")).encode())
+        )
         signed, proof = exchange.proof((await self._password()).decode(errors="replace"))
         found = await self._in_thread(self._service.roster.proof, person, signed, proof)
         if found is None:
-            raise NotLoggedIn(f'password authentication failed for user "{person[:60]}": expected a token of yours.')
+            raise NotLoggedIn(
+                f'password authentication failed for user "{person[:60]}": expected a token of yours.'
+            )
         caller, signature = found
         options = _options(given)
         try:
@@ -133,7 +145,9 @@ class Connection:
             )
         except NotFound:
             name = (given.get("database") or person)[:60]
-            raise NotFound(f'database "{name}" does not exist: name a data set that was granted to you.') from None
+            raise NotFound(
+                f'database "{name}" does not exist: name a data set that was granted to you.'
+            ) from None
         self._writer.write(authentication(12, b"v=" + _base64(signature)) + authentication(0))
         for name, value in REPORTED.items():
             self._writer.write(message(b"S", text(name) + text(value)))
@@ -264,7 +278,9 @@ class Connection:
         if len(found) != 1:
             raise InvalidQuery("cannot insert multiple commands into a prepared statement")
         if len(self._names.prepared) >= MOST_NAMES:
-            raise InvalidQuery(f"There are {MOST_NAMES} prepared statements already. Nothing was charged. Close some.")
+            raise InvalidQuery(
+                f"There are {MOST_NAMES} prepared statements already. Nothing was charged. Close some."
+            )
         self._names.prepared[name] = Prepared(found[0], self._types(found[0], oids))
         self._writer.write(message(b"1"))
 
@@ -357,7 +373,9 @@ class Connection:
         for notice in result.notices:
             self._writer.write(report(b"N", "NOTICE", "00000", notice))
 
-    def _rows(self, columns: Sequence[Column], rows: Sequence[tuple[Any, ...]], formats: Sequence[int]) -> None:
+    def _rows(
+        self, columns: Sequence[Column], rows: Sequence[tuple[Any, ...]], formats: Sequence[int]
+    ) -> None:
         for row in rows:
             cells = (
                 values.encoded(value, column.oid, bool(code))

@@ -47,9 +47,9 @@ SHOWN = {name.lower(): value for name, value in REPORTED.items()} | {
     "extra_float_digits": "1",
 }
 NO_EPSILON = (
-    "No ε was named, so nothing was asked and nothing was charged. Say what the query may cost: SET deniable.epsilon = 0.1, or "
-    "/* epsilon=0.1 */ in the query, or options=-c deniable.epsilon=0.1 in the connection. EXPLAIN tells beforehand "
-    "what it brings."
+    "No ε was named, so nothing was asked and nothing was charged. Say what the query may cost: SET "
+    "deniable.epsilon = 0.1, or /* epsilon=0.1 */ in the query, or options=-c deniable.epsilon=0.1 in the "
+    "connection. EXPLAIN tells beforehand what it brings."
 )
 FREE = ("ROLLBACK", "ABORT", "COMMIT", "END")
 
@@ -102,7 +102,9 @@ class Conversation:
 
     def _check_transaction(self, statement: Statement) -> None:
         if self.status == b"E" and not (statement.kind is Kind.CONTROL and statement.words[0] in FREE):
-            raise InvalidQuery("current transaction is aborted, commands ignored until end of transaction block")
+            raise InvalidQuery(
+                "current transaction is aborted, commands ignored until end of transaction block"
+            )
 
     def shape(self, statement: Statement, bound: Sequence[exp.Expr]) -> list[Column] | None:
         """The columns that a statement will return, told before it is run; None if it returns none."""
@@ -123,7 +125,9 @@ class Conversation:
         """The type of each declared column, by its name."""
         tables = self.curator.schema.tables
         return {
-            column.name.lower(): values.KINDS[column.type.kind.value] for table in tables for column in table.columns
+            column.name.lower(): values.KINDS[column.type.kind.value]
+            for table in tables
+            for column in table.columns
         }
 
     def _columns(self, text: str) -> list[Column]:
@@ -196,7 +200,9 @@ class Conversation:
     def _may(self) -> bool:
         return self._service.curator(self._caller, self._data).account.name == self.curator.account.name
 
-    def _ask_catalog(self, tree: exp.Expr, bound: Sequence[exp.Expr]) -> tuple[list[Column], list[tuple[Any, ...]]]:
+    def _ask_catalog(
+        self, tree: exp.Expr, bound: Sequence[exp.Expr]
+    ) -> tuple[list[Column], list[tuple[Any, ...]]]:
         made = trees.substituted(tree, bound)
         catalog = self._catalogs.of(self.curator.schema, self._data)
         return catalog.run(made, Identity(self._caller.name, self._data))
@@ -221,18 +227,25 @@ class Conversation:
         known = {f"deniable.{term}" for term in (*TERMS, "intervals")}
         if name not in known:
             raise InvalidParameter(
-                f"The setting {name[:60]} is not known. Nothing was set. There are: {', '.join(sorted(known))}."
+                f"The setting {name[:60]} is not known. Nothing was set. There are: "
+                f"{', '.join(sorted(known))}."
             )
         if value.lower() in ("default", ""):
             self.settings.pop(name, None)
             return
-        Question.of("", **{name.removeprefix("deniable."): value} if name[9:] in ("epsilon", "within", "delta") else {})
+        Question.of(
+            "",
+            **{name.removeprefix("deniable."): value} if name[9:] in ("epsilon", "within", "delta") else {},
+        )
         self.settings[name] = value
 
     def _show(self, statement: Statement) -> Result:
         name = _name(statement.words[1:])
         account = self.curator.account
-        own = {"deniable.left": lambda: account.remaining().epsilon, "deniable.spent": lambda: account.spent().epsilon}
+        own = {
+            "deniable.left": lambda: account.remaining().epsilon,
+            "deniable.spent": lambda: account.spent().epsilon,
+        }
         if name in own:
             self.refresh()
             value = f"{own[name]():.6g}"
@@ -247,7 +260,9 @@ class Conversation:
         elif first in FREE:
             self.status = b"I"
         elif first == "RESET" and rest:
-            self.settings = {} if rest[0] == "ALL" else {k: v for k, v in self.settings.items() if k != _name(rest)}
+            self.settings = (
+                {} if rest[0] == "ALL" else {k: v for k, v in self.settings.items() if k != _name(rest)}
+            )
         elif first == "DISCARD":
             self.settings = {}
         return Result(statement.tag)
@@ -256,7 +271,10 @@ class Conversation:
 def _rows(answer: Answer, columns: Sequence[Column]) -> list[tuple[Any, ...]]:
     """The rows of an answer, under the columns that were told."""
     table = answer.table
-    cells = [table.column(c.name).to_pylist() if c.name in table.column_names else [None] * len(table) for c in columns]
+    cells = [
+        table.column(c.name).to_pylist() if c.name in table.column_names else [None] * len(table)
+        for c in columns
+    ]
     return list(zip(*cells, strict=True))
 
 

@@ -10,7 +10,9 @@ from deniable.server.wire.messages import Column, message, text
 from deniable.server.wire.statements import CopyForm
 from deniable.server.wire.values import as_text, encoded
 
-ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\b": "\\b", "\f": "\\f", "\v": "\\v"})
+ESCAPES = str.maketrans(
+    {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\b": "\\b", "\f": "\\f", "\v": "\\v"}
+)
 SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 
 
@@ -50,7 +52,9 @@ def _line(cells: Iterator[str], form: CopyForm) -> bytes:
 def _plain(value: Any, delimiter: str) -> str:
     if value is None:
         return "\\N"
-    return as_text(value).translate(ESCAPES).replace(delimiter, f"\\{delimiter}" if delimiter != "\t" else "\\t")
+    return (
+        as_text(value).translate(ESCAPES).replace(delimiter, f"\\{delimiter}" if delimiter != "\t" else "\\t")
+    )
 
 
 def _csv(value: Any, delimiter: str) -> str:

@@ -31,7 +31,9 @@ class Exchange:
     def first(self, text: str) -> str:
         binding, _, rest = text.partition(",")
         if binding not in ("n", "y") or rest.count(",") < 2:
-            raise ProtocolError("The first message of the login is not one of SCRAM-SHA-256 without channel binding.")
+            raise ProtocolError(
+                "The first message of the login is not one of SCRAM-SHA-256 without channel binding."
+            )
         name, _, self._bare = rest.partition(",")
         self._header = f"{binding},{name},"
         fields = dict(part.partition("=")[::2] for part in self._bare.split(","))

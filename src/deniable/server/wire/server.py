@@ -62,7 +62,13 @@ class Wire:
                 writer.write(report(b"E", "FATAL", "53300", "Too many connections. Nothing was done."))
                 return
             await self._serve(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError, asyncio.CancelledError):
+        except (
+            asyncio.IncompleteReadError,
+            ConnectionError,
+            TimeoutError,
+            ssl.SSLError,
+            asyncio.CancelledError,
+        ):
             pass
         except Exception as error:
             log.error("%s", where(error))
@@ -83,7 +89,9 @@ class Wire:
         finally:
             self._connections.pop(connection.key, None)
 
-    async def _start(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, str] | None:
+    async def _start(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> dict[str, str] | None:
         """The first messages: encryption, a wish to cancel, or who wants in."""
         encrypted = False
         for _ in range(4):
@@ -109,7 +117,9 @@ class Wire:
                 return None
             elif self._context is not None and not encrypted:
                 writer.write(
-                    report(b"E", "FATAL", "28000", "Expected TLS: connect with sslmode=require or verify-full.")
+                    report(
+                        b"E", "FATAL", "28000", "Expected TLS: connect with sslmode=require or verify-full."
+                    )
                 )
                 return None
             else:
@@ -124,7 +134,8 @@ class Wire:
 
 
 def _waiting(reader: asyncio.StreamReader) -> bool:
-    """Whether bytes came in the clear after the wish for TLS: somebody between would have them taken for the client's own."""
+    """Whether bytes came in the clear after the wish for TLS: somebody between would
+    have them taken for the client's own."""
     return bool(getattr(reader, "_buffer", b""))
 
 

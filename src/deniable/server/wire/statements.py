@@ -65,7 +65,9 @@ class Statement:
 def statements(text: str) -> list[Statement]:
     """The statements of a text, in order; one that is empty if there is none."""
     if len(text) > LONGEST:
-        raise InvalidQuery(f"Expected a query of at most {LONGEST:,} characters. Nothing was charged. Make it shorter.")
+        raise InvalidQuery(
+            f"Expected a query of at most {LONGEST:,} characters. Nothing was charged. Make it shorter."
+        )
     tokens = _tokens(text)
     parts: list[list[sqlglot.Token]] = [[]]
     for token in tokens:
@@ -84,7 +86,8 @@ def _tokens(text: str) -> Sequence[sqlglot.Token]:
         except SqlglotError:
             continue
     raise InvalidQuery(
-        "The query could not be read: a quote or comment is not closed, or a character means nothing. Nothing was charged."
+        "The query could not be read: a quote or comment is not closed, or a character means nothing. "
+        "Nothing was charged."
     )
 
 
@@ -117,8 +120,8 @@ def _explained(own: str, rest: str) -> Statement:
     tokens = _tokens(rest)
     if not tokens or tokens[0].text.upper() not in ("SELECT", "WITH"):
         raise InvalidQuery(
-            "EXPLAIN tells what a query would cost, and takes no options: EXPLAIN SELECT …. EXPLAIN ANALYZE would run it, "
-            "and tell its time. Nothing was charged."
+            "EXPLAIN tells what a query would cost, and takes no options: EXPLAIN SELECT …. EXPLAIN ANALYZE "
+            "would run it, and tell its time. Nothing was charged."
         )
     return Statement(Kind.EXPLAIN, own, ("EXPLAIN",), rest.strip(), _hint(tokens))
 
@@ -130,8 +133,8 @@ def _copied(text: str, tokens: list[sqlglot.Token], words: tuple[str, ...]) -> s
         depth += (words[i] == "(") - (words[i] == ")")
     if len(words) < 4 or words[1] != "(" or words[i + 1 : i + 3] != ("TO", "STDOUT"):
         raise InvalidQuery(
-            "COPY is answered as COPY (SELECT …) TO STDOUT only: rows never leave, and nothing is written here. "
-            "Nothing was charged."
+            "COPY is answered as COPY (SELECT …) TO STDOUT only: rows never leave, and nothing is written "
+            "here. Nothing was charged."
         )
     return text[tokens[2].start : tokens[i - 1].end + 1]
 
@@ -167,6 +170,7 @@ def copy_form(statement: Statement) -> CopyForm:
             delimiter = rest.pop(0)
         else:
             raise InvalidQuery(
-                f"The option {word[:40]} of COPY is not answered. Nothing was charged. Take FORMAT, HEADER or DELIMITER."
+                f"The option {word[:40]} of COPY is not answered. Nothing was charged. Take FORMAT, HEADER "
+                "or DELIMITER."
             )
     return CopyForm(form, header, delimiter or ("," if form == "csv" else "\t"))

@@ -16,7 +16,15 @@ from deniable.errors import InvalidQuery
 
 CATALOGS = ("pg_catalog", "information_schema")
 PUBLIC = ("public", "main")
-CASTS = {"INT": 23, "BIGINT": 20, "SMALLINT": 21, "DOUBLE PRECISION": 701, "REAL": 700, "DECIMAL": 1700, "BOOLEAN": 16}
+CASTS = {
+    "INT": 23,
+    "BIGINT": 20,
+    "SMALLINT": 21,
+    "DOUBLE PRECISION": 701,
+    "REAL": 700,
+    "DECIMAL": 1700,
+    "BOOLEAN": 16,
+}
 CASTS |= {"TEXT": 25, "VARCHAR": 25, "DATE": 1082, "TIMESTAMP": 1114, "OID": 26}
 
 
@@ -112,7 +120,11 @@ def ready(text: str, data: str, values: Sequence[exp.Expr]) -> str:
 def _faithful(tree: exp.Expr) -> str:
     text = tree.sql(dialect="duckdb", comments=False)
     again = parsed(text, "duckdb")
-    if again is None or again.sql(dialect="duckdb", comments=False) != text or _literals(again) != _literals(tree):
+    if (
+        again is None
+        or again.sql(dialect="duckdb", comments=False) != text
+        or _literals(again) != _literals(tree)
+    ):
         raise InvalidQuery(
             "A parameter cannot be written as a literal here. Nothing was charged. Write it into the query."
         )

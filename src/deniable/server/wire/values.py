@@ -75,11 +75,15 @@ def numeric(value: Any) -> bytes:
     """A decimal in groups of four digits, as PostgreSQL sends it."""
     number = value if isinstance(value, Decimal) else Decimal(str(value))
     if not number.is_finite():
-        return struct.pack("!hhHh", 0, 0, 0xC000 if number.is_nan() else (0xD000 if number > 0 else 0xF000), 0)
+        return struct.pack(
+            "!hhHh", 0, 0, 0xC000 if number.is_nan() else (0xD000 if number > 0 else 0xF000), 0
+        )
     sign, digits, exponent = number.as_tuple()
     scale = max(0, -int(exponent))
     whole = "".join(map(str, digits)) + "0" * max(0, int(exponent))
-    left, right = (whole[:-scale].lstrip("0"), whole[-scale:].rjust(scale, "0")) if scale else (whole.lstrip("0"), "")
+    left, right = (
+        (whole[:-scale].lstrip("0"), whole[-scale:].rjust(scale, "0")) if scale else (whole.lstrip("0"), "")
+    )
     left = left.rjust(-(-len(left) // 4) * 4, "0")
     right = right.ljust(-(-len(right) // 4) * 4, "0")
     groups = [int(part[i : i + 4]) for part in (left, right) for i in range(0, len(part), 4)]
@@ -124,7 +128,9 @@ def parameter(raw: bytes | None, binary: bool, oid: int) -> exp.Expr:
     try:
         return _binary(raw, oid) if binary else _text(raw.decode(), oid)
     except (struct.error, UnicodeDecodeError, OverflowError, ValueError):
-        raise InvalidQuery("A parameter is not of the type that it was sent as. Nothing was charged.") from None
+        raise InvalidQuery(
+            "A parameter is not of the type that it was sent as. Nothing was charged."
+        ) from None
 
 
 def _binary(raw: bytes, oid: int) -> exp.Expr:
@@ -141,7 +147,9 @@ def _binary(raw: bytes, oid: int) -> exp.Expr:
         return number(_decimal(raw))
     if oid in (TEXT, VARCHAR, UNKNOWN, NAME, BPCHAR, CHAR, 0):
         return string(raw.decode())
-    raise InvalidQuery(f"A parameter of the type {oid} is not taken in binary. Nothing was charged. Send it as text.")
+    raise InvalidQuery(
+        f"A parameter of the type {oid} is not taken in binary. Nothing was charged. Send it as text."
+    )
 
 
 def _decimal(raw: bytes) -> str:
@@ -196,4 +204,8 @@ def stand_in(oid: int) -> exp.Expr:
     samples = {BOOL: exp.true(), DATE: _day("2000-01-01"), TIMESTAMP: _moment("2000-01-01 00:00")}
     if oid in samples:
         return samples[oid]
-    return exp.Literal.number(1) if oid in (INT2, INT4, INT8, OID, FLOAT4, FLOAT8, NUMERIC) else exp.Literal.string("1")
+    return (
+        exp.Literal.number(1)
+        if oid in (INT2, INT4, INT8, OID, FLOAT4, FLOAT8, NUMERIC)
+        else exp.Literal.string("1")
+    )

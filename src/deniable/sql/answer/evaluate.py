@@ -193,7 +193,9 @@ _VALUES: dict[str, Callable[..., Any]] = {
     "or": _or,
     "not": _strict(lambda a: not a),
     "is_null": lambda type_, a: a is None,
-    "in": lambda type_, a, *rest: None if a is None else True if a in rest else None if None in rest else False,
+    "in": lambda type_, a, *rest: (
+        None if a is None else True if a in rest else None if None in rest else False
+    ),
     "cast": _cast,
 }
 OPS = frozenset(_VALUES)

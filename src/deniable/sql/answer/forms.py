@@ -38,7 +38,9 @@ def ends(expr: Expr, known: Known, beta: float) -> Interval:
     whole = form(expr, known)
     pair = _quotient(expr, known)
     try:
-        found = whole.ends(beta) if whole is not None else quotients(*pair, beta) if pair is not None else None
+        found = (
+            whole.ends(beta) if whole is not None else quotients(*pair, beta) if pair is not None else None
+        )
         return INFINITE if found is None else (nearest(found[0]), nearest(found[1]))
     except ArithmeticError:
         return INFINITE

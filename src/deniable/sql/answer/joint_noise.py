@@ -44,7 +44,9 @@ class Form:
     def times(self, by: Fraction) -> Form:
         if not by:
             return Form(Fraction(0))
-        return Form(self.value * by, {i: (s * by, n) for i, (s, n) in self.terms.items()}, self.slack * abs(by))
+        return Form(
+            self.value * by, {i: (s * by, n) for i, (s, n) in self.terms.items()}, self.slack * abs(by)
+        )
 
     def plus(self, other: Form) -> Form:
         terms = dict(self.terms)
@@ -122,8 +124,8 @@ class _Reach:
 
 
 def _coupled(noises: Collection[Noise]) -> Family | None:
-    """The one family of these noises where integer noise is proved to lie within 1 of continuous noise: of Laplace
-    noise, and of Gaussian noise of σ ≥ 1."""
+    """The one family of these noises where integer noise is proved to lie within 1 of continuous noise: of
+    Laplace noise, and of Gaussian noise of σ ≥ 1."""
     families = {noise.family for noise in noises}
     if families == {Family.LAPLACE}:
         return Family.LAPLACE

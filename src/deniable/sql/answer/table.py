@@ -109,7 +109,9 @@ class Reader:
         position, measure = self._first(aggregate)
         grid = self.settled.grids.get(measure)
         if isinstance(measure, Ranks) and grid is not None:
-            return _quantile(group.numbers[position], group.brackets[position], grid, least=measure.level == 0)
+            return _quantile(
+                group.numbers[position], group.brackets[position], grid, least=measure.level == 0
+            )
         statistic = self.plan.query.aggregates[aggregate].statistic
         return estimate.aggregate(statistic, self._noisy(aggregate, group), grid, beta)
 
@@ -158,7 +160,9 @@ def answer(settled: Settled, groups: Sequence[Released]) -> Result:
     for name, output in zip(_names(query.outputs), query.outputs, strict=True):
         pieces = reader.pieces(output.of)
         cells = [reader.cell(output.of, pieces, behind[id(row)], beta) for row in rows]
-        table[name] = pa.array([evaluate.written(c.value, output.of.type) for c in cells], _arrow(output.of.type))
+        table[name] = pa.array(
+            [evaluate.written(c.value, output.of.type) for c in cells], _arrow(output.of.type)
+        )
         if pieces and output.of.type.kind in _NUMBERS:
             low[name] = np.array([c.low for c in cells], float)
             high[name] = np.array([c.high for c in cells], float)
@@ -172,7 +176,9 @@ def expectations(plan: Plan, confidence: float) -> tuple[Expected, ...]:
     """The ± of each column of aggregates, of the worst grouping set."""
     beta, reader = float(checks.failure(confidence)), Reader(plan.start)
     outputs = list(zip(_names(plan.query.outputs), plan.query.outputs, strict=True))
-    return tuple(_expected(reader, name, output, beta) for name, output in outputs if evaluate.aggregates_in(output.of))
+    return tuple(
+        _expected(reader, name, output, beta) for name, output in outputs if evaluate.aggregates_in(output.of)
+    )
 
 
 def _expected(reader: Reader, name: str, output: Output, beta: float) -> Expected:
@@ -182,10 +188,13 @@ def _expected(reader: Reader, name: str, output: Output, beta: float) -> Expecte
     size, pieces = plan.terms.at_least or TYPICAL, reader.pieces(output.of)
     numbers = tuple(reader.typical(measure, size) for measure in reader.measures)
     groups = [
-        Released(i, (None,) * len(plan.query.keys), numbers, (None,) * len(numbers)) for i in range(len(plan.sets))
+        Released(i, (None,) * len(plan.query.keys), numbers, (None,) * len(numbers))
+        for i in range(len(plan.sets))
     ]
     widest = max(_width(reader.cell(output.of, pieces, group, beta)) for group in groups)
-    before = isinstance(output.of, AggregateRef) and plan.query.aggregates[output.of.index].statistic in _BEFORE
+    before = (
+        isinstance(output.of, AggregateRef) and plan.query.aggregates[output.of.index].statistic in _BEFORE
+    )
     return Expected(name, widest, None if before else size)
 
 
@@ -197,7 +206,9 @@ def _waits(reader: Reader, output: Output) -> bool:
     measures = [plan.sets[0].measures[position] for position in positions]
     if plan.private_bounds.rows is not None:
         return True
-    return any(isinstance(noisy.noise, Rank) or (noisy.measure.valued and noisy.grid is None) for noisy in measures)
+    return any(
+        isinstance(noisy.noise, Rank) or (noisy.measure.valued and noisy.grid is None) for noisy in measures
+    )
 
 
 def _width(cell: Cell) -> float:

@@ -1,7 +1,8 @@
 """A dialect is a value: one vocabulary, in which every expression is total, and three engines that speak it.
 
-Names, types, literals, division, totals and casts are said here once each, and differently only in the module of the engine
-that says them differently. Assumes: columns hold canonical values (64-bit integers, finite doubles).
+Names, types, literals, division, totals and casts are said here once each, and
+differently only in the module of the engine that says them differently. Assumes: columns
+hold canonical values (64-bit integers, finite doubles).
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def whole(value: int) -> str:
 
 
 class Dialect(Readings):
-    """How an engine says it. What most dialects say alike is said here; each overrides what it says otherwise."""
+    """How an engine says it. What most dialects say alike is said here; each overrides
+    what it says otherwise."""
 
     name: ClassVar[str]
     types: ClassVar[Mapping[Kind, str]] = TYPES
@@ -96,7 +98,8 @@ class Dialect(Readings):
     def let(self, parts: list[str], body: Callable[..., str]) -> str:
         """`body` of the parts; where one of them is long, of names for them.
 
-        A guard mentions its operand several times, and guards nest: without names the text would double at every level.
+        A guard mentions its operand several times, and guards nest: without names the
+        text would double at every level.
         """
         if max(len(part) for part in parts) <= LONG:
             return body(*parts)
@@ -152,7 +155,8 @@ class Dialect(Readings):
         return self.narrow(f"({self.wide(x)} * {factor})")
 
     def unscaled(self, exact: str, scale: int) -> str:
-        """A decimal of at most 18 digits as its scaled integer (19 where it was rounded up, which still fits 64 bits)."""
+        """A decimal of at most 18 digits as its scaled integer (19 where it was rounded
+        up, which still fits 64 bits)."""
         return f"CAST(CAST({exact} AS DECIMAL(19, {scale})) * CAST({10**scale} AS DECIMAL(19, 0)) AS BIGINT)"
 
     # -------------------------------------------------------------------------------------------- doubles

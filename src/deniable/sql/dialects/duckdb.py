@@ -1,4 +1,5 @@
-"""DuckDB's words. TRY_CAST makes every cast total; a checked pattern makes it mean what it means elsewhere."""
+"""DuckDB's words. TRY_CAST makes every cast total; a checked pattern makes it mean what it means
+elsewhere."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ class DuckDB(Dialect):
     # -------------------------------------------------------------------------------------------- stored columns
 
     def cut(self, text: str, length: int) -> str:
-        # left() copies every string; a text of no more bytes than it may have characters keeps its dictionary.
+        # left() copies every string; a text of no more bytes than it may have characters keeps its
+        # dictionary.
         return f"CASE WHEN strlen({text}) <= {length} THEN {text} ELSE left({text}, {length}) END"
 
     def cut_few(self, text: str, length: int) -> str:
@@ -119,8 +121,8 @@ class DuckDB(Dialect):
         return f"make_timestamp(epoch_us({x}))"
 
     def bounded(self, x: str) -> str:
-        """DuckDB takes infinite times for none of the column's: where a file's statistics show that all others lie inside, it
-        drops the comparison."""
+        """DuckDB takes infinite times for none of the column's: where a file's statistics show that all
+        others lie inside, it drops the comparison."""
         return f"isfinite({x}) AND "
 
     def zoned(self, x: str) -> str:

@@ -1,6 +1,8 @@
-"""PostgreSQL's words. There is no TRY: every cast stands behind a guard, in the CASE whose order PostgreSQL keeps.
+"""PostgreSQL's words. There is no TRY: every cast stands behind a guard, in the CASE
+whose order PostgreSQL keeps.
 
-Reference: IEEE 754-2019 for the operations that all engines share; PostgreSQL raises where a double overflows or underflows.
+Reference: IEEE 754-2019 for the operations that all engines share; PostgreSQL raises
+           where a double overflows or underflows.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ class Postgres(Dialect):
         return f"CAST({part} AS NUMERIC)"
 
     def narrow(self, part: str) -> str:
-        """What lies outside is moved just outside, then NULLIF takes it away; so `part` is written once (and GREATEST takes
-        NULL to just outside)."""
+        """What lies outside is moved just outside, then NULLIF takes it away; so `part` is written once (and
+        GREATEST takes NULL to just outside)."""
         inside = f"LEAST(GREATEST({part}, {LOWEST - 1}), {HIGHEST + 1})"
         return f"CAST(NULLIF(NULLIF({inside}, {LOWEST - 1}), {HIGHEST + 1}) AS BIGINT)"
 
@@ -131,8 +133,8 @@ class Postgres(Dialect):
         return f"to_char({date}, 'YYYY-MM-DD')"
 
     def decimal_double(self, x: str) -> str:
-        """NaN, which is above all numbers, and what no double holds are NULL; what a double would round to 0 is 0. The cast
-        of either would raise."""
+        """NaN, which is above all numbers, and what no double holds are NULL; what a double would round to 0
+        is 0. The cast of either would raise."""
         return (
             f"CASE WHEN abs({x}) > 1.7976931348623158e308 THEN NULL "
             f"WHEN abs({x}) < {TINY} THEN 0.0 ELSE {self.as_double(x)} END"

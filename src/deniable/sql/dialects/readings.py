@@ -9,7 +9,8 @@ from deniable.sql.tree import LENGTH
 
 
 class Readings(ABC):
-    """How a dialect reads what is stored. What most dialects say alike is said here; each overrides what it says otherwise.
+    """How a dialect reads what is stored. What most dialects say alike is said here;
+    each overrides what it says otherwise.
 
     Every expression is total: for what cannot be read it is NULL.
     """
@@ -52,8 +53,8 @@ class Readings(ABC):
         """SHA-256 in hexadecimal."""
 
     def identity(self, text: str) -> str:
-        """A text that stays different from every other: of a long one its beginning and the SHA-256 of all of it, which
-        together are longer than any text that is kept as it is."""
+        """A text that stays different from every other: of a long one its beginning and the SHA-256 of all of
+        it, which together are longer than any text that is kept as it is."""
         long = f"left({text}, {LENGTH}) || {self.digest(text)}"
         short = f"{self.octets(text)} <= {LENGTH} OR length({text}) <= {LENGTH}"
         return f"CASE WHEN {short} THEN {text} ELSE {long} END"
@@ -97,8 +98,11 @@ class Readings(ABC):
 
     def scaled(self, x: str, scale: int) -> str:
         """A decimal as a whole number of 10^-scale."""
-        # DECIMAL(19, scale) holds whatever 64 bits do after the product, whose 38 digits then hold it exactly.
-        return f"TRY_CAST(TRY_CAST({x} AS DECIMAL(19, {scale})) * CAST({10**scale} AS DECIMAL(19, 0)) AS BIGINT)"
+        # DECIMAL(19, scale) holds whatever 64 bits do after the product, whose 38 digits then hold it
+        # exactly.
+        return (
+            f"TRY_CAST(TRY_CAST({x} AS DECIMAL(19, {scale})) * CAST({10**scale} AS DECIMAL(19, 0)) AS BIGINT)"
+        )
 
     @abstractmethod
     def rounded(self, x: str) -> str:

@@ -53,7 +53,9 @@ class Spark(Dialect):
 
     def divided(self, a: str, b: str) -> str:
         def body(a: str, b: str) -> str:
-            return f"({a} div CASE WHEN {b} = 0 OR ({b} = -1 AND {a} = {whole(LOWEST)}) THEN NULL ELSE {b} END)"
+            return (
+                f"({a} div CASE WHEN {b} = 0 OR ({b} = -1 AND {a} = {whole(LOWEST)}) THEN NULL ELSE {b} END)"
+            )
 
         return self.let([a, b], body)
 
@@ -74,7 +76,9 @@ class Spark(Dialect):
 
     def whole_part(self, name: str, x: str) -> str:
         # Its floor of a double is a 64-bit integer.
-        return self.let([x], lambda x: f"CASE WHEN abs({x}) >= {2**52} THEN {x} ELSE CAST({name}({x}) AS DOUBLE) END")
+        return self.let(
+            [x], lambda x: f"CASE WHEN abs({x}) >= {2**52} THEN {x} ELSE CAST({name}({x}) AS DOUBLE) END"
+        )
 
     def half_even(self, x: str) -> str:
         return f"rint({x})"
@@ -108,7 +112,8 @@ class Spark(Dialect):
         n, m = self.quote("n"), self.quote("m")
         counts = f"CAST(COUNT(*) AS BIGINT) AS {n}, CAST(COUNT({column}) AS BIGINT) AS {m}"
         empty, nulls = (
-            f"(SELECT {test} FROM (SELECT {counts} FROM ({rows}) AS t) AS t)" for test in ("(n = 0)", "(n > m)")
+            f"(SELECT {test} FROM (SELECT {counts} FROM ({rows}) AS t) AS t)"
+            for test in ("(n = 0)", "(n > m)")
         )
         known = f"SELECT {column} FROM ({rows}) AS t WHERE {column} IS NOT NULL"
         member = f"WHEN {x} IS NULL THEN NULL WHEN {x} IN ({known}) THEN TRUE"

@@ -7,7 +7,8 @@ from enum import StrEnum
 
 
 class Physical(StrEnum):
-    """How an engine stores a column, as far as it matters here. WIDE are whole numbers that 64 bits may not hold."""
+    """How an engine stores a column, as far as it matters here. WIDE are whole numbers
+    that 64 bits may not hold."""
 
     BOOLEAN = "boolean"
     INTEGER = "integer"
@@ -35,7 +36,9 @@ _NAMES = {
     Physical.VOID: 'VOID "NULL"',
 }
 _PHYSICAL = {
-    name: storage for storage, text in _NAMES.items() for name in [*text.split("|")[0].split(), *text.split("|")[1:]]
+    name: storage
+    for storage, text in _NAMES.items()
+    for name in [*text.split("|")[0].split(), *text.split("|")[1:]]
 }
 
 

@@ -1,4 +1,5 @@
-"""Where a plan's statements run. An engine sees whole aggregate statements that we wrote and returns small tables."""
+"""Where a plan's statements run. An engine sees whole aggregate statements that we wrote
+and returns small tables."""
 
 from __future__ import annotations
 
@@ -15,12 +16,18 @@ __all__ = ["Engine", "Statement", "Summary", "open_engine"]
 
 
 def open_engine(
-    sources: Any, schema: Schema, *, memory: str | None = None, seconds: float | None = None, threads: int | None = None
+    sources: Any,
+    schema: Schema,
+    *,
+    memory: str | None = None,
+    seconds: float | None = None,
+    threads: int | None = None,
 ) -> Engine:
     """Open every declared table where it lies, check that it has its columns, and lock the connection down.
 
-    `sources` is {table: source}, or one source that holds all tables (see `sources`). `seconds` limits each statement,
-    `memory` ("4GB") and `threads` embedded DuckDB. What is wrong with the data is told to the owner here, as a DataError.
+    `sources` is {table: source}, or one source that holds all tables (see `sources`).
+    `seconds` limits each statement, `memory` ("4GB") and `threads` embedded DuckDB. What
+    is wrong with the data is told to the owner here, as a DataError.
     """
     found = recognised(sources, tuple(table.name for table in schema.tables))
     if seconds is not None and not seconds > 0:
@@ -28,7 +35,9 @@ def open_engine(
     homes = {_home(source) for source in found.values()}
     if len(homes) != 1:
         names = " and ".join(sorted(home.name for home in homes)) or "no table"
-        raise InvalidParameter(f"Expected all tables of a data set in one engine, got {names}. Nothing was opened.")
+        raise InvalidParameter(
+            f"Expected all tables of a data set in one engine, got {names}. Nothing was opened."
+        )
     # Each engine's package is loaded only where it is used: pyspark and ADBC are extras.
     home = homes.pop()
     if home is POSTGRES:

@@ -39,11 +39,13 @@ CLOSED = {
 
 
 DENSE_BITS = 20
-"""Whole numbers whose range has so many bits are grouped by position, not by hash: counting the rows of people numbered up to a
-million is then four times as fast and needs no more memory. A table of positions holds at most 2^20 groups for each thread."""
+"""Whole numbers whose range has so many bits are grouped by position, not by hash: counting the rows of
+people numbered up to a million is then four times as fast and needs no more memory. A table of positions
+holds at most 2^20 groups for each thread."""
 
 PREPARED = "_prepared"
-"""The database where prepared tables are stored: a file in the engine's own folder, which goes when the engine is closed."""
+"""The database where prepared tables are stored: a file in the engine's own folder,
+which goes when the engine is closed."""
 SUMMARY_ROWS = 1 << 17
 """A summary is kept if it has no more rows."""
 CLOSING = 200
@@ -51,10 +53,11 @@ CLOSING = 200
 
 
 class DuckDBEngine(Engine):
-    """A connection to declared tables only: no file, extension, setting or other database can be reached through it.
+    """A connection to declared tables only: no file, extension, setting or other
+    database can be reached through it.
 
-    Parquet is read in place, as much as a statement needs. CSV is read once, here, so that a malformed line is told to the
-    owner now and no query can meet it.
+    Parquet is read in place, as much as a statement needs. CSV is read once, here, so that a malformed line
+    is told to the owner now and no query can meet it.
     """
 
     dialect = DUCKDB
@@ -71,7 +74,9 @@ class DuckDBEngine(Engine):
         within(tuple(int(part) for part in duckdb.__version__.split(".")[:2]), *VERSIONS, "DuckDB")
         self.prepared: dict[str, int] = {}
         self.summaries: dict[str, Summary] = {}
-        self._parquet: dict[int, tuple[TableInfo, Parquet, frozenset[str], tuple[tuple[int, int, int], ...]]] = {}
+        self._parquet: dict[
+            int, tuple[TableInfo, Parquet, frozenset[str], tuple[tuple[int, int, int], ...]]
+        ] = {}
         self._limit = TimeLimit(seconds)
         self._home = Home()
         self._lock = threading.Lock()
@@ -96,8 +101,9 @@ class DuckDBEngine(Engine):
         self._connection.execute("SET lock_configuration = true")
 
     def _make_room(self) -> None:
-        """What `prepare` stores goes to a file while it is computed: in memory it would stand uncompressed first. The file has no
-        name from here on, so that nothing of it is left when the process ends, however it ends; Windows keeps the name."""
+        """What `prepare` stores goes to a file while it is computed: in memory it would stand uncompressed
+        first. The file has no name from here on, so that nothing of it is left when the process ends, however
+        it ends; Windows keeps the name."""
         file = Path(self._folder) / "prepared.duckdb"
         self._connection.execute(f"ATTACH {DUCKDB.text(str(file))} AS {PREPARED}")
         with suppress(OSError):
@@ -168,12 +174,13 @@ class DuckDBEngine(Engine):
         return frozenset(name for name, statistics in told if _complete(statistics))
 
     def prepare(self, schema: Schema, unit: Unit) -> None:
-        """Store every table that holds the unit once, in canonical types and with what each row counts, for queries to come."""
+        """Store every table that holds the unit once, in canonical types and with what
+        each row counts, for queries to come."""
         self.check_process()
         if unit.kind is not Kind.COLUMN or unit.max_rows is None or unit.column_name is None:
             raise InvalidParameter(
-                "Expected Unit.column(…, max_rows=…): weights are stored for a known number of rows of a unit. "
-                "Nothing was prepared."
+                "Expected Unit.column(…, max_rows=…): weights are stored for a known number of rows of a "
+                "unit. Nothing was prepared."
             )
         for index, table in enumerate(schema.tables):
             if not table.public and table.unit is not None and not table.path:
@@ -203,7 +210,9 @@ class DuckDBEngine(Engine):
         found = self._connection.execute(f"SELECT {', '.join([*tests, 'true'])} FROM {stored}").fetchall()[0]
         whole = frozenset(name for name, holds in zip(summary.bounds, found, strict=False) if holds)
         body = f"{stored}_summary"
-        self._connection.execute(f"CREATE OR REPLACE TABLE {body} AS {summaries.summarising(stored, summary, DUCKDB)}")
+        self._connection.execute(
+            f"CREATE OR REPLACE TABLE {body} AS {summaries.summarising(stored, summary, DUCKDB)}"
+        )
         (count,) = self._connection.execute(f"SELECT count(*) FROM {body}").fetchall()[0]
         if count > SUMMARY_ROWS:
             self._connection.execute(f"DROP TABLE {body}")
@@ -262,9 +271,10 @@ def csv(source: CSV, declared: tuple[str, ...]) -> str:
     layout = ", ".join(f"{DUCKDB.text(name)}: 'VARCHAR'" for name in names)
     files = ", ".join(map(DUCKDB.text, source.files))
     return (
-        f"read_csv([{files}], auto_detect = false, columns = {{{layout}}}, header = {str(source.header).lower()}, "
-        f"delim = {DUCKDB.text(source.delimiter)}, quote = {DUCKDB.text(source.quote)}, escape = {DUCKDB.text(source.quote)}, "
-        "nullstr = '', strict_mode = true)"
+        f"read_csv([{files}], auto_detect = false, columns = {{{layout}}}, header = "
+        f"{str(source.header).lower()}, delim = {DUCKDB.text(source.delimiter)}, quote = "
+        f"{DUCKDB.text(source.quote)}, escape = {DUCKDB.text(source.quote)}, nullstr = '', strict_mode = "
+        "true)"
     )
 
 

@@ -19,7 +19,8 @@ from deniable.units import Unit
 
 @dataclass(frozen=True)
 class Statement:
-    """`WITH name AS (text), … select`. Declared tables are named in quotes, with their declared columns in canonical types."""
+    """`WITH name AS (text), … select`. Declared tables are named in quotes, with their
+    declared columns in canonical types."""
 
     ctes: tuple[tuple[str, str], ...]
     select: str
@@ -28,8 +29,9 @@ class Statement:
 class Engine(ABC):
     """One open, locked-down connection to private data, with an answer to all that a plan may ask.
 
-    `run` fails, if ever, with one fixed sentence. `prepared` are the tables that hold a stored `_weight`, with the number of
-    rows of one unit that count; `summaries` are those of prepared tables. Both are empty where an engine can only read.
+    `run` fails, if ever, with one fixed sentence. `prepared` are the tables that hold a stored `_weight`,
+    with the number of rows of one unit that count; `summaries` are those of prepared tables. Both are empty
+    where an engine can only read.
     """
 
     dialect: Dialect
@@ -45,7 +47,8 @@ class Engine(ABC):
         return self._home is None or self._home.here()
 
     def check_process(self) -> None:
-        """Raise in a forked child: it shares the parent's connection, and would read the parent's answers from it."""
+        """Raise in a forked child: it shares the parent's connection, and would read the
+        parent's answers from it."""
         if self._home is not None:
             self._home.check("This engine", "Open the data in the process that asks.", DataError)
 
@@ -60,8 +63,8 @@ class Engine(ABC):
     def prepare(self, schema: Schema, unit: Unit) -> None:
         """Store what each row counts, for the queries to come."""
         raise InvalidParameter(
-            "Expected files or frames in this process: weights are stored in embedded DuckDB only, and data elsewhere is "
-            "only read. Nothing was prepared."
+            "Expected files or frames in this process: weights are stored in embedded DuckDB only, and data "
+            "elsewhere is only read. Nothing was prepared."
         )
 
     @property
@@ -71,7 +74,8 @@ class Engine(ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """Stop the statement that is running, if one is; from any thread. What was stopped fails as any other does."""
+        """Stop the statement that is running, if one is; from any thread. What was
+        stopped fails as any other does."""
 
     @abstractmethod
     def close(self) -> None: ...

@@ -1,10 +1,11 @@
-"""Arrow columns in which every value can be read: DuckDB raises on some that a column may hold, and an error tells of a row.
+"""Arrow columns in which every value can be read: DuckDB raises on some that a column
+may hold, and an error tells of a row.
 
-What the canonical reading makes NULL anyway is NULL before DuckDB sees it: text that is not UTF-8, dates and times outside the
-years 1 to 9999. A column without such values stays as it is, without a copy.
+What the canonical reading makes NULL anyway is NULL before DuckDB sees it: text that is not UTF-8, dates and
+times outside the years 1 to 9999. A column without such values stays as it is, without a copy.
 
-Types of a pandas column that numpy holds are moved by rows: one NULL makes floats of whole numbers, one text makes objects of
-all. Such columns are loose: their objects become text, and a schema must say what they are.
+Types of a pandas column that numpy holds are moved by rows: one NULL makes floats of whole numbers, one text
+makes objects of all. Such columns are loose: their objects become text, and a schema must say what they are.
 """
 
 from __future__ import annotations
@@ -94,7 +95,9 @@ def _dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _between(column: pa.ChunkedArray, low: int, high: int) -> pa.ChunkedArray:
     kind = column.type
     whole = pa.int32() if kind.bit_width == 32 else pa.int64()
-    low, high = (max(-(2 ** (kind.bit_width - 1)), min(2 ** (kind.bit_width - 1) - 1, end)) for end in (low, high))
+    low, high = (
+        max(-(2 ** (kind.bit_width - 1)), min(2 ** (kind.bit_width - 1) - 1, end)) for end in (low, high)
+    )
 
     def change(chunk: pa.Array) -> pa.Array:
         numbers = chunk.view(whole)
@@ -113,7 +116,9 @@ def _utf8(chunk: pa.Array) -> pa.Array:
     try:
         chunk.validate(full=True)
     except pa.ArrowInvalid:
-        binary = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}.get(chunk.type, pa.binary_view())
+        binary = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}.get(
+            chunk.type, pa.binary_view()
+        )
         return pa.array([_decoded(value) for value in chunk.view(binary).to_pylist()], chunk.type)
     return chunk
 
@@ -123,7 +128,9 @@ def _precise(chunk: pa.Array) -> pa.Array:
     most, ends = Decimal(10) ** (chunk.type.precision - chunk.type.scale), pc.min_max(chunk)
     if not ends["min"].is_valid or -most < ends["min"].as_py() <= ends["max"].as_py() < most:
         return chunk
-    return pa.array([x if x is not None and -most < x < most else None for x in chunk.to_pylist()], chunk.type)
+    return pa.array(
+        [x if x is not None and -most < x < most else None for x in chunk.to_pylist()], chunk.type
+    )
 
 
 def _decoded(value: bytes | None) -> str | None:

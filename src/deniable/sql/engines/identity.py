@@ -1,10 +1,12 @@
-"""What tells one physical source of data from another: keys, of which each belongs to one account of a ledger.
+"""What tells one physical source of data from another: keys, of which each belongs to
+one account of a ledger.
 
-A file has two: its real path, where a new file of the same name stays with its account, and its device and inode, by which
-links of any kind and folders and patterns over it are found. A whole folder has one more. A table in PostgreSQL has the
-identity of the server, of the database and of every table it is made of (views, partitions, parents). What has no key is not
-found: tables in memory, frames and tables of Spark, copies of a file, and data that is reached by another way than before (a
-network mount under another device, a foreign table, a dump).
+A file has two: its real path, where a new file of the same name stays with its account, and
+its device and inode, by which links of any kind and folders and patterns over it are found. A
+whole folder has one more. A table in PostgreSQL has the identity of the server, of the
+database and of every table it is made of (views, partitions, parents). What has no key is not
+found: tables in memory, frames and tables of Spark, copies of a file, and data that is reached
+by another way than before (a network mount under another device, a foreign table, a dump).
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ def _files(path: Path) -> Iterator[str]:
 
 
 def above(known: tuple[str, ...]) -> tuple[str, ...]:
-    """Keys of folders that hold these files: a folder that was opened whole has all that comes into it later."""
+    """Keys of folders that hold these files: a folder that was opened whole has all that
+    comes into it later."""
     paths = [Path(key.partition(":")[2]) for key in known if key.startswith(("path:", "folder:"))]
     return tuple(dict.fromkeys(f"folder:{parent}" for path in paths for parent in path.parents))
 
@@ -84,10 +87,14 @@ def _tables(address: str, table: str, schema: str) -> Iterator[str]:
         import psycopg
         from psycopg import sql
     except ImportError:
-        raise MissingExtra('PostgreSQL needs a driver: pip install "deniable[postgres]". Nothing was opened.') from None
+        raise MissingExtra(
+            'PostgreSQL needs a driver: pip install "deniable[postgres]". Nothing was opened.'
+        ) from None
     with psycopg.connect(address, autocommit=True) as connection:
         server = _server(connection, psycopg.Error)
-        database = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()
+        database = connection.execute(
+            "SELECT oid FROM pg_database WHERE datname = current_database()"
+        ).fetchone()
         quoted = sql.Identifier(schema, table).as_string(connection)
         for (oid,) in connection.execute(MEMBERS, [quoted]).fetchall():
             yield f"postgresql:{server}/{database[0] if database else 0}/{oid}"
@@ -97,5 +104,7 @@ def _server(connection: Any, failure: type[Exception]) -> str:
     try:
         row = connection.execute("SELECT system_identifier FROM pg_control_system()").fetchone()
     except failure:  # not every user may ask that
-        row = connection.execute("SELECT inet_server_addr(), inet_server_port(), pg_postmaster_start_time()").fetchone()
+        row = connection.execute(
+            "SELECT inet_server_addr(), inet_server_port(), pg_postmaster_start_time()"
+        ).fetchone()
     return ":".join(map(str, row))

@@ -1,8 +1,9 @@
 """Parquet in place, so that no stored value can make a statement fail.
 
-DuckDB raises on three kinds of values before any guard in SQL: text that is not UTF-8, which it is told to replace, times in
-milliseconds beyond what microseconds hold, and decimals beyond their precision. A file whose own statistics do not rule these
-out is read by Arrow, once, and stored beside the prepared tables with NULL for such values.
+DuckDB raises on three kinds of values before any guard in SQL: text that is not UTF-8,
+which it is told to replace, times in milliseconds beyond what microseconds hold, and
+decimals beyond their precision. A file whose own statistics do not rule these out is
+read by Arrow, once, and stored beside the prepared tables with NULL for such values.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ def scan(source: Parquet, *, strict: bool = False) -> str:
 
 
 def check_layout(source: Parquet) -> None:
-    """Files with one layout, told by their footers: a file that differs would fail in the middle of a query."""
+    """Files with one layout, told by their footers: a file that differs would fail in the middle of a
+    query."""
     first, *others = [pq.read_schema(file) for file in source.files]
     for file, other in zip(source.files[1:], others, strict=True):
         if not other.equals(first, check_metadata=False):
             raise DataError(
-                f"The columns of {file} differ from those of {source.files[0]}. Nothing was opened; write one layout."
+                f"The columns of {file} differ from those of {source.files[0]}. Nothing was opened; write "
+                "one layout."
             )
 
 
@@ -57,7 +60,8 @@ def state(source: Parquet) -> tuple[tuple[int, int, int], ...]:
 
 
 def strays(source: Parquet, table: TableInfo) -> bool:
-    """Whether a declared column may hold times or decimals that DuckDB fails on, as far as the footers tell."""
+    """Whether a declared column may hold times or decimals that DuckDB fails on, as far as the footers
+    tell."""
     wanted = {column.name.casefold() for column in table.columns}
     return any(_strays(pq.read_metadata(file), wanted) for file in source.files)
 
@@ -142,7 +146,8 @@ def folders(file: str) -> dict[str, str | None]:
 
 
 def check_identities(connection: Any, table: TableInfo, source: Parquet, identities: frozenset[str]) -> None:
-    """Text that tells people apart is text: replaced bytes could make two of them one. For the owner, at the opening."""
+    """Text that tells people apart is text: replaced bytes could make two of them one.
+    For the owner, at the opening."""
     rows = connection.execute(f"DESCRIBE SELECT * FROM {scan(source)}").fetchall()
     stored = {row[0]: row[1] for row in rows}
     for column in table.columns:

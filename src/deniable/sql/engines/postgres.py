@@ -1,4 +1,5 @@
-"""A PostgreSQL server through ADBC: statements run there, in transactions that can only read, and small tables come back."""
+"""A PostgreSQL server through ADBC: statements run there, in transactions that can only
+read, and small tables come back."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ READ_ONLY = (
     "SET LOCAL DateStyle = 'ISO, YMD'",
     "SET LOCAL standard_conforming_strings = on",
 )
-"""The first words of every transaction. A function or operator that somebody put beside the data is never found by its name."""
+"""The first words of every transaction. A function or operator that somebody put beside
+the data is never found by its name."""
 VERSION = "SELECT CAST(current_setting('server_version_num') AS integer) / 10000 AS major"
 ENCODING = "SELECT CAST(getdatabaseencoding() AS text) AS encoding"
 COLUMNS = """
@@ -41,19 +43,24 @@ COLUMNS = """
 
 
 class PostgresEngine(Engine):
-    """One connection; each statement in a read-only transaction of its own, cancelled by the server after `seconds`.
+    """One connection; each statement in a read-only transaction of its own, cancelled by
+    the server after `seconds`.
 
-    The declared tables stand in front of the statement as queries that PostgreSQL folds into it, so nothing is created there.
-    Give it a role that may only SELECT from these tables.
+    The declared tables stand in front of the statement as queries that PostgreSQL folds into it, so nothing
+    is created there. Give it a role that may only SELECT from these tables.
     """
 
     dialect = POSTGRES
 
-    def __init__(self, sources: Mapping[str, Source], schema: Schema, *, seconds: float | None = None) -> None:
+    def __init__(
+        self, sources: Mapping[str, Source], schema: Schema, *, seconds: float | None = None
+    ) -> None:
         tables = {name: source for name, source in sources.items() if isinstance(source, PostgresTable)}
         addresses = {source.url for source in tables.values()}
         if len(tables) < len(sources) or len(addresses) != 1:
-            raise InvalidParameter("Expected all tables of a data set on one PostgreSQL server, by one address.")
+            raise InvalidParameter(
+                "Expected all tables of a data set on one PostgreSQL server, by one address."
+            )
         self._home = Home()
         self._lock = threading.Lock()
         self._limit = TimeLimit(seconds)
@@ -82,12 +89,13 @@ class PostgresEngine(Engine):
         return view(table, stored, origin, POSTGRES, identities)
 
     def _check_encoding(self) -> None:
-        """In other encodings a database may hold text that has no Unicode, and a statement that meets it fails."""
+        """In other encodings a database may hold text that has no Unicode, and a
+        statement that meets it fails."""
         encoding = ask(self._connection, ENCODING).column("encoding")[0].as_py()
         if encoding != "UTF8":
             raise DataError(
-                f"The database is in the encoding {encoding}, in which not every stored text can be read as Unicode. Nothing was "
-                "opened; copy the tables to a database in UTF8."
+                f"The database is in the encoding {encoding}, in which not every stored text can be read as "
+                "Unicode. Nothing was opened; copy the tables to a database in UTF8."
             )
 
     def _look(self, schema: Schema) -> None:
@@ -96,7 +104,9 @@ class PostgresEngine(Engine):
         try:
             self.run(Statement((), f"SELECT {', '.join(looks)}"))
         except DataError as error:
-            raise DataError("The role of this address may not SELECT from every declared table.") from error.__cause__
+            raise DataError(
+                "The role of this address may not SELECT from every declared table."
+            ) from error.__cause__
 
     def run(self, statement: Statement) -> pa.Table:
         self.check_process()
@@ -119,7 +129,8 @@ class PostgresEngine(Engine):
 
 
 def connect(url: str) -> Any:
-    """An ADBC connection. What the driver says may hold the address and its password, so it is not passed on."""
+    """An ADBC connection. What the driver says may hold the address and its password, so
+    it is not passed on."""
     try:
         driver = importlib.import_module("adbc_driver_postgresql.dbapi")
     except ImportError:
@@ -127,11 +138,14 @@ def connect(url: str) -> Any:
     try:
         return driver.connect(url)
     except driver.Error:
-        raise DataError("The PostgreSQL server cannot be reached at the address given. Nothing was opened.") from None
+        raise DataError(
+            "The PostgreSQL server cannot be reached at the address given. Nothing was opened."
+        ) from None
 
 
 def ask(connection: Any, sql: str, values: tuple[str, ...] = (), timeout: int = 0) -> pa.Table:
-    """The answer of one SELECT, in a transaction that can only read. The protocol takes one command at a time: `sql` is one."""
+    """The answer of one SELECT, in a transaction that can only read. The protocol takes
+    one command at a time: `sql` is one."""
     try:
         with connection.cursor() as cursor:
             for setting in (*READ_ONLY, f"SET LOCAL statement_timeout = {timeout}"):

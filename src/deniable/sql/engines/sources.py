@@ -1,11 +1,12 @@
-"""Where the rows of a declared table lie. What an owner hands in becomes one of these values, from names and metadata only.
+"""Where the rows of a declared table lie. What an owner hands in becomes one of these
+values, from names and metadata only.
 
-parquet        "visits.parquet", "visits/*.parquet", a folder (also with folders like region=EU/, whose names become columns)
-CSV            "visits.csv" or CSV("visits.txt", delimiter=";", header=False); read as text, never sniffed
-DuckDB file    "hospital.duckdb", the table by its declared name, or DuckDBTable("hospital.duckdb", "t")
-objects        pandas and polars frames, Arrow tables
-PostgreSQL     "postgresql://…", the table by its declared name, or PostgresTable("postgresql://…", "t", schema="s")
-Spark          a session (the table by its declared name), a DataFrame, or SparkTable(session, "catalog.schema.t")
+parquet        "visits.parquet", "visits/*.parquet", a folder (also with folders like region=EU/, whose names
+become columns) CSV            "visits.csv" or CSV("visits.txt", delimiter=";", header=False); read as text,
+never sniffed DuckDB file    "hospital.duckdb", the table by its declared name, or
+DuckDBTable("hospital.duckdb", "t") objects        pandas and polars frames, Arrow tables PostgreSQL
+"postgresql://…", the table by its declared name, or PostgresTable("postgresql://…", "t", schema="s") Spark
+a session (the table by its declared name), a DataFrame, or SparkTable(session, "catalog.schema.t")
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Parquet:
 
 @dataclass(frozen=True)
 class CSV:
-    """Text files with one layout, plain or gzipped. Without a header the columns are those of the schema, in its order."""
+    """Text files with one layout, plain or gzipped. Without a header the columns are
+    those of the schema, in its order."""
 
     path: str | Path
     header: bool = True
@@ -60,9 +62,13 @@ class CSV:
             return None
         first, *others = [self._head(file) for file in self.files]
         if any(other != first for other in others):
-            raise DataError(f"The files of {self.path} have different headers. Nothing was opened; give one layout.")
+            raise DataError(
+                f"The files of {self.path} have different headers. Nothing was opened; give one layout."
+            )
         if len(set(first)) < len(first):
-            raise DataError(f"The header of {self.path} names a column twice. Nothing was opened; rename one.")
+            raise DataError(
+                f"The header of {self.path} names a column twice. Nothing was opened; rename one."
+            )
         return first
 
     def _head(self, file: str) -> tuple[str, ...]:
@@ -85,8 +91,8 @@ class DuckDBTable:
 
 @dataclass(frozen=True)
 class Frame:
-    """A table in this process's memory. The types of `loose` columns were taken from values, so a schema must declare them, or
-    else the `line` of code."""
+    """A table in this process's memory. The types of `loose` columns were taken from values, so a schema must
+    declare them, or else the `line` of code."""
 
     table: pa.Table = field(repr=False)
     loose: frozenset[str] = frozenset()
@@ -136,12 +142,15 @@ def recognised(sources: Any, names: tuple[str, ...]) -> dict[str, Source]:
     if missing := [name for name in names if name not in given]:
         raise InvalidParameter(f'Expected a source for the declared table "{missing[0]}"; there is none.')
     if extra := [name for name in given if name not in names]:
-        raise InvalidParameter(f'The source "{extra[0]}" belongs to no declared table. Declare it, or leave it out.')
+        raise InvalidParameter(
+            f'The source "{extra[0]}" belongs to no declared table. Declare it, or leave it out.'
+        )
     found = {name: recognise(given[name], name) for name in names}
     several = not isinstance(sources, Mapping) and len(names) > 1
     if several and not isinstance(next(iter(found.values())), DuckDBTable | PostgresTable | SparkTable):
         raise InvalidParameter(
-            f"One file cannot hold the {len(names)} declared tables. Give a source for each: {{table: source, …}}."
+            f"One file cannot hold the {len(names)} declared tables. Give a source for each: {{table: "
+            f"source, …}}."
         )
     return found
 
@@ -170,7 +179,8 @@ def _existing(path: str) -> str:
 
 
 def _files(path: str | Path, endings: tuple[str, ...]) -> tuple[str, ...]:
-    """The files a path, pattern or folder means now, in one order; hidden ones and those that begin with _ left out."""
+    """The files a path, pattern or folder means now, in one order; hidden ones and those
+    that begin with _ left out."""
     path = str(path)
     if os.path.isdir(path):
         found = [str(file) for file in Path(path).rglob("*") if file.name.lower().endswith(endings)]

@@ -1,4 +1,5 @@
-"""Spark: the statement is planned and run by the owner's session, in ANSI mode and UTC, and a small table comes back."""
+"""Spark: the statement is planned and run by the owner's session, in ANSI mode and UTC,
+and a small table comes back."""
 
 from __future__ import annotations
 
@@ -32,19 +33,22 @@ SETTINGS = {
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
 }
-"""What the meaning of a statement depends on. Set for its time and put back, since the session is the owner's."""
+"""What the meaning of a statement depends on. Set for its time and put back, since the
+session is the owner's."""
 
 
 class SparkEngine(Engine):
     """One Spark session. Each statement is a job group of its own, cancelled after `seconds`.
 
-    The declared tables stand in front of the statement as queries that Spark folds into it. Of a DataFrame the session keeps a
-    temporary view with a random name until `close`.
+    The declared tables stand in front of the statement as queries that Spark folds into it. Of a DataFrame
+    the session keeps a temporary view with a random name until `close`.
     """
 
     dialect = SPARK
 
-    def __init__(self, sources: Mapping[str, Source], schema: Schema, *, seconds: float | None = None) -> None:
+    def __init__(
+        self, sources: Mapping[str, Source], schema: Schema, *, seconds: float | None = None
+    ) -> None:
         self._limit = TimeLimit(seconds)
         self._group: str | None = None
         self._home = Home()
@@ -115,7 +119,8 @@ def found(source: SparkTable) -> Any:
 
 
 def stored(frame: Any, name: str) -> dict[str, str]:
-    """The columns and Spark's names of their types; two that differ in upper and lower case only are one to Spark."""
+    """The columns and Spark's names of their types; two that differ in upper and lower
+    case only are one to Spark."""
     columns = dict(frame.dtypes)
     if len({column.casefold() for column in columns}) < len(frame.dtypes):
         raise DataError(f'The table "{name}" has two columns of one name. Nothing was opened; rename one.')
@@ -133,8 +138,8 @@ def _session(sources: Mapping[str, Source]) -> Any:
     (session,) = sessions.values() if len(sessions) == 1 else (None,)
     if not hasattr(session, "_jsparkSession"):
         raise InvalidParameter(
-            "Expected all tables in one session of Spark itself: Spark Connect gives no way to limit a statement's time. "
-            "Nothing was opened."
+            "Expected all tables in one session of Spark itself: Spark Connect gives no way to limit a "
+            "statement's time. Nothing was opened."
         )
     return session
 

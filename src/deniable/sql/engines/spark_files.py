@@ -1,8 +1,10 @@
-"""Parquet files that Spark reads by itself: two kinds of values make its reader fail, and an error tells of a row.
+"""Parquet files that Spark reads by itself: two kinds of values make its reader fail,
+and an error tells of a row.
 
-Times in milliseconds become microseconds, which 64 bits may not hold: such columns are refused by their type, since a row may
-come later. Decimals of more than 18 digits lie in bytes that may hold more digits than Spark has: they are refused where the
-files' own statistics do not rule that out. Both are told to the owner, at the opening.
+Times in milliseconds become microseconds, which 64 bits may not hold: such columns are
+refused by their type, since a row may come later. Decimals of more than 18 digits lie in
+bytes that may hold more digits than Spark has: they are refused where the files' own
+statistics do not rule that out. Both are told to the owner, at the opening.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ def check_files(session: Any, frame: Any, table: TableInfo) -> None:
             if made or name.casefold() in declared:
                 raise DataError(
                     f'The column "{name}" of "{table.name}" is stored as {reason}, which Spark cannot read for every value. '
-                    "Nothing was opened; write it anew, or leave the column out of the frame and of the schema."
+                    "Nothing was opened; write it anew, or leave the column out of the frame and of the "
+                    "schema."
                 )
 
 
@@ -64,7 +67,11 @@ def _failing(footer: Any) -> Iterator[tuple[str, str]]:
             decimal = DECIMAL.search(kind)
             if MILLISECONDS.search(kind):
                 yield name, "a time in milliseconds"
-            elif decimal and int(decimal[1]) > DIGITS and not _within(column.getStatistics(), 10 ** int(decimal[1])):
+            elif (
+                decimal
+                and int(decimal[1]) > DIGITS
+                and not _within(column.getStatistics(), 10 ** int(decimal[1]))
+            ):
                 yield name, f"a decimal whose values are not known to have at most {decimal[1]} digits"
 
 

@@ -1,4 +1,5 @@
-"""What the engines share: a declared table as a SELECT over the stored one, the text of a statement, and the one failure."""
+"""What the engines share: a declared table as a SELECT over the stored one, the text of
+a statement, and the one failure."""
 
 from __future__ import annotations
 
@@ -21,10 +22,14 @@ FAILED = "The engine did not finish this statement. Nothing was released; the re
 
 
 def view(
-    table: TableInfo, stored: Mapping[str, str], origin: str, dialect: Dialect, identities: Collection[str] = ()
+    table: TableInfo,
+    stored: Mapping[str, str],
+    origin: str,
+    dialect: Dialect,
+    identities: Collection[str] = (),
 ) -> str:
-    """SELECT the declared columns, in canonical types, from `origin`, whose columns are stored as `stored` says. `identities` are
-    the columns that tell people or rows apart."""
+    """SELECT the declared columns, in canonical types, from `origin`, whose columns are stored as `stored`
+    says. `identities` are the columns that tell people or rows apart."""
     columns = [
         f"{_read(table, column, stored, dialect, column.name in identities)} AS {dialect.quote(column.name)}"
         for column in table.columns
@@ -32,7 +37,9 @@ def view(
     return f"SELECT {', '.join(columns)} FROM {origin}"
 
 
-def _read(table: TableInfo, column: ColumnInfo, stored: Mapping[str, str], dialect: Dialect, identity: bool) -> str:
+def _read(
+    table: TableInfo, column: ColumnInfo, stored: Mapping[str, str], dialect: Dialect, identity: bool
+) -> str:
     name = named(table, column.name, stored)
     if not 0 <= column.type.scale <= MAX_SCALE or column.type.length < 1:
         raise InvalidParameter(
@@ -51,7 +58,8 @@ def _read(table: TableInfo, column: ColumnInfo, stored: Mapping[str, str], diale
 
 
 def named(table: TableInfo, name: str, stored: Mapping[str, str]) -> str:
-    """The stored column that is meant: of that name, or else the only one that differs in upper and lower case."""
+    """The stored column that is meant: of that name, or else the only one that differs
+    in upper and lower case."""
     alike = [other for other in stored if other.casefold() == name.casefold()]
     if name in stored:
         return name
@@ -62,8 +70,11 @@ def named(table: TableInfo, name: str, stored: Mapping[str, str]) -> str:
     return alike[0]
 
 
-def text(statement: Statement, dialect: Dialect, before: tuple[tuple[str, str], ...] = (), hint: str = "") -> str:
-    """The whole statement, the tables `before` put in front of it; `hint` is said of those, not of the statement's own."""
+def text(
+    statement: Statement, dialect: Dialect, before: tuple[tuple[str, str], ...] = (), hint: str = ""
+) -> str:
+    """The whole statement, the tables `before` put in front of it; `hint` is said of
+    those, not of the statement's own."""
     given = [f"{dialect.quote(name)} AS {hint}({body})" for name, body in before]
     own = [f"{dialect.quote(name)} AS ({body})" for name, body in statement.ctes]
     return f"WITH {', '.join([*given, *own])} {statement.select}" if given or own else statement.select
@@ -81,9 +92,9 @@ def guarded() -> Iterator[None]:
 class TimeLimit:
     """A limit on the time of each statement, and whether the last one reached it.
 
-    An engine says the same of a statement that was stopped by this limit, by its own, or by a person; and how long a statement
-    takes may depend on a row. So who stopped it is never read from what the engine says, but from `reached`, which is set
-    before anything is stopped, and from the clock.
+    An engine says the same of a statement that was stopped by this limit, by its own, or by a person; and how
+    long a statement takes may depend on a row. So who stopped it is never read from what the engine says, but
+    from `reached`, which is set before anything is stopped, and from the clock.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -123,4 +134,6 @@ def within(version: tuple[int, ...], low: tuple[int, ...], end: tuple[int, ...],
     """Refuse an engine that we were not tried on."""
     if not low <= version < end:
         say = [".".join(map(str, v)) for v in (version, low, end)]
-        raise DataError(f"Expected {what} from {say[1]} and below {say[2]}, found {say[0]}. Nothing was opened.")
+        raise DataError(
+            f"Expected {what} from {say[1]} and below {say[2]}, found {say[0]}. Nothing was opened."
+        )

@@ -34,8 +34,9 @@ def least(planned: Callable[[Fraction], P], terms: Terms) -> P:
         exponent -= 1
     if exponent == 12:
         raise InvalidQuery(
-            f"No ε up to 4096 brings the error within {terms.within} at confidence {terms.confidence:g}. Nothing was run and "
-            "nothing was charged. Ask for less accuracy, or bound values and contributions more tightly."
+            f"No ε up to 4096 brings the error within {terms.within} at confidence {terms.confidence:g}. "
+            "Nothing was run and nothing was charged. Ask for less accuracy, or bound values and "
+            "contributions more tightly."
         )
     low, high = Fraction(2) ** exponent, Fraction(2) ** (exponent + 1)
     while high / low > 1 + Fraction(1, 5000):
@@ -56,8 +57,8 @@ def _number(shown: Expected, terms: Terms) -> float:
     if shown.within is None or (shown.rows is not None and terms.at_least is None):
         raise InvalidQuery(
             f'How accurate "{shown.name}" will be depends on the data. Nothing was run and nothing was charged. Ask with '
-            "epsilon= instead; for averages and variances give at_least=, a public size of every group; for any query "
-            "declare bounds and max_rows."
+            "epsilon= instead; for averages and variances give at_least=, a public size of every group; for "
+            "any query declare bounds and max_rows."
         )
     return shown.within
 
@@ -67,8 +68,9 @@ def _level(shown: Expected, terms: Terms) -> float:
     rows, does not."""
     if shown.ranks is None or terms.at_least is None or not float(terms.within or 0) < 0.5:
         raise InvalidQuery(
-            "The accuracy of a quantile is a share of its group's rows: within=0.02 puts a median between the 48th and the 52nd "
-            "percentile. Nothing was run and nothing was charged. Ask for quantiles by themselves, with within= below 0.5 and "
-            "at_least=, a public size of every group; or ask with epsilon= instead."
+            "The accuracy of a quantile is a share of its group's rows: within=0.02 puts a median between "
+            "the 48th and the 52nd percentile. Nothing was run and nothing was charged. Ask for quantiles by "
+            "themselves, with within= below 0.5 and at_least=, a public size of every group; or ask with "
+            "epsilon= instead."
         )
     return shown.ranks / terms.at_least

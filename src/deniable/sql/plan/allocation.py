@@ -85,7 +85,9 @@ def allot(
         return laplace
     pair = _noise_pair(items, selections, epsilon, delta)
     hope = optimistic(*pair)
-    if family is None and _score(items, laplace, beta) <= _score(items, _by_gaussian(items, laplace, pair, hope), beta):
+    if family is None and _score(items, laplace, beta) <= _score(
+        items, _by_gaussian(items, laplace, pair, hope), beta
+    ):
         return laplace
     gaussian = _by_gaussian(items, laplace, pair, concentrated(*pair))
     if family is Family.GAUSSIAN or _score(items, gaussian, beta) < _score(items, laplace, beta):
@@ -105,7 +107,9 @@ def _by_laplace(items: Sequence[Item], selections: int, epsilon: Fraction, delta
     )
 
 
-def _noise_pair(items: Sequence[Item], selections: int, epsilon: Fraction, delta: Number) -> tuple[Fraction, Fraction]:
+def _noise_pair(
+    items: Sequence[Item], selections: int, epsilon: Fraction, delta: Number
+) -> tuple[Fraction, Fraction]:
     """What is left for Gaussian noise: private keys take their share of ε as beside Laplace noise, and half
     of δ."""
     if not selections:
@@ -126,9 +130,12 @@ def _score(items: Sequence[Item], allotment: Allotment, beta: float) -> float:
     """The sum of errors in L1 sensitivities: ln(1/β)/ε of Laplace noise, z·(L2/L1)/√2ρ of Gaussian noise."""
     pairs = list(zip(items, allotment.amounts, strict=True))
     if allotment.family is Family.LAPLACE:
-        return math.fsum(item.use * (math.log(1 / beta) if item.ratio else 1.0) / float(e) for item, e in pairs)
+        return math.fsum(
+            item.use * (math.log(1 / beta) if item.ratio else 1.0) / float(e) for item, e in pairs
+        )
     z = NormalDist().inv_cdf(1 - beta / 2)
     return math.fsum(
-        item.use * (z * item.ratio / math.sqrt(2 * float(rho)) if item.ratio else 1 / math.sqrt(8 * float(rho)))
+        item.use
+        * (z * item.ratio / math.sqrt(2 * float(rho)) if item.ratio else 1 / math.sqrt(8 * float(rho)))
         for item, rho in pairs
     )

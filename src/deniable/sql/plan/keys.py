@@ -43,7 +43,9 @@ class Selection:
     replace: bool = False
 
     def __post_init__(self) -> None:
-        _table(self.epsilon, self.delta)  # a share too small for any key is refused now, before anything is paid
+        _table(
+            self.epsilon, self.delta
+        )  # a share too small for any key is refused now, before anything is paid
 
     @property
     def loss(self) -> Loss:
@@ -81,8 +83,9 @@ def _table(epsilon: Fraction, delta: Fraction) -> list[int]:
         table.append(min(grown, mirrored, _ONE))
         if table[-1] == last or len(table) > 1_000_000:
             raise InvalidQuery(
-                "The share of ε and δ for private keys is too small to release any. Nothing was run and nothing was "
-                "charged. Ask with a larger epsilon or delta, a smaller max_groups, or give the keys= publicly."
+                "The share of ε and δ for private keys is too small to release any. Nothing was run and "
+                "nothing was charged. Ask with a larger epsilon or delta, a smaller max_groups, or give the "
+                "keys= publicly."
             )
     return table
 
@@ -98,7 +101,7 @@ def combinations(keys: Sequence[Key]) -> list[Group]:
     count = math.prod(len(domain) for domain in domains)
     if count > MOST_GROUPS:
         raise InvalidQuery(
-            f"The public keys of this query make {count:,} groups, more than {MOST_GROUPS:,}. Nothing was run and nothing was "
-            "charged. Group by fewer keys, or by coarser ones."
+            f"The public keys of this query make {count:,} groups, more than {MOST_GROUPS:,}. Nothing was "
+            "run and nothing was charged. Group by fewer keys, or by coarser ones."
         )
     return list(itertools.product(*domains))

@@ -75,7 +75,9 @@ class Noise:
 def laplace(sensitivity: Sensitivity, epsilon: Fraction) -> Noise:
     """The least Laplace noise that is `epsilon`-DP; beyond 2^20 grid units a whole scale, rounded up."""
     scale = Fraction(sensitivity.l1) / epsilon
-    return Noise(Family.LAPLACE, _stated(plain(scale if scale < 2**20 else Fraction(math.ceil(scale)))), sensitivity)
+    return Noise(
+        Family.LAPLACE, _stated(plain(scale if scale < 2**20 else Fraction(math.ceil(scale)))), sensitivity
+    )
 
 
 def gaussian(sensitivity: Sensitivity, rho: Fraction) -> Noise:
@@ -91,8 +93,8 @@ def gaussian(sensitivity: Sensitivity, rho: Fraction) -> Noise:
 def _stated(scale: Number) -> Number:
     if scale > 2**LARGEST_BITS:
         raise InvalidQuery(
-            "The noise that this query needs has more than 58 binary digits. Nothing was run and nothing was charged. "
-            "Ask with a larger epsilon, or bound the unit to fewer rows with max_rows=."
+            "The noise that this query needs has more than 58 binary digits. Nothing was run and nothing was "
+            "charged. Ask with a larger epsilon, or bound the unit to fewer rows with max_rows=."
         )
     return scale
 

@@ -130,7 +130,9 @@ class Plan:
         """Laplace noise, choices and selections add up. Gaussian noise and the choices beside it are one ρ of
         zCDP, stated as (ε, δ) where something else is composed with it."""
         allotment = self.price.allotment
-        others = [each.selection.loss for each in self.sets if each.selection is not None] + self.private_bounds.losses
+        others = [
+            each.selection.loss for each in self.sets if each.selection is not None
+        ] + self.private_bounds.losses
         noisy = [measure for each in self.sets for measure in each.measures]
         if allotment.family is Family.LAPLACE:
             sides = [rank.loss for measure in noisy for rank in measure.sides]
@@ -170,7 +172,9 @@ class Plan:
     def start(self) -> Settled:
         """A run before private bounds are found: these are at their starting values."""
         grids = {noisy.measure: noisy.grid or self.grid(noisy.measure) for noisy in self.sets[0].measures}
-        return Settled(self, self.limit, {measure: grid for measure, grid in grids.items() if grid is not None})
+        return Settled(
+            self, self.limit, {measure: grid for measure, grid in grids.items() if grid is not None}
+        )
 
     def grid(self, measure: Measure, bounds: tuple[Fraction, Fraction] = _START) -> Grid | None:
         """Of bounds that are found privately: as fine as the noise was sized for."""
@@ -179,7 +183,8 @@ class Plan:
     # -------------------------------------------------------------------------------------------- a run
 
     def fits(self, data: object) -> None:
-        """Raise before the charge where the run could not begin: a forked child has no connection of its own."""
+        """Raise before the charge where the run could not begin: a forked child has no
+        connection of its own."""
         if isinstance(data, Engine):
             data.check_process()
 
@@ -199,8 +204,8 @@ class Plan:
         """The integers before noise, where no bound is to be found privately."""
         if self.settles:
             raise InvalidParameter(
-                "Bounds that are found privately change the statements of every run, so they must be settled first. Nothing "
-                "was run."
+                "Bounds that are found privately change the statements of every run, so they must be settled "
+                "first. Nothing was run."
             )
         return self.prepared(engine.prepared).start.measure(engine, salt)
 

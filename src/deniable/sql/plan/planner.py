@@ -92,7 +92,10 @@ class _Planner:
     def single(self) -> list[bool]:
         """Of each grouping set, whether there is exactly one group, whatever the data."""
         groups = [[self.query.keys[i] for i in group] for group in self.query.sets]
-        return [not hidden and len(combinations(keys)) == 1 for keys, hidden in zip(groups, self.private, strict=True)]
+        return [
+            not hidden and len(combinations(keys)) == 1
+            for keys, hidden in zip(groups, self.private, strict=True)
+        ]
 
     @cached_property
     def missing(self) -> list[Measure]:
@@ -175,7 +178,9 @@ class _Planner:
             yield ValueBounds(measure, laplace(moved, self.epsilon * SHARE))
 
 
-def _bracketed(noise: Noise | Rank, beta: float | None, family: Family) -> tuple[Noise | Rank, Bracket | None]:
+def _bracketed(
+    noise: Noise | Rank, beta: float | None, family: Family
+) -> tuple[Noise | Rank, Bracket | None]:
     """A quantile's choice divided into its point and the two cells around it."""
     if beta is None or not isinstance(noise, Rank):
         return noise, None
@@ -188,7 +193,8 @@ def _bracketed(noise: Noise | Rank, beta: float | None, family: Family) -> tuple
 def _check(query: Query, unit: Unit, terms: Terms, measures: Iterable[Measure]) -> None:
     if unit.kind not in (UnitKind.ROW, UnitKind.COLUMN):
         raise InvalidQuery(
-            f"A query protects a row or a column's value, not {unit}. Open the data with Unit.row() or Unit.column()."
+            f"A query protects a row or a column's value, not {unit}. Open the data with Unit.row() or "
+            "Unit.column()."
         )
     if unit.kind is UnitKind.ROW and any(isinstance(measure, Units) for measure in measures):
         raise InvalidQuery("Where each row is a unit there is no column of units to count. Use COUNT(*).")
@@ -198,8 +204,8 @@ def _check(query: Query, unit: Unit, terms: Terms, measures: Iterable[Measure]) 
         elif not terms.delta:
             names = ", ".join(query.keys[i].name for i in group if query.keys[i].domain is None)
             raise InvalidQuery(
-                f"The values of {names} are not public, so their release needs a delta above 0. Nothing was run and "
-                "nothing was charged. Give a delta, or let the owner declare the keys."
+                f"The values of {names} are not public, so their release needs a delta above 0. Nothing was "
+                "run and nothing was charged. Give a delta, or let the owner declare the keys."
             )
 
 
@@ -211,13 +217,14 @@ def _missing(relation: Relation, measures: Sequence[Measure], terms: Terms) -> l
             unbounded.setdefault((measure.of, measure.where), measure)
     if unbounded and not terms.discover:
         raise InvalidQuery(
-            f"{_called(relation, list(unbounded.values()))} no bounds. Nothing was run and nothing was charged. Let the "
-            "owner declare them (bounds= or --bounds x=0:100), clamp in the query, like SUM(CLAMP(x, 0, 100)), or find them "
-            "privately with discover=True (--discover)."
+            f"{_called(relation, list(unbounded.values()))} no bounds. Nothing was run and nothing was "
+            "charged. Let the owner declare them (bounds= or --bounds x=0:100), clamp in the query, like "
+            "SUM(CLAMP(x, 0, 100)), or find them privately with discover=True (--discover)."
         )
     if len(unbounded) > MOST_FOUND:
         raise InvalidQuery(
-            f"Bounds of {len(unbounded)} values would have to be found privately; at most {MOST_FOUND} can be in one query."
+            f"Bounds of {len(unbounded)} values would have to be found privately; at most {MOST_FOUND} can "
+            "be in one query."
         )
     return list(unbounded.values())
 
@@ -250,8 +257,8 @@ def _limit(query: Query, unit: Unit, terms: Terms, bounding: bool) -> Limit:
         return Limit(True, 1, terms.max_groups or DEFAULT_GROUPS, TOTAL, bounded=bounding)
     if unit.max_rows > MOST_ROWS_DECLARED:
         raise InvalidQuery(
-            f"Expected max_rows={unit.max_rows} to be at most 2^40. Nothing was run and nothing was charged. Open the data for "
-            "a unit with fewer rows."
+            f"Expected max_rows={unit.max_rows} to be at most 2^40. Nothing was run and nothing was charged. "
+            "Open the data for a unit with fewer rows."
         )
     return Limit(True, unit.max_rows, terms.max_groups or unit.max_rows, ONE, bounded=bounding)
 
@@ -278,4 +285,6 @@ def _readings(relation: Relation) -> dict[str, int]:
 
 
 def _added(many: Sequence[dict[str, int]]) -> dict[str, int]:
-    return {table: sum(each.get(table, 0) for each in many) for table in {name for each in many for name in each}}
+    return {
+        table: sum(each.get(table, 0) for each in many) for table in {name for each in many for name in each}
+    }

@@ -55,7 +55,9 @@ class RowBound:
         sizes = f"SELECT COUNT(*) AS {size} FROM {rows} GROUP BY {writer.quoted('_unit')}"
         steps = " ".join(f"WHEN {size} <= {1 << i} THEN {i}" for i in range(ROW_CLASSES - 1))
         classes = f"SELECT CASE {steps} ELSE {ROW_CLASSES - 1} END AS {label} FROM ({sizes}) AS {writer.quoted('_s')}"
-        return Statement((), f"SELECT {label}, COUNT(*) FROM ({classes}) AS {writer.quoted('_c')} GROUP BY {label}")
+        return Statement(
+            (), f"SELECT {label}, COUNT(*) FROM ({classes}) AS {writer.quoted('_c')} GROUP BY {label}"
+        )
 
     def limit(self, before: Limit, rows: int) -> Limit:
         """What counts of a unit where `rows` was chosen: its rows weigh TOTAL together whatever that is, so

@@ -129,7 +129,9 @@ class Settled:
         if not self._totals:
             return {}
         sums = reading.numbers(engine.run(self._shortest(group, engine)), types)
-        return {measure: {key: each[i] for key, each in sums.items()} for i, measure in enumerate(self._totals)}
+        return {
+            measure: {key: each[i] for key, each in sums.items()} for i, measure in enumerate(self._totals)
+        }
 
     def _shortest(self, group: Sequence[int], engine: Engine) -> Statement:
         """The sums from what `prepare` has summed already, where that answers."""
@@ -148,13 +150,17 @@ class Settled:
         relation = self.plan.query.relation
         table = prepared.table(relation)
         counts = [measure for measure in self._totals if isinstance(measure, Count)]
-        names = {measure: name for measure in counts if (name := prepared.source(relation, measure.of)) is not None}
+        names = {
+            measure: name for measure in counts if (name := prepared.source(relation, measure.of)) is not None
+        }
         if table is None or not names or not self.limit.by_unit:
             return frozenset()
         present = engine.present(table, tuple(dict.fromkeys(names.values())))
         return frozenset(measure for measure, name in names.items() if name in present)
 
-    def _supports(self, group: Sequence[int], types: Sequence[Type], engine: Engine, salt: str) -> dict[Group, int]:
+    def _supports(
+        self, group: Sequence[int], types: Sequence[Type], engine: Engine, salt: str
+    ) -> dict[Group, int]:
         """How many units count for each private key of a grouping set."""
         # Where the unit is a row that may arrive several times, this many arrivals count as one.
         times = 1 if self.limit.by_unit else self.limit.rows

@@ -1,4 +1,5 @@
-"""Aggregates: what each measures, the type it wants, and the bounds its argument has by the schema or by its own form."""
+"""Aggregates: what each measures, the type it wants, and the bounds its argument has by
+the schema or by its own form."""
 
 from __future__ import annotations
 
@@ -15,11 +16,19 @@ from deniable.sql.read.parse import refuse, refuse_node
 from deniable.sql.tree import Aggregate, Call, Expr, Kind, Statistic
 
 # For each unit alone these are exact on every engine; the others depend on the order in which rows come.
-_INNER = {Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.SUM, Statistic.AVG, Statistic.MIN, Statistic.MAX}
+_INNER = {
+    Statistic.COUNT,
+    Statistic.COUNT_DISTINCT,
+    Statistic.SUM,
+    Statistic.AVG,
+    Statistic.MIN,
+    Statistic.MAX,
+}
 
 
 def aggregate(node: exp.Expr, scope: Scope, *, inner: bool = False) -> Aggregate | None:
-    """The aggregate that this node is, or None. `inner`: computed for each unit in a subquery, without noise."""
+    """The aggregate that this node is, or None. `inner`: computed for each unit in a
+    subquery, without noise."""
     if isinstance(node, exp.Filter):
         made = aggregate(node.this, scope, inner=inner)
         if made is None:
@@ -59,7 +68,9 @@ def _count(node: exp.Count, scope: Scope) -> Aggregate:
     if not isinstance(of, exp.Distinct):
         return Aggregate(Statistic.COUNT, scope.rows(of))
     if len(of.expressions) != 1:
-        refuse("COUNT(DISTINCT …) of several columns is not answered.", "Count one column, or join texts by ||.")
+        refuse(
+            "COUNT(DISTINCT …) of several columns is not answered.", "Count one column, or join texts by ||."
+        )
     inside = of.expressions[0]
     if isinstance(inside, exp.Column) and scope.find(inside).unit:
         return Aggregate(Statistic.COUNT_UNITS)
@@ -90,8 +101,15 @@ def _quantile(node: exp.Expr, level: Fraction, scope: Scope) -> Aggregate:
 
 def _within(node: exp.WithinGroup, scope: Scope) -> Aggregate:
     of, order = node.this, node.args["expression"].expressions
-    if not isinstance(of, (exp.PercentileCont, exp.PercentileDisc)) or len(order) != 1 or of.args.get("expression"):
-        refuse("WITHIN GROUP is answered for PERCENTILE_CONT and PERCENTILE_DISC of one column.", "Use QUANTILE_CONT.")
+    if (
+        not isinstance(of, (exp.PercentileCont, exp.PercentileDisc))
+        or len(order) != 1
+        or of.args.get("expression")
+    ):
+        refuse(
+            "WITHIN GROUP is answered for PERCENTILE_CONT and PERCENTILE_DISC of one column.",
+            "Use QUANTILE_CONT.",
+        )
     level = _level(of.this)
     return _quantile(order[0].this, 1 - level if order[0].args.get("desc") else level, scope)
 
@@ -102,7 +120,9 @@ def _level(node: exp.Expr | None) -> Fraction:
     except ValueError:
         level = None
     if level is None or not 0 <= level <= 1 or level.denominator > 10**9:
-        refuse("A quantile expects one level from 0 to 1, written as a literal.", "Ask for several one by one.")
+        refuse(
+            "A quantile expects one level from 0 to 1, written as a literal.", "Ask for several one by one."
+        )
     return level
 
 
@@ -115,6 +135,7 @@ def _check_inner(made: Aggregate) -> None:
     summed = made.statistic in (Statistic.SUM, Statistic.AVG)
     if summed and made.of is not None and made.of.type.kind is Kind.FLOAT:
         refuse(
-            f"{made.statistic.upper()} of floats inside a subquery is not answered: it depends on the order of rows.",
+            f"{made.statistic.upper()} of floats inside a subquery is not answered: it depends on the order "
+            "of rows.",
             f"Use {made.statistic.upper()}(CAST(x AS DECIMAL(18, 4))).",
         )

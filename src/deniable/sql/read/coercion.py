@@ -1,5 +1,5 @@
-"""Types that meet: what an operator wants of its operands, and how they become one type. Nothing is cast silently but numbers to
-wider numbers, dates to timestamps and literals to the type beside them."""
+"""Types that meet: what an operator wants of its operands, and how they become one type. Nothing is cast
+silently but numbers to wider numbers, dates to timestamps and literals to the type beside them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def convert(expr: Expr, to: Type) -> Expr:
 
 
 def meet(exprs: Sequence[Expr], where: str) -> tuple[list[Expr], Type]:
-    """All of them in their common type. A literal text beside another type is read as that type; NULL has every type."""
+    """All of them in their common type. A literal text beside another type is read as
+    that type; NULL has every type."""
     firm = [e.type for e in exprs if not types.is_null(e) and not is_loose(e)]
     rest = [e.type for e in exprs if not types.is_null(e)]
     to = types.common(firm) if firm else (types.common(rest) if rest else TEXT)

@@ -25,7 +25,12 @@ def moved_by_days(op: str, a: Expr, b: Expr) -> Expr:
     if op == "add" and b.type.kind is Kind.DATE:
         a, b = b, a
     days = b.value if isinstance(b, Literal) else None
-    if op not in ("add", "subtract") or a.type.kind is not Kind.DATE or type(days) is not int or abs(days) > MAX_DAYS:
+    if (
+        op not in ("add", "subtract")
+        or a.type.kind is not Kind.DATE
+        or type(days) is not int
+        or abs(days) > MAX_DAYS
+    ):
         refuse("Dates are moved by a literal number of whole days only.", functions.REFUSED["interval"])
     moved = days if op == "add" else -days
     if isinstance(a, Literal) and isinstance(a.value, date):
@@ -41,7 +46,8 @@ def _trunc(of: Reader, node: exp.Expr) -> Expr:
     fine = part in ("hour", "minute", "second")
     if part not in ("year", "quarter", "month", "week", "day") and not fine:
         refuse(
-            f"DATE_TRUNC does not know {shown(part)}.", "Use year, quarter, month, week, day, hour, minute or second."
+            f"DATE_TRUNC does not know {shown(part)}.",
+            "Use year, quarter, month, week, day, hour, minute or second.",
         )
     if fine and x.type.kind is Kind.DATE:
         refuse(f"A DATE has no {part}.", "Use day or a longer part.")
@@ -127,7 +133,9 @@ def _cast(of: Reader, node: exp.Expr) -> Expr:
     if types.is_null(x):
         return Literal(None, to)
     if to.kind not in CASTS[x.type.kind]:
-        refuse(f"CAST from {types.name(x.type)} to {types.name(to)} is not answered.", "Keep the value as it is.")
+        refuse(
+            f"CAST from {types.name(x.type)} to {types.name(to)} is not answered.", "Keep the value as it is."
+        )
     if isinstance(x, Literal):
         return types.literal_as(x.value, to) or Literal(None, to)
     return x if x.type.kind is to.kind and to.kind is not Kind.DECIMAL else convert(x, to)

@@ -1,5 +1,5 @@
-"""From syntax to typed expressions: one small function per node; types meet by `types.common`, nothing is cast silently but
-numbers to wider numbers, dates to timestamps and literals to the type beside them."""
+"""From syntax to typed expressions: one small function per node; types meet by `types.common`, nothing is
+cast silently but numbers to wider numbers, dates to timestamps and literals to the type beside them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ Leaf = Callable[[exp.Expr], "Expr | None"]
 
 @dataclass(frozen=True)
 class Translator:
-    """`leaf` gives meaning to names; `allowed` are the operators that may stand here (all, or those over noisy results)."""
+    """`leaf` gives meaning to names; `allowed` are the operators that may stand here
+    (all, or those over noisy results)."""
 
     leaf: Leaf
     allowed: frozenset[str] = functions.OPS
@@ -98,7 +99,11 @@ def _arithmetic(op: str) -> Callable[[Translator, exp.Expr], Expr]:
         if a.type.kind in TIMES or b.type.kind in TIMES:
             return moved_by_days(op, a, b)
         a, b = number(a, op.capitalize()), number(b, op.capitalize())
-        if op == "multiply" and {a.type.kind, b.type.kind} <= WHOLE and a.type.scale + b.type.scale <= types.MAX_SCALE:
+        if (
+            op == "multiply"
+            and {a.type.kind, b.type.kind} <= WHOLE
+            and a.type.scale + b.type.scale <= types.MAX_SCALE
+        ):
             scale = a.type.scale + b.type.scale
             return Call(op, (a, b), types.decimal(scale) if scale else INTEGER)
         if op == "multiply" and Kind.DECIMAL in (a.type.kind, b.type.kind):
@@ -135,7 +140,11 @@ def _keep(op: str) -> Callable[[Translator, exp.Expr], Expr]:
 def _whole_part(op: str) -> Callable[[Translator, exp.Expr], Expr]:
     def rule(of: Translator, node: exp.Expr) -> Expr:
         x = number(of(node.this), op.upper())
-        return x if x.type.kind is Kind.INTEGER else Call(op, (x,), FLOAT if x.type.kind is Kind.FLOAT else INTEGER)
+        return (
+            x
+            if x.type.kind is Kind.INTEGER
+            else Call(op, (x,), FLOAT if x.type.kind is Kind.FLOAT else INTEGER)
+        )
 
     return rule
 
@@ -191,7 +200,9 @@ def _nullif(of: Translator, node: exp.Expr) -> Expr:
 
 def _case(of: Translator, node: exp.Expr) -> Expr:
     subject = node.this
-    tests = [exp.EQ(this=subject, expression=i.this) if subject is not None else i.this for i in node.args["ifs"]]
+    tests = [
+        exp.EQ(this=subject, expression=i.this) if subject is not None else i.this for i in node.args["ifs"]
+    ]
     return _choice(of, tests, [i.args["true"] for i in node.args["ifs"]], node.args.get("default"))
 
 

@@ -1,9 +1,10 @@
 """How many rows of one unit a join makes, and who is left out of it because there would be too many.
 
-A table that is joined with itself makes n² rows of a unit's n, and each further join multiplies again: one unit could keep an
-engine busy, and a clock, or a time limit, would tell of it. So a unit takes part in a chain of joins only if it makes at most
-MOST_JOINED rows for each row that it has in the table where it has the most of them. Whether it does is a function of that
-unit's own rows, whatever is joined, in whatever order, through subqueries and UNION ALL.
+A table that is joined with itself makes n² rows of a unit's n, and each further join multiplies again: one
+unit could keep an engine busy, and a clock, or a time limit, would tell of it. So a unit takes part in a
+chain of joins only if it makes at most MOST_JOINED rows for each row that it has in the table where it has
+the most of them. Whether it does is a function of that unit's own rows, whatever is joined, in whatever
+order, through subqueries and UNION ALL.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ MOST_JOINED = 256
 MOST_TERMS = 64
 
 Rows = tuple[tuple[Relation, ...], ...]
-"""At most how many rows a unit has: a sum of products of its numbers of rows in leaves, which are tables as they are filtered."""
+"""At most how many rows a unit has: a sum of products of its numbers of rows in leaves,
+which are tables as they are filtered."""
 
 
 def rows(relation: Relation) -> Rows:
-    """An upper bound by the relation's form. A row is multiplied by joins on the unit only: public sides are unique."""
+    """An upper bound by the relation's form. A row is multiplied by joins on the unit
+    only: public sides are unique."""
     match relation:
         case Scan():
             return ((prune(relation, frozenset()),),)
@@ -63,7 +66,8 @@ def _is_leaf(relation: Relation) -> bool:
 def _few(terms: Rows) -> Rows:
     if len(terms) > MOST_TERMS:
         refuse(
-            f"Expected at most {MOST_TERMS} combinations of the parts of UNION ALL in a join.", "Ask about them apart."
+            f"Expected at most {MOST_TERMS} combinations of the parts of UNION ALL in a join.",
+            "Ask about them apart.",
         )
     return terms
 
@@ -71,8 +75,8 @@ def _few(terms: Rows) -> Rows:
 def bounded(left: Relation, right: Relation) -> tuple[Relation, Relation]:
     """Both sides of a join on the unit without the units that would make too many rows of it.
 
-    Without them on one side there are none in the result. Where a side is a join itself, they are taken from both: an engine
-    may begin with any two tables.
+    Without them on one side there are none in the result. Where a side is a join itself, they are taken from
+    both: an engine may begin with any two tables.
     """
     sides = rows(left), rows(right)
     terms = _few(tuple(a + b for a, b in product(*sides)))
@@ -91,9 +95,13 @@ def _too_many(terms: Rows) -> Relation:
         leaf: Call("greatest", (Column(name, types.INTEGER), _whole(1)), types.INTEGER)
         for leaf, name in zip(leaves, names, strict=True)
     }
-    products: list[Expr] = [reduce(_times, [numbers[leaf] for leaf in term]) if term else _whole(1) for term in terms]
+    products: list[Expr] = [
+        reduce(_times, [numbers[leaf] for leaf in term]) if term else _whole(1) for term in terms
+    ]
     size = reduce(_plus, products)
-    longest = Call("greatest", tuple(numbers.values()), types.INTEGER) if len(leaves) > 1 else numbers[leaves[0]]
+    longest = (
+        Call("greatest", tuple(numbers.values()), types.INTEGER) if len(leaves) > 1 else numbers[leaves[0]]
+    )
     fits = Call("le", (size, _times(_whole(MOST_JOINED), longest)), types.BOOLEAN)
     # A product beyond 64 bits is NULL, and so is its comparison.
     known = Call("coalesce", (fits, Literal(False, types.BOOLEAN)), types.BOOLEAN)
@@ -110,11 +118,14 @@ def _counts(leaves: list[Relation], names: list[str]) -> Relation:
 
     parts = [marked(i) for i in range(len(leaves))]
     counts = (Aggregate(Statistic.COUNT, Column(mark, types.INTEGER)) for mark in marks)
-    return PerUnit(parts[0] if len(parts) == 1 else Union(tuple(parts)), (), tuple(zip(names, counts, strict=True)))
+    return PerUnit(
+        parts[0] if len(parts) == 1 else Union(tuple(parts)), (), tuple(zip(names, counts, strict=True))
+    )
 
 
 def _without(relation: Relation, units: Relation) -> Relation:
-    """The rows of all other units. `units` has few rows, mostly none, so that looking each row up costs little."""
+    """The rows of all other units. `units` has few rows, mostly none, so that looking
+    each row up costs little."""
     first = columns(units)[0]
     met = Join(relation, units, (), True, outer=True)
     kept = tuple((column.name, column) for column in columns(relation))

@@ -1,7 +1,7 @@
 """Names and what they stand for: the columns in sight of an expression, with their bounds and public values.
 
-Names resolve against the owner's schema only, and as DuckDB does without regard to the case of ASCII letters; no other letters
-are folded, so a look-alike is an unknown name.
+Names resolve against the owner's schema only, and as DuckDB does without regard to the case of ASCII letters;
+no other letters are folded, so a look-alike is an unknown name.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def is_subquery(node: exp.Expr) -> bool:
 
 @dataclass(frozen=True)
 class Field:
-    """A name in sight. `unit`: it is the unit of privacy; `column` is None where only the relation's `_unit` holds it.
-    `hidden`: found only by its qualified name (the right side of USING)."""
+    """A name in sight. `unit`: it is the unit of privacy; `column` is None where only the relation's `_unit`
+    holds it. `hidden`: found only by its qualified name (the right side of USING)."""
 
     name: str
     table: str
@@ -50,9 +50,9 @@ class Field:
 
 @dataclass(frozen=True)
 class Scope:
-    """A relation with the names of its columns. `private` are the private tables it reads; `unique` the columns of a public
-    relation that together identify a row of it. `lookup` gives meaning to a subquery in an expression, and `inside` says that
-    this is one."""
+    """A relation with the names of its columns. `private` are the private tables it reads; `unique` the
+    columns of a public relation that together identify a row of it. `lookup` gives meaning to a subquery in
+    an expression, and `inside` says that this is one."""
 
     relation: Relation
     fields: tuple[Field, ...]
@@ -65,7 +65,8 @@ class Scope:
         if isinstance(node.this, exp.Star):
             refuse(
                 "SELECT * is not answered.",
-                "Rows never leave: aggregate them, such as COUNT(*) or AVG(x); in a subquery name the columns.",
+                "Rows never leave: aggregate them, such as COUNT(*) or AVG(x); in a subquery name the "
+                "columns.",
             )
         name, table = str(node.name), str(node.table)
         found = [f for f in self.fields if fold(f.name) == fold(name)]
@@ -90,7 +91,8 @@ class Scope:
         return Translator(self._leaf)
 
     def attempt(self, node: exp.Expr) -> Expr | None:
-        """A group key is found by its whole expression. What has no meaning as one is refused where its parts are read."""
+        """A group key is found by its whole expression. What has no meaning as one is
+        refused where its parts are read."""
         try:
             return self.rows(node)
         except InvalidQuery:
@@ -100,7 +102,10 @@ class Scope:
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup)):
-            refuse("An aggregate stands here inside a condition or another aggregate.", "Use HAVING, or a subquery.")
+            refuse(
+                "An aggregate stands here inside a condition or another aggregate.",
+                "Use HAVING, or a subquery.",
+            )
         if is_subquery(node):
             if self.lookup is None:
                 refuse(NO_SUBQUERY, "Put it into WHERE, or join the table.")
@@ -108,7 +113,8 @@ class Scope:
         if isinstance(node, exp.Star):
             refuse(
                 "SELECT * is not answered.",
-                "Rows never leave: aggregate them, such as COUNT(*) or AVG(x); in a subquery name the columns.",
+                "Rows never leave: aggregate them, such as COUNT(*) or AVG(x); in a subquery name the "
+                "columns.",
             )
         return None
 
@@ -126,7 +132,9 @@ class Scope:
         if len(names) > len(self.fields):
             refuse(f"{shown(table)} has {len(self.fields)} columns, but {len(names)} names are given.")
         given = names + [f.name for f in self.fields[len(names) :]]
-        fields = (replace(f, name=n, table=table, hidden=False) for f, n in zip(self.fields, given, strict=True))
+        fields = (
+            replace(f, name=n, table=table, hidden=False) for f, n in zip(self.fields, given, strict=True)
+        )
         return replace(self, fields=tuple(fields))
 
 

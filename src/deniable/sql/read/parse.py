@@ -1,7 +1,7 @@
 """From text to a syntax tree of known nodes only: one statement, of bounded length and depth.
 
-Everything is decided by the text. What is not on the list of nodes and of their parts is refused by name, so that a later version
-of the parser cannot let a new construct through.
+Everything is decided by the text. What is not on the list of nodes and of their parts is refused by name, so
+that a later version of the parser cannot let a new construct through.
 """
 
 from __future__ import annotations
@@ -132,7 +132,9 @@ def _check_node(node: exp.Expr) -> None:
         refuse_node(node)
     for part, value in node.args.items():
         if value and part not in allowed:
-            what, way_out = PARTS.get(part, (f"{part.upper().strip('_')} of {_name(node)}", functions.UNKNOWN))
+            what, way_out = PARTS.get(
+                part, (f"{part.upper().strip('_')} of {_name(node)}", functions.UNKNOWN)
+            )
             refuse(f"{what} is not answered.", way_out)
 
 
@@ -154,7 +156,16 @@ def _name(node: exp.Expr) -> str:
 
 
 _BINARY = {"this", "expression"}
-_FLAGS = {"safe", "typed", "coalesce", "big_int", "ignore_nulls", "value_constructor", "date_part_boundary", "negate"}
+_FLAGS = {
+    "safe",
+    "typed",
+    "coalesce",
+    "big_int",
+    "ignore_nulls",
+    "value_constructor",
+    "date_part_boundary",
+    "negate",
+}
 _UNARY = {"this"}
 
 # Every node that may occur, with the parts of it that may be set.

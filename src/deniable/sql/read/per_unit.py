@@ -1,4 +1,5 @@
-"""Subqueries that group by the unit: one row for each unit and value of the keys, a function of that unit's own rows."""
+"""Subqueries that group by the unit: one row for each unit and value of the keys, a
+function of that unit's own rows."""
 
 from __future__ import annotations
 
@@ -35,7 +36,10 @@ def plain(node: exp.Expr) -> exp.Expr:
 def per_unit(scope: Scope, select: exp.Select, unit: str) -> Scope:
     """SELECT unit, x, COUNT(*) … GROUP BY unit, x; SELECT DISTINCT unit, x."""
     if not has_unit(scope.relation):
-        refuse("A subquery that groups is answered only for a unit of privacy that is a column.", "Group at the end.")
+        refuse(
+            "A subquery that groups is answered only for a unit of privacy that is a column.",
+            "Group at the end.",
+        )
     nodes = _group_nodes(scope, select)
     units = [n for n in nodes if isinstance(n, exp.Column) and scope.find(n).unit]
     if not units:
@@ -75,7 +79,10 @@ def _group_nodes(scope: Scope, select: exp.Select) -> list[exp.Expr]:
     found = []
     for node in map(plain, group.expressions):
         if isinstance(node, (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)):
-            refuse("Totals beside groups are not answered inside a subquery.", "Use them at the end of the query.")
+            refuse(
+                "Totals beside groups are not answered inside a subquery.",
+                "Use them at the end of the query.",
+            )
         found.append(meant(node, scope, select))
     return found
 
@@ -109,7 +116,8 @@ def _grouped(scope: Scope, select: exp.Select, keys: list[Expr]) -> Scope:
         if isinstance(node, exp.Column):
             scope.find(node)
             refuse(
-                f"The column {shown(str(node.name))} is neither grouped nor inside an aggregate.", "Add it to GROUP BY."
+                f"The column {shown(str(node.name))} is neither grouped nor inside an aggregate.",
+                "Add it to GROUP BY.",
             )
         return None
 
@@ -130,7 +138,9 @@ def _grouped(scope: Scope, select: exp.Select, keys: list[Expr]) -> Scope:
     where = condition(Translator(aliased), having.this, "HAVING") if having is not None else None
     relation: Relation = _per_unit(scope.relation, keys, made)
     relation = relation if where is None else Filter(relation, where)
-    inner = Scope(relation, tuple(Field(c.name, "", c, bounds.get(c.name, Interval())) for c in columns(relation)))
+    inner = Scope(
+        relation, tuple(Field(c.name, "", c, bounds.get(c.name, Interval())) for c in columns(relation))
+    )
     known = {name: inner.interval(expr) for name, expr in chosen}
     fields = (f if f.column is None else replace(f, bounds=known[f.column.name]) for f in items)
     return Scope(Project(relation, tuple(chosen)), tuple(fields), scope.private)
@@ -145,12 +155,15 @@ def _per_unit(relation: Relation, keys: list[Expr], made: list[Aggregate]) -> Pe
 
 
 def _inner_bounds(made: Aggregate) -> Interval:
-    """Of a unit's own aggregate: counts are not negative, sums of numbers of one sign keep it, the others stay within."""
+    """Of a unit's own aggregate: counts are not negative, sums of numbers of one sign
+    keep it, the others stay within."""
     low, high = made.bounds or (None, None)
     match made.statistic:
         case Statistic.AVG | Statistic.MIN | Statistic.MAX:
             return Interval(low, high)
         case Statistic.SUM:
             negative = high is not None and high <= 0
-            return Interval(Fraction(0) if low is not None and low >= 0 else None, Fraction(0) if negative else None)
+            return Interval(
+                Fraction(0) if low is not None and low >= 0 else None, Fraction(0) if negative else None
+            )
     return Interval(Fraction(0), None)

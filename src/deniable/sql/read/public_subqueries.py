@@ -1,7 +1,8 @@
-"""Subqueries in expressions: they read public tables only, so each is one value, or one list of values, for all rows.
+"""Subqueries in expressions: they read public tables only, so each is one value, or one
+list of values, for all rows.
 
-Nothing about a person can depend on it, and none can fail: what is used as a value is an aggregate without groups, which has one
-row whatever the tables hold.
+Nothing about a person can depend on it, and none can fail: what is used as a value is an aggregate without
+groups, which has one row whatever the tables hold.
 """
 
 from __future__ import annotations
@@ -38,11 +39,16 @@ def _select(node: exp.Expr) -> exp.Select:
     while isinstance(node, exp.Subquery) and not node.args.get("with_"):
         node = node.this
     if not isinstance(node, exp.Select):
-        refuse("A subquery in an expression is one SELECT.", "Name its parts by WITH before the query, or join them.")
+        refuse(
+            "A subquery in an expression is one SELECT.",
+            "Name its parts by WITH before the query, or join them.",
+        )
     for part in ("order", "limit", "offset", "group", "having"):
         if node.args.get(part):
             said = {"order": "ORDER BY", "group": "GROUP BY"}.get(part, part.upper())
-            refuse(f"{said} in a subquery in an expression is not answered.", "Use an aggregate, IN or a join.")
+            refuse(
+                f"{said} in a subquery in an expression is not answered.", "Use an aggregate, IN or a join."
+            )
     return node
 
 
@@ -95,9 +101,13 @@ def _scalar(select: exp.Select, rows: Rows) -> Expr:
                 made.append(found)
             return Column(f"a{made.index(found)}", aggregate_type(found))
         if isinstance(node, exp.Column):
-            refuse(f"The column {shown(str(node.name))} is not inside an aggregate.", "Write MAX(x) or MIN(x).")
+            refuse(
+                f"The column {shown(str(node.name))} is not inside an aggregate.", "Write MAX(x) or MIN(x)."
+            )
         return None
 
     value = Translator(leaf)(plain(items[0]))
     needed = frozenset(name for a in made for x in (a.of, a.where) for name in read(x))
-    return Scalar(prune(scope.relation, needed), tuple((f"a{i}", a) for i, a in enumerate(made)), value, value.type)
+    return Scalar(
+        prune(scope.relation, needed), tuple((f"a{i}", a) for i, a in enumerate(made)), value, value.type
+    )

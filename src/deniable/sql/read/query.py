@@ -1,7 +1,7 @@
 """From text and schema to a checked query: the one door for an analyst's words.
 
-Everything refused here is refused for a reason in the text or in the declared schema. What passes is a tree of declared names,
-literals and allowed operators, in which every row belongs to one unit of privacy.
+Everything refused here is refused for a reason in the text or in the declared schema. What passes is a tree
+of declared names, literals and allowed operators, in which every row belongs to one unit of privacy.
 """
 
 from __future__ import annotations
@@ -62,11 +62,16 @@ def check(text: str, schema: Schema, unit: Unit) -> Query:
     while isinstance(tree, exp.Subquery) and not tree.alias:
         sources, tree = sources.with_ctes(tree), tree.this
     if not isinstance(tree, exp.Select):
-        refuse("UNION ALL at the top of a query is not answered.", "Put it into FROM (…) and aggregate over it.")
+        refuse(
+            "UNION ALL at the top of a query is not answered.", "Put it into FROM (…) and aggregate over it."
+        )
     sources = sources.with_ctes(tree)
     scope = rows_of(sources, tree)
     if not scope.private:
-        refuse("The query reads public tables only.", "There is nothing to protect in them: ask the database itself.")
+        refuse(
+            "The query reads public tables only.",
+            "There is nothing to protect in them: ask the database itself.",
+        )
     return _Answer(scope, tree).query()
 
 
@@ -94,11 +99,14 @@ class _Answer:
         return Query(relation, keys, aggregates, tuple(outputs), sets, kept, order, limit, offset or 0)
 
     def _columns(self) -> tuple[Relation, tuple[Key, ...], tuple[Aggregate, ...]]:
-        """The relation with the columns that are read and no others; subqueries in expressions are columns of it."""
+        """The relation with the columns that are read and no others; subqueries in
+        expressions are columns of it."""
         used = [key.of for key in self.keys] + [x for a in self.aggregates for x in (a.of, a.where)]
         relation, exprs = hoisted(self.scope.relation, used)
         many = len(self.keys)
-        keys = (replace(key, of=of) for key, of in zip(self.keys, exprs[:many], strict=True) if of is not None)
+        keys = (
+            replace(key, of=of) for key, of in zip(self.keys, exprs[:many], strict=True) if of is not None
+        )
         pairs = zip(exprs[many::2], exprs[many + 1 :: 2], strict=True)
         ours = (replace(a, of=of, where=where) for a, (of, where) in zip(self.aggregates, pairs, strict=True))
         needed = frozenset(name for expr in exprs for name in read(expr))
@@ -111,7 +119,8 @@ class _Answer:
     # -------------------------------------------------------------------------------------------- keys
 
     def _sets(self) -> tuple[tuple[int, ...], ...]:
-        """GROUP BY as grouping sets; each element gives some sets, and together they give all combinations."""
+        """GROUP BY as grouping sets; each element gives some sets, and together they give all
+        combinations."""
         group, distinct = self.select.args.get("group"), self.select.args.get("distinct")
         aggregated = any(has_aggregate(item) for item in self.items)
         if distinct and (group is not None or aggregated):
@@ -148,9 +157,14 @@ class _Answer:
         node, name = self._named(node)
         if has_aggregate(node):
             refuse("GROUP BY an aggregate is not answered.", "Group by columns; use HAVING for aggregates.")
-        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) and self.scope.find(node).unit:
+        if (
+            isinstance(node, exp.Column)
+            and not isinstance(node.this, exp.Star)
+            and self.scope.find(node).unit
+        ):
             refuse(
-                f"The unit of privacy {shown(str(node.name))} cannot be a group: an answer would be about one person.",
+                f"The unit of privacy {shown(str(node.name))} cannot be a group: an answer would be about "
+                "one person.",
                 "Group by it in a subquery, and aggregate over that.",
             )
         expr = self.scope.rows(node)
@@ -171,8 +185,14 @@ class _Answer:
     def _named(self, node: exp.Expr) -> tuple[exp.Expr, str]:
         """What a group means, and the name it goes by."""
         node = meant(node, self.scope, self.select)
-        given = {id(plain(item)): str(item.alias) for item in self.select.expressions if isinstance(item, exp.Alias)}
-        return node, given.get(id(node)) or (self.scope.find(node).name if isinstance(node, exp.Column) else "")
+        given = {
+            id(plain(item)): str(item.alias)
+            for item in self.select.expressions
+            if isinstance(item, exp.Alias)
+        }
+        return node, given.get(id(node)) or (
+            self.scope.find(node).name if isinstance(node, exp.Column) else ""
+        )
 
     # -------------------------------------------------------------------------------------------- outputs
 
@@ -184,7 +204,9 @@ class _Answer:
             return AggregateRef(self.aggregates.index(found), aggregate_type(found))
         if isinstance(node, exp.Star):
             return self.scope.rows(node)
-        if isinstance(node, (exp.Literal, exp.Null, exp.Boolean)) or (has_aggregate(node) and not is_subquery(node)):
+        if isinstance(node, (exp.Literal, exp.Null, exp.Boolean)) or (
+            has_aggregate(node) and not is_subquery(node)
+        ):
             return None
         row = self.scope.attempt(node) if self.keys else None
         for index, key in enumerate(self.keys):
@@ -194,7 +216,10 @@ class _Answer:
             refuse(NO_SUBQUERY, "Put it into WHERE or inside an aggregate, or join the table.")
         if isinstance(node, exp.Column):
             if self.scope.find(node).unit:
-                refuse(f"The unit of privacy {shown(str(node.name))} is never released.", "Use COUNT(DISTINCT …).")
+                refuse(
+                    f"The unit of privacy {shown(str(node.name))} is never released.",
+                    "Use COUNT(DISTINCT …).",
+                )
             refuse(
                 f"The column {shown(str(node.name))} is neither grouped nor inside an aggregate.",
                 "Add it to GROUP BY, or aggregate it, such as AVG(x).",
@@ -203,7 +228,11 @@ class _Answer:
 
     def _alias_leaf(self, node: exp.Expr) -> Expr | None:
         """In HAVING and ORDER BY an alias of the answer comes first."""
-        if isinstance(node, exp.Column) and not node.table and (of := aliases(self.select).get(fold(str(node.name)))):
+        if (
+            isinstance(node, exp.Column)
+            and not node.table
+            and (of := aliases(self.select).get(fold(str(node.name))))
+        ):
             return Translator(self._leaf, functions.POST)(of)
         return self._leaf(node)
 

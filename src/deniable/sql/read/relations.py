@@ -1,9 +1,11 @@
-"""FROM, JOIN, UNION ALL and subqueries: relations in which every row belongs to one unit of privacy, or that are public.
+"""FROM, JOIN, UNION ALL and subqueries: relations in which every row belongs to one unit
+of privacy, or that are public.
 
-Why each form is sound, for a unit that is a column: Project, Filter and Union act row by row; a join of two private relations
-is on the unit, and PerUnit groups by it, so the rows of a unit in the result are a function of that unit's rows alone (and of
-public tables). For the unit `row`: each row yields at most one row, since public tables are joined on columns that identify
-theirs, and a private table occurs in at most one part of a UNION ALL.
+Why each form is sound, for a unit that is a column: Project, Filter and Union act row by
+row; a join of two private relations is on the unit, and PerUnit groups by it, so the rows
+of a unit in the result are a function of that unit's rows alone (and of public tables). For
+the unit `row`: each row yields at most one row, since public tables are joined on columns
+that identify theirs, and a private table occurs in at most one part of a UNION ALL.
 """
 
 from __future__ import annotations
@@ -38,12 +40,14 @@ from deniable.units import Kind, Unit
 
 MAX_TABLES = 32
 MAX_READINGS = 256
-"""How often tables may be read in all: a WITH that is named twice, in one that is named twice, … grows fast."""
+"""How often tables may be read in all: a WITH that is named twice, in one that is named twice, … grows
+fast."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The tables that may be named: the schema's and the CTEs before this point. `inside` a subquery in an expression."""
+    """The tables that may be named: the schema's and the CTEs before this point.
+    `inside` a subquery in an expression."""
 
     schema: Schema
     unit: Unit
@@ -94,7 +98,9 @@ def _source(sources: Sources, node: exp.Expr) -> Scope:
     if isinstance(node, exp.Table):
         return _table(sources, node)
     if isinstance(node, exp.Subquery):
-        inner = _source(sources, node.this) if isinstance(node.this, exp.Table) else subquery(sources, node.this)
+        inner = (
+            _source(sources, node.this) if isinstance(node.this, exp.Table) else subquery(sources, node.this)
+        )
         return inner.named(str(node.alias or ""), _names(node))
     refuse(f"{type(node).__name__.upper()} in FROM is not answered.", "Name a declared table.")
 
@@ -115,7 +121,10 @@ def _table(sources: Sources, node: exp.Table) -> Scope:
 
 def _scan(sources: Sources, table: TableInfo) -> Scope:
     if any(c.name.startswith("_") for c in table.columns):
-        refuse(f"The table {shown(table.name)} declares a column that begins with _.", "Ask the owner to rename it.")
+        refuse(
+            f"The table {shown(table.name)} declares a column that begins with _.",
+            "Ask the owner to rename it.",
+        )
     unit, path = _unit(sources, table)
     fields = [_field(table, column, unit if not path else None) for column in table.columns]
     if unit is not None and path and not any(fold(f.name) == fold(unit) for f in fields):
@@ -130,20 +139,29 @@ def _unit(sources: Sources, table: TableInfo) -> tuple[str | None, tuple[tuple[s
     if table.public or sources.unit.kind is Kind.ROW:
         return None, ()
     if sources.unit.kind is not Kind.COLUMN:
-        refuse(f"SQL protects rows or the values of a column, not {sources.unit}.", "Use Unit.row() or Unit.column(…).")
+        refuse(
+            f"SQL protects rows or the values of a column, not {sources.unit}.",
+            "Use Unit.row() or Unit.column(…).",
+        )
     last = sources.schema.table(table.path[-1][1]) if table.path else table
     name = None if last is None else last.unit
     if last is not None and name is None and last.column(str(sources.unit.column_name)) is not None:
         name = sources.unit.column_name
     if last is None or name is None or last.column(name) is None:
         refuse(
-            f"The table {shown(table.name)} has no way to the unit of privacy {shown(str(sources.unit.column_name))}.",
+            f"The table {shown(table.name)} has no way to the unit of privacy "
+            f"{shown(str(sources.unit.column_name))}.",
             "Ask the owner to declare its unit or the path to it, or that it is public.",
         )
     found = last.column(name)
-    if found is not None and found.type.kind is types.TEXT.kind and name not in sources.schema.identities(last.name):
+    if (
+        found is not None
+        and found.type.kind is types.TEXT.kind
+        and name not in sources.schema.identities(last.name)
+    ):
         refuse(
-            f"The table {shown(last.name)} does not declare that {shown(name)} is its unit, so its texts may be cut.",
+            f"The table {shown(last.name)} does not declare that {shown(name)} is its unit, so its texts may "
+            "be cut.",
             "Ask the owner to declare it: unit.",
         )
     return name, table.path
@@ -151,7 +169,9 @@ def _unit(sources: Sources, table: TableInfo) -> tuple[str | None, tuple[tuple[s
 
 def _field(table: TableInfo, column: ColumnInfo, unit: str | None) -> Field:
     bounds = Interval(column.lower, column.upper)
-    return Field(column.name, table.name, Column(column.name, column.type), bounds, column.keys, column.name == unit)
+    return Field(
+        column.name, table.name, Column(column.name, column.type), bounds, column.keys, column.name == unit
+    )
 
 
 # ------------------------------------------------------------------------------------------------ joins
@@ -161,13 +181,16 @@ def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
     side, kind = str(node.args.get("side") or ""), str(node.args.get("kind") or "")
     if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
         refuse(
-            f"{' '.join(x for x in (side, kind) if x)} JOIN is not answered.", "Use JOIN or LEFT JOIN … ON a.x = b.x."
+            f"{' '.join(x for x in (side, kind) if x)} JOIN is not answered.",
+            "Use JOIN or LEFT JOIN … ON a.x = b.x.",
         )
     outer = side == "LEFT"
     right = _apart(_source(sources, node.this), left)
     pairs, rest = _pairs(left, right, node)
     if not pairs:
-        refuse("A join without an equality between its two sides is not answered.", "Use JOIN … ON a.x = b.x.")
+        refuse(
+            "A join without an equality between its two sides is not answered.", "Use JOIN … ON a.x = b.x."
+        )
     on_unit = any(a.unit and b.unit for a, b in pairs)
     _check_join(sources, left, right, pairs, on_unit, outer)
     if on_unit and several(left.relation) and several(right.relation):
@@ -176,7 +199,10 @@ def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
     on = tuple(_equal(a, b) for a, b in pairs if not (a.unit and b.unit))
     scope = _joined(left, right, Join(left.relation, right.relation, on, on_unit, outer), node, outer)
     if rest and outer:
-        refuse("LEFT JOIN is on equal columns only.", "Put the other conditions into a subquery on the right side.")
+        refuse(
+            "LEFT JOIN is on equal columns only.",
+            "Put the other conditions into a subquery on the right side.",
+        )
     for part in rest:
         scope = _filter(scope, condition(scope.rows, part, "ON"))
     return scope
@@ -190,7 +216,8 @@ def _apart(right: Scope, left: Scope) -> Scope:
     fresh = {c: f"r{len(taken)}_{i}" for i, c in enumerate(columns(right.relation))}
     relation = Project(right.relation, tuple((name, column) for column, name in fresh.items()))
     fields = (
-        replace(f, column=None if f.column is None else Column(fresh[f.column], f.column.type)) for f in right.fields
+        replace(f, column=None if f.column is None else Column(fresh[f.column], f.column.type))
+        for f in right.fields
     )
     unique = frozenset(fresh[c] for c in fresh if c.name in right.unique)
     return replace(right, relation=relation, fields=tuple(fields), unique=unique)
@@ -228,7 +255,8 @@ def _pair(left: Scope, right: Scope, node: exp.Expr) -> tuple[Field, Field] | No
 def _equal(a: Field, b: Field) -> tuple[str, str]:
     if a.column is None or b.column is None:
         refuse(
-            f"The unit of privacy {shown((a if a.column is None else b).name)} joins only the unit of the other side."
+            f"The unit of privacy {shown((a if a.column is None else b).name)} joins only the unit of the "
+            "other side."
         )
     if (a.column.type.kind, a.column.type.scale) != (b.column.type.kind, b.column.type.scale):
         refuse(
@@ -245,9 +273,13 @@ def _check_join(
     if left.private and right.private and not on_unit:
         if sources.unit.kind is Kind.ROW:
             refuse(
-                "Two private tables cannot be joined where the unit of privacy is a row.", "Join public tables only."
+                "Two private tables cannot be joined where the unit of privacy is a row.",
+                "Join public tables only.",
             )
-        refuse("Two private tables are joined on the unit of privacy only.", f"Add USING ({sources.unit.column_name}).")
+        refuse(
+            "Two private tables are joined on the unit of privacy only.",
+            f"Add USING ({sources.unit.column_name}).",
+        )
     if outer and not left.private:
         refuse("A LEFT JOIN needs the private table on its left side.", "Change the sides, or use JOIN.")
     public = [side for side in enumerate((left, right)) if not side[1].private]
@@ -270,7 +302,9 @@ def _joined(left: Scope, right: Scope, join: Join, node: exp.Join, outer: bool) 
     for f in right.fields:
         values = f.domain if f.domain is None or not outer or None in f.domain else (*f.domain, None)
         # Beside rows without a match the right side's unit is NULL, so it is not the unit of the row.
-        ours.append(replace(f, domain=values, hidden=f.hidden or fold(f.name) in merged, unit=f.unit and not outer))
+        ours.append(
+            replace(f, domain=values, hidden=f.hidden or fold(f.name) in merged, unit=f.unit and not outer)
+        )
     # Of two public tables the right one was met on its unique columns, or else the left one was.
     on = frozenset(pair[1] for pair in join.on)
     unique = left.unique if right.unique and right.unique <= on else right.unique
@@ -280,7 +314,9 @@ def _joined(left: Scope, right: Scope, join: Join, node: exp.Join, outer: bool) 
 
 def _bounded(scope: Scope) -> Scope:
     if readings(scope.relation) > MAX_READINGS:
-        refuse(f"Expected tables to be read at most {MAX_READINGS} times in one query.", "Ask for less at once.")
+        refuse(
+            f"Expected tables to be read at most {MAX_READINGS} times in one query.", "Ask for less at once."
+        )
     return scope
 
 
@@ -291,7 +327,9 @@ def subquery(sources: Sources, node: exp.Expr) -> Scope:
     """A query in FROM or WITH: a relation that keeps the unit."""
     for part, name in (("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET")):
         if node.args.get(part):
-            refuse(f"{name} inside a subquery is not answered: it would mix people's rows.", "Put it at the end.")
+            refuse(
+                f"{name} inside a subquery is not answered: it would mix people's rows.", "Put it at the end."
+            )
     if isinstance(node, exp.Subquery):
         return subquery(sources.with_ctes(node), node.this)
     if isinstance(node, exp.Union):
@@ -299,7 +337,9 @@ def subquery(sources: Sources, node: exp.Expr) -> Scope:
     if not isinstance(node, exp.Select):
         refuse(f"{type(node).__name__.upper()} in FROM is not answered.", "Write a SELECT.")
     scope = rows_of(sources.with_ctes(node), node)
-    grouped = node.args.get("group") or node.args.get("distinct") or any(has_aggregate(e) for e in node.expressions)
+    grouped = (
+        node.args.get("group") or node.args.get("distinct") or any(has_aggregate(e) for e in node.expressions)
+    )
     return (
         per_unit(scope, node, str(sources.unit.column_name))
         if grouped or node.args.get("having")

@@ -1,4 +1,5 @@
-"""Rules for texts: patterns are literals, positions are literals, and what is made is cut to a stated length."""
+"""Rules for texts: patterns are literals, positions are literals, and what is made is
+cut to a stated length."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ def _like(of: Reader, node: exp.Expr, escape: str | None = None) -> Expr:
     x = a_text(of(node.this), "LIKE")
     pattern = node.args["expression"]
     if not (isinstance(pattern, exp.Literal) and pattern.is_string):
-        refuse("LIKE expects a pattern written as a literal.", "Use starts_with, ends_with or contains for columns.")
+        refuse(
+            "LIKE expects a pattern written as a literal.",
+            "Use starts_with, ends_with or contains for columns.",
+        )
     shape = like_pattern(str(pattern.this), escape)
     if isinstance(node, exp.ILike):
         x, shape = Call("lower", (x,), x.type), "".join(c.lower() if c.isascii() else c for c in shape)
@@ -28,7 +32,8 @@ def _like(of: Reader, node: exp.Expr, escape: str | None = None) -> Expr:
 
 
 def like_pattern(given: str, escape: str | None) -> str:
-    """The pattern with `!` as its escape sign, runs of % made one. Few %, because matching may try every place for each.
+    """The pattern with `!` as its escape sign, runs of % made one. Few %, because
+    matching may try every place for each.
 
     >>> like_pattern("50!%%", None), like_pattern("50!%", "!")
     ('50!!%', '50!%')
@@ -45,7 +50,8 @@ def like_pattern(given: str, escape: str | None) -> str:
             made.append("!!" if sign == "!" else sign)
     if made.count("%") > 3 or len(given) > 256:
         refuse(
-            "LIKE expects a pattern of at most 256 characters with at most 3 runs of %.", "Use AND between patterns."
+            "LIKE expects a pattern of at most 256 characters with at most 3 runs of %.",
+            "Use AND between patterns.",
         )
     return "".join(made)
 
@@ -78,12 +84,17 @@ def _substring(of: Reader, node: exp.Expr) -> Expr:
 
 def _left(of: Reader, node: exp.Expr) -> Expr:
     return _cut(
-        "substring", a_text(of(node.this), "LEFT"), 1, whole(node.args["expression"], "LEFT", 0, types.MAX_TEXT)
+        "substring",
+        a_text(of(node.this), "LEFT"),
+        1,
+        whole(node.args["expression"], "LEFT", 0, types.MAX_TEXT),
     )
 
 
 def _right(of: Reader, node: exp.Expr) -> Expr:
-    return _cut("right", a_text(of(node.this), "RIGHT"), whole(node.args["expression"], "RIGHT", 0, types.MAX_TEXT))
+    return _cut(
+        "right", a_text(of(node.this), "RIGHT"), whole(node.args["expression"], "RIGHT", 0, types.MAX_TEXT)
+    )
 
 
 def _cut(op: str, x: Expr, *numbers: int) -> Expr:
@@ -102,7 +113,9 @@ def _concat(of: Reader, node: exp.Expr) -> Expr:
         parts = [a_text(of(x), "||") for x in (node.this, node.args["expression"])]
     else:
         empty = Literal("", types.text(1))
-        parts = [Call("coalesce", (x, empty), x.type) for x in (a_text(of(n), "CONCAT") for n in node.expressions)]
+        parts = [
+            Call("coalesce", (x, empty), x.type) for x in (a_text(of(n), "CONCAT") for n in node.expressions)
+        ]
     return Call("concat", tuple(parts), types.text(sum(p.type.length for p in parts)))
 
 

@@ -1,1 +1,2 @@
-"""The owner's declaration: columns, types, bounds, public keys; as a value, as a file, and a first draft from metadata."""
+"""The owner's declaration: columns, types, bounds, public keys; as a value, as a file,
+and a first draft from metadata."""

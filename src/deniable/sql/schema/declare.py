@@ -1,4 +1,5 @@
-"""What the owner declares about the data: columns, types, bounds, public keys, and the path from a table to the unit.
+"""What the owner declares about the data: columns, types, bounds, public keys, and the
+path from a table to the unit.
 
 Everything that is checked before a charge is checked against this, never against data.
 """
@@ -16,7 +17,8 @@ Bound = int | float | Decimal | Fraction
 
 @dataclass(frozen=True)
 class ColumnInfo:
-    """A column. `lower` and `upper` clamp its values wherever they are summed; `keys` is its public list of values."""
+    """A column. `lower` and `upper` clamp its values wherever they are summed; `keys` is
+    its public list of values."""
 
     name: str
     type: Type
@@ -27,8 +29,9 @@ class ColumnInfo:
 
 @dataclass(frozen=True)
 class TableInfo:
-    """A table. `public` tables hold nobody's secrets. `unit` is the column with the unit of privacy; or `path` leads to it:
-    ((column here, next table, column there), …). `unique` are the columns that together identify a row of a public table."""
+    """A table. `public` tables hold nobody's secrets. `unit` is the column with the unit of privacy; or
+    `path` leads to it: ((column here, next table, column there), …). `unique` are the columns that together
+    identify a row of a public table."""
 
     name: str
     columns: tuple[ColumnInfo, ...]
@@ -52,9 +55,15 @@ class Schema:
         return next((table for table in self.tables if table.name == name), None)
 
     def identities(self, name: str) -> frozenset[str]:
-        """The columns of a table that tell people apart (its unit, and what a path to the unit goes by) or its rows (unique)."""
+        """The columns of a table that tell people apart (its unit, and what a path to
+        the unit goes by) or its rows (unique)."""
         units = {table.unit for table in self.tables}
-        named = {(table.name, column.name) for table in self.tables for column in table.columns if column.name in units}
+        named = {
+            (table.name, column.name)
+            for table in self.tables
+            for column in table.columns
+            if column.name in units
+        }
         for table in self.tables:
             named |= {(table.name, column) for column in table.unique}
             here = table.name

@@ -88,7 +88,9 @@ def checked(schema: Schema) -> Schema:
         if table.unit is not None and table.path:
             raise InvalidParameter(f"{where}: expected a unit or a path to it, not both.")
         if table.public and (table.unit is not None or table.path):
-            raise InvalidParameter(f"{where}: a public table has no unit. Leave out public, or unit and path.")
+            raise InvalidParameter(
+                f"{where}: a public table has no unit. Leave out public, or unit and path."
+            )
         for name in (*table.unique, *filter(None, [table.unit])):
             if table.column(name) is None:
                 raise InvalidParameter(f'{where}: the column "{name}" is not declared.')
@@ -129,7 +131,9 @@ def _mapping(value: Any, where: str, allowed: set[str] | None = None) -> Mapping
     if not isinstance(value, Mapping):
         raise InvalidParameter(f"In {where}: expected names with values, got {value!r}.")
     if allowed is not None and (unknown := [key for key in value if key not in allowed]):
-        raise InvalidParameter(f"In {where}: {unknown[0]!r} is not known; expected {', '.join(sorted(allowed))}.")
+        raise InvalidParameter(
+            f"In {where}: {unknown[0]!r} is not known; expected {', '.join(sorted(allowed))}."
+        )
     return value
 
 
@@ -138,10 +142,14 @@ def _table(name: str, value: Any) -> TableInfo:
     columns = _mapping(body.get("columns"), f"{name}.columns")
     public, unit = body.get("public", False), body.get("unit")
     if not isinstance(public, bool) or not isinstance(unit, str | None):
-        raise InvalidParameter(f"In {name}: expected public as true or false and unit as the name of a column.")
+        raise InvalidParameter(
+            f"In {name}: expected public as true or false and unit as the name of a column."
+        )
     infos = tuple(_column(f"{name}.{column}", str(column), given) for column, given in columns.items())
     path = tuple(_step(name, step) for step in _list(body.get("path"), f"{name}.path"))
-    return TableInfo(name, infos, public, unit, path, tuple(map(str, _list(body.get("unique"), f"{name}.unique"))))
+    return TableInfo(
+        name, infos, public, unit, path, tuple(map(str, _list(body.get("unique"), f"{name}.unique")))
+    )
 
 
 def _step(name: str, step: Any) -> tuple[str, str, str]:
@@ -161,7 +169,11 @@ def _column(where: str, name: str, value: Any) -> ColumnInfo:
     body = _mapping({"type": value} if isinstance(value, str) else value, where, COLUMN)
     kind = _type(where, body)
     lower, upper = _bounds(where, kind, body.get("bounds"))
-    keys = None if body.get("keys") is None else tuple(_key(where, kind, key) for key in _list(body["keys"], where))
+    keys = (
+        None
+        if body.get("keys") is None
+        else tuple(_key(where, kind, key) for key in _list(body["keys"], where))
+    )
     if keys is not None and len(set(keys)) < len(keys):
         raise InvalidParameter(f"In {where}: expected keys that differ.")
     return ColumnInfo(name, kind, lower, upper, keys)
@@ -169,12 +181,16 @@ def _column(where: str, name: str, value: Any) -> ColumnInfo:
 
 def _type(where: str, body: Mapping[Any, Any]) -> Type:
     if body.get("type") not in list(Kind):
-        raise InvalidParameter(f"In {where}: expected a type among {', '.join(Kind)}, got {body.get('type')!r}.")
+        raise InvalidParameter(
+            f"In {where}: expected a type among {', '.join(Kind)}, got {body.get('type')!r}."
+        )
     kind = Kind(body["type"])
     scale = _whole(where, "scale", body.get("scale", 0), 0, MAX_SCALE)
     length = _whole(where, "length", body.get("length", LENGTH), 1, MAX_LENGTH)
     if ("scale" in body and kind is not Kind.DECIMAL) or ("length" in body and kind is not Kind.TEXT):
-        raise InvalidParameter(f"In {where}: a scale is for decimals and a length for texts, but this is {kind.value}.")
+        raise InvalidParameter(
+            f"In {where}: a scale is for decimals and a length for texts, but this is {kind.value}."
+        )
     return Type(kind, scale, length)
 
 
@@ -224,7 +240,9 @@ def _key(where: str, kind: Type, value: Any) -> Value:
             return value
         case _ if value is None:
             return None
-    raise InvalidParameter(f"In {where}: the key {value!r} is not of type {kind.kind.value}; texts go in quotes.")
+    raise InvalidParameter(
+        f"In {where}: the key {value!r} is not of type {kind.kind.value}; texts go in quotes."
+    )
 
 
 # ------------------------------------------------------------------------------------------------ writing
@@ -256,7 +274,8 @@ def _plain(number: Fraction | Decimal) -> int | Decimal:
 
 
 def _decimal(number: Fraction) -> Decimal:
-    """The same number in decimal digits; bounds come from decimal digits or floats, so there always are some."""
+    """The same number in decimal digits; bounds come from decimal digits or floats, so
+    there always are some."""
     twos = fives = 0
     rest = number.denominator
     while rest % 2 == 0:
@@ -272,7 +291,8 @@ def _decimal(number: Fraction) -> Decimal:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML in which a name cannot stand twice, decimal digits stay decimal and only true and false are booleans."""
+    """Safe YAML in which a name cannot stand twice, decimal digits stay decimal and only
+    true and false are booleans."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -283,7 +303,10 @@ def _unique_mapping(loader: Any, node: Any) -> dict[Any, Any]:
     names = [loader.construct_object(key, deep=True) for key, _ in node.value]
     if len({str(name) for name in names}) < len(names):
         raise InvalidParameter(f"A name stands twice in the schema, near line {node.start_mark.line + 1}.")
-    return {name: loader.construct_object(value, deep=True) for name, (_, value) in zip(names, node.value, strict=True)}
+    return {
+        name: loader.construct_object(value, deep=True)
+        for name, (_, value) in zip(names, node.value, strict=True)
+    }
 
 
 def _decimal_scalar(loader: Any, node: Any) -> Any:

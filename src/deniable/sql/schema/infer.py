@@ -59,10 +59,11 @@ NOTES = {
 
 
 def describe(name: str, source: Any) -> TableInfo:
-    """The columns and types of a source as a declared table, from metadata only. CSV says nothing of types: all is text.
+    """The columns and types of a source as a declared table, from metadata only. CSV
+    says nothing of types: all is text.
 
-    Columns that have no meaning here (lists, structs, bytes) are left out. A frame whose types its rows could change is refused:
-    what an analyst may ask would tell of a row.
+    Columns that have no meaning here (lists, structs, bytes) are left out. A frame whose types its rows could
+    change is refused: what an analyst may ask would tell of a row.
     """
     where = recognise(source, name)
     if isinstance(where, Frame) and where.loose:
@@ -81,7 +82,9 @@ def _undeclared(frame: Frame) -> str:
 
 def _described(name: str, source: Source) -> TableInfo:
     found, dialect = _stored(source)
-    columns = [ColumnInfo(column, kind) for column, stored in found.items() if (kind := _type(stored, dialect))]
+    columns = [
+        ColumnInfo(column, kind) for column, stored in found.items() if (kind := _type(stored, dialect))
+    ]
     if not columns:
         raise DataError(f'The table "{name}" has no column that can be asked about.')
     return TableInfo(name, tuple(columns))
@@ -104,7 +107,9 @@ def draft(source: Any, name: str | None = None) -> str:
     """
     name = named(source) if name is None else name
     table = _described(name, recognise(source, name))
-    guess = next((column.name for column in table.columns if re.search(r"(?i)(^|_)id$", column.name)), "person_id")
+    guess = next(
+        (column.name for column in table.columns if re.search(r"(?i)(^|_)id$", column.name)), "person_id"
+    )
     lines = [
         HEAD + 'version: "1"',
         "tables:",

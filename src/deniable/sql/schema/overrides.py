@@ -1,4 +1,5 @@
-"""What the owner says when she opens a data set, put into its schema: the unit, bounds, public keys, the data's version."""
+"""What the owner says when she opens a data set, put into its schema: the unit, bounds,
+public keys, the data's version."""
 
 from __future__ import annotations
 
@@ -22,9 +23,12 @@ Keys = Mapping[str, Sequence[Any]]
 
 
 def declared(schema: Schema, unit: Unit, bounds: Bounds, keys: Keys, version: str | None) -> Schema:
-    """The schema with what was said beside it. A column is named "days", or "visits.days" where several tables have one."""
+    """The schema with what was said beside it. A column is named "days", or
+    "visits.days" where several tables have one."""
     for name, (lower, upper) in bounds.items():
-        schema = _changed(schema, name, lambda column, lower=lower, upper=upper: _bounded(column, lower, upper))
+        schema = _changed(
+            schema, name, lambda column, lower=lower, upper=upper: _bounded(column, lower, upper)
+        )
     for name, values in keys.items():
         schema = _changed(schema, name, lambda column, values=values: _keyed(column, values))
     tables = tuple(_protected(table, unit) for table in schema.tables)
@@ -43,7 +47,9 @@ def parse_unit(text: str, max_rows: int | None = None, *, replace: bool = False)
     if text != "row":
         return Unit.column(text.removeprefix("column:"), max_rows=max_rows, replace=replace)
     if max_rows is not None:
-        raise InvalidParameter(f"Expected max_rows={max_rows} only with a column as the unit: one row is one row.")
+        raise InvalidParameter(
+            f"Expected max_rows={max_rows} only with a column as the unit: one row is one row."
+        )
     return Unit.row(replace=replace)
 
 
@@ -87,7 +93,9 @@ def _parse_key(text: str) -> tuple[str, list[str]]:
 def _protected(table: TableInfo, unit: Unit) -> TableInfo:
     """The table with its way to the unit, which must be there for every table that is not public."""
     if unit.kind not in (UnitKind.ROW, UnitKind.COLUMN):
-        raise InvalidParameter(f"Expected the unit of a table to be a row or a column, got {unit}. Nothing was opened.")
+        raise InvalidParameter(
+            f"Expected the unit of a table to be a row or a column, got {unit}. Nothing was opened."
+        )
     if table.public:
         return table
     if unit.kind is UnitKind.ROW:
@@ -134,7 +142,9 @@ def _named(schema: Schema, name: str) -> Iterator[tuple[TableInfo, ColumnInfo]]:
 def _bounded(column: ColumnInfo, lower: Any, upper: Any) -> ColumnInfo:
     low, high = (_number(column.name, x) for x in (lower, upper))
     if low > high:
-        raise InvalidParameter(f"Expected bounds of {column.name} with lower ≤ upper, got ({lower}, {upper}).")
+        raise InvalidParameter(
+            f"Expected bounds of {column.name} with lower ≤ upper, got ({lower}, {upper})."
+        )
     return replace(column, lower=low, upper=high)
 
 
@@ -169,7 +179,9 @@ def key(name: str, type: Type, value: Any) -> Value:
     except (TypeError, ValueError, InvalidOperation):
         made = None
     if made is None:
-        raise InvalidParameter(f"Expected keys of {name} of the type {type.kind}, got {value!r}. Nothing was opened.")
+        raise InvalidParameter(
+            f"Expected keys of {name} of the type {type.kind}, got {value!r}. Nothing was opened."
+        )
     return made
 
 

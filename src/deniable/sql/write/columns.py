@@ -1,8 +1,10 @@
-"""From a column as it is stored to the column that was declared: one meaning, and no input that fails, on three engines.
+"""From a column as it is stored to the column that was declared: one meaning, and no
+input that fails, on three engines.
 
-What cannot be read as the declared type is NULL; so are NaN, ±∞ and dates outside the years 1 to 9999. Text is cut to its
-declared length. A decimal becomes a whole number of 10^-scale, rounded half away from zero; a float that is declared
-a whole number or a decimal is rounded half to even. Instants become timestamps in UTC. Text is read by fixed patterns:
+What cannot be read as the declared type is NULL; so are NaN, ±∞ and dates outside the years 1 to 9999. Text
+is cut to its declared length. A decimal becomes a whole number of 10^-scale, rounded half away from zero; a
+float that is declared a whole number or a decimal is rounded half to even. Instants become timestamps in UTC.
+Text is read by fixed patterns:
 
     integer    +12, -3                                boolean    true t yes y 1, false f no n 0, in any case
     decimal    1.50, .5, 12.                          date       2024-02-29
@@ -39,9 +41,9 @@ def reads(stored: Physical, declared: Type) -> bool:
 def canonical(
     column: str, stored: str, declared: Type, dialect: Dialect, *, identity: bool = False, few: bool = False
 ) -> str | None:
-    """The expression that reads `column` (SQL, already quoted), which the engine calls of type `stored`, as declared; total. None
-    where there is no such reading. An `identity` tells people or rows apart: its texts are not cut but hashed. A column with
-    `few` different values is one with public keys."""
+    """The expression that reads `column` (SQL, already quoted), which the engine calls of type `stored`, as
+    declared; total. None where there is no such reading. An `identity` tells people or rows apart: its texts
+    are not cut but hashed. A column with `few` different values is one with public keys."""
     kind = dialect.physical(stored)
     if kind is Physical.TEXT and declared.kind is Kind.TEXT:
         return _text(dialect.utf8(dialect.as_text(column)), declared, dialect, identity=identity, few=few)
@@ -58,7 +60,9 @@ def _text(text: str, declared: Type, dialect: Dialect, *, identity: bool, few: b
     return dialect.cut_few(text, declared.length) if few else dialect.cut(text, declared.length)
 
 
-def _tamed(kind: Physical, column: str, stored: str, declared: Type, dialect: Dialect) -> tuple[Physical, str]:
+def _tamed(
+    kind: Physical, column: str, stored: str, declared: Type, dialect: Dialect
+) -> tuple[Physical, str]:
     """The column without values that its own type does not have, or that 64 bits do not hold."""
     match kind:
         case Physical.WIDE if declared.kind is not Kind.TEXT:

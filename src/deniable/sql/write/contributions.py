@@ -1,15 +1,17 @@
 """How one unit's contributions are bounded inside the engine, as SQL.
 
-By weights: each row of a unit with n rows counts min(1, m/n), as the integer min(W, ⌊W·m/n⌋), so that a unit's rows weigh
-at most m·W together, whatever they are: n·⌊W·m/n⌋ ≤ W·m, and n·W ≤ W·m where n ≤ m. n is counted on the rows that reach
-the aggregate. A weight depends on that unit's own rows only. Two hash aggregations and a join, no sort.
+By weights: each row of a unit with n rows counts min(1, m/n), as the integer min(W, ⌊W·m/n⌋), so that a
+unit's rows weigh at most m·W together, whatever they are: n·⌊W·m/n⌋ ≤ W·m, and n·W ≤ W·m where n ≤ m. n is
+counted on the rows that reach the aggregate. A weight depends on that unit's own rows only. Two hash
+aggregations and a join, no sort.
 
-By choice, where whole things are needed: at most k of a unit's different (group, value) pairs, those with the least keyed
-hash; ties are broken by the values themselves, so the choice depends on that unit's own rows only.
+By choice, where whole things are needed: at most k of a unit's different (group, value)
+pairs, those with the least keyed hash; ties are broken by the values themselves, so the
+choice depends on that unit's own rows only.
 
-Every sensitivity of a query rests on the numbers below, so they are written here and nowhere else. No sum can overflow: a weight
-is at most TOTAL = 2^24 and a grid unit at most 2^(VALUE_BITS − 1) = 2^30, so a product fits in 64 bits, and fewer than 2^40 of
-them sum to less than 2^94, which 128 bits and 38 decimal digits hold.
+Every sensitivity of a query rests on the numbers below, so they are written here and nowhere else. No sum can
+overflow: a weight is at most TOTAL = 2^24 and a grid unit at most 2^(VALUE_BITS − 1) = 2^30, so a product
+fits in 64 bits, and fewer than 2^40 of them sum to less than 2^94, which 128 bits and 38 decimal digits hold.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from deniable.sql.write import relations
 ONE = 1 << 20
 """The weight of a row that counts in full."""
 TOTAL = 1 << 24
-"""What a unit's rows weigh together where their number is bounded privately: the loss must not depend on the choice."""
+"""What a unit's rows weigh together where their number is bounded privately: the loss
+must not depend on the choice."""
 VALUE_BITS = 31
 """Values are put on a grid on which none is beyond ±2^(VALUE_BITS − 1)."""
 MOST_ROWS_DECLARED = 1 << 40
@@ -34,7 +37,8 @@ WEIGHT = "_weight"
 
 
 def weight(one: int, rows: int, dialect: Dialect) -> str:
-    """The weight of each row of a unit, as an aggregate over the unit's rows: min(one, ⌊one·rows/n⌋) for n of them.
+    """The weight of each row of a unit, as an aggregate over the unit's rows: min(one,
+    ⌊one·rows/n⌋) for n of them.
 
     n times it is at most one·rows, whatever n is (docs/theory/curator.md, Theorem 1).
     """
@@ -46,8 +50,9 @@ def weight(one: int, rows: int, dialect: Dialect) -> str:
 class Limit:
     """How much of a unit counts: `rows` rows and `groups` groups of it in full, a full row weighing `one`.
 
-    `by_unit` is False where the unit is a row, which may reach the aggregate `rows` times (UNION ALL). `stored` weights lie in
-    the column "_weight" of a prepared table. `bounded=False` leaves the bounding out: only for audits that must find it.
+    `by_unit` is False where the unit is a row, which may reach the aggregate `rows` times (UNION ALL).
+    `stored` weights lie in the column "_weight" of a prepared table. `bounded=False` leaves the bounding out:
+    only for audits that must find it.
     """
 
     by_unit: bool
@@ -64,9 +69,15 @@ class Limit:
 
 
 def rows(
-    relation: Relation, columns: Sequence[tuple[str, Expr]], dialect: Dialect, *, by_unit: bool, stored: bool = False
+    relation: Relation,
+    columns: Sequence[tuple[str, Expr]],
+    dialect: Dialect,
+    *,
+    by_unit: bool,
+    stored: bool = False,
 ) -> str:
-    """The rows that reach the aggregate: the named expressions over `relation`, with the unit where it is a column."""
+    """The rows that reach the aggregate: the named expressions over `relation`, with the
+    unit where it is a column."""
     names = [f"{relations.expression(of, dialect)} AS {dialect.quote(name)}" for name, of in columns]
     kept = [dialect.quote("_unit")] if by_unit else []
     kept += [dialect.quote(WEIGHT)] if stored else []
@@ -77,13 +88,16 @@ def rows(
 
 
 def inside(keys: Sequence[tuple[str, Key]], dialect: Dialect) -> str:
-    """A condition on key columns: those with a public list of values are on it. Empty where no key has one."""
+    """A condition on key columns: those with a public list of values are on it. Empty where no key has
+    one."""
     return " AND ".join(_on_list(name, key, dialect) for name, key in keys if key.domain is not None)
 
 
 def _on_list(name: str, key: Key, dialect: Dialect) -> str:
     column = dialect.quote(name)
-    listed = [relations.expression(Literal(v, key.of.type), dialect) for v in key.domain or () if v is not None]
+    listed = [
+        relations.expression(Literal(v, key.of.type), dialect) for v in key.domain or () if v is not None
+    ]
     tests = [f"{column} IN ({', '.join(listed)})"] if listed else []
     tests += [f"{column} IS NULL"] if None in (key.domain or ()) else []
     return f"({' OR '.join(tests) or '1 = 0'})"
@@ -92,8 +106,9 @@ def _on_list(name: str, key: Key, dialect: Dialect) -> str:
 def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple[str, str]:
     """What to put after FROM so that each row of `text` has its weight, and the weight's name there.
 
-    Only the rows that meet `condition` count towards n; other rows are dropped where no row of their unit meets it, and the
-    caller drops their groups. Written twice rather than as a common table: engines then scan twice and store nothing.
+    Only the rows that meet `condition` count towards n; other rows are dropped where no row of their unit
+    meets it, and the caller drops their groups. Written twice rather than as a common table: engines then
+    scan twice and store nothing.
     """
 
     q = dialect.quote
@@ -103,8 +118,8 @@ def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple
         return f"({text}) AS {q('_rows')}", name
     each = weight(limit.one, limit.rows, dialect)
     person = (
-        f"SELECT {q('_unit')} AS {q('_id')}, {each} AS {q('_w')} FROM ({text}) AS {q('_counted')}{_where(condition)} "
-        f"GROUP BY {q('_unit')}"
+        f"SELECT {q('_unit')} AS {q('_id')}, {each} AS {q('_w')} FROM ({text}) AS "
+        f"{q('_counted')}{_where(condition)} GROUP BY {q('_unit')}"
     )
     return f"({text}) AS {q('_rows')} JOIN ({person}) AS {q('_person')} ON {q('_unit')} = {q('_id')}", q("_w")
 
@@ -121,17 +136,15 @@ def _where(condition: str) -> str:
 def chosen(text: str, names: Sequence[str], most: int, salt: str, dialect: Dialect) -> str:
     """At most `most` different values of `names` for each unit of `text`: those of the least keyed hash.
 
-    Units that have no more keep them all without a sort. The salt keeps an analyst from knowing whose value stays; any
-    salt keeps the bound.
+    Units that have no more keep them all without a sort. The salt keeps an analyst from knowing whose value
+    stays; any salt keeps the bound.
     """
 
     q = dialect.quote
 
     columns = ", ".join(q(name) for name in names)
     pairs = f"SELECT DISTINCT {', '.join(filter(None, (q('_unit'), columns)))} FROM ({text}) AS {q('_all')}"
-    sizes = (
-        f"SELECT {q('_unit')} AS {q('_id')}, COUNT(*) AS {q('_n')} FROM ({pairs}) AS {q('_p')} GROUP BY {q('_unit')}"
-    )
+    sizes = f"SELECT {q('_unit')} AS {q('_id')}, COUNT(*) AS {q('_n')} FROM ({pairs}) AS {q('_p')} GROUP BY {q('_unit')}"
     joined = f"({pairs}) AS {q('_pairs')} JOIN ({sizes}) AS {q('_sizes')} ON {q('_unit')} = {q('_id')}"
     order = ", ".join([_hash(["_unit", *names], salt, dialect), *(q(name) for name in names)])
     rank = f"ROW_NUMBER() OVER (PARTITION BY {q('_unit')} ORDER BY {order}) AS {q('_rank')}"
@@ -146,9 +159,11 @@ def _hash(names: Sequence[str], salt: str, dialect: Dialect) -> str:
 
 
 def stored(table: str, unit: str, columns: Sequence[str], rows: int, dialect: Dialect) -> str:
-    """The rows of a table that have a unit, each with what it counts as WEIGHT, for `rows` rows of a unit that count.
+    """The rows of a table that have a unit, each with what it counts as WEIGHT, for
+    `rows` rows of a unit that count.
 
-    A function of that unit's own rows: the weights of one unit sum to at most rows·ONE, and no filter can make that more.
+    A function of that unit's own rows: the weights of one unit sum to at most rows·ONE,
+    and no filter can make that more.
     """
     name, who, mark = dialect.quote(table), dialect.quote(unit), dialect.quote(WEIGHT)
     person = f"SELECT {who}, {weight(ONE, rows, dialect)} AS {mark} FROM {name} WHERE {who} IS NOT NULL GROUP BY {who}"

@@ -1,8 +1,10 @@
-"""Arithmetic that never raises: NULL where the result does not exist or does not fit. One function per operator.
+"""Arithmetic that never raises: NULL where the result does not exist or does not fit.
+One function per operator.
 
 Assumes:   columns hold canonical values (64-bit integers, finite doubles).
-Reference: IEEE 754-2019 for the operations that all three engines share; overflow and underflow raise in PostgreSQL, integer
-           overflow raises in all three, division by zero in DuckDB 2, PostgreSQL and Spark 4.
+Reference: IEEE 754-2019 for the operations that all three engines share; overflow and
+           underflow raise in PostgreSQL, integer overflow raises in all three, division
+           by zero in DuckDB 2, PostgreSQL and Spark 4.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ Rule = Callable[[Call, list[str], Dialect], str]
 
 
 def cannot_overflow(call: Call) -> bool:
-    """By the ranges of the types alone; declared bounds are not relied on, since the data may not keep to them."""
+    """By the ranges of the types alone; declared bounds are not relied on, since the
+    data may not keep to them."""
     limits = physical(call.type).bounds
     return limits is not None and interval(call, lambda column: physical(column.type)).within(*limits)
 
@@ -79,7 +82,8 @@ def _round_float(x: str, power: float, dialect: Dialect) -> str:
 
 
 def scaled_down(x: str, places: int, dialect: Dialect) -> str:
-    """A scaled integer with fewer decimal places, halves away from zero. By remainders, so that nothing can overflow."""
+    """A scaled integer with fewer decimal places, halves away from zero. By remainders,
+    so that nothing can overflow."""
     if places <= 0:
         return x
     p, half = whole(10**places), 10**places // 2
@@ -119,7 +123,8 @@ def _whole_part(name: str, call: Call, args: list[str], dialect: Dialect) -> str
 
 
 def _guarded(name: str, condition: str) -> Rule:
-    """The argument, not the result, is taken away: then no way of evaluating it can meet what is not defined."""
+    """The argument, not the result, is taken away: then no way of evaluating it can meet
+    what is not defined."""
 
     def rule(call: Call, args: list[str], dialect: Dialect) -> str:
         return dialect.let(args, lambda x: f"{name}(CASE WHEN {x} {condition} THEN {x} END)")
@@ -136,8 +141,8 @@ def power(call: Call, args: list[str], dialect: Dialect) -> str:
     def body(a: str, b: str) -> str:
         zero, one, log = dialect.double(0.0), dialect.double(1.0), f"{b} * ln(abs({a}))"
         return (
-            f"CASE WHEN {a} IS NULL OR {b} IS NULL THEN NULL WHEN {b} = 0 THEN {one} WHEN {a} = 0 AND {b} > 0 THEN {zero} "
-            f"WHEN {a} = 0 THEN NULL WHEN abs({b}) > {dialect.double(1e300)} THEN NULL "
+            f"CASE WHEN {a} IS NULL OR {b} IS NULL THEN NULL WHEN {b} = 0 THEN {one} WHEN {a} = 0 AND {b} > "
+            f"0 THEN {zero} WHEN {a} = 0 THEN NULL WHEN abs({b}) > {dialect.double(1e300)} THEN NULL "
             f"WHEN {a} < 0 AND (abs({b}) > {2**52} OR {b} <> floor({b})) THEN NULL "
             f"WHEN abs({b}) < {dialect.double(1e-200)} THEN {one} WHEN {log} > 709 THEN NULL "
             f"WHEN {log} < -690 THEN {zero} ELSE power({a}, {b}) END"
@@ -169,12 +174,17 @@ def bucket(call: Call, args: list[str], dialect: Dialect) -> str:
     """Lower edges; compared as doubles where the value is one."""
     edges = [e for e in call.args[1:] if isinstance(e, Literal)]
     is_float = call.args[0].type.kind is Kind.FLOAT
-    compared = [dialect.double(float(e.value)) if is_float else dialect.literal(e.value, e.type) for e in edges]  # type: ignore[arg-type]
+    compared = [
+        dialect.double(float(e.value)) if is_float else dialect.literal(e.value, e.type)  # type: ignore[arg-type]
+        for e in edges
+    ]
     given = [dialect.literal(e.value, e.type) for e in edges]
 
     def body(x: str) -> str:
         inner = " ".join(f"WHEN {x} < {compared[i]} THEN {given[i - 1]}" for i in range(1, len(edges)))
-        return f"CASE WHEN {x} < {compared[0]} THEN NULL {inner} WHEN {x} = {compared[-1]} THEN {given[-2]} END"
+        return (
+            f"CASE WHEN {x} < {compared[0]} THEN NULL {inner} WHEN {x} = {compared[-1]} THEN {given[-2]} END"
+        )
 
     return dialect.let(args[:1], body)
 

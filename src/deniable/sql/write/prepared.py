@@ -1,9 +1,11 @@
-"""Statements over prepared tables: rows with their stored weights, and sums that were made of them beforehand.
+"""Statements over prepared tables: rows with their stored weights, and sums that were
+made of them beforehand.
 
-A relation that keeps each row of one prepared table at most once is measured by stored weights. Every integer that a statement
-asks for is then Σ w or Σ w·(v − c) over the rows of a group that pass the query's conditions. If the conditions and the keys of
-the groups read nothing but the columns that the summary is put together by, each of its rows belongs to one group as a whole, so
-its sums are added: Σ w·(v − c) = Σ w·(v − l) + (l − c)·Σ w, exactly, in 128 bits.
+A relation that keeps each row of one prepared table at most once is measured by stored weights. Every integer
+that a statement asks for is then Σ w or Σ w·(v − c) over the rows of a group that pass the query's
+conditions. If the conditions and the keys of the groups read nothing but the columns that the summary is put
+together by, each of its rows belongs to one group as a whole, so its sums are added: Σ w·(v − c) = Σ w·(v −
+l) + (l − c)·Σ w, exactly, in 128 bits.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ STORED = Column(WEIGHT, Type(Kind.INTEGER))
 
 
 def table(relation: Relation) -> str | None:
-    """The one table that is read, row by row; None where rows are joined, put together or counted per unit."""
+    """The one table that is read, row by row; None where rows are joined, put together or counted per
+    unit."""
     match relation:
         case Scan(name, _, _, path):
             return None if path else name
@@ -50,9 +53,11 @@ def carrying(relation: Relation, *more: Column) -> Relation:
             return relation
 
 
-def summarised(relation: Relation, name: str, keys: frozenset[str], exprs: Iterable[Expr | None]) -> Relation | None:
-    """The same rows put together by `keys` in the table `name`; None where they must be told apart by more than `keys`, by
-    `exprs` or by what decides about rows."""
+def summarised(
+    relation: Relation, name: str, keys: frozenset[str], exprs: Iterable[Expr | None]
+) -> Relation | None:
+    """The same rows put together by `keys` in the table `name`; None where they must be told apart by more
+    than `keys`, by `exprs` or by what decides about rows."""
     pruned = prune(relation, frozenset(column for expr in exprs for column in read(expr)))
     scan = pruned
     while isinstance(scan, Project | Filter):
@@ -110,8 +115,11 @@ def summed(
     )
 
 
-def whole(query: Query, parts: Sequence[Total], grids: Mapping[Measure, Grid], summary: Summary) -> frozenset[Total]:
-    """The parts whose value is a stored column without a NULL, and without a value that their grid would clamp."""
+def whole(
+    query: Query, parts: Sequence[Total], grids: Mapping[Measure, Grid], summary: Summary
+) -> frozenset[Total]:
+    """The parts whose value is a stored column without a NULL, and without a value that
+    their grid would clamp."""
     names = {part: source(query.relation, part.of) for part in parts}
     return frozenset(
         part
@@ -126,22 +134,32 @@ class _Writer:
     dialect: Dialect
 
     def statement(
-        self, relation: Relation, group: Sequence[int], wheres: list[Expr], totals: list[tuple[Total, StoredTerms]]
+        self,
+        relation: Relation,
+        group: Sequence[int],
+        wheres: list[Expr],
+        totals: list[tuple[Total, StoredTerms]],
     ) -> Statement:
         held = list(dict.fromkeys(name for _, stored in totals for name, _ in stored))
         kept = [Column(name, STORED.type) for name in held]
         columns: list[tuple[str, Expr]] = [(f"k{i}", key.of) for i, key in enumerate(self.query.keys)]
-        columns += [(f"f{i}", where) for i, where in enumerate(wheres)] + [(column.name, column) for column in kept]
+        columns += [(f"f{i}", where) for i, where in enumerate(wheres)] + [
+            (column.name, column) for column in kept
+        ]
         rows = contributions.rows(carrying(relation, *kept), columns, self.dialect, by_unit=False)
         inside = contributions.inside([(f"k{i}", key) for i, key in enumerate(self.query.keys)], self.dialect)
-        sums = [self._sum(total, f"f{wheres.index(part.where)}" if part.where else None) for part, total in totals]
+        sums = [
+            self._sum(total, f"f{wheres.index(part.where)}" if part.where else None) for part, total in totals
+        ]
         keys = [self._q(f"k{i}") for i in group]
         by = f" GROUP BY {', '.join(keys)}" if keys else ""
         source = f"({contributions.meeting(rows, inside, self.dialect)}) AS {self._q('_rows')}"
         return Statement((), f"SELECT {', '.join([*keys, *sums])} FROM {source}{by}")
 
     def _sum(self, stored: StoredTerms, where: str | None) -> str:
-        terms = " + ".join(self._q(name) if times == 1 else f"{self._q(name)} * ({times})" for name, times in stored)
+        terms = " + ".join(
+            self._q(name) if times == 1 else f"{self._q(name)} * ({times})" for name, times in stored
+        )
         met = f"CASE WHEN {self._q(where)} THEN {terms} END" if where else terms
         return self.dialect.as_text(f"SUM({met})")
 

@@ -1,7 +1,8 @@
-"""A checked tree as SQL of an engine: every expression total, every name quoted, nothing of the analyst's text but literals.
+"""A checked tree as SQL of an engine: every expression total, every name quoted, nothing
+of the analyst's text but literals.
 
-An expression may hold a subquery over public tables, and a relation holds expressions: so both are here. Operators are in
-`expressions`.
+An expression may hold a subquery over public tables, and a relation holds expressions: so both are here.
+Operators are in `expressions`.
 
 >>> from deniable.sql.dialects import DUCKDB
 >>> from deniable.sql.types import INTEGER
@@ -65,14 +66,17 @@ def _scalar(of: Relation, aggregates: tuple[tuple[str, Aggregate], ...], value: 
 
 
 def _among(of: Among, dialect: Dialect) -> str:
-    return dialect.among(expression(of.of, dialect), dialect.quote(of.column.name), relation(of.relation, dialect))
+    return dialect.among(
+        expression(of.of, dialect), dialect.quote(of.column.name), relation(of.relation, dialect)
+    )
 
 
 # ------------------------------------------------------------------------------------------------ relations
 
 
 def relation(of: Relation, dialect: Dialect) -> str:
-    """A SELECT of the relation's columns, with `_unit` first where a column is the unit; rows without a unit are not there."""
+    """A SELECT of the relation's columns, with `_unit` first where a column is the unit;
+    rows without a unit are not there."""
     match of:
         case Scan():
             return _scan(of, dialect)
@@ -113,13 +117,16 @@ def _scan(of: Scan, dialect: Dialect) -> str:
 def _path(of: Scan, dialect: Dialect) -> str:
     """The rows of the table, each once for every unit that its path leads to, however many ways lead there.
 
-    A unit may repeat the key of a step as often as it likes. Were the steps joined as they are, its rows would multiply at each
-    of them; so every step is a list of keys and units without duplicates, made from the end of the path.
+    A unit may repeat the key of a step as often as it likes. Were the steps joined as
+    they are, its rows would multiply at each of them; so every step is a list of keys
+    and units without duplicates, made from the end of the path.
     """
     q = dialect.quote
     key, unit, person = q("_key"), q(UNIT), q(of.unit or "")
     onward, table, there = of.path[-1]
-    ways = f"SELECT DISTINCT {q(there)} AS {key}, {person} AS {unit} FROM {q(table)} WHERE {person} IS NOT NULL"
+    ways = (
+        f"SELECT DISTINCT {q(there)} AS {key}, {person} AS {unit} FROM {q(table)} WHERE {person} IS NOT NULL"
+    )
     for here, table, there in reversed(of.path[:-1]):
         steps = f"{q(table)} AS t JOIN ({ways}) AS w ON t.{q(onward)} = w.{key}"
         ways = f"SELECT DISTINCT t.{q(there)} AS {key}, w.{unit} FROM {steps}"

@@ -98,7 +98,9 @@ class Writer:
         aggregate."""
         if self.limit.by_unit and self.limit.bounded:
             return contributions.chosen(text, names, most, salt, self.dialect)
-        return f"SELECT {', '.join(self.quoted(name) for name in names)} FROM ({text}) AS {self.quoted('_all')}"
+        return (
+            f"SELECT {', '.join(self.quoted(name) for name in names)} FROM ({text}) AS {self.quoted('_all')}"
+        )
 
     def _condition(self) -> str:
         return contributions.inside([(f"k{i}", key) for i, key in enumerate(self.query.keys)], self.dialect)
@@ -130,9 +132,13 @@ class Writer:
         engine."""
         column = self.value(of, beside)
         if grid.exact:
-            inside = column if of in self.inside else _between(column, str(int(grid.lower)), str(int(grid.upper)))
+            inside = (
+                column if of in self.inside else _between(column, str(int(grid.lower)), str(int(grid.upper)))
+            )
             return f"{inside} - ({int(grid.centre)})" if grid.centre else inside
-        lower, upper, centre, half = (self.number(float(x)) for x in (grid.lower, grid.upper, grid.centre, 0.5))
+        lower, upper, centre, half = (
+            self.number(float(x)) for x in (grid.lower, grid.upper, grid.centre, 0.5)
+        )
         moved = f"({_between(self.dialect.as_double(column), lower, upper)} - {centre})"
         unit = f"CAST(FLOOR({moved} * {self.number(float(1 / grid.step))} + {half}) AS BIGINT)"
         # What is below a quarter of a step is in unit 0.

@@ -1,4 +1,5 @@
-"""What `prepare` sums beforehand: for each combination of columns with public keys the weights, and the weighted values."""
+"""What `prepare` sums beforehand: for each combination of columns with public keys the
+weights, and the weighted values."""
 
 from __future__ import annotations
 
@@ -20,11 +21,12 @@ SPAN = 1 << 31
 
 @dataclass(frozen=True)
 class Summary:
-    """What `prepare` knows of a stored table. `whole` are the columns of `bounds` without a NULL or a value beyond these.
+    """What `prepare` knows of a stored table. `whole` are the columns of `bounds`
+    without a NULL or a value beyond these.
 
-    `table`, if it is there, has one row for each combination of the columns `keys`, and in it the sum of the weights as
-    `_weight`, and for each column of `bounds`, clamped to these, the sum of weight · (value − lower bound) and of the weights
-    of rows where it is not NULL.
+    `table`, if it is there, has one row for each combination of the columns `keys`, and in it the sum of the
+    weights as `_weight`, and for each column of `bounds`, clamped to these, the sum of weight · (value −
+    lower bound) and of the weights of rows where it is not NULL.
     """
 
     table: str | None

@@ -1,5 +1,5 @@
-"""Texts, dates and casts that never raise. Letters are folded, texts ordered and numbers read by rules of our own, so that the
-three engines agree."""
+"""Texts, dates and casts that never raise. Letters are folded, texts ordered and numbers read by rules of our
+own, so that the three engines agree."""
 
 from __future__ import annotations
 
@@ -98,7 +98,9 @@ def add_days(call: Call, args: list[str], dialect: Dialect) -> str:
 def date_diff(call: Call, args: list[str], dialect: Dialect) -> str:
     name, a, b = _value(call, 0), *args[1:]
     if name in PERIODS:
-        return dialect.let([a, b], lambda a, b: f"({_periods(name, b, dialect)} - {_periods(name, a, dialect)})")
+        return dialect.let(
+            [a, b], lambda a, b: f"({_periods(name, b, dialect)} - {_periods(name, a, dialect)})"
+        )
     if name == "week":
         a, b = (f"CAST(date_trunc('week', CAST({x} AS TIMESTAMP)) AS DATE)" for x in (a, b))
     days = dialect.days_between(a, b)
@@ -121,7 +123,9 @@ def cast(call: Call, args: list[str], dialect: Dialect) -> str:
         case Kind.TEXT, _:
             return _from_text(to, x, dialect)
         case Kind.INTEGER | Kind.DECIMAL, Kind.INTEGER | Kind.DECIMAL:
-            return scaled_down(scaled_up(x, to.scale - source.scale, dialect), source.scale - to.scale, dialect)
+            return scaled_down(
+                scaled_up(x, to.scale - source.scale, dialect), source.scale - to.scale, dialect
+            )
         case Kind.INTEGER | Kind.DECIMAL, Kind.FLOAT:
             number = dialect.as_double(x)
             return f"({number} / {dialect.double(10.0**source.scale)})" if source.scale else number
@@ -153,7 +157,9 @@ def _from_text(to: Type, x: str, dialect: Dialect) -> str:
     if to.kind is Kind.BOOLEAN:
         yes, no = "('true', 't', '1')", "('false', 'f', '0')"
         folded = f"translate({x}, '{string.ascii_uppercase}', '{string.ascii_lowercase}')"
-        return dialect.let([folded], lambda x: f"CASE WHEN {x} IN {yes} THEN TRUE WHEN {x} IN {no} THEN FALSE END")
+        return dialect.let(
+            [folded], lambda x: f"CASE WHEN {x} IN {yes} THEN TRUE WHEN {x} IN {no} THEN FALSE END"
+        )
     return dialect.let([x], lambda x: _read(to, x, dialect))
 
 

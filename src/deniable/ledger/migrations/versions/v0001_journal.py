@@ -13,7 +13,8 @@ depends_on = None
 SAID = "the journal only grows"
 GROWS = {
     "sqlite": [
-        f"CREATE TRIGGER journal_no_{verb.lower()} BEFORE {verb} ON journal BEGIN SELECT RAISE(ABORT, '{SAID}'); END"
+        f"CREATE TRIGGER journal_no_{verb.lower()} BEFORE {verb} ON journal BEGIN SELECT RAISE(ABORT, "
+        f"'{SAID}'); END"
         for verb in ("UPDATE", "DELETE")
     ],
     "postgresql": [

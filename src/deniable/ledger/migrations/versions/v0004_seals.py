@@ -1,4 +1,5 @@
-"""Rows sealed to the chain: releases with their unit, readers with the entry that paid, ledgers with the form of their seals."""
+"""Rows sealed to the chain: releases with their unit, readers with the entry that paid,
+ledgers with the form of their seals."""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ class Distinct(Measure):
         values = [*(f"k{i}" for i in group), writer.value_name(self, [self])]
         cut = writer.cut(writer.meeting(self), values, writer.limit.rows, salt)
         names = ", ".join(writer.quoted(name) for name in values)
-        different = f"(SELECT DISTINCT {names} FROM ({cut}) AS {writer.quoted('_kept')}) AS {writer.quoted('_d')}"
+        different = (
+            f"(SELECT DISTINCT {names} FROM ({cut}) AS {writer.quoted('_kept')}) AS {writer.quoted('_d')}"
+        )
         return writer.grouped(group, ["COUNT(*)"], different)
 
     def read(self, table: pa.Table, types: Sequence[Type], footprint: Footprint) -> Mapping[Group, int]:

@@ -63,7 +63,9 @@ class Measure(ABC):
         privately."""
         return None
 
-    def noise(self, amount: Fraction, family: Family, footprint: Footprint, *, single: bool, bits: int) -> Noise | Rank:
+    def noise(
+        self, amount: Fraction, family: Family, footprint: Footprint, *, single: bool, bits: int
+    ) -> Noise | Rank:
         """The noise that costs `amount`: an ε of Laplace noise, a ρ of Gaussian noise."""
         sensitivity = self.sensitivity(footprint, single=single, bits=bits)
         assert sensitivity is not None
@@ -96,7 +98,8 @@ class Total(Measure):
 
     @abstractmethod
     def total(self, writer: Writer, grid: Grid | None, weight: str, beside: Sequence[Measure]) -> str:
-        """The sum, in a statement with the measures `beside`. No sum can overflow: see `write.contributions`."""
+        """The sum, in a statement with the measures `beside`. No sum can overflow: see
+        `write.contributions`."""
 
     def stored(self, column: str | None, grid: Grid | None, summary: Summary) -> StoredTerms | None:
         """The same sum from what `prepare` stored of `column`; None if it is not there."""

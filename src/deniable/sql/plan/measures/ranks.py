@@ -44,7 +44,9 @@ class Ranks(Measure):
         """A choice has its own. What cannot be ranked is refused here."""
         self.grid(bits, (Fraction(0), Fraction(1)))
 
-    def noise(self, amount: Fraction, family: Family, footprint: Footprint, *, single: bool, bits: int) -> Noise | Rank:
+    def noise(
+        self, amount: Fraction, family: Family, footprint: Footprint, *, single: bool, bits: int
+    ) -> Noise | Rank:
         grid = self.grid(bits)
         cells = CELLS if grid is None else grid.high + 1
         # A choice of range ε is ε²/8-zCDP (Cesar, Rogers 2021); the root is rounded down.
