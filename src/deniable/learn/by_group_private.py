@@ -33,13 +33,14 @@ HALF = 0.5
 class ByGroup:
     """Accuracy, recall, false alarms and calibration by group, from noisy counts.
 
-    Guarantee: (ε, δ)-DP for `unit`, ε-DP with δ = 0: that of `Tables` with one column, of group and range of
-    the score. Assumes:   `groups` is a public list, and so are `bins` and `confidence`. A row of another
-    group, with a label other than 0
-               and 1, or with a score that is no number from 0 to 1, is left out; nothing fails.
-    Error:     each interval holds with probability `confidence` for rows that are independent draws; it
-    covers the noise. Reference: Dwork, McSherry, Nissim, Smith 2006 (histograms); Clopper, Pearson 1934;
-    Hoeffding 1963.
+    Guarantee: (ε, δ)-DP for `unit`, ε-DP with δ = 0: that of `Tables` with one column, of group
+               and range of the score.
+    Assumes:   `groups` is a public list, and so are `bins` and `confidence`. A row of another group,
+               with a label other than 0 and 1, or with a score that is no number from 0 to 1, is
+               left out; nothing fails.
+    Error:     each interval holds with probability `confidence` for rows that are independent
+               draws; it covers the noise.
+    Reference: Dwork, McSherry, Nissim, Smith 2006 (histograms); Clopper, Pearson 1934; Hoeffding 1963.
 
     The data are (truth, scores, groups), as of `by_group`, with the threshold at ½. `bins` is even, so that ½
     is an edge. Calibration takes every score as the middle of its range, and its interval grows by half a
