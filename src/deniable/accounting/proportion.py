@@ -41,8 +41,11 @@ def _lower(k: Array, n: Array | float, a: Array | float) -> Array:
     rest = np.where(some, n - k + 1, 1.0)
     p = np.where(some, betaincinv(k, rest, a), 0.0)
     p = p - _NUDGE * p * (1 - p)
+    step = 1e-6
     while (above := some & (betainc(k, rest, p) > a)).any():
-        p = np.where(above, p - 1e-6 * p * (1 - p), p)
+        # By a float at least: beside 1 a part of 1 − p is less than that. Doubled, so that it ends.
+        p = np.where(above, np.maximum(np.minimum(p - step * p * (1 - p), np.nextafter(p, -1.0)), 0.0), p)
+        step = min(2 * step, 0.5)
     return np.asarray(p, np.float64)
 
 
@@ -64,8 +67,10 @@ def _upper(k: Array, n: Array | float, a: Array | float) -> Array:
     rest = np.where(some, n - k, 1.0)
     p = np.where(some, betainccinv(k + 1, rest, a), 1.0)
     p = p + _NUDGE * p * (1 - p)
+    step = 1e-6
     while (below := some & (betaincc(k + 1, rest, p) > a)).any():
-        p = np.where(below, p + 1e-6 * p * (1 - p), p)
+        p = np.where(below, np.minimum(np.maximum(p + step * p * (1 - p), np.nextafter(p, 2.0)), 1.0), p)
+        step = min(2 * step, 0.5)
     return np.asarray(p, np.float64)
 
 
