@@ -12,8 +12,6 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from deniable.federated import mcmahan
 from deniable.reproduce import communication, fedavg_tables
 
@@ -62,7 +60,7 @@ def test_bytes_and_steps_are_those_of_the_method() -> None:
 
 
 def test_a_cell_of_the_tables_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = fedavg_tables.Cell("2NN", "IID", 0.1, 1, 10, 87, (0.1, 0.2), 2)
+    cell = fedavg_tables.TableCell("2NN", "IID", 0.1, 1, 10, 87, (0.1, 0.2), 2)
     first = fedavg_tables.outcome(cell, digits(), tmp_path)
     monkeypatch.setattr(fedavg_tables, "played", None)
     assert fedavg_tables.outcome(cell, digits(), tmp_path) == first

@@ -72,9 +72,10 @@ def by_group(
     (2009): both hold at every size, if rows are independent draws. To ask it of private rows, run `ByGroup`
     through an account.
 
-    >>> [women, men] = by_group([1, 1, 0, 0, 1, 0], [0.9, 0.2, 0.1, 0.4, 0.8, 0.7], ["w", "w", "w", "m", "m", "m"])
-    >>> women.recall.value, men.recall.value, men.false_alarms.value
-    (0.5, 1.0, 0.5)
+    >>> scores, groups = [0.9, 0.2, 0.1, 0.4, 0.8, 0.7], ["w", "w", "w", "m", "m", "m"]
+    >>> [men, women] = by_group([1, 1, 0, 0, 1, 0], scores, groups)
+    >>> [float(share.value) for share in (women.recall, men.recall, men.false_alarms)]
+    [0.5, 1.0, 0.5]
     >>> print(women.accuracy)
     0.667 (0.094–0.992)
     """

@@ -186,6 +186,7 @@ class Parallel(Loss):
     def split(cls, parts: tuple[Loss, ...], *, by: str, unit: Unit) -> Parallel:
         """Parts made by the values of column `by`, valid only if all rows of a unit share that value.
 
+        >>> from deniable import Pure
         >>> Parallel.split((Pure(1), Pure(2)), by="region", unit=Unit.column("patient_id"))
         Traceback (most recent call last):
             ...

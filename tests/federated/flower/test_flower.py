@@ -7,7 +7,6 @@ starts a process for every message.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,7 @@ from deniable.ledger import Entry, Kind
 from tests.federated.flower import scene
 from tests.federated.flower.loopback import Loopback, loopback
 
-pytestmark = [
-    pytest.mark.soak,
-    pytest.mark.skipif(find_spec("flwr") is None, reason="Needs flwr: make soak has an environment with it."),
-]
+pytestmark = pytest.mark.soak
 PATIENCE = 1200.0
 """Seconds for three rounds on a busy machine."""
 

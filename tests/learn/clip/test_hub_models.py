@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import peft
 import pytest
 import torch
+import transformers as hub
 from torch import Tensor, nn
 
 from deniable.learn.clip import BatchLoss, PerExample
 from deniable.learn.clip.objective import objective
-
-hub = pytest.importorskip("transformers")
-peft = pytest.importorskip("peft")
 
 ROWS, CLIP = 4, 0.5
 torch.manual_seed(0)

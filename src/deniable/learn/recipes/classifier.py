@@ -73,7 +73,8 @@ class Recipe:
     Reference: gradient norms in closed form, Goodfellow 2015; scattering under privacy, Tramèr, Boneh 2021;
                exact sums and integer noise, see `exact`.
 
-    >>> recipe = Recipe.for_budget(1, 1e-5, n=60_000, maps=torch.nn.Identity(), descent=Descent(100, 80, 0.1))
+    >>> descent = LinearDescent(100, 80, 0.1)
+    >>> recipe = Recipe.for_budget(1, 1e-5, n=60_000, maps=torch.nn.Identity(), descent=descent)
     >>> print(recipe.loss)
     (3 × (Gaussian noise of 24.8709 × the sensitivity)) + (100 × (Gaussian noise of 38.633 × the sensitivity))
     """

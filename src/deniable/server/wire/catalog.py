@@ -199,6 +199,7 @@ class Catalog:
 
     def __init__(self, schema: Schema, data: str) -> None:
         config: dict[str, Any] = {
+            "python_enable_replacements": "false",
             "autoload_known_extensions": "false",
             "autoinstall_known_extensions": "false",
             "threads": "1",
