@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from deniable.sql.tree import AggregateRef, Call, Column, Expr, KeyRef, Kind, Literal, Type
+from deniable.sql.tree import AggregateRef, Call, Column, Expr, KeyRef, Kind, Literal, Type, Value
 from deniable.sql.types import HIGHEST, LOWEST
 
 Number = int | float | Decimal | Fraction
@@ -73,20 +73,25 @@ def physical(of: Type) -> Interval:
 def interval(expr: Expr, bounds: Bounds) -> Interval:
     match expr:
         case Literal(value=value):
-            number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
-            return Interval.of(value, value) if number else EVERYTHING  # type: ignore[arg-type]
+            return _point(value)
         case Column():
             return bounds(expr)
         case KeyRef() | AggregateRef():
             return EVERYTHING
         case Call(op="case", args=args):
-            return _hull([interval(arg, bounds) for arg in _values(args)])
+            return hull([interval(arg, bounds) for arg in _values(args)])
         case Call(op="bucket", args=args):
-            return _hull([interval(arg, bounds) for arg in args[1:-1]])
+            return hull([interval(arg, bounds) for arg in args[1:-1]])
         case Call(op="date_part", args=(Literal(value=part), _)):
             return Interval.of(*PARTS[str(part)])
         case Call(op=op, args=args) if op in _RULES:
             return _RULES[op]([interval(arg, bounds) for arg in args], expr)
+    return EVERYTHING
+
+
+def _point(value: Value) -> Interval:
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        return Interval.of(value, value)
     return EVERYTHING
 
 
@@ -110,7 +115,8 @@ def _values(args: tuple[Expr, ...]) -> list[Expr]:
     return [arg for arg in (*args[1:-1:2], args[-1]) if not (isinstance(arg, Literal) and arg.value is None)]
 
 
-def _hull(parts: Sequence[Interval]) -> Interval:
+def hull(parts: Sequence[Interval]) -> Interval:
+    """The least interval that holds them all; everything, if there are none."""
     if not parts:
         return EVERYTHING
     lowers, uppers = [p.lower for p in parts], [p.upper for p in parts]
@@ -259,7 +265,7 @@ _RULES: dict[str, Callable[[list[Interval], Call], Interval]] = {
     "exp": lambda args, call: Interval(Fraction(0), None),
     "greatest": _greatest,
     "least": _least,
-    "coalesce": lambda args, call: _hull(args),
+    "coalesce": lambda args, call: hull(args),
     "nullif": lambda args, call: args[0],
     "cast": _cast,
     "length": _length,

@@ -145,23 +145,29 @@ def prune(relation: Relation, needed: frozenset[str]) -> Relation:
         case Scan():
             return replace(relation, columns=tuple(c for c in relation.columns if c.name in needed))
         case Project():
-            kept = tuple((name, expr) for name, expr in relation.columns if name in needed)
-            return Project(prune(relation.of, _reads(expr for _, expr in kept)), kept)
+            return _pruned_projection(relation, needed)
         case Filter():
             return replace(relation, of=prune(relation.of, needed | _reads([relation.where])))
         case Join():
-            on = {name for pair in relation.on for name in pair}
-            return replace(
-                relation, left=prune(relation.left, needed | on), right=prune(relation.right, needed | on)
-            )
+            both = needed.union(*relation.on)
+            return replace(relation, left=prune(relation.left, both), right=prune(relation.right, both))
         case Union():
             return Union(tuple(prune(part, needed) for part in relation.parts))
         case PerUnit():
-            aggregates = tuple((name, a) for name, a in relation.aggregates if name in needed)
-            inner = _reads(
-                [e for _, e in relation.keys] + [x for _, a in aggregates for x in (a.of, a.where)]
-            )
-            return PerUnit(prune(relation.of, inner), relation.keys, aggregates)
+            return _pruned_groups(relation, needed)
+
+
+def _pruned_projection(relation: Project, needed: frozenset[str]) -> Project:
+    items = tuple((name, expr) for name, expr in relation.columns if name in needed)
+    return Project(prune(relation.of, _reads(expr for _, expr in items)), items)
+
+
+def _pruned_groups(relation: PerUnit, needed: frozenset[str]) -> PerUnit:
+    """Keys decide about rows, so all of them stay."""
+    aggregates = tuple((name, a) for name, a in relation.aggregates if name in needed)
+    keys = _reads(expr for _, expr in relation.keys)
+    inside = _reads(expr for _, a in aggregates for expr in (a.of, a.where))
+    return PerUnit(prune(relation.of, keys | inside), relation.keys, aggregates)
 
 
 def _reads(exprs: Iterable[Expr | None]) -> frozenset[str]:

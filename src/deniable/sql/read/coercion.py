@@ -41,15 +41,23 @@ def convert(expr: Expr, to: Type) -> Expr:
 def meet(exprs: Sequence[Expr], where: str) -> tuple[list[Expr], Type]:
     """All of them in their common type. A literal text beside another type is read as
     that type; NULL has every type."""
-    firm = [e.type for e in exprs if not types.is_null(e) and not is_loose(e)]
-    rest = [e.type for e in exprs if not types.is_null(e)]
-    to = types.common(firm) if firm else (types.common(rest) if rest else TEXT)
-    if to is not None and to.kind is Kind.TEXT and rest:
-        to = types.common(rest)
+    values = [e for e in exprs if not types.is_null(e)]
+    firm = [e.type for e in values if not is_loose(e)]
+    to = _common(firm, [e.type for e in values])
     if to is None:
         kinds = ", ".join(sorted({types.name(t) for t in firm}))
         refuse(f"{where} got values of types that do not go together: {kinds}.", "Use CAST(x AS …).")
     return [convert(e, to) for e in exprs], to
+
+
+def _common(firm: list[Type], every: list[Type]) -> Type | None:
+    """The common type of what is no literal text; beside texts those count too, for their length."""
+    if not every:
+        return TEXT
+    to = types.common(firm or every)
+    if to is not None and to.kind is Kind.TEXT:
+        return types.common(every)
+    return to
 
 
 def is_loose(expr: Expr) -> bool:

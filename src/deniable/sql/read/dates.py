@@ -24,21 +24,24 @@ def moved_by_days(op: str, a: Expr, b: Expr) -> Expr:
         return Call("date_diff", (Literal("day", TEXT), convert(b, DATE), a), INTEGER)
     if op == "add" and b.type.kind is Kind.DATE:
         a, b = b, a
-    days = b.value if isinstance(b, Literal) else None
-    if (
-        op not in ("add", "subtract")
-        or a.type.kind is not Kind.DATE
-        or type(days) is not int
-        or abs(days) > MAX_DAYS
-    ):
+    days = _literal_days(b)
+    if op not in ("add", "subtract") or a.type.kind is not Kind.DATE or days is None:
         refuse("Dates are moved by a literal number of whole days only.", functions.REFUSED["interval"])
-    moved = days if op == "add" else -days
-    if isinstance(a, Literal) and isinstance(a.value, date):
+    return _moved(a, days if op == "add" else -days)
+
+
+def _literal_days(expr: Expr) -> int | None:
+    days = expr.value if isinstance(expr, Literal) else None
+    return days if type(days) is int and abs(days) <= MAX_DAYS else None
+
+
+def _moved(start: Expr, days: int) -> Expr:
+    if isinstance(start, Literal) and isinstance(start.value, date):
         try:
-            return Literal(a.value + timedelta(days=moved), DATE)
+            return Literal(start.value + timedelta(days=days), DATE)
         except OverflowError:
             return Literal(None, DATE)
-    return Call("add_days", (a, Literal(moved, INTEGER)), DATE)
+    return Call("add_days", (start, Literal(days, INTEGER)), DATE)
 
 
 def _trunc(of: Reader, node: exp.Expr) -> Expr:

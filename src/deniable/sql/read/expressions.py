@@ -15,7 +15,7 @@ from deniable.sql.read import dates, texts
 from deniable.sql.read.coercion import boolean, condition, convert, meet, negation, number, whole
 from deniable.sql.read.dates import date_part, moved_by_days, part_name
 from deniable.sql.read.parse import refuse, refuse_node, shown
-from deniable.sql.tree import Call, Expr, Kind, Literal
+from deniable.sql.tree import Call, Expr, Kind, Literal, Type
 from deniable.sql.types import BOOLEAN, DATE, FLOAT, INTEGER, TEXT, TIMES, WHOLE
 
 MAX_LIST = 1_000
@@ -284,13 +284,7 @@ def _anonymous(of: Translator, node: exp.Expr) -> Expr:
 
 
 def _bucket(x: Expr, edges: list[Expr]) -> Expr:
-    if not 2 <= len(edges) <= MAX_EDGES or not all(isinstance(e, Literal) for e in edges):
-        refuse(f"BUCKET expects from 2 to {MAX_EDGES} edges, written as literals.")
-    edges = [convert(e, DATE) for e in edges] if x.type.kind is Kind.DATE else edges
-    edges, to = meet(edges, "BUCKET")
-    values = [e.value for e in edges if isinstance(e, Literal)]
-    if to.kind not in WHOLE | {Kind.DATE} or any(not a < b for a, b in pairwise(values)):  # type: ignore[operator]
-        refuse("BUCKET expects rising edges: whole or decimal numbers, or dates.")
+    edges, to = _edges(edges, dates=x.type.kind is Kind.DATE)
     if to.kind in WHOLE:
         x = number(x, "BUCKET")
         if x.type.kind is not Kind.FLOAT:
@@ -298,6 +292,19 @@ def _bucket(x: Expr, edges: list[Expr]) -> Expr:
     elif x.type.kind is not Kind.DATE:
         refuse(f"BUCKET with dates expects a DATE, got {types.name(x.type)}.", "Use CAST(x AS DATE).")
     return Call("bucket", (x, *edges), to)
+
+
+def _edges(edges: list[Expr], *, dates: bool) -> tuple[list[Expr], Type]:
+    """Of a bucket: rising literals of one type."""
+    if not 2 <= len(edges) <= MAX_EDGES or not all(isinstance(e, Literal) for e in edges):
+        refuse(f"BUCKET expects from 2 to {MAX_EDGES} edges, written as literals.")
+    if dates:
+        edges = [convert(e, DATE) for e in edges]
+    edges, to = meet(edges, "BUCKET")
+    values = [e.value for e in edges if isinstance(e, Literal)]
+    if to.kind not in WHOLE | {Kind.DATE} or any(not a < b for a, b in pairwise(values)):  # type: ignore[operator]
+        refuse("BUCKET expects rising edges: whole or decimal numbers, or dates.")
+    return edges, to
 
 
 RULES: dict[type[exp.Expr], Callable[[Translator, exp.Expr], Expr]] = {

@@ -10,7 +10,7 @@ order, through subqueries and UNION ALL.
 from __future__ import annotations
 
 from functools import reduce
-from itertools import product
+from itertools import chain, product
 
 from deniable.sql import types
 from deniable.sql.read.parse import refuse
@@ -53,8 +53,11 @@ def rows(relation: Relation) -> Rows:
         case Union(parts):
             return _few(tuple(term for part in parts for term in rows(part)))
         case Join(left, right, _, _, _):
-            sides = [rows(side) for side in (left, right) if has_unit(side)]
-            return _few(tuple(tuple(leaf for term in terms for leaf in term) for terms in product(*sides)))
+            return _multiplied([rows(side) for side in (left, right) if has_unit(side)])
+
+
+def _multiplied(sides: list[Rows]) -> Rows:
+    return _few(tuple(tuple(chain.from_iterable(terms)) for terms in product(*sides)))
 
 
 def _is_leaf(relation: Relation) -> bool:

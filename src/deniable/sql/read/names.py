@@ -6,7 +6,7 @@ no other letters are folded, so a look-alike is an unknown name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -68,16 +68,21 @@ class Scope:
                 "Rows never leave: aggregate them, such as COUNT(*) or AVG(x); in a subquery name the "
                 "columns.",
             )
-        name, table = str(node.name), str(node.table)
-        found = [f for f in self.fields if fold(f.name) == fold(name)]
-        found = [f for f in found if (fold(f.table) == fold(table) if table else not f.hidden)]
-        if not found:
+        name = str(node.name)
+        fields = self._called(name, str(node.table))
+        if not fields:
             have = ", ".join(sorted({f.name for f in self.fields})[:30]) or "none"
             around = "A subquery in an expression does not see the columns around it. " if self.inside else ""
             refuse(f"There is no column {shown(name)} here.", f"{around}The columns are: {have}.")
-        if len(found) > 1 and not all(f.unit for f in found):
+        if len(fields) > 1 and not all(f.unit for f in fields):
             refuse(f"The column {shown(name)} is ambiguous.", "Write the table's name before it.")
-        return found[0]
+        return fields[0]
+
+    def _called(self, name: str, table: str) -> list[Field]:
+        fields = [f for f in self.fields if fold(f.name) == fold(name)]
+        if table:
+            return [f for f in fields if fold(f.table) == fold(table)]
+        return [f for f in fields if not f.hidden]
 
     def bounds(self, column: Column) -> Interval:
         return next((f.bounds for f in self.fields if f.column == column), EVERYTHING)
@@ -142,8 +147,8 @@ def domain(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
     """The public list of values that an expression takes, if the schema or its own form gives one."""
     match expr:
         case Column():
-            declared = next((f.domain for f in scope.fields if f.column == expr), None)
-            return declared if declared is not None else _by_type(expr, scope)
+            values = _declared(expr, scope)
+            return _by_type(expr, scope) if values is None else values
         case Literal():
             return (expr.value,)
         case Call(op="is_null"):
@@ -151,9 +156,7 @@ def domain(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
         case Call(op="case", args=args):
             return _chosen([*args[1:-1:2], args[-1]], scope)
         case Call(op="coalesce", args=args):
-            found = _chosen(list(args), scope)
-            safe = any(isinstance(a, Literal) and a.value is not None for a in args)
-            return found if found is None or not safe else tuple(v for v in found if v is not None)
+            return _coalesced(args, scope)
         case Call(op="bucket", args=args):
             return (*(e.value for e in args[1:-1] if isinstance(e, Literal)), None)
         case Call(op="date_part", args=(Literal(value=part), _)) if part != "year":
@@ -162,10 +165,27 @@ def domain(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
     return _by_type(expr, scope)
 
 
-def _chosen(values: list[Expr], scope: Scope) -> tuple[Value, ...] | None:
-    parts = [domain(value, scope) for value in values]
-    known = [part for part in parts if part is not None]
-    return tuple(dict.fromkeys(v for part in known for v in part)) if len(known) == len(parts) else None
+def _declared(column: Column, scope: Scope) -> tuple[Value, ...] | None:
+    return next((f.domain for f in scope.fields if f.column == column), None)
+
+
+def _coalesced(args: Sequence[Expr], scope: Scope) -> tuple[Value, ...] | None:
+    """Never NULL where one of them is a literal that is not."""
+    values = _chosen(args, scope)
+    if values is None or not any(isinstance(a, Literal) and a.value is not None for a in args):
+        return values
+    return tuple(value for value in values if value is not None)
+
+
+def _chosen(exprs: Sequence[Expr], scope: Scope) -> tuple[Value, ...] | None:
+    """What one of several expressions may be, where that is known of each of them."""
+    values: list[Value] = []
+    for expr in exprs:
+        each = domain(expr, scope)
+        if each is None:
+            return None
+        values += each
+    return tuple(dict.fromkeys(values))
 
 
 def _by_type(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:

@@ -3,7 +3,7 @@ function of that unit's own rows."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from sqlglot import expressions as exp
@@ -76,15 +76,15 @@ def _group_nodes(scope: Scope, select: exp.Select) -> list[exp.Expr]:
     items = [plain(item) for item in select.expressions]
     if group is None or group.args.get("all"):
         return [item for item in items if not has_aggregate(item)]
-    found = []
+    nodes = []
     for node in map(plain, group.expressions):
         if isinstance(node, (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)):
             refuse(
                 "Totals beside groups are not answered inside a subquery.",
                 "Use them at the end of the query.",
             )
-        found.append(meant(node, scope, select))
-    return found
+        nodes.append(meant(node, scope, select))
+    return nodes
 
 
 def position(node: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
@@ -97,53 +97,89 @@ def position(node: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
     return node
 
 
-def _grouped(scope: Scope, select: exp.Select, keys: list[Expr]) -> Scope:
-    made: list[Aggregate] = []
-    bounds: dict[str, Interval] = {f"k{i}": scope.interval(key) for i, key in enumerate(keys)}
+@dataclass(frozen=True)
+class _Groups:
+    """The rows that grouping makes of a scope: keys k0, k1, … and aggregates a0, a1, …,
+    the latter noted as the items and HAVING name them."""
 
-    def leaf(node: exp.Expr) -> Expr | None:
-        if (found := aggregate(node, scope, inner=True)) is not None:
-            if found not in made:
-                made.append(found)
-            at = made.index(found)
-            bounds[f"a{at}"] = _inner_bounds(found)
-            return Column(f"a{at}", aggregate_type(found))
-        if has_aggregate(node) or (isinstance(node, exp.Column) and scope.find(node).column is None):
+    scope: Scope
+    keys: list[Expr]
+    aliases: dict[str, exp.Expr]
+    aggregates: list[Aggregate] = field(default_factory=list)
+
+    def leaf(self, node: exp.Expr) -> Expr | None:
+        """A key or an aggregate as a column of the grouped rows; None for what is made of such."""
+        statistic = aggregate(node, self.scope, inner=True)
+        if statistic is not None:
+            return self._noted(statistic)
+        if has_aggregate(node) or _is_unit_alone(self.scope, node):
             return None
-        expr = scope.attempt(node)
-        if expr is not None and expr in keys:
-            return Column(f"k{keys.index(expr)}", expr.type)
+        expr = self.scope.attempt(node)
+        if expr is not None and expr in self.keys:
+            return Column(f"k{self.keys.index(expr)}", expr.type)
         if isinstance(node, exp.Column):
-            scope.find(node)
+            self.scope.find(node)
             refuse(
                 f"The column {shown(str(node.name))} is neither grouped nor inside an aggregate.",
                 "Add it to GROUP BY.",
             )
         return None
 
-    def aliased(node: exp.Expr) -> Expr | None:
-        known = aliases(select) if isinstance(node, exp.Column) and not node.table else {}
-        return rows(known[fold(str(node.name))]) if fold(str(node.name)) in known else leaf(node)
+    def leaf_or_alias(self, node: exp.Expr) -> Expr | None:
+        """In HAVING: the alias of an item stands for that item."""
+        if isinstance(node, exp.Column) and not node.table:
+            item = self.aliases.get(fold(str(node.name)))
+            if item is not None:
+                return Translator(self.leaf)(item)
+        return self.leaf(node)
 
-    rows, having, items = Translator(leaf), select.args.get("having"), []
-    chosen: list[tuple[str, Expr]] = []
+    def _noted(self, statistic: Aggregate) -> Column:
+        if statistic not in self.aggregates:
+            self.aggregates.append(statistic)
+        return Column(f"a{self.aggregates.index(statistic)}", aggregate_type(statistic))
+
+    def bounds(self) -> dict[str, Interval]:
+        """Of every column of the grouped rows."""
+        keys = {f"k{i}": self.scope.interval(key) for i, key in enumerate(self.keys)}
+        return keys | {f"a{i}": _inner_bounds(each) for i, each in enumerate(self.aggregates)}
+
+
+def _is_unit_alone(scope: Scope, node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column) and scope.find(node).column is None
+
+
+def _grouped(scope: Scope, select: exp.Select, keys: list[Expr]) -> Scope:
+    groups = _Groups(scope, keys, aliases(select))
+    items, outputs = _items(groups, select)
+    having = select.args.get("having")
+    where = None
+    if having is not None:
+        where = condition(Translator(groups.leaf_or_alias), having.this, "HAVING")
+    relation: Relation = _per_unit(scope.relation, keys, groups.aggregates)
+    if where is not None:
+        relation = Filter(relation, where)
+    bounds = groups.bounds()
+    inner = Scope(relation, tuple(Field(c.name, "", c, bounds[c.name]) for c in columns(relation)))
+    known = {name: inner.interval(expr) for name, expr in outputs}
+    fields = (f if f.column is None else replace(f, bounds=known[f.column.name]) for f in items)
+    return Scope(Project(relation, tuple(outputs)), tuple(fields), scope.private)
+
+
+def _items(groups: _Groups, select: exp.Select) -> tuple[list[Field], list[tuple[str, Expr]]]:
+    """The fields that SELECT names, and for all but the unit its column with its expression."""
+    rows = Translator(groups.leaf)
+    items: list[Field] = []
+    outputs: list[tuple[str, Expr]] = []
     for i, item in enumerate(select.expressions):
-        node, name = plain(item), str(item.alias_or_name) or f"column{i + 1}"
-        if isinstance(node, exp.Column) and scope.find(node).unit:
+        node = plain(item)
+        name = str(item.alias_or_name) or f"column{i + 1}"
+        if isinstance(node, exp.Column) and groups.scope.find(node).unit:
             items.append(Field(name, "", None, unit=True))
             continue
         expr = rows(node)
-        chosen.append((f"c{i}", expr))
+        outputs.append((f"c{i}", expr))
         items.append(Field(name, "", Column(f"c{i}", expr.type)))
-    where = condition(Translator(aliased), having.this, "HAVING") if having is not None else None
-    relation: Relation = _per_unit(scope.relation, keys, made)
-    relation = relation if where is None else Filter(relation, where)
-    inner = Scope(
-        relation, tuple(Field(c.name, "", c, bounds.get(c.name, Interval())) for c in columns(relation))
-    )
-    known = {name: inner.interval(expr) for name, expr in chosen}
-    fields = (f if f.column is None else replace(f, bounds=known[f.column.name]) for f in items)
-    return Scope(Project(relation, tuple(chosen)), tuple(fields), scope.private)
+    return items, outputs
 
 
 def _per_unit(relation: Relation, keys: list[Expr], made: list[Aggregate]) -> PerUnit:

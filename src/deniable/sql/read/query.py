@@ -7,7 +7,8 @@ of declared names, literals and allowed operators, in which every row belongs to
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import combinations, product
+from itertools import chain, combinations, product
+from typing import NoReturn
 
 from sqlglot import expressions as exp
 
@@ -122,15 +123,12 @@ class _Answer:
         """GROUP BY as grouping sets; each element gives some sets, and together they give all
         combinations."""
         group, distinct = self.select.args.get("group"), self.select.args.get("distinct")
-        aggregated = any(has_aggregate(item) for item in self.items)
-        if distinct and (group is not None or aggregated):
+        values = [item for item in self.items if not has_aggregate(item)]
+        if distinct and (group is not None or len(values) < len(self.items)):
             refuse("SELECT DISTINCT beside GROUP BY or aggregates is not answered.", "Leave DISTINCT out.")
         if distinct or (group is not None and group.args.get("all")):
-            return (tuple(sorted({self._key(item) for item in self.items if not has_aggregate(item)})),)
-        elements = list(group.expressions) if group is not None else []
-        for part in ("grouping_sets", "cube", "rollup"):
-            elements += (group.args.get(part) or []) if group is not None else []
-        parts = [self._element(element) for element in elements]
+            return (tuple(sorted({self._key(item) for item in values})),)
+        parts = [self._element(element) for element in _elements(group)]
         combined = dict.fromkeys(tuple(sorted(set(sum(choice, ())))) for choice in product(*parts))
         if len(combined) > MAX_SETS:
             refuse(f"Expected at most {MAX_SETS} grouping sets, got {len(combined)}.")
@@ -197,16 +195,14 @@ class _Answer:
     # -------------------------------------------------------------------------------------------- outputs
 
     def _leaf(self, node: exp.Expr) -> Expr | None:
-        found = aggregate(node, self.scope)
-        if found is not None:
-            if found not in self.aggregates:
-                self.aggregates.append(found)
-            return AggregateRef(self.aggregates.index(found), aggregate_type(found))
+        statistic = aggregate(node, self.scope)
+        if statistic is not None:
+            return self._noted(statistic)
         if isinstance(node, exp.Star):
             return self.scope.rows(node)
-        if isinstance(node, (exp.Literal, exp.Null, exp.Boolean)) or (
-            has_aggregate(node) and not is_subquery(node)
-        ):
+        if isinstance(node, (exp.Literal, exp.Null, exp.Boolean)):
+            return None
+        if has_aggregate(node) and not is_subquery(node):
             return None
         row = self.scope.attempt(node) if self.keys else None
         for index, key in enumerate(self.keys):
@@ -215,16 +211,24 @@ class _Answer:
         if is_subquery(node):
             refuse(NO_SUBQUERY, "Put it into WHERE or inside an aggregate, or join the table.")
         if isinstance(node, exp.Column):
-            if self.scope.find(node).unit:
-                refuse(
-                    f"The unit of privacy {shown(str(node.name))} is never released.",
-                    "Use COUNT(DISTINCT …).",
-                )
-            refuse(
-                f"The column {shown(str(node.name))} is neither grouped nor inside an aggregate.",
-                "Add it to GROUP BY, or aggregate it, such as AVG(x).",
-            )
+            self._refuse_column(node)
         return None
+
+    def _noted(self, statistic: Aggregate) -> AggregateRef:
+        if statistic not in self.aggregates:
+            self.aggregates.append(statistic)
+        return AggregateRef(self.aggregates.index(statistic), aggregate_type(statistic))
+
+    def _refuse_column(self, node: exp.Column) -> NoReturn:
+        if self.scope.find(node).unit:
+            refuse(
+                f"The unit of privacy {shown(str(node.name))} is never released.",
+                "Use COUNT(DISTINCT …).",
+            )
+        refuse(
+            f"The column {shown(str(node.name))} is neither grouped nor inside an aggregate.",
+            "Add it to GROUP BY, or aggregate it, such as AVG(x).",
+        )
 
     def _alias_leaf(self, node: exp.Expr) -> Expr | None:
         """In HAVING and ORDER BY an alias of the answer comes first."""
@@ -269,6 +273,14 @@ class _Answer:
             if not isinstance(by, Literal):
                 made.append(Order(by, bool(one.args.get("desc")), bool(one.args.get("nulls_first"))))
         return made
+
+
+def _elements(group: exp.Expr | None) -> list[exp.Expr]:
+    """What stands after GROUP BY: expressions first, then the forms that give several sets."""
+    if group is None:
+        return []
+    forms = [group.args.get(part) or [] for part in ("grouping_sets", "cube", "rollup")]
+    return [*group.expressions, *chain.from_iterable(forms)]
 
 
 def _is_number(node: exp.Expr) -> bool:

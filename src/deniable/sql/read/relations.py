@@ -10,13 +10,15 @@ that identify theirs, and a private table occurs in at most one part of a UNION 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NoReturn
 
 from sqlglot import expressions as exp
 
 from deniable.sql import types
-from deniable.sql.intervals import Interval
+from deniable.sql.intervals import Interval, hull
 from deniable.sql.read.coercion import condition, convert, meet
 from deniable.sql.read.expressions import Translator
 from deniable.sql.read.join_sizes import bounded
@@ -31,7 +33,6 @@ from deniable.sql.tree import (
     Filter,
     Join,
     Project,
-    Relation,
     Scan,
     Union,
 )
@@ -144,27 +145,25 @@ def _unit(sources: Sources, table: TableInfo) -> tuple[str | None, tuple[tuple[s
             "Use Unit.row() or Unit.column(…).",
         )
     last = sources.schema.table(table.path[-1][1]) if table.path else table
-    name = None if last is None else last.unit
-    if last is not None and name is None and last.column(str(sources.unit.column_name)) is not None:
-        name = sources.unit.column_name
-    if last is None or name is None or last.column(name) is None:
+    column = None if last is None else _unit_column(last, str(sources.unit.column_name))
+    if last is None or column is None:
         refuse(
             f"The table {shown(table.name)} has no way to the unit of privacy "
             f"{shown(str(sources.unit.column_name))}.",
             "Ask the owner to declare its unit or the path to it, or that it is public.",
         )
-    found = last.column(name)
-    if (
-        found is not None
-        and found.type.kind is types.TEXT.kind
-        and name not in sources.schema.identities(last.name)
-    ):
+    if column.type.kind is types.TEXT.kind and column.name not in sources.schema.identities(last.name):
         refuse(
-            f"The table {shown(last.name)} does not declare that {shown(name)} is its unit, so its texts may "
-            "be cut.",
+            f"The table {shown(last.name)} does not declare that {shown(column.name)} is its unit, so its "
+            "texts may be cut.",
             "Ask the owner to declare it: unit.",
         )
-    return name, table.path
+    return column.name, table.path
+
+
+def _unit_column(table: TableInfo, default: str) -> ColumnInfo | None:
+    """The column that the table declares as its unit, else the one of the account's own name."""
+    return table.column(default if table.unit is None else table.unit)
 
 
 def _field(table: TableInfo, column: ColumnInfo, unit: str | None) -> Field:
@@ -177,26 +176,31 @@ def _field(table: TableInfo, column: ColumnInfo, unit: str | None) -> Field:
 # ------------------------------------------------------------------------------------------------ joins
 
 
-def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
+def _is_outer(node: exp.Join) -> bool:
+    """Whether it is LEFT JOIN; all but that and JOIN is refused."""
     side, kind = str(node.args.get("side") or ""), str(node.args.get("kind") or "")
     if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
         refuse(
             f"{' '.join(x for x in (side, kind) if x)} JOIN is not answered.",
             "Use JOIN or LEFT JOIN … ON a.x = b.x.",
         )
-    outer = side == "LEFT"
+    return side == "LEFT"
+
+
+def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
+    outer = _is_outer(node)
     right = _apart(_source(sources, node.this), left)
     pairs, rest = _pairs(left, right, node)
     if not pairs:
         refuse(
             "A join without an equality between its two sides is not answered.", "Use JOIN … ON a.x = b.x."
         )
-    on_unit = any(a.unit and b.unit for a, b in pairs)
+    names = [(a, b) for a, b in pairs if not (a.unit and b.unit)]
+    on_unit = len(names) < len(pairs)
     _check_join(sources, left, right, pairs, on_unit, outer)
-    if on_unit and several(left.relation) and several(right.relation):
-        sides = bounded(left.relation, right.relation)
-        left, right = replace(left, relation=sides[0]), replace(right, relation=sides[1])
-    on = tuple(_equal(a, b) for a, b in pairs if not (a.unit and b.unit))
+    if on_unit:
+        left, right = _few_rows(left, right)
+    on = tuple(_equal(a, b) for a, b in names)
     scope = _joined(left, right, Join(left.relation, right.relation, on, on_unit, outer), node, outer)
     if rest and outer:
         refuse(
@@ -206,6 +210,14 @@ def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
     for part in rest:
         scope = _filter(scope, condition(scope.rows, part, "ON"))
     return scope
+
+
+def _few_rows(left: Scope, right: Scope) -> tuple[Scope, Scope]:
+    """Both sides of a join on the unit without the units that would make too many rows of it."""
+    if not (several(left.relation) and several(right.relation)):
+        return left, right
+    sides = bounded(left.relation, right.relation)
+    return replace(left, relation=sides[0]), replace(right, relation=sides[1])
 
 
 def _apart(right: Scope, left: Scope) -> Scope:
@@ -271,15 +283,7 @@ def _check_join(
     sources: Sources, left: Scope, right: Scope, pairs: list[tuple[Field, Field]], on_unit: bool, outer: bool
 ) -> None:
     if left.private and right.private and not on_unit:
-        if sources.unit.kind is Kind.ROW:
-            refuse(
-                "Two private tables cannot be joined where the unit of privacy is a row.",
-                "Join public tables only.",
-            )
-        refuse(
-            "Two private tables are joined on the unit of privacy only.",
-            f"Add USING ({sources.unit.column_name}).",
-        )
+        _refuse_mixing(sources.unit)
     if outer and not left.private:
         refuse("A LEFT JOIN needs the private table on its left side.", "Change the sides, or use JOIN.")
     public = [side for side in enumerate((left, right)) if not side[1].private]
@@ -290,6 +294,16 @@ def _check_join(
         )
 
 
+def _refuse_mixing(unit: Unit) -> NoReturn:
+    """Two private tables beside one another, and not on the unit."""
+    if unit.kind is Kind.ROW:
+        refuse(
+            "Two private tables cannot be joined where the unit of privacy is a row.",
+            "Join public tables only.",
+        )
+    refuse("Two private tables are joined on the unit of privacy only.", f"Add USING ({unit.column_name}).")
+
+
 def _identified(public: Scope, on: list[Field]) -> bool:
     """Whether the columns of a join name at most one row of a public side."""
     names = {f.column.name for f in on if f.column is not None}
@@ -298,18 +312,21 @@ def _identified(public: Scope, on: list[Field]) -> bool:
 
 def _joined(left: Scope, right: Scope, join: Join, node: exp.Join, outer: bool) -> Scope:
     merged = {fold(str(c.name)) for c in node.args.get("using") or []}
-    ours = []
-    for f in right.fields:
-        values = f.domain if f.domain is None or not outer or None in f.domain else (*f.domain, None)
-        # Beside rows without a match the right side's unit is NULL, so it is not the unit of the row.
-        ours.append(
-            replace(f, domain=values, hidden=f.hidden or fold(f.name) in merged, unit=f.unit and not outer)
-        )
+    ours = [replace(f, hidden=f.hidden or fold(f.name) in merged) for f in right.fields]
+    if outer:
+        ours = [_missing_too(f) for f in ours]
     # Of two public tables the right one was met on its unique columns, or else the left one was.
     on = frozenset(pair[1] for pair in join.on)
     unique = left.unique if right.unique and right.unique <= on else right.unique
     private = left.private | right.private
     return _bounded(Scope(join, left.fields + tuple(ours), private, frozenset() if private else unique))
+
+
+def _missing_too(f: Field) -> Field:
+    """A column of the right side of a LEFT JOIN: beside rows without a match it is NULL,
+    and so is the right side's unit, which is therefore not the unit of the row."""
+    values = f.domain if f.domain is None or None in f.domain else (*f.domain, None)
+    return replace(f, domain=values, unit=False)
 
 
 def _bounded(scope: Scope) -> Scope:
@@ -370,13 +387,7 @@ def _item(scope: Scope, item: exp.Expr, rows: Translator, made: list[tuple[str, 
 
 
 def _union(sources: Sources, node: exp.Union) -> Scope:
-    waiting, parts = [node], []
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, exp.Union) and (one is node or not one.args.get("with_")):
-            waiting += [one.args["expression"], one.this]
-        else:
-            parts.append(subquery(sources, one))
+    parts = [subquery(sources, part) for part in _union_parts(node)]
     if len({len(part.fields) for part in parts}) > 1:
         refuse("The parts of a UNION ALL have different numbers of columns.")
     if len({bool(part.private) for part in parts}) > 1:
@@ -387,23 +398,35 @@ def _union(sources: Sources, node: exp.Union) -> Scope:
     return _united(parts, frozenset(tables))
 
 
+def _union_parts(node: exp.Union) -> Iterator[exp.Expr]:
+    """From left to right; a union with names of its own (WITH) is one part."""
+    waiting: list[exp.Expr] = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, exp.Union) and (part is node or not part.args.get("with_")):
+            waiting += [part.args["expression"], part.this]
+        else:
+            yield part
+
+
 def _united(parts: list[Scope], private: frozenset[str]) -> Scope:
-    made: list[list[tuple[str, Expr]]] = [[] for _ in parts]
+    items: list[list[tuple[str, Expr]]] = [[] for _ in parts]
     fields = []
     for i, same in enumerate(zip(*(part.fields for part in parts), strict=True)):
-        unit = all(f.unit for f in same)
-        given = [f.column for f in same if f.column is not None]
-        if len(given) < len(same):
-            if not unit:
-                refuse(f"Column {i + 1} of a UNION ALL is the unit of privacy in one part only.")
-            fields.append(Field(same[0].name, "", None, unit=True))
+        values = [f.column for f in same if f.column is not None]
+        if len(values) < len(same):
+            fields.append(_united_unit(i, same))
             continue
-        exprs, to = meet(given, "UNION ALL")
-        for part, expr in zip(made, exprs, strict=True):
+        exprs, to = meet(values, "UNION ALL")
+        for part, expr in zip(items, exprs, strict=True):
             part.append((f"c{i}", convert(expr, to)))
-        lows, highs = [f.bounds.lower for f in same], [f.bounds.upper for f in same]
-        low = None if None in lows else min(x for x in lows if x is not None)
-        high = None if None in highs else max(x for x in highs if x is not None)
-        fields.append(Field(same[0].name, "", Column(f"c{i}", to), Interval(low, high), unit=unit))
-    relations: list[Relation] = [Project(p.relation, tuple(m)) for p, m in zip(parts, made, strict=True)]
+        bounds, unit = hull([f.bounds for f in same]), all(f.unit for f in same)
+        fields.append(Field(same[0].name, "", Column(f"c{i}", to), bounds, unit=unit))
+    relations = [Project(part.relation, tuple(each)) for part, each in zip(parts, items, strict=True)]
     return _bounded(Scope(Union(tuple(relations)), tuple(fields), private))
+
+
+def _united_unit(i: int, same: tuple[Field, ...]) -> Field:
+    if not all(f.unit for f in same):
+        refuse(f"Column {i + 1} of a UNION ALL is the unit of privacy in one part only.")
+    return Field(same[0].name, "", None, unit=True)
