@@ -48,14 +48,25 @@ def parse(text: str) -> exp.Query:
     Traceback (most recent call last):
     deniable.errors.InvalidQuery: Expected one statement, got more than one. Ask them one by one. No data was read ...
     """
-    _check_text(text)
-    tree = _read(text)
-    _check_depth(tree)
-    for node in tree.walk():
-        _check_node(node)
+    tree = syntax(text)
+    check_nodes(tree)
     if not isinstance(tree, (exp.Select, exp.Union, exp.Subquery)):
         refuse(f"{_name(tree)} is not answered.", "Write a SELECT.")
     return tree
+
+
+def syntax(text: str) -> exp.Expr:
+    """The syntax tree of one statement of bounded length and depth; its nodes are still to be looked at."""
+    _check_text(text)
+    tree = _read(text)
+    _check_depth(tree)
+    return tree
+
+
+def check_nodes(tree: exp.Expr) -> None:
+    """Every node and part of what reads private tables is known."""
+    for node in tree.walk():
+        _check_node(node)
 
 
 def _check_text(text: str) -> None:

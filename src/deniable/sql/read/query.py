@@ -58,8 +58,11 @@ def check(text: str, schema: Schema, unit: Unit) -> Query:
     Traceback (most recent call last):
     deniable.errors.InvalidQuery: The column "days" is neither grouped nor inside an aggregate. ...
     """
-    tree: exp.Expr = parse(text)
-    sources = Sources(schema, unit)
+    return query_of(Sources(schema, unit), parse(text))
+
+
+def query_of(sources: Sources, tree: exp.Expr) -> Query:
+    """The query that a tree of known nodes asks of these sources."""
     while isinstance(tree, exp.Subquery) and not tree.alias:
         sources, tree = sources.with_ctes(tree), tree.this
     if not isinstance(tree, exp.Select):

@@ -47,20 +47,29 @@ fast."""
 
 @dataclass(frozen=True)
 class Sources:
-    """The tables that may be named: the schema's and the CTEs before this point.
-    `inside` a subquery in an expression."""
+    """The tables that may be named: the schema's and the CTEs before this point; None stands for one that is
+    a released result, which hides what else has its name. `inside` a subquery in an expression."""
 
     schema: Schema
     unit: Unit
-    ctes: tuple[tuple[str, Scope], ...] = ()
+    ctes: tuple[tuple[str, Scope | None], ...] = ()
     inside: bool = False
 
     def with_ctes(self, query: exp.Expr) -> Sources:
         made, given = self, query.args.get("with_")
         for cte in given.expressions if given is not None else ():
-            scope = subquery(made, cte.this).named(str(cte.alias), _names(cte))
-            made = replace(made, ctes=(*made.ctes, (fold(str(cte.alias)), scope)))
+            made = made.with_cte(cte, subquery(made, cte.this))
         return made
+
+    def with_cte(self, cte: exp.Expr, scope: Scope | None) -> Sources:
+        """With one more name in sight, for rows or for a released result."""
+        named = None if scope is None else scope.named(str(cte.alias), _names(cte))
+        return replace(self, ctes=(*self.ctes, (fold(str(cte.alias)), named)))
+
+    def is_released(self, name: str) -> bool:
+        """Whether a table's name stands for a released result."""
+        known = [scope for cte, scope in self.ctes if cte == fold(name)]
+        return bool(known) and known[-1] is None
 
 
 def _names(node: exp.Expr) -> list[str]:
@@ -112,6 +121,12 @@ def _table(sources: Sources, node: exp.Table) -> Scope:
     name = fold(str(node.name))
     for cte, scope in reversed(sources.ctes):
         if cte == name:
+            if scope is None:
+                refuse(
+                    f"{shown(str(node.name))} is a released result, and private rows are not read together "
+                    "with one.",
+                    "Aggregate the rows first, in WITH or in FROM, and join the two results.",
+                )
             return scope.named(str(node.alias or node.name), _names(node))
     found = [table for table in sources.schema.tables if fold(table.name) == name]
     if len(found) != 1:
