@@ -237,6 +237,7 @@ def _tell(answer: Answer, curator: Curator, json: bool) -> None:
                 "entry": answer.entry,
                 "again": answer.again,
                 "notes": answer.notes,
+                "schema": [str(file) for file in curator.schema_files],
                 "spent": {"epsilon": spent.epsilon, "delta": spent.delta, "share": spent.share},
             }
         )
@@ -244,3 +245,5 @@ def _tell(answer: Answer, curator: Curator, json: bool) -> None:
     columns = answer.value.column_names
     show.table(columns, answer.rows(), right=[i for i, name in enumerate(columns) if name in answer.numbers])
     show.say("", f"Cost: {answer.cost}. Spent: ε = {numbers.up(spent.epsilon)} of {limit}.", *answer.notes)
+    for file in curator.schema_files:
+        show.say(f"Types, bounds and keys are those of {file.name}, which lies beside the data.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +12,16 @@ import typer
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json
+from deniable.cli.schema_questions import interview
 from deniable.errors import InvalidParameter
 from deniable.sql.engines import open_engine
-from deniable.sql.schema.declare import ColumnInfo, TableInfo
-from deniable.sql.schema.file import load
-from deniable.sql.schema.infer import draft
+from deniable.sql.engines.sources import CSV, recognise
+from deniable.sql.schema.beside import schema_place
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
+from deniable.sql.schema.draft import draft_text
+from deniable.sql.schema.file import checked, load
+from deniable.sql.schema.infer import declarable, named
+from deniable.sql.schema.overrides import described, parse_bounds, parse_keys, parse_types
 
 app = typer.Typer(
     help="What an analyst may know about private tables: draft it from metadata, review it, check it.",
@@ -29,27 +36,93 @@ def init(
     source: Annotated[
         str, typer.Argument(help="A parquet, CSV or DuckDB file, or postgresql://…", metavar="SOURCE")
     ],
-    out: Annotated[
-        Path | None,
+    unit: Annotated[
+        str | None,
+        typer.Option("--unit", metavar="COLUMN", help="Who is protected: the column that names the person."),
+    ] = None,
+    types: Annotated[
+        list[str] | None,
         typer.Option(
-            "--out", metavar="FILE", help="Where to write; left out: to the screen.", dir_okay=False
+            "--type", metavar="COLUMN=TYPE", help="The type of a column, like cost=decimal:2; repeat."
+        ),
+    ] = None,
+    bounds: Annotated[
+        list[str] | None,
+        typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Bounds of a number; repeat."),
+    ] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option("--keys", metavar="COLUMN=A,B,…", help="The public values of a column; repeat."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The table's name, if not that of the file.")
+    ] = None,
+    ask: Annotated[
+        bool | None,
+        typer.Option("--ask/--no-ask", help="Ask for what is missing; by default if this is a terminal."),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Where to write; left out: beside the data. - is the screen."
         ),
     ] = None,
 ) -> None:
-    """Draft a schema to review: names and types of columns from the file's metadata, and nothing of its contents.
+    """Write down what is known of a table without its rows: types, bounds, public keys. Beside the data it is remembered.
 
-    [bold]deniable schema init visits.parquet --out visits.yaml[/]
+    Only names of columns are read, and types where the file's metadata has them; a CSV file has none, so say them, or be asked:
+
+    [bold]deniable schema init visits.csv[/]
+
+    [bold]deniable schema init visits.csv --unit patient_id --type day=date --bounds age=0:100 --keys ward=A,B[/]
     """
-    text = draft(source)
-    if out is None:
+    place = _place(source, out)
+    given = named(source) if name is None else name
+    table = declarable(source, given)
+    said = Schema((table,))
+    stated = described(said, parse_types(types or []), parse_bounds(bounds or []), parse_keys(keys or []))
+    table = replace(stated.tables[0], unit=unit)
+    checked(Schema((table,)))
+    if sys.stdin.isatty() and sys.stdout.isatty() if ask is None else ask:
+        table = interview(table, _has_types(source, given), _prompt, show.say)
+    text = draft_text(table)
+    if place is None:
         typer.echo(text, nl=False)
         return
-    if out.exists():
-        raise InvalidParameter(f"The file {out} exists already. Nothing was written; name another.")
-    out.write_text(text, encoding="utf-8")
-    show.say(
-        f"{out}: review it, fill in the unit, bounds and public keys, then `deniable query … --schema {out}`."
-    )
+    _write_new(place, text)
+    found = place == _beside(source)
+    use = "It is found there from now on" if found else f"Then `deniable query … --schema {place}`"
+    show.say(f"{place}: review it, and fill in the unit, bounds and public keys that are missing. {use}.")
+
+
+def _beside(source: str) -> Path | None:
+    return None if "://" in source else schema_place(Path(source))
+
+
+def _place(source: str, out: str | None) -> Path | None:
+    """Where the schema goes, None for the screen; a file that is there is never written over."""
+    if out == "-":
+        return None
+    place = _beside(source) if out is None else Path(out)
+    if place is not None and place.exists():
+        raise InvalidParameter(
+            f"The file {place} exists already. Nothing was written; change it by hand, or name another with --out."
+        )
+    return place
+
+
+def _write_new(place: Path, text: str) -> None:
+    # "x": a file that came to be while the owner was asked is not written over either.
+    with place.open("x", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _has_types(source: str, name: str) -> bool:
+    return not isinstance(recognise(source, name), CSV)
+
+
+def _prompt(question: str, suggestion: str) -> str:
+    return str(typer.prompt(question, default=suggestion, show_default=bool(suggestion)))
 
 
 @app.command()

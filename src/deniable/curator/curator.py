@@ -50,6 +50,7 @@ class Curator(Original):
         self._proposal: opening.Proposal | None = None
         self._unbound: opening.DataSetTerms | None = None
         self.schema = desk.schema
+        self.schema_files: tuple[Path, ...] = ()
         self.account = desk.account
         self.ledger = ledger
         desk.begin = self._bind
@@ -80,14 +81,15 @@ class Curator(Original):
         tables.
 
         `unit` and `limit` are set at the first use and remembered by the ledger, which lies beside the data
-        unless `ledger` says where. `schema` is a file or a `Schema`; without one, names and types of columns
-        are those of the source. `bounds` clamp columns, `keys` list the public values of group keys; both are
-        public knowledge, never taken from the data. `version` names the state of the data: answers are kept
-        and given again for one version. `account` names the data set in the ledger, after its private tables
-        by default: two data sets in one ledger need two names. `analyst` says who asks; her own part of the
-        account is used if there is one. `floor` rounds response times up to whole steps of so many seconds.
-        `memory`, `seconds` and `threads` limit the engine. `on_failure` tells the owner, and nobody else, why
-        an engine failed."""
+        unless `ledger` says where. `schema` is a file or a `Schema`; without one it is the one beside the data
+        (`visits.csv.schema.yaml`, named by `schema_files`) and without that, names and types of columns are
+        those of the source: a CSV file says of every column that it is text. `bounds` clamp columns, `keys`
+        list the public values of group keys; both are public knowledge, never taken from the data. `version`
+        names the state of the data: answers are kept and given again for one version. `account` names the
+        data set in the ledger, after its private tables by default: two data sets in one ledger need two
+        names. `analyst` says who asks; her own part of the account is used if there is one. `floor` rounds
+        response times up to whole steps of so many seconds. `memory`, `seconds` and `threads` limit the
+        engine. `on_failure` tells the owner, and nobody else, why an engine failed."""
         data = DataSet.of(source, name, _schema(schema), account)
         if analyst is not None:
             names.name(analyst, "an analyst")
@@ -103,7 +105,9 @@ class Curator(Original):
             owned += paid.owned
             places = tuple(str(path.resolve()) for path in terms.paths)
             desk = Desk(engine, known, paid.account, floor=floor, rng=rng, places=places)
-            return cls._paid(desk, paid, owned)
+            curator = cls._paid(desk, paid, owned)
+            curator.schema_files = data.schema_files
+            return curator
         except BaseException:
             _close(owned)
             raise

@@ -4,7 +4,7 @@ is called in a ledger."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,11 @@ import pyarrow as pa
 from deniable.errors import DataError, InvalidParameter
 from deniable.ledger.beside import ledger_of
 from deniable.sql.engines.identity import keys as source_keys
+from deniable.sql.engines.sources import CSV
+from deniable.sql.schema.beside import remembered, schema_place
 from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.schema.infer import describe
+from deniable.units import Unit
 
 
 def named(source: Any, name: str | None, schema: Schema | None) -> dict[str, Any]:
@@ -77,22 +80,65 @@ def address(sources: Mapping[str, Any]) -> str:
 @dataclass(frozen=True)
 class DataSet:
     """Sources by the names of their tables, what their columns are, and what it all is called in a ledger;
-    `keys` tell the private sources from all others, `explicit` says that the name was given."""
+    `keys` tell the private sources from all others, `explicit` says that the name was given. `schema_files`
+    lay beside the data and were taken because no schema was named."""
 
     sources: dict[str, Any]
     schema: Schema
     name: str
     explicit: bool
     keys: tuple[str, ...]
+    schema_files: tuple[Path, ...] = ()
 
     @classmethod
     def of(cls, source: Any, table: str | None, schema: Schema | None, name: str | None) -> DataSet:
+        places: tuple[Path, ...] = ()
+        alone = table is None and not isinstance(source, Mapping)
+        if schema is None and alone and (memory := _remembered(source)) is not None:
+            schema, places = memory[0], (memory[1],)
         sources = named(source, table, schema)
-        stated = schema or Schema(tuple(_described(table, where) for table, where in sources.items()))
+        stated = schema
+        if stated is None:
+            stated, places = _described_all(sources)
         private = frozenset(table.name for table in stated.tables if not table.public)
-        return cls(
-            sources, stated, name or data_name(stated), name is not None, source_keys(sources, private)
-        )
+        keys = source_keys(sources, private)
+        return cls(sources, stated, name or data_name(stated), name is not None, keys, places)
+
+    @property
+    def unit(self) -> Unit | None:
+        """Whom the schema says its private tables protect, where they all name one column."""
+        names = {table.unit for table in self.schema.tables if not table.public and not table.path}
+        return Unit.column(name) if len(names) == 1 and (name := names.pop()) else None
+
+
+def _remembered(source: Any) -> tuple[Schema, Path] | None:
+    """The schema beside a source that is a file or a folder of them, and where it lies."""
+    path = Path(source.path) if isinstance(source, CSV) else as_path(source)
+    if path is None:
+        return None
+    data = (path.parent if "*" in path.name else path).absolute()
+    schema = remembered(data)
+    return None if schema is None else (schema, schema_place(data))
+
+
+def _described_all(sources: Mapping[str, Any]) -> tuple[Schema, tuple[Path, ...]]:
+    """Each table by the schema beside its source, else by what the source says of itself."""
+    tables, versions, places = [], [], []
+    for name, source in sources.items():
+        memory = _remembered(source)
+        if memory is None:
+            tables.append(_described(name, source))
+            continue
+        schema, place = memory
+        if len(schema.tables) > 1:
+            raise InvalidParameter(
+                f'The schema {place} declares {len(schema.tables)} tables, so it cannot be that of "{name}" '
+                "alone. Nothing was opened. Name a schema: schema= (--schema)."
+            )
+        tables.append(replace(schema.tables[0], name=name))
+        versions.append(schema.version)
+        places.append(place)
+    return Schema(tuple(tables), "+".join(versions) or "1"), tuple(places)
 
 
 def _described(table: str, source: Any) -> TableInfo:

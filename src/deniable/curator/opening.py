@@ -115,7 +115,7 @@ class LedgerPlace:
         """Under the account that the sources belong to already, if they do, and for the unit that it
         protects."""
         name = data_account(self.ledger, data.name, data.explicit, data.keys)
-        protected = protects(self.ledger, name, unit, limit)
+        protected = protects(self.ledger, name, unit, limit, data.unit)
         return DataSetTerms(name, protected, limit, analyst, data.keys, tuple(files(data.sources)))
 
 
@@ -220,13 +220,18 @@ def data_account(ledger: Ledger | None, name: str, explicit: bool, keys: tuple[s
     return accounts[0]
 
 
-def protects(ledger: Ledger | None, name: str, unit: Unit | None, limit: Budget | None) -> Unit:
-    """Whom the data set protects: as it was set at its first use, or as it is being set now."""
+def protects(
+    ledger: Ledger | None, name: str, unit: Unit | None, limit: Budget | None, stated: Unit | None
+) -> Unit:
+    """Whom the data set protects: as it was set at its first use, or as it is being set now, by `unit` or else
+    by what its schema has `stated`."""
     known = {} if ledger is None else {account.name: account for account in ledger.accounts()}
     if name in known:
         return unit or known[name].unit
     if limit is None:
         raise no_limit(name, "this ledger")
+    if unit is None and stated is not None:
+        return stated
     if unit is None:
         raise InvalidParameter(
             f'Expected a unit for the data set "{name}": whom does it protect? Nothing was opened. For example '

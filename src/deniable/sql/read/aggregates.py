@@ -10,7 +10,7 @@ from sqlglot import expressions as exp
 
 from deniable.sql import types
 from deniable.sql.functions import NUMERIC
-from deniable.sql.read.coercion import condition, convert
+from deniable.sql.read.coercion import condition, convert, text_way_out
 from deniable.sql.read.names import Scope
 from deniable.sql.read.parse import refuse, refuse_node
 from deniable.sql.tree import Aggregate, Call, Expr, Kind, Statistic
@@ -89,7 +89,7 @@ def _measured(statistic: Statistic, of: Expr, scope: Scope, level: Fraction | No
     if of.type.kind not in types.NUMBERS:
         refuse(
             f"{statistic.upper()} expects a number, got {types.name(of.type)}.",
-            "Count it, or use date_diff('day', DATE '2000-01-01', x) for dates.",
+            text_way_out(of) or "Count it, or use date_diff('day', DATE '2000-01-01', x) for dates.",
         )
     grid = None if of.type.kind is Kind.FLOAT else Fraction(1, 10**of.type.scale)
     return Aggregate(statistic, of, None, level, scope.interval(of).bounds, grid)

@@ -3,6 +3,7 @@ silently but numbers to wider numbers, dates to timestamps and literals to the t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -10,7 +11,7 @@ from sqlglot import expressions as exp
 
 from deniable.sql import types
 from deniable.sql.read.parse import refuse, shown
-from deniable.sql.tree import Call, Expr, Kind, Literal, Type
+from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Type
 from deniable.sql.types import BOOLEAN, INTEGER, NUMBERS, TEXT, TIMES, WHOLE
 
 
@@ -46,7 +47,8 @@ def meet(exprs: Sequence[Expr], where: str) -> tuple[list[Expr], Type]:
     to = _common(firm, [e.type for e in values])
     if to is None:
         kinds = ", ".join(sorted({types.name(t) for t in firm}))
-        refuse(f"{where} got values of types that do not go together: {kinds}.", "Use CAST(x AS …).")
+        text = next((hint for e in exprs if (hint := text_way_out(e, firm))), "Use CAST(x AS …).")
+        refuse(f"{where} got values of types that do not go together: {kinds}.", text)
     return [convert(e, to) for e in exprs], to
 
 
@@ -58,6 +60,22 @@ def _common(firm: list[Type], every: list[Type]) -> Type | None:
     if to is not None and to.kind is Kind.TEXT:
         return types.common(every)
     return to
+
+
+def text_way_out(expr: Expr, beside: Sequence[Type] = ()) -> str | None:
+    """What to do about a column of text that stands where another type is expected: each column of a CSV file
+    is text until its owner says what it is."""
+    if not (isinstance(expr, Column) and expr.type.kind is Kind.TEXT):
+        return None
+    # c0, c1, … are the columns of a subquery, which has no other names for them here.
+    name = "x" if re.fullmatch("c[0-9]+", expr.name) else expr.name
+    quoted = name if re.fullmatch(r"\w+", name) else f'"{name}"'
+    times = [kind.kind for kind in beside if kind.kind in TIMES]
+    bounds = "" if times else f" --bounds {name}=LOW:HIGH makes it a number;"
+    return (
+        f"The column {quoted} is TEXT, as every column of a CSV file is until its owner says otherwise:{bounds} "
+        f"`deniable schema init` declares all types. Or write CAST({quoted} AS {times[0].upper() if times else 'DOUBLE'})."
+    )
 
 
 def is_loose(expr: Expr) -> bool:
@@ -81,7 +99,8 @@ def number(expr: Expr, where: str, kinds: frozenset[Kind] = NUMBERS) -> Expr:
         return Literal(None, INTEGER)
     if expr.type.kind not in kinds:
         names = "a whole or decimal number" if kinds == WHOLE else "a number"
-        refuse(f"{where} expects {names}, got {types.name(expr.type)}.", "Use CAST(x AS …).")
+        hint = text_way_out(expr) or "Use CAST(x AS …)."
+        refuse(f"{where} expects {names}, got {types.name(expr.type)}.", hint)
     return expr
 
 

@@ -79,6 +79,20 @@ def save(schema: Schema) -> str:
     return yaml.dump(out, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
+def inline(column: ColumnInfo) -> str:
+    """What a column is declared as, in one line of a file.
+
+    >>> inline(ColumnInfo("days", Type(Kind.INTEGER), Fraction(0), Fraction(60)))
+    '{type: integer, bounds: [0, 60]}'
+    """
+    out = _column_out(column)
+    said = out if isinstance(out, dict) else {"type": out}
+    text: str = yaml.dump(
+        said, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10**9
+    )
+    return text.strip()
+
+
 def checked(schema: Schema) -> Schema:
     """Refuse names that mean two things, and units, paths and unique columns that are not there."""
     _distinct([table.name for table in schema.tables], "tables")
@@ -180,11 +194,11 @@ def _column(where: str, name: str, value: Any) -> ColumnInfo:
 
 
 def _type(where: str, body: Mapping[Any, Any]) -> Type:
-    if body.get("type") not in list(Kind):
-        raise InvalidParameter(
-            f"In {where}: expected a type among {', '.join(Kind)}, got {body.get('type')!r}."
-        )
-    kind = Kind(body["type"])
+    # Bounds alone say that it is a number, and not that it is a whole one.
+    stated = body.get("type", Kind.FLOAT.value if body.get("bounds") is not None else None)
+    if stated not in list(Kind):
+        raise InvalidParameter(f"In {where}: expected a type among {', '.join(Kind)}, got {stated!r}.")
+    kind = Kind(stated)
     scale = _whole(where, "scale", body.get("scale", 0), 0, MAX_SCALE)
     length = _whole(where, "length", body.get("length", LENGTH), 1, MAX_LENGTH)
     if ("scale" in body and kind is not Kind.DECIMAL) or ("length" in body and kind is not Kind.TEXT):

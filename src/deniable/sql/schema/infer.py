@@ -26,6 +26,7 @@ from deniable.sql.engines.sources import (
     recognise,
 )
 from deniable.sql.schema.declare import ColumnInfo, TableInfo
+from deniable.sql.schema.draft import draft_text
 from deniable.sql.tree import Kind, Type
 from deniable.sql.types import MAX_SCALE
 
@@ -39,22 +40,6 @@ KINDS = {
     Physical.DATE: Kind.DATE,
     Physical.TIMESTAMP: Kind.TIMESTAMP,
     Physical.ZONED: Kind.TIMESTAMP,
-}
-HEAD = """\
-# What analysts may ask about, and what is public knowledge. Made from the names and types of columns; no row was read.
-# Review every line: all that stands here may be seen by analysts, so write down only what is known without the data.
-# Raise the version when the data changes: a question that was answered is answered from memory within one version.
-"""
-UNIT = """\
-    # Who is protected: the column whose every value is one person. Without it one row is protected.
-    # unit: {guess}
-"""
-NOTES = {
-    Kind.INTEGER: "bounds: [lower, upper] that hold by knowledge, not by a look at the data; values beyond count as these",
-    Kind.TEXT: "keys: [a, b] if the values are public; length: the characters that are kept",
-    Kind.BOOLEAN: "",
-    Kind.DATE: "",
-    Kind.TIMESTAMP: "in UTC",
 }
 
 
@@ -106,17 +91,12 @@ def draft(source: Any, name: str | None = None) -> str:
           days: {type: integer}  # bounds: [lower, upper] ...
     """
     name = named(source) if name is None else name
-    table = _described(name, recognise(source, name))
-    guess = next(
-        (column.name for column in table.columns if re.search(r"(?i)(^|_)id$", column.name)), "person_id"
-    )
-    lines = [
-        HEAD + 'version: "1"',
-        "tables:",
-        f"  {_name(table.name)}:",
-        UNIT.format(guess=_name(guess)) + "    columns:",
-    ]
-    return "\n".join([*lines, *map(_line, table.columns)]) + "\n"
+    return draft_text(declarable(source, name))
+
+
+def declarable(source: Any, name: str) -> TableInfo:
+    """As `describe`, of any source: for an owner who reviews the types before they are declared."""
+    return _described(name, recognise(source, name))
 
 
 def named(source: Any) -> str:
@@ -187,26 +167,3 @@ def _type(stored: str, dialect: Dialect) -> Type | None:
         return Type(kind)
     # A numeric of PostgreSQL without stated places has any number of them.
     return Type(kind, scale=min(MAX_SCALE, int(places[1]))) if places else Type(Kind.FLOAT)
-
-
-def _line(column: ColumnInfo) -> str:
-    kind = column.type.kind
-    scale = f", scale: {column.type.scale}" if kind is Kind.DECIMAL else ""
-    note = NOTES[Kind.INTEGER if kind in (Kind.DECIMAL, Kind.FLOAT) else kind]
-    return f"      {_name(column.name)}: {{type: {kind.value}{scale}}}" + (f"  # {note}" if note else "")
-
-
-def _name(name: str) -> str:
-    """A name as YAML reads it back: plain where it can be, else in quotes."""
-    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in {
-        "true",
-        "false",
-        "null",
-        "yes",
-        "no",
-        "on",
-        "off",
-        "y",
-        "n",
-    }
-    return name if plain else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -14,7 +14,9 @@ from typing import Any
 from deniable.errors import InvalidParameter
 from deniable.loss import exact
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
+from deniable.sql.schema.file import MAX_LENGTH
 from deniable.sql.tree import Kind, Type, Value
+from deniable.sql.types import MAX_SCALE
 from deniable.units import Kind as UnitKind
 from deniable.units import Unit
 
@@ -25,14 +27,22 @@ Keys = Mapping[str, Sequence[Any]]
 def declared(schema: Schema, unit: Unit, bounds: Bounds, keys: Keys, version: str | None) -> Schema:
     """The schema with what was said beside it. A column is named "days", or
     "visits.days" where several tables have one."""
+    schema = described(schema, {}, bounds, keys)
+    tables = tuple(_protected(table, unit) for table in schema.tables)
+    return Schema(tables, schema.version if version is None else str(version))
+
+
+def described(schema: Schema, types: Mapping[str, Type], bounds: Bounds, keys: Keys) -> Schema:
+    """The schema with these types, bounds and keys of its columns."""
+    for name, stated in types.items():
+        schema = _changed(schema, name, lambda column, stated=stated: replace(column, type=stated))
     for name, (lower, upper) in bounds.items():
         schema = _changed(
             schema, name, lambda column, lower=lower, upper=upper: _bounded(column, lower, upper)
         )
     for name, values in keys.items():
         schema = _changed(schema, name, lambda column, values=values: _keyed(column, values))
-    tables = tuple(_protected(table, unit) for table in schema.tables)
-    return Schema(tables, schema.version if version is None else str(version))
+    return schema
 
 
 # ------------------------------------------------------------------------------------------------ as texts
@@ -71,6 +81,38 @@ def _parse_bound(text: str) -> tuple[str, tuple[Fraction, Fraction]]:
         raise InvalidParameter(f"Expected bounds={text!r} to look like days=0:60.") from None
 
 
+def parse_types(texts: Sequence[str]) -> dict[str, Type]:
+    """Columns and their types.
+
+    >>> parse_types(["age=integer", "cost=decimal:2"])["cost"].scale
+    2
+    """
+    return dict(map(_parse_typed, texts))
+
+
+def _parse_typed(text: str) -> tuple[str, Type]:
+    column, _, stated = text.partition("=")
+    return column, parse_type(stated)
+
+
+def parse_type(text: str) -> Type:
+    """A type by its name; a decimal with its places, `decimal:2`, a text with its length, `text:40`.
+
+    >>> parse_type("date").kind.value, parse_type("text:40").length
+    ('date', 40)
+    """
+    name, _, size = text.strip().lower().partition(":")
+    sized = {"decimal": MAX_SCALE, "text": MAX_LENGTH}.get(name, 0)
+    if name not in list(Kind) or (size and not (size.isdecimal() and len(size) < 9 and int(size) <= sized)):
+        raise InvalidParameter(
+            f"Expected type={text!r} to be one of {', '.join(Kind)}, with decimal:2 for two places and text:40 "
+            "for 40 characters."
+        )
+    if name == Kind.DECIMAL:
+        return Type(Kind.DECIMAL, scale=int(size or 2))
+    return Type(Kind.TEXT, length=max(1, int(size))) if size else Type(Kind(name))
+
+
 def parse_keys(texts: Sequence[str]) -> dict[str, list[str]]:
     """Columns and their public values.
 
@@ -100,6 +142,11 @@ def _protected(table: TableInfo, unit: Unit) -> TableInfo:
         return table
     if unit.kind is UnitKind.ROW:
         return replace(table, unit=None, path=())
+    if table.unit not in (None, unit.column_name) and table.column(str(unit.column_name)) is not None:
+        raise InvalidParameter(
+            f'The schema says that "{table.unit}" tells the people of "{table.name}" apart, and the unit says '
+            f'"{unit.column_name}", which is a column of it too. Nothing was opened. Name one of them in both.'
+        )
     if table.unit is not None or table.path:
         return table
     if table.column(str(unit.column_name)) is None:
@@ -145,7 +192,9 @@ def _bounded(column: ColumnInfo, lower: Any, upper: Any) -> ColumnInfo:
         raise InvalidParameter(
             f"Expected bounds of {column.name} with lower ≤ upper, got ({lower}, {upper})."
         )
-    return replace(column, lower=low, upper=high)
+    # Text with bounds is a number, whole or not, that is written as text: nothing in a CSV file says so itself.
+    stated = Type(Kind.FLOAT) if column.type.kind is Kind.TEXT else column.type
+    return replace(column, type=stated, lower=low, upper=high)
 
 
 def _number(name: str, x: Any) -> Fraction:

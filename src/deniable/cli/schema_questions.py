@@ -1,0 +1,147 @@
+"""What the owner of a table is asked about it at a terminal. The questions come from the names of the columns and
+from her answers; no value is read, and none is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from deniable.errors import InvalidParameter
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
+from deniable.sql.schema.draft import likely_unit
+from deniable.sql.schema.overrides import described, parse_bounds, parse_keys, parse_type
+from deniable.sql.tree import Kind, Type
+from deniable.sql.types import NUMBERS
+
+Ask = Callable[[str, str], str]
+"""A question and what Enter answers."""
+Say = Callable[[str], None]
+Answered = TypeVar("Answered")
+
+LEFT_OUT = "-"
+HEAD = (
+    "Only names of columns were read; no value is looked at or shown. Enter takes what stands in brackets, and a "
+    "column answered with - is left out. Types: text, integer, float, decimal:2, boolean, date, timestamp."
+)
+LIKELY = (
+    (re.compile(r"(^|_)(id|uuid|guid|key|code|zip|phone|email|name)$"), "text"),
+    (re.compile(r"(^|_)(timestamp|datetime|time|at)$"), "timestamp"),
+    (re.compile(r"(^|_)(date|day|on|dob|born|birthday)$"), "date"),
+    (re.compile(r"^(is|has|was)_"), "boolean"),
+    (
+        re.compile(r"(^|_)(age|year|count|number|days|hours|minutes|visits|quantity|qty|size|n)$|^(num|n)_"),
+        "integer",
+    ),
+    (
+        re.compile(
+            r"(^|_)(cost|price|amount|salary|income|fee|fare|tip|total|revenue|weight|height|score|rate|ratio|"
+            r"percent|temperature|distance|duration|lat|lon|latitude|longitude)(_|$)"
+        ),
+        "float",
+    ),
+)
+
+
+def likely_type(name: str) -> str:
+    """A type that a column's name suggests, to be confirmed by the owner.
+
+    >>> likely_type("patient_id"), likely_type("Age"), likely_type("admitted_at"), likely_type("ward")
+    ('text', 'integer', 'timestamp', 'text')
+    """
+    return next((kind for pattern, kind in LIKELY if pattern.search(name.lower())), "text")
+
+
+def interview(table: TableInfo, typed: bool, ask: Ask, say: Say) -> TableInfo:
+    """The table as its owner describes it. `typed` says that its source knows the types of its columns."""
+    say(HEAD)
+    unit = _unit(table, ask, say)
+    columns = [_column(column, column.name == unit, typed, ask, say) for column in table.columns]
+    kept = tuple(column for column in columns if column is not None)
+    if not kept:
+        raise InvalidParameter(
+            "Every column was left out, so there is nothing to ask about. Nothing was written."
+        )
+    return replace(table, columns=kept, unit=unit)
+
+
+def _unit(table: TableInfo, ask: Ask, say: Say) -> str | None:
+    names = {column.name for column in table.columns}
+
+    def named(text: str) -> str | None:
+        if text != "row" and text not in names:
+            raise InvalidParameter(
+                f'There is no column "{text}". There are: {", ".join(sorted(names))}; or row.'
+            )
+        return None if text == "row" else text
+
+    question = "Who is protected: the column that names a person, or row"
+    return _answered(question, table.unit or likely_unit(table) or "row", named, ask, say)
+
+
+def _column(column: ColumnInfo, is_unit: bool, typed: bool, ask: Ask, say: Say) -> ColumnInfo | None:
+    if not typed:
+        suggestion = "text" if is_unit else _stated(column) or likely_type(column.name)
+        stated = _answered(f"{column.name}: type", suggestion, _type_or_none, ask, say)
+        if stated is None:
+            if is_unit:
+                say(f"{column.name} tells who is protected, so it stays, as text.")
+                return column
+            return None
+        column = replace(column, type=stated)
+    if is_unit:
+        return column
+    if column.type.kind in NUMBERS:
+        return _bounded(column, ask, say)
+    return _keyed(column, ask, say) if column.type.kind is Kind.TEXT else column
+
+
+def _stated(column: ColumnInfo) -> str | None:
+    """What an option has said already."""
+    return None if column.type.kind is Kind.TEXT else column.type.kind.value
+
+
+def _type_or_none(text: str) -> Type | None:
+    return None if text == LEFT_OUT else parse_type(text)
+
+
+def _bounded(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
+    if column.lower is not None:
+        return column
+
+    def bounds(text: str) -> ColumnInfo:
+        return column if not text else _with(column, bounds=text)
+
+    question = f"{column.name}: bounds LOW:HIGH, known without the data (Enter: none)"
+    return _answered(question, "", bounds, ask, say)
+
+
+def _keyed(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
+    if column.keys is not None:
+        return column
+
+    def keys(text: str) -> ColumnInfo:
+        return column if not text else _with(column, keys=text)
+
+    question = f"{column.name}: public values A,B,…, known without the data (Enter: private)"
+    return _answered(question, "", keys, ask, say)
+
+
+def _with(column: ColumnInfo, bounds: str = "", keys: str = "") -> ColumnInfo:
+    """By the same rules as the options --bounds and --keys."""
+    alone = Schema((TableInfo("t", (replace(column, name="c"),)),))
+    limits = parse_bounds([f"c={bounds}"]) if bounds else {}
+    values = parse_keys([f"c={keys}"]) if keys else {}
+    return replace(described(alone, {}, limits, values).tables[0].columns[0], name=column.name)
+
+
+def _answered(
+    question: str, suggestion: str, read: Callable[[str], Answered], ask: Ask, say: Say
+) -> Answered:
+    """What the answer means; a question whose answer means nothing is asked again."""
+    while True:
+        try:
+            return read(ask(question, suggestion).strip())
+        except InvalidParameter as error:
+            say(str(error))
