@@ -129,7 +129,7 @@ class _Answer:
         values = [item for item in self.items if not has_aggregate(item)]
         if distinct and (group is not None or len(values) < len(self.items)):
             refuse("SELECT DISTINCT beside GROUP BY or aggregates is not answered.", "Leave DISTINCT out.")
-        if distinct or (group is not None and group.args.get("all")):
+        if distinct or _is_all(group):
             return (tuple(sorted({self._key(item) for item in values})),)
         parts = [self._element(element) for element in _elements(group)]
         combined = dict.fromkeys(tuple(sorted(set(sum(choice, ())))) for choice in product(*parts))
@@ -276,6 +276,11 @@ class _Answer:
             if not isinstance(by, Literal):
                 made.append(Order(by, bool(one.args.get("desc")), bool(one.args.get("nulls_first"))))
         return made
+
+
+def _is_all(group: exp.Expr | None) -> bool:
+    """GROUP BY ALL: by every item that is no aggregate."""
+    return group is not None and bool(group.args.get("all"))
 
 
 def _elements(group: exp.Expr | None) -> list[exp.Expr]:
