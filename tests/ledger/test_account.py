@@ -10,6 +10,7 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
+from deniable.accounting import charges
 from deniable.accounting import verify as verify_certificate
 from deniable.accounting.filters import Filter
 from deniable.errors import (
@@ -48,6 +49,31 @@ def test_a_release_names_the_entry_that_paid_for_it(ledger: Ledger) -> None:
         Pure(0.1),
         ROW,
     )
+
+
+def test_what_was_quoted_is_priced_once(ledger: Ledger) -> None:
+    account = ledger.create("visits", ROW, limit=Budget(3, 1e-6))
+    loss = Pure(Fraction(1, 7))
+    quote = account.price(loss, 1e-6)
+    lookups = _lookups()
+    account.preview(loss)
+    account.run(Noisy(loss), 5)
+    assert _lookups() == lookups
+    assert account.standing().spent == quote.charge
+
+
+def test_equal_numbers_of_another_meaning_are_priced_apart(ledger: Ledger) -> None:
+    # A float means the decimal it prints; the fraction equals the float and is another number.
+    account = ledger.create("visits", ROW, limit=Budget(3, 1e-2))
+    epsilons = [account.price(Pure(epsilon), 1e-6).charge.epsilon for epsilon in (0.1, Fraction(0.1))]
+    assert epsilons == [Fraction(1, 10), Fraction(0.1)]
+    deltas = [account.price(GaussianNoise(5), delta).charge.delta for delta in (1e-3, Fraction(1e-3))]
+    assert deltas == [Fraction(1, 1000), Fraction(1e-3)]
+
+
+def _lookups() -> int:
+    info = charges._charge.cache_info()
+    return info.hits + info.misses
 
 
 def test_thirty_tenths_fill_a_limit_of_three_exactly(ledger: Ledger) -> None:

@@ -12,7 +12,7 @@ of a journal is the same bit for bit however often it is computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -167,18 +167,25 @@ class Price:
     delta: Number | None
 
 
-def price(loss: Loss, delta: Number) -> Price:
+def _alone(loss: Loss, delta: Number | None) -> Charge:
+    return charge(loss, delta=delta)
+
+
+def price(loss: Loss, delta: Number, charged: Callable[[Loss, Number | None], Charge] = _alone) -> Price:
     """How a release is charged where a δ is at hand: by its own ε, which adds up
-    exactly, else as (ε, δ) at `delta`.
+    exactly, else as (ε, δ) at `delta`. An account says by `charged` what a loss costs there.
 
     >>> from deniable.loss import Zcdp
     >>> price(Pure(0.5), 1e-6).delta, price(Zcdp(0.1), 1e-6).delta
     (None, 1e-06)
     """
     try:
-        return Price(charge(loss), None)
+        own = charged(loss, None)
     except Unaccountable:
-        return Price(charge(loss, delta=delta), delta)
+        own = None
+    if own is None or own.impure:
+        return Price(charged(loss, delta), delta)
+    return Price(own, None)
 
 
 @lru_cache(maxsize=1024)

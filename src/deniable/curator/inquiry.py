@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
 
-from deniable.accounting.charges import price
 from deniable.accounting.filters import above
 from deniable.curator.answer import Answer, answer_seconds
 from deniable.curator.desk import Desk
@@ -126,7 +125,7 @@ class Inquiry(Original):
         query = check(self._text, self._desk.schema, account.unit)
         planned = plan(query, account.unit, terms)
         loss = planned.loss
-        cost = price(loss, terms.delta)
+        cost = account.price(loss, terms.delta)
         # Gaussian noise that was asked for by name is charged by its Rényi curve, where the account keeps
         # one: many such queries cost much less than the sum of their ε's. Noise that was chosen for the
         # analyst costs the ε she named.

@@ -10,7 +10,7 @@ from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any, TypeVar
 
 from deniable.accounting.certificate import certify
-from deniable.accounting.charges import Charge
+from deniable.accounting.charges import Charge, Price, price
 from deniable.accounting.filters import Left, Spent
 from deniable.accounting.odometer import Reading, odometer
 from deniable.errors import (
@@ -43,6 +43,9 @@ from deniable.units import Unit
 Value = TypeVar("Value")
 
 OnFailure = Callable[[Exception], None]
+
+QUOTES = 64
+"""Losses whose price an account remembers."""
 
 OPENERS = (FunctionType, MethodType, BuiltinMethodType, functools.partial)
 """`data` of these types is called for the data, after the charge."""
@@ -103,6 +106,7 @@ class Account(Original):
         self.unit = path[0].unit
         self._unit_json = path[0].unit_json
         self._filter_json = path[0].filter_json
+        self._quotes: dict[tuple[str, Fraction | None], dict[str, Charge]] = {}
         self.before_charge: Callable[[], None] | None = None
         """Of an account that is only proposed: makes it. Nothing is ever charged to a proposal."""
         self.owner = path[-1].owner
@@ -241,12 +245,20 @@ class Account(Original):
 
     def _prices(self, loss: Loss, delta: Number | None) -> dict[str, Charge]:
         """What `loss` costs in each account on the path. The orders of a filter never
-        change, so this needs no lock."""
+        change, so this needs no lock, and what was quoted is not computed again."""
         if not isinstance(loss, Loss):
             raise InvalidLoss(f"Expected a Loss, got {type(loss).__name__}. Nothing was charged.")
         if wrong := mismatch(loss, self.unit):
             raise UnitMismatch(f"{wrong} Nothing was charged and nothing was run.")
-        return {name: limit.charge(loss, delta=delta) for name, limit in self._filters.items()}
+        # By its JSON and by the exact δ: 0.1 equals the binary number next to it, and does not mean it.
+        question = loss.to_json(), None if delta is None else exact(delta)
+        charges = self._quotes.get(question)
+        if charges is None:
+            charges = {name: limit.charge(loss, delta=delta) for name, limit in self._filters.items()}
+            if len(self._quotes) >= QUOTES:
+                self._quotes.clear()
+            self._quotes[question] = charges
+        return dict(charges)
 
     def _admit(self, before: Standings, charges: dict[str, Charge]) -> None:
         """Counts in every account on the path, or in none."""
@@ -468,6 +480,10 @@ class Account(Original):
         except (BudgetExceeded, LedgerError) as error:
             return Preview(False, after, self._left(standings, {}), str(error))
         return Preview(True, after, self._left(standings, charges))
+
+    def price(self, loss: Loss, delta: Number) -> Price:
+        """How a release would be charged here where a δ is at hand: by its own ε, else at `delta`."""
+        return price(loss, delta, lambda of, at: self._prices(of, at)[self.name])
 
     def accountable(self, loss: Loss) -> bool:
         """Whether every account on the path can be charged for `loss` without a δ that is named."""
