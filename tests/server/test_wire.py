@@ -373,3 +373,25 @@ def test_half_messages_are_errors_of_the_protocol(body: bytes) -> None:
     for read in (lambda r: r.string(), lambda r: [r.count(), r.string()], lambda r: r.value()):
         with pytest.raises(ProtocolError):
             read(Reader(body))
+
+
+@pytest.mark.parametrize(
+    ("text", "oid", "literal"),
+    [
+        ("2000-01-31 +00", values.DATE, "CAST('2000-01-31' AS DATE)"),
+        ("2000-01-31", values.DATE, "CAST('2000-01-31' AS DATE)"),
+        ("2000-01-31 10:20:30.5+02:00", values.TIMESTAMP, "CAST('2000-01-31 10:20:30.5' AS TIMESTAMP)"),
+        ("yes", values.BOOL, "TRUE"),
+        ("f", values.BOOL, "FALSE"),
+    ],
+)
+def test_a_parameter_in_text_is_read_as_postgresql_reads_it(text: str, oid: int, literal: str) -> None:
+    assert values.parameter(text.encode(), False, oid).sql() == literal
+
+
+@pytest.mark.parametrize(
+    ("text", "oid"), [("maybe", values.BOOL), ("2000-01-31 X", values.DATE), ("2000-01-31-1", values.DATE)]
+)
+def test_a_parameter_of_another_type_is_refused(text: str, oid: int) -> None:
+    with pytest.raises(InvalidQuery, match="not of the type"):
+        values.parameter(text.encode(), False, oid)

@@ -44,7 +44,6 @@ MACROS = {
     "pg_get_triggerdef": "(a, b := false) AS CAST(NULL AS VARCHAR)",
     "pg_get_ruledef": "(a, b := false) AS CAST(NULL AS VARCHAR)",
     "pg_get_function_identity_arguments": "(a) AS CAST(NULL AS VARCHAR)",
-    "pg_get_keywords": "() AS CAST(NULL AS VARCHAR)",
     "pg_is_in_recovery": "() AS false",
     "pg_encoding_to_char": "(x) AS 'UTF8'",
     "pg_backend_pid": "() AS 1",
@@ -66,6 +65,7 @@ MACROS = {
     "has_column_privilege": "(a, b, c, d := '') AS true",
     "has_any_column_privilege": "(a, b, c := '') AS true",
     "array_upper": "(a, b) AS len(a)",
+    "_pg_expandarray": "(a) AS {'x': CAST(NULL AS BIGINT), 'n': CAST(NULL AS BIGINT)}",
     "pg_collation_is_visible": "(x) AS true",
     "pg_opclass_is_visible": "(x) AS true",
     "pg_operator_is_visible": "(x) AS true",
@@ -264,7 +264,7 @@ class Catalog:
 
     def _node(self, node: exp.Expr, who: Identity, named: set[str]) -> exp.Expr:
         match node:
-            case exp.Dot() if node.this.name.lower() == "pg_catalog":
+            case exp.Dot() if node.this.name.lower() in ROOMS:
                 called: exp.Expr = node.expression
                 return called
             case exp.Table():
@@ -278,6 +278,11 @@ class Catalog:
                 return self._cast(node)
             case exp.ExplodingGenerateSeries() | exp.GenerateSeries():
                 return _series(node)
+            case exp.Anonymous(parent=exp.NEQ() | exp.Table()) if node.name.lower() in (
+                "all",
+                "pg_get_keywords",
+            ):
+                return node  # the comparison, or the table, is rewritten as a whole
             case exp.Anonymous():
                 return _function(node.name.lower(), node, who)
             case exp.CurrentUser() | exp.SessionUser():
@@ -290,6 +295,8 @@ class Catalog:
                 return exp.Literal.string(f"PostgreSQL {VERSION} (Deniable)")
             case exp.Column() if node.text("db").lower() in ROOMS:
                 return exp.column(node.this.copy(), table=node.args["table"].copy())
+            case exp.NEQ(expression=exp.Anonymous(this="ALL", expressions=[words])):
+                return exp.Not(this=exp.Anonymous(this="list_contains", expressions=[words, node.this]))
             case exp.EQ() | exp.NEQ() if _is_function_column(node.this) and node.expression.is_number:
                 return type(node)(this=node.this.copy(), expression=exp.Literal.string("-"))
             case exp.Func() if not isinstance(node, PLAIN):
@@ -321,6 +328,8 @@ class Catalog:
         kind = node.to.sql(dialect="postgres").lower().removeprefix("pg_catalog.").strip('"')
         inner = node.this
         if REG.match(kind) is None:
+            if kind == "text[]" and isinstance(inner, exp.Literal):
+                return _texts(inner.name)
             if kind.split(".")[0] == "information_schema":
                 return exp.cast(inner, "BIGINT" if "number" in kind else "VARCHAR")
             return node
@@ -393,9 +402,17 @@ def _function(name: str, node: exp.Expr, who: Identity) -> exp.Expr:
     )
 
 
+def _texts(literal: str) -> exp.Expr:
+    """An array as PostgreSQL writes it: {a,b}. Quoted words are not asked for by any tool."""
+    words = literal.strip("{}").split(",")
+    return exp.Array(expressions=[exp.Literal.string(word.strip()) for word in words])
+
+
 def _listed(node: exp.Table) -> exp.Expr:
-    """A function in FROM that makes rows of a list: unnest, or a series."""
+    """A function in FROM that makes rows of a list: unnest, or a series. Of keywords, one stands for all."""
     made = node.this
+    if isinstance(made, exp.Anonymous) and made.name.lower() == "pg_get_keywords":
+        return exp.select(exp.alias_(exp.Literal.string("vacuum"), "word")).subquery("keywords")
     if isinstance(made, exp.Explode | exp.Unnest):
         made = exp.Anonymous(this="unnest", expressions=[(made.this or made.expressions[0]).copy()])
     elif not (isinstance(made, exp.Anonymous) and made.name == "unnest"):

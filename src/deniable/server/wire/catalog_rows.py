@@ -32,6 +32,9 @@ TYPES: dict[int, tuple[str, str, int, str, str]] = {
 """Each type's name, its name in SQL, its length and its category."""
 SENDS = {"int8": "int8", "int4": "int4", "int2": "int2", "float8": "float8", "float4": "float4", "oid": "oid"}
 
+SETTINGS = {"max_index_keys": "32", "max_identifier_length": "63", "server_version_num": "160004"}
+"""What drivers read before they ask for keys; nothing of this machine."""
+
 
 def rows(schema: Schema, data: str) -> dict[tuple[str, str], list[Row]]:
     """By schema and name of the catalog's table."""
@@ -42,6 +45,9 @@ def rows(schema: Schema, data: str) -> dict[tuple[str, str], list[Row]]:
         ("pg_catalog", "pg_roles"): [_role(rolname="deniable", rolcanlogin=False)],
         ("pg_catalog", "pg_authid"): [_role(rolname="deniable", rolcanlogin=False)],
         ("pg_catalog", "pg_user"): [{"usename": "deniable", "usesysid": ROLE, "usesuper": False}],
+        ("pg_catalog", "pg_settings"): [
+            {"name": name, "setting": value, "reset_val": value} for name, value in SETTINGS.items()
+        ],
         ("pg_catalog", "pg_am"): [
             {"oid": HEAP, "amname": "heap", "amhandler": "heap_tableam_handler", "amtype": "t"}
         ],

@@ -30,8 +30,10 @@ KINDS = {
 """The protocol's number for each type of column."""
 EPOCH_DAY, EPOCH = date(2000, 1, 1), datetime(2000, 1, 1)
 NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,3})?")
-DAY = re.compile(r"\d{4}-\d\d-\d\d")
-MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?")
+ZONE = r"(?: ?[+-]\d\d(?::?\d\d)?)?"
+"""Java's driver adds one to dates and times; it is left away, as PostgreSQL leaves it."""
+DAY = re.compile(r"(\d{4}-\d\d-\d\d)" + ZONE)
+MOMENT = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)" + ZONE)
 
 
 def encoded(value: Any, oid: int, binary: bool) -> bytes:
@@ -165,13 +167,20 @@ def _text(value: str, oid: int) -> exp.Expr:
     if oid in (INT2, INT4, INT8, OID, FLOAT4, FLOAT8, NUMERIC):
         return number(value.strip())
     if oid == BOOL:
-        known = {"t": exp.true(), "true": exp.true(), "1": exp.true(), "on": exp.true()}
-        return known.get(value.lower(), exp.false())
+        return _boolean(value.strip().lower())
     if oid == DATE:
         return _day(value)
     if oid == TIMESTAMP:
         return _moment(value)
     return string(value)
+
+
+def _boolean(word: str) -> exp.Expr:
+    if word in ("t", "true", "y", "yes", "on", "1"):
+        return exp.true()
+    if word in ("f", "false", "n", "no", "off", "0"):
+        return exp.false()
+    raise ValueError(word)
 
 
 def number(value: str) -> exp.Expr:
@@ -188,15 +197,18 @@ def string(value: str) -> exp.Expr:
 
 
 def _day(value: str) -> exp.Expr:
-    if DAY.fullmatch(value) is None:
-        raise ValueError(value)
-    return exp.cast(exp.Literal.string(value), "DATE")
+    return exp.cast(exp.Literal.string(_matched(DAY, value)), "DATE")
 
 
 def _moment(value: str) -> exp.Expr:
-    if MOMENT.fullmatch(value) is None:
+    return exp.cast(exp.Literal.string(_matched(MOMENT, value)), "TIMESTAMP")
+
+
+def _matched(pattern: re.Pattern[str], value: str) -> str:
+    match = pattern.fullmatch(value)
+    if match is None:
         raise ValueError(value)
-    return exp.cast(exp.Literal.string(value), "TIMESTAMP")
+    return match[1]
 
 
 def stand_in(oid: int) -> exp.Expr:
