@@ -51,6 +51,8 @@ HEAVY = {
     "uvicorn": {"server"},
     "argon2": {"server"},
     "limits": {"server"},
+    "authlib": {"server"},
+    "httpx2": {"server"},
     "psycopg": {"ledger", "sql"},
     "flwr": {"federated"},
 }

@@ -139,9 +139,12 @@ def log_in(running: Running, name: str, one_time: str) -> httpx.Client:
     """A client with a session, after the one-time password was changed."""
     client = running.client()
     origin = {"Origin": running.url}
-    assert client.post("/v1/login", json={"name": name, "password": one_time}).json()["must_change"]
-    assert client.post("/v1/password", json={"new": PASSWORD}, headers=origin).status_code == 200
-    client.headers["Origin"] = running.url
+    begun = client.post("/v1/login", json={"name": name, "password": one_time}).json()
+    assert begun["must_change"]
+    head = origin | {"X-CSRF-Token": begun["csrf"]}
+    changed = client.post("/v1/password", json={"new": PASSWORD}, headers=head)
+    assert changed.status_code == 200
+    client.headers.update(origin | {"X-CSRF-Token": changed.json()["csrf"]})
     return client
 
 

@@ -45,6 +45,7 @@ BODIES: dict[str, Any] = {
     "/v1/tokens": {"scope": ["manage"]},
     "/v1/people": {"name": "mallory", "roles": ["owner"]},
     "/v1/people/{name}": {"roles": ["owner"]},
+    "/v1/people/{name}/identity": {"subject": "mallory"},
     "/v1/datasets": NEW,
     "/v1/datasets/{name}/version": {"version": "9"},
     "/v1/datasets/{name}/analysts": {"analyst": "ada", "limit": LIMIT},
@@ -99,6 +100,8 @@ def allowed(who: str | None, method: str, path: str) -> set[int]:
     """The statuses that a route may answer with."""
     if path == "/v1/health":
         return {200}
+    if path.startswith("/v1/oidc/"):
+        return {404}  # there is no provider here
     if who is None or path in ("/v1/login", "/v1/password", "/v1/logout"):
         return {401}  # a token is no session
     if method == "get" and (path in OWN or (who == "vera" and path in LOOK)):

@@ -290,24 +290,31 @@ def test_the_remote_sends_its_token_nowhere_else() -> None:
 
 def test_sessions_are_for_this_site_alone_and_end(fresh: Hospital) -> None:
     with fresh.client() as client:
-        assert client.post("/v1/login", json={"name": "ada", "password": PASSWORD}).status_code == 200
-        assert client.get("/v1/me").json()["name"] == "ada"
+        evil = {"Origin": "https://evil.example"}
+        credentials = {"name": "ada", "password": PASSWORD}
+        assert client.post("/v1/login", json=credentials, headers=evil).status_code == 403
+        csrf = client.post("/v1/login", json=credentials).json()["csrf"]
+        assert client.get("/v1/me").json() | {"name": "ada", "csrf": csrf} == client.get("/v1/me").json()
         ask = {"sql": COUNT, "epsilon": 0.1}
-        for origin in (
-            {},
-            {"Origin": "https://evil.example"},
-            {"Origin": "null"},
-            {"Origin": fresh.url + ".evil.example"},
-        ):
-            assert client.post("/v1/datasets/visits/queries", json=ask, headers=origin).status_code == 403
+        for origin in ({}, evil, {"Origin": "null"}, {"Origin": fresh.url + ".evil.example"}):
+            forged = origin | {"X-CSRF-Token": csrf}
+            assert client.post("/v1/datasets/visits/queries", json=ask, headers=forged).status_code == 403
+        own = {"Origin": fresh.url}
+        with fresh.client() as other:
+            hers = other.post("/v1/login", json=credentials).json()["csrf"]
+        for token in ({}, {"X-CSRF-Token": ""}, {"X-CSRF-Token": hers}):
+            said = client.post("/v1/datasets/visits/queries", json=ask, headers=own | token)
+            assert said.status_code == 403
+            assert "CSRF token" in said.json()["message"]
         assert fresh.spent() == 0
-        good = client.post("/v1/datasets/visits/queries", json=ask, headers={"Origin": fresh.url})
+        own |= {"X-CSRF-Token": csrf}
+        good = client.post("/v1/datasets/visits/queries", json=ask, headers=own)
         assert good.status_code == 200
         (cookie,) = client.cookies.jar
         assert cookie.has_nonstandard_attr("HttpOnly")
         assert cookie.get_nonstandard_attr("SameSite") == "strict"
         stolen = cookie.value
-        assert client.post("/v1/logout", headers={"Origin": fresh.url}).status_code == 200
+        assert client.post("/v1/logout", headers=own).status_code == 200
         assert client.get("/v1/me", headers={"Cookie": f"deniable={stolen}"}).status_code == 401
 
 

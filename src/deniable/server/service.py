@@ -34,6 +34,7 @@ from deniable.process import Original
 from deniable.server.data.declaration import Declaration
 from deniable.server.data.shelf import UNKNOWN, Shelf, note
 from deniable.server.people import acts, store
+from deniable.server.people.oidc import Provider
 from deniable.server.people.rights import Caller, Right
 from deniable.server.people.roster import Roster
 from deniable.server.people.store import State
@@ -56,7 +57,7 @@ class Service(Original):
         settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.settings = settings
         key_path = settings.folder / "server.key"
-        self._key = chain.read_key(key_path) or chain.make_key(key_path)
+        self.key = chain.read_key(key_path) or chain.make_key(key_path)
         self.state = State(settings.state_url)
         self.ledger = Ledger.open(
             settings.ledger_url,
@@ -64,7 +65,12 @@ class Service(Original):
             analyst=PRINCIPAL,
             on_failure=note(settings.folder),
         )
-        self.roster = Roster(self.state, self._key, session_seconds=settings.session_hours * 3600)
+        self.roster = Roster(self.state, self.key, session_seconds=settings.session_hours * 3600)
+        self.provider = (
+            Provider(settings.oidc, settings.folder, settings.origin)
+            if settings.oidc is not None and settings.origin is not None
+            else None
+        )
         self.throttle = Throttle(settings.rates)
         self.shelf = Shelf(self.state, self.ledger, settings)
         self._purses = Purses(self.state, settings.caps)
@@ -79,7 +85,7 @@ class Service(Original):
 
     def _record(self, caller: Caller, act: str, about: str, words: str = "") -> None:
         with self.state.writing() as connection:
-            acts.record(connection, self._key, caller.name, act, about, words)
+            acts.record(connection, self.key, caller.name, act, about, words)
 
     # -------------------------------------------------------------------------------------------- data sets
 
@@ -261,7 +267,7 @@ class Service(Original):
         with self.state.writing() as connection:
             connection.execute(store.proposals.insert().values(**row, **pair))
             acts.record(
-                connection, self._key, caller.name, "propose limit", account.name, f"{limit}: {reason}"
+                connection, self.key, caller.name, "propose limit", account.name, f"{limit}: {reason}"
             )
         return number
 
@@ -283,7 +289,7 @@ class Service(Original):
             words = (
                 f"to ε = {row['epsilon']}, δ = {row['delta']}, proposed by {row['person']}: {row['reason']}"
             )
-            acts.record(connection, self._key, caller.name, "raise limit", row["account"], words)
+            acts.record(connection, self.key, caller.name, "raise limit", row["account"], words)
         limit = Budget(Fraction(row["epsilon"]), Fraction(row["delta"]))
         self.ledger.account(row["account"]).raise_limit(limit, owner=row["person"])
 
@@ -321,7 +327,7 @@ class Service(Original):
     def verify(self, caller: Caller, head: str | None) -> tuple[Verification, int | None]:
         """The journal, and the number of the first act that is not as it was written."""
         caller.need(Right.LOOK)
-        return self.ledger.verify(head), acts.broken(acts.history(self.state), self._key)
+        return self.ledger.verify(head), acts.broken(acts.history(self.state), self.key)
 
     def acts(self, caller: Caller) -> list[acts.Act]:
         caller.need(Right.LOOK)

@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import ipaddress
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from deniable.errors import InvalidParameter
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+def loopback(host: str) -> bool:
+    """Whether a host is this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Address(NamedTuple):
@@ -27,12 +36,7 @@ class Address(NamedTuple):
 
     @property
     def loopback(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return loopback(self.host)
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -68,6 +72,17 @@ class Rates:
 
 
 @dataclass(frozen=True)
+class Oidc:
+    """An OpenID provider that people may log in by. `secret` names a file in the service's folder; `claim` says
+    what the provider proves of a person: `sub`, or `email` where it has verified that."""
+
+    issuer: str
+    client: str
+    secret: str | None = None
+    claim: str = "sub"
+
+
+@dataclass(frozen=True)
 class Settings:
     """A service. `folder` holds its state and keys, `roots` the folders that data may be registered from.
 
@@ -90,6 +105,7 @@ class Settings:
     threads: int = 64
     session_hours: float = 12.0
     second_person: bool = False
+    oidc: Oidc | None = None
     engines: Engines = field(default_factory=Engines)
     caps: Caps = field(default_factory=Caps)
     rates: Rates = field(default_factory=Rates)
@@ -136,6 +152,8 @@ def checked(settings: Settings) -> Settings:
         )
     if settings.wire is not None and not settings.wire.loopback and not settings.tls:
         raise _clear("wire", settings.wire, "name certificate and key")
+    if settings.oidc is not None:
+        _check_oidc(settings.oidc, settings.origin)
     if (
         not 0 <= settings.floor < 60
         or not 1 <= settings.threads <= 4096
@@ -145,6 +163,22 @@ def checked(settings: Settings) -> Settings:
             "Expected floor in [0, 60) seconds, threads in 1 … 4096 and session_hours in (0, 744]."
         )
     return settings
+
+
+def _check_oidc(oidc: Oidc, origin: str | None) -> None:
+    parts = urlsplit(str(oidc.issuer))
+    if parts.scheme != "https" and not (parts.scheme == "http" and loopback(parts.hostname or "")):
+        raise InvalidParameter("Expected oidc.issuer as an https address. Nothing was started.")
+    if oidc.claim not in ("sub", "email"):
+        raise InvalidParameter(
+            "Expected oidc.claim as sub or email: names that people choose themselves prove nothing. Nothing "
+            "was started."
+        )
+    if origin is None:
+        raise InvalidParameter(
+            "Expected origin beside oidc, the address that browsers reach this service at, like "
+            '"https://stats.example.org". Nothing was started.'
+        )
 
 
 def _clear(name: str, address: Address, way_out: str) -> InvalidParameter:
@@ -172,7 +206,7 @@ def _value(name: str, value: Any, base: Path) -> Any:
             return tuple((base / _text(name, each)).resolve() for each in _list(name, value))
         case "http" | "wire":
             return None if value is False and name == "wire" else _address(name, _text(name, value))
-        case "engines" | "caps" | "rates":
+        case "engines" | "caps" | "rates" | "oidc":
             return _part(name, value)
         case "proxy" | "second_person":
             return _typed(name, value, bool)
@@ -185,8 +219,11 @@ def _value(name: str, value: Any, base: Path) -> Any:
 
 
 def _part(name: str, value: Any) -> Any:
-    kind: type[Any] = {"engines": Engines, "caps": Caps, "rates": Rates}[name]
-    return kind(**_known(_typed(name, value, dict), kind))
+    kind: type[Any] = {"engines": Engines, "caps": Caps, "rates": Rates, "oidc": Oidc}[name]
+    given = _known(_typed(name, value, dict), kind)
+    for missing in (each.name for each in fields(kind) if each.default is MISSING and each.name not in given):
+        raise InvalidParameter(f"The setting {name}.{missing} is missing. Nothing was started.")
+    return kind(**given)
 
 
 def _typed(name: str, value: Any, kind: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from deniable._version import VERSION
-from deniable.server.http import data_routes, errors, ledger_routes, people_routes
+from deniable.server.http import data_routes, errors, ledger_routes, oidc_routes, people_routes
 from deniable.server.http.door import Door
 from deniable.server.http.guard import Guard
 from deniable.server.http.jobs import Jobs
@@ -27,7 +27,7 @@ def api(service: Service, executor: Executor) -> FastAPI:
     )
     app.state.door = Door(service, executor)
     app.state.jobs = Jobs(app.state.door)
-    for routes in (people_routes, data_routes, ledger_routes):
+    for routes in (people_routes, oidc_routes, data_routes, ledger_routes):
         app.include_router(routes.router)
     errors.install(app)
 

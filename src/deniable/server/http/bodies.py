@@ -12,6 +12,7 @@ from deniable.server.questions import Question
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Text = Annotated[str, Field(min_length=1, max_length=65_536)]
 Secret = Annotated[str, Field(min_length=1, max_length=300)]
+Subject = Annotated[str, Field(min_length=1, max_length=255)]
 Reason = Annotated[str, Field(min_length=1, max_length=1000)]
 Number = Annotated[int | float | str, Field(union_mode="smart")]
 """A decimal number, or its digits as a text where they should not pass through binary."""
@@ -40,6 +41,11 @@ class NewToken(Body):
 class NewPerson(Body):
     name: Name
     roles: Annotated[list[Literal["owner", "analyst", "auditor"]], Field(min_length=1, max_length=3)]
+    subject: Subject | None = None
+
+
+class Identity(Body):
+    subject: Subject | None
 
 
 class Change(Body):

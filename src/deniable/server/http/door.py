@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from typing import Annotated, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
 
 from deniable.errors import Forbidden, NotLoggedIn
 from deniable.server.people.rights import Caller
@@ -20,6 +21,8 @@ R = TypeVar("R")
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 SECURE_COOKIE, PLAIN_COOKIE = "__Host-deniable", "deniable"
+"""A browser takes the first over TLS alone, and from no other host."""
+CSRF = "X-CSRF-Token"
 
 
 class Door:
@@ -35,26 +38,45 @@ class Door:
     async def run(self, act: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return await asyncio.get_running_loop().run_in_executor(self._executor, partial(act, *args, **kwargs))
 
-    def session(self, request: Request) -> str:
-        """The session of a request that may change something: it must come from this site."""
+    def session(self, request: Request, csrf: str | None = None) -> str:
+        """The session of a request. One that may change something must come from this site, by its Origin,
+        and from whoever was told the session's CSRF token, in the header or, for a form, as `csrf`."""
         secret = request.cookies.get(self.cookie)
         if not secret:
             raise NotLoggedIn(
                 "Expected a login: a session, or a token as `Authorization: Bearer …`. Nothing was done."
             )
-        if request.method not in SAFE and not self._own(request):
+        if request.method in SAFE:
+            return secret
+        if not self.own(request):
             raise Forbidden(
                 "Expected a request from this site itself: its Origin is another, or is missing. Nothing was "
                 "done."
             )
+        given = csrf or request.headers.get(CSRF, "")
+        if not hmac.compare_digest(given.encode(), self.service.roster.csrf(secret).encode()):
+            raise Forbidden(
+                f"Expected the session's CSRF token, which the login and GET /v1/me tell, in the header {CSRF}. "
+                "Nothing was done."
+            )
         return secret
 
-    def _own(self, request: Request) -> bool:
+    def own(self, request: Request) -> bool:
         origin = request.headers.get("origin", "")
         wanted = self.service.settings.origin
         if wanted is not None:
             return origin == wanted
         return bool(origin) and urlsplit(origin).netloc == request.headers.get("host")
+
+    def give(self, response: Response, secret: str) -> None:
+        """Hand out a session."""
+        seconds = int(self.service.settings.session_hours * 3600)
+        response.set_cookie(
+            self.cookie, secret, max_age=seconds, secure=self.secure, httponly=True, samesite="strict"
+        )
+
+    def take(self, response: Response) -> None:
+        response.delete_cookie(self.cookie, secure=self.secure, httponly=True, samesite="strict")
 
     async def caller(self, request: Request) -> Caller:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -75,3 +97,8 @@ async def caller_of(request: Request) -> Caller:
 
 AtDoor = Annotated[Door, Depends(door_of)]
 Who = Annotated[Caller, Depends(caller_of)]
+
+
+def address(request: Request) -> str:
+    """Where a request comes from, for counting how often."""
+    return request.client.host if request.client else ""

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from deniable.errors import Forbidden
 from deniable.server.http import bodies
-from deniable.server.http.door import AtDoor, Door, Who
+from deniable.server.http.door import AtDoor, Who, address
 from deniable.server.people.rights import Right
 
 router = APIRouter(prefix="/v1", tags=["people"])
@@ -19,11 +19,17 @@ router = APIRouter(prefix="/v1", tags=["people"])
 async def login(body: bodies.Login, request: Request, response: Response, door: AtDoor) -> dict[str, Any]:
     """Begin a session. With a one-time password, nothing but `POST /v1/password` is open
     until it is changed."""
-    address = request.client.host if request.client else ""
-    door.service.throttle.login(body.name, address)
+    if "origin" in request.headers and not door.own(request):
+        raise Forbidden("Expected a login from this site itself. Nothing was done.")
+    door.service.throttle.login(body.name, address(request))
     secret, caller = await door.run(door.service.roster.login, body.name, body.password)
-    _give(response, door, secret)
-    return {"name": caller.name, "roles": sorted(caller.roles), "must_change": caller.must_change}
+    door.give(response, secret)
+    return {
+        "name": caller.name,
+        "roles": sorted(caller.roles),
+        "must_change": caller.must_change,
+        "csrf": door.service.roster.csrf(secret),
+    }
 
 
 @router.post("/password")
@@ -34,24 +40,28 @@ async def password(
     secret = door.session(request)
     caller = await door.run(door.service.roster.session, secret)
     door.service.throttle.hit("login_person", caller.name)
-    _give(response, door, await door.run(door.service.roster.set_password, secret, body.old, body.new))
-    return {"name": caller.name}
+    fresh = await door.run(door.service.roster.set_password, secret, body.old, body.new)
+    door.give(response, fresh)
+    return {"name": caller.name, "csrf": door.service.roster.csrf(fresh)}
 
 
 @router.post("/logout")
 async def logout(request: Request, response: Response, door: AtDoor) -> dict[str, Any]:
     await door.run(door.service.roster.end, door.session(request))
-    response.delete_cookie(door.cookie, secure=door.secure, httponly=True, samesite="strict")
+    door.take(response)
     return {}
 
 
 @router.get("/me")
-async def me(caller: Who) -> dict[str, Any]:
+async def me(request: Request, caller: Who, door: AtDoor) -> dict[str, Any]:
+    """Who one is, and the CSRF token of the session, if this is one."""
+    secret = None if "authorization" in request.headers else request.cookies.get(door.cookie)
     return {
         "name": caller.name,
         "roles": sorted(caller.roles),
         "rights": sorted(caller.rights),
         "must_change": caller.must_change,
+        "csrf": door.service.roster.csrf(secret) if secret else None,
     }
 
 
@@ -86,10 +96,23 @@ async def people(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
 
 @router.post("/people", status_code=201)
 async def add(body: bodies.NewPerson, caller: Who, door: AtDoor) -> dict[str, Any]:
-    """A new person, and her one-time password, shown this once."""
+    """A new person, and her one-time password, shown this once; with `subject`, one who logs in by the OpenID
+    provider alone."""
     caller.need(Right.MANAGE)
-    password = await door.run(door.service.roster.add, caller.name, body.name, body.roles)
+    roster = door.service.roster
+    if body.subject is not None:
+        await door.run(roster.invite, caller.name, body.name, body.roles, body.subject)
+        return {"name": body.name, "one_time_password": None}
+    password = await door.run(roster.add, caller.name, body.name, body.roles)
     return {"name": body.name, "one_time_password": password}
+
+
+@router.put("/people/{name}/identity")
+async def identity(name: str, body: bodies.Identity, caller: Who, door: AtDoor) -> dict[str, Any]:
+    """Whom the OpenID provider means by this person; null: nobody any more. Her sessions end."""
+    caller.need(Right.MANAGE)
+    await door.run(door.service.roster.link, caller.name, name, body.subject)
+    return {}
 
 
 @router.patch("/people/{name}")
@@ -116,16 +139,3 @@ def _settled(caller: Who) -> None:
         raise Forbidden(
             "Expected a password of your own first: the one-time password is used up. Nothing was done."
         )
-
-
-def _give(response: Response, door: Door, secret: str) -> None:
-    hours = door.service.settings.session_hours
-    response.set_cookie(
-        door.cookie,
-        secret,
-        max_age=int(hours * 3600),
-        path="/",
-        secure=door.secure,
-        httponly=True,
-        samesite="strict",
-    )

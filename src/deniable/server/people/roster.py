@@ -65,19 +65,53 @@ class Roster:
 
     def add(self, by: str, name: str, roles: Collection[str]) -> str:
         """A new person; her one-time password."""
+        password = secrets.new_secret()
+        with self._state.writing() as connection:
+            self._insert(connection, by, name, roles, secrets.password_hash(password))
+        return password
+
+    def invite(self, by: str, name: str, roles: Collection[str], subject: str) -> None:
+        """A new person who logs in by the OpenID provider alone."""
+        with self._state.writing() as connection:
+            self._insert(connection, by, name, roles, None)
+            self._link(connection, by, name, subject)
+
+    def _insert(
+        self, connection: sa.Connection, by: str, name: str, roles: Collection[str], password: str | None
+    ) -> None:
         names.name(name, "a person")
         if name in RESERVED:
             raise InvalidParameter(
                 f"The name {name!r} is the service's own. Nothing was done. Choose another."
             )
-        password, joined = secrets.new_secret(), _roles(roles)
-        row = {"name": name, "roles": joined, "password": secrets.password_hash(password), "one_time": True}
+        if _row(connection, name) is not None:
+            raise InvalidParameter(f"There is a person {name!r} already. Nothing was changed.")
+        joined = _roles(roles)
+        row = {"name": name, "roles": joined, "password": password, "one_time": password is not None}
+        connection.execute(store.people.insert().values(**row, disabled=False, created=time.time()))
+        acts.record(connection, self._key, by, "add person", name, f"roles: {joined}")
+
+    def link(self, by: str, name: str, subject: str | None) -> None:
+        """Let a person log in as whom the OpenID provider calls `subject`; None: no longer. Her sessions
+        end."""
         with self._state.writing() as connection:
-            if _row(connection, name) is not None:
-                raise InvalidParameter(f"There is a person {name!r} already. Nothing was changed.")
-            connection.execute(store.people.insert().values(**row, disabled=False, created=time.time()))
-            acts.record(connection, self._key, by, "add person", name, f"roles: {joined}")
-        return password
+            self._need(connection, name)
+            connection.execute(store.identities.delete().where(store.identities.c.person == name))
+            connection.execute(store.sessions.delete().where(store.sessions.c.person == name))
+            if subject is None:
+                acts.record(connection, self._key, by, "unlink identity", name, "")
+            else:
+                self._link(connection, by, name, subject)
+
+    def _link(self, connection: sa.Connection, by: str, name: str, subject: str) -> None:
+        if not subject or len(subject) > 255 or not subject.isprintable():
+            raise InvalidParameter(
+                "Expected a subject of 1 to 255 characters that can be seen. Nothing was changed."
+            )
+        if _one(connection, store.identities, store.identities.c.subject == subject) is not None:
+            raise InvalidParameter("This subject belongs to somebody already. Nothing was changed.")
+        connection.execute(store.identities.insert().values(subject=subject, person=name))
+        acts.record(connection, self._key, by, "link identity", name, subject)
 
     def people(self) -> list[Person]:
         with self._state.reading() as connection:
@@ -128,6 +162,22 @@ class Roster:
                 self._use_up(connection, name, row["password"])
             self._begin(connection, secret, name, row["one_time"])
         return secret, Caller(name, _read_roles(row["roles"]), must_change=row["one_time"])
+
+    def known(self, subject: str) -> tuple[str, Caller] | None:
+        """The secret of a new session for whom the OpenID provider has named; None if that is nobody here."""
+        with self._state.writing() as connection:
+            identity = _one(connection, store.identities, store.identities.c.subject == subject)
+            row = None if identity is None else _row(connection, identity["person"])
+            if row is None or row["disabled"]:
+                return None
+            secret = secrets.new_secret()
+            self._begin(connection, secret, row["name"], False)
+        return secret, Caller(row["name"], _read_roles(row["roles"]))
+
+    def csrf(self, secret: str) -> str:
+        """What a request that changes something says beside the session's cookie: other sites can make a
+        browser send the cookie, and cannot read this."""
+        return hmac.digest(self._key, b"csrf of " + secrets.digest(secret).encode(), "sha256").hex()
 
     def _use_up(self, connection: sa.Connection, name: str, password: str) -> None:
         same = (store.people.c.name == name) & (store.people.c.password == password)

@@ -53,6 +53,12 @@ sessions = Table(
     Column("must_change", Boolean, nullable=False),
     Column("expires", Float, nullable=False),
 )
+identities = Table(
+    "identities",
+    metadata,
+    Column("subject", Text, primary_key=True),
+    Column("person", Text, nullable=False, unique=True),
+)
 acts = Table(
     "acts",
     metadata,
