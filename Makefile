@@ -78,11 +78,20 @@ $(VENV)/.torch: $(VENV)/.made constraints.txt
 	$(PIP) torch
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.torch $(VENV)/.core pyproject.toml constraints.txt
+$(VENV)/.test: $(VENV)/.torch $(VENV)/.core $(VENV)/.programs pyproject.toml constraints.txt
 	$(PIP) --editable ".[plot,server]" --group lint --group test --group oracle
 	@# Spark, 400 MB, only where there is a Java to run it; without one its tests say loudly that they did not run.
 	@if $(VENV)/bin/python -c 'import sys; from tests.requirements import find_java; sys.exit(find_java() is None)'; \
 	  then $(PIP) --editable ".[spark]"; fi
+	@touch $@
+
+# Programs that tests drive, from Debian's packages where we may install them; where not, their tests say loudly that
+# they did not run.
+PROGRAMS := chromium libpostgresql-jdbc-java postgresql-client
+$(VENV)/.programs: $(VENV)/.made Makefile
+	@dpkg -s $(PROGRAMS) >/dev/null 2>&1 \
+	  || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(PROGRAMS) >/dev/null; } \
+	  || echo "Not installed, so some tests will be left out: $(PROGRAMS) (apt-get install, as root)."
 	@touch $@
 
 $(VENV)/.fuzz: $(VENV)/.core pyproject.toml

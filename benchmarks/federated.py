@@ -26,7 +26,7 @@ from deniable.federated.mcmahan import NETWORKS
 from deniable.federated.rounds import Rounds
 from deniable.federated.secure_sum import Stage, SumClient, SumServer, generated
 from deniable.federated.secure_sum import simulate as secure_sum
-from deniable.federated.train import Pupil, Recipe, local_training, parameters_of
+from deniable.federated.train import LocalRecipe, Pupil, local_training, parameters_of
 from deniable.federated.train.recipe import flat
 from deniable.randomness import SecureRandom
 
@@ -72,7 +72,7 @@ def training(network: str) -> tuple[float, float]:
     times: dict[str, list[float]] = {"plain": [], "ours": []}
     for _ in range(REPEATS):
         times["plain"].append(cpu(lambda: plain_loop(network, pupils)))
-        times["ours"].append(cpu(lambda: list(ours.updates(start, pupils, Recipe(1, 10, 0.1)))))
+        times["ours"].append(cpu(lambda: list(ours.updates(start, pupils, LocalRecipe(1, 10, 0.1)))))
     return statistics.median(times["plain"]), statistics.median(times["ours"])
 
 

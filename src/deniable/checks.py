@@ -11,7 +11,7 @@ from typing import Any
 from deniable.errors import InvalidParameter
 from deniable.numbers import Number, exact, plain
 from deniable.strict_json import shown
-from deniable.units import Kind, Unit
+from deniable.units import Unit, UnitKind
 
 ROW = Unit.row()
 """The unit of a mechanism that names none."""
@@ -80,9 +80,9 @@ def unit(value: Any) -> Unit:
 
 def rows_of(unit: Unit) -> int:
     """How many rows one unit may bring."""
-    if unit.kind is Kind.COLUMN and unit.max_rows is not None:
+    if unit.kind is UnitKind.COLUMN and unit.max_rows is not None:
         return unit.max_rows
-    if unit.kind in (Kind.ROW, Kind.VALUE):
+    if unit.kind in (UnitKind.ROW, UnitKind.VALUE):
         return 1
     raise InvalidParameter(f'Expected a unit with a bounded number of rows, got "{unit}". Give max_rows=.')
 

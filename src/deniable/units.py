@@ -26,7 +26,7 @@ from deniable import strict_json
 from deniable.errors import InvalidParameter
 
 
-class Kind(StrEnum):
+class UnitKind(StrEnum):
     """What one unit is."""
 
     ROW = "row"
@@ -51,7 +51,7 @@ class Relation(StrEnum):
 class Unit:
     """Who is protected. Made by `row`, `column`, `value`, `client` or `ball`, and compared by value."""
 
-    kind: Kind
+    kind: UnitKind
     replace: bool = False
     column_name: str | None = None
     max_rows: int | None = None
@@ -68,7 +68,7 @@ class Unit:
     @classmethod
     def row(cls, *, replace: bool = False, zero_out: bool = False) -> Unit:
         """One row of a table, added or removed (or replaced by another, or silenced: `zero_out`)."""
-        return cls(Kind.ROW, bool(replace), zero_out=bool(zero_out) or None)
+        return cls(UnitKind.ROW, bool(replace), zero_out=bool(zero_out) or None)
 
     @classmethod
     def column(cls, name: str, *, max_rows: int | None = None, replace: bool = False) -> Unit:
@@ -79,18 +79,18 @@ class Unit:
             isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1
         ):
             raise InvalidParameter(f"Expected max_rows={max_rows!r} to be a whole number of at least 1.")
-        return cls(Kind.COLUMN, bool(replace), name, max_rows)
+        return cls(UnitKind.COLUMN, bool(replace), name, max_rows)
 
     @classmethod
     def value(cls) -> Unit:
         """The value behind one local report, replaced by any other."""
-        return cls(Kind.VALUE, replace=True)
+        return cls(UnitKind.VALUE, replace=True)
 
     @classmethod
     def client(cls, *, replace: bool = False, zero_out: bool = False) -> Unit:
         """Everything one client of a federation holds. `zero_out`: it may fall silent,
         but still adds its noise."""
-        return cls(Kind.CLIENT, bool(replace), zero_out=bool(zero_out) or None)
+        return cls(UnitKind.CLIENT, bool(replace), zero_out=bool(zero_out) or None)
 
     @classmethod
     def ball(cls, p: float, radius: float) -> Unit:
@@ -103,7 +103,7 @@ class Unit:
             )
         if not (radius > 0 and math.isfinite(radius)):
             raise InvalidParameter(f"Expected radius={radius:g} in (0, ∞).")
-        return cls(Kind.BALL, replace=True, p=p, radius=radius)
+        return cls(UnitKind.BALL, replace=True, p=p, radius=radius)
 
     @classmethod
     def parse(cls, text: str, *, replace: bool = False) -> Unit:
@@ -136,7 +136,7 @@ class Unit:
 
     def falls_in_one_part(self, by: str) -> bool:
         """Whether splitting the table by column `by` keeps all counted rows of each unit in one part."""
-        return self.kind is not Kind.COLUMN or by == self.column_name or self.max_rows == 1
+        return self.kind is not UnitKind.COLUMN or by == self.column_name or self.max_rows == 1
 
     def to_dict(self) -> dict[str, Any]:
         """Only what is set, so that a later kind of unit does not change the JSON of an earlier one."""
@@ -147,8 +147,8 @@ class Unit:
     def from_dict(cls, value: object) -> Unit:
         names = {f.name for f in fields(cls)}
         known = isinstance(value, dict) and set(value) <= names and isinstance(value.get("kind"), str)
-        if not isinstance(value, dict) or not known or value["kind"] not in list(Kind):
-            raise InvalidParameter(f"Expected the JSON of a unit with a kind among {', '.join(Kind)}.")
+        if not isinstance(value, dict) or not known or value["kind"] not in list(UnitKind):
+            raise InvalidParameter(f"Expected the JSON of a unit with a kind among {', '.join(UnitKind)}.")
         v, replace = dict(value), value.get("replace", False)
         zero_out = v.get("zero_out", False)
         if not (isinstance(replace, bool) and isinstance(zero_out, bool)):
@@ -156,13 +156,13 @@ class Unit:
                 f"Expected replace={replace!r} and zero_out={zero_out!r} to be true or false."
             )
         match v.pop("kind"):
-            case Kind.ROW:
+            case UnitKind.ROW:
                 unit = cls.row(replace=replace, zero_out=zero_out)
-            case Kind.COLUMN:
+            case UnitKind.COLUMN:
                 unit = cls.column(v.get("column_name", ""), max_rows=v.get("max_rows"), replace=replace)
-            case Kind.VALUE:
+            case UnitKind.VALUE:
                 unit = cls.value()
-            case Kind.CLIENT:
+            case UnitKind.CLIENT:
                 unit = cls.client(replace=replace, zero_out=zero_out)
             case _:
                 unit = cls.ball(_norm(v.get("p")), _real(v.get("radius"), "radius"))
@@ -187,16 +187,16 @@ class Unit:
             Relation.SILENCED: "silenced but still present",
         }[self.relation]
         match self.kind:
-            case Kind.ROW:
+            case UnitKind.ROW:
                 return f"one row, {change}"
-            case Kind.COLUMN:
+            case UnitKind.COLUMN:
                 bound = f" (at most {self.max_rows} count)" if self.max_rows else ""
                 return f"all rows of one {self.column_name}{bound}, {change}"
-            case Kind.VALUE:
+            case UnitKind.VALUE:
                 return "the value behind one report, replaced by any other"
-            case Kind.CLIENT:
+            case UnitKind.CLIENT:
                 return f"one client, {change}"
-            case Kind.BALL:
+            case UnitKind.BALL:
                 if self.p == 0:
                     return f"an input changed in at most {self.radius:g} coordinates"
                 norm = "∞" if self.p == math.inf else f"{self.p:g}"

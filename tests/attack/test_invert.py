@@ -14,7 +14,7 @@ from sklearn.decomposition import PCA
 from typer.testing import CliRunner
 
 from deniable.attack import invert, stationary
-from deniable.attack.invert import Album, Generator
+from deniable.attack.invert import Album, FaceGenerator
 from deniable.cli import attack_invert
 from deniable.errors import InvalidParameter
 
@@ -29,7 +29,7 @@ def digits() -> Album:
 
 
 @pytest.fixture(scope="module")
-def inverted(digits: Album) -> dict[tuple[str, str], invert.Measured]:
+def inverted(digits: Album) -> dict[tuple[str, str], invert.InvertedImages]:
     return {(one.model.split(",")[0], one.attack): one for one in invert.compare(digits)}
 
 
@@ -49,7 +49,7 @@ def test_the_split_follows_the_seed() -> None:
 
 
 def test_generated_images_vary_as_probabilistic_pca_says(digits: Album) -> None:
-    generator = Generator.learn(digits.public, 20)
+    generator = FaceGenerator.learn(digits.public, 20)
     fitted = PCA(20, svd_solver="full").fit(digits.public.astype(np.float64))
     signal = fitted.get_covariance() - fitted.noise_variance_ * np.eye(64)
     assert np.allclose((generator.basis.T @ generator.basis).numpy(), signal, atol=1e-5)
@@ -76,7 +76,7 @@ def test_a_true_image_is_measured_as_such_and_a_swapped_one_is_not(digits: Album
 
 @pytest.mark.parametrize("attack", ["confidence", "generator"])
 def test_a_plain_model_shows_its_classes(
-    inverted: dict[tuple[str, str], invert.Measured], attack: str
+    inverted: dict[tuple[str, str], invert.InvertedImages], attack: str
 ) -> None:
     found = inverted["plain", attack]
     assert found.accuracy > 0.95
@@ -85,7 +85,7 @@ def test_a_plain_model_shows_its_classes(
 
 
 def test_a_generator_brings_images_nearer_to_true_ones(
-    inverted: dict[tuple[str, str], invert.Measured],
+    inverted: dict[tuple[str, str], invert.InvertedImages],
 ) -> None:
     by_confidence, by_generator = inverted["plain", "confidence"], inverted["plain", "generator"]
     assert by_generator.nearest_own.mean() < by_confidence.nearest_own.mean()
@@ -93,7 +93,7 @@ def test_a_generator_brings_images_nearer_to_true_ones(
 
 
 def test_a_private_model_that_works_shows_its_classes_too(
-    inverted: dict[tuple[str, str], invert.Measured],
+    inverted: dict[tuple[str, str], invert.InvertedImages],
 ) -> None:
     found = inverted["private", "generator"]
     assert found.accuracy > 0.7
@@ -102,7 +102,7 @@ def test_a_private_model_that_works_shows_its_classes_too(
 
 def test_an_untrained_model_shows_nobody(digits: Album) -> None:
     judge = invert.evaluator(digits.unseen, digits.unseen_labels)
-    generator, hits = Generator.learn(digits.public, 30), 0
+    generator, hits = FaceGenerator.learn(digits.public, 30), 0
     for seed in range(8):
         model = invert.network(64, 5, seed=seed)
         images = invert.by_generator(model, 5, generator, steps=100)

@@ -14,9 +14,9 @@ from scipy.optimize import minimize
 from deniable.audit.classify import (
     Boosting,
     LogisticClassifier,
-    Model,
+    OutputView,
+    ScoreModel,
     Tables,
-    View,
     fit_all,
     lowest_bit,
     model_from_dict,
@@ -28,14 +28,14 @@ RNG = np.random.default_rng(0)
 SHIFTED = RNG.laplace(1, 1, (20_000, 3)), RNG.laplace(0, 1, (20_000, 3))
 
 
-def advantage(model: Model, first: Any, second: Any) -> float:
+def advantage(model: ScoreModel, first: Any, second: Any) -> float:
     """How often the score is right about which of two outputs came from where, less ½, doubled."""
     a, b = model.score(first), model.score(second)
     n = min(len(a), len(b))
     return float(np.mean(np.sign(a[:n] - b[:n])))
 
 
-FITS: list[Callable[..., Model | None]] = [
+FITS: list[Callable[..., ScoreModel | None]] = [
     lambda a, b: Tables.fit(a, b, bins=8, patterns=False, pooled=False),
     lambda a, b: Tables.fit(a, b, bins=16, patterns=False, pooled=True),
     LogisticClassifier.fit,
@@ -44,7 +44,7 @@ FITS: list[Callable[..., Model | None]] = [
 
 
 @pytest.mark.parametrize("fit", FITS, ids=["tables", "pooled", "logistic", "boosting"])
-def test_a_shift_is_learnt_and_json_keeps_it(fit: Callable[..., Model | None]) -> None:
+def test_a_shift_is_learnt_and_json_keeps_it(fit: Callable[..., ScoreModel | None]) -> None:
     model = fit(*(rows[:10_000] for rows in SHIFTED))
     assert model is not None
     fresh = [rows[10_000:] for rows in SHIFTED]
@@ -110,7 +110,7 @@ def test_missing_values_are_told_from_present_ones() -> None:
 
 def test_differences_undo_running_sums() -> None:
     noise = RNG.standard_normal((100, 5))
-    assert View.DIFFERENCES.see(np.cumsum(noise, axis=1)) == pytest.approx(noise)
+    assert OutputView.DIFFERENCES.see(np.cumsum(noise, axis=1)) == pytest.approx(noise)
 
 
 def test_the_lowest_bit_is_the_largest_power_of_two_that_divides() -> None:
@@ -120,9 +120,9 @@ def test_the_lowest_bit_is_the_largest_power_of_two_that_divides() -> None:
 
 
 def test_bits_are_looked_at_only_where_floats_use_them() -> None:
-    assert View.BITS in views(RNG.standard_normal((600, 1)))
-    assert View.BITS not in views(RNG.integers(0, 9, (600, 1)).astype(np.float64))
-    assert views(RNG.integers(0, 9, (600, 2)).astype(np.float64)) == [View.RAW, View.DIFFERENCES]
+    assert OutputView.BITS in views(RNG.standard_normal((600, 1)))
+    assert OutputView.BITS not in views(RNG.integers(0, 9, (600, 1)).astype(np.float64))
+    assert views(RNG.integers(0, 9, (600, 2)).astype(np.float64)) == [OutputView.RAW, OutputView.DIFFERENCES]
 
 
 def test_an_unknown_model_is_refused() -> None:

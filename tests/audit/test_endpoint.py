@@ -18,7 +18,7 @@ from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.ledger.entries import Kind
 from deniable.randomness import SeededRandom
-from deniable.sql.plan.keys import Selection
+from deniable.sql.plan.keys import KeySelection
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.plan import GroupingSet, Plan
 from deniable.sql.plan.quantiles import Rank
@@ -103,7 +103,7 @@ def weaker(part: Noise | Rank) -> Noise | Rank:
     )
 
 
-def easier(selection: Selection | None) -> Selection | None:
+def easier(selection: KeySelection | None) -> KeySelection | None:
     return None if selection is None else replace(selection, delta=30 * selection.delta)
 
 

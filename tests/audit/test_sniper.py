@@ -13,8 +13,8 @@ from scipy.stats import binom
 from deniable.audit import Finding, Pair, Verdict, audit, replay
 from deniable.audit.bench import NULLS, case
 from deniable.audit.bench.gaussian import gaussian_epsilon
-from deniable.audit.classify import View
-from deniable.audit.sniper import Attack, Limit, _Sniper, certified_curve
+from deniable.audit.classify import OutputView
+from deniable.audit.sniper import Attack, ClaimLimit, _Sniper, certified_curve
 from deniable.audit.source import Source
 from deniable.audit.target import as_target
 from deniable.audit.thresholds import Rule
@@ -181,11 +181,11 @@ def test_the_final_is_won_on_fresh_samples(coupled: bool) -> None:
     target = case("HalvedNoise")
     pair = target.pairs()[0]
     with Source(as_target(target), 5, 1, coupled=coupled) as source:
-        search = _Sniper(source, [Limit(0.0, 0.1)], 0.05, 1_000_000, lambda share, what: None)
+        search = _Sniper(source, [ClaimLimit(0.0, 0.1)], 0.05, 1_000_000, lambda share, what: None)
         made = [
             Attack(
                 pair,
-                View.RAW,
+                OutputView.RAW,
                 First(blind=blind),
                 Rule(0.5 if blind else -1.0, -math.inf),
                 0.0,
@@ -202,7 +202,7 @@ def test_the_final_is_won_on_fresh_samples(coupled: bool) -> None:
 
 def test_what_an_attack_guessed_before_counts_in_the_final() -> None:
     pair = case("Laplace").pairs()[0]
-    attack = Attack(pair, View.RAW, First(blind=True), Rule(0.5, -math.inf), 0.0, 0.0, ())
+    attack = Attack(pair, OutputView.RAW, First(blind=True), Rule(0.5, -math.inf), 0.0, 0.0, ())
     twice = attack.after((1, 2, 3), 10).after((4, 0, 1), 5)
     assert (twice.guessed, twice.seen) == ((5, 2, 4), 15)
 

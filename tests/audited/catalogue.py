@@ -42,7 +42,7 @@ from deniable.learn.sgd import DPSGD, Users
 from deniable.learn.sgd import rows as containers
 from deniable.learn.sgd.distributed import Distributed
 from deniable.learn.sgd.outcome import Trained
-from deniable.learn.sgd.steps import Training
+from deniable.learn.sgd.steps import TrainingSteps
 from deniable.learn.sgd.walk import Walking
 from deniable.learn.standardize import PrivateStandardizer, Standardizer
 from deniable.ledger.bounded import Bounded
@@ -355,7 +355,7 @@ class CountOfRows:
 
 TWO_ROWS = Unit.column("person", max_rows=2)
 TOTAL = Sum()
-HALVES = noise.laplace(noise.Sensitivity(1, 1), Fraction(1))
+HALVES = noise.laplace(noise.IntegerSensitivity(1, 1), Fraction(1))
 
 
 OTHERS = [
@@ -387,7 +387,7 @@ OTHERS = [
         ({50: 1}, {50: 1, 100: 1}), samples=20_000, least=0.3,
     ),
     Audited(
-        keys.Selection(Fraction(1), Fraction(1, 100), 1), keys.Selection(Fraction(3), Fraction(1, 100), 1),
+        keys.KeySelection(Fraction(1), Fraction(1, 100), 1), keys.KeySelection(Fraction(3), Fraction(1, 100), 1),
         ({("a",): 1}, {("a",): 2}), len, 80_000, least=0.2,
     ),
 ]  # fmt: skip
@@ -466,7 +466,7 @@ its steps in tests/learn/sgd.)"""
 COMPOSED: dict[type, tuple[type, ...]] = {
     PcaNetwork: (PrivatePCA, DPSGD),
     Distributed: (DPSGD,),
-    Training: (DPSGD,),
+    TrainingSteps: (DPSGD,),
     Federation: (FedAvg,),
     Walking: (DPSGD,),
 }

@@ -12,7 +12,7 @@ from deniable.audit import Finding, Verdict, audit
 from deniable.audit.one_run import independent_mu
 from deniable.learn.recipes.abadi import PcaNetwork
 from deniable.learn.sgd.distributed import Distributed
-from deniable.learn.sgd.steps import Training
+from deniable.learn.sgd.steps import TrainingSteps
 from deniable.learn.sgd.trainer import Trainer
 from deniable.learn.sgd.walk import Walking
 from deniable.loss import Composed
@@ -118,4 +118,6 @@ def test_compositions_state_the_sum_of_what_they_run() -> None:
     made = PcaNetwork(n=600, lot=60, epochs=1, hidden=4)
     assert made.pca is not None
     assert made.loss == Composed((made.pca.loss, made.training.loss))
-    assert Distributed(FULL).loss == Training(FULL, Trainer.fresh).loss == Walking(FULL).loss == FULL.loss
+    assert (
+        Distributed(FULL).loss == TrainingSteps(FULL, Trainer.fresh).loss == Walking(FULL).loss == FULL.loss
+    )

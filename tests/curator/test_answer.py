@@ -23,7 +23,7 @@ from deniable.loss import DiscreteLaplaceNoise
 from deniable.mechanism import Release
 from deniable.randomness import SeededRandom
 from deniable.sql.plan.measures.sum import Sum
-from deniable.sql.plan.noise import Family, Noise, Sensitivity
+from deniable.sql.plan.noise import Family, IntegerSensitivity, Noise
 from deniable.sql.plan.private_bounds import ValueBounds
 from deniable.sql.tree import Result
 from deniable.units import Unit
@@ -82,7 +82,7 @@ def test_it_prints_numbers_with_their_error_and_says_what_is_left_out() -> None:
 def test_bounds_that_were_not_found_are_said_to_be_no_bounds() -> None:
     made = replace(answer(), bounds={"days": (-1.0, 1.0)})
     assert "no value of days stands out of the noise: ask with more ε" in str(made)
-    result = ValueBounds(Sum(), Noise(Family.LAPLACE, 10, Sensitivity(1, 1)))
+    result = ValueBounds(Sum(), Noise(Family.LAPLACE, 10, IntegerSensitivity(1, 1)))
     assert tuple(map(float, result({}, rng=SeededRandom(1)))) == NOT_FOUND
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from deniable.audit import Verdict, audit
 from deniable.federated import Central, Clients, Correlated, FedAvg, OnClient, Shared
 from deniable.federated.encode import Encoding, Floats
-from deniable.federated.placement import Shape, Summing
+from deniable.federated.placement import Summing, UpdateShape
 from deniable.loss import Loss
 from deniable.mechanism import Random
 from deniable.randomness import SeededRandom
@@ -40,8 +40,8 @@ class Rounds:
     pair: tuple[tuple[Round, ...], tuple[Round, ...]]
 
     @property
-    def shape(self) -> Shape:
-        return Shape(1, 1.0, 2.0, len(self.pair[0]))
+    def shape(self) -> UpdateShape:
+        return UpdateShape(1, 1.0, 2.0, len(self.pair[0]))
 
     @property
     def loss(self) -> Loss:
@@ -68,7 +68,7 @@ class SharesForAll(Shared):
 class SameNoiseAgain(Central):
     """Draws its noise once and adds it in every round."""
 
-    def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
+    def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
         noise = super().summing(multiplier, shape, rng)(iter(()))
 
         def total(updates: Iterable[Floats]) -> Floats:
@@ -81,7 +81,7 @@ class SameNoiseAgain(Central):
 class Unclipped(OnClient):
     """Adds noise to whatever a client says."""
 
-    def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
+    def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
         noise = super().summing(multiplier, shape, rng)
 
         def total(updates: Iterable[Floats]) -> Floats:

@@ -27,7 +27,7 @@ from deniable.federated import (
     iid,
 )
 from deniable.federated.coordinator import Coordinator, Federation
-from deniable.federated.messages import Message, Step, write_task
+from deniable.federated.messages import DeviceTask, Message, write_task
 from deniable.federated.secure_sum import Adversary, Agreement
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
@@ -172,7 +172,7 @@ def test_a_round_is_not_played_twice_after_a_crash(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ devices
 
 
-def asked(federated: FedAvg, turn: int, step: Step = Step.UPDATE) -> bytes:
+def asked(federated: FedAvg, turn: int, step: DeviceTask = DeviceTask.UPDATE) -> bytes:
     return Message(step, turn, write_task(flat(parameters_of(federated.model)), 1.0)).to_bytes()
 
 

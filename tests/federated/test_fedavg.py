@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from deniable import Budget, Ledger, Unit, accounting
 from deniable.errors import AccountFrozen, DataError, InvalidParameter, UnitMismatch
 from deniable.federated import Capped, Central, Clients, Correlated, FedAvg, OnClient, Shared, Uniform, iid
-from deniable.federated.placement import Shape, on_grid
+from deniable.federated.placement import UpdateShape, on_grid
 from deniable.federated.rounds import Rounds
 from deniable.learn.sgd.clipping import Adaptive
-from deniable.learn.sgd.noise import Grid
+from deniable.learn.sgd.noise import GradientGrid
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianSum, Silenced
 from deniable.randomness import SeededRandom
 
@@ -98,7 +98,7 @@ def test_noise_of_clients_is_not_stated_for_removal(noise: OnClient | Shared) ->
 def test_a_shared_sum_over_fewer_than_least_is_never_opened() -> None:
     """A cohort of four carries four shares, made for ten: less noise than the loss speaks of."""
     noise = Shared(1.0, bits=32, least=10)
-    total = noise.summing(1.0, Shape(16, 1.0, 10.0), SeededRandom(1))
+    total = noise.summing(1.0, UpdateShape(16, 1.0, 10.0), SeededRandom(1))
     assert total(iter([np.ones(16)] * 9)) is None
     assert total(iter([np.ones(16)] * 10)) is not None
     few = run(noise=Shared(1.0, bits=32, least=30, participations=9), rate=0.5, rounds=3, clients=40)
@@ -109,7 +109,7 @@ def test_a_shared_sum_over_fewer_than_least_is_never_opened() -> None:
 
 
 def test_a_replaced_client_moves_twice_the_clip() -> None:
-    shape = Shape(10, 1.0, 20)
+    shape = UpdateShape(10, 1.0, 20)
     for noise in (OnClient(1.0), Shared(1.0, bits=32, least=10)):
         silent = noise.release(1.0, shape, Unit.client(zero_out=True))
         replaced = noise.release(1.0, shape, Unit.client(replace=True))
@@ -128,7 +128,7 @@ def test_shares_too_small_for_integer_sums_are_refused() -> None:
 
 
 def totals(noise: Central | OnClient | Shared, updates: list[np.ndarray], seed: int = 1) -> np.ndarray:
-    shape = Shape(len(updates[0]), 1.0, len(updates))
+    shape = UpdateShape(len(updates[0]), 1.0, len(updates))
     return np.asarray(noise.summing(1.0, shape, SeededRandom(seed))(iter(updates)))
 
 
@@ -142,12 +142,12 @@ def test_a_client_moves_the_central_sum_by_at_most_the_clip() -> None:
         rng.normal(size=50) * 1e-3,
     ):
         moved = totals(Central(), [*others, own]) - totals(Central(), others)
-        grid = Grid(1.0, 50)
+        grid = GradientGrid(1.0, 50)
         assert np.linalg.norm(moved) <= grid.sensitivity * float(grid.step) * (1 + 1e-12)
 
 
 def test_the_norm_is_checked_in_integers() -> None:
-    grid = Grid(1.0, 1000)
+    grid = GradientGrid(1.0, 1000)
     for seed in range(20):
         update = np.random.default_rng(seed).normal(size=1000) * 10.0**seed
         units = on_grid(update, grid)
@@ -302,7 +302,7 @@ def test_correlated_noise_has_the_law_of_its_matrix() -> None:
     """Rounds of silent clients: C times the noises of all rounds is white with the
     deviation it should have (p = 1e-9)."""
     noise, rounds, numbers = Correlated(1.0, apart=3), 9, 20_000
-    total = noise.summing(1.0, Shape(numbers, 1.0, 5.0, rounds), SeededRandom(4))
+    total = noise.summing(1.0, UpdateShape(numbers, 1.0, 5.0, rounds), SeededRandom(4))
     released = np.stack([np.asarray(total(iter([np.zeros(numbers)] * 2))) for _ in range(rounds)])
     white = noise.encoder(rounds).encoder @ released / noise.sensitivity(rounds)
     covariance = white @ white.T / numbers

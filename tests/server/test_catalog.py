@@ -14,7 +14,7 @@ from deniable.errors import DeniableError, InvalidQuery
 from deniable.server.people.rights import Caller, Role
 from deniable.server.wire import trees
 from deniable.server.wire.catalog import Catalog, Identity
-from deniable.server.wire.statements import Kind, statements
+from deniable.server.wire.statements import StatementKind, statements
 from tests.server.hospital import Hospital
 
 HOSTILE: dict[str, list[str]] = yaml.safe_load(
@@ -163,7 +163,7 @@ def answered(connection: psycopg.Connection, query: str) -> bool:
 def of_the_catalog(query: str) -> bool:
     """Whether the wire answers a query from its catalog, where there is no data: without a table, say."""
     try:
-        listed = [statement for statement in statements(query) if statement.kind is not Kind.EMPTY]
+        listed = [statement for statement in statements(query) if statement.kind is not StatementKind.EMPTY]
     except InvalidQuery:
         return False
     trees_of = [trees.parsed(statement.query, "postgres") for statement in listed]

@@ -22,8 +22,8 @@ from cryptography.x509.oid import NameOID
 from deniable.errors import InvalidQuery, ProtocolError
 from deniable.server.settings import Caps
 from deniable.server.wire import trees, values
-from deniable.server.wire.messages import Reader
-from deniable.server.wire.statements import Kind, copy_form, statements
+from deniable.server.wire.messages import MessageReader
+from deniable.server.wire.statements import StatementKind, copy_form, statements
 from tests.server.hospital import COUNT, Hospital, hospital
 
 SSL, CANCEL = 80877103, 80877102
@@ -262,16 +262,16 @@ def outcome(connection: psycopg.Connection, query: str) -> str | None:
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [
-        ("", [Kind.EMPTY]),
-        (" ; ;-- nothing\n", [Kind.EMPTY]),
-        ("SELECT ';' ; SET a = 'b;c'", [Kind.QUERY, Kind.SET]),
-        ("/* ; */ SELECT 1", [Kind.QUERY]),
-        ("BEGIN; SELECT $$;$$; COMMIT", [Kind.CONTROL, Kind.QUERY, Kind.CONTROL]),
-        ("explain select 1", [Kind.EXPLAIN]),
-        ("COPY (SELECT (1)) TO STDOUT (FORMAT csv)", [Kind.COPY]),
+        ("", [StatementKind.EMPTY]),
+        (" ; ;-- nothing\n", [StatementKind.EMPTY]),
+        ("SELECT ';' ; SET a = 'b;c'", [StatementKind.QUERY, StatementKind.SET]),
+        ("/* ; */ SELECT 1", [StatementKind.QUERY]),
+        ("BEGIN; SELECT $$;$$; COMMIT", [StatementKind.CONTROL, StatementKind.QUERY, StatementKind.CONTROL]),
+        ("explain select 1", [StatementKind.EXPLAIN]),
+        ("COPY (SELECT (1)) TO STDOUT (FORMAT csv)", [StatementKind.COPY]),
     ],
 )
-def test_statements_are_told_apart_by_their_tokens(text: str, kinds: list[Kind]) -> None:
+def test_statements_are_told_apart_by_their_tokens(text: str, kinds: list[StatementKind]) -> None:
     assert [statement.kind for statement in statements(text)] == kinds
 
 
@@ -372,7 +372,7 @@ def test_decimals_go_there_and_back(text: str) -> None:
 def test_half_messages_are_errors_of_the_protocol(body: bytes) -> None:
     for read in (lambda r: r.string(), lambda r: [r.count(), r.string()], lambda r: r.value()):
         with pytest.raises(ProtocolError):
-            read(Reader(body))
+            read(MessageReader(body))
 
 
 @pytest.mark.parametrize(

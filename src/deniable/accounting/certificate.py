@@ -28,7 +28,7 @@ from deniable.loss import (
     Shuffled,
     mismatch,
 )
-from deniable.units import Kind, Unit
+from deniable.units import Unit, UnitKind
 
 _ROUNDING = 1e-6
 """Relative: two machines may differ in the last digits of a bracket that both have certified."""
@@ -81,7 +81,7 @@ def verify(certificate: Certificate) -> Bound:
 
 def _assumed(unit: Unit) -> Iterator[str]:
     yield f"The unit of privacy is {unit}."
-    if unit.kind is Kind.COLUMN and unit.max_rows:
+    if unit.kind is UnitKind.COLUMN and unit.max_rows:
         yield f"The mechanism itself counts at most {unit.max_rows} rows of each {unit.column_name}."
 
 

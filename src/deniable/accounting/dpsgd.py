@@ -26,7 +26,7 @@ from deniable.loss import (
     Silenced,
     exact,
 )
-from deniable.units import Kind, Relation, Unit
+from deniable.units import Relation, Unit, UnitKind
 
 
 class Lots(StrEnum):
@@ -123,7 +123,7 @@ def _rows(unit: Unit, by: str | None) -> int:
     """How many rows of one unit are drawn singly."""
     if by not in (None, "unit", "row"):
         raise InvalidParameter(f'Expected by={by!r} to be "unit" or "row".')
-    if unit.kind is not Kind.COLUMN or by == "unit":
+    if unit.kind is not UnitKind.COLUMN or by == "unit":
         return 1
     if by is None:
         raise InvalidParameter(

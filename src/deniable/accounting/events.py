@@ -37,7 +37,7 @@ from deniable.loss import (
     Zcdp,
     exact,
 )
-from deniable.units import Kind, Relation, Unit
+from deniable.units import Relation, Unit, UnitKind
 
 # ------------------------------------------------------------------------------------------------ dp-accounting
 
@@ -199,7 +199,7 @@ def from_opendp(measurement: Any, unit: Unit) -> Loss:
             f"The metric {metric} of this measurement says nothing about {unit}. Nothing was converted. "
             f"Chain it to a transformation from a data set, with one of {', '.join(_METRICS)}."
         )
-    if unit.kind is Kind.COLUMN and unit.max_rows is None:
+    if unit.kind is UnitKind.COLUMN and unit.max_rows is None:
         raise Unaccountable(f"Expected max_rows of {unit}: without it no distance of neighbours is known.")
     distance = measurement.map(steps * (unit.max_rows or 1))
     measure = str(measurement.output_measure).replace(" ", "")

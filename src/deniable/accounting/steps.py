@@ -21,7 +21,7 @@ from deniable.loss import Composed, Loss, Repeated, Sampled, Shuffled, exact
 
 
 @dataclass(frozen=True)
-class Step:
+class PrivateStep:
     """`times` runs, each (epsilon, delta)-private."""
 
     epsilon: float
@@ -29,7 +29,7 @@ class Step:
     times: int
 
 
-Steps = list[Step]
+Steps = list[PrivateStep]
 Total = Callable[[Steps, float], float]
 Method = Callable[[Loss, float], float]
 
@@ -75,7 +75,7 @@ def flatten(loss: Loss, each: float, noise: Method = gaussian.epsilon) -> Steps:
     found: Counter[tuple[Fraction, Fraction]] = Counter()
     for part, count in _parts(loss, 1):
         found[_pair(part, each, noise)] += count
-    return [Step(ceil_float(epsilon), delta, count) for (epsilon, delta), count in found.items()]
+    return [PrivateStep(ceil_float(epsilon), delta, count) for (epsilon, delta), count in found.items()]
 
 
 def any_pair(loss: Loss) -> bool:

@@ -25,7 +25,7 @@ from deniable.accounting.gaussian import textbook_epsilon
 from deniable.accounting.pure import share
 from deniable.accounting.refusals import guarded
 from deniable.accounting.rounding import ULP, ceil_float, floor_float, up
-from deniable.accounting.steps import Step, Steps, best_split, flatten, own_pairs
+from deniable.accounting.steps import PrivateStep, Steps, best_split, flatten, own_pairs
 from deniable.loss import Loss, Number
 
 Array = NDArray[np.float64]
@@ -141,7 +141,7 @@ def _outcomes(steps: Steps) -> tuple[Array, Array, float]:
     return loss, log_p, slack + 4 * ULP * len(loss) + 1e-12
 
 
-def _binomial(step: Step) -> tuple[Array, Array, float]:
+def _binomial(step: PrivateStep) -> tuple[Array, Array, float]:
     """Losses (k − 2l)ε of k randomized responses, the logarithms of their masses, and the error of these."""
     k, epsilon = step.times, step.epsilon
     lies = np.arange(k + 1, dtype=np.float64)

@@ -172,7 +172,7 @@ def accuracy(model: nn.Module, x: Images, y: Labels) -> float:
 
 
 @dataclass(frozen=True)
-class Generator:
+class FaceGenerator:
     """Probabilistic PCA: an image is mean + basis·z with z standard normal, and white
     noise that is left out."""
 
@@ -180,7 +180,7 @@ class Generator:
     basis: Tensor
 
     @classmethod
-    def learn(cls, public: Images, size: int) -> Generator:
+    def learn(cls, public: Images, size: int) -> FaceGenerator:
         """The likeliest: basis = U·√(Λ − σ²), σ² the mean of the eigenvalues left
         (Tipping, Bishop 1999, eq. 7 and 8)."""
         fitted = PCA(size, svd_solver="full").fit(public.astype(np.float64))
@@ -209,7 +209,7 @@ def by_confidence(
 
 
 def by_generator(
-    model: nn.Module, people: int, generator: Generator, *, steps: int = 300, weight: float = 0.02
+    model: nn.Module, people: int, generator: FaceGenerator, *, steps: int = 300, weight: float = 0.02
 ) -> Images:
     """The generated image of least identity loss + `weight` times the prior's, for each person."""
     z, labels = torch.zeros(people, len(generator.basis), requires_grad=True), torch.arange(people)
@@ -226,7 +226,7 @@ def by_generator(
 
 
 @dataclass(frozen=True)
-class Measured:
+class InvertedImages:
     """An image for each person, found in one model by one attack, and what it shows.
 
     `recognised`: the evaluator, which shares no image with the model, names the person. `nearest_own`,
@@ -281,13 +281,13 @@ def evaluator(x: Images, y: Labels) -> Pipeline:
 
 def measure(
     images: Images, of: Album, judge: Pipeline, *, model: str, attack: str, accuracy: float = 0.0
-) -> Measured:
+) -> InvertedImages:
     """Row k of `images` against the images of person k and of all others."""
     people = np.arange(of.people)
     photos, owner = np.vstack([of.seen, of.unseen]), np.r_[of.seen_labels, of.unseen_labels]
     distance = np.linalg.norm(images[:, None, :].astype(np.float64) - photos[None], axis=2)
     own, far = owner == people[:, None], np.inf
-    return Measured(
+    return InvertedImages(
         model,
         attack,
         images,
@@ -302,11 +302,11 @@ def measure(
 
 def compare(
     of: Album, *, epsilon: float = 2.0, hidden: int = 64, seed: int = 0, watch: Watch = unwatched
-) -> list[Measured]:
+) -> list[InvertedImages]:
     """Both attacks on a model trained without protection and on one trained by DP-SGD on the same images."""
     pixels = of.seen.shape[1]
     judge = evaluator(of.unseen, of.unseen_labels)
-    generator = Generator.learn(of.public, min(60, pixels // 2, len(of.public) - 1))
+    generator = FaceGenerator.learn(of.public, min(60, pixels // 2, len(of.public) - 1))
     found = []
     for k in watch(range(2), "Training and inverting"):
         model, name = network(pixels, of.people, hidden=hidden, seed=seed), "plain"

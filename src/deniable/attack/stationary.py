@@ -193,7 +193,7 @@ def _targets(y: Labels, classes: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Measured:
+class RecoveredImages:
     """The images found in a net trained on `images`: for each of these the nearest one
     found, its distance, and if it counts.
 
@@ -223,7 +223,7 @@ class Measured:
         )
 
 
-def measure(found: StationaryPoint, x: Floats, others: Floats, *, model: str) -> Measured:
+def measure(found: StationaryPoint, x: Floats, others: Floats, *, model: str) -> RecoveredImages:
     """All of them as grey values; `others` were not trained on."""
     real = np.vstack([x, others])
     between = np.linalg.norm(real[:, None] - real[None], axis=2)
@@ -233,7 +233,9 @@ def measure(found: StationaryPoint, x: Floats, others: Floats, *, model: str) ->
     nearest = found.points[distance[: len(x)].argmin(1)]
     truth, nearest = (v.clip(0, 1).astype(np.float32) for v in (x, nearest))
     own = distance[: len(x)].min(1)
-    return Measured(model, truth, nearest, own, hit[: len(x)], float(hit[len(x) :].mean()), found.residual)
+    return RecoveredImages(
+        model, truth, nearest, own, hit[: len(x)], float(hit[len(x) :].mean()), found.residual
+    )
 
 
 def compare(
@@ -244,7 +246,7 @@ def compare(
     starts: int = 12,
     seed: int = 0,
     watch: Watch = unwatched,
-) -> list[Measured]:
+) -> list[RecoveredImages]:
     """Nets trained on `size` images (10, or one of each person), with and without protection."""
     size = max(of.people, 10) if size is None else size
     if not of.people <= size <= len(of.seen):

@@ -1,8 +1,8 @@
 """Classifiers that tell the outputs of two neighbours apart. What they learn is only a
 proposal: `sniper` certifies it.
 
-An output is a row of numbers. A `View` rewrites rows (as they are, differences of
-neighbours, lowest set bits), a `Model` gives each row a score that is larger where the
+An output is a row of numbers. A `OutputView` rewrites rows (as they are, differences of
+neighbours, lowest set bits), a `ScoreModel` gives each row a score that is larger where the
 first neighbour is likelier. Any function of the output is a valid attack, so nothing
 here has to be right for a finding to be; it has to be good for a finding to be large.
 
@@ -34,7 +34,7 @@ NEWTON, ENOUGH_GAINED = 25, 1e-9
 """Newton steps, at most, and the gain in mean log-likelihood that is no longer worth one."""
 
 
-class View(StrEnum):
+class OutputView(StrEnum):
     """How a row of output is looked at."""
 
     RAW = "raw"
@@ -46,23 +46,23 @@ class View(StrEnum):
 
     def see(self, rows: Rows) -> Rows:
         match self:
-            case View.RAW:
+            case OutputView.RAW:
                 return rows
-            case View.DIFFERENCES:
+            case OutputView.DIFFERENCES:
                 return np.diff(rows, axis=1, prepend=0.0)
-            case View.BITS:
+            case OutputView.BITS:
                 return lowest_bit(rows)
 
 
-def views(rows: Rows) -> list[View]:
+def views(rows: Rows) -> list[OutputView]:
     """The views that can show something about rows like these."""
-    found = [View.RAW]
+    found = [OutputView.RAW]
     if (
         rows.shape[1] > 1 and len(np.unique(rows[:512])) > 8
     ):  # with fewer values, patterns show all that differences would
-        found.append(View.DIFFERENCES)
+        found.append(OutputView.DIFFERENCES)
     if rows.shape[1] <= 4 and np.mean(lowest_bit(rows[:512]) < -40) > 0.2:
-        found.append(View.BITS)
+        found.append(OutputView.BITS)
     return found
 
 
@@ -78,7 +78,7 @@ def lowest_bit(values: Rows) -> Rows:
     return np.where(mantissa == 0, -2000.0, exponent - 53.0 + trailing)
 
 
-class Model(Protocol):
+class ScoreModel(Protocol):
     """Scores rows; larger means likelier from the first neighbour."""
 
     def score(self, rows: Rows) -> Array: ...
@@ -250,7 +250,7 @@ def _gains(cells: Codes, gradient: Array, shape: tuple[int, int]) -> Array:
 # ------------------------------------------------------------------------------------------------ all of them
 
 
-def fit_all(first: Rows, second: Rows, *, boosting: bool) -> Iterator[Model]:
+def fit_all(first: Rows, second: Rows, *, boosting: bool) -> Iterator[ScoreModel]:
     """Every classifier that applies to rows like these."""
     whole = Tables.fit(first, second, bins=BINS, patterns=True, pooled=False)
     if whole is not None:
@@ -267,7 +267,7 @@ def fit_all(first: Rows, second: Rows, *, boosting: bool) -> Iterator[Model]:
         yield Boosting.fit(first, second)
 
 
-def model_from_dict(value: Mapping[str, Any]) -> Model:
+def model_from_dict(value: Mapping[str, Any]) -> ScoreModel:
     match value.get("model"):
         case "tables":
             return Tables.from_dict(value)

@@ -173,7 +173,7 @@ class Endpoint:
     # -------------------------------------------------------------------------------------------- tables
 
     @cached_property
-    def measured(self) -> Measured:
+    def measured(self) -> MeasuredEndpoint:
         """The fast form. A plan that finds bounds privately has none: its statements follow from what it
         drew."""
         if self.plan.settles:
@@ -182,7 +182,7 @@ class Endpoint:
                 "beforehand. Nothing was run; audit the endpoint itself, or declare max_rows and bounds."
             )
         first, second = (self.plan.measure(engine, SALT) for engine in self._engines)
-        return Measured(self, Draws(self.plan, first, second))
+        return MeasuredEndpoint(self, Draws(self.plan, first, second))
 
     @cached_property
     def _engines(self) -> tuple[Engine, Engine]:
@@ -286,7 +286,7 @@ class Salted:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredEndpoint:
     """An endpoint's exact integers on both tables, and fresh noise for each of many runs at once
     (`sql.plan.draws`)."""
 

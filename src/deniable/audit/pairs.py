@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from deniable.errors import InvalidParameter
-from deniable.units import Kind, Unit
+from deniable.units import Unit, UnitKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +51,15 @@ def neighbours(first: Any, second: Any, unit: Unit) -> bool:
     names to columns, an Arrow table, or a sequence of rows.
     """
     match unit.kind:
-        case Kind.VALUE:
+        case UnitKind.VALUE:
             return True
-        case Kind.BALL:
+        case UnitKind.BALL:
             return _distance(first, second, unit.p or 1.0) <= (unit.radius or 0.0) * (1 + 1e-12)
-        case Kind.ROW:
+        case UnitKind.ROW:
             return _rows_differ(_rows(first), _rows(second), unit.replace)
-        case Kind.CLIENT:
+        case UnitKind.CLIENT:
             return _changed_keys(first, second, unit.replace)
-        case Kind.COLUMN:
+        case UnitKind.COLUMN:
             return _owners_differ(first, second, unit)
 
 
@@ -205,13 +205,13 @@ def default_pairs(unit: Unit) -> list[Pair]:
     """Pairs to search where none are given: tiny data sets for rows, the ends of a ball,
     two values for a local report."""
     match unit.kind:
-        case Kind.VALUE:
+        case UnitKind.VALUE:
             return [Pair(0, 1, "0 or 1")]
-        case Kind.ROW if unit.replace:
+        case UnitKind.ROW if unit.replace:
             return [Pair([0] * k + [0], [0] * k + [1], f"{k} zeros, the last 0 or 1") for k in (0, 2, 9)]
-        case Kind.ROW:
+        case UnitKind.ROW:
             return [Pair([1] * k, [1] * (k + 1), f"{k} or {k + 1} ones") for k in (0, 1, 9)]
-        case Kind.BALL:
+        case UnitKind.BALL:
             radius = unit.radius or 1.0
             return [Pair(0, radius, f"0 or {radius:g}"), Pair(-radius, 0, f"−{radius:g} or 0")]
         case _:

@@ -27,7 +27,7 @@ from scipy.stats import binom
 
 from deniable import accounting
 from deniable.accounting.proportion import lower, upper
-from deniable.audit.classify import Model, View, fit_all, model_from_dict, views
+from deniable.audit.classify import OutputView, ScoreModel, fit_all, model_from_dict, views
 from deniable.audit.finding import NOTHING, Finding, Verdict, Witness, judged
 from deniable.audit.independence import LOOKED_AT, SHARE, Record, constants, dependence
 from deniable.audit.pairs import Pair, default_pairs
@@ -44,7 +44,7 @@ from deniable.loss import Approximate, Loss, Pure
 from deniable.units import Unit
 
 Progress = Callable[[float, str], None]
-Sight = tuple[Pair, list[View]]
+Sight = tuple[Pair, list[OutputView]]
 Claim = Loss | Budget | float | tuple[float, float]
 
 EXPLORE = 0.2
@@ -166,8 +166,8 @@ def replay(finding: Finding, target: Any, *, seed: int | None = None, workers: i
     rule = Rule(witness.high, witness.low)
     coupled = finding.method == COUPLED
     model = model_from_dict(witness.model)
-    attack = Attack(pair, View(witness.view), model, rule, finding.delta, 0.0, witness.cuts, coupled)
-    limit = Limit(finding.delta, float(finding.claim.epsilon))
+    attack = Attack(pair, OutputView(witness.view), model, rule, finding.delta, 0.0, witness.cuts, coupled)
+    limit = ClaimLimit(finding.delta, float(finding.claim.epsilon))
     chosen = witness.seed if seed is None else seed
     with Source(shaped, chosen, workers, chunk=witness.chunk, coupled=coupled) as source:
         sniper = _Sniper(source, [limit], 1 - finding.confidence, witness.trials, lambda share, text: None)
@@ -184,22 +184,22 @@ def replay(finding: Finding, target: Any, *, seed: int | None = None, workers: i
 
 
 @dataclass(frozen=True)
-class Limit:
+class ClaimLimit:
     """The claim at one δ: no more than this ε."""
 
     delta: float
     epsilon: float
 
 
-def _limits(claim: Claim | None) -> list[Limit]:
+def _limits(claim: Claim | None) -> list[ClaimLimit]:
     """The points at which a claim is compared. A loss claims its whole curve."""
     match claim:
         case None:
             raise InvalidParameter("Expected a claim to audit: an ε, (ε, δ), a Budget or a Loss.")
         case Pure(epsilon):
-            return [Limit(0.0, float(epsilon))]
+            return [ClaimLimit(0.0, float(epsilon))]
         case Approximate(epsilon, delta) | Budget(epsilon, delta):
-            return [Limit(float(delta), float(epsilon))]
+            return [ClaimLimit(float(delta), float(epsilon))]
         case Loss():
             return list(_curve_of(claim))
         case tuple():
@@ -208,7 +208,7 @@ def _limits(claim: Claim | None) -> list[Limit]:
             return _limits(Budget(float(claim)))
 
 
-def _curve_of(loss: Loss) -> Iterable[Limit]:
+def _curve_of(loss: Loss) -> Iterable[ClaimLimit]:
     for delta in DELTAS:
         try:
             epsilon = accounting.epsilon(loss, delta).upper
@@ -217,7 +217,7 @@ def _curve_of(loss: Loss) -> Iterable[Limit]:
                 raise
             continue
         if math.isfinite(epsilon):
-            yield Limit(delta, epsilon)
+            yield ClaimLimit(delta, epsilon)
 
 
 def _pairs(pair: Pair | tuple[Any, Any] | Sequence[Pair] | None, unit: Unit | None) -> list[Pair]:
@@ -260,8 +260,8 @@ class Attack:
     far it is expected to get."""
 
     pair: Pair
-    view: View
-    model: Model
+    view: OutputView
+    model: ScoreModel
     rule: Rule
     delta: float
     margin: float
@@ -314,7 +314,7 @@ class Tally:
 @dataclass(frozen=True)
 class _Sniper:
     source: Source
-    limits: list[Limit]
+    limits: list[ClaimLimit]
     alpha: float
     total: int
     tell: Progress
@@ -413,7 +413,7 @@ class _Sniper:
         return from_guesses(*guesses[:2], trials, delta=attack.delta, alpha=alpha, sides=attack.rule.sides)
 
     def propose(
-        self, pair: Pair, seen: list[View], trials: int, phase: int, *, boosting: bool
+        self, pair: Pair, seen: list[OutputView], trials: int, phase: int, *, boosting: bool
     ) -> list[Attack]:
         """Attacks on this pair: some samples to learn, the others to choose a rule and among classifiers."""
         learn = self.source.draw(pair, int(LEARN * trials), 2 * phase)
@@ -425,12 +425,16 @@ class _Sniper:
         found: list[Attack] = []
         with ThreadPoolExecutor(self.source.workers) as pool:
             for view in seen:
-                models = list(fit_all(*map(view.see, learn), boosting=boosting and view is not View.BITS))
+                models = list(
+                    fit_all(*map(view.see, learn), boosting=boosting and view is not OutputView.BITS)
+                )
                 new = tuple(map(view.see, fresh))
                 found += chain.from_iterable(pool.map(partial(self._best_rules, pair, view, new), models))
         return found
 
-    def _best_rules(self, pair: Pair, view: View, rows: tuple[Rows, ...], model: Model) -> list[Attack]:
+    def _best_rules(
+        self, pair: Pair, view: OutputView, rows: tuple[Rows, ...], model: ScoreModel
+    ) -> list[Attack]:
         """The best rule of each kind for these scores, over all δ, and how far it is
         expected to pass the claim."""
         scores = model.score(rows[0]), model.score(rows[1])
@@ -491,7 +495,7 @@ class _Sniper:
             return found
         shown = replace(
             attack,
-            view=View(witness.view),
+            view=OutputView(witness.view),
             model=model_from_dict(witness.model),
             rule=Rule(witness.high, witness.low),
         )
@@ -544,7 +548,7 @@ class _Sniper:
         if attack.coupled:  # pairs of runs are counted for one set
             sides = [sum(r.seen for r in rare.regions if r.side == side) for side in (1, -1)]
             rule = Rule(EITHER.high, -math.inf) if sides[0] >= sides[1] else Rule(math.inf, EITHER.low)
-        return replace(attack, view=View.RAW, model=rare, rule=rule, cuts=())
+        return replace(attack, view=OutputView.RAW, model=rare, rule=rule, cuts=())
 
     def _finding(self, tally: Tally, chunks: int) -> Finding:
         attack, counts, guesses = tally.attack, tally.counts, tally.guesses

@@ -15,7 +15,7 @@ from deniable.curator.response_time import Pace, paced
 from deniable.curator.stop import Stop, Stoppable
 from deniable.errors import LedgerError, Stopped
 from deniable.guarantee import query_delta
-from deniable.ledger.releases import View
+from deniable.ledger.releases import LedgerView
 from deniable.loss import Loss, Number
 from deniable.process import Original
 from deniable.sql.answer.cache_key import normal
@@ -101,7 +101,7 @@ class Inquiry(Original):
 
     # -------------------------------------------------------------------------------------------- before the charge
 
-    def _look(self) -> tuple[Quote, View]:
+    def _look(self) -> tuple[Quote, LedgerView]:
         """The query as it would be charged, and what the ledger says of it now. Should the owner have raised
         the limit whose δ the query's is a share of, it is planned once more."""
         desk = self._desk
@@ -156,7 +156,7 @@ class Inquiry(Original):
             )
         return Answer.of(release, epsilon=quote.epsilon, delta=quote.delta)
 
-    def _read(self, view: View, words: str, pace: Pace) -> Answer:
+    def _read(self, view: LedgerView, words: str, pace: Pace) -> Answer:
         """An answer that is kept. Who has not paid for it gets it as if it were new: with her own entry,
         after the same time."""
         account, kept = self._desk.account, view.kept
@@ -167,7 +167,7 @@ class Inquiry(Original):
             pace.linger(answer_seconds(kept))
         return answer
 
-    def _keep(self, quote: Quote, view: View, answer: Answer, seconds: float) -> None:
+    def _keep(self, quote: Quote, view: LedgerView, answer: Answer, seconds: float) -> None:
         account = self._desk.account
         try:
             if view.kept is None:

@@ -15,7 +15,7 @@ from deniable.errors import InvalidParameter, InvalidQuery, ProtocolError
 from deniable.federated.device import rotation_seed
 from deniable.federated.encode import Floats
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.messages import Message, Step, write_task
+from deniable.federated.messages import DeviceTask, Message, write_task
 from deniable.federated.placement import Central, Shared, on_grid
 from deniable.federated.rounds import unframed
 from deniable.federated.secure_sum import Agreement, SumServer
@@ -24,7 +24,7 @@ from deniable.federated.simulation import move
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
 from deniable.federated.transport import Transport
-from deniable.learn.sgd.noise import Grid
+from deniable.learn.sgd.noise import GradientGrid
 from deniable.loss import Loss
 from deniable.mechanism import Random
 from deniable.units import Unit
@@ -126,17 +126,17 @@ class Coordinator:
         cohort = [reached[int(place)] for place in drawn]
         if isinstance(self._run.noise, Shared):
             return self._secure_total(turn, cohort, content)
-        replies = self._exchange(Step.UPDATE, turn, dict.fromkeys(cohort, content))
+        replies = self._exchange(DeviceTask.UPDATE, turn, dict.fromkeys(cohort, content))
         return self._plain_total(replies)
 
-    def _exchange(self, step: Step, turn: int, contents: Mapping[int, bytes]) -> dict[int, bytes]:
+    def _exchange(self, step: DeviceTask, turn: int, contents: Mapping[int, bytes]) -> dict[int, bytes]:
         messages = {device: Message(step, turn, content).to_bytes() for device, content in contents.items()}
         replies = self._transport.exchange(messages)
         return {device: reply for device, reply in replies.items() if device in messages}
 
     def _plain_total(self, replies: Mapping[int, bytes]) -> Floats:
         """Updates of another length are left out: a device that lies about shapes counts as silent."""
-        shape, grid = self._run.shape, Grid(self._run.shape.clip, self._run.shape.dimension)
+        shape, grid = self._run.shape, GradientGrid(self._run.shape.clip, self._run.shape.dimension)
         units = np.zeros(shape.dimension, np.int64)
         central = isinstance(self._run.noise, Central)
         width = 4 if central else 8
@@ -157,12 +157,12 @@ class Coordinator:
         assert isinstance(self._run.noise, Shared)
         server = SumServer(self._agreement, turn)
         try:
-            opening = server.open(self._exchange(Step.ADVERTISE, turn, dict.fromkeys(cohort, content)))
-            forwarded = server.forward(self._exchange(Step.SHARE, turn, opening))
-            for device, masked in self._exchange(Step.MASK, turn, forwarded).items():
+            opening = server.open(self._exchange(DeviceTask.ADVERTISE, turn, dict.fromkeys(cohort, content)))
+            forwarded = server.forward(self._exchange(DeviceTask.SHARE, turn, opening))
+            for device, masked in self._exchange(DeviceTask.MASK, turn, forwarded).items():
                 server.add(device, masked)
-            confirmed = server.confirm(self._exchange(Step.SIGN, turn, server.survivors()))
-            total = centred(server.finish(self._exchange(Step.UNMASK, turn, confirmed)))
+            confirmed = server.confirm(self._exchange(DeviceTask.SIGN, turn, server.survivors()))
+            total = centred(server.finish(self._exchange(DeviceTask.UNMASK, turn, confirmed)))
         except ProtocolError:
             return None
         seed = rotation_seed(self._agreement, turn)

@@ -13,12 +13,12 @@ from torch import Tensor
 from deniable.errors import InvalidParameter, ProtocolError
 from deniable.federated.encode import Floats, Integers
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.messages import Message, Step, read_task
+from deniable.federated.messages import DeviceTask, Message, read_task
 from deniable.federated.placement import Central, OnClient, Shared, as_floats, bounded, on_grid
 from deniable.federated.rounds import framed
 from deniable.federated.secure_sum import Agreement, SumClient
 from deniable.federated.train import Pupil, local_training
-from deniable.learn.sgd.noise import Grid
+from deniable.learn.sgd.noise import GradientGrid
 from deniable.mechanisms.integer_noise import gaussian
 from deniable.randomness import SecureRandom
 
@@ -61,23 +61,23 @@ class Device:
     def handle(self, text: bytes) -> bytes:
         """The reply to a message of the server. Raises `ProtocolError` where the device stays silent."""
         message = Message.from_bytes(text)
-        if message.step in (Step.UPDATE, Step.ADVERTISE):
+        if message.step in (DeviceTask.UPDATE, DeviceTask.ADVERTISE):
             return self._begin(message)
         part = self._sum
         if part is None or part.turn != message.turn:
             raise ProtocolError(f"Device {self.client} takes no part in round {message.turn}.")
         match message.step:
-            case Step.SHARE:
+            case DeviceTask.SHARE:
                 return part.share(message.content)
-            case Step.MASK:
+            case DeviceTask.MASK:
                 return part.mask(message.content, self._vector)
-            case Step.SIGN:
+            case DeviceTask.SIGN:
                 return part.sign(message.content)
         return part.unmask(message.content)
 
     def _begin(self, message: Message) -> bytes:
         secure = isinstance(self.run.noise, Shared)
-        if secure != (message.step is Step.ADVERTISE):
+        if secure != (message.step is DeviceTask.ADVERTISE):
             raise ProtocolError(
                 "The server asks for updates in a way that this run does not allow. Nothing was sent."
             )
@@ -146,7 +146,7 @@ class Device:
         if isinstance(self.run.noise, Central):
             return bounded(update, self.run.shape.clip).astype("<f4").tobytes()
         assert isinstance(self.run.noise, OnClient)
-        grid = Grid(self.run.shape.clip, self.run.shape.dimension)
+        grid = GradientGrid(self.run.shape.clip, self.run.shape.dimension)
         sigma = grid.loss(self.run.multiplier).sigma
         units = on_grid(update, grid) + gaussian(sigma).draw(self._rng, self.run.shape.dimension)
         return units.astype("<i8").tobytes()

@@ -16,15 +16,23 @@ from deniable import accounting, checks
 from deniable.errors import DataError, InvalidParameter
 from deniable.federated import rounds as engine
 from deniable.federated.clients import Clients
-from deniable.federated.placement import AnyPlacement, Central, Correlated, OnClient, Shape, Shared, View
-from deniable.federated.train import Recipe
+from deniable.federated.placement import (
+    AnyPlacement,
+    Central,
+    Correlated,
+    OnClient,
+    Shared,
+    UpdateShape,
+    View,
+)
+from deniable.federated.train import LocalRecipe
 from deniable.federated.weights import Uniform, Weights
 from deniable.guarantee import Budget
 from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.dpsgd import trial
 from deniable.loss import Loss, Number, Silenced
 from deniable.mechanism import Random
-from deniable.units import Kind, Relation, Unit
+from deniable.units import Relation, Unit, UnitKind
 
 Criterion = Callable[[Tensor, Tensor], Tensor]
 ServerOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
@@ -153,17 +161,17 @@ class FedAvg:
     # -------------------------------------------------------------------------------------------- what the parameters mean
 
     @cached_property
-    def shape(self) -> Shape:
+    def shape(self) -> UpdateShape:
         return self.shape_at(self.multiplier)
 
-    def shape_at(self, multiplier: float) -> Shape:
+    def shape_at(self, multiplier: float) -> UpdateShape:
         """Updates are sent in units of the current clip; with an adaptive one a
         coordinate counts who was within it."""
         numbers = sum(p.numel() for p in self.model.parameters())
         cohort = self.drawing_rate * self.clients
         if self.adaptive is None:
-            return Shape(numbers, 1.0, cohort, self.rounds)
-        return Shape(numbers + 1, math.hypot(1.0, self.count_scale(multiplier)), cohort, self.rounds)
+            return UpdateShape(numbers, 1.0, cohort, self.rounds)
+        return UpdateShape(numbers + 1, math.hypot(1.0, self.count_scale(multiplier)), cohort, self.rounds)
 
     def count_scale(self, multiplier: float) -> float:
         """What a client's ±1 for its norm's being within the clip weighs beside an update of norm 1.
@@ -201,8 +209,8 @@ class FedAvg:
         return self.noise.participations if isinstance(self.noise, OnClient | Shared) else None
 
     @property
-    def recipe(self) -> Recipe:
-        return Recipe(self.local_epochs, self.batch, self.learning_rate, self.proximal)
+    def recipe(self) -> LocalRecipe:
+        return LocalRecipe(self.local_epochs, self.batch, self.learning_rate, self.proximal)
 
     @property
     def denominator(self) -> float:
@@ -233,7 +241,7 @@ class FedAvg:
     # -------------------------------------------------------------------------------------------- checks
 
     def _check_unit(self) -> None:
-        if checks.unit(self.unit).kind is not Kind.CLIENT:
+        if checks.unit(self.unit).kind is not UnitKind.CLIENT:
             raise InvalidParameter(f"Expected a unit of one client, got {self.unit}. Nothing was charged.")
 
     def _check_model(self) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from deniable.errors import ProtocolError
 
 
-class Step(IntEnum):
+class DeviceTask(IntEnum):
     """What a device is asked to do."""
 
     UPDATE = 1
@@ -31,7 +31,7 @@ class Step(IntEnum):
 class Message:
     """One request to a device."""
 
-    step: Step
+    step: DeviceTask
     turn: int
     content: bytes
 
@@ -40,10 +40,10 @@ class Message:
 
     @classmethod
     def from_bytes(cls, text: bytes) -> Message:
-        if len(text) < 9 or text[0] not in list(Step):
+        if len(text) < 9 or text[0] not in list(DeviceTask):
             raise ProtocolError("Expected a message of a federated round. Nothing was done.")
         step, turn = struct.unpack(">BQ", text[:9])
-        return cls(Step(step), turn, bytes(text[9:]))
+        return cls(DeviceTask(step), turn, bytes(text[9:]))
 
 
 def write_task(weights: Tensor, bound: float) -> bytes:

@@ -31,7 +31,7 @@ from deniable import checks
 from deniable.accounting import matrices
 from deniable.errors import InvalidParameter
 from deniable.federated.encode import Encoding, Floats, Integers, centred
-from deniable.learn.sgd.noise import Grid, gaussians
+from deniable.learn.sgd.noise import GradientGrid, gaussians
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianSum, Loss, Number
 from deniable.loss.noises import LEAST_SHARE
 from deniable.mechanism import Random
@@ -56,7 +56,7 @@ class View(StrEnum):
 
 
 @dataclass(frozen=True)
-class Shape:
+class UpdateShape:
     """What a placement must know of a run: numbers in an update, its bound, the declared
     mean size of a cohort, the rounds."""
 
@@ -74,10 +74,10 @@ class Placement(Protocol):
     @property
     def view(self) -> View: ...
 
-    def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
+    def release(self, multiplier: float, shape: UpdateShape, unit: Unit) -> Loss:
         """What one round reveals about a client that takes part in it, whatever the others do."""
 
-    def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
+    def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
         """For a whole run: a function that makes the noisy sum of a round's updates, each clipped there; None
         where too few answered for it to be opened."""
 
@@ -91,7 +91,7 @@ def bounded(update: Floats, clip: float) -> Floats:
     return update * (clip / norm) if norm > clip else update
 
 
-def on_grid(update: Floats, grid: Grid) -> Integers:
+def on_grid(update: Floats, grid: GradientGrid) -> Integers:
     """The clipped update in grid units, its norm checked in integers: nothing of floating point bears on
     it."""
     units: Integers = grid.rounded(torch.from_numpy(bounded(update, grid.clip))).numpy()
@@ -114,13 +114,13 @@ class Central:
     def view(self) -> View:
         return View.MODELS
 
-    def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
+    def release(self, multiplier: float, shape: UpdateShape, unit: Unit) -> Loss:
         if unit.relation is Relation.SILENCED:
             raise _unit("Central", "Unit.client() or Unit.client(replace=True)", unit)
-        return Grid(shape.clip, shape.dimension).loss(multiplier)
+        return GradientGrid(shape.clip, shape.dimension).loss(multiplier)
 
-    def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
-        grid = Grid(shape.clip, shape.dimension)
+    def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
+        grid = GradientGrid(shape.clip, shape.dimension)
 
         def total(updates: Iterable[Floats]) -> Floats:
             units = np.zeros(shape.dimension, np.int64)
@@ -150,13 +150,13 @@ class OnClient:
     def view(self) -> View:
         return View.SERVER
 
-    def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
-        noise = Grid(shape.clip, shape.dimension).loss(multiplier)
+    def release(self, multiplier: float, shape: UpdateShape, unit: Unit) -> Loss:
+        noise = GradientGrid(shape.clip, shape.dimension).loss(multiplier)
         factor = 2 if _moves_twice("OnClient", unit) else 1
         return DiscreteGaussianNoise(noise.sigma, factor * noise.sensitivity, noise.dimension)
 
-    def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
-        grid = Grid(shape.clip, shape.dimension)
+    def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
+        grid = GradientGrid(shape.clip, shape.dimension)
         sigma = grid.loss(multiplier).sigma
 
         def total(updates: Iterable[Floats]) -> Floats:
@@ -207,7 +207,7 @@ class Shared:
         """Those whose noise counts."""
         return self.least - self.colluders
 
-    def encoding(self, multiplier: float, shape: Shape, seed: bytes = b"") -> Encoding:
+    def encoding(self, multiplier: float, shape: UpdateShape, seed: bytes = b"") -> Encoding:
         """The finest grid on which a sum of the expected cohort stays within the modulus."""
         length = Encoding(shape.dimension, shape.clip, shape.clip).length
         agreeing = shape.cohort * shape.clip / math.sqrt(length)
@@ -226,14 +226,14 @@ class Shared:
             )
         return sigma
 
-    def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
+    def release(self, multiplier: float, shape: UpdateShape, unit: Unit) -> Loss:
         encoding = self.encoding(multiplier, shape)
         replaced = _moves_twice("Shared", unit)
         sensitivity = (2 if replaced else 1) * encoding.sensitivity
         sigma = self.share(multiplier, encoding)
         return IntegerGaussianSum(self.parties, sigma, sensitivity, encoding.length, replace=replaced)
 
-    def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
+    def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
         sigma = self.share(multiplier, self.encoding(multiplier, shape))
 
         def total(updates: Iterable[Floats]) -> Floats | None:
@@ -287,7 +287,7 @@ class Correlated:
         who = matrices.Participation(rounds, times=-(-rounds // self.apart), apart=self.apart)
         return matrices.sensitivity(self.encoder(rounds), who)
 
-    def release(self, multiplier: float, shape: Shape, unit: Unit) -> Loss:
+    def release(self, multiplier: float, shape: UpdateShape, unit: Unit) -> Loss:
         """The whole run at once: noise of `multiplier` × what one client moves in all its rounds together."""
         if unit.relation is Relation.ADDED:
             raise InvalidParameter(
@@ -297,7 +297,7 @@ class Correlated:
             )
         return GaussianNoise(multiplier / (2 if unit.relation is Relation.REPLACED else 1))
 
-    def summing(self, multiplier: float, shape: Shape, rng: Random) -> Summing:
+    def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
         rounds = checks.whole("rounds", shape.rounds, at_least=1)
         encoder = self.encoder(rounds)
         # A float sum of clipped updates may pass its bound in the last bits; the noise is raised by more than

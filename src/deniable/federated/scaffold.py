@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from deniable.federated.clients import Clients
-from deniable.federated.train import Pupil, Recipe, parameters_of
+from deniable.federated.train import LocalRecipe, Pupil, parameters_of
 from deniable.federated.train.recipe import flat, unflat
 
 Criterion: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -30,7 +30,12 @@ class MeanUpdate(Protocol):
     """How a round's cohort moves the model."""
 
     def __call__(
-        self, model: nn.Module, data: Clients, cohort: list[int], recipe: Recipe, rng: np.random.Generator
+        self,
+        model: nn.Module,
+        data: Clients,
+        cohort: list[int],
+        recipe: LocalRecipe,
+        rng: np.random.Generator,
     ) -> Tensor: ...
 
 
@@ -43,7 +48,12 @@ class Scaffold:
         self._own: dict[int, Tensor] = {}
 
     def __call__(
-        self, model: nn.Module, data: Clients, cohort: list[int], recipe: Recipe, rng: np.random.Generator
+        self,
+        model: nn.Module,
+        data: Clients,
+        cohort: list[int],
+        recipe: LocalRecipe,
+        rng: np.random.Generator,
     ) -> Tensor:
         start = flat(parameters_of(model))
         total, change = torch.zeros_like(start), torch.zeros_like(start)
@@ -59,7 +69,9 @@ class Scaffold:
         self._server += change / len(data)
         return total / len(cohort)
 
-    def _trained(self, start: Tensor, correction: Tensor, pupil: Pupil, recipe: Recipe) -> tuple[Tensor, int]:
+    def _trained(
+        self, start: Tensor, correction: Tensor, pupil: Pupil, recipe: LocalRecipe
+    ) -> tuple[Tensor, int]:
         """How the weights moved, and in how many steps."""
         parameters = list(self._model.parameters())
         shapes = [p.shape for p in parameters]

@@ -16,7 +16,7 @@ from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.federated.clients import Clients
 from deniable.federated.scaffold import Criterion, MeanUpdate, Scaffold
-from deniable.federated.train import Pupil, Recipe, local_training, parameters_of
+from deniable.federated.train import LocalRecipe, Pupil, local_training, parameters_of
 from deniable.federated.train.recipe import flat, unflat
 
 
@@ -70,7 +70,7 @@ def simulate(
     `target` is reached. `scaffold` takes the drift of local steps back by control variates (Karimireddy et
     al. 2020), with equal weights.
     """
-    recipe = Recipe(local_epochs, batch, learning_rate, proximal)
+    recipe = LocalRecipe(local_epochs, batch, learning_rate, proximal)
     size = max(round(checks.number("share", share, at_least=0) * len(data)), 1)
     if size > len(data) or every < 1:
         raise InvalidParameter(f"Expected share={share} in [0, 1] and every={every} of at least 1.")
@@ -102,7 +102,12 @@ class Averaging:
         self._criterion, self._training = criterion, local_training(model, criterion)
 
     def __call__(
-        self, model: nn.Module, data: Clients, cohort: list[int], recipe: Recipe, rng: np.random.Generator
+        self,
+        model: nn.Module,
+        data: Clients,
+        cohort: list[int],
+        recipe: LocalRecipe,
+        rng: np.random.Generator,
     ) -> Tensor:
         if recipe.batch is None and recipe.epochs == 1:
             return -recipe.learning_rate * self._gradient(model, data, cohort)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.loss import Number
-from deniable.units import Kind, Unit
+from deniable.units import Unit, UnitKind
 
 Floats = NDArray[np.float64]
 
@@ -174,7 +174,7 @@ def positions(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
 
 def one_row(unit: Unit) -> Unit:
     """The unit, if it is a row: the many rows of one person are not bounded by these mechanisms."""
-    if unit.kind is not Kind.ROW:
+    if unit.kind is not UnitKind.ROW:
         raise InvalidParameter(
             f'Expected the unit of one row, got "{unit}": the rows of one person are not bounded here. Nothing was charged; '
             "use an account of Unit.row()."

@@ -21,11 +21,11 @@ from deniable import accounting, checks
 from deniable.errors import DataError, DeniableError, InvalidParameter
 from deniable.guarantee import Budget, Certificate
 from deniable.learn.convex.descent import Descent
-from deniable.learn.convex.tables import Linear
+from deniable.learn.convex.tables import LinearTable
 from deniable.learn.sgd import lots, saved
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.outcome import Usable
-from deniable.learn.sgd.tables import Feature, Shape, Table, cross_entropy
+from deniable.learn.sgd.tables import Feature, ModelShape, Table, cross_entropy
 from deniable.ledger import Account
 from deniable.mechanism import Release
 
@@ -77,7 +77,7 @@ class TableDeclaration:
         return cls(checks.whole(size, count, at_least=1), labels, bounded)
 
     def table(self, target: str, method: TableMethod, hidden: int) -> Table:
-        shape = Shape.MLP if method is TableMethod.MLP else Shape.LINEAR
+        shape = ModelShape.MLP if method is TableMethod.MLP else ModelShape.LINEAR
         return Table(self.features, target, self.classes, shape, hidden)
 
 
@@ -230,7 +230,7 @@ def _sgd(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTra
 
 def _logistic(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:
     descent = Descent(lot=options.lot, clip=options.clip, learning_rate=options.learning_rate)
-    linear = Linear(table)
+    linear = LinearTable(table)
     run = linear.run(n, budget.epsilon, budget.delta, descent)
     if options.epochs is not None:
         steps = lots.plan(n, run.lot, None, options.epochs, None).steps

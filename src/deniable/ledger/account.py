@@ -32,7 +32,7 @@ from deniable.ledger.entries import Entry, Kind, Standing, Status
 from deniable.ledger.forget import Forgotten
 from deniable.ledger.journal import Draft, Journal, Standings
 from deniable.ledger.refusal import refusal, refused_above, stopped, why
-from deniable.ledger.releases import Kept, View
+from deniable.ledger.releases import Kept, LedgerView
 from deniable.ledger.session import Session
 from deniable.loss import Loss, Number, exact, mismatch
 from deniable.mechanism import Fitting, Interactive, Mechanism, Random, Release
@@ -385,15 +385,15 @@ class Account(Original):
         view = self.view(key)
         return view.kept is not None and not view.owing(self._names)
 
-    def view(self, key: str | None = None) -> View:
+    def view(self, key: str | None = None) -> LedgerView:
         """What the ledger says now, in one transaction, of this account and of the question `key`."""
         return releases.view(self._journal, self._names, key, self.unit)
 
-    def free(self, view: View) -> bool:
+    def free(self, view: LedgerView) -> bool:
         """Whether the answer in `view` was paid for by this account and those above."""
         return view.kept is not None and not view.owing(self._names)
 
-    def read(self, view: View, *, analyst: str | None = None, description: str = "Read again.") -> str:
+    def read(self, view: LedgerView, *, analyst: str | None = None, description: str = "Read again.") -> str:
         """Pay for the answer in `view` where that is still to be done; the entry by
         which this account paid for it."""
         if view.kept is None:
@@ -403,7 +403,7 @@ class Account(Original):
             return view.readers[self.name]
         return self._pay_to_read(view.kept, owing, analyst or self._analyst, description)
 
-    def admit(self, view: View, entry: str) -> None:
+    def admit(self, view: LedgerView, entry: str) -> None:
         """Write down that the answer in `view` has been paid for by `entry`: it is free from now on."""
         if view.kept is not None:
             with self._journal.store.writing() as transaction:
@@ -467,7 +467,7 @@ class Account(Original):
             *(min(getattr(left, part) for left in each) for part in ("epsilon", "rho", "delta", "mu"))
         )
 
-    def preview(self, loss: Loss, *, delta: Number | None = None, view: View | None = None) -> Preview:
+    def preview(self, loss: Loss, *, delta: Number | None = None, view: LedgerView | None = None) -> Preview:
         """Would it fit, and what would be left? Nothing is charged. With a `view` of a question whose answer
         is kept, as reading it would be charged."""
         view = self.view() if view is None else view
@@ -579,7 +579,7 @@ class Account(Original):
             raise LedgerError(
                 f'A person is forgotten in the whole data set: ask the account "{self.root}". Nothing was written.'
             )
-        request = forgetting.Request(self.name, by, units, declared)
+        request = forgetting.ForgetRequest(self.name, by, units, declared)
         with self._journal.following() as (_, at):
             request.declared_after(
                 at.forgotten.get(self.name, forgetting.NEVER)[1]

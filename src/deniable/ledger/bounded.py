@@ -10,7 +10,7 @@ import numpy as np
 from deniable.errors import InvalidParameter, UnitMismatch
 from deniable.loss import Grouped, Loss
 from deniable.mechanism import Error, Mechanism, Random
-from deniable.units import Kind, Unit
+from deniable.units import Unit, UnitKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ class Bounded(Generic[Value]):
     unit: Unit
 
     def __post_init__(self) -> None:
-        if self.unit.kind is not Kind.COLUMN or self.unit.max_rows is None or self.unit.replace:
+        if self.unit.kind is not UnitKind.COLUMN or self.unit.max_rows is None or self.unit.replace:
             raise InvalidParameter(
                 "Expected a unit like Unit.column('patient_id', max_rows=4), added or removed; got "
                 f"{self.unit}."

@@ -96,7 +96,7 @@ class Forgotten:
 
 
 @dataclass(frozen=True)
-class Request:
+class ForgetRequest:
     """Who asks whom to forget how many units, and the number that is declared with it."""
 
     account: str
@@ -131,7 +131,7 @@ class Request:
 
 
 def forget(
-    journal: Journal, request: Request, entries: Iterable[Entry], limit: Budget, unit: Unit
+    journal: Journal, request: ForgetRequest, entries: Iterable[Entry], limit: Budget, unit: Unit
 ) -> Forgotten:
     """Write a random receipt into the journal, and say what it means for the releases in `entries`."""
     receipt, root = secrets.token_hex(BYTES), request.account

@@ -9,7 +9,7 @@ from deniable.errors import AccountFrozen, BudgetExceeded, LedgerError
 from deniable.ledger.entries import Standing, Status
 from deniable.loss import show
 from deniable.numbers import decimal_floor
-from deniable.units import Kind, Unit
+from deniable.units import Unit, UnitKind
 
 
 def stopped(standing: Standing) -> LedgerError:
@@ -25,7 +25,7 @@ def stopped(standing: Standing) -> LedgerError:
 
 def why(account: Unit, loss: Unit) -> str:
     """Why the one does not cover the other, and the way out."""
-    if account.kind is Kind.COLUMN and loss.kind is Kind.ROW:
+    if account.kind is UnitKind.COLUMN and loss.kind is UnitKind.ROW:
         return (
             f"One {account.column_name} may have many rows, and group privacy needs a bound on them that the "
             "mechanism enforces, not one that is declared: use a mechanism that bounds the rows it counts, "

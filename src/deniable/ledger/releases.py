@@ -76,7 +76,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class View:
+class LedgerView:
     """What stands in the ledger at one moment about the accounts on a path and about a question put to them:
     the release that is kept for it, if there is one, and who has paid for that, by which entry."""
 
@@ -89,15 +89,15 @@ class View:
         return [name for name in names if self.kept is None or name not in self.readers]
 
 
-def view(journal: Journal, names: Sequence[str], key: str | None, unit: Unit) -> View:
+def view(journal: Journal, names: Sequence[str], key: str | None, unit: Unit) -> LedgerView:
     """In one transaction. Only a release of this unit is found; without the ledger's key none is trusted."""
     with journal.following() as (transaction, at):
         standings = journal.standings_in(transaction, names, at)
         row = None if key is None or journal.key is None else transaction.first(schema.RELEASE, this=key)
         if row is None or row[-1] is None or row[-1] != unit.to_json():
-            return View(standings)
+            return LedgerView(standings)
         kept = _genuine(journal, transaction, row)
-        return View(standings, kept, dict(_readers(journal, transaction, kept)))
+        return LedgerView(standings, kept, dict(_readers(journal, transaction, kept)))
 
 
 def keep(journal: Journal, kept: Kept, accounts: Sequence[str]) -> bool:

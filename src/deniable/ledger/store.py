@@ -40,7 +40,7 @@ first hundred bytes of the file."""
 Row = tuple[Any, ...]
 
 
-class Statement(Protocol):
+class CoreStatement(Protocol):
     """A statement of SQLAlchemy Core."""
 
     def compile(self, *, dialect: Any) -> Any: ...
@@ -54,16 +54,16 @@ class Transaction:
         self._cursor = cursor
         self._home = home
 
-    def run(self, statement: Statement, **values: Any) -> None:
+    def run(self, statement: CoreStatement, **values: Any) -> None:
         self._home.check("This transaction", "The parent goes on with it.")
         text, given = self._store.compiled(statement)
         self._cursor.execute(text, {**given, **values})
 
-    def all(self, statement: Statement, **values: Any) -> list[Row]:
+    def all(self, statement: CoreStatement, **values: Any) -> list[Row]:
         self.run(statement, **values)
         return [tuple(row) for row in self._cursor.fetchall()]
 
-    def first(self, statement: Statement, **values: Any) -> Row | None:
+    def first(self, statement: CoreStatement, **values: Any) -> Row | None:
         self.run(statement, **values)
         row = self._cursor.fetchone()
         return None if row is None else tuple(row)
@@ -80,7 +80,7 @@ class Store(Original):
         self.gate = Gate()
         self._home = Home()
         self._barred = self._left_open()
-        self._texts: dict[Statement, tuple[str, dict[str, Any]]] = {}
+        self._texts: dict[CoreStatement, tuple[str, dict[str, Any]]] = {}
         self._turn = (
             threading.RLock() if self.in_memory else nullcontext()
         )  # one connection, shared by all threads
@@ -101,7 +101,7 @@ class Store(Original):
         """Whether opening would find something; a server is asked only when it is opened."""
         return self.path is None or self.path.exists()
 
-    def compiled(self, statement: Statement) -> tuple[str, dict[str, Any]]:
+    def compiled(self, statement: CoreStatement) -> tuple[str, dict[str, Any]]:
         known = self._texts.get(statement)
         if known is None:
             made = statement.compile(dialect=self.engine.dialect)

@@ -21,7 +21,7 @@ from deniable import checks
 from deniable.loss import Number, exact
 from deniable.mechanisms import grid
 from deniable.numbers import plain
-from deniable.units import Kind, Unit
+from deniable.units import Unit, UnitKind
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def sum(lower: Number, upper: Number, unit: Unit, *, filtered: bool = False) -> 
     (Sensitivity(l1=40, l2=40), Sensitivity(l1=60, l2=60))
     """
     low, high = _bounds(lower, upper)
-    rows, may_miss = checks.rows_of(unit), checks.flag("filtered", filtered) or unit.kind is Kind.COLUMN
+    rows, may_miss = checks.rows_of(unit), checks.flag("filtered", filtered) or unit.kind is UnitKind.COLUMN
     if not unit.replace:
         moved = max(abs(low), abs(high))
     else:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from deniable.federated.train import LocalTraining, Pupil, Recipe, local_training, parameters_of
+from deniable.federated.train import LocalRecipe, LocalTraining, Pupil, local_training, parameters_of
 from deniable.federated.train.convolutional import Convolutional
 from deniable.federated.train.loop import Loop
 from deniable.federated.train.recipe import flat
@@ -36,21 +36,23 @@ def pupils(sizes: list[int]) -> list[Pupil]:
     ]
 
 
-def trained(training: LocalTraining, model: nn.Module, clients: list[Pupil], recipe: Recipe) -> list[Tensor]:
+def trained(
+    training: LocalTraining, model: nn.Module, clients: list[Pupil], recipe: LocalRecipe
+) -> list[Tensor]:
     return list(training.updates(flat(parameters_of(model)), clients, recipe))
 
 
 @pytest.mark.parametrize(
     "recipe",
     [
-        Recipe(1, 4, 0.3),
-        Recipe(2, 4, 0.3, proximal=0.5),
-        Recipe(1, None, 0.3),
-        Recipe(3, 1, 0.1),
-        Recipe(2, 50, 0.2, 0.1),
+        LocalRecipe(1, 4, 0.3),
+        LocalRecipe(2, 4, 0.3, proximal=0.5),
+        LocalRecipe(1, None, 0.3),
+        LocalRecipe(3, 1, 0.1),
+        LocalRecipe(2, 50, 0.2, 0.1),
     ],
 )
-def test_a_stack_trains_like_a_loop(recipe: Recipe) -> None:
+def test_a_stack_trains_like_a_loop(recipe: LocalRecipe) -> None:
     model, clients = dense(), pupils([5, 0, 12, 3, 4, 8, 1, 2, 9, 9, 9, 7])
     stacked = Stacked.of(model, CRITERION)
     assert stacked is not None
@@ -67,7 +69,7 @@ def test_companions_do_not_move_a_bit() -> None:
     stacked = Stacked.of(model, CRITERION)
     assert stacked is not None
     clients = [Pupil(p.x.float(), p.y, p.seed) for p in pupils([9, 30, 4, 17, 8, 2, 11, 25, 6, 13])]
-    recipe = Recipe(2, 5, 0.3)
+    recipe = LocalRecipe(2, 5, 0.3)
     alone = trained(stacked, model, clients[3:4], recipe)[0]
     assert torch.equal(trained(stacked, model, clients, recipe)[3], alone)
     assert torch.equal(trained(stacked, model, clients[::-1], recipe)[6], alone)
@@ -75,7 +77,7 @@ def test_companions_do_not_move_a_bit() -> None:
 
 def test_a_plain_loop_is_what_torch_makes_of_it() -> None:
     model, (client,) = dense(), pupils([9])
-    update = trained(Loop(model, CRITERION), model, [client], Recipe(1, 4, 0.3))[0]
+    update = trained(Loop(model, CRITERION), model, [client], LocalRecipe(1, 4, 0.3))[0]
     before = flat(parameters_of(model))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
     for batch in torch.split(client.orders(1)[0], 4):
@@ -116,8 +118,10 @@ def convolutional() -> nn.Sequential:
     return nn.Sequential(*first, *second, nn.Linear(16, 5), nn.ReLU(), nn.Linear(5, 3)).double()
 
 
-@pytest.mark.parametrize("recipe", [Recipe(2, 4, 0.3, proximal=0.5), Recipe(1, None, 0.3), Recipe(1, 5, 0.1)])
-def test_convolutions_without_a_graph_train_like_a_loop(recipe: Recipe) -> None:
+@pytest.mark.parametrize(
+    "recipe", [LocalRecipe(2, 4, 0.3, proximal=0.5), LocalRecipe(1, None, 0.3), LocalRecipe(1, 5, 0.1)]
+)
+def test_convolutions_without_a_graph_train_like_a_loop(recipe: LocalRecipe) -> None:
     model, draw = convolutional(), torch.Generator().manual_seed(1)
     clients = [
         Pupil(torch.randn(n, 2, 8, 8, generator=draw).double(), torch.randint(0, 3, (n,), generator=draw), n)

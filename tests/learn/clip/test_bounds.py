@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from deniable.learn.clip import Batch, PerExample, rounding
 from deniable.learn.clip.objective import objective
 from deniable.learn.clip.passes import Task, chained, closed
-from deniable.learn.clip.terms import Lookup, Outer, Rows, Single, combined, outer
+from deniable.learn.clip.terms import GradientRows, Lookup, Outer, Single, combined, outer
 from tests.learn.clip import models
 
 SCALES = (1e-30, 1e-20, 1e-7, 1.0, 1e3, 1e9, 1e15, 1e17, 1e20, 1e30, 3e38)
@@ -78,7 +78,7 @@ def test_norms_are_rounded_up(seed: int, spread: float, t: int, cancel: bool) ->
         Outer(rows, cols),
         Lookup(ids, cols),
         outer(rows, cols),
-        Rows(rows.flatten(1)),
+        GradientRows(rows.flatten(1)),
         single,
         tied,
     ):
@@ -86,15 +86,21 @@ def test_norms_are_rounded_up(seed: int, spread: float, t: int, cancel: bool) ->
         for i, w in enumerate((1.0, 0.3, 1e-3, 1 / 3)):
             weights = torch.zeros(4)
             weights[i] = w
-            shape = (6, 5) if not isinstance(term, Rows) else (term.grads.shape[1], 1)
+            shape = (6, 5) if not isinstance(term, GradientRows) else (term.grads.shape[1], 1)
             total = torch.zeros(shape, dtype=torch.float64)
             exact = _doubled(term)
-            exact.add(total, weights.double()) if isinstance(term, Rows) else _weighted(term, total, weights)
+            exact.add(total, weights.double()) if isinstance(term, GradientRows) else _weighted(
+                term, total, weights
+            )
             assert float(total.norm()) <= float(upper[i]) * float(weights[i]) * (1 + 1e-15) + 1e-300
 
 
-def _doubled(term: Rows | Outer | Lookup | object) -> Rows:
-    return Rows(term.grads.double()) if isinstance(term, Rows) else Rows(torch.zeros(1, 1))
+def _doubled(term: GradientRows | Outer | Lookup | object) -> GradientRows:
+    return (
+        GradientRows(term.grads.double())
+        if isinstance(term, GradientRows)
+        else GradientRows(torch.zeros(1, 1))
+    )
 
 
 def _weighted(term: object, total: Tensor, weights: Tensor) -> None:

@@ -21,7 +21,7 @@ from deniable.learn.convex import (
     OutputPerturbation,
 )
 from deniable.learn.convex.fit import largest_mu, rows
-from deniable.learn.convex.solve import Objective, minimise
+from deniable.learn.convex.solve import RidgeObjective, minimise
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
 
@@ -63,12 +63,14 @@ def test_one_row_moves_the_minimiser_by_at_most_its_sensitivity(
     loss: MarginLoss, seed: int, ridge: float
 ) -> None:
     x, y = data(seed)
-    whole = minimise(Objective(loss, x, y, ridge, np.zeros(3)), 1e-9)
+    whole = minimise(RidgeObjective(loss, x, y, ridge, np.zeros(3)), 1e-9)
     moved = max(
         float(
             np.linalg.norm(
                 whole
-                - minimise(Objective(loss, np.delete(x, i, 0), np.delete(y, i), ridge, np.zeros(3)), 1e-9)
+                - minimise(
+                    RidgeObjective(loss, np.delete(x, i, 0), np.delete(y, i), ridge, np.zeros(3)), 1e-9
+                )
             )
         )
         for i in range(8)
@@ -79,7 +81,7 @@ def test_one_row_moves_the_minimiser_by_at_most_its_sensitivity(
 def test_the_bound_on_the_minimiser_is_attained() -> None:
     x, y = np.array([[1.0]]), np.array([-1000.0])
     loss = HuberResidual(1.0)
-    w = minimise(Objective(loss, x, y, 1e-2, np.zeros(1)), 1e-9)
+    w = minimise(RidgeObjective(loss, x, y, 1e-2, np.zeros(1)), 1e-9)
     assert abs(float(w[0])) == pytest.approx(loss.lipschitz / 1e-2, rel=1e-6)
 
 
@@ -88,7 +90,7 @@ def test_the_solver_keeps_its_promise_with_and_without_newton(
     loss: MarginLoss, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, y = data(1, 200, 5)
-    objective = Objective(loss, x, y, 0.05, np.zeros(5))
+    objective = RidgeObjective(loss, x, y, 0.05, np.zeros(5))
     by_newton = minimise(objective, 1e-8)
     monkeypatch.setattr("deniable.learn.convex.solve._DENSE", 0)
     by_nesterov = minimise(objective, 1e-8)
@@ -99,7 +101,7 @@ def test_the_solver_keeps_its_promise_with_and_without_newton(
 def test_a_tolerance_out_of_reach_is_not_passed_over() -> None:
     x, y = data(1)
     with pytest.raises(ArithmeticError):
-        minimise(Objective(Logistic(), x, y, 1.0, np.zeros(3)), 1e-30)
+        minimise(RidgeObjective(Logistic(), x, y, 1.0, np.zeros(3)), 1e-30)
 
 
 @pytest.mark.parametrize("delta", [0, 1e-6])

@@ -129,7 +129,7 @@ def test_features_are_each_images_own() -> None:
     records before it are gone."""
     some = scans()[:400]
     whole = digits.describe(some)
-    view = digits.View.of(whole)
+    view = digits.Components.of(whole)
     for gone in (1, 3, 130):
         rest = digits.describe(some[gone:])
         assert torch.equal(whole[gone:], rest)

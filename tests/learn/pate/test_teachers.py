@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 from deniable.errors import InvalidParameter, InvalidQuery
-from deniable.learn.pate import Estimators, KernelRidge, Networks, OnPool, Part, teach
+from deniable.learn.pate import Estimators, KernelRidge, Networks, OnPool, TeacherRows, teach
 from deniable.learn.pate.graph import neighbours
 from deniable.learn.pate.voting import NONE
 from tests.learn.pate.worlds import blobs
@@ -42,16 +42,16 @@ RECIPES = {
 recipes = pytest.mark.parametrize("name", RECIPES)
 
 
-def split(rows: int = 240, seed: int = 0) -> list[Part]:
+def split(rows: int = 240, seed: int = 0) -> list[TeacherRows]:
     x, y = blobs(rows, seed=seed)
-    return [Part(x[t::TEACHERS], y[t::TEACHERS]) for t in range(TEACHERS)]
+    return [TeacherRows(x[t::TEACHERS], y[t::TEACHERS]) for t in range(TEACHERS)]
 
 
 def question(name: str) -> Any:
     return np.arange(len(POOL)) if name == "pool" else POOL
 
 
-def labels(name: str, parts: list[Part]) -> np.ndarray[Any, Any]:
+def labels(name: str, parts: list[TeacherRows]) -> np.ndarray[Any, Any]:
     voter = RECIPES[name].fit(parts, 3)
     return voter.labels(voter.check(question(name)))
 
@@ -67,11 +67,15 @@ def test_a_changed_part_changes_its_own_teacher_alone(name: str) -> None:
     parts = split()
     before = labels(name, parts)
     x, y = blobs(55, seed=5)
-    for other in (Part(1e6 * x, (y + 1) % 3), Part(x[:0], y[:0]), Part(np.full_like(x, 3e38), y)):
+    for other in (
+        TeacherRows(1e6 * x, (y + 1) % 3),
+        TeacherRows(x[:0], y[:0]),
+        TeacherRows(np.full_like(x, 3e38), y),
+    ):
         after = labels(name, [*parts[:2], other, *parts[3:]])
         kept = np.delete(np.arange(TEACHERS), 2)
         assert (before[:, kept] == after[:, kept]).all()
-    assert (before[:, 2] != labels(name, [*parts[:2], Part(x, (y + 1) % 3), *parts[3:]])[:, 2]).any()
+    assert (before[:, 2] != labels(name, [*parts[:2], TeacherRows(x, (y + 1) % 3), *parts[3:]])[:, 2]).any()
 
 
 @recipes
@@ -90,7 +94,7 @@ def test_teachers_are_the_same_whatever_was_drawn_before(name: str) -> None:
 @recipes
 def test_a_teacher_without_rows_does_not_vote(name: str) -> None:
     parts = split()
-    parts[4] = Part(parts[4].x[:0], parts[4].y[:0])
+    parts[4] = TeacherRows(parts[4].x[:0], parts[4].y[:0])
     said = labels(name, parts)
     assert (said[:, 4] == NONE).all()
     assert (np.delete(said, 4, axis=1) != NONE).all()
@@ -98,7 +102,7 @@ def test_a_teacher_without_rows_does_not_vote(name: str) -> None:
 
 def test_an_estimator_that_fails_does_not_vote_and_does_not_raise() -> None:
     parts = split()
-    parts[1] = Part(parts[1].x, np.zeros_like(parts[1].y))  # one class: logistic regression refuses
+    parts[1] = TeacherRows(parts[1].x, np.zeros_like(parts[1].y))  # one class: logistic regression refuses
     voter = Estimators(LogisticRegression()).fit(parts, 3)
     assert (voter.labels(POOL)[:, 1] == NONE).all()
 
@@ -120,7 +124,7 @@ class Wild:
 
 def test_what_is_no_class_is_no_vote() -> None:
     x, y = np.ones((4, 3), np.float32), np.zeros(4, np.int64)
-    said = Estimators(Wild()).fit([Part(v * x, y) for v in (1, 0.5, 7, -1, 100)], 3).labels(POOL)
+    said = Estimators(Wild()).fit([TeacherRows(v * x, y) for v in (1, 0.5, 7, -1, 100)], 3).labels(POOL)
     assert said[0].tolist() == [1, NONE, NONE, NONE, NONE]
 
 
@@ -173,9 +177,9 @@ class Plain(Global):
 def test_no_teacher_shifts_what_another_draws(estimator: Any) -> None:
     """With one more row the third teacher draws once more; those after it must not notice."""
     x, y = np.ones((40, 3), np.float32), np.zeros(40, np.int64)
-    parts = [Part(x, y)] * 30
+    parts = [TeacherRows(x, y)] * 30
     first, second = (
-        Estimators(estimator).fit([*parts[:2], Part(x[:n], y[:n]), *parts[3:]], 3).labels(POOL[:1])
+        Estimators(estimator).fit([*parts[:2], TeacherRows(x[:n], y[:n]), *parts[3:]], 3).labels(POOL[:1])
         for n in (39, 40)
     )
     assert (np.delete(first, 2) == np.delete(second, 2)).all()
@@ -199,7 +203,7 @@ def test_batched_kernel_ridge_is_kernel_ridge() -> None:
 
 def test_rows_beyond_the_capacity_are_left_out() -> None:
     parts = split()
-    short = [Part(part.x[:20], part.y[:20]) for part in parts]
+    short = [TeacherRows(part.x[:20], part.y[:20]) for part in parts]
     first, second = (KernelRidge(width=10, capacity=20).fit(each, 3).scores(POOL) for each in (parts, short))
     assert (first == second).all()
 

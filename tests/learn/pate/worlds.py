@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.errors import InvalidQuery
-from deniable.learn.pate.voting import Ensemble, Labels, Part
+from deniable.learn.pate.voting import Ensemble, Labels, TeacherRows
 from deniable.units import Unit
 
 
@@ -51,8 +51,8 @@ class Spy:
     """A recipe that keeps the parts it was given and votes with each teacher's number of
     rows, modulo the classes."""
 
-    parts: Sequence[Part] = ()
+    parts: Sequence[TeacherRows] = ()
 
-    def fit(self, parts: Sequence[Part], classes: int) -> Given:
+    def fit(self, parts: Sequence[TeacherRows], classes: int) -> Given:
         self.parts = list(parts)
         return Given(np.array([[len(part.y) % classes for part in parts]]))

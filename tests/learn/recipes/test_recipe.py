@@ -16,7 +16,7 @@ from deniable.errors import InvalidParameter
 from deniable.learn.recipes import integers, linear, maps, whitening
 from deniable.learn.recipes.cifar10 import cifar10
 from deniable.learn.recipes.classifier import Recipe, mapped, one_hot, whitened
-from deniable.learn.recipes.linear import Linear, LinearDescent
+from deniable.learn.recipes.linear import LinearDescent, LinearScores
 from deniable.learn.recipes.mnist import SETTINGS, mnist
 from deniable.ledger import Filter
 from deniable.randomness import SeededRandom
@@ -84,9 +84,9 @@ def test_noise_is_asked_of_the_generator_for_every_release() -> None:
     assert all(sigma >= made.step_noise * linear.SENSITIVITY and size == 650 for sigma, size in steps)
 
 
-def random_model(classes: int, features: int) -> Linear:
+def random_model(classes: int, features: int) -> LinearScores:
     generator = torch.Generator().manual_seed(1)
-    return Linear(
+    return LinearScores(
         torch.randn(classes, features, generator=generator), torch.randn(classes, generator=generator)
     )
 
@@ -369,7 +369,7 @@ def test_a_row_that_goes_takes_exactly_its_own_contribution(features: int) -> No
         torch.int8
     )
     targets = one_hot(np.arange(601) % 10, 10)
-    model = Linear(torch.randn(10, features, generator=g) * 3, torch.randn(10, generator=g))
+    model = LinearScores(torch.randn(10, features, generator=g) * 3, torch.randn(10, generator=g))
     descent = LinearDescent(steps=1, learning_rate=1, clip=0.1)
     whole = descent.sums(model, rows, targets)
     for i in (0, 255, 256, 600):
@@ -393,7 +393,9 @@ def test_few_rows_have_the_bits_of_many(way: str, monkeypatch: pytest.MonkeyPatc
         lambda self, scores, wanted: seen.append(scores) or torch.zeros_like(scores),
     )
     for size in (40, 9, 8, 3, 1):
-        model = Linear(torch.randn(10, 3969, generator=torch.Generator().manual_seed(3)), torch.zeros(10))
+        model = LinearScores(
+            torch.randn(10, 3969, generator=torch.Generator().manual_seed(3)), torch.zeros(10)
+        )
         LinearDescent(1, 1.0, 0.1).sums(model, rows[:size], targets[:size])
         assert torch.equal(seen[-1][:size], seen[0][:size])
 

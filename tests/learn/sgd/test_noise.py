@@ -13,7 +13,7 @@ from mpmath import mp
 from scipy import stats
 
 from deniable.learn.clip import Batch
-from deniable.learn.sgd.noise import COUNTED, Grid, count_deviation, gaussians, noisy_mean
+from deniable.learn.sgd.noise import COUNTED, GradientGrid, count_deviation, gaussians, noisy_mean
 from deniable.learn.sgd.trainer import Trainer
 from deniable.randomness import SecureRandom, SeededRandom
 from tests.learn.sgd.runs import Identity, output, problem, small, trainer
@@ -156,7 +156,7 @@ def test_another_source_of_randomness_gives_the_same_law() -> None:
 @pytest.mark.parametrize("dimension", [1, 7, 1000, 10**6])
 @pytest.mark.parametrize("clip", [0.3, 1.0, 1e-5, 77.0])
 def test_rounding_costs_less_than_a_thousandth_of_the_sensitivity(dimension: int, clip: float) -> None:
-    grid = Grid(clip, dimension)
+    grid = GradientGrid(clip, dimension)
     bound = grid.sensitivity * grid.step
     assert Fraction(clip) < bound < Fraction(clip) * (1 + Fraction(1, 500)) + grid.step
     assert grid.step.numerator == 1 or grid.step.denominator == 1
@@ -165,7 +165,7 @@ def test_rounding_costs_less_than_a_thousandth_of_the_sensitivity(dimension: int
 def test_no_rounded_gradient_is_longer_than_the_sensitivity() -> None:
     """Every coordinate as far from the grid as can be, and of norm exactly the clip:
     exact arithmetic in Python integers."""
-    grid = Grid(1.0, 1000)
+    grid = GradientGrid(1.0, 1000)
     start = torch.full((1000,), 1 / math.sqrt(1000))
     for nudge in torch.linspace(0, float(grid.step), 7):
         values = (start - nudge).double()

@@ -12,7 +12,7 @@ from torch import nn
 from deniable.errors import BudgetExceeded, DataError, InvalidParameter, InvalidQuery, LedgerError
 from deniable.guarantee import Budget
 from deniable.learn.sgd import DPSGD, make_private
-from deniable.learn.sgd.steps import Ask, Training
+from deniable.learn.sgd.steps import Ask, TrainingSteps
 from deniable.learn.sgd.trainer import Trainer
 from deniable.ledger import Account, Filter, Kind, Ledger
 from deniable.mechanism import Interactive
@@ -158,7 +158,7 @@ def test_rows_of_a_data_set_and_empty_lots_come_too(account: Account) -> None:
 
 
 def test_training_is_an_interactive() -> None:
-    training = Training(small(), Trainer.fresh)
+    training = TrainingSteps(small(), Trainer.fresh)
     assert isinstance(training, Interactive)
     talk = training.open((X, Y), rng=SeededRandom(1))
     with pytest.raises(InvalidQuery, match="Expected one of"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from deniable.sql.answer.estimate import NoisyInteger, aggregate
 from deniable.sql.answer.joint_noise import quotients
 from deniable.sql.plan.measures.grid import grid
-from deniable.sql.plan.noise import Family, Noise, Sensitivity
+from deniable.sql.plan.noise import Family, IntegerSensitivity, Noise
 from deniable.sql.tree import Statistic as S
 from tests.sql.planned import N, X
 
@@ -64,7 +64,7 @@ def test_without_noise_the_aggregate_is_exact() -> None:
 def test_a_variance_shares_its_failures_among_what_it_is_made_of() -> None:
     """Mean square and mean at β/2 each; a sample variance takes the count as well, at β/3 each."""
     cells = grid(N, (Fraction(0), Fraction(10)), True, 31)
-    noises = [Noise(Family.LAPLACE, scale, Sensitivity(1, 1)) for scale in (20, 10, 2)]
+    noises = [Noise(Family.LAPLACE, scale, IntegerSensitivity(1, 1)) for scale in (20, 10, 2)]
     square, total, count = (
         NoisyInteger(x, noise, Fraction(1), i)
         for i, (x, noise) in enumerate(zip((1000, 800, 1000), noises, strict=True))

@@ -11,15 +11,15 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from deniable.randomness import SeededRandom
-from deniable.sql.answer.joint_noise import Form, _two_laplace, quotients, reach
-from deniable.sql.plan.noise import Family, Noise, Sensitivity
+from deniable.sql.answer.joint_noise import LinearForm, _two_laplace, quotients, reach
+from deniable.sql.plan.noise import Family, IntegerSensitivity, Noise
 
 ONE = Fraction(1)
 DRAWS = 200_000
 
 
 def noise(family: Family, scale: float) -> Noise:
-    return Noise(family, scale, Sensitivity(1, 1))
+    return Noise(family, scale, IntegerSensitivity(1, 1))
 
 
 def drawn(of: Noise, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -80,8 +80,8 @@ def test_quotients_hold_the_true_one_as_often_as_they_say(family: Family, ratio:
     errors = [iter(drawn(of, i)) for i, of in enumerate((above, below))]
     missed = 0
     for _ in range(many):
-        top = Form(Fraction(round(ratio * rows) + int(next(errors[0]))), {0: (ONE, above)})
-        bottom = Form(Fraction(rows + int(next(errors[1]))), {1: (ONE, below)})
+        top = LinearForm(Fraction(round(ratio * rows) + int(next(errors[0]))), {0: (ONE, above)})
+        bottom = LinearForm(Fraction(rows + int(next(errors[1]))), {1: (ONE, below)})
         found = quotients(top, bottom, beta)
         missed += found is not None and not found[0] <= Fraction(round(ratio * rows), rows) <= found[1]
     assert stats.binomtest(missed, many, beta, alternative="greater").pvalue > 1e-9
@@ -92,7 +92,7 @@ def test_quotients_hold_the_true_one_as_often_as_they_say(family: Family, ratio:
 def test_quotients_are_narrower_than_boxes(family: Family, value: int) -> None:
     above, below = noise(family, 90), noise(family, 5)
     low, high = quotients(
-        Form(Fraction(value), {0: (ONE, above)}), Form(Fraction(1000), {1: (ONE, below)}), 0.05
+        LinearForm(Fraction(value), {0: (ONE, above)}), LinearForm(Fraction(1000), {1: (ONE, below)}), 0.05
     ) or (
         0,
         0,
@@ -108,7 +108,7 @@ def test_the_ends_solve_the_equation() -> None:
     most a little further out."""
     above, below = noise(Family.GAUSSIAN, 900), noise(Family.GAUSSIAN, 20)
     _, high = quotients(
-        Form(Fraction(9000), {0: (ONE, above)}), Form(Fraction(300), {1: (ONE, below)}), 0.05
+        LinearForm(Fraction(9000), {0: (ONE, above)}), LinearForm(Fraction(300), {1: (ONE, below)}), 0.05
     ) or (0, 0)
     z = stats.norm.ppf(0.975)
     wanted = optimize.brentq(lambda r: 300 * r - 9000 - z * math.hypot(900, r * 20), 30, 100)
@@ -117,15 +117,17 @@ def test_the_ends_solve_the_equation() -> None:
 
 def test_a_denominator_that_may_be_zero_leaves_nothing() -> None:
     below = noise(Family.LAPLACE, 5)
-    assert quotients(Form(ONE), Form(Fraction(below.within(0.05)), {0: (ONE, below)}), 0.05) is None
-    assert quotients(Form(ONE), Form(Fraction(-1000), {0: (ONE, below)}), 0.05) is not None
+    assert (
+        quotients(LinearForm(ONE), LinearForm(Fraction(below.within(0.05)), {0: (ONE, below)}), 0.05) is None
+    )
+    assert quotients(LinearForm(ONE), LinearForm(Fraction(-1000), {0: (ONE, below)}), 0.05) is not None
 
 
 def test_a_part_on_both_sides_is_taken_out() -> None:
     """(S + 30·N)/N is 30 + S/N: the count's noise must not be counted twice."""
     above, below = noise(Family.LAPLACE, 90), noise(Family.LAPLACE, 5)
-    bottom = Form(Fraction(1000), {1: (ONE, below)})
-    alone = Form(Fraction(200), {0: (ONE, above)})
+    bottom = LinearForm(Fraction(1000), {1: (ONE, below)})
+    alone = LinearForm(Fraction(200), {0: (ONE, above)})
     plain = quotients(alone, bottom, 0.05) or (0, 0)
     moved = quotients(alone.plus(bottom.times(Fraction(30))), bottom, 0.05) or (0, 0)
     assert moved == (plain[0] + 30, plain[1] + 30)
@@ -133,8 +135,8 @@ def test_a_part_on_both_sides_is_taken_out() -> None:
 
 def test_what_cannot_be_taken_apart_is_a_box() -> None:
     noises = [noise(Family.LAPLACE, 5)] * 2
-    top = Form(Fraction(500), {0: (ONE, noises[0]), 1: (ONE, noises[1])})
-    bottom = Form(Fraction(1000), {0: (ONE, noises[0]), 1: (Fraction(2), noises[1])})
+    top = LinearForm(Fraction(500), {0: (ONE, noises[0]), 1: (ONE, noises[1])})
+    bottom = LinearForm(Fraction(1000), {0: (ONE, noises[0]), 1: (Fraction(2), noises[1])})
     low, high = quotients(top, bottom, 0.05) or (0, 0)
     above, below = top.ends(0.025), bottom.ends(0.025)
     assert (low, high) == (above[0] / below[1], above[1] / below[0])
@@ -142,7 +144,10 @@ def test_what_cannot_be_taken_apart_is_a_box() -> None:
 
 def test_bounds_that_are_sure_reach_their_sum() -> None:
     assert reach([(Fraction(2), 5), (Fraction(-3), 7)], 0.05) == pytest.approx(31, rel=1e-8)
-    assert Form(Fraction(4), {0: (ONE, 3)}, Fraction(1, 2)).ends(0.05) == (Fraction(1, 2), Fraction(15, 2))
+    assert LinearForm(Fraction(4), {0: (ONE, 3)}, Fraction(1, 2)).ends(0.05) == (
+        Fraction(1, 2),
+        Fraction(15, 2),
+    )
 
 
 @pytest.mark.parametrize("sigma", [1.0, 1.3, 2.0, 7.5, 60.0])

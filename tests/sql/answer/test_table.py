@@ -13,8 +13,8 @@ from scipy import stats
 
 from deniable.randomness import SeededRandom
 from deniable.sql.answer import forms
-from deniable.sql.answer.joint_noise import Form
-from deniable.sql.answer.table import Reader, Released
+from deniable.sql.answer.joint_noise import LinearForm
+from deniable.sql.answer.table import GroupReader, Released
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.plan import NoisyMeasure, Plan
@@ -131,7 +131,7 @@ def test_pieces_of_one_output_fail_no_more_often_together_than_the_output_may() 
     assert bracket.beta == pytest.approx(beta / 4)
     assert bracket.low.shift == -bracket.high.shift
     assert bracket.high.shift > bracket.high.miss(beta / 8)
-    reader, group = Reader(made.start), Released(0, (), (900,) * 12, ((0, 7),) * 12)
+    reader, group = GroupReader(made.start), Released(0, (), (900,) * 12, ((0, 7),) * 12)
     mixed = OUTPUTS["mixed"][0]
     pieces = reader.pieces(mixed)
     assert len(pieces) == 3
@@ -142,7 +142,7 @@ def test_pieces_of_one_output_fail_no_more_often_together_than_the_output_may() 
 
 def test_two_pieces_fail_half_as_often_each() -> None:
     made, beta = asked("laplace", 8), 1 - CONFIDENCE
-    reader, group = Reader(made.start), Released(0, (), (900,) * 12, ((0, 7),) * 12)
+    reader, group = GroupReader(made.start), Released(0, (), (900,) * 12, ((0, 7),) * 12)
     product = call("multiply", COUNT, FLAGGED)
     cell = reader.cell(product, reader.pieces(product), group, beta)
     reach = [noisy(made, i).noise.within(beta / 2) for i in (0, 1)]  # type: ignore[union-attr]
@@ -151,7 +151,7 @@ def test_two_pieces_fail_half_as_often_each() -> None:
 
 def test_the_bracket_of_a_float_allows_for_rounding_it() -> None:
     made = asked("laplace", 8)
-    reader, group = Reader(made.start), Released(0, (), (300,) * 12, ((200, 400),) * 12)
+    reader, group = GroupReader(made.start), Released(0, (), (300,) * 12, ((200, 400),) * 12)
     high = AggregateRef(7, FLOAT)
     cell, grid = reader.cell(high, [high], group, 0.05), noisy(made, 7).grid
     assert grid is not None
@@ -187,8 +187,8 @@ def test_a_quantile_costs_what_was_asked_with_its_brackets() -> None:
 # ------------------------------------------------------------------------------------------------ pieces of an output
 
 
-def known(index: int) -> Form | None:
-    return Form(Fraction(10 * index + 10), {index: (Fraction(1), 1)}) if index < 3 else None
+def known(index: int) -> LinearForm | None:
+    return LinearForm(Fraction(10 * index + 10), {index: (Fraction(1), 1)}) if index < 3 else None
 
 
 PIECES: list[tuple[Callable[[], Expr], list[Expr]]] = [

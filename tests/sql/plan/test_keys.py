@@ -14,7 +14,7 @@ from scipy import stats
 from deniable.errors import InvalidQuery
 from deniable.loss import Approximate
 from deniable.randomness import SeededRandom
-from deniable.sql.plan.keys import Selection, combinations
+from deniable.sql.plan.keys import KeySelection, combinations
 from deniable.sql.tree import Key
 from tests.sql.planned import REGION, N
 
@@ -27,7 +27,7 @@ EPSILON, DELTA = Fraction(1, 2), Fraction(1, 10**5)
     delta=st.fractions(Fraction(1, 10**9), Fraction(1, 10), max_denominator=10**9).filter(lambda d: d > 0),
 )
 def test_one_unit_more_or_less_is_private_for_every_count(epsilon: Fraction, delta: Fraction) -> None:
-    selection = Selection(epsilon, delta, 1)
+    selection = KeySelection(epsilon, delta, 1)
     with mpmath.workdps(60):
         grown = mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator)
         lost = mpmath.mpf(delta.numerator) / delta.denominator
@@ -41,7 +41,7 @@ def test_one_unit_more_or_less_is_private_for_every_count(epsilon: Fraction, del
 
 def test_probabilities_are_those_of_the_paper() -> None:
     """Desfontaines et al. 2020, Theorem 1, in closed form."""
-    selection, e, d = Selection(EPSILON, DELTA, 1), float(EPSILON), float(DELTA)
+    selection, e, d = KeySelection(EPSILON, DELTA, 1), float(EPSILON), float(DELTA)
     middle = 1 + math.floor(math.log((math.exp(e) + 2 * d - 1) / ((math.exp(e) + 1) * d)) / e)
     for n in range(1, middle + 1):
         assert float(selection.probability(n)) == pytest.approx(
@@ -56,7 +56,7 @@ def test_probabilities_are_those_of_the_paper() -> None:
 
 
 def test_keys_come_out_as_often_as_stated() -> None:
-    selection = Selection(Fraction(1), Fraction(1, 100), 1)
+    selection = KeySelection(Fraction(1), Fraction(1, 100), 1)
     n = next(n for n in range(100) if selection.probability(n) > Fraction(1, 2))
     units = {(f"key {i:05}",): n for i in range(4000)}
     released = selection(units, rng=SeededRandom(3))
@@ -66,18 +66,18 @@ def test_keys_come_out_as_often_as_stated() -> None:
 
 
 def test_a_key_that_nobody_has_is_never_released_and_one_of_many_always() -> None:
-    selection = Selection(EPSILON, DELTA, 1)
+    selection = KeySelection(EPSILON, DELTA, 1)
     assert selection({("none",): 0, (None,): 10**9, ("b",): 10**9}, rng=SeededRandom(1)) == [(None,), ("b",)]
 
 
 def test_the_loss_counts_every_key_that_a_unit_touches() -> None:
-    assert Selection(EPSILON, DELTA, 4).loss == Approximate(EPSILON, DELTA) * 4
-    assert Selection(EPSILON, DELTA, 4, replace=True).loss == Approximate(EPSILON, DELTA) * 8
+    assert KeySelection(EPSILON, DELTA, 4).loss == Approximate(EPSILON, DELTA) * 4
+    assert KeySelection(EPSILON, DELTA, 4, replace=True).loss == Approximate(EPSILON, DELTA) * 8
 
 
 def test_too_little_for_any_key_is_refused_before_the_data() -> None:
     with pytest.raises(InvalidQuery, match="too small to release any"):
-        Selection(Fraction(1, 10**7), Fraction(1, 10**60), 1).probability(1)
+        KeySelection(Fraction(1, 10**7), Fraction(1, 10**60), 1).probability(1)
 
 
 def test_public_keys_are_all_there_and_not_too_many() -> None:

@@ -19,7 +19,7 @@ from deniable.sql.plan.measures.measure import Measure
 from deniable.sql.plan.measures.square import Square
 from deniable.sql.plan.measures.sum import Sum, summed
 from deniable.sql.plan.measures.units import present
-from deniable.sql.plan.noise import Sensitivity
+from deniable.sql.plan.noise import IntegerSensitivity
 from deniable.sql.tree import Aggregate, Column, Kind, Type
 from deniable.sql.tree import Statistic as S
 from deniable.sql.write.contributions import Limit
@@ -129,7 +129,7 @@ def test_texts_are_not_summed() -> None:
         (present(4, 10, replace=True, single=True), (10, 100)),
     ],
 )
-def test_sensitivities_are_those_proved(found: Sensitivity, wanted: tuple[int, int]) -> None:
+def test_sensitivities_are_those_proved(found: IntegerSensitivity, wanted: tuple[int, int]) -> None:
     assert (found.l1, found.l2_squared) == wanted
 
 

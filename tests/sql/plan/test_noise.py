@@ -15,21 +15,21 @@ from deniable.accounting.charges import charge
 from deniable.errors import InvalidQuery
 from deniable.loss import DiscreteGaussianNoise, DiscreteLaplaceNoise, Zcdp
 from deniable.randomness import SeededRandom
-from deniable.sql.plan.noise import Noise, Sensitivity, concentrated, gaussian, laplace, optimistic
+from deniable.sql.plan.noise import IntegerSensitivity, Noise, concentrated, gaussian, laplace, optimistic
 
-SENSITIVITY = Sensitivity(4 << 20, (4 << 20) ** 2)
+SENSITIVITY = IntegerSensitivity(4 << 20, (4 << 20) ** 2)
 
 
 def test_losses_are_those_of_integer_noise() -> None:
-    assert laplace(Sensitivity(3, 9), Fraction(1, 10)).loss == DiscreteLaplaceNoise(30, 3)
+    assert laplace(IntegerSensitivity(3, 9), Fraction(1, 10)).loss == DiscreteLaplaceNoise(30, 3)
     assert isinstance(gaussian(SENSITIVITY, Fraction(1, 100)).loss, DiscreteGaussianNoise)
 
 
 @settings(max_examples=60, deadline=None)
 @given(l1=st.integers(1, 2**40), amount=st.fractions(Fraction(1, 1000), 20, max_denominator=10**6))
 def test_no_more_is_spent_than_allotted(l1: int, amount: Fraction) -> None:
-    assert laplace(Sensitivity(l1, l1 * l1), amount).epsilon <= amount
-    noise = gaussian(Sensitivity(l1, l1 * l1), amount)
+    assert laplace(IntegerSensitivity(l1, l1 * l1), amount).epsilon <= amount
+    noise = gaussian(IntegerSensitivity(l1, l1 * l1), amount)
     assert noise.rho <= amount
     assert float(noise.rho) == pytest.approx(float(amount), rel=1e-3)
 
@@ -63,4 +63,4 @@ def test_noise_stays_within_its_radius_as_often_as_stated(make: object, beta: fl
 
 def test_noise_beyond_the_samplers_is_refused() -> None:
     with pytest.raises(InvalidQuery, match="more than 58 binary digits"):
-        laplace(Sensitivity(1 << 50, 1), Fraction(1, 1 << 10))
+        laplace(IntegerSensitivity(1 << 50, 1), Fraction(1, 1 << 10))

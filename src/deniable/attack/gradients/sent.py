@@ -17,12 +17,12 @@ from deniable.attack.learnt import Learnt
 from deniable.errors import InvalidParameter
 from deniable.federated.device import Device
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.messages import Message, Step, write_task
+from deniable.federated.messages import DeviceTask, Message, write_task
 from deniable.federated.placement import Central, OnClient
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
 from deniable.guarantee import DEFAULT_DELTA
-from deniable.learn.sgd.noise import Grid
+from deniable.learn.sgd.noise import GradientGrid
 
 Images: TypeAlias = NDArray[np.float64]
 Update: TypeAlias = NDArray[np.float64]
@@ -149,10 +149,10 @@ def for_budget(model: nn.Module, epsilon: float) -> FedAvg:
 def received(run: FedAvg, x: Tensor, y: Tensor) -> Update:
     """What the server receives from a device with these rows, as an update."""
     task = write_task(flat(parameters_of(run.model)), run.start_clip)
-    reply = Device(run, 0, x, y).handle(Message(Step.UPDATE, 1, task).to_bytes())
+    reply = Device(run, 0, x, y).handle(Message(DeviceTask.UPDATE, 1, task).to_bytes())
     if isinstance(run.noise, Central):
         return np.frombuffer(reply, "<f4").astype(np.float64) * run.start_clip
-    step = float(Grid(run.shape.clip, run.shape.dimension).step)
+    step = float(GradientGrid(run.shape.clip, run.shape.dimension).step)
     return np.frombuffer(reply, "<i8").astype(np.float64) * step * run.start_clip
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from deniable.attack.members.coins import Watch, coins, unwatched
 from deniable.attack.members.evidence import Logits, from_probabilities
-from deniable.attack.members.measured import Measured, measured
+from deniable.attack.members.measured import MeasuredRecipe, measured
 from deniable.attack.members.scores import ATTACKS
 from deniable.errors import InvalidParameter
 
@@ -40,7 +40,7 @@ def membership(
     seed: int = 0,
     name: str = "the model",
     watch: Watch = unwatched,
-) -> Measured:
+) -> MeasuredRecipe:
     """Train `models` on random halves of public rows with `train(x, y, seed)`, and attack the first `targets`
     of them.
 

@@ -19,7 +19,7 @@ RATES = (0.001, 0.01)
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRecipe:
     """A training recipe under every attack: its accuracy on rows it saw and did not see, and the curves."""
 
     name: str
@@ -92,7 +92,7 @@ def measured(
     epsilon: float | None = None,
     delta: float = 0.0,
     attacks: Sequence[str] = tuple(ATTACKS),
-) -> Measured:
+) -> MeasuredRecipe:
     """Attack the first `targets` of some models in turn, all others being the shadows.
 
     `logits` are (models, queries, rows, classes), `members` (models, rows). Scores of all targets are ranked
@@ -112,4 +112,6 @@ def measured(
     truth = members[:targets].ravel()
     curves = {attack: Curve.of(np.concatenate(each), truth) for attack, each in scores.items()}
     right = logits[:, 0].argmax(axis=2) == labels
-    return Measured(name, float(right[members].mean()), float(right[~members].mean()), curves, epsilon, delta)
+    return MeasuredRecipe(
+        name, float(right[members].mean()), float(right[~members].mean()), curves, epsilon, delta
+    )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from deniable.accounting import calibrate_noise
 from deniable.attack.members.coins import Watch, coins, unwatched
 from deniable.attack.members.evidence import Booleans, Labels
-from deniable.attack.members.measured import Measured, measured
+from deniable.attack.members.measured import MeasuredRecipe, measured
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.guarantee import DEFAULT_DELTA
 from deniable.loss import GaussianNoise, Loss
@@ -172,7 +172,7 @@ def measure(
     targets: int = 4,
     seed: int = 0,
     watch: Watch = unwatched,
-) -> Measured:
+) -> MeasuredRecipe:
     """Train `models` at once; the first `targets` of them are attacked in turn, all others being the
     shadows."""
     members = coins(models, len(y), seed)

@@ -35,7 +35,13 @@ class TinySgd:
     let her train it meanwhile."""
 
     def __init__(
-        self, training: Training, bug: Bug = Bug.NONE, *, features: int = 64, classes: int = 10, seed: int = 0
+        self,
+        training: Training,
+        bug: Bug = Bug.NONE,
+        *,
+        features: int = 64,
+        classes: int = 10,
+        seed: int = 0,
     ) -> None:
         rng = np.random.default_rng(seed)
         self.training, self.bug = training, bug

@@ -21,8 +21,8 @@ from deniable.federated.secure_sum.messages import (
     BOX_BYTES,
     KEYS_BYTES,
     SIGNATURE_BYTES,
+    BoxReader,
     Keys,
-    Reader,
     read_by_client,
     read_keys,
     share_bytes,
@@ -91,7 +91,7 @@ class SumClient:
     def share(self, opening: bytes) -> bytes:
         """Given the cohort and the neighbours' keys: shares of both secrets in a box for each neighbour."""
         with self._step("share", "mask"):
-            reader = Reader(opening)
+            reader = BoxReader(opening)
             cohort = reader.clients()
             self._join(cohort)
             self._keys = self._neighbour_keys(
@@ -151,7 +151,7 @@ class SumClient:
         shared and with its own seed."""
         total = self._checked(vector)
         with self._step("mask", "sign"):
-            reader = Reader(forwarded)
+            reader = BoxReader(forwarded)
             self._holders = frozenset(reader.clients())
             boxes = reader.by_client(BOX_BYTES)
             reader.end()
@@ -203,7 +203,7 @@ class SumClient:
     def sign(self, survivors: bytes) -> bytes:
         """Given whose vectors arrived: a signature on that list. A client signs one list."""
         with self._step("sign", "unmask"):
-            reader = Reader(survivors)
+            reader = BoxReader(survivors)
             listed = reader.clients()
             reader.end()
             self._check_survivors(frozenset(listed))

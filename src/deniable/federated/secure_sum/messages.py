@@ -42,7 +42,7 @@ def read_keys(content: bytes) -> Keys:
     return Keys(content[:32], content[32:64], content[64:96], content[96:])
 
 
-class Reader:
+class BoxReader:
     """Takes a message apart from the front. What is left over or missing is refused."""
 
     def __init__(self, content: bytes) -> None:
@@ -87,7 +87,7 @@ def write_clients(clients: Iterable[int]) -> bytes:
 
 
 def read_by_client(content: bytes, width: int) -> dict[int, bytes]:
-    reader = Reader(content)
+    reader = BoxReader(content)
     parts = reader.by_client(width)
     reader.end()
     return parts

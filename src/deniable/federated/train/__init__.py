@@ -5,6 +5,6 @@ the other without a graph, any other model by an ordinary loop.
 """
 
 from deniable.federated.train.choose import local_training
-from deniable.federated.train.recipe import LocalTraining, Pupil, Recipe, parameters_of
+from deniable.federated.train.recipe import LocalRecipe, LocalTraining, Pupil, parameters_of
 
-__all__ = ["LocalTraining", "Pupil", "Recipe", "local_training", "parameters_of"]
+__all__ = ["LocalRecipe", "LocalTraining", "Pupil", "local_training", "parameters_of"]

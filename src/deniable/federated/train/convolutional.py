@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from deniable.federated.train.recipe import Pupil, Recipe, flat, unflat
+from deniable.federated.train.recipe import LocalRecipe, Pupil, flat, unflat
 from deniable.federated.train.stacked import chain_of, is_plain
 
 FEW_CHANNELS = 4
@@ -190,7 +190,7 @@ class Convolutional:
         return cls(modules, shapes) if counted == len(shapes) else None
 
     @torch.no_grad()
-    def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: Recipe) -> Iterator[Tensor]:
+    def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: LocalRecipe) -> Iterator[Tensor]:
         weights = [part.clone() for part in unflat(start, self.shapes)]
         links = list(self._links(weights))
         for pupil in pupils:
@@ -200,7 +200,7 @@ class Convolutional:
             yield flat(weights) - start
 
     def _train(
-        self, links: list[Link], weights: list[Tensor], start: Tensor, pupil: Pupil, recipe: Recipe
+        self, links: list[Link], weights: list[Tensor], start: Tensor, pupil: Pupil, recipe: LocalRecipe
     ) -> None:
         if not len(pupil.x):
             return
@@ -212,7 +212,7 @@ class Convolutional:
                 for own, pull in zip(weights, pulls, strict=False):
                     own.sub_(pull)
 
-    def _pulls(self, weights: list[Tensor], start: Tensor, recipe: Recipe) -> list[Tensor]:
+    def _pulls(self, weights: list[Tensor], start: Tensor, recipe: LocalRecipe) -> list[Tensor]:
         """FedProx: towards the weights that were sent."""
         if not recipe.proximal:
             return []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from deniable.federated.train.recipe import Pupil, Recipe, flat, parameters_of, unflat
+from deniable.federated.train.recipe import LocalRecipe, Pupil, flat, parameters_of, unflat
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Loop:
     model: nn.Module
     criterion: Callable[[Tensor, Tensor], Tensor]
 
-    def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: Recipe) -> Iterator[Tensor]:
+    def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: LocalRecipe) -> Iterator[Tensor]:
         model = copy.deepcopy(self.model).train()
         received = unflat(start, [p.shape for p in model.parameters()])
         for pupil in pupils:
@@ -29,7 +29,7 @@ class Loop:
             self._train(model, received, pupil, recipe)
             yield flat(parameters_of(model)) - start
 
-    def _train(self, model: nn.Module, received: list[Tensor], pupil: Pupil, recipe: Recipe) -> None:
+    def _train(self, model: nn.Module, received: list[Tensor], pupil: Pupil, recipe: LocalRecipe) -> None:
         if not len(pupil.x):
             return
         for order in pupil.orders(recipe.epochs):
@@ -40,7 +40,7 @@ class Loop:
 
 
 @torch.no_grad()
-def step(model: nn.Module, received: list[Tensor], gradients: Sequence[Tensor], recipe: Recipe) -> None:
+def step(model: nn.Module, received: list[Tensor], gradients: Sequence[Tensor], recipe: LocalRecipe) -> None:
     for p, value, gradient in zip(model.parameters(), received, gradients, strict=True):
         pull = recipe.proximal * (p - value) if recipe.proximal else 0.0
         p.sub_(recipe.learning_rate * (gradient + pull))

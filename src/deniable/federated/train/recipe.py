@@ -30,7 +30,7 @@ class Pupil:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class LocalRecipe:
     """How one client trains: `epochs` passes over its rows in batches of `batch` (None: all rows at once).
 
     `proximal` is FedProx's μ: it pulls the client's weights towards those it was sent (Li et al. 2020).
@@ -56,7 +56,7 @@ class Recipe:
 class LocalTraining(Protocol):
     """A way to train clients."""
 
-    def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: Recipe) -> Iterator[Tensor]:
+    def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: LocalRecipe) -> Iterator[Tensor]:
         """For each client, in order, its weights after training less `start`: a flat
         vector; zeros where it has no rows."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from deniable.federated.train.recipe import Pupil, Recipe
+from deniable.federated.train.recipe import LocalRecipe, Pupil
 
 STACK = 10
 """Clients in one product. More do not fit the cache, fewer leave the products small."""
@@ -111,7 +111,7 @@ class Stacked:
             return None
         return cls(_layers(linear, [gap[0] if gap else None for gap in gaps]), linear[-1].out_features)
 
-    def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: Recipe) -> Iterator[Tensor]:
+    def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: LocalRecipe) -> Iterator[Tensor]:
         # All rows at once have as many shapes as there are clients: then each is computed alone.
         width = STACK if recipe.batch is not None else 1
         waiting = iter(pupils)
@@ -119,7 +119,7 @@ class Stacked:
             yield from self._stack(start, stack, recipe, width)
 
     @torch.no_grad()
-    def _stack(self, start: Tensor, pupils: list[Pupil], recipe: Recipe, width: int) -> Iterator[Tensor]:
+    def _stack(self, start: Tensor, pupils: list[Pupil], recipe: LocalRecipe, width: int) -> Iterator[Tensor]:
         weights = start.repeat(width, 1)
         chain = [self._dense(layer, weights) for layer in self.layers]
         plans = [pupil.orders(recipe.epochs) for pupil in pupils]
@@ -131,7 +131,7 @@ class Stacked:
             yield torch.cat([part[place].reshape(-1) for dense in chain for part in _parts(dense)]) - start
 
     def _lesson(
-        self, pupils: list[Pupil], plans: list[list[Tensor]], epoch: int, recipe: Recipe, places: Tensor
+        self, pupils: list[Pupil], plans: list[list[Tensor]], epoch: int, recipe: LocalRecipe, places: Tensor
     ) -> Lesson:
         """One epoch of all clients of a stack, batch by batch; what a client lacks has weight zero."""
         size = max(recipe.size(len(pupil.x)) for pupil in pupils)
@@ -147,7 +147,9 @@ class Stacked:
                 share[step, place, : len(rows)] = recipe.learning_rate / len(rows)
         return Lesson(x, wanted, share)
 
-    def _step(self, chain: list[Dense], lesson: Lesson, step: int, recipe: Recipe, start: Tensor) -> None:
+    def _step(
+        self, chain: list[Dense], lesson: Lesson, step: int, recipe: LocalRecipe, start: Tensor
+    ) -> None:
         out = lesson.x[step]
         for dense in chain:
             out = dense.forward(out)
@@ -160,7 +162,7 @@ class Stacked:
             part.sub_(pull)
 
     def _pulls(
-        self, chain: list[Dense], share: Tensor, recipe: Recipe, start: Tensor
+        self, chain: list[Dense], share: Tensor, recipe: LocalRecipe, start: Tensor
     ) -> list[tuple[Tensor, Tensor]]:
         """FedProx: towards the weights that were sent, for clients that take this step."""
         if not recipe.proximal:

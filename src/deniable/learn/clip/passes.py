@@ -18,8 +18,8 @@ from torch.func import functional_call, grad_and_value, vmap
 from deniable.learn.clip import bare, chain, cover, held, sequences
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.objective import Objective, Paired
-from deniable.learn.clip.tape import Key, Tape, Uncovered
-from deniable.learn.clip.terms import Rows, Term
+from deniable.learn.clip.tape import ParameterKey, Tape, Uncovered
+from deniable.learn.clip.terms import GradientRows, Term
 from deniable.learn.nests import mapped
 
 COVERED = {**cover.HANDLERS, **bare.HANDLERS, **held.HANDLERS, **sequences.HANDLERS}
@@ -37,7 +37,7 @@ class Task:
         return self.objective(self.model, batch.rows)
 
 
-Passed = tuple[dict[Key, Term], Tensor]
+Passed = tuple[dict[ParameterKey, Term], Tensor]
 """A term for each parameter that the loss depends on, and the loss of each example."""
 Pass = Callable[[Task, Batch], Passed]
 
@@ -114,8 +114,9 @@ def vectorized(task: Task, batch: Batch) -> Passed:
     shares = batch.shares(like.new_empty(batch.examples * batch.multiplicity))
     over = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
     gradients, losses = over(values, mapped(batch.split, batch.rows), batch.split(shares))
-    rows: dict[Key, Term] = {
-        Key(name): Rows(gradients[f"model.{name}"].reshape(len(losses), -1)) for name in task.parameters
+    rows: dict[ParameterKey, Term] = {
+        ParameterKey(name): GradientRows(gradients[f"model.{name}"].reshape(len(losses), -1))
+        for name in task.parameters
     }
     return rows, losses
 
@@ -134,4 +135,6 @@ def alone(task: Task, batch: Batch) -> Passed:
                 if g is not None:
                     row[i] = (g.to_dense() if g.is_sparse else g).reshape(-1)
         losses.append(loss.detach())
-    return {Key(name): Rows(g) for name, g in zip(task.parameters, rows, strict=True)}, torch.stack(losses)
+    return {
+        ParameterKey(name): GradientRows(g) for name, g in zip(task.parameters, rows, strict=True)
+    }, torch.stack(losses)

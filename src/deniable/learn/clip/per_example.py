@@ -18,7 +18,7 @@ from deniable.learn.clip.objective import BatchLoss, Criterion, objective
 from deniable.learn.clip.passes import Passed, Task, alone, chained, closed
 from deniable.learn.clip.probe import LARGE, Found, probe
 from deniable.learn.clip.rounding import LIMIT, weights
-from deniable.learn.clip.tape import Key, Uncovered
+from deniable.learn.clip.tape import ParameterKey, Uncovered
 from deniable.learn.clip.terms import Term
 from deniable.learn.clip.trial import same_alone
 from deniable.learn.nests import tensors
@@ -261,7 +261,7 @@ class _Sums:
         self.like = next(iter(task.parameters.values())).detach()
         self.group = {name: group for group, names in groups.items() for name in names}
         self.vectors, self.sums = self._empty()
-        self.totals: dict[Key, Tensor] = {}
+        self.totals: dict[ParameterKey, Tensor] = {}
         self.norms: dict[str, list[Tensor]] = {group: [] for group in groups}
         self.losses: list[Tensor] = []
 
@@ -278,7 +278,7 @@ class _Sums:
         return vectors, {name: parts[name].view(p.shape) for name, p in parameters.items()}
 
     @torch.no_grad()
-    def add(self, terms: Mapping[Key, Term], losses: Tensor) -> None:
+    def add(self, terms: Mapping[ParameterKey, Term], losses: Tensor) -> None:
         squares: dict[str, Tensor] = {}
         for key, term in terms.items():
             group, own = self.group[key.name], term.squares()
@@ -325,20 +325,22 @@ class _Sums:
     def _place(self, name: str) -> None:
         """Zeros where nothing was added, and what was summed in another layout or by parts."""
         keys = [key for key in self.totals if key.name == name]
-        if Key(name) not in keys:
+        if ParameterKey(name) not in keys:
             self.sums[name].zero_()
         for key in keys:
-            if key != Key(name):
+            if key != ParameterKey(name):
                 key.place(self.totals[key], self.sums[name])
 
-    def _total(self, key: Key, term: Term, scale: Tensor) -> None:
+    def _total(self, key: ParameterKey, term: Term, scale: Tensor) -> None:
         """Add the weighted term; the first one of a key is written to its memory rather than added to
         zeros."""
         begun = key in self.totals
         if not begun:
             shape = key.shape(self.task.parameters[key.name])
             self.totals[key] = (
-                self.sums[key.name].view(shape) if key == Key(key.name) else self.like.new_empty(shape)
+                self.sums[key.name].view(shape)
+                if key == ParameterKey(key.name)
+                else self.like.new_empty(shape)
             )
         term.add(self.totals[key], scale, beta=int(begun))
 

@@ -29,8 +29,8 @@ from deniable.errors import DeniableError, InvalidParameter
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.generated import WIDE, drawn, exchanged, made_batch, with_targets_of
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed, vectorized
-from deniable.learn.clip.tape import Key, Uncovered
-from deniable.learn.clip.terms import Lookup, Mixed, Outer, Rows, Single, Term
+from deniable.learn.clip.tape import ParameterKey, Uncovered
+from deniable.learn.clip.terms import GradientRows, Lookup, Mixed, Outer, Single, Term
 from deniable.learn.nests import taken_apart
 
 SIZES = (2, 3)
@@ -308,7 +308,7 @@ def _unlike(task: Task, run: Pass, batch: Batch) -> str:
 def row_gradients(task: Task, batch: Batch, i: int) -> dict[str, Tensor]:
     """The gradient of the i-th example, run by itself."""
     terms, _ = alone(task, batch.part(i, i + 1))
-    rows = ((key.name, term.grads) for key, term in terms.items() if isinstance(term, Rows))
+    rows = ((key.name, term.grads) for key, term in terms.items() if isinstance(term, GradientRows))
     return {name: grads.view_as(task.parameters[name]) for name, grads in rows}
 
 
@@ -319,7 +319,7 @@ def gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
     one = torch.zeros(len(losses), dtype=found.dtype, device=found.device)
     one[i] = 1
     for key, term in terms.items():
-        if key == Key(name):
+        if key == ParameterKey(name):
             term.add(found.view(key.shape(found)), one)
         elif key.name == name:
             total = found.new_zeros(key.shape(found))
@@ -353,7 +353,7 @@ def _held(passed: Passed) -> int:
 
 def _numbers(term: Term) -> int:
     match term:
-        case Rows():
+        case GradientRows():
             return term.grads.numel()
         case Single():
             return 0

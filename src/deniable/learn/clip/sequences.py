@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from deniable.learn.clip.cover import Cover
-from deniable.learn.clip.tape import Key, Part, Uncovered
+from deniable.learn.clip.tape import ParameterKey, Part, Uncovered
 
 State = tuple[Tensor, ...]
 Step = Callable[[Tensor, Tensor, State], State]
@@ -188,7 +188,7 @@ def _thirds(part: Part) -> list[Part]:
     size = part.value.shape[0] // 3
     starts = (0, size, 2 * size)
     return [
-        Part(part.value[s : s + size], None if part.key is None else Key(part.key.name, s, s + size))
+        Part(part.value[s : s + size], None if part.key is None else ParameterKey(part.key.name, s, s + size))
         for s in starts
     ]
 

@@ -19,7 +19,7 @@ class Uncovered(Exception):
 
 
 @dataclass(frozen=True)
-class Key:
+class ParameterKey:
     """A parameter, or some of its rows (attention packs three matrices), in the layout its taps sum in.
 
     `last` says that the second axis was moved to the end: convolutions sum with channels last.
@@ -55,7 +55,7 @@ class Part:
     written if it is trained."""
 
     value: Tensor
-    key: Key | None
+    key: ParameterKey | None
 
     @property
     def trained(self) -> bool:
@@ -69,7 +69,7 @@ class Tape:
     parameters: Mapping[str, nn.Parameter]
     examples: int
     multiplicity: int = 1
-    uses: dict[Key, list[One]] = field(default_factory=dict)
+    uses: dict[ParameterKey, list[One]] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class Tape:
         name = self.names.get(id(value))
         if name is None and value.requires_grad:
             raise Uncovered("a weight is computed from a parameter")
-        return Part(value.detach(), None if name is None else Key(name, last=last))
+        return Part(value.detach(), None if name is None else ParameterKey(name, last=last))
 
     def tracks(self, *values: object) -> bool:
         """Whether one of them is a trainable parameter of the model."""
@@ -107,7 +107,7 @@ class Tape:
         if part.key is not None:
             self.uses.setdefault(part.key, []).append(term)
 
-    def terms(self) -> dict[Key, Term]:
+    def terms(self) -> dict[ParameterKey, Term]:
         """One term per key; keys of one parameter must not overlap."""
         for name in {key.name for key in self.uses}:
             _disjoint(key for key in self.uses if key.name == name)
@@ -116,12 +116,12 @@ class Tape:
             for key, found in self.uses.items()
         }
 
-    def _like(self, key: Key) -> Tensor:
+    def _like(self, key: ParameterKey) -> Tensor:
         parameter = self.parameters[key.name]
         return torch.empty(key.shape(parameter), dtype=parameter.dtype, device=parameter.device)
 
 
-def _disjoint(keys: Iterable[Key]) -> None:
+def _disjoint(keys: Iterable[ParameterKey]) -> None:
     ordered = sorted(keys, key=lambda key: key.start)
     for before, after in pairwise(ordered):
         if before.stop is None or before.stop > after.start or before.last != after.last:

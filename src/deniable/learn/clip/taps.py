@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from deniable.learn.clip.rounding import row_squares
 from deniable.learn.clip.tape import Part, Tape
-from deniable.learn.clip.terms import Lookup, Outer, Rows, Single, is_product_cheaper, outer
+from deniable.learn.clip.terms import GradientRows, Lookup, Outer, Single, is_product_cheaper, outer
 
 CACHED = 2**18
 """Numbers that a convolution's inputs are copied out in at once."""
@@ -58,13 +58,13 @@ def linear_back(
         known = row_squares(g)  # the weight and the bias share a factor; it is measured once
         tape.write(weight, Single(g, x, known))
         if bias is not None:
-            tape.write(bias, Rows(g, known))
+            tape.write(bias, GradientRows(g, known))
     else:
         folded = tape.fold(g)
         if weight.trained:
             tape.write(weight, outer(folded, tape.fold(x)))
         if bias is not None:
-            tape.write(bias, Rows(summed(folded)))
+            tape.write(bias, GradientRows(summed(folded)))
     return g @ weight.value if deeper else None
 
 
@@ -154,7 +154,7 @@ def convolve_back(
         seen = windows(x, kernel.shape[2:], g.shape[2:], stride, padding, dilation)
         tape.write(weight, convolved(tape.fold(flat), seen, groups))
     if bias is not None:
-        tape.write(bias, Rows(summed(tape.fold(flat))))
+        tape.write(bias, GradientRows(summed(tape.fold(flat))))
     if not deeper:
         return None
     geometry = (stride, padding, dilation, False, [0] * len(stride), groups, (True, False, False))
@@ -203,9 +203,9 @@ class Affine(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
         if ctx.weight is not None:
-            tape.write(ctx.weight, Rows(spread(g * x, ctx.weight.value, tape.examples)))
+            tape.write(ctx.weight, GradientRows(spread(g * x, ctx.weight.value, tape.examples)))
         if ctx.bias is not None:
-            tape.write(ctx.bias, Rows(spread(g, ctx.bias.value, tape.examples)))
+            tape.write(ctx.bias, GradientRows(spread(g, ctx.bias.value, tape.examples)))
         return (g if ctx.weight is None else g * ctx.weight.value), None, None, None, None
 
 
@@ -230,7 +230,7 @@ class Held(torch.autograd.Function):
 
         folded = [torch.unflatten(each, 0, (tape.examples, tape.multiplicity)) for each in (x, g)]
         for part, each in zip(ctx.parts, vmap(of_example)(*folded), strict=True):
-            tape.write(part, Rows(each.flatten(1)))
+            tape.write(part, GradientRows(each.flatten(1)))
         gx = vjp(lambda rows: call(rows, *values), x)[1](g)[0] if ctx.needs_input_grad[0] else None
         return gx, None, None, None, None
 
@@ -286,7 +286,7 @@ def windows(
     return moved.as_strided((x.shape[0], *out, *kernel, x.shape[1]), (*strides, channel))
 
 
-def convolved(rows: Tensor, seen: Tensor, groups: int) -> Rows | Outer:
+def convolved(rows: Tensor, seen: Tensor, groups: int) -> GradientRows | Outer:
     """The term of a convolution's weight from its output gradient (n, T, p) and what it saw."""
     axes = (seen.dim() - 2) // 2
     positions, kernel, channels = (
@@ -295,14 +295,14 @@ def convolved(rows: Tensor, seen: Tensor, groups: int) -> Rows | Outer:
     if groups > 1:
         split = seen.reshape(rows.shape[0], -1, kernel, groups, channels // groups)
         apart = split.movedim(3, 1).flatten(3)
-        return Rows((torch.unflatten(rows, 2, (groups, -1)).movedim(2, 1).mT @ apart).flatten(1))
+        return GradientRows((torch.unflatten(rows, 2, (groups, -1)).movedim(2, 1).mT @ apart).flatten(1))
     shape = (rows.shape[0], positions // rows.shape[0], kernel * channels)
     if is_product_cheaper(rows.shape, shape[2]):
         return products(rows, seen, shape)
     return outer(rows, seen.reshape(shape))
 
 
-def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int]) -> Rows:
+def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int]) -> GradientRows:
     """Σ_t rows_t ⊗ seen_t for each example, a few at a time, so that what they saw is
     copied out within the cache."""
     n, positions, width = shape
@@ -315,7 +315,7 @@ def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int]) -> Rows:
         torch.bmm(
             rows[part].mT, copied.view(-1, positions, width), out=found[part].view(-1, rows.shape[2], width)
         )
-    return Rows(found)
+    return GradientRows(found)
 
 
 def copy_out(seen: Tensor, room: Tensor) -> Tensor:

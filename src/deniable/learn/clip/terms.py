@@ -30,7 +30,7 @@ HELD = 2**24
 
 
 @dataclass(frozen=True)
-class Rows:
+class GradientRows:
     """Per-example gradients, flat: (n, p·d). `known` are their squares, where they are known."""
 
     grads: Tensor
@@ -42,8 +42,8 @@ class Rows:
     def add(self, into: Tensor, weights: Tensor, beta: int = 1) -> None:
         into.view(-1).addmv_(self.grads.t(), weights, beta=beta)
 
-    def masked(self, keep: Tensor) -> Rows:
-        return Rows(_kept(self.grads, keep))
+    def masked(self, keep: Tensor) -> GradientRows:
+        return GradientRows(_kept(self.grads, keep))
 
     def dense(self, part: slice, like: Tensor) -> Tensor:
         return self.grads[part].double().view(-1, *like.shape)
@@ -202,7 +202,7 @@ class Mixed:
         return torch.stack([term.lengths() + term.squares().sqrt() for term in self.terms]).sum(0)
 
 
-One = Rows | Single | Outer | Lookup
+One = GradientRows | Single | Outer | Lookup
 Term = One | Mixed
 
 
@@ -214,8 +214,10 @@ def combined(terms: Sequence[One], like: Tensor) -> Term:
     if not rest:
         return first
     match first:
-        case Rows() if all(isinstance(term, Rows) for term in rest):
-            return Rows(torch.stack([term.grads for term in terms if isinstance(term, Rows)]).sum(0))
+        case GradientRows() if all(isinstance(term, GradientRows) for term in rest):
+            return GradientRows(
+                torch.stack([term.grads for term in terms if isinstance(term, GradientRows)]).sum(0)
+            )
         case Outer() if all(isinstance(term, Outer) for term in rest):
             same = [term for term in terms if isinstance(term, Outer)]
             return outer(
@@ -229,13 +231,13 @@ def combined(terms: Sequence[One], like: Tensor) -> Term:
     return Mixed(tuple(terms), like)
 
 
-def outer(rows: Tensor, cols: Tensor) -> Rows | Outer:
+def outer(rows: Tensor, cols: Tensor) -> GradientRows | Outer:
     """The cheaper of the two ways to measure Σ_t rows_t ⊗ cols_t.
 
     The product is held, so what is measured is what is summed; the Gram form holds only its factors.
     """
     if is_product_cheaper(rows.shape, cols.shape[2]):
-        return Rows(torch.bmm(rows.mT, cols).flatten(1))
+        return GradientRows(torch.bmm(rows.mT, cols).flatten(1))
     return Outer(rows, cols)
 
 

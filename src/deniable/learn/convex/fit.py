@@ -35,7 +35,7 @@ from deniable.accounting.gaussian import hockey_stick
 from deniable.errors import InvalidParameter
 from deniable.learn.bounded import lengths, one_row, readable
 from deniable.learn.convex.losses import Floats, MarginLoss
-from deniable.learn.convex.solve import Objective, minimise
+from deniable.learn.convex.solve import RidgeObjective, minimise
 from deniable.loss import Approximate, Composed, Loss, Number, Pure
 from deniable.mechanism import Random
 from deniable.mechanisms import Gaussian, Laplace
@@ -89,7 +89,8 @@ class OutputPerturbation:
         x, targets = rows(data, self.features, self.outputs, residual=self.loss_function.residual)
         zero = np.zeros(self.features)
         found = [
-            minimise(Objective(self.loss_function, x, y, self.ridge, zero), self._tolerance) for y in targets
+            minimise(RidgeObjective(self.loss_function, x, y, self.ridge, zero), self._tolerance)
+            for y in targets
         ]
         return np.asarray(self.noise(np.concatenate(found), rng=rng)).reshape(self.outputs, self.features)
 
@@ -154,7 +155,7 @@ class ObjectivePerturbation:
         return np.stack([self._one(x, y, rng) for y in targets])
 
     def _one(self, x: Floats, y: Floats, rng: Random) -> Floats:
-        w = minimise(Objective(self.loss_function, x, y, self.ridge, self._linear(rng)), self._tolerance)
+        w = minimise(RidgeObjective(self.loss_function, x, y, self.ridge, self._linear(rng)), self._tolerance)
         return np.asarray(self.noise(w, rng=rng)).reshape(self.features)
 
     @property

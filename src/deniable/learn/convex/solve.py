@@ -21,7 +21,7 @@ _DENSE = 600
 
 
 @dataclass(frozen=True)
-class Objective:
+class RidgeObjective:
     """F(w) = Σᵢ f(w·xᵢ; yᵢ) + (Λ/2)·‖w‖² + b·w: strongly convex with modulus Λ = `ridge`."""
 
     loss: MarginLoss
@@ -66,7 +66,7 @@ class Objective:
         return float(scores + math.sqrt(d) * sums + unit * np.linalg.norm(self.linear))
 
 
-def minimise(objective: Objective, tolerance: float) -> Floats:
+def minimise(objective: RidgeObjective, tolerance: float) -> Floats:
     """A w with ‖∇F(w)‖ ≤ tolerance, so within tolerance/Λ of the minimiser.
 
     Newton with halved steps first; where that does not arrive (a kinked curvature, too
@@ -84,11 +84,11 @@ def minimise(objective: Objective, tolerance: float) -> Floats:
     return w
 
 
-def _arrived(objective: Objective, w: Floats, tolerance: float) -> bool:
+def _arrived(objective: RidgeObjective, w: Floats, tolerance: float) -> bool:
     return float(np.linalg.norm(objective.gradient(w))) + objective.rounding(w) <= tolerance
 
 
-def _newton(objective: Objective, w: Floats, tolerance: float) -> Floats:
+def _newton(objective: RidgeObjective, w: Floats, tolerance: float) -> Floats:
     for _ in range(_NEWTON_STEPS):
         if _arrived(objective, w, tolerance):
             return w
@@ -98,7 +98,7 @@ def _newton(objective: Objective, w: Floats, tolerance: float) -> Floats:
     return w
 
 
-def _shortened(objective: Objective, w: Floats, step: Floats, drop: float) -> Floats:
+def _shortened(objective: RidgeObjective, w: Floats, step: Floats, drop: float) -> Floats:
     """The longest of 1, ½, ¼, … steps that lowers F enough (Armijo); none does near the limit of floats."""
     here = objective.value(w)
     for k in range(30):
@@ -108,7 +108,7 @@ def _shortened(objective: Objective, w: Floats, step: Floats, drop: float) -> Fl
     return np.asarray(w - step)
 
 
-def _accelerated(objective: Objective, w: Floats, tolerance: float) -> Floats:
+def _accelerated(objective: RidgeObjective, w: Floats, tolerance: float) -> Floats:
     smoothness = objective.smoothness
     root = math.sqrt(objective.ridge / smoothness)
     momentum = (1 - root) / (1 + root)

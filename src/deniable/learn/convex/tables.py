@@ -17,7 +17,7 @@ from deniable.loss import Number
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearTable:
     """Logistic regression on a table's features, scaled to [−1, 1] by their bounds;
     beyond two classes, each against the rest.
 

@@ -30,7 +30,7 @@ from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.learn.convex.fit import rows
 from deniable.learn.convex.losses import Floats, Logistic, MarginLoss
-from deniable.learn.convex.solve import Objective, minimise
+from deniable.learn.convex.solve import RidgeObjective, minimise
 from deniable.loss import Number
 from deniable.mechanism import Random
 from deniable.mechanisms import Gaussian
@@ -79,7 +79,7 @@ class Removal:
     def tolerance(self) -> float:
         return TOLERANCE * self.loss_function.lipschitz
 
-    def fit(self, x: Any, y: Any) -> Model:
+    def fit(self, x: Any, y: Any) -> RemovalState:
         """Train on rows and their labels −1 and 1."""
         if len(x) != len(y):
             raise InvalidParameter(
@@ -88,12 +88,14 @@ class Removal:
         inside, targets = rows((x, y), self.features, residual=self.loss_function.residual)
         if len(inside) != len(y):
             raise InvalidParameter("Expected labels that are numbers: rows are forgotten by their places.")
-        model = Model(self, inside, targets[0], np.ones(len(inside), np.bool_), np.zeros(self.features))
+        model = RemovalState(
+            self, inside, targets[0], np.ones(len(inside), np.bool_), np.zeros(self.features)
+        )
         return replace(model, weights=model.trained())
 
 
 @dataclass(frozen=True)
-class Model:
+class RemovalState:
     """The state of a `Removal`: rows, which of them are left, and the weights without noise. It stays with
     the owner."""
 
@@ -105,9 +107,9 @@ class Model:
     trained_anew: bool = False
 
     @property
-    def objective(self) -> Objective:
+    def objective(self) -> RidgeObjective:
         kept, zero = self.present, np.zeros(self.how.features)
-        return Objective(self.how.loss_function, self.x[kept], self.y[kept], self.how.ridge, zero)
+        return RidgeObjective(self.how.loss_function, self.x[kept], self.y[kept], self.how.ridge, zero)
 
     def trained(self) -> Floats:
         return minimise(self.objective, self.how.tolerance)
@@ -120,7 +122,7 @@ class Model:
         left = float(np.linalg.norm(objective.gradient(self.weights))) + objective.rounding(self.weights)
         return (left + self.how.tolerance) / self.how.ridge * ROOM
 
-    def forget(self, places: Iterable[int]) -> Model:
+    def forget(self, places: Iterable[int]) -> RemovalState:
         """Take these rows out by one Newton step, or by training anew where the step leaves too much."""
         gone = np.unique(np.asarray(list(places), np.int64))
         if len(gone) and not (gone[0] >= 0 and gone[-1] < len(self.y)):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from deniable.learn.pate.pool import OnPool
     from deniable.learn.pate.publish import DependentBound
     from deniable.learn.pate.student import Student
-    from deniable.learn.pate.voting import Ensemble, Part, Recipe, Voter, teach
+    from deniable.learn.pate.voting import Ensemble, TeacherRecipe, TeacherRows, Voter, teach
 
 __all__ = [
     "ConfidentGNMax",
@@ -39,9 +39,9 @@ __all__ = [
     "Networks",
     "NoisyVote",
     "OnPool",
-    "Part",
-    "Recipe",
     "Student",
+    "TeacherRecipe",
+    "TeacherRows",
     "Voter",
     "analysis",
     "cautionary",
@@ -58,7 +58,7 @@ _HOMES = {
     "pool": "OnPool",
     "publish": "DependentBound",
     "student": "Student",
-    "voting": "Ensemble Part Recipe Voter teach",
+    "voting": "Ensemble TeacherRows TeacherRecipe Voter teach",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -37,7 +37,7 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True)
-class Cost:
+class VotingCost:
     """Rényi divergence `rdp` at `order`, and the ε it gives at `delta`. Private data: for the owner alone."""
 
     order: float
@@ -54,7 +54,7 @@ def cost(
     sides: int = 2,
     orders: Sequence[float] = ORDERS,
     checked: Checked | None = None,
-) -> Cost:
+) -> VotingCost:
     """The least ε at `delta` over `orders` of the labels sold by `GNMax` for these votes (examples, classes).
 
     `checked`, for `ConfidentGNMax`: (largest counts of all questions, threshold, sigma_check).
@@ -63,7 +63,7 @@ def cost(
     curve = np.array([_total(votes, sigma, order, sides, checked) for order in orders])
     epsilons = np.maximum(to_epsilon(np.asarray(orders, np.float64), curve, delta), 0)
     best = int(np.argmin(epsilons))
-    return Cost(float(orders[best]), float(curve[best]), float(epsilons[best]), delta)
+    return VotingCost(float(orders[best]), float(curve[best]), float(epsilons[best]), delta)
 
 
 def _total(votes: Any, sigma: Number, order: float, sides: int, checked: Checked | None) -> float:

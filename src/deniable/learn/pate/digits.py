@@ -53,7 +53,7 @@ def describe(images: NDArray[np.uint8]) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class Components:
     """Principal components of public features: `points` maps any features to them,
     scaled by a power of their spread."""
 
@@ -62,7 +62,7 @@ class View:
     spread: Tensor
 
     @classmethod
-    def of(cls, public: Tensor, components: int = FINE) -> View:
+    def of(cls, public: Tensor, components: int = FINE) -> Components:
         if len(public) <= components:
             raise InvalidParameter(f"Expected more than {components} public examples, got {len(public)}.")
         features = public.float()
@@ -89,14 +89,14 @@ class View:
 class Public:
     """What is known without private data: public examples, their graph, and which of them to ask about."""
 
-    view: View
+    view: Components
     points: Tensor
     graph: Graph
     teachers_points: Tensor
 
     @classmethod
     def of(cls, features: Tensor) -> Public:
-        view = View.of(features)
+        view = Components.of(features)
         points = view.points(features, GRAPH_POWER)
         return cls(view, points, neighbours(points[:, :COARSE]), view.points(features, TEACHER_POWER, COARSE))
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.errors import InvalidParameter
-from deniable.learn.pate.voting import NONE, Labels, Part, check_examples
+from deniable.learn.pate.voting import NONE, Labels, TeacherRows, check_examples
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Estimators:
                 f"Expected an estimator with fit and predict, got {type(self.estimator).__name__}."
             )
 
-    def fit(self, parts: Sequence[Part], classes: int) -> FittedEstimators:
+    def fit(self, parts: Sequence[TeacherRows], classes: int) -> FittedEstimators:
         shape = parts[0].x.shape[1:]
         return FittedEstimators(
             [_fit(self.estimator, part, seed) for seed, part in enumerate(parts)], classes, shape
@@ -64,7 +64,7 @@ class FittedEstimators:
         return np.stack(votes, axis=1)
 
 
-def _fit(estimator: Any, part: Part, seed: int) -> Any:
+def _fit(estimator: Any, part: TeacherRows, seed: int) -> Any:
     if not len(part.y):
         return None
     one = copy.deepcopy(estimator)

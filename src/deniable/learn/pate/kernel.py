@@ -13,7 +13,7 @@ from torch import Tensor
 
 from deniable import checks
 from deniable.learn.pate.stacked import Block
-from deniable.learn.pate.voting import Labels, Part, Scores, check_examples, largest, positive, require
+from deniable.learn.pate.voting import Labels, Scores, TeacherRows, check_examples, largest, positive, require
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class KernelRidge:
         positive("ridge", self.ridge)
         checks.whole("capacity", self.capacity, at_least=1)
 
-    def fit(self, parts: Sequence[Part], classes: int) -> FittedKernels:
+    def fit(self, parts: Sequence[TeacherRows], classes: int) -> FittedKernels:
         require(
             parts[0].x.ndim == 2, f"Expected flat features, got examples of shape {parts[0].x.shape[1:]}."
         )

@@ -15,7 +15,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from deniable import checks
 from deniable.learn.pate.stacked import Block
-from deniable.learn.pate.voting import Labels, Part, Scores, check_examples, largest, positive
+from deniable.learn.pate.voting import Labels, Scores, TeacherRows, check_examples, largest, positive
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Networks:
         positive("learning_rate", self.learning_rate)
         checks.number("weight_decay", self.weight_decay, at_least=0)
 
-    def fit(self, parts: Sequence[Part], classes: int) -> FittedNetworks:
+    def fit(self, parts: Sequence[TeacherRows], classes: int) -> FittedNetworks:
         block = Block.of(parts, self.capacity)
         stacks = [
             self._train(block, t, min(t + self.together, len(parts)))

@@ -25,16 +25,16 @@ from numpy.typing import NDArray
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.mechanism import Random
-from deniable.units import Kind, Unit
+from deniable.units import Unit, UnitKind
 
 SHORTEST_KEY, LONGEST_KEY = 16, 64
 
 
 def check(unit: Unit, key: bytes | None, people: object) -> None:
     """Whether units of this kind can be assigned so; raised before any data is looked at."""
-    if unit.kind not in (Kind.ROW, Kind.COLUMN, Kind.CLIENT):
+    if unit.kind not in (UnitKind.ROW, UnitKind.COLUMN, UnitKind.CLIENT):
         raise InvalidParameter(f'Expected a unit that has rows (row, column or client), got "{unit}".')
-    if unit.kind is not Kind.ROW and people is None:
+    if unit.kind is not UnitKind.ROW and people is None:
         raise InvalidParameter(
             f'Expected people=, whose rows they are, for the unit "{unit}": all its rows stay together.'
         )

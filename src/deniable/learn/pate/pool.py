@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from deniable import checks
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.learn.pate.graph import Floats, Graph, spread
-from deniable.learn.pate.voting import Labels, Part, Scores, Voter, largest
+from deniable.learn.pate.voting import Labels, Scores, TeacherRows, Voter, largest
 
 
 class Scorer(Voter, Protocol):
@@ -22,7 +22,7 @@ class Scorer(Voter, Protocol):
 
 
 class ScoringRecipe(Protocol):
-    def fit(self, parts: Sequence[Part], classes: int) -> Scorer: ...
+    def fit(self, parts: Sequence[TeacherRows], classes: int) -> Scorer: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class OnPool:
         if self.graph.shape != (len(self.pool),) * 2:
             raise InvalidParameter(f"Expected a graph over the {len(self.pool)} examples of the pool.")
 
-    def fit(self, parts: Sequence[Part], classes: int) -> FittedPool:
+    def fit(self, parts: Sequence[TeacherRows], classes: int) -> FittedPool:
         raw = self.recipe.fit(parts, classes).scores(self.pool)
         smooth = spread(
             self.graph,

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deniable.learn.pate.voting import Part
+from deniable.learn.pate.voting import TeacherRows
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Block:
     there: Tensor
 
     @classmethod
-    def of(cls, parts: Sequence[Part], capacity: int) -> Block:
+    def of(cls, parts: Sequence[TeacherRows], capacity: int) -> Block:
         shape = (len(parts), capacity)
         x = np.zeros((*shape, *parts[0].x.shape[1:]), np.float32)
         y, there = np.zeros(shape, np.int64), np.zeros(shape, np.float32)

@@ -26,7 +26,7 @@ NONE = -1
 
 
 @dataclass(frozen=True)
-class Part:
+class TeacherRows:
     """The rows of one teacher, in the order of the data."""
 
     x: NDArray[Any]
@@ -47,11 +47,11 @@ class Voter(Protocol):
     def labels(self, question: NDArray[Any]) -> Labels: ...
 
 
-class Recipe(Protocol):
+class TeacherRecipe(Protocol):
     """How teachers learn: public, fixed before the data. Each from its own part alone,
     also in what it draws at random."""
 
-    def fit(self, parts: Sequence[Part], classes: int) -> Voter: ...
+    def fit(self, parts: Sequence[TeacherRows], classes: int) -> Voter: ...
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Ensemble:
 
 
 def teach(
-    recipe: Recipe,
+    recipe: TeacherRecipe,
     x: Any,
     y: Any,
     *,
@@ -149,8 +149,8 @@ def _good(x: NDArray[np.float32], y: Labels) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(x.reshape(len(x), -1)).all(axis=1) & (y != NONE))
 
 
-def _part(x: NDArray[np.float32], y: Labels, own: NDArray[np.bool_]) -> Part:
-    return Part(x[own], y[own])
+def _part(x: NDArray[np.float32], y: Labels, own: NDArray[np.bool_]) -> TeacherRows:
+    return TeacherRows(x[own], y[own])
 
 
 def _content(x: NDArray[np.float32], y: Labels) -> NDArray[np.float64]:

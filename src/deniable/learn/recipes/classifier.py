@@ -17,7 +17,7 @@ from deniable import accounting, checks
 from deniable.errors import DataError, InvalidParameter
 from deniable.learn.bounded import column, positions
 from deniable.learn.recipes import exact, linear, whitening
-from deniable.learn.recipes.linear import Linear, LinearDescent
+from deniable.learn.recipes.linear import LinearDescent, LinearScores
 from deniable.learn.recipes.maps import refuse_mixing
 from deniable.learn.recipes.whitening import Shapes, Whitening
 from deniable.learn.sgd.rows import is_numeric
@@ -37,7 +37,7 @@ class RecipeClassifier:
 
     maps: Callable[[Tensor], Tensor]
     whitening: Whitening
-    linear: Linear
+    linear: LinearScores
 
     def scores(self, images: Any) -> NDArray[np.float32]:
         features = whitened(mapped(images, self.maps), self.whitening)
@@ -171,7 +171,7 @@ class Recipe:
         features = whitened(maps, whitening_)
         del maps
 
-        def each(step: int, model: Linear) -> None:
+        def each(step: int, model: LinearScores) -> None:
             if self.on_step is not None:
                 self.on_step(step, RecipeClassifier(self.maps, whitening_, model))
 

@@ -23,7 +23,7 @@ SENSITIVITY = math.sqrt(2) * NORM * RESIDUAL * (1 + 2.0**-50)
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearScores:
     """Scores features·weightsᵀ + bias of unit features in grid units."""
 
     weights: Tensor
@@ -56,15 +56,15 @@ class LinearDescent:
         n: int,
         multiplier: float,
         rng: Random,
-        each: Callable[[int, Linear], None],
-    ) -> Linear:
+        each: Callable[[int, LinearScores], None],
+    ) -> LinearScores:
         """`features` are `exact.units` of `NORM`; `targets` [n, classes] are one-hot,
         and all 0 for an example left out.
 
         `each` sees the model after each step: it is released already, and the next step moves it in place.
         """
-        model = Linear(torch.zeros(targets.shape[1], features.shape[1]), torch.zeros(targets.shape[1]))
-        speed = Linear(torch.zeros_like(model.weights), torch.zeros_like(model.bias))
+        model = LinearScores(torch.zeros(targets.shape[1], features.shape[1]), torch.zeros(targets.shape[1]))
+        speed = LinearScores(torch.zeros_like(model.weights), torch.zeros_like(model.bias))
         to_gradient = self.clip / (math.sqrt(2) * NORM * RESIDUAL * n)
         for step in range(self.steps):
             sums = (
@@ -82,7 +82,7 @@ class LinearDescent:
     def rate_at(self, step: int) -> float:
         return self.learning_rate * (1 + (self.final - 1) * step / max(1, self.steps - 1))
 
-    def sums(self, model: Linear, features: Tensor, targets: Tensor) -> Tensor:
+    def sums(self, model: LinearScores, features: Tensor, targets: Tensor) -> Tensor:
         """Σ clipped gradients [classes, features + 1] in grid units: integers in 64-bit floats, exact."""
         total = torch.zeros(targets.shape[1], features.shape[1] + 1, dtype=torch.float64)
         for start in range(0, len(features), BLOCK):

@@ -12,7 +12,7 @@ from deniable.learn.sgd.clipping import Adaptive, Flat, Group, PerLayer
 from deniable.learn.sgd.distributed import Distributed
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.forms import Padded
-from deniable.learn.sgd.lots import Lots, Plan
+from deniable.learn.sgd.lots import LotPlan, Lots
 from deniable.learn.sgd.outcome import History, Trained, Usable
 from deniable.learn.sgd.private import Private, make_private
 from deniable.learn.sgd.saved import resume, train
@@ -30,10 +30,10 @@ __all__ = [
     "Group",
     "History",
     "Learning",
+    "LotPlan",
     "Lots",
     "Padded",
     "PerLayer",
-    "Plan",
     "Privacy",
     "Private",
     "Trained",

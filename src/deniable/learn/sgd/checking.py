@@ -22,7 +22,7 @@ from deniable.learn.clip.per_example import Shape
 from deniable.learn.clip.probe import Found
 from deniable.learn.sgd import views
 from deniable.learn.sgd.clipping import ALL, Adaptive
-from deniable.learn.sgd.forms import Form
+from deniable.learn.sgd.forms import RowForm
 from deniable.learn.sgd.rows import UNDECLARED
 from deniable.learn.sgd.users import sizes
 
@@ -69,12 +69,12 @@ def tried(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
     return Checked(frozenset(shapes), clipper.ways, tuple(made))
 
 
-def _form(run: DPSGD, data: Any) -> Form:
+def _form(run: DPSGD, data: Any) -> RowForm:
     if data is not None:
         return run.rows(data).form(run.dtype)
     if run.example is None:
         raise InvalidParameter(UNDECLARED)
-    return Form.of(run.example, run.dtype)
+    return RowForm.of(run.example, run.dtype)
 
 
 def _viewed(run: DPSGD, batch: Batch) -> Batch:
@@ -106,7 +106,7 @@ def _refuse_own_weights(run: DPSGD, copied: nn.Module, batch: Batch) -> None:
         )
 
 
-def _refuse_example(run: DPSGD, clipper: PerExample, form: Form) -> None:
+def _refuse_example(run: DPSGD, clipper: PerExample, form: RowForm) -> None:
     """The example itself, with the values it has: its label is one of the classes, its
     words are in the table."""
     try:

@@ -10,8 +10,8 @@ from deniable import accounting
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.learn.sgd.clipping import Adaptive, Rule
-from deniable.learn.sgd.lots import Plan
-from deniable.learn.sgd.noise import Grid
+from deniable.learn.sgd.lots import LotPlan
+from deniable.learn.sgd.noise import GradientGrid
 from deniable.loss import Composed, GaussianNoise, Loss, Number
 
 
@@ -19,9 +19,9 @@ from deniable.loss import Composed, GaussianNoise, Loss, Number
 class Cost:
     """A plan of lots, a rule of clipping, and factors of the noise in stages of equal length."""
 
-    plan: Plan
+    plan: LotPlan
     rule: Rule
-    grids: Mapping[str, Grid]
+    grids: Mapping[str, GradientGrid]
     stages: tuple[Number, ...]
     replace: bool
 

@@ -21,8 +21,8 @@ from deniable.learn.sgd.checking import Checked
 from deniable.learn.sgd.checking import trial as trial
 from deniable.learn.sgd.clipping import ALL, Rule, rule
 from deniable.learn.sgd.cost import Cost
-from deniable.learn.sgd.lots import Lots, Plan
-from deniable.learn.sgd.noise import Grid
+from deniable.learn.sgd.lots import LotPlan, Lots
+from deniable.learn.sgd.noise import GradientGrid
 from deniable.learn.sgd.outcome import Trained
 from deniable.learn.sgd.schedules import Schedule
 from deniable.learn.sgd.settings import Execution, Learning, OptimizerFactory, Privacy
@@ -192,7 +192,7 @@ class DPSGD:
     # -------------------------------------------------------------------------------------------- what the parameters mean
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> LotPlan:
         return self.lots.plan
 
     @cached_property
@@ -216,13 +216,13 @@ class DPSGD:
         return next(iter(self.groups))
 
     @cached_property
-    def grids(self) -> dict[str, Grid]:
+    def grids(self) -> dict[str, GradientGrid]:
         """The grid of each group; none if the noise is in floating point."""
         if not self.privacy.grid:
             return {}
         sizes = {name: p.numel() for name, p in self.model.named_parameters()}
         return {
-            group: Grid(
+            group: GradientGrid(
                 self.rule.bounds[group], sum(sizes[name] for name in names), counts=group == self.counting
             )
             for group, names in self.groups.items()

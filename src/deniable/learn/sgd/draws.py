@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deniable.learn.sgd.lots import Plan
+from deniable.learn.sgd.lots import LotPlan
 from deniable.learn.sgd.rows import Positions
 from deniable.mechanism import Random
 
@@ -19,7 +19,7 @@ class Allocation:
     steps: Positions
 
 
-def drawn(plan: Plan, rows: int, rng: Random) -> Positions:
+def drawn(plan: LotPlan, rows: int, rng: Random) -> Positions:
     """A Poisson sample: every row by its own coin. Of more than the cap, the first in a
     random order are kept."""
     positions = rng.poisson_sample(rows, plan.rate)

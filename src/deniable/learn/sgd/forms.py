@@ -40,7 +40,7 @@ class Padded:
 
 
 @dataclass(frozen=True)
-class Form:
+class RowForm:
     """How a row is put together, an example's parts, and what shorter parts are filled up with, if they
     are."""
 
@@ -49,7 +49,7 @@ class Form:
     fill: tuple[float, ...] | None = None
 
     @classmethod
-    def of(cls, row: Any, dtype: torch.dtype) -> Form:
+    def of(cls, row: Any, dtype: torch.dtype) -> RowForm:
         """The form of a public row, floating-point parts as `dtype`."""
         structure, parts = taken_apart(row.row if isinstance(row, Padded) else row)
         try:

@@ -22,7 +22,7 @@ class Cap:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LotPlan:
     """`steps` lots, each row in each lot by its own coin of probability `rate`; `lot` =
     rate·n is what sums are divided by.
 
@@ -80,13 +80,13 @@ class Lots:
     allocated: bool = False
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> LotPlan:
         found = plan(self.n, self.lot, self.rate, self.epochs, self.steps)
         if checks.flag("allocated", self.allocated):
             self._refuse_parts_of_passes(found)
-        return Plan(found.rate, found.lot, found.steps, self._cap(found), self.allocated)
+        return LotPlan(found.rate, found.lot, found.steps, self._cap(found), self.allocated)
 
-    def _cap(self, drawn: Plan) -> Cap | None:
+    def _cap(self, drawn: LotPlan) -> Cap | None:
         if self.cap is None and self.at_most is None:
             return None
         if self.cap is None or self.at_most is None or self.allocated:
@@ -103,7 +103,7 @@ class Lots:
             )
         return cap
 
-    def _refuse_parts_of_passes(self, drawn: Plan) -> None:
+    def _refuse_parts_of_passes(self, drawn: LotPlan) -> None:
         if exact(drawn.rate) * drawn.pass_length != 1 or drawn.steps % drawn.pass_length:
             raise InvalidParameter(
                 f"Expected whole epochs of a whole number of lots with allocated=True, got rate={drawn.rate} "
@@ -113,7 +113,7 @@ class Lots:
 
 def plan(
     n: Number | None, lot: Number | None, rate: Number | None, epochs: Number | None, steps: Number | None
-) -> Plan:
+) -> LotPlan:
     """From two of n, lot and rate, and one of epochs and steps. `epochs` passes take ⌈epochs/rate⌉ steps.
 
     >>> plan(n=60_000, lot=600, rate=None, epochs=2, steps=None)
@@ -129,9 +129,9 @@ def plan(
             f"Expected one of epochs and steps, got epochs={epochs} and steps={steps}. Nothing was charged."
         )
     if steps is not None:
-        return Plan(chosen, size, checks.whole("steps", steps, at_least=1))
+        return LotPlan(chosen, size, checks.whole("steps", steps, at_least=1))
     passes = exact(checks.number("epochs", epochs, above=0))
-    return Plan(chosen, size, math.ceil(passes / exact(chosen)))
+    return LotPlan(chosen, size, math.ceil(passes / exact(chosen)))
 
 
 def _drawn(n: Number | None, lot: Number | None, rate: Number | None) -> tuple[Number, float]:

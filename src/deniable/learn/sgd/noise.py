@@ -17,7 +17,7 @@ None of that is covered by the stated ε, and a certificate says so. Words of 32
 would take half the time, and one release would show which of two neighbouring sums it was made of.
 
 **On a grid.** With `grid=True` every example's clipped gradient is rounded to integers and added exactly, and
-the noise is drawn exactly; nothing is left to floating point. `Grid` holds the argument.
+the noise is drawn exactly; nothing is left to floating point. `GradientGrid` holds the argument.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class _Room:
 
 
 @dataclass(frozen=True)
-class Grid:
+class GradientGrid:
     """Vectors of `dimension` coordinates and L2 norm at most `clip`, each rounded to a
     multiple of `step` before they are added.
 

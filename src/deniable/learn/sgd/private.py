@@ -16,7 +16,7 @@ from deniable.learn.nests import mapped, taken_apart, tensors
 from deniable.learn.sgd.checking import refuse_groups_of_rates, trial
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.rows import Lot
-from deniable.learn.sgd.steps import Ask, Training
+from deniable.learn.sgd.steps import Ask, TrainingSteps
 from deniable.learn.sgd.trainer import Trainer
 from deniable.ledger import Account, Session
 from deniable.mechanism import Random, Release
@@ -40,7 +40,7 @@ class Private:
         self._trainer: Trainer | None = None
         self._stepping = False
         self._hook = optimizer.register_step_pre_hook(self._refuse_step)
-        training = Training(run, self._start, self._show)
+        training = TrainingSteps(run, self._start, self._show)
         try:
             self._session: Session[Any] = account.open(
                 training, data, rng=rng, delta=run.delta, description="make_private"

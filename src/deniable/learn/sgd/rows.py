@@ -30,7 +30,7 @@ from torch.utils.data import (
 from deniable.errors import DataError, InvalidParameter
 from deniable.learn.clip.batch import Batch
 from deniable.learn.nests import mapped, taken_apart
-from deniable.learn.sgd.forms import Form, declared, numbers
+from deniable.learn.sgd.forms import RowForm, declared, numbers
 from deniable.mechanism import Random
 
 Positions: TypeAlias = NDArray[np.int64]
@@ -48,7 +48,7 @@ UNDECLARED = (
 
 
 @dataclass(frozen=True)
-class Group:
+class RowGroup:
     """Rows of one shape that could be read, and which of the positions asked for they are."""
 
     rows: Any
@@ -60,28 +60,28 @@ class Rows(ABC):
 
     def __init__(self, example: Any = None) -> None:
         self.example = example
-        self._forms: dict[torch.dtype, Form] = {}
+        self._forms: dict[torch.dtype, RowForm] = {}
 
     @abstractmethod
     def __len__(self) -> int:
         """How many can be drawn."""
 
     @abstractmethod
-    def read(self, positions: Positions, dtype: torch.dtype) -> list[Group]:
+    def read(self, positions: Positions, dtype: torch.dtype) -> list[RowGroup]:
         """The rows at `positions` by the rules of `forms`, floating-point numbers as `dtype`."""
 
     def take(self, positions: Positions, dtype: torch.dtype, rng: Random | None = None) -> Lot:
         """A lot of what is at these positions."""
         return [Batch(group.rows) for group in self.read(positions, dtype)]
 
-    def form(self, dtype: torch.dtype) -> Form:
+    def form(self, dtype: torch.dtype) -> RowForm:
         """What is declared of the rows. Raises `InvalidParameter` if nothing is."""
         if dtype not in self._forms:
             self._forms[dtype] = self._form(dtype)
         return self._forms[dtype]
 
     @abstractmethod
-    def _form(self, dtype: torch.dtype) -> Form: ...
+    def _form(self, dtype: torch.dtype) -> RowForm: ...
 
 
 class TensorRows(Rows):
@@ -97,7 +97,7 @@ class TensorRows(Rows):
     def __len__(self) -> int:
         return len(self._parts[0])
 
-    def read(self, positions: Positions, dtype: torch.dtype) -> list[Group]:
+    def read(self, positions: Positions, dtype: torch.dtype) -> list[RowGroup]:
         at, form = torch.from_numpy(positions), self.form(dtype)
         read = [
             declared(numbers(part[at], dtype), kind)
@@ -107,14 +107,14 @@ class TensorRows(Rows):
         if not bool(good.all()):
             read = [(values[good], good) for values, _ in read]
         rows = self._structure.built([values for values, _ in read])
-        return [Group(rows, np.flatnonzero(good.numpy()))] if len(read[0][0]) else []
+        return [RowGroup(rows, np.flatnonzero(good.numpy()))] if len(read[0][0]) else []
 
-    def _form(self, dtype: torch.dtype) -> Form:
+    def _form(self, dtype: torch.dtype) -> RowForm:
         own = [torch.zeros(part.shape[1:], dtype=numbers(part[:0], dtype).dtype) for part in self._parts]
-        form = Form(self._structure, tuple(own))
+        form = RowForm(self._structure, tuple(own))
         if self.example is None:
             return form
-        stated = Form.of(self.example, dtype)
+        stated = RowForm.of(self.example, dtype)
         if (stated.structure, stated.shapes) != (form.structure, form.shapes):
             raise InvalidParameter(
                 f"The example has parts of the shapes {stated.shapes}, and the tensors have rows of "
@@ -139,7 +139,7 @@ class DatasetRows(Rows):
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def read(self, positions: Positions, dtype: torch.dtype) -> list[Group]:
+    def read(self, positions: Positions, dtype: torch.dtype) -> list[RowGroup]:
         form, groups = self.form(dtype), dict[tuple[torch.Size, ...], list[tuple[int, list[Tensor]]]]()
         for place, position in enumerate(positions.tolist()):
             row = form.read(self._row(position), dtype)
@@ -148,15 +148,15 @@ class DatasetRows(Rows):
         return [self._group(form, members) for members in groups.values()]
 
     @staticmethod
-    def _group(form: Form, members: list[tuple[int, list[Tensor]]]) -> Group:
+    def _group(form: RowForm, members: list[tuple[int, list[Tensor]]]) -> RowGroup:
         parts = zip(*(row for _, row in members), strict=True)
         places = np.array([place for place, _ in members], dtype=np.int64)
-        return Group(form.structure.built(map(torch.stack, parts)), places)
+        return RowGroup(form.structure.built(map(torch.stack, parts)), places)
 
-    def _form(self, dtype: torch.dtype) -> Form:
+    def _form(self, dtype: torch.dtype) -> RowForm:
         if self.example is None:
             raise InvalidParameter(UNDECLARED)
-        return Form.of(self.example, dtype)
+        return RowForm.of(self.example, dtype)
 
     def _row(self, position: int) -> Any:
         try:

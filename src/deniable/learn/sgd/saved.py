@@ -19,7 +19,7 @@ from deniable.errors import InvalidParameter, LedgerError
 from deniable.learn.sgd import progress
 from deniable.learn.sgd.checkpoint import Checkpoint
 from deniable.learn.sgd.dpsgd import DPSGD
-from deniable.learn.sgd.walk import Step, Stepwise, Walk, Walking
+from deniable.learn.sgd.walk import NextStep, Stepwise, Walk, Walking
 from deniable.ledger import Account, Entry, Kind, Session, Status
 from deniable.ledger.account import OPENERS, Paid
 from deniable.loss import Loss
@@ -141,7 +141,7 @@ def _driven(
         while walk.taken < run.length:
             if notes is not None:
                 notes.before(session.entry, walk.taken, run.length)
-            session.ask(Step())
+            session.ask(NextStep())
             watch(walk)
             if notes is not None:
                 notes.after(walk)

@@ -15,7 +15,7 @@ from deniable.learn.sgd.clipping import Rule
 from deniable.learn.sgd.schedules import Schedule, constant
 from deniable.learn.sgd.views import Augment
 from deniable.loss import Number
-from deniable.units import Kind, Unit
+from deniable.units import Unit, UnitKind
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 
@@ -53,16 +53,16 @@ class Privacy:
     @property
     def max_rows(self) -> int | None:
         """How many rows of a person count; None where a row is protected by itself."""
-        return self.unit.max_rows if self.unit.kind is Kind.COLUMN else None
+        return self.unit.max_rows if self.unit.kind is UnitKind.COLUMN else None
 
     def refuse_units(self) -> None:
         unit = checks.unit(self.unit)
-        if unit.kind is Kind.COLUMN and unit.max_rows is None:
+        if unit.kind is UnitKind.COLUMN and unit.max_rows is None:
             raise InvalidParameter(
                 f'Expected Unit.column("{unit.column_name}", max_rows=…): how many rows of a person shall go through the model '
                 "at most? Nothing was charged."
             )
-        if unit.kind not in (Kind.ROW, Kind.COLUMN):
+        if unit.kind not in (UnitKind.ROW, UnitKind.COLUMN):
             raise InvalidParameter(
                 f"Expected a unit of one row, or of all rows of a person, got {self.unit}: each is clipped "
                 "by itself. Nothing was charged."

@@ -29,7 +29,7 @@ class Ask(Enum):
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingSteps:
     """The steps of a run, one at a time: an `Interactive` whose loss is that of the whole run.
 
     `start` makes the trainer. `window` sees each lot: raw rows, for the owner's loop, never an answer.
@@ -52,10 +52,10 @@ class Training:
 
 
 class Steps:
-    """An open `Training`. Answers are the number of the step that a lot was drawn for, and noisy
+    """An open `TrainingSteps`. Answers are the number of the step that a lot was drawn for, and noisy
     gradients."""
 
-    def __init__(self, training: Training, data: Rows, trainer: Trainer) -> None:
+    def __init__(self, training: TrainingSteps, data: Rows, trainer: Trainer) -> None:
         self._training, self._data, self.trainer = training, data, trainer
         self._lot: Lot | None = None
 

@@ -27,7 +27,7 @@ from deniable import checks
 from deniable.errors import DataError, InvalidParameter
 
 
-class Shape(StrEnum):
+class ModelShape(StrEnum):
     """The models on offer."""
 
     LINEAR = "linear"
@@ -72,7 +72,7 @@ class Table:
     features: tuple[Feature, ...]
     target: str
     classes: tuple[str, ...]
-    shape: Shape = Shape.LINEAR
+    shape: ModelShape = ModelShape.LINEAR
     hidden: int = 64
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class Table:
     def model(self) -> nn.Module:
         """A new model with weights drawn at random."""
         inputs, outputs = len(self.features), len(self.classes)
-        if self.shape is Shape.LINEAR:
+        if self.shape is ModelShape.LINEAR:
             return nn.Linear(inputs, outputs)
         return nn.Sequential(nn.Linear(inputs, self.hidden), nn.Tanh(), nn.Linear(self.hidden, outputs))
 
@@ -156,7 +156,7 @@ def load(folder: Path) -> tuple[Table, nn.Module]:
     """What `Table.save` wrote."""
     told = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     features = tuple(Feature(**feature) for feature in told["features"])
-    table = Table(features, told["target"], tuple(told["classes"]), Shape(told["shape"]), told["hidden"])
+    table = Table(features, told["target"], tuple(told["classes"]), ModelShape(told["shape"]), told["hidden"])
     model = table.model()
     model.load_state_dict(torch.load(folder / "model.pt", weights_only=True))
     return table, model

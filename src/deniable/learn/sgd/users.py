@@ -19,8 +19,8 @@ from deniable.errors import DataError
 from deniable.learn.clip.batch import Batch
 from deniable.learn.nests import mapped, tensors
 from deniable.learn.sgd import rows as containers
-from deniable.learn.sgd.forms import Form
-from deniable.learn.sgd.rows import Group, Lot, Positions, Rows
+from deniable.learn.sgd.forms import RowForm
+from deniable.learn.sgd.rows import Lot, Positions, RowGroup, Rows
 from deniable.mechanism import Random
 from deniable.units import Unit
 
@@ -53,10 +53,10 @@ class UserRows(Rows):
     def __len__(self) -> int:
         return len(self._users)
 
-    def _form(self, dtype: torch.dtype) -> Form:
+    def _form(self, dtype: torch.dtype) -> RowForm:
         return self._inner.form(dtype)
 
-    def read(self, positions: Positions, dtype: torch.dtype) -> list[Group]:
+    def read(self, positions: Positions, dtype: torch.dtype) -> list[RowGroup]:
         return self._inner.read(positions, dtype)
 
     def take(self, positions: Positions, dtype: torch.dtype, rng: Random | None = None) -> Lot:

@@ -61,7 +61,7 @@ class Stepwise(Protocol[Value_co]):
         """The run before its first step."""
 
 
-class Step:
+class NextStep:
     """What a walking run is asked: the next step."""
 
 
@@ -103,8 +103,8 @@ class Walked(Generic[Value]):
     def __init__(self, run: Stepwise[Value], rows: Any, walk: Walk[Value]) -> None:
         self._run, self._rows, self._walk = run, rows, walk
 
-    def ask(self, question: Step) -> int:
-        if not isinstance(question, Step):
+    def ask(self, question: NextStep) -> int:
+        if not isinstance(question, NextStep):
             raise InvalidQuery(f"Expected a Step, got {question!r}. Nothing was run.")
         if self._walk.taken >= self._run.length:
             raise InvalidQuery(f"All {self._run.length:,} steps of this run are taken. Open another one.")

@@ -55,7 +55,7 @@ class Change(Body):
     disabled: bool | None = None
 
 
-class Limit(Body):
+class LimitBody(Body):
     epsilon: Number
     delta: Number = 0
 
@@ -65,7 +65,7 @@ class NewData(Body):
     sources: Annotated[dict[Name, Annotated[str, Field(max_length=1000)]], Field(min_length=1, max_length=50)]
     schema_: Annotated[str, Field(alias="schema", max_length=262_144)]
     unit: dict[str, Any]
-    limit: Limit
+    limit: LimitBody
 
 
 class Version(Body):
@@ -74,11 +74,11 @@ class Version(Body):
 
 class Grant(Body):
     analyst: Name
-    limit: Limit
+    limit: LimitBody
 
 
 class Raise(Body):
-    limit: Limit
+    limit: LimitBody
     reason: Reason
     analyst: Name | None = None
 
@@ -88,7 +88,7 @@ class Note(Body):
     analyst: Name | None = None
 
 
-class Ask(Body):
+class QueryBody(Body):
     """A query and its terms, as `Curator.sql` takes them. `form` "arrow" adds the answer as Arrow streams in
     base64."""
 

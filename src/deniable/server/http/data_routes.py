@@ -31,7 +31,7 @@ Running = Annotated[Jobs, Depends(jobs_of)]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 
 
-def budget(limit: bodies.Limit) -> Budget:
+def budget(limit: bodies.LimitBody) -> Budget:
     return Budget(number("epsilon", limit.epsilon), number("delta", limit.delta))
 
 
@@ -83,7 +83,7 @@ async def grant(name: str, body: bodies.Grant, caller: Who, door: AtDoor) -> dic
 
 
 @router.post("/datasets/{name}/preview")
-async def preview(name: str, body: bodies.Ask, caller: Who, door: AtDoor) -> dict[str, Any]:
+async def preview(name: str, body: bodies.QueryBody, caller: Who, door: AtDoor) -> dict[str, Any]:
     """What a query would cost and how far it may be off. Free: no data is opened."""
     said: dict[str, Any] = facts.plain(
         facts.preview(await door.run(door.service.preview, caller, name, body.question))
@@ -92,7 +92,9 @@ async def preview(name: str, body: bodies.Ask, caller: Who, door: AtDoor) -> dic
 
 
 @router.post("/datasets/{name}/queries")
-async def query(name: str, body: bodies.Ask, caller: Who, door: AtDoor, key: Key = None) -> dict[str, Any]:
+async def query(
+    name: str, body: bodies.QueryBody, caller: Who, door: AtDoor, key: Key = None
+) -> dict[str, Any]:
     """Ask. With an `Idempotency-Key`, the same request is charged at most once, however often it is sent."""
     answer = await door.run(door.service.ask, caller, name, body.question, key=key)
     said: dict[str, Any] = facts.plain(facts.answer(answer, arrow=body.form == "arrow"))
@@ -104,7 +106,7 @@ async def query(name: str, body: bodies.Ask, caller: Who, door: AtDoor, key: Key
 
 @router.post("/datasets/{name}/jobs", status_code=202)
 async def start(
-    name: str, body: bodies.Ask, caller: Who, door: AtDoor, jobs: Running, key: Key = None
+    name: str, body: bodies.QueryBody, caller: Who, door: AtDoor, jobs: Running, key: Key = None
 ) -> dict[str, Any]:
     """Ask, and fetch the answer later. A job says that it runs or that it has ended, and nothing in
     between."""

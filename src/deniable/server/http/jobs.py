@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from deniable.curator import Answer, Curator
 from deniable.errors import DeniableError, NotFound, TooMany
 from deniable.server import facts
-from deniable.server.http.bodies import Ask
+from deniable.server.http.bodies import QueryBody
 from deniable.server.http.errors import told
 from deniable.server.people.rights import Caller
 
@@ -45,7 +45,7 @@ class Jobs:
         self._door = door
         self._known: OrderedDict[str, Job] = OrderedDict()
 
-    def start(self, caller: Caller, curator: Curator, name: str, body: Ask, key: str | None) -> str:
+    def start(self, caller: Caller, curator: Curator, name: str, body: QueryBody, key: str | None) -> str:
         running = [job for job in self._known.values() if job.person == caller.name and not job.task.done()]
         if len(running) >= MOST_RUNNING:
             raise TooMany(f"You have {MOST_RUNNING} jobs running. Nothing was charged. Wait for one of them.")

@@ -22,7 +22,7 @@ from sqlglot import expressions as exp
 from deniable.errors import InvalidQuery
 from deniable.server.wire import values
 from deniable.server.wire.catalog_rows import TYPES, rows
-from deniable.server.wire.messages import Column
+from deniable.server.wire.messages import ColumnDescription
 from deniable.sql.schema.declare import Schema
 
 VERSION = "16.4"
@@ -226,7 +226,7 @@ class Catalog:
                         f'INSERT INTO {room}."{table}" ({names}) VALUES ({marks})', [row[n] for n in known]
                     )
 
-    def run(self, tree: exp.Expr, who: Identity) -> tuple[list[Column], list[tuple[Any, ...]]]:
+    def run(self, tree: exp.Expr, who: Identity) -> tuple[list[ColumnDescription], list[tuple[Any, ...]]]:
         """What the catalog says. Its errors may be told: there is no data behind it."""
         text = self.rewritten(tree, who).sql(dialect="duckdb", comments=False)
         cursor = self._db.cursor()
@@ -235,7 +235,9 @@ class Catalog:
         try:
             result = cursor.execute(text)
             found = result.fetchmany(MOST_ROWS)
-            columns = [Column(name, _oid(str(kind))) for name, kind, *_ in result.description or []]
+            columns = [
+                ColumnDescription(name, _oid(str(kind))) for name, kind, *_ in result.description or []
+            ]
         except (duckdb.Error, RecursionError) as error:
             raise InvalidQuery(
                 f"The catalog does not answer this: {_first(error)} Nothing was charged."

@@ -21,18 +21,18 @@ from deniable.server.http.guard import where
 from deniable.server.service import Service
 from deniable.server.wire import copies, states, trees, values
 from deniable.server.wire.catalog import Catalogs
-from deniable.server.wire.conversation import REPORTED, Conversation, Result
+from deniable.server.wire.conversation import REPORTED, WireConversation, WireResult
 from deniable.server.wire.messages import (
-    Column,
-    Reader,
+    ColumnDescription,
+    MessageReader,
     authentication,
     message,
     report,
     row_description,
     text,
 )
-from deniable.server.wire.scram import MECHANISM, Exchange
-from deniable.server.wire.statements import Kind, Statement, copy_form, statements
+from deniable.server.wire.scram import MECHANISM, ScramExchange
+from deniable.server.wire.statements import StatementKind, WireStatement, copy_form, statements
 
 R = TypeVar("R")
 
@@ -47,7 +47,7 @@ log = logging.getLogger("deniable.server")
 class Prepared:
     """A statement with a name, and the types of its parameters."""
 
-    statement: Statement
+    statement: WireStatement
     oids: list[int]
 
 
@@ -55,11 +55,11 @@ class Prepared:
 class Portal:
     """A statement with its values. It is run once; executed again, it goes on where it was."""
 
-    statement: Statement
+    statement: WireStatement
     bound: list[exp.Expr]
     formats: list[int]
-    result: Result | None = None
-    columns: list[Column] | None = None
+    result: WireResult | None = None
+    columns: list[ColumnDescription] | None = None
     sent: int = 0
 
 
@@ -90,7 +90,7 @@ class Connection:
         self._names = Names()
         self._skipping = False
         self._running = False
-        self._conversation: Conversation | None = None
+        self._conversation: WireConversation | None = None
         self.key = (secrets.randbits(31), secrets.randbits(31))
 
     async def serve(self, given: dict[str, str]) -> None:
@@ -123,9 +123,9 @@ class Connection:
         person = given.get("user", "")
         peer = self._writer.get_extra_info("peername")
         self._service.throttle.login(person, str(peer[0]) if peer else "")
-        exchange = Exchange(self._service.roster, person)
+        exchange = ScramExchange(self._service.roster, person)
         self._writer.write(authentication(10, text(MECHANISM) + b"\0"))
-        first = Reader(await self._password())
+        first = MessageReader(await self._password())
         if first.string() != MECHANISM:
             raise ProtocolError(f"Expected a login by {MECHANISM}.")
         self._writer.write(
@@ -141,7 +141,12 @@ class Connection:
         options = _options(given)
         try:
             self._conversation = await self._in_thread(
-                Conversation, self._service, self._catalogs, caller, given.get("database") or person, options
+                WireConversation,
+                self._service,
+                self._catalogs,
+                caller,
+                given.get("database") or person,
+                options,
             )
         except NotFound:
             name = (given.get("database") or person)[:60]
@@ -195,7 +200,7 @@ class Connection:
         if self._skipping and kind != b"Q":
             return
         try:
-            await self._dispatch(kind, Reader(body))
+            await self._dispatch(kind, MessageReader(body))
         except Exception as error:
             self._fail(error)
             self._skipping = kind != b"Q"
@@ -211,14 +216,14 @@ class Connection:
             self._talk.status = b"E"
 
     @property
-    def _talk(self) -> Conversation:
+    def _talk(self) -> WireConversation:
         assert self._conversation is not None
         return self._conversation
 
     def _ready(self) -> None:
         self._writer.write(message(b"Z", self._talk.status))
 
-    async def _dispatch(self, kind: bytes, reader: Reader) -> None:
+    async def _dispatch(self, kind: bytes, reader: MessageReader) -> None:
         match kind:
             case b"Q":
                 await self._simple(reader.string())
@@ -242,7 +247,7 @@ class Connection:
     async def _simple(self, query: str) -> None:
         for statement in statements(query):
             result = await self._run(statement, [])
-            if statement.kind is Kind.COPY:
+            if statement.kind is StatementKind.COPY:
                 self._copy(statement, result)
                 continue
             self._notify(result)
@@ -255,8 +260,8 @@ class Connection:
     def _complete(self, tag: str) -> None:
         self._writer.write(message(b"C", text(tag)) if tag else message(b"I"))
 
-    async def _run(self, statement: Statement, bound: Sequence[exp.Expr]) -> Result:
-        if statement.kind is Kind.COPY:
+    async def _run(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult:
+        if statement.kind is StatementKind.COPY:
             copy_form(statement)  # what is wrong with it is told before anything is asked
         self._running = True
         try:
@@ -271,7 +276,7 @@ class Connection:
 
     # -------------------------------------------------------------------------------------------- the extended protocol
 
-    async def _parse(self, reader: Reader) -> None:
+    async def _parse(self, reader: MessageReader) -> None:
         name, query = reader.string(), reader.string()
         oids = list(reader.numbers(f"{reader.count()}i"))
         found = statements(query)
@@ -284,7 +289,7 @@ class Connection:
         self._names.prepared[name] = Prepared(found[0], self._types(found[0], oids))
         self._writer.write(message(b"1"))
 
-    def _types(self, statement: Statement, oids: list[int]) -> list[int]:
+    def _types(self, statement: WireStatement, oids: list[int]) -> list[int]:
         """Where a client leaves a type open, that of the column beside the parameter."""
         tree = trees.parsed(statement.query, "postgres") if statement.query else None
         if tree is None:
@@ -294,7 +299,7 @@ class Connection:
         beside = trees.beside(tree, self._talk.kinds())
         return [oid or beside.get(i, values.TEXT) for i, oid in enumerate(known, 1)]
 
-    def _bind(self, reader: Reader) -> None:
+    def _bind(self, reader: MessageReader) -> None:
         name, source = reader.string(), reader.string()
         prepared = self._prepared(source)
         codes = reader.numbers(f"{reader.count()}h")
@@ -322,7 +327,7 @@ class Connection:
         portal.columns = await self._in_thread(self._talk.shape, portal.statement, portal.bound)
         self._columns(portal.columns, portal.formats)
 
-    def _columns(self, columns: list[Column] | None, formats: Sequence[int]) -> None:
+    def _columns(self, columns: list[ColumnDescription] | None, formats: Sequence[int]) -> None:
         if columns is None:
             self._writer.write(message(b"n"))
         else:
@@ -333,7 +338,7 @@ class Connection:
         if portal.result is None:
             portal.result = await self._run(portal.statement, portal.bound)
             self._notify(portal.result)
-            if portal.statement.kind is Kind.COPY:
+            if portal.statement.kind is StatementKind.COPY:
                 self._copy(portal.statement, portal.result)
                 return
         result = portal.result
@@ -369,12 +374,12 @@ class Connection:
 
     # -------------------------------------------------------------------------------------------- what is sent
 
-    def _notify(self, result: Result) -> None:
+    def _notify(self, result: WireResult) -> None:
         for notice in result.notices:
             self._writer.write(report(b"N", "NOTICE", "00000", notice))
 
     def _rows(
-        self, columns: Sequence[Column], rows: Sequence[tuple[Any, ...]], formats: Sequence[int]
+        self, columns: Sequence[ColumnDescription], rows: Sequence[tuple[Any, ...]], formats: Sequence[int]
     ) -> None:
         for row in rows:
             cells = (
@@ -383,7 +388,7 @@ class Connection:
             )
             self._writer.write(message(b"D", struct.pack("!h", len(row)) + b"".join(cells)))
 
-    def _copy(self, statement: Statement, result: Result) -> None:
+    def _copy(self, statement: WireStatement, result: WireResult) -> None:
         self._notify(result)
         for part in copies.copied(result.columns or [], result.rows, copy_form(statement)):
             self._writer.write(part)

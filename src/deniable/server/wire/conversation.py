@@ -21,8 +21,8 @@ from deniable.server.questions import Question
 from deniable.server.service import Service
 from deniable.server.wire import trees, values
 from deniable.server.wire.catalog import VERSION, Catalogs, Identity
-from deniable.server.wire.messages import Column
-from deniable.server.wire.statements import Kind, Statement
+from deniable.server.wire.messages import ColumnDescription
+from deniable.server.wire.statements import StatementKind, WireStatement
 from deniable.sql.read.query import check
 
 TERMS = ("epsilon", "within", "delta", "confidence", "at_least", "max_groups", "noise", "discover")
@@ -55,16 +55,16 @@ FREE = ("ROLLBACK", "ABORT", "COMMIT", "END")
 
 
 @dataclass
-class Result:
+class WireResult:
     """What a statement comes to: rows under columns, or a tag alone."""
 
     tag: str
-    columns: list[Column] | None = None
+    columns: list[ColumnDescription] | None = None
     rows: Sequence[tuple[Any, ...]] = ()
     notices: list[str] = field(default_factory=list)
 
 
-class Conversation:
+class WireConversation:
     """A person, a data set, and her settings."""
 
     def __init__(
@@ -83,37 +83,39 @@ class Conversation:
 
     # -------------------------------------------------------------------------------------------- statements
 
-    def run(self, statement: Statement, bound: Sequence[exp.Expr] = ()) -> Result:
+    def run(self, statement: WireStatement, bound: Sequence[exp.Expr] = ()) -> WireResult:
         """Run one statement. Who asks is looked up anew: a token that was revoked opens nothing more."""
         self._check_transaction(statement)
         match statement.kind:
-            case Kind.EMPTY:
-                return Result("")
-            case Kind.SET:
+            case StatementKind.EMPTY:
+                return WireResult("")
+            case StatementKind.SET:
                 return self._run_set(statement)
-            case Kind.SHOW:
+            case StatementKind.SHOW:
                 return self._show(statement)
-            case Kind.CONTROL:
+            case StatementKind.CONTROL:
                 return self._control(statement)
-            case Kind.EXPLAIN:
+            case StatementKind.EXPLAIN:
                 return self._explain(statement, bound)
             case _:
                 return self._query(statement, bound)
 
-    def _check_transaction(self, statement: Statement) -> None:
-        if self.status == b"E" and not (statement.kind is Kind.CONTROL and statement.words[0] in FREE):
+    def _check_transaction(self, statement: WireStatement) -> None:
+        if self.status == b"E" and not (
+            statement.kind is StatementKind.CONTROL and statement.words[0] in FREE
+        ):
             raise InvalidQuery(
                 "current transaction is aborted, commands ignored until end of transaction block"
             )
 
-    def shape(self, statement: Statement, bound: Sequence[exp.Expr]) -> list[Column] | None:
+    def shape(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> list[ColumnDescription] | None:
         """The columns that a statement will return, told before it is run; None if it returns none."""
         match statement.kind:
-            case Kind.SHOW:
-                return [Column(_name(statement.words[1:]), values.TEXT)]
-            case Kind.EXPLAIN:
-                return [Column("QUERY PLAN", values.TEXT)]
-            case Kind.QUERY:
+            case StatementKind.SHOW:
+                return [ColumnDescription(_name(statement.words[1:]), values.TEXT)]
+            case StatementKind.EXPLAIN:
+                return [ColumnDescription("QUERY PLAN", values.TEXT)]
+            case StatementKind.QUERY:
                 tree = trees.parsed(statement.query, "postgres")
                 if tree is not None and trees.asks_catalog(tree):
                     return self._ask_catalog(tree, bound)[0]
@@ -130,29 +132,29 @@ class Conversation:
             for column in table.columns
         }
 
-    def _columns(self, text: str) -> list[Column]:
-        made: list[Column] = []
+    def _columns(self, text: str) -> list[ColumnDescription]:
+        made: list[ColumnDescription] = []
         outputs = check(text, self.curator.schema, self.curator.account.unit).outputs
         taken = {output.name for output in outputs}
         for output in outputs:
             kind = output.of.type.kind.value
-            made.append(Column(output.name, values.KINDS[kind]))
+            made.append(ColumnDescription(output.name, values.KINDS[kind]))
             if self._flag("intervals") and kind in ("integer", "decimal", "float"):
                 for side in ("low", "high"):
                     name = f"{output.name}_{side}"
                     while name in taken:
                         name += "_"
                     taken.add(name)
-                    made.append(Column(name, values.FLOAT8))
+                    made.append(ColumnDescription(name, values.FLOAT8))
         return made
 
     # -------------------------------------------------------------------------------------------- queries
 
-    def _query(self, statement: Statement, bound: Sequence[exp.Expr]) -> Result:
+    def _query(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult:
         tree = trees.parsed(statement.query, "postgres")
         if tree is not None and trees.asks_catalog(tree):
             columns, rows = self._ask_catalog(tree, bound)
-            return Result(f"SELECT {len(rows)}", columns, rows)
+            return WireResult(f"SELECT {len(rows)}", columns, rows)
         text = trees.ready(statement.query, self._data, bound)
         question = self._question(statement, text)
         self.refresh()
@@ -160,14 +162,14 @@ class Conversation:
         columns = self._columns(text)
         answer = self._service.answer(self._caller, self.curator, self._data, question, purse=self._purse)
         rows = _rows(answer, columns)
-        return Result(f"SELECT {len(rows)}", columns, rows, self._notices(answer))
+        return WireResult(f"SELECT {len(rows)}", columns, rows, self._notices(answer))
 
     def _notices(self, answer: Answer) -> list[str]:
         left = self.curator.account.remaining().epsilon
         cost = f"Free: {answer.cost}, before." if answer.again else f"Cost: {answer.cost}."
         return [f"{cost} Left for one charge: ε ≤ {left:.4g}.", *answer.notes]
 
-    def _explain(self, statement: Statement, bound: Sequence[exp.Expr]) -> Result:
+    def _explain(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult:
         tree = trees.parsed(statement.query, "postgres")
         if tree is not None and trees.asks_catalog(tree):
             raise InvalidQuery("The catalog is free, and has no plan to tell. Nothing was charged.")
@@ -176,9 +178,11 @@ class Conversation:
         self.refresh()
         self._service.throttle.hit("previews", self._caller.name)
         preview = self.curator.preview(question.text, **question.terms)
-        return Result("EXPLAIN", [Column("QUERY PLAN", values.TEXT)], [(line,) for line in preview.lines()])
+        return WireResult(
+            "EXPLAIN", [ColumnDescription("QUERY PLAN", values.TEXT)], [(line,) for line in preview.lines()]
+        )
 
-    def _question(self, statement: Statement, text: str) -> Question:
+    def _question(self, statement: WireStatement, text: str) -> Question:
         terms: dict[str, Any] = {name: self.settings.get(f"deniable.{name}") for name in TERMS}
         if statement.hint is not None:
             terms |= {"epsilon": statement.hint, "within": None}
@@ -202,7 +206,7 @@ class Conversation:
 
     def _ask_catalog(
         self, tree: exp.Expr, bound: Sequence[exp.Expr]
-    ) -> tuple[list[Column], list[tuple[Any, ...]]]:
+    ) -> tuple[list[ColumnDescription], list[tuple[Any, ...]]]:
         made = trees.substituted(tree, bound)
         catalog = self._catalogs.of(self.curator.schema, self._data)
         return catalog.run(made, Identity(self._caller.name, self._data))
@@ -212,13 +216,13 @@ class Conversation:
     def _flag(self, name: str) -> bool:
         return self.settings.get(f"deniable.{name}", "off").lower() in ("on", "true", "1", "yes")
 
-    def _run_set(self, statement: Statement) -> Result:
+    def _run_set(self, statement: WireStatement) -> WireResult:
         words = [word for word in statement.words[1:] if word not in ("SESSION", "LOCAL")]
         if words[:1] in (["TRANSACTION"], ["CHARACTERISTICS"]) or words[:2] == ["TIME", "ZONE"]:
-            return Result("SET")
+            return WireResult("SET")
         name, value = _assignment(statement.text)
         self._set(name, value)
-        return Result("SET")
+        return WireResult("SET")
 
     def _set(self, name: str, value: str) -> None:
         name = name.lower()
@@ -239,7 +243,7 @@ class Conversation:
         )
         self.settings[name] = value
 
-    def _show(self, statement: Statement) -> Result:
+    def _show(self, statement: WireStatement) -> WireResult:
         name = _name(statement.words[1:])
         account = self.curator.account
         own = {
@@ -251,9 +255,9 @@ class Conversation:
             value = f"{own[name]():.6g}"
         else:
             value = self.settings.get(name, SHOWN.get(name, ""))
-        return Result("SHOW", [Column(name, values.TEXT)], [(value,)])
+        return WireResult("SHOW", [ColumnDescription(name, values.TEXT)], [(value,)])
 
-    def _control(self, statement: Statement) -> Result:
+    def _control(self, statement: WireStatement) -> WireResult:
         first, rest = statement.words[0], statement.words[1:]
         if first in ("BEGIN", "START") or (first in ("ROLLBACK", "ABORT") and "TO" in rest):
             self.status = b"T"
@@ -265,10 +269,10 @@ class Conversation:
             )
         elif first == "DISCARD":
             self.settings = {}
-        return Result(statement.tag)
+        return WireResult(statement.tag)
 
 
-def _rows(answer: Answer, columns: Sequence[Column]) -> list[tuple[Any, ...]]:
+def _rows(answer: Answer, columns: Sequence[ColumnDescription]) -> list[tuple[Any, ...]]:
     """The rows of an answer, under the columns that were told."""
     table = answer.table
     cells = [

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from deniable.server.wire.messages import Column, message, text
+from deniable.server.wire.messages import ColumnDescription, message, text
 from deniable.server.wire.statements import CopyForm
 from deniable.server.wire.values import as_text, encoded
 
@@ -16,7 +16,9 @@ ESCAPES = str.maketrans(
 SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 
 
-def copied(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]], form: CopyForm) -> Iterator[bytes]:
+def copied(
+    columns: Sequence[ColumnDescription], rows: Sequence[tuple[Any, ...]], form: CopyForm
+) -> Iterator[bytes]:
     """The messages of a copy."""
     binary = form.form == "binary"
     count = len(columns)
@@ -27,7 +29,7 @@ def copied(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]], form: Cop
     yield message(b"c") + message(b"C", text(f"COPY {len(rows)}"))
 
 
-def _binary(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> Iterator[bytes]:
+def _binary(columns: Sequence[ColumnDescription], rows: Sequence[tuple[Any, ...]]) -> Iterator[bytes]:
     """Clients want the head and the first row in one piece."""
     head = SIGNATURE
     for row in rows:
@@ -37,7 +39,9 @@ def _binary(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> Itera
     yield head + struct.pack("!h", -1)
 
 
-def _lines(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]], form: CopyForm) -> Iterator[bytes]:
+def _lines(
+    columns: Sequence[ColumnDescription], rows: Sequence[tuple[Any, ...]], form: CopyForm
+) -> Iterator[bytes]:
     cell = _csv if form.form == "csv" else _plain
     if form.header:
         yield _line((cell(column.name, form.delimiter) for column in columns), form)

@@ -19,14 +19,14 @@ def text(value: object) -> bytes:
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnDescription:
     """A column of a result: its name and the number of its type."""
 
     name: str
     oid: int
 
 
-def row_description(columns: Sequence[Column], formats: Sequence[int]) -> bytes:
+def row_description(columns: Sequence[ColumnDescription], formats: Sequence[int]) -> bytes:
     parts = (
         text(column.name) + struct.pack("!ihihih", 0, 0, column.oid, -1, -1, code)
         for column, code in zip(columns, formats, strict=True)
@@ -44,7 +44,7 @@ def authentication(step: int, body: bytes = b"") -> bytes:
     return message(b"R", struct.pack("!i", step) + body)
 
 
-class Reader:
+class MessageReader:
     """The parts of one message. What is missing or too much is a `ProtocolError`."""
 
     def __init__(self, body: bytes) -> None:

@@ -17,7 +17,7 @@ from deniable.server.people.secrets import ROUNDS
 MECHANISM = "SCRAM-SHA-256"
 
 
-class Exchange:
+class ScramExchange:
     """One login. `first` answers the client's first message, `final` checks its proof."""
 
     def __init__(self, roster: Roster, person: str) -> None:

@@ -35,7 +35,7 @@ TRANSACTION = {
 HINT = re.compile(r"\bepsilon\s*=\s*([0-9][0-9.eE+-]{0,30})")
 
 
-class Kind(StrEnum):
+class StatementKind(StrEnum):
     EMPTY = "empty"
     QUERY = "query"
     EXPLAIN = "explain"
@@ -46,11 +46,11 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Statement:
+class WireStatement:
     """One statement: its kind, its words, and for EXPLAIN and COPY the query inside. `hint` is an ε in a
     comment."""
 
-    kind: Kind
+    kind: StatementKind
     text: str
     words: tuple[str, ...]
     query: str = ""
@@ -62,7 +62,7 @@ class Statement:
         return {"START": "START TRANSACTION", "END": "COMMIT", "ABORT": "ROLLBACK"}.get(first, first)
 
 
-def statements(text: str) -> list[Statement]:
+def statements(text: str) -> list[WireStatement]:
     """The statements of a text, in order; one that is empty if there is none."""
     if len(text) > LONGEST:
         raise InvalidQuery(
@@ -76,7 +76,7 @@ def statements(text: str) -> list[Statement]:
         else:
             parts[-1].append(token)
     found = [_statement(text, part) for part in parts if part]
-    return found or [Statement(Kind.EMPTY, "", ())]
+    return found or [WireStatement(StatementKind.EMPTY, "", ())]
 
 
 def _tokens(text: str) -> Sequence[sqlglot.Token]:
@@ -91,21 +91,21 @@ def _tokens(text: str) -> Sequence[sqlglot.Token]:
     )
 
 
-def _statement(text: str, tokens: list[sqlglot.Token]) -> Statement:
+def _statement(text: str, tokens: list[sqlglot.Token]) -> WireStatement:
     words = tuple(token.text.upper() for token in tokens)
     own = text[tokens[0].start : tokens[-1].end + 1]
     hint = _hint(tokens)
     first = words[0]
     if first in ("SELECT", "WITH", "(", "VALUES", "TABLE"):
-        return Statement(Kind.QUERY, own, words, own, hint)
+        return WireStatement(StatementKind.QUERY, own, words, own, hint)
     if first == "EXPLAIN":
         return _explained(own, text[tokens[0].end + 1 : tokens[-1].end + 1])
     if first == "COPY":
-        return Statement(Kind.COPY, own, words, _copied(text, tokens, words), hint)
+        return WireStatement(StatementKind.COPY, own, words, _copied(text, tokens, words), hint)
     if first in ("SET", "SHOW"):
-        return Statement(Kind(first.lower()), own, words)
+        return WireStatement(StatementKind(first.lower()), own, words)
     if first in TRANSACTION:
-        return Statement(Kind.CONTROL, own, words)
+        return WireStatement(StatementKind.CONTROL, own, words)
     raise InvalidQuery(f"{first[:40]} is not answered. Nothing was charged. Write a SELECT.")
 
 
@@ -115,7 +115,7 @@ def _hint(tokens: Sequence[sqlglot.Token]) -> str | None:
     return found[-1] if found else None
 
 
-def _explained(own: str, rest: str) -> Statement:
+def _explained(own: str, rest: str) -> WireStatement:
     """The tokenizer takes all after EXPLAIN for one word, so it is read anew."""
     tokens = _tokens(rest)
     if not tokens or tokens[0].text.upper() not in ("SELECT", "WITH"):
@@ -123,7 +123,7 @@ def _explained(own: str, rest: str) -> Statement:
             "EXPLAIN tells what a query would cost, and takes no options: EXPLAIN SELECT …. EXPLAIN ANALYZE "
             "would run it, and tell its time. Nothing was charged."
         )
-    return Statement(Kind.EXPLAIN, own, ("EXPLAIN",), rest.strip(), _hint(tokens))
+    return WireStatement(StatementKind.EXPLAIN, own, ("EXPLAIN",), rest.strip(), _hint(tokens))
 
 
 def _copied(text: str, tokens: list[sqlglot.Token], words: tuple[str, ...]) -> str:
@@ -148,7 +148,7 @@ class CopyForm:
     delimiter: str = "\t"
 
 
-def copy_form(statement: Statement) -> CopyForm:
+def copy_form(statement: WireStatement) -> CopyForm:
     """What stands after STDOUT: FORMAT, HEADER, DELIMITER; anything else is refused."""
     rest = list(statement.words)
     rest = rest[len(rest) - 1 - rest[::-1].index("STDOUT") + 1 :]

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from deniable.sql import floats
-from deniable.sql.answer.joint_noise import Bound, Ends, Form, quotients
+from deniable.sql.answer.joint_noise import Bound, Ends, LinearForm, quotients
 from deniable.sql.floats import nearest
 from deniable.sql.plan.measures.count import Count
 from deniable.sql.plan.measures.distinct import Distinct
@@ -46,7 +46,7 @@ _MOST_CARRIED = 4.0
 
 
 @dataclass(frozen=True)
-class Standing:
+class Footing:
     """The measures of a query, those that each aggregate stands on (by position), and the use of each
     measure.
 
@@ -60,7 +60,7 @@ class Standing:
     uses: tuple[float, ...]
 
 
-def standing(query: Query) -> Standing:
+def standing(query: Query) -> Footing:
     beside_count = (Statistic.COUNT, Statistic.AVG, *_SPREADS)
     counted = {(a.of, a.where) for a in query.aggregates if a.statistic in beside_count}
     uses: dict[Measure, float] = {}
@@ -72,7 +72,7 @@ def standing(query: Query) -> Standing:
         stands.append(tuple(measure for measure, _ in needs))
     places = {measure: i for i, measure in enumerate(uses)}
     positions = tuple(tuple(places[measure] for measure in each) for each in stands)
-    return Standing(tuple(uses), positions, tuple(uses.values()))
+    return Footing(tuple(uses), positions, tuple(uses.values()))
 
 
 def _needs(a: Aggregate, counted: bool) -> tuple[tuple[Measure, float], ...]:
@@ -129,11 +129,13 @@ class NoisyInteger:
         return self.noisy * self.worth
 
     @property
-    def form(self) -> Form:
-        return Form(self.value, {id(self) if self.part is None else self.part: (self.worth, self.noise)})
+    def form(self) -> LinearForm:
+        return LinearForm(
+            self.value, {id(self) if self.part is None else self.part: (self.worth, self.noise)}
+        )
 
 
-def linear(statistic: Statistic, parts: Sequence[NoisyInteger], grid: Grid | None) -> Form | None:
+def linear(statistic: Statistic, parts: Sequence[NoisyInteger], grid: Grid | None) -> LinearForm | None:
     """A count or a sum in terms of its parts; None for what is not linear in them. A sum is counted from the
     grid's origin; a centred one needs the count to come back from there."""
     if grid is None:
@@ -141,11 +143,11 @@ def linear(statistic: Statistic, parts: Sequence[NoisyInteger], grid: Grid | Non
     if statistic is not Statistic.SUM:
         return None
     unit = parts[0].form.times(grid.unit)
-    total = Form(unit.value, unit.terms, Fraction(0) if grid.exact else ROUNDED_ROWS * grid.unit / 2)
+    total = LinearForm(unit.value, unit.terms, Fraction(0) if grid.exact else ROUNDED_ROWS * grid.unit / 2)
     return total if len(parts) < 2 else total.plus(parts[1].form.times(grid.origin))
 
 
-def ranged(form: Form, beta: float) -> Cell:
+def ranged(form: LinearForm, beta: float) -> Cell:
     low, high = form.ends(beta)
     return Cell(form.value, nearest(low), nearest(high))
 

@@ -14,11 +14,11 @@ from fractions import Fraction
 
 from deniable.sql.answer.estimate import INFINITE, Interval
 from deniable.sql.answer.evaluate import aggregates_in
-from deniable.sql.answer.joint_noise import Form, quotients
+from deniable.sql.answer.joint_noise import LinearForm, quotients
 from deniable.sql.floats import nearest
 from deniable.sql.tree import AggregateRef, Call, Expr, Kind, Literal
 
-Known = Callable[[int], Form | None]
+Known = Callable[[int], LinearForm | None]
 """The form of an aggregate, None where it has none."""
 
 
@@ -46,7 +46,7 @@ def ends(expr: Expr, known: Known, beta: float) -> Interval:
         return INFINITE
 
 
-def form(expr: Expr, known: Known) -> Form | None:
+def form(expr: Expr, known: Known) -> LinearForm | None:
     """`expr` as a sum of multiples of noisy numbers, if it is one."""
     match expr:
         case Literal(value=value):
@@ -63,13 +63,13 @@ def form(expr: Expr, known: Known) -> Form | None:
     return None
 
 
-def _constant(value: object) -> Form | None:
+def _constant(value: object) -> LinearForm | None:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
         return None
-    return Form(Fraction(value))
+    return LinearForm(Fraction(value))
 
 
-def _joined(op: str, left: Form | None, right: Form | None) -> Form | None:
+def _joined(op: str, left: LinearForm | None, right: LinearForm | None) -> LinearForm | None:
     if left is None or right is None:
         return None
     match op:
@@ -84,7 +84,7 @@ def _joined(op: str, left: Form | None, right: Form | None) -> Form | None:
     return None
 
 
-def _quotient(expr: Expr, known: Known) -> tuple[Form, Form] | None:
+def _quotient(expr: Expr, known: Known) -> tuple[LinearForm, LinearForm] | None:
     if not isinstance(expr, Call) or expr.op != "divide":
         return None
     top, bottom = (form(arg, known) for arg in expr.args)

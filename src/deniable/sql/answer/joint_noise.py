@@ -1,6 +1,6 @@
 """How far sums and quotients of noisy numbers may be off, from the joint law of their independent noises.
 
-A `Form` is a number known up to noise: value + Σ sizeᵢ·noiseᵢ. Its `reach` is a t with P(|Σ sizeᵢ·noiseᵢ| >
+A `LinearForm` is a number known up to noise: value + Σ sizeᵢ·noiseᵢ. Its `reach` is a t with P(|Σ sizeᵢ·noiseᵢ| >
 t) ≤ β, and `quotients` are the true quotients of two forms that the noise does not rule out (Fieller 1954).
 Proofs: docs/theory/curator.md."""
 
@@ -28,7 +28,7 @@ Ends = tuple[Fraction, Fraction]
 
 
 @dataclass(frozen=True)
-class Form:
+class LinearForm:
     """value + Σ size·noise over the noises of `terms`, which are independent and known by their part;
     rounding may have moved it by `slack` besides."""
 
@@ -41,19 +41,19 @@ class Form:
         """Whether there is no noise in it."""
         return not self.terms and not self.slack
 
-    def times(self, by: Fraction) -> Form:
+    def times(self, by: Fraction) -> LinearForm:
         if not by:
-            return Form(Fraction(0))
-        return Form(
+            return LinearForm(Fraction(0))
+        return LinearForm(
             self.value * by, {i: (s * by, n) for i, (s, n) in self.terms.items()}, self.slack * abs(by)
         )
 
-    def plus(self, other: Form) -> Form:
+    def plus(self, other: LinearForm) -> LinearForm:
         terms = dict(self.terms)
         for i, (size, noise) in other.terms.items():
             terms[i] = (size + (terms[i][0] if i in terms else 0), noise)
         kept = {i: term for i, term in terms.items() if term[0]}
-        return Form(self.value + other.value, kept, self.slack + other.slack)
+        return LinearForm(self.value + other.value, kept, self.slack + other.slack)
 
     def reach(self, beta: float) -> Fraction:
         return self.slack + reach(self.terms.values(), beta)
@@ -168,7 +168,7 @@ def _two_laplace(share: int, beta: float) -> float:
 # ------------------------------------------------------------------------------------------------ quotients
 
 
-def quotients(top: Form, bottom: Form, beta: float, between: Ends | None = None) -> Ends | None:
+def quotients(top: LinearForm, bottom: LinearForm, beta: float, between: Ends | None = None) -> Ends | None:
     """Ends of {ρ : |top − ρ·bottom| ≤ reach of that}, which holds the true quotient with probability 1 − β;
     None if unbounded.
 
@@ -190,7 +190,7 @@ def quotients(top: Form, bottom: Form, beta: float, between: Ends | None = None)
     return low + common, _upper(rest.value, bottom.value, reached, start[1]) + common
 
 
-def _apart(top: Form, bottom: Form, beta: float) -> Ends | None:
+def _apart(top: LinearForm, bottom: LinearForm, beta: float) -> Ends | None:
     """All quotients of the two intervals at β/2 each."""
     above, below = top.ends(beta / 2), bottom.ends(beta / 2)
     if below[0] <= 0:
@@ -199,7 +199,7 @@ def _apart(top: Form, bottom: Form, beta: float) -> Ends | None:
     return min(ends), max(ends)
 
 
-def _quotient_reach(top: Form, bottom: Form, beta: float) -> Callable[[float], float]:
+def _quotient_reach(top: LinearForm, bottom: LinearForm, beta: float) -> Callable[[float], float]:
     """The reach of top − ρ·bottom by |ρ|."""
     many = len(top.terms) + len(bottom.terms)
     above, below = (_Reach.of(form.terms.values(), beta, many) for form in (top, bottom))

@@ -17,7 +17,7 @@ from deniable import checks
 from deniable.sql.answer import estimate, evaluate, forms
 from deniable.sql.answer.estimate import Cell, Interval, NoisyInteger
 from deniable.sql.answer.evaluate import Row
-from deniable.sql.answer.joint_noise import Form
+from deniable.sql.answer.joint_noise import LinearForm
 from deniable.sql.floats import held
 from deniable.sql.plan.keys import Group
 from deniable.sql.plan.measures.grid import Grid
@@ -48,7 +48,7 @@ class Released:
 
 
 @dataclass(frozen=True)
-class Reader:
+class GroupReader:
     """Reads released groups, under the bounds that were settled for the run."""
 
     settled: Settled
@@ -115,7 +115,7 @@ class Reader:
         statistic = self.plan.query.aggregates[aggregate].statistic
         return estimate.aggregate(statistic, self._noisy(aggregate, group), grid, beta)
 
-    def _form(self, aggregate: int, group: Released) -> Form | None:
+    def _form(self, aggregate: int, group: Released) -> LinearForm | None:
         if self._ranked(aggregate):
             return None
         statistic, grid = (
@@ -151,7 +151,7 @@ def _quantile(cell: int, bracket: tuple[int, int] | None, grid: Grid, *, least: 
 def answer(settled: Settled, groups: Sequence[Released]) -> Result:
     """The table that was asked for, and its intervals."""
     query, terms = settled.plan.query, settled.plan.terms
-    reader, beta = Reader(settled), float(checks.failure(terms.confidence))
+    reader, beta = GroupReader(settled), float(checks.failure(terms.confidence))
     pairs = [(reader.row(group, beta), group) for group in groups]
     behind = {id(row): group for row, group in pairs}
     rows = evaluate.arranged([row for row, _ in pairs], query.having, query.order, query.limit, query.offset)
@@ -174,14 +174,14 @@ def answer(settled: Settled, groups: Sequence[Released]) -> Result:
 
 def expectations(plan: Plan, confidence: float) -> tuple[Expected, ...]:
     """The ± of each column of aggregates, of the worst grouping set."""
-    beta, reader = float(checks.failure(confidence)), Reader(plan.start)
+    beta, reader = float(checks.failure(confidence)), GroupReader(plan.start)
     outputs = list(zip(_names(plan.query.outputs), plan.query.outputs, strict=True))
     return tuple(
         _expected(reader, name, output, beta) for name, output in outputs if evaluate.aggregates_in(output.of)
     )
 
 
-def _expected(reader: Reader, name: str, output: Output, beta: float) -> Expected:
+def _expected(reader: GroupReader, name: str, output: Output, beta: float) -> Expected:
     plan = reader.plan
     if output.of.type.kind not in _NUMBERS or _waits(reader, output):
         return Expected(name, None, ranks=_ranks(reader, output, beta))
@@ -198,7 +198,7 @@ def _expected(reader: Reader, name: str, output: Output, beta: float) -> Expecte
     return Expected(name, widest, None if before else size)
 
 
-def _waits(reader: Reader, output: Output) -> bool:
+def _waits(reader: GroupReader, output: Output) -> bool:
     """Whether how far an output is off is known only afterwards: quantiles, and whatever bounds are found
     for."""
     plan = reader.plan
@@ -216,7 +216,7 @@ def _width(cell: Cell) -> float:
     return max(cell.high - value, value - cell.low)
 
 
-def _ranks(reader: Reader, output: Output, beta: float) -> float | None:
+def _ranks(reader: GroupReader, output: Output, beta: float) -> float | None:
     """How many rows a quantile's rank may be off, of the worst grouping set; None for what is not one
     quantile."""
     plan = reader.plan

@@ -26,7 +26,7 @@ from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.write import contributions, summaries
 from deniable.sql.write.summaries import Summary
-from deniable.units import Kind, Unit
+from deniable.units import Unit, UnitKind
 
 VERSIONS = ((2, 0), (3,))
 MEMORY = re.compile(r"[0-9]+([.][0-9]+)? ?[KMGT]i?B")
@@ -177,7 +177,7 @@ class DuckDBEngine(Engine):
         """Store every table that holds the unit once, in canonical types and with what
         each row counts, for queries to come."""
         self.check_process()
-        if unit.kind is not Kind.COLUMN or unit.max_rows is None or unit.column_name is None:
+        if unit.kind is not UnitKind.COLUMN or unit.max_rows is None or unit.column_name is None:
             raise InvalidParameter(
                 "Expected Unit.column(…, max_rows=…): weights are stored for a known number of rows of a "
                 "unit. Nothing was prepared."

@@ -24,7 +24,7 @@ Group = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Selection:
+class KeySelection:
     """Release a private key with a probability that depends on how many units have it; each unit counts for
     `groups` keys.
 

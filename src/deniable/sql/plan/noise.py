@@ -22,7 +22,7 @@ LARGEST_BITS = 58
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class IntegerSensitivity:
     """How far one unit moves a vector of integers: in L1, and the square of how far in L2 (a whole number, so
     exact)."""
 
@@ -42,7 +42,7 @@ class Noise:
 
     family: Family
     scale: Number
-    sensitivity: Sensitivity
+    sensitivity: IntegerSensitivity
 
     @property
     def loss(self) -> Loss:
@@ -72,7 +72,7 @@ class Noise:
         return [int(x) for x in self._noise.draw(rng, count)] if count else []
 
 
-def laplace(sensitivity: Sensitivity, epsilon: Fraction) -> Noise:
+def laplace(sensitivity: IntegerSensitivity, epsilon: Fraction) -> Noise:
     """The least Laplace noise that is `epsilon`-DP; beyond 2^20 grid units a whole scale, rounded up."""
     scale = Fraction(sensitivity.l1) / epsilon
     return Noise(
@@ -80,7 +80,7 @@ def laplace(sensitivity: Sensitivity, epsilon: Fraction) -> Noise:
     )
 
 
-def gaussian(sensitivity: Sensitivity, rho: Fraction) -> Noise:
+def gaussian(sensitivity: IntegerSensitivity, rho: Fraction) -> Noise:
     """The least Gaussian noise that is `rho`-zCDP, σ = √(l2²/2ρ), rounded up."""
     square = Fraction(sensitivity.l2_squared) / (2 * rho)
     return Noise(

@@ -16,7 +16,7 @@ from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan.allocation import Allotment
 from deniable.sql.plan.exact import Exact
-from deniable.sql.plan.keys import Selection
+from deniable.sql.plan.keys import KeySelection
 from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.noise import Family, Noise
@@ -62,7 +62,7 @@ class GroupingSet:
     released of each."""
 
     keys: tuple[int, ...]
-    selection: Selection | None
+    selection: KeySelection | None
     measures: tuple[NoisyMeasure, ...]
 
 

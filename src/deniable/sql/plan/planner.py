@@ -12,10 +12,10 @@ from deniable.errors import InvalidQuery
 from deniable.loss import exact
 from deniable.numbers import plain
 from deniable.sql.answer import evaluate
-from deniable.sql.answer.estimate import Standing, standing
+from deniable.sql.answer.estimate import Footing, standing
 from deniable.sql.plan.accuracy import least
 from deniable.sql.plan.allocation import Allotment, Item, allot
-from deniable.sql.plan.keys import Selection, combinations
+from deniable.sql.plan.keys import KeySelection, combinations
 from deniable.sql.plan.measures.count import counted
 from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure
@@ -31,8 +31,8 @@ from deniable.sql.types import INTEGER
 from deniable.sql.types_relations import read
 from deniable.sql.write import prepared
 from deniable.sql.write.contributions import MOST_ROWS_DECLARED, ONE, TOTAL, VALUE_BITS, Limit
-from deniable.units import Kind as UnitKind
 from deniable.units import Unit
+from deniable.units import UnitKind as UnitKind
 
 MOST_FOUND = 4
 """Of how many values one query may find bounds privately."""
@@ -59,7 +59,7 @@ class _Planner:
     unit: Unit
     terms: Terms
     epsilon: Fraction
-    stands: Standing
+    stands: Footing
     bounding: bool
 
     def plan(self) -> Plan:
@@ -163,11 +163,11 @@ class _Planner:
                     ranked[position] = min(ranked[position], beta / len(aggregates))
         return ranked
 
-    def _selection(self) -> Selection:
+    def _selection(self) -> KeySelection:
         groups, replace = self.footprint.limit.groups, self.unit.replace
         touched = groups * (2 if replace else 1)
         epsilon, delta = self.shares.selection
-        return Selection(epsilon / touched, delta / touched, groups, replace)
+        return KeySelection(epsilon / touched, delta / touched, groups, replace)
 
     def _row_bound(self) -> RowBound | None:
         return RowBound(self.epsilon * SHARE, self.unit.replace) if self.footprint.chosen else None

@@ -15,7 +15,7 @@ from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Type
 from deniable.sql.types import BOOLEAN, INTEGER, NUMBERS, TEXT, TIMES, WHOLE
 
 
-class Reader(Protocol):
+class NodeReader(Protocol):
     """Gives the meaning of a node where it stands: `check_expressions.Translator`."""
 
     def __call__(self, node: exp.Expr) -> Expr: ...
@@ -23,7 +23,7 @@ class Reader(Protocol):
     def all(self, nodes: Sequence[exp.Expr]) -> list[Expr]: ...
 
 
-def condition(of: Reader, node: exp.Expr, where: str) -> Expr:
+def condition(of: NodeReader, node: exp.Expr, where: str) -> Expr:
     return boolean(of(node), where)
 
 

@@ -9,13 +9,13 @@ from sqlglot import expressions as exp
 
 from deniable.sql import functions, types
 from deniable.sql.intervals import PARTS
-from deniable.sql.read.coercion import Reader, a_time, convert, is_loose, whole
+from deniable.sql.read.coercion import NodeReader, a_time, convert, is_loose, whole
 from deniable.sql.read.parse import refuse, shown
 from deniable.sql.tree import Call, Expr, Kind, Literal, Type
 from deniable.sql.types import BOOLEAN, DATE, FLOAT, INTEGER, TEXT, TIMESTAMP
 
 MAX_DAYS = 3_652_058
-Rule = Callable[[Reader, exp.Expr], Expr]
+Rule = Callable[[NodeReader, exp.Expr], Expr]
 
 
 def moved_by_days(op: str, a: Expr, b: Expr) -> Expr:
@@ -44,7 +44,7 @@ def _moved(start: Expr, days: int) -> Expr:
     return Call("add_days", (start, Literal(days, INTEGER)), DATE)
 
 
-def _trunc(of: Reader, node: exp.Expr) -> Expr:
+def _trunc(of: NodeReader, node: exp.Expr) -> Expr:
     x, part = a_time(of(node.this), "DATE_TRUNC"), part_name(node.args.get("unit"))
     fine = part in ("hour", "minute", "second")
     if part not in ("year", "quarter", "month", "week", "day") and not fine:
@@ -61,14 +61,14 @@ def part_name(node: exp.Expr | None) -> str:
     return str(node.this).lower() if isinstance(node, (exp.Var, exp.Literal, exp.Identifier)) else ""
 
 
-def _extract(of: Reader, node: exp.Expr) -> Expr:
+def _extract(of: NodeReader, node: exp.Expr) -> Expr:
     return date_part(of, part_name(node.this), node.args["expression"])
 
 
 _SAME_PARTS = {"dayofweek": "dow", "dayofyear": "doy", "weekofyear": "week", "dayofmonth": "day"}
 
 
-def date_part(of: Reader, part: str, node: exp.Expr) -> Expr:
+def date_part(of: NodeReader, part: str, node: exp.Expr) -> Expr:
     part, x = _SAME_PARTS.get(part, part), a_time(of(node), "EXTRACT")
     if part not in PARTS:
         refuse(f"EXTRACT does not know {shown(part)}.", f"Use one of {', '.join(PARTS)}.")
@@ -77,11 +77,11 @@ def date_part(of: Reader, part: str, node: exp.Expr) -> Expr:
     return Call("date_part", (Literal(part, TEXT), x), INTEGER)
 
 
-def _fixed_part(part: str) -> Callable[[Reader, exp.Expr], Expr]:
+def _fixed_part(part: str) -> Callable[[NodeReader, exp.Expr], Expr]:
     return lambda of, node: date_part(of, part, node.this)
 
 
-def _date_diff(of: Reader, node: exp.Expr) -> Expr:
+def _date_diff(of: NodeReader, node: exp.Expr) -> Expr:
     part = part_name(node.args.get("unit"))
     if part not in ("year", "quarter", "month", "week", "day"):
         refuse(f"DATE_DIFF does not know {shown(part)}.", "Use year, quarter, month, week or day.")
@@ -131,7 +131,7 @@ CASTS: dict[Kind, frozenset[Kind]] = {
 }
 
 
-def _cast(of: Reader, node: exp.Expr) -> Expr:
+def _cast(of: NodeReader, node: exp.Expr) -> Expr:
     x, to = of(node.this), _type(node.args["to"])
     if types.is_null(x):
         return Literal(None, to)

@@ -37,7 +37,7 @@ from deniable.sql.tree import (
     Union,
 )
 from deniable.sql.types_relations import columns, hoisted, readings, several
-from deniable.units import Kind, Unit
+from deniable.units import Unit, UnitKind
 
 MAX_TABLES = 32
 MAX_READINGS = 256
@@ -152,9 +152,9 @@ def _scan(sources: Sources, table: TableInfo) -> Scope:
 
 def _unit(sources: Sources, table: TableInfo) -> tuple[str | None, tuple[tuple[str, str, str], ...]]:
     """The column that holds the unit and the path to its table."""
-    if table.public or sources.unit.kind is Kind.ROW:
+    if table.public or sources.unit.kind is UnitKind.ROW:
         return None, ()
-    if sources.unit.kind is not Kind.COLUMN:
+    if sources.unit.kind is not UnitKind.COLUMN:
         refuse(
             f"SQL protects rows or the values of a column, not {sources.unit}.",
             "Use Unit.row() or Unit.column(…).",
@@ -311,7 +311,7 @@ def _check_join(
 
 def _refuse_mixing(unit: Unit) -> NoReturn:
     """Two private tables beside one another, and not on the unit."""
-    if unit.kind is Kind.ROW:
+    if unit.kind is UnitKind.ROW:
         refuse(
             "Two private tables cannot be joined where the unit of privacy is a row.",
             "Join public tables only.",
@@ -408,7 +408,7 @@ def _union(sources: Sources, node: exp.Union) -> Scope:
     if len({bool(part.private) for part in parts}) > 1:
         refuse("A UNION ALL of private and public tables is not answered.", "Ask about them apart.")
     tables = [table for part in parts for table in part.private]
-    if sources.unit.kind is Kind.ROW and len(tables) > len(set(tables)):
+    if sources.unit.kind is UnitKind.ROW and len(tables) > len(set(tables)):
         refuse("Where the unit of privacy is a row, a private table may occur once in a UNION ALL.")
     return _united(parts, frozenset(tables))
 

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from sqlglot import expressions as exp
 
 from deniable.sql import types
-from deniable.sql.read.coercion import Reader, a_text, negation, string, whole
+from deniable.sql.read.coercion import NodeReader, a_text, negation, string, whole
 from deniable.sql.read.parse import refuse
 from deniable.sql.tree import Call, Expr, Literal
 from deniable.sql.types import BOOLEAN, INTEGER, TEXT
 
-Rule = Callable[[Reader, exp.Expr], Expr]
+Rule = Callable[[NodeReader, exp.Expr], Expr]
 
 
-def _like(of: Reader, node: exp.Expr, escape: str | None = None) -> Expr:
+def _like(of: NodeReader, node: exp.Expr, escape: str | None = None) -> Expr:
     x = a_text(of(node.this), "LIKE")
     pattern = node.args["expression"]
     if not (isinstance(pattern, exp.Literal) and pattern.is_string):
@@ -56,33 +56,33 @@ def like_pattern(given: str, escape: str | None) -> str:
     return "".join(made)
 
 
-def _escape(of: Reader, node: exp.Expr) -> Expr:
+def _escape(of: NodeReader, node: exp.Expr) -> Expr:
     sign = string(node.args["expression"], "ESCAPE")
     if len(sign) != 1 or not isinstance(node.this, (exp.Like, exp.ILike)):
         refuse("ESCAPE expects one character after LIKE or ILIKE.")
     return _like(of, node.this, sign)
 
 
-def _same_text(op: str) -> Callable[[Reader, exp.Expr], Expr]:
-    def rule(of: Reader, node: exp.Expr) -> Expr:
+def _same_text(op: str) -> Callable[[NodeReader, exp.Expr], Expr]:
+    def rule(of: NodeReader, node: exp.Expr) -> Expr:
         x = a_text(of(node.this), op.upper())
         return Call(op, (x,), x.type)
 
     return rule
 
 
-def _length(of: Reader, node: exp.Expr) -> Expr:
+def _length(of: NodeReader, node: exp.Expr) -> Expr:
     return Call("length", (a_text(of(node.this), "LENGTH"),), INTEGER)
 
 
-def _substring(of: Reader, node: exp.Expr) -> Expr:
+def _substring(of: NodeReader, node: exp.Expr) -> Expr:
     start = whole(node.args.get("start"), "The start of SUBSTRING", 1, types.MAX_TEXT)
     given = node.args.get("length")
     count = types.MAX_TEXT if given is None else whole(given, "The count of SUBSTRING", 0, types.MAX_TEXT)
     return _cut("substring", a_text(of(node.this), "SUBSTRING"), start, count)
 
 
-def _left(of: Reader, node: exp.Expr) -> Expr:
+def _left(of: NodeReader, node: exp.Expr) -> Expr:
     return _cut(
         "substring",
         a_text(of(node.this), "LEFT"),
@@ -91,7 +91,7 @@ def _left(of: Reader, node: exp.Expr) -> Expr:
     )
 
 
-def _right(of: Reader, node: exp.Expr) -> Expr:
+def _right(of: NodeReader, node: exp.Expr) -> Expr:
     return _cut(
         "right", a_text(of(node.this), "RIGHT"), whole(node.args["expression"], "RIGHT", 0, types.MAX_TEXT)
     )
@@ -102,12 +102,12 @@ def _cut(op: str, x: Expr, *numbers: int) -> Expr:
     return Call(op, (x, *(Literal(n, INTEGER) for n in numbers)), types.text(length))
 
 
-def _trim(of: Reader, node: exp.Expr) -> Expr:
+def _trim(of: NodeReader, node: exp.Expr) -> Expr:
     x, side = a_text(of(node.this), "TRIM"), str(node.args.get("position") or "BOTH").upper()
     return Call("trim", (x, Literal(side, TEXT)), x.type)
 
 
-def _concat(of: Reader, node: exp.Expr) -> Expr:
+def _concat(of: NodeReader, node: exp.Expr) -> Expr:
     """`||` is NULL if a part is; concat() takes NULL as the empty text, as DuckDB does."""
     if isinstance(node, exp.DPipe):
         parts = [a_text(of(x), "||") for x in (node.this, node.args["expression"])]
@@ -119,7 +119,7 @@ def _concat(of: Reader, node: exp.Expr) -> Expr:
     return Call("concat", tuple(parts), types.text(sum(p.type.length for p in parts)))
 
 
-def _replace(of: Reader, node: exp.Expr) -> Expr:
+def _replace(of: NodeReader, node: exp.Expr) -> Expr:
     x = a_text(of(node.this), "REPLACE")
     old, new = (string(node.args.get(part), "REPLACE") for part in ("expression", "replacement"))
     if not old:
@@ -129,8 +129,8 @@ def _replace(of: Reader, node: exp.Expr) -> Expr:
     return Call("replace", (x, *literals), types.text(length))
 
 
-def _find(op: str) -> Callable[[Reader, exp.Expr], Expr]:
-    def rule(of: Reader, node: exp.Expr) -> Expr:
+def _find(op: str) -> Callable[[NodeReader, exp.Expr], Expr]:
+    def rule(of: NodeReader, node: exp.Expr) -> Expr:
         a, b = (a_text(of(x), op.upper()) for x in (node.this, node.args["expression"]))
         return Call(op, (a, b), BOOLEAN)
 

@@ -17,8 +17,8 @@ from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.schema.file import MAX_LENGTH
 from deniable.sql.tree import Kind, Type, Value
 from deniable.sql.types import MAX_SCALE
-from deniable.units import Kind as UnitKind
 from deniable.units import Unit
+from deniable.units import UnitKind as UnitKind
 
 Bounds = Mapping[str, tuple[Any, Any]]
 Keys = Mapping[str, Sequence[Any]]

@@ -9,7 +9,7 @@ from typing import final
 from deniable.sql.engines import Summary
 from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure, StoredTerms, Total
-from deniable.sql.plan.noise import Sensitivity
+from deniable.sql.plan.noise import IntegerSensitivity
 from deniable.sql.write.contributions import WEIGHT
 from deniable.sql.write.statements import Writer
 
@@ -19,7 +19,7 @@ from deniable.sql.write.statements import Writer
 class Count(Total):
     """Rows, each by its weight; of a value, those where it is not NULL."""
 
-    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> Sensitivity:
+    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> IntegerSensitivity:
         return counted(footprint.limit.total, replace=footprint.replace, single=single)
 
     def total(self, writer: Writer, grid: Grid | None, weight: str, beside: Sequence[Measure]) -> str:
@@ -43,10 +43,10 @@ class Count(Total):
         return True
 
 
-def counted(total: int, *, replace: bool, single: bool) -> Sensitivity:
+def counted(total: int, *, replace: bool, single: bool) -> IntegerSensitivity:
     """Non-negative weights that sum to at most `total` for one unit, over all groups.
 
     Coming or going moves the vector by at most `total` in L1 and L2. Replaced, a − b with a, b ≥ 0: 2·total
     in L1, √2·total in L2; in a single group |a − b| ≤ total."""
     many = 2 if replace and not single else 1
-    return Sensitivity(total * many, total * total * many)
+    return IntegerSensitivity(total * many, total * total * many)

@@ -15,7 +15,7 @@ from deniable.sql.plan.measures import reading
 from deniable.sql.plan.measures.count import counted
 from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure
-from deniable.sql.plan.noise import Sensitivity
+from deniable.sql.plan.noise import IntegerSensitivity
 from deniable.sql.plan.private_bounds import MOST_ROWS
 from deniable.sql.tree import Type
 from deniable.sql.write.statements import Writer
@@ -29,7 +29,7 @@ class Distinct(Measure):
     Under a bound r that is chosen privately they are counted in units of r/MOST_ROWS: what one unit brings at
     most is then the same whatever is chosen, and so is the loss."""
 
-    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> Sensitivity:
+    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> IntegerSensitivity:
         most = MOST_ROWS if footprint.chosen else footprint.limit.rows
         return counted(most, replace=footprint.replace, single=single)
 

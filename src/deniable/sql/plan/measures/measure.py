@@ -19,7 +19,7 @@ from deniable.sql.engines import Statement, Summary
 from deniable.sql.plan.keys import Group
 from deniable.sql.plan.measures import reading
 from deniable.sql.plan.measures.grid import Bounds, Grid
-from deniable.sql.plan.noise import Family, Noise, Sensitivity, gaussian, laplace
+from deniable.sql.plan.noise import Family, IntegerSensitivity, Noise, gaussian, laplace
 from deniable.sql.plan.quantiles import Rank
 from deniable.sql.tree import Expr, Type
 from deniable.sql.write.contributions import Limit
@@ -54,7 +54,7 @@ class Measure(ABC):
     # -------------------------------------------------------------------------------------------- planning
 
     @abstractmethod
-    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> Sensitivity | None:
+    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> IntegerSensitivity | None:
         """Over all groups of a grouping set, `single` if there is one group whatever the data; None for a
         choice."""
 

@@ -10,7 +10,7 @@ from typing import ClassVar, final
 from deniable.sql.plan.measures.grid import Bounds, Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure, Total
 from deniable.sql.plan.measures.sum import summed, unknown, value_grid
-from deniable.sql.plan.noise import Sensitivity
+from deniable.sql.plan.noise import IntegerSensitivity
 from deniable.sql.write.statements import Writer
 
 
@@ -25,7 +25,7 @@ class Square(Total):
     def grid(self, bits: int, found: Bounds | None = None) -> Grid | None:
         return value_grid(self.of, self.bounds, found, bits, centred=True)
 
-    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> Sensitivity:
+    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> IntegerSensitivity:
         grid = self.grid(bits)
         ends = unknown(bits) if grid is None else grid.squares
         return summed(footprint.limit.total, *ends, replace=footprint.replace, single=single)

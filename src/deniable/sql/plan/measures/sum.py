@@ -12,7 +12,7 @@ from deniable.sql.engines import Summary
 from deniable.sql.plan.measures.grid import Bounds, Grid
 from deniable.sql.plan.measures.grid import grid as finest
 from deniable.sql.plan.measures.measure import Footprint, Measure, StoredTerms, Total
-from deniable.sql.plan.noise import Sensitivity
+from deniable.sql.plan.noise import IntegerSensitivity
 from deniable.sql.tree import Expr
 from deniable.sql.write.statements import Writer
 
@@ -30,7 +30,7 @@ class Sum(Total):
     def grid(self, bits: int, found: Bounds | None = None) -> Grid | None:
         return value_grid(self.of, self.bounds, found, bits, centred=self.centred)
 
-    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> Sensitivity:
+    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> IntegerSensitivity:
         grid = self.grid(bits)
         ends = unknown(bits) if grid is None else (grid.low, grid.high)
         return summed(footprint.limit.total, *ends, replace=footprint.replace, single=single)
@@ -72,13 +72,13 @@ def unknown(bits: int) -> tuple[int, int]:
     return -(1 << (bits - 1)), 1 << (bits - 1)
 
 
-def summed(total: int, low: int, high: int, *, replace: bool, single: bool) -> Sensitivity:
+def summed(total: int, low: int, high: int, *, replace: bool, single: bool) -> IntegerSensitivity:
     """Weights that sum to at most `total`, times integers in [low, high]."""
     top = max(abs(low), abs(high), 1)
     if not replace:
-        return Sensitivity(total * top, (total * top) ** 2)
+        return IntegerSensitivity(total * top, (total * top) ** 2)
     span = max(high, 0) - min(low, 0) or 1
     if single:
-        return Sensitivity(total * span, (total * span) ** 2)
+        return IntegerSensitivity(total * span, (total * span) ** 2)
     one_sign = low >= 0 or high <= 0
-    return Sensitivity(2 * total * top, (2 if one_sign else 4) * (total * top) ** 2)
+    return IntegerSensitivity(2 * total * top, (2 if one_sign else 4) * (total * top) ** 2)

@@ -10,7 +10,7 @@ from typing import final
 from deniable.sql.engines import Statement
 from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure
-from deniable.sql.plan.noise import Sensitivity
+from deniable.sql.plan.noise import IntegerSensitivity
 from deniable.sql.write.contributions import ONE, Limit
 from deniable.sql.write.statements import Writer
 
@@ -20,7 +20,7 @@ from deniable.sql.write.statements import Writer
 class Units(Measure):
     """Units, each by a weight that its groups share."""
 
-    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> Sensitivity:
+    def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> IntegerSensitivity:
         return present(footprint.limit.groups, ONE, replace=footprint.replace, single=single)
 
     def statement(self, writer: Writer, group: Sequence[int], grid: Grid | None, salt: str) -> Statement:
@@ -35,11 +35,11 @@ class Units(Measure):
         return Fraction(1, ONE)
 
 
-def present(groups: int, one: int, *, replace: bool, single: bool) -> Sensitivity:
+def present(groups: int, one: int, *, replace: bool, single: bool) -> IntegerSensitivity:
     """One weight per unit and group, `one` each for up to `groups` groups and groups·one in all beyond.
 
     With n groups the L2 norm is √n·one for n ≤ groups, and at most groups·one/√n beyond: √groups·one at the
     most."""
     groups = 1 if single else groups
     many = 2 if replace and not single else 1
-    return Sensitivity(many * groups * one, many * groups * one * one)
+    return IntegerSensitivity(many * groups * one, many * groups * one * one)
