@@ -10,7 +10,9 @@ def main() -> None:
     """The entry point of the `deniable` command. Ctrl-C ends it with one sentence, while it is being loaded too."""
     try:
         from deniable.cli.app import app
+        from deniable.cli.ascii import mend_streams
 
+        mend_streams()
         app()
     except KeyboardInterrupt:
         sys.exit(_by_hand())

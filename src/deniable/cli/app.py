@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +30,7 @@ COMMANDS = {
     "ledger": "Budgets that cannot be overspent: create them, look at them, verify them.",
     "local": "Reports that are private before they leave the phone.",
     "attack": "What releases give away: attacks with and without protection.",
+    "doctor": "Say what is installed, which engines work, whether the ledger is sound, and what to do about the rest.",
 }
 """The line that the help shows for each; a test holds it to the command's own."""
 MODULES = {"certify": "certificate", "verify": "certificate"}
@@ -38,8 +41,15 @@ class Commands(TyperGroup):
     """Shows a line for each command, and loads the one that is called: a question about cost waits for no database."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, found, rest = super().resolve_command(ctx, args)
-        return name, found and load(str(name)), rest
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"Did you mean deniable {near[0]}?" if near else "deniable --help lists what there is."
+            ctx.fail(f'There is no command "{args[0]}". {hint}')
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load(str(name)), rest
+
+    def get_params(self, ctx: Any) -> Any:
+        return quiet_flags(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -56,7 +66,22 @@ def load(name: str) -> Any:
         holder.command(name)(command)
     else:
         holder.add_typer(module.app, name=name)
-    return typer.main.get_group(holder).commands[name]
+    loaded = typer.main.get_group(holder).commands[name]
+    for command in (loaded, *getattr(loaded, "commands", {}).values()):
+        command.get_params = compose(quiet_flags, command.get_params)
+    return loaded
+
+
+def quiet_flags(params: list[Any]) -> list[Any]:
+    """A flag takes no value, so the help shows no type beside it."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+def compose(outer: Callable[[Any], Any], inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: outer(inner(value))
 
 
 app = typer.Typer(
@@ -64,7 +89,6 @@ app = typer.Typer(
     cls=Commands,
     rich_markup_mode="rich",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -82,7 +106,7 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
     ] = False,
 ) -> None:
-    """One meter for everything that leaves a private data set.
+    """Differential privacy for data about people: SQL, training and statistics under a budget that cannot be overspent.
 
     Start with [bold]deniable demo[/], or ask what a training run costs:
     [bold]deniable cost --rate .01 --noise 4 --steps 10000 --delta 1e-5[/]

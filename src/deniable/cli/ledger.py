@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -12,11 +12,11 @@ from typing import Annotated, Any, TextIO, TypeAlias
 
 import typer
 
-from deniable import numbers
+from deniable import accounting, numbers
 from deniable.cli import show
 from deniable.cli.door import BAD_INPUT, door
 from deniable.cli.options import Json, Replace
-from deniable.errors import InvalidParameter, TamperedLedger
+from deniable.errors import DeniableError, InvalidParameter, TamperedLedger
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Entry, Filter, Ledger, Left, Purpose, Verification
 from deniable.ledger.export import comma_separated, json_lines
@@ -175,11 +175,13 @@ def history(
         if json:
             show.as_json({"entries": [entry.to_dict() for entry in shown]})
             return
+        limits = {found.name: found.limit for found in opened.accounts()}
         show.table(
-            ("entry", "time", "what", "account", "analyst", "description"),
-            [_row(e) for e in shown],
-            right=(0, 1),
+            ("entry", "time", "what", "account", "analyst", "ε", "description"),
+            [_row(entry, limits) for entry in shown],
+            right=(0, 1, 5),
         )
+        show.say("ε is that of the entry alone, at the δ of its account's limit; together they cost less.")
 
 
 @app.command()
@@ -495,7 +497,9 @@ def _tell(account: Account, json: bool) -> None:
     show.say(f"Protects {account.unit}. Owner: {account.owner}.")
     show.say(f"Spent: ε = {numbers.up(spent.epsilon)}{_at(spent.delta)} ({spent.method}).")
     show.say(f"Left for one charge: {_left(account.remaining())}.")
-    show.say(f"Lost by now, at every moment at once: ε ≤ {numbers.up(running.epsilon)}{_at(running.delta)}.")
+    show.say(
+        f"A bound on the ε of all releases so far, valid at every moment: ε ≤ {numbers.up(running.epsilon)}{_at(running.delta)}."
+    )
 
 
 def _at(delta: float) -> str:
@@ -510,9 +514,20 @@ def _left(left: Left) -> str:
     return f"ε ≤ {numbers.down(left.epsilon)}{rho}{delta}"
 
 
-def _row(entry: Entry) -> tuple[object, ...]:
-    loss = "" if entry.loss is None else f": {entry.loss}"
-    return entry.seq, entry.time[:19], entry.kind, entry.account, entry.analyst, f"{entry.description}{loss}"
+def _row(entry: Entry, limits: Mapping[str, Budget]) -> tuple[object, ...]:
+    what = entry.description or entry.loss or ""
+    cost = _cost(entry, limits.get(entry.account))
+    return entry.seq, entry.time[:19], entry.kind, entry.account, entry.analyst, cost, what
+
+
+def _cost(entry: Entry, limit: Budget | None) -> str:
+    """The ε of one charge by itself; nothing where an entry charges nothing."""
+    if entry.loss is None or limit is None:
+        return ""
+    try:
+        return numbers.up(accounting.epsilon(entry.loss, limit.delta).upper)
+    except DeniableError:
+        return "–"
 
 
 def _tell_verdict(found: Verification) -> None:
