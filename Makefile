@@ -14,7 +14,7 @@ export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types house docs bench soak fuzz clean
+.PHONY: help demo shell test lint types house docs bench soak fuzz dist clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -49,6 +49,16 @@ soak: $(VENV)/.test $(FLOWER)/.ready fuzz  ## the long tests, with many more ran
 
 fuzz: $(VENV)/.fuzz  ## feed the readers of losses, units and certificates with grown texts for a minute
 	$(VENV)/bin/python tools/fuzz_readers.py 60
+
+shell: $(VENV)/.core  ## open a shell in which `deniable` and its Python are on the PATH
+	@echo "deniable $$($(VENV)/bin/deniable --version | cut -d' ' -f2) is on the PATH; leave with exit."
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $${SHELL:-/bin/sh}
+
+dist: $(VENV)/.made  ## build wheel and sdist into dist/, twice, and compare them
+	$(PIP) "build>=1.2,<2"
+	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); \
+	  $(VENV)/bin/python -m build --outdir dist . >/dev/null && $(VENV)/bin/python -m build --outdir dist/again . >/dev/null
+	@cd dist && for file in *.whl *.tar.gz; do cmp "$$file" "again/$$file" || exit 1; done && rm -r again && ls -l
 
 clean:  ## remove environments, caches and what was built
 	rm -rf $(VENV) $(BENCH) $(FLOWER) site dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,14 +4,17 @@ no machine is named."""
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
 import warnings
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import yaml
 
 import deniable
 from tests.meta.source import ROOT, modules
@@ -99,3 +102,38 @@ def test_make_says_so_if_there_is_no_python(tmp_path: Path) -> None:
     command = ["make", "-s", "PYTHON=no-such-python", f"VENV={tmp_path / 'venv'}", "demo"]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert "Deniable needs Python 3.11 to 3.14, but 'no-such-python' is not there;" in made.stdout
+
+
+def test_the_citation_knows_the_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == deniable.__version__
+
+
+def test_the_workflows_test_every_python_that_is_promised_and_run_what_ci_runs() -> None:
+    folder = ROOT / ".github" / "workflows"
+    flows = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in folder.glob("*.yml")}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    promised = {line.rsplit(" ", 1)[1] for line in project["classifiers"] if re.search(r":: 3\.\d+$", line)}
+    test = flows["test"]["jobs"]["test"]
+    assert set(test["strategy"]["matrix"]["python"]) == promised
+    assert test["steps"][-1]["run"] == "bash .ci/run"
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    commands = [
+        step["run"]
+        for flow in flows.values()
+        for job in flow["jobs"].values()
+        for step in job["steps"]
+        if "run" in step
+    ]
+    assert {word.split()[1] for word in commands if word.startswith("make ")} <= set(targets)
+
+
+def test_the_links_of_a_released_readme_lead_to_the_repository() -> None:
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    text = "[a](docs/a.md) ![b](docs/b.png) [c](#c) [d](https://d)"
+    there = "[a](https://x/docs/a.md) ![b](https://x/docs/b.png) [c](#c) [d](https://d)"
+    assert build.absolute(text, "https://x") == there

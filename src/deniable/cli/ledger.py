@@ -525,7 +525,7 @@ def _cost(entry: Entry, limit: Budget | None) -> str:
     if entry.loss is None or limit is None:
         return ""
     try:
-        return numbers.up(accounting.epsilon(entry.loss, limit.delta).upper)
+        return numbers.up(accounting.epsilon(entry.loss, float(limit.delta)).upper)
     except DeniableError:
         return "–"
 
