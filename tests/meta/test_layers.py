@@ -51,6 +51,8 @@ HEAVY = {
     "uvicorn": {"server"},
     "argon2": {"server"},
     "limits": {"server"},
+    "jinja2": {"server"},
+    "markupsafe": {"server"},
     "authlib": {"server"},
     "httpx2": {"server"},
     "psycopg": {"ledger", "sql"},

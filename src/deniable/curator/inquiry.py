@@ -99,6 +99,15 @@ class Inquiry(Original):
         self._keep(quote, view, answer, seconds)  # not before it is certain that it is given
         return answer
 
+    def kept(self) -> Answer | None:
+        """The answer that this account has paid for before, given again; None if there is none. Nothing is
+        ever charged or run."""
+        _, view = self._look()
+        account = self._desk.account
+        if view.kept is None or not account.free(view):
+            return None
+        return Answer.from_kept(view.kept, account.read(view), again=True)
+
     # -------------------------------------------------------------------------------------------- before the charge
 
     def _look(self) -> tuple[Quote, LedgerView]:

@@ -143,6 +143,11 @@ class Service(Original):
         self.throttle.hit("previews", caller.name)
         return self.curator(caller, name).preview(question.text, **question.terms)
 
+    def kept(self, caller: Caller, name: str, question: Question) -> Answer | None:
+        """The answer that she has paid for, if there is one. Never charges anything."""
+        self.throttle.hit("requests", caller.name)
+        return self.curator(caller, name).ask(question.text, **question.terms).kept()
+
     def ask(
         self,
         caller: Caller,

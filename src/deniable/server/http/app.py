@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from deniable._version import VERSION
+from deniable.server.console import routes as console
 from deniable.server.http import data_routes, errors, ledger_routes, oidc_routes, people_routes
 from deniable.server.http.door import Door
 from deniable.server.http.guard import Guard
@@ -29,6 +30,7 @@ def api(service: Service, executor: Executor) -> FastAPI:
     app.state.jobs = Jobs(app.state.door)
     for routes in (people_routes, oidc_routes, data_routes, ledger_routes):
         app.include_router(routes.router)
+    console.install(app)
     errors.install(app)
 
     @app.get("/v1/health", tags=["service"])

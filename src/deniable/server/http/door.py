@@ -41,18 +41,15 @@ class Door:
     def session(self, request: Request, csrf: str | None = None) -> str:
         """The session of a request. One that may change something must come from this site, by its Origin,
         and from whoever was told the session's CSRF token, in the header or, for a form, as `csrf`."""
-        secret = request.cookies.get(self.cookie)
+        # Browsers keep a secure cookie on loopback without TLS too, and the console uses it; other clients do not.
+        secret = request.cookies.get(SECURE_COOKIE) or request.cookies.get(self.cookie)
         if not secret:
             raise NotLoggedIn(
                 "Expected a login: a session, or a token as `Authorization: Bearer …`. Nothing was done."
             )
         if request.method in SAFE:
             return secret
-        if not self.own(request):
-            raise Forbidden(
-                "Expected a request from this site itself: its Origin is another, or is missing. Nothing was "
-                "done."
-            )
+        self.check_origin(request)
         given = csrf or request.headers.get(CSRF, "")
         if not hmac.compare_digest(given.encode(), self.service.roster.csrf(secret).encode()):
             raise Forbidden(
@@ -60,6 +57,18 @@ class Door:
                 "Nothing was done."
             )
         return secret
+
+    def check_origin(self, request: Request) -> None:
+        if not self.own(request):
+            raise Forbidden(
+                "Expected a request from this site itself: its Origin is another, or is missing. Nothing was "
+                "done."
+            )
+
+    def origin(self, request: Request) -> str:
+        """Where this service is reached, as the one who asks sees it."""
+        scheme = "https" if self.secure else "http"
+        return self.service.settings.origin or f"{scheme}://{request.headers.get('host', '')}"
 
     def own(self, request: Request) -> bool:
         origin = request.headers.get("origin", "")

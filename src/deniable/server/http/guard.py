@@ -78,9 +78,10 @@ class Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._started = True
-            names = {name for name, _ in self._headers}
-            own = [pair for pair in message.get("headers", []) if pair[0].lower() not in names]
-            message = {**message, "headers": [*own, *self._headers]}
+            own = list(message.get("headers", []))
+            said = {name.lower() for name, _ in own}
+            ours = [pair for pair in self._headers if pair[0] not in said]
+            message = {**message, "headers": [*own, *ours]}
         await self._send(message)
 
     async def end(self) -> None:

@@ -85,6 +85,17 @@ spending = Table(
     Column("day", Text, primary_key=True),
     Column("epsilon", Float, nullable=False),
 )
+asked = Table(
+    "asked",
+    metadata,
+    Column("person", Text, primary_key=True),
+    Column("data", Text, primary_key=True),
+    Column("digest", Text, primary_key=True),
+    Column("typed", Text, nullable=False),
+    Column("entry", Integer, nullable=False),
+    Column("epsilon", Float, nullable=False),
+    Column("time", Float, nullable=False),
+)
 proposals = Table(
     "proposals",
     metadata,

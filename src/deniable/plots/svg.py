@@ -1,0 +1,376 @@
+"""Pictures as SVG text, for pages that load nothing: the console's charts, and pictures of the docs.
+
+Every mark has a class and no style of its own, so that a page colours it, light or dark, and no style
+attribute stands in the way of a strict Content-Security-Policy. `document` adds the colours and makes a file.
+Whatever comes from outside is escaped; what a picture shows is said once more in its label.
+
+>>> bars(["flu"], [12.0], [9.0], [15.0], name="n", label="n by diagnosis").startswith("<svg")
+True
+>>> "<script>" in bars(["<script>"], [1.0], [0.0], [2.0], name="n", label="<b>")
+False
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+
+Cells = Sequence[float | None]
+
+WIDTH = 720
+LONGEST = 26
+"""Characters of a label that fit beside a bar."""
+
+COLOURS = """
+svg{font:12px system-ui,sans-serif;background:#fff}
+text{fill:#5b6472}.strong{fill:#16202e;font-weight:600}.grid{stroke:#e6e8ee}.axis{stroke:#aeb5c0}
+.mark{fill:#b9d3f0}.soft{fill:#b9d3f0;opacity:.55}.line,.error{stroke:#1f5fa8;fill:none}.dot{fill:#1f5fa8}
+.track{fill:#e6e8ee}.limit{stroke:#b3261e;stroke-dasharray:5 4}.warn{fill:#b3261e}.heat{fill:#1f5fa8}
+@media(prefers-color-scheme:dark){svg{background:#12161c}text{fill:#a3adba}.strong{fill:#eef1f5}
+.grid{stroke:#2a313b}.axis{stroke:#4b5563}.mark{fill:#2d527d}.soft{fill:#2d527d}.line,.error{stroke:#8fbcf0}
+.dot{fill:#8fbcf0}.track{fill:#2a313b}.limit{stroke:#ff9d94}.warn{fill:#ff9d94}.heat{fill:#8fbcf0}}
+"""
+
+
+def document(picture: str) -> str:
+    """A picture as a file of its own, with its colours."""
+    head, tail = picture.split(">", 1)
+    return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{COLOURS}</style>{tail}'
+
+
+# ------------------------------------------------------------------------------------------------ words of SVG
+
+
+def _picture(width: float, height: float, label: str, parts: Iterable[str]) -> str:
+    said = escape(label, quote=True)
+    return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{said}">{"".join(parts)}</svg>'
+
+
+def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _box(kind: str, x: float, y: float, width: float, height: float, more: str = "") -> str:
+    size = f'width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
+    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" {size} rx="2.5"{more}/>'
+
+
+def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
+    named = f' class="{kind}"' if kind else ""
+    return f'<text{named} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def _told(mark: str, words: str) -> str:
+    """A mark that says more when it is pointed at."""
+    return f"<g>{mark}<title>{escape(words)}</title></g>"
+
+
+def _path(kind: str, points: Iterable[tuple[float, float]], close: bool = False) -> str:
+    steps = " ".join(f"{'ML'[i > 0]}{x:.1f} {y:.1f}" for i, (x, y) in enumerate(points))
+    return f'<path class="{kind}" d="{steps}{" Z" if close else ""}"/>' if steps else ""
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round numbers within [low, high].
+
+    >>> ticks(0, 1234)
+    [0.0, 500.0, 1000.0]
+    """
+    if not (math.isfinite(low) and math.isfinite(high) and high > low):
+        return [low] if math.isfinite(low) else [0.0]
+    rough = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [step * i for i in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def short(x: float) -> str:
+    """A number for an axis.
+
+    >>> short(1500.0), short(0.25), short(2_000_000.0)
+    ('1,500', '0.25', '2,000,000')
+    """
+    return f"{x:,.0f}" if float(x).is_integer() and abs(x) < 1e12 else f"{x:.4g}"
+
+
+def _finite(*sides: Cells) -> list[float]:
+    return [float(x) for side in sides for x in side if x is not None and math.isfinite(x)]
+
+
+def _span(values: Cells, low: Cells, high: Cells) -> tuple[float, float]:
+    """What an axis must show: every bar from 0, and every interval that ends."""
+    seen = [0.0, *_finite(values, low, high)]
+    least, most = min(seen), max(seen)
+    return (least, most * 1.04 + (most == least)) if most > least else (least, least + 1)
+
+
+def _interval(value: float | None, low: float | None, high: float | None) -> str:
+    if value is None:
+        return "no value"
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return short(value)
+    return f"{value:,.6g}, between {low:,.6g} and {high:,.6g}"
+
+
+# ------------------------------------------------------------------------------------------------ answers
+
+
+def bars(labels: Sequence[str], values: Cells, low: Cells, high: Cells, *, name: str, label: str) -> str:
+    """A bar to the right for each label, with its interval. An interval without an end is left out and the
+    bar drawn soft."""
+    step, top = 30, 34
+    room = min(max((len(_cut(words)) for words in labels), default=4) * 7 + 20, 200)
+    least, most = _span(values, low, high)
+
+    def place(x: float) -> float:
+        return room + (x - least) / (most - least) * (WIDTH - room - 14)
+
+    bottom = top + step * len(labels)
+    parts = [_text(room, 16, name, kind="strong")]
+    for tick in ticks(least, most):
+        parts += [
+            _line("grid", place(tick), top - 6, place(tick), bottom),
+            _text(place(tick), bottom + 18, short(tick), "middle"),
+        ]
+    for i, words in enumerate(labels):
+        middle = top + step * i + step / 2
+        parts.append(_text(room - 10, middle + 4, _cut(words), "end"))
+        value = values[i]
+        if value is not None and math.isfinite(value):
+            mark = _bar(place, middle, value, low[i], high[i])
+            parts.append(_told(mark, f"{words}: {_interval(value, low[i], high[i])}"))
+    parts.append(_line("axis", place(0), top - 6, place(0), bottom))
+    return _picture(WIDTH, bottom + 26, label, parts)
+
+
+def _bar(
+    place: Callable[[float], float], middle: float, value: float, low: float | None, high: float | None
+) -> str:
+    left, right = sorted((place(0), place(value)))
+    known = low is not None and high is not None and math.isfinite(low) and math.isfinite(high)
+    mark = _box("mark" if known else "soft", left, middle - 9, right - left, 18)
+    if not known or low is None or high is None:
+        return mark
+    ends = "".join(_line("error", place(x), middle - 5, place(x), middle + 5) for x in (low, high))
+    return mark + _line("error", place(low), middle, place(high), middle) + ends
+
+
+def lines(
+    places: Sequence[float], labels: Sequence[str], values: Cells, low: Cells, high: Cells, *, name: str,
+    label: str,
+) -> str:  # fmt: skip
+    """A line through values in their order, with a band for the intervals: for dates and other numbers."""
+    left, right, top, bottom = 62.0, WIDTH - 16.0, 34.0, 250.0
+    least, most = _span(values, low, high)
+    first, last = min(places, default=0.0), max(places, default=1.0)
+    width = (last - first) or 1.0
+    across = [left + (x - first) / width * (right - left) for x in places]
+
+    def up(y: float) -> float:
+        return bottom - (y - least) / (most - least) * (bottom - top)
+
+    parts = [_text(left, 16, name, kind="strong")]
+    for tick in ticks(least, most):
+        parts += [
+            _line("grid", left, up(tick), right, up(tick)),
+            _text(left - 8, up(tick) + 4, short(tick), "end"),
+        ]
+    closed = [
+        (x, up(float(a)), up(float(b)))
+        for x, a, b in zip(across, low, high, strict=True)
+        if a is not None and b is not None and math.isfinite(a) and math.isfinite(b)
+    ]
+    band = [(x, b) for x, _, b in closed] + [(x, a) for x, a, _ in reversed(closed)]
+    drawn = [(x, up(float(v))) for x, v in zip(across, values, strict=True) if v is not None]
+    parts += [_path("soft", band, close=True), _path("line", drawn)]
+    for x, words, value, lower, upper in zip(across, labels, values, low, high, strict=True):
+        if value is not None:
+            dot = f'<circle class="dot" cx="{x:.1f}" cy="{up(float(value)):.1f}" r="3"/>'
+            parts.append(_told(dot, f"{words}: {_interval(value, lower, upper)}"))
+    for i in _spread(len(labels), 6):
+        anchor = "start" if i == 0 else "end" if i == len(labels) - 1 else "middle"
+        parts.append(_text(across[i], bottom + 20, _cut(labels[i]), anchor))
+    parts.append(_line("axis", left, up(0), right, up(0)))
+    return _picture(WIDTH, bottom + 30, label, parts)
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """At most so many of the numbers below `count`, evenly, first and last among them."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(i * (count - 1) / (most - 1)) for i in range(most)})
+
+
+def heat(
+    rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[int, int], tuple[float, str]], *,
+    name: str, label: str,
+) -> str:  # fmt: skip
+    """A field for each pair of keys: the larger the number, the stronger. `cells` holds the number and what
+    is told of it."""
+    room = min(max((len(_cut(words)) for words in rows), default=4) * 7 + 20, 200)
+    width = (WIDTH - room - 8) / max(len(columns), 1)
+    height, top = 34, 52
+    known = [abs(value) for value, _ in cells.values() if math.isfinite(value)]
+    most = max(known, default=1.0) or 1.0
+    parts = [_text(room, 16, name, kind="strong")]
+    parts += [
+        _text(room + width * (j + 0.5), 40, _fitting(words, width), "middle")
+        for j, words in enumerate(columns)
+    ]
+    for i, words in enumerate(rows):
+        y = top + height * i
+        parts.append(_text(room - 10, y + height / 2 + 4, _cut(words), "end"))
+        for j, column in enumerate(columns):
+            if (i, j) in cells:
+                value, told = cells[i, j]
+                weight = 0.06 + 0.44 * abs(value) / most if math.isfinite(value) else 0.0
+                x = room + width * j
+                field = _box("track", x + 1, y + 1, width - 2, height - 2)
+                field += _box("heat", x + 1, y + 1, width - 2, height - 2, f' fill-opacity="{weight:.2f}"')
+                field += _text(x + width / 2, y + height / 2 + 4, _fitting(told, width), "middle", "strong")
+                parts.append(_told(field, f"{words}, {column}: {told}"))
+    return _picture(WIDTH, top + height * len(rows) + 8, label, parts)
+
+
+def _fitting(words: str, width: float) -> str:
+    most = max(int(width / 7), 3)
+    if len(words) <= most:
+        return words
+    number = words.split(" ", 1)[0]
+    return number if len(number) <= most else words[: most - 1] + "…"
+
+
+# ------------------------------------------------------------------------------------------------ budgets
+
+
+def dial(share: float, *, middle: str, below: str, label: str) -> str:
+    """Half a ring that fills up: how much of a limit is used."""
+    part = min(max(share, 0.0), 1.0)
+    length = math.pi * 80
+    arc = "M20 96A80 80 0 0 1 180 96"
+    full = f'<path class="ring" d="{arc}"/>'
+    used = f'<path class="ring used" d="{arc}" stroke-dasharray="{part * length:.1f} {2 * length:.0f}"/>'
+    words = _text(100, 78, middle, "middle", "strong big") + _text(100, 98, below, "middle")
+    return _picture(200, 106, label, [full, used if part > 0 else "", words])
+
+
+def meter(share: float, *, label: str) -> str:
+    """A bar that fills up."""
+    part = min(max(share, 0.0), 1.0)
+    used = _box("warn" if part >= 0.999 else "dot", 0, 0, 240 * part, 8)
+    return _picture(240, 8, label, [_box("track", 0, 0, 240, 8), used if part > 0 else ""])
+
+
+def steps(
+    times: Sequence[float], levels: Sequence[float], labels: Sequence[str], *, limit: float, name: str,
+    label: str,
+) -> str:  # fmt: skip
+    """What was spent by when, as steps below a limit."""
+    left, right, top, bottom = 46.0, WIDTH - 16.0, 34.0, 190.0
+    most = max([limit, *levels, 1e-12]) * 1.06
+    first, last = min(times, default=0.0), max(times, default=1.0)
+    width = (last - first) or 1.0
+
+    def at(time: float) -> float:
+        return left + (time - first) / width * (right - left)
+
+    def up(level: float) -> float:
+        return bottom - level / most * (bottom - top)
+
+    parts = [_text(left, 16, name, kind="strong")]
+    for tick in ticks(0, most, 4):
+        parts += [
+            _line("grid", left, up(tick), right, up(tick)),
+            _text(left - 8, up(tick) + 4, short(tick), "end"),
+        ]
+    parts += [
+        _line("limit", left, up(limit), right, up(limit)),
+        _text(right, up(limit) - 6, "limit", "end", "warn"),
+    ]
+    points, before = [(left, up(0.0))], 0.0
+    for time, level in zip(times, levels, strict=True):
+        points += [(at(time), up(before)), (at(time), up(level))]
+        before = level
+    points.append((right, up(before)))
+    parts += [_path("soft", [*points, (right, bottom), (left, bottom)], close=True), _path("line", points)]
+    for i in _spread(len(labels), 2):
+        parts.append(_text(at(times[i]), bottom + 20, labels[i], "start" if i == 0 else "end"))
+    return _picture(WIDTH, bottom + 30, label, parts)
+
+
+# ------------------------------------------------------------------------------------------------ guarantees
+
+
+def region(
+    power: Callable[[float], float],
+    points: Sequence[tuple[float, float, float, float, float, float]],
+    *,
+    allowed: str,
+    label: str,
+) -> str:
+    """False against true positives: the region that a guarantee allows, and what an attack reached.
+
+    `power` is the largest share of true positives for a share of false ones. A point is (x, its low, its
+    high, y, its low, its high).
+    """
+    left, top, side = 46.0, 14.0, 280.0
+    bottom = top + side
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        return left + x * side, bottom - y * side
+
+    rates = sorted({0.0, *(i / 100 for i in range(101)), *(10 ** (-k / 4) for k in range(1, 17))})
+    upper = [at(x, power(x)) for x in rates]
+    lower = [at(1 - x, 1 - power(x)) for x in rates]
+    parts = [_path("soft", [*upper, *lower], close=True)]
+    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+        parts += [
+            _line("grid", *at(0, tick), *at(1, tick)),
+            _line("grid", *at(tick, 0), *at(tick, 1)),
+            _text(left - 8, at(0, tick)[1] + 4, f"{tick:g}", "end"),
+            _text(at(tick, 0)[0], bottom + 18, f"{tick:g}", "middle"),
+        ]
+    parts += [_path("line", upper), _line("axis", *at(0, 0), *at(1, 1))]
+    for x, x_low, x_high, y, y_low, y_high in points:
+        parts += [
+            _line("error", *at(x_low, y), *at(x_high, y)),
+            _line("error", *at(x, y_low), *at(x, y_high)),
+        ]
+        px, py = at(x, y)
+        parts.append(f'<circle class="dot" cx="{px:.1f}" cy="{py:.1f}" r="2.6"/>')
+    parts += [
+        _text(left + side / 2, bottom + 36, "false alarms", "middle"),
+        _text(left + side - 8, bottom - 10, allowed, "end", "strong"),
+    ]
+    return _picture(left + side + 14, bottom + 44, label, parts)
+
+
+def belief(prior: float, low: float, high: float, *, label: str) -> str:
+    """A belief before an answer, and where it may end after it, from 0 to 100 %."""
+    left, right = 14.0, WIDTH - 14.0
+
+    def at(x: float) -> float:
+        return left + x * (right - left)
+
+    parts = [
+        _box("track", left, 44, right - left, 16),
+        _box("mark", at(low), 44, at(high) - at(low), 16),
+        _line("error", at(prior), 34, at(prior), 70),
+        _text(
+            at(prior),
+            26,
+            "before",
+            "start" if prior < 0.06 else "end" if prior > 0.94 else "middle",
+            "strong",
+        ),
+    ]
+    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+        anchor = "start" if tick == 0 else "end" if tick == 1 else "middle"
+        parts.append(_text(at(tick), 88, f"{100 * tick:g} %", anchor))
+    return _picture(WIDTH, 96, label, parts)
