@@ -18,7 +18,7 @@ import duckdb
 import pytest
 
 from deniable.curator import Curator, stop
-from deniable.curator.response_time import Pace, paced
+from deniable.curator.response_time import Pace
 from deniable.curator.stop import SENTENCE, Stop, by_signal
 from deniable.errors import AccountFrozen, DataError, Stopped
 from deniable.guarantee import Budget
@@ -248,16 +248,17 @@ def test_a_stopped_query_ends_at_the_step_after_the_wish(monkeypatch: pytest.Mon
             clock[0] += seconds
 
         monkeypatch.setattr("deniable.curator.response_time.time.sleep", sleep)
-        with paced(1.0, wish):
-            clock[0] = 0.01
+        pace = Pace(1.0, wish)
+        clock[0] = 0.01
+        pace.wait()
         return clock[0]
 
     def at_work(at: float) -> float:
         clock[0], wish = 0.0, Stop()
-        with paced(1.0, wish):
-            clock[0] = at
-            wish.requested = at
-            clock[0] = at + 0.05
+        pace = Pace(1.0, wish)
+        wish.requested = at
+        clock[0] = at + 0.05
+        pace.wait()
         return clock[0]
 
     for at in (0.3, 0.74, 0.9, 0.99):
@@ -269,6 +270,7 @@ def test_lingering_ends_with_the_wish() -> None:
     pace = Pace(0.0, wish)
     threading.Timer(0.1, wish.request).start()
     pace.linger(30)
+    pace.wait()
     assert wish.requested is not None
 
 

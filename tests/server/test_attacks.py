@@ -22,6 +22,7 @@ import pytest
 
 from deniable.datasets.visits import visits
 from deniable.server.http.app import api
+from deniable.server.http.door import Door
 from deniable.server.http.guard import where
 from deniable.server.people.rights import Caller, Role
 from tests.server.hospital import COUNT, SCHEMA, UNIT, Hospital, hospital, opened, register, settings
@@ -71,7 +72,7 @@ LOOK |= {"/v1/accounts/{name}", "/v1/certificates/{seq}"}
 
 
 def routes(running: Hospital) -> list[tuple[str, str]]:
-    said = api(running.service, None).openapi()["paths"]  # type: ignore[arg-type]
+    said = api(Door(running.service, None)).openapi()["paths"]  # type: ignore[arg-type]
     return [(method, path) for path, methods in said.items() for method in methods]
 
 
@@ -371,7 +372,7 @@ def test_a_bug_tells_where_it_is_and_nothing_of_what_it_held(
     def broken(*args: object, **more: object) -> None:
         raise RuntimeError(CANARY)
 
-    monkeypatch.setattr(shared.service, "answer", broken)
+    monkeypatch.setattr(shared.service, "asking", broken)
     said = shared.ask("ada")
     assert (said.status_code, said.json()["error"]) == (500, "Internal")
     assert CANARY not in said.text

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 import deniable as dp
 from deniable.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerError, NotLoggedIn
 from deniable.guarantee import Certificate
+from deniable.server.people import store
 from tests.server.hospital import COUNT, PASSWORD, Hospital, hospital, log_in, register
 
 
@@ -98,6 +102,45 @@ def test_a_job_says_running_or_ended_and_is_ones_own(shared: Hospital) -> None:
         while (said := client.get(f"/v1/jobs/{wrong['job']}").json())["state"] == "running":
             time.sleep(0.01)
         assert (said["state"], said["error"]) == ("failed", "InvalidQuery")
+
+
+def test_the_floor_is_waited_for_in_no_thread(tmp_path: Path) -> None:
+    """Twelve questions at once, two threads, a floor of 1.5 s: were it slept through in the threads, the last would
+    be charged after six steps of it. All are charged before the first is answered."""
+    with hospital(tmp_path, rows=200, threads=2, floor=1.5) as running:
+        asked = [f"{COUNT} WHERE age > {i}" for i in range(12)]
+        before_first: list[float] = []
+        with ThreadPoolExecutor(12) as pool:
+            replies = [pool.submit(running.ask, "ada", query) for query in asked]
+            next(as_completed(replies))
+            before_first.append(running.spent())
+            assert {reply.result().status_code for reply in replies} == {200}
+        assert before_first[0] == pytest.approx(1.2)
+
+
+def test_a_client_that_goes_after_the_charge_finds_its_answer_kept(tmp_path: Path) -> None:
+    with hospital(tmp_path, rows=200, floor=1.0) as running:
+        head = {"Authorization": f"Bearer {running.tokens['ada']}", "Content-Type": "application/json"}
+        host, port = running.url.removeprefix("http://").split(":")
+        connection = http.client.HTTPConnection(host, int(port))
+        body = json.dumps({"sql": COUNT, "epsilon": 0.1})
+        connection.request("POST", "/v1/datasets/visits/queries", body, head)
+        while running.spent() == 0:
+            time.sleep(0.02)
+        connection.close()
+        said = running.ask("ada").json()
+        assert (said["again"], running.spent()) == (True, pytest.approx(0.1))
+
+
+def test_a_job_whose_process_died_is_told_as_lost(fresh: Hospital) -> None:
+    with fresh.api("ada") as client:
+        job = client.post("/v1/datasets/visits/jobs", json={"sql": COUNT, "epsilon": 0.1}).json()["job"]
+        while client.get(f"/v1/jobs/{job}").json()["state"] == "running":
+            time.sleep(0.01)
+        with fresh.service.state.writing() as connection:
+            connection.execute(store.jobs.update().values(state="running", beat=time.time() - 60))
+        said = client.get(f"/v1/jobs/{job}").json()
+    assert (said["state"], said["error"], said["status"]) == ("failed", "Lost", 503)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from deniable.curator.response_time import checked
-from deniable.curator.stop import Stop, by_signal
+from deniable.curator.stop import Stop
 from deniable.ledger import Account
 from deniable.mechanism import Random
 from deniable.process import Home
@@ -63,15 +62,14 @@ class Desk:
             turn=self.turn,
         )
 
-    @contextmanager
-    def stoppable(self) -> Iterator[Stop]:
-        """A question that Ctrl-C or `cancel` stops, as long as the block runs."""
+    def enter(self) -> Stop:
+        """A question that `cancel` stops, until it leaves."""
         stop = Stop()
         self._asking.append(stop)
-        try:
-            with by_signal(stop):
-                yield stop
-        finally:
+        return stop
+
+    def leave(self, stop: Stop) -> None:
+        if stop in self._asking:
             self._asking.remove(stop)
 
     def cancel(self) -> None:

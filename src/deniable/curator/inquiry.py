@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypedDict
+from functools import partial
+from typing import NoReturn, TypedDict
 
 from deniable.accounting.filters import above
 from deniable.curator.answer import Answer, answer_seconds
 from deniable.curator.desk import Desk
 from deniable.curator.preview import Preview
-from deniable.curator.response_time import Pace, paced
-from deniable.curator.stop import Stop, Stoppable
+from deniable.curator.response_time import Pace
+from deniable.curator.stop import Stop, Stoppable, by_signal
 from deniable.errors import LedgerError, Stopped
 from deniable.guarantee import query_delta
 from deniable.ledger.releases import LedgerView
@@ -55,6 +56,22 @@ class Quote:
     delta: float
 
 
+@dataclass(frozen=True)
+class Reply:
+    """What a question came to, before it is given: not until `pace.rest` is over. Then `given` keeps the
+    answer, and returns it or raises what was wrong; once."""
+
+    pace: Pace
+    outcome: Callable[[], Answer]
+    leave: Callable[[], None]
+
+    def given(self) -> Answer:
+        try:
+            return self.outcome()
+        finally:
+            self.leave()
+
+
 class Inquiry(Original):
     """A query that was put to a curator. Made by `Curator.ask`; nothing is checked, read or charged before it
     is asked for.
@@ -70,6 +87,7 @@ class Inquiry(Original):
         self._terms = terms
         self._delta = delta
         self._quotes: dict[str, Quote] = {}
+        self._stops: list[Stop] = []
 
     def preview(self) -> Preview:
         """What it would cost, how far its answer may be off, and what would be left. No data is opened,
@@ -88,14 +106,44 @@ class Inquiry(Original):
     def answer(self) -> Answer:
         """The answer, charged now; the one that is kept, if the same was asked before of the same version of
         the data."""
-        with self._desk.stoppable() as stop:
-            with paced(self._desk.floor, stop) as pace:
-                quote, view = self._look()
-                words = _cut(self._text)
-                stop.check()
-                answer = self._run(quote, words, stop) if view.kept is None else self._read(view, words, pace)
-                seconds = pace.seconds
+        stop = self._desk.enter()
+        try:
+            with by_signal(stop):
+                reply = self._replied(stop)
+                reply.pace.wait()
+        finally:
+            self._desk.leave(stop)
+        return reply.given()
+
+    def reply(self) -> Reply:
+        """The same for whoever waits by other means than a thread: what was charged and run now, to be given
+        when its time has come."""
+        return self._replied(self._desk.enter())
+
+    def cancel(self) -> None:
+        """Stop what this question has begun, from any thread."""
+        for stop in tuple(self._stops):
+            stop.request()
+
+    def _replied(self, stop: Stop) -> Reply:
+        """Whatever is raised is given at the end of a step of time, as an answer is."""
+        self._stops.append(stop)
+        pace = Pace(self._desk.floor, stop)
+        outcome: Callable[[], Answer]
+        try:
+            quote, view = self._look()
+            words = _cut(self._text)
             stop.check()
+            answer = self._run(quote, words, stop) if view.kept is None else self._read(view, words, pace)
+            seconds = pace.seconds
+            outcome = partial(self._given, quote, view, answer, seconds, stop)
+        except Exception as error:  # it is raised again, as it is, when its time has come
+            outcome = partial(_raise, error)
+        pace.worked()
+        return Reply(pace, outcome, partial(self._left, stop))
+
+    def _given(self, quote: Quote, view: View, answer: Answer, seconds: float, stop: Stop) -> Answer:
+        stop.check()
         self._keep(quote, view, answer, seconds)  # not before it is certain that it is given
         return answer
 
@@ -107,6 +155,10 @@ class Inquiry(Original):
         if view.kept is None or not account.free(view):
             return None
         return Answer.from_kept(view.kept, account.read(view), again=True)
+
+    def _left(self, stop: Stop) -> None:
+        self._desk.leave(stop)
+        self._stops.remove(stop)
 
     # -------------------------------------------------------------------------------------------- before the charge
 
@@ -201,6 +253,10 @@ def answer_key(desk: Desk, query: Query, terms: Terms) -> str:
     )
     text = "\0".join(("deniable answer 1", *words))
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 def _cut(text: str) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from deniable.curator.stop import TICK, Stop
 from deniable.errors import InvalidParameter
@@ -23,12 +21,18 @@ def checked(floor: float) -> float:
 
 
 class Pace:
-    """The time of one response."""
+    """The time of one response: a whole number of `floor` seconds, whether it ends well or not; 0 turns that
+    off. This narrows what a clock tells to the number of steps, and is no proof.
+
+    It is given at `end`, for which a thread waits by `wait`, and an event loop by looking at `rest`.
+    """
 
     def __init__(self, floor: float, stop: Stop) -> None:
         self._floor = floor
         self._stop = stop
         self._started = time.monotonic()
+        self._least = 0.0
+        self._worked: float | None = None
 
     @property
     def _passed(self) -> float:
@@ -36,47 +40,44 @@ class Pace:
 
     @property
     def seconds(self) -> float:
-        """What the response takes if it ends now: all that whoever waits for it learns of its time."""
-        return _step(self._passed, self._floor)
+        """What the response takes if its work ends now: all that whoever waits for it learns of its time."""
+        return _step(max(self._passed, self._least), self._floor)
 
     def linger(self, seconds: float) -> None:
-        """Go on until the response takes `seconds`, as another one took, or until the wish to stop comes."""
-        end = (
-            seconds - self._floor / 2
-        )  # within the last of these steps: the rest of it is waited for in any case
-        while self._stop.requested is None and (rest := end - self._passed) > 0:
-            time.sleep(min(rest, TICK))
+        """The response shall take `seconds`, as another one took, unless the wish to stop comes."""
+        # Within the last of these steps: the rest of it is waited for in any case.
+        self._least = seconds - self._floor / 2
+
+    def worked(self) -> None:
+        """The work has ended; from now on there is only waiting."""
+        self._worked = self._passed
+
+    @property
+    def end(self) -> float:
+        """When the response is given, as things stand. A wish to stop that comes while one waits counts from
+        when it came."""
+        worked = self._passed if self._worked is None else self._worked
+        if self._stop.requested is None:
+            return _step(max(worked, self._least), self._floor)
+        asked = self._stop.requested - self._started + SETTLING if self._floor else 0.0
+        return _step(max(worked, asked), self._floor)
+
+    @property
+    def rest(self) -> float:
+        """Seconds that are still to be waited for; look again after `TICK`, should the wish to stop come."""
+        return self.end - self._passed
 
     def wait(self) -> None:
-        """Sleep to the end of the step. A wish to stop that comes in the sleep counts from when it came."""
-        end = self._sleep(max(self._passed, self._asked()))
-        if (asked := self._asked()) > end:
-            self._sleep(asked)
-
-    def _asked(self) -> float:
-        if self._stop.requested is None or not self._floor:
-            return 0.0
-        return self._stop.requested - self._started + SETTLING
-
-    def _sleep(self, least: float) -> float:
-        end = _step(least, self._floor)
-        rest = end - self._passed
-        if rest > 0 and self._floor:
-            time.sleep(rest)
-        return end
-
-
-@contextmanager
-def paced(floor: float, stop: Stop) -> Iterator[Pace]:
-    """Leave the block only after a whole number of `floor` seconds, whether it ends well or not.
-
-    This narrows what a clock tells to the number of steps; it is no proof. 0 turns it off.
-    """
-    pace = Pace(floor, stop)
-    try:
-        yield pace
-    finally:
-        pace.wait()
+        """Sleep to the end."""
+        self.worked()
+        before: float | None = None
+        while (end := self.end) != before:
+            before = end
+            while (rest := end - self._passed) > 0:
+                lingering = self._least > 0 and self._stop.requested is None
+                time.sleep(min(rest, TICK) if lingering else rest)
+                if not lingering or self._stop.requested is not None:
+                    break
 
 
 def _step(passed: float, floor: float) -> float:

@@ -8,17 +8,17 @@ What is asked is taken from the caps before, and put back if nothing was charged
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 import sqlalchemy as sa
 
-from deniable.curator import Curator
-from deniable.errors import AccountFrozen, BudgetExceeded, DeniableError, Stopped
+from deniable.curator import Preview
+from deniable.errors import AccountFrozen, BudgetExceeded, Stopped
 from deniable.server.people import store
 from deniable.server.people.store import State
-from deniable.server.questions import Question
 from deniable.server.settings import Caps
 
 CHARGED = (AccountFrozen, Stopped)
@@ -33,31 +33,27 @@ class Purse:
         self.turn = threading.Lock()
 
 
+@dataclass(frozen=True)
+class Hold:
+    """What was taken from the caps, to be put back if nothing was charged."""
+
+    put_back: Callable[[], None]
+
+
 class Purses:
     """Both caps of every account."""
 
     def __init__(self, state: State, caps: Caps) -> None:
         self._state = state
         self._caps = caps
+        self.capped = caps != Caps()
 
-    @contextmanager
-    def holding(
-        self, curator: Curator, question: Question, account: str, purse: Purse | None
-    ) -> Iterator[None]:
-        """Take what the question costs from the caps while it is asked."""
-        if self._caps == Caps():
-            yield
-            return
-        preview = curator.preview(question.text, **question.terms)
+    def take(self, preview: Preview, account: str, purse: Purse | None) -> Hold:
+        """Take what a question costs from the caps."""
         cost = 0.0 if preview.free else preview.epsilon
         day = datetime.now(UTC).date().isoformat()
         self._take(account, day, purse, cost)
-        try:
-            yield
-        except DeniableError as error:
-            if not isinstance(error, CHARGED):
-                self._put_back(account, day, purse, cost)
-            raise
+        return Hold(partial(self._put_back, account, day, purse, cost))
 
     def _take(self, account: str, day: str, purse: Purse | None, cost: float) -> None:
         if purse is not None and self._caps.session is not None:

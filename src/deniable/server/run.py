@@ -7,11 +7,13 @@ import socket
 import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import uvicorn
 
 from deniable.errors import LedgerError
-from deniable.server.http.app import guarded
+from deniable.server.http.app import api, guarded
+from deniable.server.http.door import Door
 from deniable.server.service import Service
 from deniable.server.settings import Address, Settings
 from deniable.server.wire.server import Wire
@@ -19,13 +21,46 @@ from deniable.server.wire.server import Wire
 MOST_CONNECTIONS = 500
 
 
+@dataclass(frozen=True)
+class Listeners:
+    """Where a service listens, before anybody is let in. Processes of one service share them."""
+
+    http: socket.socket
+    wire: socket.socket | None
+
+    @classmethod
+    def of(cls, settings: Settings) -> Listeners:
+        http = _listening(settings.http)
+        try:
+            return cls(http, None if settings.wire is None else _listening(settings.wire))
+        except LedgerError:
+            http.close()
+            raise
+
+    def where(self, settings: Settings) -> str:
+        """The addresses, as they are told to people."""
+        scheme = "https" if settings.tls else "http"
+        wire = "" if self.wire is None else f", postgresql://{address(self.wire)}"
+        return f"{scheme}://{address(self.http)}{wire}"
+
+    def close(self) -> None:
+        for listener in (self.http, self.wire):
+            if listener is not None:
+                listener.close()
+
+
+def address(listener: socket.socket) -> Address:
+    return Address(*listener.getsockname()[:2])
+
+
 class Doors:
     """A service that listens. `http` and `wire` are where, once it is ready."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, listeners: Listeners | None = None) -> None:
         self.service = service
         self.http: Address | None = None
         self.wire: Address | None = None
+        self._listeners = listeners
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -34,27 +69,39 @@ class Doors:
         settings = self.service.settings
         self._stop, self._loop = asyncio.Event(), asyncio.get_running_loop()
         executor = ThreadPoolExecutor(settings.threads, thread_name_prefix="deniable")
-        web = uvicorn.Server(_config(settings, guarded(self.service, executor)))
-        web.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        listener = _listening(settings.http)
-        self.http = Address(settings.http.host, listener.getsockname()[1])
-        wire = Wire(self.service, executor, tls_context(settings))
+        door = Door(self.service, executor)
+        app = api(door)
+        wire = Wire(door, tls_context(settings))
+        listeners = self._listeners or Listeners.of(settings)
+        stops = asyncio.create_task(door.stops.serve())
         try:
-            if settings.wire is not None:
-                self.wire = await wire.listen(settings.wire)
-            running = asyncio.create_task(web.serve(sockets=[listener]))
-            while not web.started and not running.done():
-                await asyncio.sleep(0.01)
-            ready(self)
-            stopping = asyncio.create_task(self._stop.wait())
-            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            web.should_exit = True
-            await running
-            stopping.cancel()
+            self.http = address(listeners.http)
+            if listeners.wire is not None:
+                await wire.listen(listeners.wire)
+                self.wire = address(listeners.wire)
+            await self._web(uvicorn.Server(_config(settings, guarded(app, door))), listeners.http, ready)
         finally:
             await wire.close()
-            listener.close()
+            await door.askings.close()
+            await app.state.jobs.close()
+            stops.cancel()
+            listeners.close()
             executor.shutdown(wait=True, cancel_futures=True)
+
+    async def _web(
+        self, web: uvicorn.Server, listener: socket.socket, ready: Callable[[Doors], None]
+    ) -> None:
+        assert self._stop is not None
+        web.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        running = asyncio.create_task(web.serve(sockets=[listener]))
+        while not web.started and not running.done():
+            await asyncio.sleep(0.01)
+        ready(self)
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        web.should_exit = True
+        await running
+        stopping.cancel()
 
     @property
     def where(self) -> str:

@@ -10,34 +10,24 @@ from __future__ import annotations
 
 import hashlib
 import secrets as random
-import threading
-from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 
 import sqlalchemy as sa
 
 from deniable.accounting.certificate import certify
 from deniable.curator import Answer, Curator, Preview
-from deniable.errors import (
-    AlreadyPaid,
-    Forbidden,
-    InvalidParameter,
-    LedgerError,
-    NotFound,
-)
+from deniable.errors import Forbidden, InvalidParameter, LedgerError, NotFound
 from deniable.guarantee import Budget, Certificate
 from deniable.ledger import Account, Entry, Kind, Ledger, Verification, chain, names
-from deniable.ledger.requests import paid_once
 from deniable.process import Original
+from deniable.server.asking import Pending, Turns
 from deniable.server.data.declaration import Declaration
 from deniable.server.data.shelf import UNKNOWN, Shelf, note
 from deniable.server.people import acts, store
 from deniable.server.people.oidc import Provider
 from deniable.server.people.rights import Caller, Right
 from deniable.server.people.roster import Roster
-from deniable.server.people.store import State
+from deniable.server.people.store import Lost, State
 from deniable.server.people.throttle import Throttle
 from deniable.server.purse import Purse, Purses
 from deniable.server.questions import Question
@@ -45,7 +35,6 @@ from deniable.server.settings import Settings
 
 PRINCIPAL = "deniable"
 """Who opens the ledger. It owns no account: limits belong to the people who registered the data."""
-REMEMBERED = 10_000
 
 
 class Service(Original):
@@ -74,9 +63,8 @@ class Service(Original):
         self.throttle = Throttle(settings.rates)
         self.shelf = Shelf(self.state, self.ledger, settings)
         self._purses = Purses(self.state, settings.caps)
-        self._turns: dict[str, tuple[threading.Lock, int]] = {}
-        self._turn = threading.Lock()
-        self._told: OrderedDict[str, int] = OrderedDict()
+        self._turns = Turns()
+        self._lost = Lost(self.state)
 
     def close(self) -> None:
         self.shelf.close()
@@ -157,12 +145,10 @@ class Service(Original):
         key: str | None = None,
         purse: Purse | None = None,
     ) -> Answer:
-        """Answer, and charge at most once: for a key where one is given, else for each time that the question
-        was told to be lost."""
-        self.throttle.hit("requests", caller.name)
-        return self.answer(caller, self.curator(caller, name), name, question, key=key, purse=purse)
+        """Answer, all of it in this thread."""
+        return self.asking(caller, self.curator(caller, name), name, question, key=key, purse=purse).answer()
 
-    def answer(
+    def asking(
         self,
         caller: Caller,
         curator: Curator,
@@ -171,47 +157,28 @@ class Service(Original):
         *,
         key: str | None = None,
         purse: Purse | None = None,
-    ) -> Answer:
-        """The same through a curator that can be cancelled from elsewhere."""
-        account = curator.account.name
-        body = _digest("body", name, question.digest)
-        asked = _digest("question", account, curator.schema.version, question.digest)
-        with self._alone(asked):
-            once = (
-                _digest("key", caller.name, key)
-                if key is not None
-                else _digest(asked, str(self._told.get(asked, 0)))
-            )
-            with self._purses.holding(curator, question, account, purse), paid_once(once, body):
-                try:
-                    return curator.sql(question.text, **question.terms)
-                except AlreadyPaid:
-                    if key is None:
-                        self._tell(asked)
-                    raise
+    ) -> Pending:
+        """A question that is charged at most once: for a key where one is given, else for each time that it
+        was told to be lost."""
+        self.throttle.hit("requests", caller.name)
+        asked = _digest("question", curator.account.name, curator.schema.version, question.digest)
 
-    @contextmanager
-    def _alone(self, asked: str) -> Iterator[None]:
-        """One at a time for one question of one account: who comes second gets the answer that the first has
-        paid for."""
-        with self._turn:
-            lock, waiting = self._turns.get(asked, (threading.Lock(), 0))
-            self._turns[asked] = (lock, waiting + 1)
-        try:
-            with lock:
-                yield
-        finally:
-            with self._turn:
-                lock, waiting = self._turns.pop(asked)
-                if waiting > 1:
-                    self._turns[asked] = (lock, waiting - 1)
+        def once() -> str:
+            if key is not None:
+                return _digest("key", caller.name, key)
+            return _digest(asked, str(self._lost.times(asked)))
 
-    def _tell(self, asked: str) -> None:
-        """She was told once that the answer is lost: the next time is a new charge."""
-        with self._turn:
-            self._told[asked] = self._told.pop(asked, 0) + 1
-            if len(self._told) > REMEMBERED:
-                self._told.popitem(last=False)
+        return Pending(
+            curator,
+            question,
+            asked=asked,
+            body=_digest("body", name, question.digest),
+            once=once,
+            lost=lambda: None if key is not None else self._lost.add(asked),
+            purses=self._purses,
+            purse=purse,
+            turns=self._turns,
+        )
 
     # -------------------------------------------------------------------------------------------- accounts
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from typing import Any
 
 from fastapi import FastAPI
@@ -13,10 +12,9 @@ from deniable.server.http import data_routes, errors, ledger_routes, oidc_routes
 from deniable.server.http.door import Door
 from deniable.server.http.guard import Guard
 from deniable.server.http.jobs import Jobs
-from deniable.server.service import Service
 
 
-def api(service: Service, executor: Executor) -> FastAPI:
+def api(door: Door) -> FastAPI:
     """The routes, and what they say of themselves at /v1/openapi.json."""
     app = FastAPI(
         title="Deniable",
@@ -26,8 +24,8 @@ def api(service: Service, executor: Executor) -> FastAPI:
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
     )
-    app.state.door = Door(service, executor)
-    app.state.jobs = Jobs(app.state.door)
+    app.state.door = door
+    app.state.jobs = Jobs(door)
     for routes in (people_routes, oidc_routes, data_routes, ledger_routes):
         app.include_router(routes.router)
     console.install(app)
@@ -41,6 +39,5 @@ def api(service: Service, executor: Executor) -> FastAPI:
     return app
 
 
-def guarded(service: Service, executor: Executor) -> Guard:
-    settings = service.settings
-    return Guard(api(service, executor), hsts=settings.tls or settings.proxy)
+def guarded(app: FastAPI, door: Door) -> Guard:
+    return Guard(app, hsts=door.secure)

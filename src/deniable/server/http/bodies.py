@@ -44,7 +44,7 @@ class NewPerson(Body):
     subject: Subject | None = None
 
 
-class Identity(Body):
+class Link(Body):
     subject: Subject | None
 
 

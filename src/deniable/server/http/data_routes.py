@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Depends, Header, Request
 
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
@@ -96,7 +95,7 @@ async def query(
     name: str, body: bodies.QueryBody, caller: Who, door: AtDoor, key: Key = None
 ) -> dict[str, Any]:
     """Ask. With an `Idempotency-Key`, the same request is charged at most once, however often it is sent."""
-    answer = await door.run(door.service.ask, caller, name, body.question, key=key)
+    answer = await door.ask(caller, name, body.question, key)
     said: dict[str, Any] = facts.plain(facts.answer(answer, arrow=body.form == "arrow"))
     return said
 
@@ -111,19 +110,19 @@ async def start(
     """Ask, and fetch the answer later. A job says that it runs or that it has ended, and nothing in
     between."""
     curator = await door.run(door.service.curator, caller, name)
-    return {"job": jobs.start(caller, curator, name, body, key), "state": "running"}
+    asking = door.service.asking(caller, curator, name, body.question, key=key)
+    return {"job": await jobs.start(caller, asking, arrow=body.form == "arrow"), "state": "running"}
 
 
 @router.get("/jobs/{job}")
-async def job(job: str, caller: Who, jobs: Running) -> Response:
-    status, said = jobs.look(_asking(caller), job)
-    return JSONResponse(facts.plain(said), status)
+async def job(job: str, caller: Who, jobs: Running) -> dict[str, Any]:
+    return await jobs.look(_asking(caller), job)
 
 
 @router.delete("/jobs/{job}")
 async def stop(job: str, caller: Who, jobs: Running) -> dict[str, Any]:
     """Stop a job. What was charged stays charged, whether the engine had finished or not."""
-    jobs.stop(_asking(caller), job)
+    await jobs.stop(_asking(caller), job)
     return {}
 
 

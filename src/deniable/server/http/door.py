@@ -12,9 +12,13 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, Request, Response
 
+from deniable.curator import Answer
 from deniable.errors import Forbidden, NotLoggedIn
+from deniable.server.asking import Pendings
 from deniable.server.people.rights import Caller
+from deniable.server.questions import Question
 from deniable.server.service import Service
+from deniable.server.stops import Stops
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,12 +35,19 @@ class Door:
     def __init__(self, service: Service, executor: Executor) -> None:
         self.service = service
         self._executor = executor
+        self.askings = Pendings(self.run)
+        self.stops = Stops(service.state, self.run)
         settings = service.settings
         self.secure = settings.tls or settings.proxy
         self.cookie = SECURE_COOKIE if self.secure else PLAIN_COOKIE
 
     async def run(self, act: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return await asyncio.get_running_loop().run_in_executor(self._executor, partial(act, *args, **kwargs))
+
+    async def ask(self, caller: Caller, name: str, question: Question, key: str | None = None) -> Answer:
+        """Answer a question; the response's floor is waited for by the event loop, in no thread."""
+        curator = await self.run(self.service.curator, caller, name)
+        return await self.askings.answer(self.service.asking(caller, curator, name, question, key=key))
 
     def session(self, request: Request, csrf: str | None = None) -> str:
         """The session of a request. One that may change something must come from this site, by its Origin,

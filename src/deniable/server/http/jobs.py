@@ -1,86 +1,114 @@
 """Queries whose answers are fetched later. A job tells "running" until it ends: no percentage, no rows,
-nothing that data could move.
+nothing that data could move; and it ends at a step of the floor, as every answer does.
 
-Jobs live in the process that began them; answers are kept by the ledger, so whoever lost a job asks the same
-again, for free.
+Any process of the service tells of every job. One whose process has died is told as lost: its answer, if it was
+paid and kept, is given to whoever asks the same again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import secrets
-from collections import OrderedDict
-from dataclasses import dataclass
+import time
 from typing import TYPE_CHECKING, Any
 
-from deniable.curator import Answer, Curator
+import sqlalchemy as sa
+
+from deniable.curator import Answer
 from deniable.errors import DeniableError, NotFound, TooMany
 from deniable.server import facts
-from deniable.server.http.bodies import QueryBody
-from deniable.server.http.errors import told
+from deniable.server.asking import Pending
+from deniable.server.http.errors import BUG, told
+from deniable.server.http.guard import where
+from deniable.server.people import store
 from deniable.server.people.rights import Caller
+from deniable.server.stops import GONE, digest
 
 if TYPE_CHECKING:
     from deniable.server.http.door import Door
 
-MOST = 1000
+DAY = 86_400.0
 MOST_RUNNING = 20
-UNKNOWN = "There is no such job of yours: it never was, or it ended with the process. Asking the same again gives a kept answer."
-
-
-@dataclass
-class Job:
-    """A query on its way."""
-
-    person: str
-    curator: Curator
-    task: asyncio.Task[Answer]
-    arrow: bool
+UNKNOWN = "There is no such job of yours: it never was, or it is older than a day. Pending the same again gives a kept answer."
+LOST = {
+    "error": "Lost",
+    "message": "The job ended with the process that ran it. What was charged stays charged; asking the same again "
+    "gives a kept answer, or says which entry was paid.",
+}
+log = logging.getLogger("deniable.server")
 
 
 class Jobs:
-    """The jobs of this process, each for its own person alone."""
+    """The jobs of a service, each for its own person alone."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._known: OrderedDict[str, Job] = OrderedDict()
+        self._state = door.service.state
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, caller: Caller, curator: Curator, name: str, body: QueryBody, key: str | None) -> str:
-        running = [job for job in self._known.values() if job.person == caller.name and not job.task.done()]
-        if len(running) >= MOST_RUNNING:
-            raise TooMany(f"You have {MOST_RUNNING} jobs running. Nothing was charged. Wait for one of them.")
-        self._door.service.throttle.hit("requests", caller.name)
-        answer = self._door.service.answer
-        task = asyncio.ensure_future(self._door.run(answer, caller, curator, name, body.question, key=key))
-        task.add_done_callback(
-            lambda done: done.cancelled() or done.exception()
-        )  # looked at: nothing is logged of it
+    async def start(self, caller: Caller, asking: Pending, *, arrow: bool) -> str:
         number = secrets.token_urlsafe(16)
-        self._known[number] = Job(caller.name, curator, task, body.form == "arrow")
-        while len(self._known) > MOST:
-            self._known.popitem(last=False)
+        await self._door.run(self._begun, number, caller.name)
+        self._door.stops.watch(number, asking.cancel)
+        task = asyncio.ensure_future(self._follow(number, self._door.askings.start(asking), arrow))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return number
 
-    def look(self, caller: Caller, number: str) -> tuple[int, dict[str, Any]]:
-        job = self._find(caller, number)
-        if not job.task.done():
-            return 200, {"job": number, "state": "running"}
-        error = job.task.exception()
-        if error is None:
-            return 200, {
-                "job": number,
-                "state": "done",
-                "answer": facts.answer(job.task.result(), arrow=job.arrow),
-            }
-        if not isinstance(error, DeniableError):
-            raise error
-        return 200, {"job": number, "state": "failed", "status": told(error)[0], **told(error)[1]}
+    async def look(self, caller: Caller, number: str) -> dict[str, Any]:
+        return await self._door.run(self._read, caller.name, number)
 
-    def stop(self, caller: Caller, number: str) -> None:
-        self._find(caller, number).curator.cancel()
+    async def stop(self, caller: Caller, number: str) -> None:
+        if (await self.look(caller, number))["state"] == "running":
+            await self._door.stops.wish(number)
 
-    def _find(self, caller: Caller, number: str) -> Job:
-        job = self._known.get(number)
-        if job is None or job.person != caller.name:
+    async def close(self) -> None:
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _follow(self, number: str, task: asyncio.Task[Answer], arrow: bool) -> None:
+        outcome: dict[str, Any]
+        try:
+            state, outcome = "done", {"answer": facts.answer(await task, arrow=arrow)}
+        except DeniableError as error:
+            status, body = told(error)
+            state, outcome = "failed", {"status": status, **body}
+        except Exception as error:  # a bug: where it is goes to the log, and nothing of it to the job
+            log.error("%s", where(error))
+            state, outcome = "failed", {"status": 500, **BUG}
+        finally:
+            self._door.stops.forget(number)
+        await self._door.run(self._ended, number, state, json.dumps(facts.plain(outcome)))
+
+    # -------------------------------------------------------------------------------------------- what is written
+
+    def _begun(self, number: str, person: str) -> None:
+        now, table = time.time(), store.jobs
+        running = (table.c.person == person) & (table.c.state == "running") & (table.c.beat > now - GONE)
+        with self._state.writing() as connection:
+            connection.execute(table.delete().where(table.c.created < now - DAY))
+            count = connection.execute(sa.select(sa.func.count()).select_from(table).where(running)).scalar()
+            if count is not None and count >= MOST_RUNNING:
+                raise TooMany(
+                    f"You have {MOST_RUNNING} jobs running. Nothing was charged. Wait for one of them."
+                )
+            row = {"id": number, "person": person, "stop": digest(number), "state": "running"}
+            connection.execute(table.insert().values(**row, created=now, beat=now))
+
+    def _ended(self, number: str, state: str, outcome: str) -> None:
+        with self._state.writing() as connection:
+            here = store.jobs.c.id == number
+            connection.execute(store.jobs.update().where(here).values(state=state, outcome=outcome))
+
+    def _read(self, person: str, number: str) -> dict[str, Any]:
+        with self._state.reading() as connection:
+            here = (store.jobs.c.id == number) & (store.jobs.c.person == person)
+            row = connection.execute(sa.select(store.jobs).where(here)).mappings().first()
+        if row is None or row["created"] < time.time() - DAY:
             raise NotFound(UNKNOWN)
-        return job
+        if row["state"] != "running":
+            return {"job": number, "state": row["state"], **json.loads(row["outcome"])}
+        if row["beat"] < time.time() - GONE:
+            return {"job": number, "state": "failed", "status": 503, **LOST}
+        return {"job": number, "state": "running"}

@@ -108,7 +108,7 @@ async def add(body: bodies.NewPerson, caller: Who, door: AtDoor) -> dict[str, An
 
 
 @router.put("/people/{name}/identity")
-async def identity(name: str, body: bodies.Identity, caller: Who, door: AtDoor) -> dict[str, Any]:
+async def identity(name: str, body: bodies.Link, caller: Who, door: AtDoor) -> dict[str, Any]:
     """Whom the OpenID provider means by this person; null: nobody any more. Her sessions end."""
     caller.need(Right.MANAGE)
     await door.run(door.service.roster.link, caller.name, name, body.subject)

@@ -96,6 +96,29 @@ asked = Table(
     Column("epsilon", Float, nullable=False),
     Column("time", Float, nullable=False),
 )
+lost = Table(
+    "lost",
+    metadata,
+    Column("asked", Text, primary_key=True),
+    Column("times", Integer, nullable=False),
+)
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("person", Text, nullable=False, index=True),
+    Column("stop", Text, nullable=False, index=True),
+    Column("state", Text, nullable=False),
+    Column("outcome", Text),
+    Column("created", Float, nullable=False),
+    Column("beat", Float, nullable=False),
+)
+stops = Table(
+    "stops",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("time", Float, nullable=False),
+)
 proposals = Table(
     "proposals",
     metadata,
@@ -106,6 +129,10 @@ proposals = Table(
     Column("person", Text, nullable=False),
     Column("reason", Text, nullable=False),
 )
+
+
+WRITERS = 7_305_017_242_961
+"""The lock of PostgreSQL that writers of this database take: acts are numbered without gaps."""
 
 
 class State(Original):
@@ -139,8 +166,10 @@ class State(Original):
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Alone among writers of SQLite; durable when the block has been left, undone if it raises."""
+        """Alone among writers; durable when the block has been left, undone if it raises."""
         with self._failures(), self._engine.begin() as connection:
+            if not self.sqlite:
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(WRITERS)))
             yield connection
 
     @contextmanager
@@ -154,6 +183,25 @@ class State(Original):
 
     def close(self) -> None:
         self._engine.dispose()
+
+
+class Lost:
+    """How often somebody was told that the answer to her question was paid and is lost: once for each time that
+    it was, by whichever process. The next time she asks is a new charge."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def times(self, asked: str) -> int:
+        with self._state.reading() as connection:
+            row = connection.execute(sa.select(lost.c.times).where(lost.c.asked == asked)).first()
+        return 0 if row is None else int(row[0])
+
+    def add(self, asked: str) -> None:
+        with self._state.writing() as connection:
+            here = lost.c.asked == asked
+            if connection.execute(lost.update().where(here).values(times=lost.c.times + 1)).rowcount == 0:
+                connection.execute(lost.insert().values(asked=asked, times=1))
 
 
 def _private_file(path: Path) -> None:

@@ -9,16 +9,14 @@ import logging
 import secrets
 import struct
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 from sqlglot import expressions as exp
 
 from deniable.errors import DeniableError, InvalidQuery, NotFound, NotLoggedIn, ProtocolError
+from deniable.server.http.door import Door
 from deniable.server.http.guard import where
-from deniable.server.service import Service
 from deniable.server.wire import copies, states, trees, values
 from deniable.server.wire.catalog import Catalogs
 from deniable.server.wire.conversation import REPORTED, WireConversation, WireResult
@@ -71,27 +69,30 @@ class Names:
     portals: dict[str, Portal] = field(default_factory=dict)
 
 
+def cancel_key(process: int, secret: int) -> str:
+    """What a client shows to stop its query, by a connection of its own."""
+    return f"wire {process} {secret}"
+
+
 class Connection:
     """A client, from its login to its end."""
 
     def __init__(
         self,
-        service: Service,
+        door: Door,
         catalogs: Catalogs,
-        executor: Executor,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        self._service = service
+        self._door = door
+        self._service = door.service
         self._catalogs = catalogs
-        self._executor = executor
         self._reader = reader
         self._writer = writer
         self._names = Names()
         self._skipping = False
-        self._running = False
         self._conversation: WireConversation | None = None
-        self.key = (secrets.randbits(31), secrets.randbits(31))
+        self._key = (secrets.randbits(31), secrets.randbits(31))
 
     async def serve(self, given: dict[str, str]) -> None:
         """Log in, and answer until the client goes."""
@@ -107,7 +108,7 @@ class Connection:
             pass
 
     async def _in_thread(self, act: Callable[..., R], *args: Any) -> R:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, partial(act, *args))
+        return await self._door.run(act, *args)
 
     async def _refuse(self, error: BaseException) -> None:
         if not isinstance(error, DeniableError):
@@ -157,7 +158,7 @@ class Connection:
         for name, value in REPORTED.items():
             self._writer.write(message(b"S", text(name) + text(value)))
         self._writer.write(message(b"S", text("session_authorization") + text(person)))
-        self._writer.write(message(b"K", struct.pack("!ii", *self.key)))
+        self._writer.write(message(b"K", struct.pack("!ii", *self._key)))
         self._ready()
         await self._writer.drain()
 
@@ -263,16 +264,16 @@ class Connection:
     async def _run(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult:
         if statement.kind is StatementKind.COPY:
             copy_form(statement)  # what is wrong with it is told before anything is asked
-        self._running = True
+        result = await self._in_thread(self._talk.run, statement, bound)
+        if isinstance(result, WireResult):
+            return result
+        key = cancel_key(*self._key)
+        self._door.stops.watch(key, result.asking.cancel)
         try:
-            return await self._in_thread(self._talk.run, statement, bound)
+            answer = await self._door.askings.answer(result.asking)
         finally:
-            self._running = False
-
-    def cancel(self) -> None:
-        """Stop what is being asked, if anything is. What was charged stays charged."""
-        if self._running:
-            self._talk.curator.cancel()
+            self._door.stops.forget(key)
+        return await self._in_thread(self._talk.told, result, answer)
 
     # -------------------------------------------------------------------------------------------- the extended protocol
 

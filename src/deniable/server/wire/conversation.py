@@ -15,6 +15,7 @@ from sqlglot import expressions as exp
 
 from deniable.curator import Answer, Curator
 from deniable.errors import InvalidParameter, InvalidQuery
+from deniable.server.asking import Pending
 from deniable.server.people.rights import Caller
 from deniable.server.purse import Purse
 from deniable.server.questions import Question
@@ -64,6 +65,14 @@ class WireResult:
     notices: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A private query that is ready to be asked, and the columns that it will have."""
+
+    asking: Pending
+    columns: list[ColumnDescription]
+
+
 class WireConversation:
     """A person, a data set, and her settings."""
 
@@ -83,8 +92,9 @@ class WireConversation:
 
     # -------------------------------------------------------------------------------------------- statements
 
-    def run(self, statement: WireStatement, bound: Sequence[exp.Expr] = ()) -> WireResult:
-        """Run one statement. Who asks is looked up anew: a token that was revoked opens nothing more."""
+    def run(self, statement: WireStatement, bound: Sequence[exp.Expr] = ()) -> WireResult | Asked:
+        """Run one statement, but for a private query, which is made ready to be asked. Who asks is looked up
+        anew: a token that was revoked opens nothing more."""
         self._check_transaction(statement)
         match statement.kind:
             case StatementKind.EMPTY:
@@ -150,7 +160,7 @@ class WireConversation:
 
     # -------------------------------------------------------------------------------------------- queries
 
-    def _query(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult:
+    def _query(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult | Asked:
         tree = trees.parsed(statement.query, "postgres")
         if tree is not None and trees.asks_catalog(tree):
             columns, rows = self._ask_catalog(tree, bound)
@@ -158,11 +168,14 @@ class WireConversation:
         text = trees.ready(statement.query, self._data, bound)
         question = self._question(statement, text)
         self.refresh()
-        self._service.throttle.hit("requests", self._caller.name)
         columns = self._columns(text)
-        answer = self._service.answer(self._caller, self.curator, self._data, question, purse=self._purse)
-        rows = _rows(answer, columns)
-        return WireResult(f"SELECT {len(rows)}", columns, rows, self._notices(answer))
+        asking = self._service.asking(self._caller, self.curator, self._data, question, purse=self._purse)
+        return Asked(asking, columns)
+
+    def told(self, asked: Asked, answer: Answer) -> WireResult:
+        """What is told of an answer."""
+        rows = _rows(answer, asked.columns)
+        return WireResult(f"SELECT {len(rows)}", asked.columns, rows, self._notices(answer))
 
     def _notices(self, answer: Answer) -> list[str]:
         left = self.curator.account.remaining().epsilon

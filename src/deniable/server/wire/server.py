@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 import struct
-from concurrent.futures import Executor
 from contextlib import suppress
 
-from deniable.errors import LedgerError
+from deniable.server.http.door import Door
 from deniable.server.http.guard import where
-from deniable.server.service import Service
-from deniable.server.settings import Address
 from deniable.server.wire.catalog import Catalogs
-from deniable.server.wire.connection import Connection
+from deniable.server.wire.connection import Connection, cancel_key
 from deniable.server.wire.messages import message, report, text
 
 SSL, GSS, CANCEL = 80877103, 80877104, 80877102
@@ -28,23 +26,15 @@ log = logging.getLogger("deniable.server")
 class Wire:
     """The door that speaks PostgreSQL's protocol."""
 
-    def __init__(self, service: Service, executor: Executor, context: ssl.SSLContext | None) -> None:
-        self._service = service
-        self._executor = executor
+    def __init__(self, door: Door, context: ssl.SSLContext | None) -> None:
+        self._door = door
         self._context = context
         self._catalogs = Catalogs()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._connections: dict[tuple[int, int], Connection] = {}
 
-    async def listen(self, address: Address) -> Address:
-        try:
-            self._server = await asyncio.start_server(self._accept, address.host, address.port)
-        except OSError as error:
-            raise LedgerError(
-                f"The address {address} cannot be listened on: {error.strerror}. Nothing was started."
-            ) from None
-        return Address(address.host, self._server.sockets[0].getsockname()[1])
+    async def listen(self, listener: socket.socket) -> None:
+        self._server = await asyncio.start_server(self._accept, sock=listener)
 
     async def close(self) -> None:
         if self._server is not None:
@@ -82,12 +72,7 @@ class Wire:
             given = await self._start(reader, writer)
         if given is None:
             return
-        connection = Connection(self._service, self._catalogs, self._executor, reader, writer)
-        self._connections[connection.key] = connection
-        try:
-            await connection.serve(given)
-        finally:
-            self._connections.pop(connection.key, None)
+        await Connection(self._door, self._catalogs, reader, writer).serve(given)
 
     async def _start(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -110,7 +95,7 @@ class Wire:
                 writer.write(b"N")
                 await writer.drain()
             elif code == CANCEL:
-                self._cancel(body)
+                await self._cancel(body)
                 return None
             elif code >> 16 != VERSION:
                 writer.write(report(b"E", "FATAL", "0A000", "Expected version 3 of the protocol."))
@@ -126,11 +111,9 @@ class Wire:
                 return _startup(body, code, writer)
         return None
 
-    def _cancel(self, body: bytes) -> None:
+    async def _cancel(self, body: bytes) -> None:
         if len(body) == 8:
-            connection = self._connections.get(struct.unpack("!ii", body))
-            if connection is not None:
-                connection.cancel()
+            await self._door.stops.wish(cancel_key(*struct.unpack("!ii", body)))
 
 
 def _waiting(reader: asyncio.StreamReader) -> bool:

@@ -1,0 +1,158 @@
+"""One question on its way: charged and run in a thread, waited for outside of it, kept before it is given.
+
+The floor of response times is slept through by nobody: a thread is used while there is work, and the event loop
+waits between the two halves. A client that has gone meanwhile changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from deniable.curator import Answer, Curator
+from deniable.curator.inquiry import Reply
+from deniable.curator.stop import TICK
+from deniable.errors import AlreadyPaid, DeniableError
+from deniable.ledger.requests import paid_once
+from deniable.server.purse import CHARGED, Hold, Purse, Purses
+from deniable.server.questions import Question
+
+
+class Turns:
+    """One at a time for one question of one account: who comes second gets the answer that the first has paid
+    for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._taken: set[str] = set()
+
+    def take(self, asked: str, *, wait: bool) -> bool:
+        with self._lock:
+            while asked in self._taken:
+                if not wait:
+                    return False
+                self._lock.wait()
+            self._taken.add(asked)
+            return True
+
+    def give(self, asked: str) -> None:
+        with self._lock:
+            self._taken.discard(asked)
+            self._lock.notify_all()
+
+
+class Pending:
+    """A question, who pays for it, and the key that it is paid once by. `begin` and `finish` run in threads."""
+
+    def __init__(
+        self,
+        curator: Curator,
+        question: Question,
+        *,
+        asked: str,
+        body: str,
+        once: Callable[[], str],
+        lost: Callable[[], None],
+        purses: Purses,
+        purse: Purse | None,
+        turns: Turns,
+    ) -> None:
+        self._inquiry = curator.ask(question.text, **question.terms)
+        self._account = curator.account.name
+        self._asked, self._body = asked, body
+        self._once, self._lost = once, lost
+        self._purses, self._purse = purses, purse
+        self._turns = turns
+        self._hold: Hold | None = None
+        self._reply: Reply | None = None
+
+    def enter(self, *, wait: bool = False) -> bool:
+        """Take the turn of this question; False where somebody has it, and one should try again."""
+        return self._turns.take(self._asked, wait=wait)
+
+    def begin(self) -> Answer | None:
+        """Charge and run. The answer, where nothing is to be waited for."""
+        try:
+            if self._purses.capped:
+                self._hold = self._purses.take(self._inquiry.preview(), self._account, self._purse)
+            with paid_once(self._once(), self._body):
+                self._reply = self._inquiry.reply()
+        except BaseException:
+            self._turns.give(self._asked)
+            raise
+        return self.finish() if self.rest <= 0 else None
+
+    @property
+    def rest(self) -> float:
+        """Seconds until the answer may be given, as things stand."""
+        return 0.0 if self._reply is None else self._reply.pace.rest
+
+    def finish(self) -> Answer:
+        """Keep the answer, and give it."""
+        assert self._reply is not None
+        try:
+            return self._reply.given()
+        except DeniableError as error:
+            if self._hold is not None and not isinstance(error, CHARGED):
+                self._hold.put_back()
+            if isinstance(error, AlreadyPaid):
+                self._lost()
+            raise
+        finally:
+            self._turns.give(self._asked)
+
+    def cancel(self) -> None:
+        """Stop it, from any thread. What was charged stays charged."""
+        self._inquiry.cancel()
+
+    def answer(self) -> Answer:
+        """All of it in this thread."""
+        self.enter(wait=True)
+        answer = self.begin()
+        if answer is None:
+            assert self._reply is not None
+            self._reply.pace.wait()
+            answer = self.finish()
+        return answer
+
+
+Run = Callable[..., Awaitable[Any]]
+"""Runs a call in a thread."""
+
+
+class Pendings:
+    """Questions on their way in this event loop. Each is brought to its end, whoever waits for it."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._tasks: set[asyncio.Task[Answer]] = set()
+
+    def start(self, asking: Pending) -> asyncio.Task[Answer]:
+        task = asyncio.ensure_future(self._answered(asking))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def answer(self, asking: Pending) -> Answer:
+        return await asyncio.shield(self.start(asking))
+
+    def _ended(self, task: asyncio.Task[Answer]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # looked at: nothing is logged of it
+
+    async def _answered(self, asking: Pending) -> Answer:
+        while not asking.enter():
+            await asyncio.sleep(TICK)
+        answer: Answer | None = await self._run(asking.begin)
+        if answer is None:
+            while (rest := asking.rest) > 0:
+                await asyncio.sleep(min(rest, TICK))
+            answer = await self._run(asking.finish)
+        return answer
+
+    async def close(self) -> None:
+        """Until each has ended."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
