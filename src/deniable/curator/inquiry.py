@@ -142,7 +142,7 @@ class Inquiry(Original):
         pace.worked()
         return Reply(pace, outcome, partial(self._left, stop))
 
-    def _given(self, quote: Quote, view: AccountView, answer: Answer, seconds: float, stop: Stop) -> Answer:
+    def _given(self, quote: Quote, view: LedgerView, answer: Answer, seconds: float, stop: Stop) -> Answer:
         stop.check()
         self._keep(quote, view, answer, seconds)  # not before it is certain that it is given
         return answer
