@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -181,3 +183,132 @@ def test_an_optimiser_that_cannot_take_such_steps_is_refused_before_the_charge(
         make_private(small(net), kind(net.parameters()), (X, Y), account=account)
     assert len(account.history()) == 1
     assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
+
+
+# ------------------------------------------------------------------------------------------------ loops that were not private
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["its optimiser", "another one"])
+def test_an_ordinary_loop_left_around_it_raises_and_moves_nothing(account: Account, own: bool) -> None:
+    net = linear()
+    optimizer, other = (torch.optim.SGD(net.parameters(), lr=1.0) for _ in range(2))
+    training = make_private(small(net), optimizer, (X, Y), account=account)
+    x, y = next(training.lots())
+    nn.functional.cross_entropy(net(x), y).backward()
+    before = net.weight.detach().clone()  # type: ignore[operator]
+    with pytest.raises(InvalidQuery, match=r"moves by private\.step\(\) alone.*Nothing was moved"):
+        (optimizer if own else other).step()
+    assert torch.equal(net.weight, before)  # type: ignore[arg-type]
+    elsewhere = torch.nn.Parameter(torch.ones(1))
+    elsewhere.grad = torch.ones(1)
+    torch.optim.SGD([elsewhere], lr=1.0).step()  # other models train as they like
+    training.step()
+    training.close()
+    other.step()  # and this one, once the loop is closed
+
+
+def test_a_loop_that_is_forgotten_guards_nothing(account: Account) -> None:
+    net = linear()
+    optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+    training = make_private(small(net), optimizer, (X, Y), account=account)
+    del training
+    gc.collect()
+    optimizer.step()
+
+
+def test_what_is_done_to_a_lot_in_place_does_not_reach_the_step(account: Account) -> None:
+    released = []
+    for act in (torch.Tensor.clone, torch.Tensor.zero_):
+        net = linear()
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        with make_private(small(net), optimizer, (X, Y), account=account, rng=SeededRandom(3)) as training:
+            act(next(training.lots())[0])
+            released.append(training.step().value["weight"])
+    assert torch.equal(*released)
+
+
+class Frozen(nn.Module):
+    """A network that is only read, with batch norm, below a layer that is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8)).eval().requires_grad_(False)
+        self.drop, self.head = nn.Dropout(0.5), nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.head(self.drop(self.body(x)))
+        return out
+
+
+def test_modes_that_change_in_the_loop_are_tried_first(account: Account) -> None:
+    """model.train() in the loop would wake the batch norm; dropout alone is no obstacle."""
+    net = Frozen()
+    optimizer = torch.optim.SGD(net.head.parameters(), lr=0.1)
+    with make_private(small(net), optimizer, (X, Y), account=account) as training:
+        lots = training.lots()
+        next(lots)
+        net.train()
+        with pytest.raises(InvalidParameter, match=r'The layer "body\.1" \(BatchNorm1d\).*eval mode'):
+            training.step()
+        assert training.taken == 0
+        net.body.eval()
+        net.drop.eval()
+        training.step()
+        assert {found.run.__name__ for found in training._trainer._clipper.ways.values()} <= {
+            "chained",
+            "closed",
+        }
+
+
+def test_a_frozen_batch_norm_is_no_obstacle(account: Account) -> None:
+    net = Frozen()
+    release = account.run(small(net), (X, Y))
+    assert torch.equal(release.value.model.body[1].running_mean, net.body[1].running_mean)
+    assert not torch.equal(release.value.model.head.weight, net.head.weight)
+
+
+def test_inside_inference_mode_nothing_is_trained(account: Account) -> None:
+    training = private(account, steps=2)
+    with torch.inference_mode(), pytest.raises(InvalidParameter, match="inference_mode"):
+        account.run(small(), (X, Y))
+    next(training.lots())
+    with torch.inference_mode(), pytest.raises(InvalidQuery, match="inference_mode"):
+        training.step()
+    training.step()
+    with torch.no_grad():  # gradients are on where they are needed
+        next(training.lots())
+        assert training.step().value["weight"].count_nonzero()
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_hooks_on_parameters_are_refused_before_the_charge(account: Account, after: bool) -> None:
+    net = linear()
+    if after:
+        net.weight.register_post_accumulate_grad_hook(lambda p: None)  # type: ignore[operator]
+    else:
+        net.weight.register_hook(lambda g: g * 0)  # type: ignore[operator]
+    with pytest.raises(InvalidParameter, match="'weight' has a hook, which would act on nothing"):
+        account.run(small(net), (X, Y))
+    assert len(account.history()) == 1
+
+
+def test_a_model_that_cannot_be_copied_is_refused_with_the_way_out() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        old = nn.utils.weight_norm(linear())
+    with pytest.raises(InvalidParameter, match=r"cannot be copied.*parametrizations\.weight_norm"):
+        small(old)
+
+
+def test_a_penalty_on_the_given_weights_is_refused(account: Account) -> None:
+    net = linear()
+
+    def penalised(out: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return nn.functional.cross_entropy(out, y, reduction="none") + net.weight.square().sum()  # type: ignore[operator]
+
+    with pytest.raises(InvalidParameter, match="a copy of it is trained, on which that does not act"):
+        account.run(small(net, penalised), (X, Y))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with make_private(small(net, penalised), optimizer, (X, Y), account=account) as training:
+        next(training.lots())
+        training.step()  # the model itself is trained here, so the penalty acts

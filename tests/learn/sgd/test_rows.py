@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 from deniable.errors import DataError, InvalidParameter
+from deniable.learn.sgd.forms import Words
 from deniable.learn.sgd.rows import DatasetRows, TensorRows, rows
 from deniable.randomness import SeededRandom
 from tests.learn.sgd.runs import FEATURES, linear, problem, small, trainer
@@ -34,14 +42,14 @@ def broken() -> Any:
     raise RuntimeError("This row cannot be read.")
 
 
-def all_of(data: Any, run: Any = None) -> Any:
-    found = rows(data, EXAMPLE)
+def all_of(data: Any, example: Any = None) -> Any:
+    found = rows(data, EXAMPLE if example is None else example)
     return found.take(np.arange(len(found)), torch.float32)
 
 
 def sums(data: Any, **given: Any) -> Tensor:
     """The sum of all rows' clipped gradients."""
-    return trainer(small(**given)).clipped(all_of(data)).total["all"]
+    return trainer(small(**given)).clipped(all_of(data, given.get("example"))).total["all"]
 
 
 X, Y = problem(30)
@@ -141,6 +149,7 @@ def test_containers_are_read_alike() -> None:
         (X, Y.double()),
         (X.tolist(), Y.tolist()),
         Listed([(x.to_sparse(), float(y)) for x, y in GOOD]),
+        DataLoader(GOOD, batch_size=5, shuffle=True),
     ):
         assert torch.allclose(sums(data), expected, rtol=0, atol=1e-5)
     assert isinstance(rows(TensorDataset(X, Y)), TensorRows)
@@ -159,6 +168,12 @@ class Endless(IterableDataset[Any]):
         ((torch.tensor(1.0), Y), "one row for each example"),
         (Endless(), "with positions and a length"),
         (X, "got Tensor"),
+        (GOOD, r"got list.*DataLoader\(rows\)"),
+        (
+            DataLoader(TensorDataset(X, Y), sampler=SubsetRandomSampler(range(9))),
+            "sampler of its own.*Subset",
+        ),
+        (DataLoader(TensorDataset(X, Y), sampler=WeightedRandomSampler([1.0] * 9, 9)), "sampler of its own"),
         ("rows", "got str"),
     ],
 )
@@ -174,3 +189,13 @@ def test_a_model_that_does_not_fit_the_rows_is_told_before_the_charge() -> None:
     small().check((X, Y))
     for data in (Listed([]), Listed(GOOD), None):
         small(example=EXAMPLE).check(data)
+
+
+def test_words_have_their_declared_places() -> None:
+    names = ("tree", "fish", "bird")
+    data = (X, [names[int(y)] for y in Y])
+    assert torch.equal(sums(data, example=(EXAMPLE[0], Words(*names))), sums(Listed(GOOD)))
+    without = sums((X, [*data[1][:-1], "stone"]), example=(EXAMPLE[0], Words(*names)))
+    assert torch.equal(without, sums(Listed(GOOD[:-1])))
+    with pytest.raises(InvalidParameter, match=r"Expected Words\(…\).*Nothing was charged"):
+        small(example=(EXAMPLE[0], "tree")).check(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -13,8 +14,9 @@ from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.passes import Task
 from deniable.learn.nests import taken_apart, tensors
 
-WIDE = (30.0, 1.0)
-"""The spread about 0 of the numbers that other rows of a batch are replaced by."""
+WIDE = (math.inf, 1e4, 30.0, 1.0)
+"""The spread about 0 of the numbers that other rows of a batch are replaced by; inf stands for the widest that
+are still finite. With these, gradients overflow: code that looks whether all of a batch is finite lets one row decide for all."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,11 @@ def drawn(task: Task, like: Batch, size: int, seed: int, draw: Draw, wide: float
             most = draw.classes if place in targets else draw.words
             return _whole(part, shape, most, draw, random).to(part.device, part.dtype)
         spread = None if place in targets else wide
-        numbers = torch.rand if spread is None else torch.randn
-        return numbers(shape, generator=random, dtype=part.dtype).mul_(spread or 1.0).to(part.device)
+        if spread is None:
+            return torch.rand(shape, generator=random, dtype=part.dtype).to(part.device)
+        largest = torch.finfo(part.dtype).max
+        numbers = torch.randn(shape, generator=random, dtype=part.dtype).mul_(spread)
+        return numbers.nan_to_num_(0.0).clamp_(-largest, largest).to(part.device)
 
     rows = structure.built([made(place, part) for place, part in enumerate(parts)])
     return replace(like, rows=rows, weights=None)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from deniable.learn.clip import bare, chain, cover, held, sequences
+from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.objective import Objective, Paired
 from deniable.learn.clip.tape import ParameterKey, Tape, Uncovered
@@ -121,8 +122,8 @@ def vectorized(task: Task, batch: Batch) -> Passed:
     return rows, losses
 
 
-def alone(task: Task, batch: Batch) -> Passed:
-    """Each example in a batch of its own."""
+def alone(task: Task, batch: Batch, attributes: Attributes | None = None) -> Passed:
+    """Each example in a batch of its own; the model's `attributes` are put back after each."""
     parameters, examples = list(task.parameters.values()), batch.examples
     rows = [p.detach().new_zeros(examples, p.numel()) for p in parameters]
     losses = []
@@ -135,6 +136,8 @@ def alone(task: Task, batch: Batch) -> Passed:
                 if g is not None:
                     row[i] = (g.to_dense() if g.is_sparse else g).reshape(-1)
         losses.append(loss.detach())
+        if attributes is not None:
+            attributes.restore()
     return {
         ParameterKey(name): GradientRows(g) for name, g in zip(task.parameters, rows, strict=True)
     }, torch.stack(losses)

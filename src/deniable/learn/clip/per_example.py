@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.learn.clip import structure
+from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch, shape_of
 from deniable.learn.clip.objective import BatchLoss, Criterion, objective
-from deniable.learn.clip.passes import Passed, Task, alone, chained, closed
+from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed
 from deniable.learn.clip.probe import LARGE, Found, probe
 from deniable.learn.clip.rounding import LIMIT, weights
 from deniable.learn.clip.tape import ParameterKey, Uncovered
@@ -100,6 +101,7 @@ class PerExample:
         self.ways: dict[Shape, Found] = dict(ways or {})
         self._probing = ways is None
         self._largest: dict[Shape, int] = {}
+        self._attributes: Attributes | None = None
 
     def check(self, *rows: Any, lot: float | None = None) -> None:
         """Refuse the model if it cannot be clipped exactly on batches like these, of
@@ -154,6 +156,7 @@ class PerExample:
         sums = _Sums(self._task, self.groups, bounds)
         if batch.examples:
             found = self._tried(batch)
+            self._attributes = Attributes.of(self._task.model, self._attributes)
             size = self._size(found, batch.examples)
             for start in range(0, batch.examples, size):
                 self._add(sums, found, batch.part(start, min(start + size, batch.examples)))
@@ -248,9 +251,18 @@ class PerExample:
         kind = batch.device.type
         with torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
             try:
-                return found.run(self._task, batch)
+                return self._forgotten(found.run, batch)
             except Uncovered:
-                return alone(self._task, batch)
+                return self._forgotten(alone, batch)
+
+    def _forgotten(self, run: Pass, batch: Batch) -> Passed:
+        """A pass after which the model holds nothing of its rows. One by one, it holds nothing of the row
+        before."""
+        attributes = self._attributes or Attributes.of(self._task.model)
+        try:
+            return alone(self._task, batch, attributes) if run is alone else run(self._task, batch)
+        finally:
+            attributes.restore()
 
 
 class _Sums:

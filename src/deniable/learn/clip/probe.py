@@ -26,6 +26,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from deniable.errors import DeniableError, InvalidParameter
+from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.generated import WIDE, drawn, exchanged, made_batch, with_targets_of
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed, vectorized
@@ -133,16 +134,14 @@ def _seeded(task: Task, batch: Batch, seed: int) -> Tensor:
 
 def _refuse_ungraded(task: Task, batch: Batch) -> None:
     """A model that runs and cannot be differentiated would fail at the first lot."""
+    parameters = [*task.parameters.values()]
+    reached: tuple[Tensor | None, ...] = ()
     try:
         with torch.enable_grad():
             losses, inputs = _followed(task, batch)
-        reached: tuple[Tensor | None, ...] = ()
-        if losses.requires_grad:
-            parameters = [*task.parameters.values()]
-            reached = torch.autograd.grad(losses.sum(), [*inputs, *parameters], allow_unused=True)[
-                -len(parameters) :
-            ]
-        if all(part is None for part in reached):
+            if losses.requires_grad:
+                reached = torch.autograd.grad(losses.sum(), [*inputs, *parameters], allow_unused=True)
+        if all(part is None for part in reached[-len(parameters) :]):
             raise InvalidParameter(UNREACHED)
     except DeniableError:
         raise
@@ -318,7 +317,7 @@ def gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
     found = torch.zeros_like(task.parameters[name], requires_grad=False)
     one = torch.zeros(len(losses), dtype=found.dtype, device=found.device)
     one[i] = 1
-    for key, term in terms.items():
+    for key, term in ((key, term.masked(one > 0)) for key, term in terms.items()):  # 0·∞ is not 0
         if key == ParameterKey(name):
             term.add(found.view(key.shape(found)), one)
         elif key.name == name:
@@ -406,12 +405,14 @@ def still(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def restored(model: nn.Module) -> Iterator[None]:
-    """Parameters and buffers are afterwards what they were, whatever a forward pass does to them."""
-    tensors = [*model.buffers(), *model.parameters()]
+    """Parameters, buffers and attributes are afterwards what they were, whatever a forward pass does to
+    them."""
+    tensors, attributes = [*model.parameters()], Attributes.of(model)
     before = [value.detach().clone() for value in tensors]
     try:
         yield
     finally:
+        attributes.restore()
         with torch.no_grad():
             for value, old in zip(tensors, before, strict=True):
                 if not torch.equal(value, old):

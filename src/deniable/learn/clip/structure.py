@@ -51,6 +51,11 @@ def refuse(model: nn.Module) -> None:
                 "the module that torch.compile was given (model._orig_mod), and compile what was trained "
                 "afterwards."
             )
+        if isinstance(module, torch.jit.ScriptModule):
+            raise InvalidParameter(
+                f"{where} is scripted, and what is scripted cannot be looked into; nothing was trained. Give the "
+                "module that torch.jit was given, and script what was trained afterwards."
+            )
         if isinstance(module, _BatchNorm) and (trained or module.training or not module.track_running_stats):
             raise InvalidParameter(BATCH_NORM.format(where))
         if isinstance(module, _InstanceNorm) and module.track_running_stats and (module.training or trained):

@@ -19,7 +19,7 @@ import torch
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.generated import WIDE, Draw, drawn, exchanged, made_batch, with_targets_of
 from deniable.learn.clip.passes import Pass, Task, alone
-from deniable.learn.clip.probe import DRAWS, close, gradient, restored, row_gradients, still
+from deniable.learn.clip.probe import DRAWS, LARGE, close, gradient, restored, row_gradients, still
 
 
 def same_alone(task: Task, run: Pass, like: Batch, sizes: Iterable[int], seed: int = 0) -> bool:
@@ -45,7 +45,8 @@ def _agrees(task: Task, run: Pass, like: Batch, size: int, seed: int) -> bool:
 
 def _others(task: Task, own: Batch, draw: Draw, seed: int) -> list[Batch]:
     """Batches of other rows, near and far from 0; the targets are those of `own`, which the model takes."""
-    far = [drawn(task, own, own.examples, seed + 1000, draw, wide) for wide in WIDE]
+    spreads = WIDE if own.examples <= LARGE else WIDE[:2]  # wide numbers are the rarer ones in other trials
+    far = [drawn(task, own, own.examples, seed + 1000, draw, wide) for wide in spreads]
     return [own, *(with_targets_of(task, own, others) for others in far)]
 
 

@@ -11,7 +11,7 @@ from deniable.learn.clip import BatchLoss
 from deniable.learn.sgd.clipping import Adaptive, Flat, Group, PerLayer
 from deniable.learn.sgd.distributed import Distributed
 from deniable.learn.sgd.dpsgd import DPSGD
-from deniable.learn.sgd.forms import Padded
+from deniable.learn.sgd.forms import Padded, Words
 from deniable.learn.sgd.lots import LotPlan, Lots
 from deniable.learn.sgd.outcome import History, Trained, Usable
 from deniable.learn.sgd.private import Private, make_private
@@ -39,6 +39,7 @@ __all__ = [
     "Trained",
     "Usable",
     "Users",
+    "Words",
     "constant",
     "cosine",
     "linear",

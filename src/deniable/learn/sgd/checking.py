@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,7 @@ from deniable.learn.sgd.users import sizes
 if TYPE_CHECKING:
     from deniable.learn.sgd.dpsgd import DPSGD
 
+Copied = TypeVar("Copied")
 PRECISIONS = (torch.float32, torch.float64)
 
 
@@ -54,7 +55,8 @@ def tried(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
             "Expected a learning_rate, or an optimizer that has its own. Nothing was charged."
         )
     form = _form(run, data)
-    given = structure.in_training(copy.deepcopy(run.model)) if model is None else model
+    _refuse_hooks(run.model, copied=model is None)
+    given = structure.in_training(copied(run.model)) if model is None else model
     clipper = run.clipper(given)
     shapes, made = set(), []
     for size in [1] if run.privacy.max_rows is None else sizes(run.privacy.max_rows):
@@ -67,6 +69,33 @@ def tried(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
     if run.example is not None:
         _refuse_example(run, clipper, form)
     return Checked(frozenset(shapes), clipper.ways, tuple(made))
+
+
+def copied(value: Copied) -> Copied:
+    """A copy, or a refusal before anything is charged."""
+    try:
+        return copy.deepcopy(value)
+    except Exception as error:
+        old = "weight_norm" in str(error)
+        way = "Use torch.nn.utils.parametrizations.weight_norm." if old else "Keep no such thing in it."
+        raise InvalidParameter(
+            f"The model cannot be copied, and a copy of it is tried or trained: {str(error)[:120]}… Nothing was "
+            f"charged. {way}"
+        ) from None
+
+
+def _refuse_hooks(model: nn.Module, *, copied: bool) -> None:
+    """Hooks on parameters act on nothing: a copy of a parameter has none, and gradients that are accumulated
+    are not what is trained on."""
+    for name, parameter in model.named_parameters():
+        after = getattr(parameter, "_post_accumulate_grad_hooks", None)
+        if after or (copied and parameter._backward_hooks):
+            raise InvalidParameter(
+                f"The parameter {name!r} has a hook, which would act on nothing: "
+                + ("a copy of the model is trained. " if not after else "no gradient is accumulated. ")
+                + "Nothing was charged. Change the gradient that private.step() of make_private releases, or "
+                "freeze what shall not move."
+            )
 
 
 def _form(run: DPSGD, data: Any) -> RowForm:
@@ -199,7 +228,7 @@ def refuse_optimizer(run: DPSGD) -> None:
     """A trial on a copy, with zero gradients: what fails here would fail after the charge."""
     learning = run.learning
     refuse_rates(run)
-    model = copy.deepcopy(run.model)
+    model = copied(run.model)
     try:
         optimizer = learning.new_optimizer(model)
     except Exception as error:

@@ -5,6 +5,7 @@ The rules, each of which looks at one row alone, so that it keeps neighbouring d
 
 - a row that cannot be read, or is put together otherwise than declared, is left out; of
   a dict what was declared is taken;
+- a word has its place among the declared ones (`Words`), and a row with another is left out;
 - a row with a NaN or an infinity in one of its parts is left out;
 - floating-point parts are converted to the model's precision, others to whole numbers of
   64 bits; a part of the other kind than declared (1.0 for 1) is converted where it is
@@ -23,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.learn.nests import Structure, taken_apart
 
@@ -40,20 +42,46 @@ class Padded:
 
 
 @dataclass(frozen=True)
+class Words:
+    """A part of an example that is one of these words: a row has the place of its word, from 0. A row with
+    another word is left out.
+
+    >>> RowForm.of(([0.5, 2.0], Words("cat", "dog")), torch.float32).read(([1, 2], "dog"), torch.float32)
+    [tensor([1., 2.]), tensor(1)]
+    """
+
+    words: tuple[str, ...]
+
+    def __init__(self, *words: str) -> None:
+        object.__setattr__(self, "words", tuple(checks.choices("words", words)))
+
+    def place(self, value: Any) -> int:
+        """Of a word; of an array's word too. Raises for any other value."""
+        return self.words.index(value.item() if hasattr(value, "item") else value)
+
+
+@dataclass(frozen=True)
 class RowForm:
-    """How a row is put together, an example's parts, and what shorter parts are filled up with, if they
-    are."""
+    """How a row is put together, an example's parts, what shorter parts are filled up with, if they are, and
+    the words of parts that are words."""
 
     structure: Structure
     example: tuple[Tensor, ...]
     fill: tuple[float, ...] | None = None
+    words: tuple[Words | None, ...] = ()
 
     @classmethod
     def of(cls, row: Any, dtype: torch.dtype) -> RowForm:
         """The form of a public row, floating-point parts as `dtype`."""
         structure, parts = taken_apart(row.row if isinstance(row, Padded) else row)
+        words = tuple(part if isinstance(part, Words) else None for part in parts)
+        if any(isinstance(part, str) for part in parts):
+            raise InvalidParameter(
+                "Expected Words(…), all words that there may be, for a part of the example that is a word. "
+                "Nothing was charged."
+            )
         try:
-            read = tuple(part_of_row(part, dtype) for part in parts)
+            read = tuple(part_of_row(0 if isinstance(part, Words) else part, dtype) for part in parts)
         except Exception as error:
             raise InvalidParameter(
                 f"Expected an example of tensors, arrays or numbers, one row without a batch axis: {error}. "
@@ -61,9 +89,8 @@ class RowForm:
             ) from None
         if not all(bool(torch.isfinite(part).all()) for part in read):
             raise InvalidParameter("Expected an example of finite numbers. Nothing was charged.")
-        return cls(
-            structure, read, _fill(row.fill, structure, len(parts)) if isinstance(row, Padded) else None
-        )
+        fill = _fill(row.fill, structure, len(parts)) if isinstance(row, Padded) else None
+        return cls(structure, read, fill, words)
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -83,6 +110,7 @@ class RowForm:
             structure, parts = taken_apart(self._selected(row))
             if structure != self.structure:
                 return None
+            parts = [p if own is None else own.place(p) for p, own in zip(parts, self._words, strict=True)]
             read = [
                 declared(part_of_row(p, dtype)[None], kind)
                 for p, kind in zip(parts, self.dtypes, strict=True)
@@ -92,6 +120,10 @@ class RowForm:
             return self._fitted([values[0] for values, _ in read])
         except Exception:  # a row that cannot be read is left out
             return None
+
+    @property
+    def _words(self) -> tuple[Words | None, ...]:
+        return self.words or (None,) * len(self.example)
 
     def _selected(self, row: Any) -> Any:
         """A row that is a dict may have more than was declared."""

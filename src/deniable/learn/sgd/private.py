@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
 from torch import Tensor
 from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.learn.clip.batch import Batch
 from deniable.learn.nests import mapped, taken_apart, tensors
-from deniable.learn.sgd.checking import refuse_groups_of_rates, trial
+from deniable.learn.sgd.checking import copied, refuse_groups_of_rates, trial
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.rows import Lot
 from deniable.learn.sgd.steps import Ask, TrainingSteps
@@ -36,17 +37,19 @@ class Private:
         self.run = run
         self._optimizer, self._stepped = optimizer, True
         self._seen: Lot = []
-        self._empty = run.rows(data).form(run.dtype).repeated(0)
+        self._rows = run.rows(data)
+        self._empty = self._rows.form(run.dtype).repeated(0)
+        self._modes = _modes(run)
         self._trainer: Trainer | None = None
         self._stepping = False
-        self._hook = optimizer.register_step_pre_hook(self._refuse_step)
+        self._guard = weakref.finalize(self, register_optimizer_step_pre_hook(_guard(self)).remove)
         training = TrainingSteps(run, self._start, self._show)
         try:
             self._session: Session[Any] = account.open(
                 training, data, rng=rng, delta=run.delta, description="make_private"
             )
         except BaseException:
-            self._hook.remove()
+            self._guard()
             raise
         account.begin(
             self._session.entry, 0, run.length
@@ -60,13 +63,22 @@ class Private:
         """Copies: what is done to them in place must not reach the rows that `step` trains on."""
         self._seen = [batch.with_rows(mapped(Tensor.clone, batch.rows)) for batch in lot]
 
-    def _refuse_step(self, *given: Any) -> None:
-        if not self._stepping:
+    def refuse_step(self, optimizer: Optimizer) -> None:
+        """Raise if an optimiser, this one or another, is about to move the model outside of `step`."""
+        if not self._stepping and not _held(optimizer).isdisjoint(map(id, self.run.model.parameters())):
             raise InvalidQuery(
-                "The optimizer of a private loop moves by private.step() alone: optimizer.step() would train "
+                "The model of a private loop moves by private.step() alone: optimizer.step() would train "
                 "on gradients without noise. Nothing was moved. Take loss.backward() and optimizer.step() "
                 "out of the loop, or close it first."
             )
+
+    def _try_modes(self) -> None:
+        """Where modules were put into another mode (model.train(), model.eval()), the model is tried in it, on
+        made-up rows: what was found in the old one says nothing of it."""
+        if self._trainer is None or _modes(self.run) == self._modes:
+            return
+        self._trainer.learn_ways(self.run.check(self._rows, model=self.run.model))
+        self._modes = _modes(self.run)
 
     @property
     def taken(self) -> int:
@@ -89,6 +101,7 @@ class Private:
     def step(self) -> Release[dict[str, Tensor]]:
         """Put the noisy mean of the lot's clipped gradients into .grad, let the
         optimiser move, and release that mean."""
+        self._try_modes()
         self._stepping = True
         try:
             release: Release[dict[str, Tensor]] = self._session.ask(Ask.STEP)
@@ -99,7 +112,7 @@ class Private:
 
     def close(self) -> None:
         """Settle, and give the optimiser back. Closing twice does nothing."""
-        self._hook.remove()
+        self._guard()
         self._session.close()
 
     def __enter__(self) -> Self:
@@ -145,14 +158,33 @@ def _check_optimizer(run: DPSGD, optimizer: Optimizer) -> None:
         )
     if not isinstance(optimizer, Optimizer):
         raise InvalidParameter("Expected a torch.optim.Optimizer. Nothing was charged.")
-    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    if held != {id(p) for p in run.model.parameters() if p.requires_grad}:
+    if _held(optimizer) != {id(p) for p in run.model.parameters() if p.requires_grad}:
         raise InvalidParameter(
             "Expected the optimizer to hold the trainable parameters of this model and no others. Nothing "
             "was charged."
         )
-    trial(*copy.deepcopy((run.model, optimizer)))
+    trial(*copied((run.model, optimizer)))
     refuse_groups_of_rates(run, optimizer)
+
+
+def _held(optimizer: Optimizer) -> set[int]:
+    return {id(p) for group in optimizer.param_groups for p in group["params"]}
+
+
+def _modes(run: DPSGD) -> list[bool]:
+    return [module.training for module in run.model.modules()]
+
+
+def _guard(private: Private) -> Callable[..., None]:
+    """What every optimiser calls before a step. It does not keep the loop alive."""
+    alive = weakref.ref(private)
+
+    def refuse(optimizer: Optimizer, *given: Any) -> None:
+        loop = alive()
+        if loop is not None:
+            loop.refuse_step(optimizer)
+
+    return refuse
 
 
 def _joined(lot: Lot) -> Any:

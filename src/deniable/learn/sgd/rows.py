@@ -22,6 +22,8 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     IterableDataset,
+    RandomSampler,
+    SequentialSampler,
     TensorDataset,
     default_collate,
     default_convert,
@@ -218,10 +220,8 @@ def rows(data: Any, example: Any = None) -> Rows:
     match data:
         case Rows():
             return data
-        case DataLoader() if data.collate_fn not in (default_collate, default_convert, None):
-            return DatasetRows(_Collated(DatasetRows(data.dataset).dataset, data.collate_fn), example)
         case DataLoader():
-            return rows(data.dataset, example)
+            return _of_loader(data, example)
         case TensorDataset():
             return TensorRows(data.tensors, example)
         case Dataset():
@@ -237,8 +237,22 @@ def rows(data: Any, example: Any = None) -> Rows:
         case _:
             raise DataError(
                 "Expected (inputs, targets) as tensors or arrays, a Dataset, a DataLoader or a frame, got "
-                f"{type(data).__name__}. Nothing was charged."
+                f"{type(data).__name__}. Nothing was charged. A list of rows is given as DataLoader(rows)."
             )
+
+
+def _of_loader(loader: DataLoader[Any], example: Any) -> Rows:
+    """The rows of its data set, as a `collate_fn` of its own makes them."""
+    dataset: Any = loader.dataset
+    sampler = getattr(loader.batch_sampler, "sampler", loader.batch_sampler) or loader.sampler
+    if not isinstance(dataset, IterableDataset) and type(sampler) not in (RandomSampler, SequentialSampler):
+        raise DataError(
+            f"The loader has a sampler of its own ({type(sampler).__name__}), and lots are drawn by coins here. "
+            "Nothing was charged. Give a torch.utils.data.Subset of the rows it chooses, or the data set."
+        )
+    if loader.collate_fn not in (default_collate, default_convert, None):
+        return DatasetRows(_Collated(DatasetRows(dataset).dataset, loader.collate_fn), example)
+    return DatasetRows(dataset, example) if isinstance(dataset, list) else rows(dataset, example)
 
 
 def _is_of_numbers(nest: Any) -> bool:

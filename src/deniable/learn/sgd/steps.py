@@ -76,12 +76,12 @@ class Steps:
         return self.trainer.taken + 1
 
     def _step(self) -> dict[str, Tensor]:
+        self.trainer.refuse_changes()
         lot, self._lot = self._lot, None
         if lot is None:
             raise InvalidQuery(
                 "Expected a lot that was drawn for this step: each lot is used once. Nothing was run."
             )
-        self.trainer.refuse_changes()
         return self.trainer.step(lot)
 
     @property

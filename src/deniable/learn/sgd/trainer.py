@@ -33,6 +33,7 @@ from deniable.loss import Loss
 from deniable.mechanism import Random
 
 if TYPE_CHECKING:
+    from deniable.learn.sgd.checking import Checked
     from deniable.learn.sgd.dpsgd import DPSGD
 
 
@@ -109,6 +110,10 @@ class Trainer:
         """With a copy of the run's model, which itself stays as it is, and a new optimiser."""
         model = structure.in_training(copy.deepcopy(run.model))
         return cls(run, rng, model, run.learning.new_optimizer(model))
+
+    def learn_ways(self, checked: Checked) -> None:
+        """What a trial found in other modes of the model's modules."""
+        self._clipper.ways.update(checked.ways)
 
     # -------------------------------------------------------------------------------------------- before the noise
 

@@ -1,0 +1,220 @@
+"""Models that mix rows on the way back, in large lots only, at rare values, or by what they remember: refused,
+or run so that one row moves the sum by at most the clip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from deniable.errors import InvalidParameter
+from deniable.learn.clip.attributes import Attributes
+from deniable.learn.clip.batch import Batch
+from deniable.learn.sgd import DPSGD
+from tests.learn.sgd.runs import trainer
+
+ROWS, FEATURES = 120, 6
+
+
+def data(first: float | None = None) -> tuple[Tensor, Tensor]:
+    source = torch.Generator().manual_seed(5)
+    x = 3 * torch.randn(ROWS, FEATURES, generator=source)
+    if first is not None:
+        x[0] = first
+    return x, torch.randint(0, 3, (ROWS,), generator=source)
+
+
+def influence(model: nn.Module, criterion: Any = None, first: float | None = None, before: int = 0) -> float:
+    """How far the sum of clipped gradients moves without the first row, over the clip."""
+    x, y = data(first)
+    run = DPSGD(
+        model,
+        criterion or nn.CrossEntropyLoss(),
+        n=10 * ROWS,
+        lot=ROWS,
+        steps=1000,
+        noise_multiplier=1.0,
+        learning_rate=1e-3,
+    )
+    run.check((x, y))
+    sums = []
+    for start in (0, 1):
+        training = trainer(run)
+        for _ in range(before):
+            training.step([Batch((x[:8].clone(), y[:8]))])
+        sums.append(training.clipped([Batch((x[start:].clone(), y[start:]))]).total["all"].double())
+    return float((sums[0] - sums[1]).norm())
+
+
+class Net(nn.Module):
+    """Two layers, and a function of what is between them."""
+
+    def __init__(self, between: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.first, self.last, self.between = nn.Linear(FEATURES, 16), nn.Linear(16, 3), between
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.last(self.between(torch.tanh(self.first(x))))
+        return out
+
+
+class Mixing(torch.autograd.Function):
+    """Nothing forward; the sum of all rows on the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return grads[0] + grads[0].sum(0, keepdim=True)
+
+
+def summed(g: Tensor) -> Tensor:
+    return g + g.sum(0, keepdim=True)
+
+
+def hooked(h: Tensor, hook: Callable[[Tensor], Tensor]) -> Tensor:
+    if h.requires_grad:
+        h.register_hook(hook)
+    return h
+
+
+def with_module_hook(kind: str) -> nn.Module:
+    model = Net(torch.tanh)
+    if kind == "before":
+        model.last.register_full_backward_pre_hook(lambda module, out: (summed(out[0]),))
+    else:
+        model.last.register_full_backward_hook(lambda module, given, out: (summed(given[0]),))
+    return model
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Net(lambda h: Mixing.apply(h)),  # type: ignore[no-untyped-call]
+        Net(lambda h: hooked(h, summed)),
+        with_module_hook("before"),
+        with_module_hook("after"),
+        Net(lambda h: h - h.mean(0) if float(h.abs().max()) >= 1 else h),
+    ],
+    ids=["a function", "a hook on a tensor", "a hook before", "a hook after", "at the end of tanh"],
+)
+def test_mixing_on_the_way_back_is_refused(model: nn.Module) -> None:
+    with pytest.raises(InvalidParameter, match="lets one example of a lot change what another one gives"):
+        influence(model)
+
+
+@pytest.mark.parametrize("way", ["back", "forward"])
+def test_mixing_in_large_lots_only_goes_one_by_one(way: str) -> None:
+    def back(h: Tensor) -> Tensor:
+        return hooked(h, lambda g: summed(g) if len(g) > 60 else g)
+
+    def forward(h: Tensor) -> Tensor:
+        return h - h.mean(0) if len(h) > 60 else h
+
+    assert influence(Net(back if way == "back" else forward)) <= 1
+
+
+def test_a_batch_is_not_left_out_for_one_row_that_overflows() -> None:
+    def finite_or_nothing(h: Tensor) -> Tensor:
+        wide = h.atanh() * 1e30
+        return h if bool(torch.isfinite(wide).all()) else torch.zeros_like(h)
+
+    def skipping(out: Tensor, y: Tensor) -> Tensor:
+        losses = F.cross_entropy(out, y, reduction="none")
+        return losses if bool(torch.isfinite(losses).all()) else losses.nan_to_num() * 0
+
+    for model, criterion in ((Net(finite_or_nothing), None), (nn.Linear(FEATURES, 3), skipping)):
+        with pytest.raises(InvalidParameter, match="lets one example of a lot change"):
+            influence(model, criterion, first=1e38)
+
+
+class Late(nn.Module):
+    """Adds what it saw last, once it was called so often: in a list, a tensor or a number of its own."""
+
+    def __init__(self, calls: int, keep: str) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(FEATURES, 16), nn.Linear(16, 3)
+        self.calls, self.keep, self.count = calls, keep, 0
+        self.seen: list[Tensor] = [torch.zeros(1, FEATURES)]
+        self.register_buffer("held", torch.zeros(1, FEATURES))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count += 1
+        mean = x.detach().mean(0, keepdim=True)
+        old = self.seen[0] if self.keep == "list" else self.held.clone()
+        if self.count > self.calls:
+            if self.keep == "list":
+                self.seen[0] = mean
+            else:
+                self.held.copy_(mean)
+            x = x + 30 * old
+        out: Tensor = self.last(torch.tanh(self.first(x)))
+        return out
+
+
+@pytest.mark.parametrize("keep", ["list", "buffer"])
+def test_what_a_model_remembers_is_forgotten_after_every_pass(keep: str) -> None:
+    model = Late(400, keep)
+    assert influence(model, before=3) <= 1
+    assert model.count == 0
+    assert influence(Late(400, keep), before=3) <= 1
+
+
+def test_rows_one_by_one_do_not_see_the_row_before() -> None:
+    """A counter that no attribute shows turns the model into one that remembers, after all trials."""
+    calls = [0]
+
+    class Turning(Late):
+        def forward(self, x: Tensor) -> Tensor:
+            self.count = calls[0]
+            return super().forward(x)
+
+    model = Turning(10, "list")
+    run = DPSGD(
+        model,
+        nn.CrossEntropyLoss(),
+        n=1200,
+        lot=120,
+        steps=9,
+        noise_multiplier=1.0,
+        learning_rate=0.1,
+        grid=True,
+    )
+    x, y = data()
+    run.check((x, y))
+    calls[0] = 1000
+    grid = run.grids["all"]
+    sums = [trainer(run).clipped([Batch((x[i:], y[i:]))]).total["all"].double() for i in (0, 1)]
+    assert float((sums[0] - sums[1]).norm()) <= grid.sensitivity
+
+
+def test_attributes_are_put_back_whatever_was_done_to_them() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    model.numbers, model.word, model.table = [1, [2, 3]], "a", torch.zeros(3)  # type: ignore[assignment]
+    held = Attributes.of(model)
+    mean = model[1].running_mean
+    model.numbers[1].append(4)  # type: ignore[union-attr, operator, index]
+    model.word, model.more = "b", torch.ones(1)  # type: ignore[assignment]
+    model.table += 1  # type: ignore[operator]
+    model[1].running_mean += 1  # type: ignore[operator]
+    model[0].eval()
+    model[1].register_buffer("extra", torch.ones(1))
+    held.restore()
+    assert model.numbers == [1, [2, 3]]
+    assert model.word == "a"
+    assert not hasattr(model, "more")
+    assert model.table.count_nonzero() == 0  # type: ignore[union-attr, operator]
+    assert model[1].running_mean is mean
+    assert mean.count_nonzero() == 0  # type: ignore[union-attr, operator]
+    assert model[0].training
+    assert "extra" not in dict(model.named_buffers())
+    again = Attributes.of(model, held)
+    old = {id(value): copy for value, _, copy in held.tensors}
+    untouched = model[1].running_var
+    assert next(copy for value, _, copy in again.tensors if value is untouched) is old[id(untouched)]
