@@ -2,9 +2,10 @@
 
     scattered   many canaries on coordinates of their own          noise, clipping, normaliser
     opposed     one, first and loudest, against a whole lot        microbatches, normalisers, clipping per batch
-    dense       one on all coordinates, as loud                    clipping per layer, in another norm, or not at all
-    momentum    the same, steps before and after it watched        memory before noise, noise used in several steps
+    dense       one on all coordinates, last in a batch of two     clipping per layer, in another norm, by the last batch
+    momentum    the same, ten steps around it watched              memory before noise, noise or rows used again
     quietest    one where the noise is least                       noise repeated between coordinates, or missing
+    singled     one on the coordinate that told most before        one parameter that is not clipped or counts more
 
 Under the claim each of them is one row of a batch, and what is released in a whole window of steps, of which
 one has it, is μ-Gaussian private (composition with steps that do not depend on it, Dong, Roth, Su 2022): so a
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import isqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,6 +46,9 @@ DIRECTIONS, WEIGHTS = 0.3, 0.2
 """The shares of windows that learn directions, and their weights."""
 PLAIN = 4.0
 """Deviations from which a coordinate counts as moved by the canary."""
+SURE = 3.0
+"""Deviations that are taken off a coordinate's movement before it is called the largest."""
+PRIOR = 10.0
 BLOCKS = 32
 MOST_COORDINATES = 1000
 """Of a covariance."""
@@ -72,6 +77,13 @@ class Bench:
     def lot(self) -> int:
         return max(1, round(self.training.lot))
 
+    @property
+    def prime(self) -> int:
+        """The largest prime in the lot: a crowd of so many fills no microbatches, so one row more begins none."""
+        return next(
+            (n for n in range(self.lot, 2, -1) if all(n % k for k in range(2, isqrt(n) + 1))), self.lot
+        )
+
     def dense(self) -> Array:
         """A unit vector on all coordinates, with signs by fair coins."""
         return np.asarray(self.rng.choice([-1.0, 1.0], self.dimension) / np.sqrt(self.dimension))
@@ -85,13 +97,19 @@ class Window:
     crowd: Array
     before: int = 0
     after: int = 0
+    last: bool = False
+    """Whether the canary is the last row of its batch, or the first."""
 
     def batches(self, inside: bool) -> Iterator[Array]:
         for _ in range(self.before):
             yield self.crowd
-        yield np.concatenate([self.canary[None], self.crowd]) if inside else self.crowd
+        yield self._with_canary() if inside else self.crowd
         for _ in range(self.after):
             yield self.crowd
+
+    def _with_canary(self) -> Array:
+        rows = (self.crowd, self.canary[None]) if self.last else (self.canary[None], self.crowd)
+        return np.concatenate(rows)
 
     @property
     def steps(self) -> int:
@@ -107,10 +125,11 @@ def scattered(
     update: Callable[[Array], None] | None,
     rounds: int,
     each: int,
-) -> tuple[Array, Booleans]:
-    """Scores and coins of `each` canaries in every round, on coordinates of their own
-    beside the gradients of `background`."""
+) -> tuple[Array, Booleans, int]:
+    """Scores and coins of `each` canaries in every round, on coordinates of their own beside the gradients of
+    `background`, and the coordinate whose canaries told most."""
     scores, insides, clip = [], [], bench.training.clip
+    told = Moments.of(bench.dimension)
     for _ in range(rounds):
         around = background() if background is not None else np.empty((0, bench.dimension))
         places = bench.rng.choice(bench.dimension, each, replace=False)
@@ -121,27 +140,36 @@ def scattered(
         known = clipped_sum(around, clip)
         scores.append(released[places] - known[places] / clip)
         insides.append(inside)
+        told.add_at(places, scores[-1], inside)
         if update is not None:
             update(released * (clip / bench.training.lot))
-    return np.concatenate(scores), np.concatenate(insides)
+    return np.concatenate(scores), np.concatenate(insides), told.loudest()
 
 
 def opposed(bench: Bench) -> Window:
     """One canary against a lot of gradients that point the other way: whatever is common
     to the batch turns round."""
     direction = bench.dense()
-    crowd = np.tile(-LOUD * bench.training.clip * direction, (bench.lot, 1))
+    crowd = np.tile(-LOUD * bench.training.clip * direction, (bench.prime, 1))
     return Window(LOUDER * LOUD * bench.training.clip * direction, crowd)
 
 
 def dense(bench: Bench) -> Window:
-    return Window(LOUDER * bench.training.clip * bench.dense(), bench.quiet(1))
+    """The steps beside it are watched: one row of two moves whatever a step learns from its batch for the next."""
+    canary = LOUDER * bench.training.clip * bench.dense()
+    return Window(canary, bench.quiet(1), before=1, after=1, last=True)
 
 
 def momentum(bench: Bench) -> Window:
     """Steps around it are watched; the crowd is a whole lot, so that what a step remembers moves all of
     it."""
-    return Window(LOUD * bench.training.clip * bench.dense(), bench.quiet(bench.lot), before=1, after=4)
+    return Window(LOUD * bench.training.clip * bench.dense(), bench.quiet(bench.lot), before=1, after=9)
+
+
+def singled(bench: Bench, place: int) -> Window:
+    direction = np.zeros(bench.dimension)
+    direction[place] = 1.0
+    return Window(LOUDER * bench.training.clip * direction, bench.quiet(1))
 
 
 def quietest(bench: Bench, runs: int) -> Window:
@@ -209,11 +237,11 @@ class Moments:
 
     sums: Array
     squares: Array
-    counts: NDArray[np.int64]
+    counts: Array
 
     @classmethod
     def of(cls, dimension: int) -> Moments:
-        return cls(np.zeros((2, dimension)), np.zeros((2, dimension)), np.zeros(2, np.int64))
+        return cls(np.zeros((2, dimension)), np.zeros((2, dimension)), np.zeros((2, dimension)))
 
     def add(self, released: Array, inside: bool) -> None:
         plain = np.nan_to_num(released, posinf=0, neginf=0)
@@ -221,10 +249,27 @@ class Moments:
         self.squares[int(inside)] += plain**2
         self.counts[int(inside)] += 1
 
+    def add_at(self, places: NDArray[np.int64], scores: Array, inside: Booleans) -> None:
+        """One score for each of some coordinates, with coins of their own."""
+        at, plain = (inside.astype(np.int64), places), np.nan_to_num(scores, posinf=0, neginf=0)
+        self.sums[at] += plain
+        self.squares[at] += plain**2
+        self.counts[at] += 1
+
+    def loudest(self) -> int:
+        """The coordinate that its canary surely moves most, in deviations of one release."""
+        gap, doubt, variance = self.moved()
+        # Few releases of a coordinate show its variance badly: that of all is mixed in.
+        few = PRIOR / (PRIOR + self.counts.sum(axis=0))
+        spread = np.sqrt(few * np.median(variance) + (1 - few) * variance)
+        seen = self.counts.min(axis=0) > 0
+        sure = np.where(seen, np.abs(gap) - SURE * np.maximum(doubt, spread * np.sqrt(few / PRIOR)), -np.inf)
+        return int(np.argmax(sure / spread))
+
     def moved(self) -> tuple[Array, Array, Array]:
         """How far the canary moves each coordinate on average, the deviation of that,
         and the variance of one release."""
-        n = np.maximum(self.counts, 1)[:, None]
+        n = np.maximum(self.counts, 1)
         means = self.sums / n
         spread = np.maximum(self.squares / n - means**2, 0)
         variance = np.maximum(spread.mean(axis=0), 1e-12)

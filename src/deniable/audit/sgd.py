@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -23,7 +23,19 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from deniable import accounting
-from deniable.audit.canary_designs import Bench, Step, dense, momentum, opposed, quietest, scattered, watched
+from deniable.audit.bets import mu_from_bets
+from deniable.audit.canary_designs import (
+    Bench,
+    Step,
+    Window,
+    dense,
+    momentum,
+    opposed,
+    quietest,
+    scattered,
+    singled,
+    watched,
+)
 from deniable.audit.finding import Finding
 from deniable.audit.one_run import (
     CANNOT_SEE,
@@ -46,11 +58,22 @@ from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.loss import GaussianNoise, Loss
 
-DESIGNS = {"scattered": 0.4, "opposed": 0.15, "dense": 0.15, "momentum": 0.15, "quietest": 0.15}
+DESIGNS = {
+    "scattered": 0.4,
+    "opposed": 0.12,
+    "dense": 0.12,
+    "quietest": 0.12,
+    "singled": 0.12,
+    "momentum": 0.12,
+}
 """The designs in their order, and the part of alpha that each may spend."""
-STEPS = {"scattered": 1, "opposed": 8, "dense": 8, "momentum": 60, "quietest": 8}
+BETS = 0.2
+"""The part of that which goes to scores that are rare and tell much (`bets`); the rest to a guess about every coin."""
+STEPS = {"scattered": 1, "opposed": 8, "dense": 16, "quietest": 8, "singled": 8, "momentum": 60}
 """About how many steps each takes for one round: windows show one canary each."""
 LEAST_STEPS = 200
+FEWEST, MOST = 200, 4000
+"""Rounds, where their number is left to the time that one step takes."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +143,8 @@ def canaries(
     dimension: int,
     background: Callable[[], Array] | None = None,
     update: Callable[[Array], None] | None = None,
-    rounds: int = 1000,
-    each: int = 200,
+    rounds: int | None = None,
+    each: int | None = None,
     seconds: float = 50.0,
     confidence: float = 0.95,
     seed: int = 0,
@@ -130,68 +153,103 @@ def canaries(
     """Insert gradients of our own into a step and look for them in what it releases.
 
     The designs of `canary_designs` come one after another, each with its share of the error, until one shows
-    more than is claimed: *scattered* first, `each` canaries in every round beside the gradients of
-    `background` (of the model that is being trained, kept up to date by `update`); then one canary at a time:
-    opposed, dense, momentum, quietest. Each learns where to look and certifies μ on observations of its own
-    (`one_run.independent_mu`). Where steps are slow, designs behind the first have fewer windows, so that all
-    take about `seconds` of CPU time.
+    more than is claimed: *scattered* first, `each` canaries in every round (200, or as many as fit) beside the
+    gradients of `background` (of the model that is being trained, kept up to date by `update`); then one canary
+    at a time: opposed, dense, quietest, singled, momentum. Each learns where to look and certifies μ on
+    observations of its own (`one_run.independent_mu`, `bets.mu_from_bets`). Without `rounds` there are as many as
+    `seconds` of CPU time allow; with them, designs behind the first have fewer windows where steps are slow.
     """
     started = clock.monotonic()
+    each = min(200, dimension) if each is None else each
     if not 1 <= each <= dimension:
         raise InvalidParameter(
             f"Expected each={each} canaries to fit into dimension={dimension} coordinates, and at least one."
         )
-    if rounds < LEAST or not 0 < confidence < 1:
-        raise InvalidParameter(
-            f"Expected rounds={rounds} of at least {LEAST} and confidence={confidence} in (0, 1)."
-        )
+    if rounds is not None and rounds < LEAST:
+        raise InvalidParameter(f"Expected rounds={rounds} of at least {LEAST}.")
+    if not 0 < confidence < 1:
+        raise InvalidParameter(f"Expected confidence={confidence} in (0, 1).")
     bench = Bench(step, training, dimension, np.random.default_rng(seed))
+    rounds = _affordable(bench, seconds) if rounds is None else rounds
     alpha, claimed = 1 - confidence, training.epsilon
-    best: tuple[float, float, str, tuple[Array, NDArray[np.bool_]]] | None = None
-    steps, scale, begun = 0, 1.0, clock.process_time()
-    for design, share in DESIGNS.items():
-        budget = rounds if design == "scattered" else max(LEAST_STEPS, int(scale * STEPS[design] * rounds))
-        seen = _observed(design, bench, background, update, budget, each)
-        steps += budget
-        if design == "scattered":
-            cost = (clock.process_time() - begun) / rounds
-            scale = min(1.0, (seconds / max(cost, 1e-9) - rounds) / (rounds * (sum(STEPS.values()) - 1)))
-        mu, rough = independent_mu(*seen, share * alpha)
-        if best is None or mu > best[0]:
-            best = mu, rough, design, seen
-        if training.at_least(mu) > claimed:
+    best: _Seen | None = None
+    steps = 0
+    for sight in _sights(bench, background, update, rounds, each, seconds):
+        steps += sight.steps
+        sight.certify(alpha, 1 / training.noise_multiplier)
+        if best is None or sight.mu > best.mu:
+            best = sight
+        if training.at_least(sight.mu) > claimed:
             break
     assert best is not None
-    mu, rough, design, seen = best
-    epsilon = training.at_least(mu)
+    epsilon = training.at_least(best.mu)
     return Finding(
         verdict=verdict(epsilon, claimed), target=name, claim=Budget(claimed, training.delta), epsilon=epsilon,
-        delta=training.delta, confidence=confidence, estimate=training.at_least(rough), samples=steps,
+        delta=training.delta, confidence=confidence, estimate=training.at_least(best.rough), samples=steps,
         detectable=training.at_least(_visible_mu(training, (1 - LEARN) * rounds * each, DESIGNS["scattered"] * alpha)),
         seconds=clock.monotonic() - started, assumes=CANARY_ASSUMES, cannot_see=CANARY_CANNOT_SEE, method="canary gradients",
-        witness=independent_witness(*seen, seed),
-        options={"mu": mu, "claimed_mu": 1 / training.noise_multiplier, "design": design},
+        witness=independent_witness(best.scores, best.inside, seed),
+        options={"mu": best.mu, "claimed_mu": 1 / training.noise_multiplier, "design": best.design},
     )  # fmt: skip
 
 
-def _observed(
-    design: str,
+@dataclass
+class _Seen:
+    """What one design saw: scores and coins from so many steps, and the μ they certify."""
+
+    design: str
+    steps: int
+    scores: Array
+    inside: NDArray[np.bool_]
+    mu: float = 0.0
+    rough: float = 0.0
+
+    def certify(self, alpha: float, claimed: float) -> None:
+        share = DESIGNS[self.design] * alpha
+        guessed, self.rough = independent_mu(self.scores, self.inside, (1 - BETS) * share)
+        self.mu = max(guessed, mu_from_bets(self.scores, self.inside, BETS * share, claimed))
+
+
+def _affordable(bench: Bench, seconds: float) -> int:
+    """So many rounds that all designs take about `seconds`, from the time of a few steps with a whole lot."""
+    crowd, begun = bench.quiet(bench.lot), clock.process_time()
+    for _ in range(LEAST):
+        bench.release(crowd)
+    cost = max((clock.process_time() - begun) / LEAST, 1e-6)
+    return min(MOST, max(FEWEST, int(seconds / (cost * sum(STEPS.values())))))
+
+
+def _sights(
     bench: Bench,
     background: Callable[[], Array] | None,
     update: Callable[[Array], None] | None,
-    steps: int,
+    rounds: int,
     each: int,
-) -> tuple[Array, NDArray[np.bool_]]:
-    """Scores and coins of one design, from about so many steps."""
+    seconds: float,
+) -> Iterator[_Seen]:
+    """The designs one after another, each run when it is asked for."""
+    begun = clock.process_time()
+    scores, inside, place = scattered(bench, background, update, rounds, each)
+    cost = (clock.process_time() - begun) / rounds
+    yield _Seen("scattered", rounds, scores, inside)
+    scale = min(1.0, (seconds / max(cost, 1e-9) - rounds) / (rounds * (sum(STEPS.values()) - 1)))
+    for design in list(DESIGNS)[1:]:
+        steps = max(LEAST_STEPS, int(scale * STEPS[design] * rounds))
+        yield _Seen(design, steps, *_windows(design, bench, steps, place))
+
+
+def _windows(design: str, bench: Bench, steps: int, place: int) -> tuple[Array, NDArray[np.bool_]]:
+    """Scores and coins of one canary at a time, from about so many steps."""
+    window: Window
     match design:
-        case "scattered":
-            return scattered(bench, background, update, steps, each)
         case "opposed":
             window = opposed(bench)
         case "dense":
             window = dense(bench)
         case "momentum":
             window = momentum(bench)
+        case "singled":
+            window = singled(bench, place)
         case _:
             steps //= 2
             window = quietest(bench, steps)

@@ -46,6 +46,18 @@ class Flaw(StrEnum):
     TWICE = "the first row added twice"
     ONE_NORM = "clipped to twice the clip where the largest coordinate is small"
     DECAYING = "half of the noise in every second step"
+    # Nor of these, for which the family had to grow.
+    LAST_TWICE = "the last row added twice"
+    BARE_NORM = "the norm taken without the last layer"
+    ONE_LOUDER = "one coordinate counts three times"
+    CUT_NOISE = "noise cut off at two deviations"
+    SOMETIMES = "no noise in one step of twenty"
+    DIFFERENCES = "noise that the next step takes back"
+    SHOWN_AGAIN = "the first row comes again eight steps later"
+    CLIP_BY_BATCH = "a clip that follows the share of short gradients, without noise"
+    STALE_NORMS = "clipped by the norms of the batch before"
+    FIRST_OF_MEAN = "the mean clipped, not the rows"
+    SMALLER_NOISE = "noise divided by the root of the batch"
 
 
 class FlawedStep:
@@ -59,12 +71,20 @@ class FlawedStep:
         self.ends = np.cumsum([0, *layers])
         self.velocity = np.zeros(self.dimension)
         self.noise = np.zeros(self.dimension)
+        self.norms = np.full((1, 1), training.clip)
+        self.earlier: list[Array] = []
+        self.clip = training.clip
         self.steps = 0
 
     def __call__(self, gradients: Array, rng: np.random.Generator) -> Array:
         t, flaw = self.training, self.flaw
-        total = self._sum(np.asarray(gradients, np.float64)) + 0.0
+        rows = np.asarray(gradients, np.float64)
         noise = self._noise(rng)
+        if flaw is Flaw.CLIP_BY_BATCH:
+            noise = noise * (self.clip / t.clip)
+        if flaw is Flaw.SMALLER_NOISE:
+            noise = noise / np.sqrt(max(1, len(rows)))
+        total = self._sum(rows) + 0.0
         self.steps += 1
         if flaw is Flaw.NOISE_THEN_CLIP:
             whole = total + noise
@@ -122,11 +142,44 @@ class FlawedStep:
             case Flaw.ONE_NORM:
                 small = np.abs(rows).max(axis=1) < np.linalg.norm(rows, axis=1) / 4
                 return np.asarray((_clipped(rows, clip) * (1 + small)[:, None]).sum(axis=0))
+            case Flaw.LAST_TWICE:
+                clipped = _clipped(rows, clip)
+                return np.asarray(clipped.sum(axis=0) + clipped[-1:].sum(axis=0))
+            case Flaw.BARE_NORM:
+                short = _norms(rows[:, : self.ends[-2]])
+                return np.asarray(_clipped(rows, clip, short).sum(axis=0))
+            case Flaw.ONE_LOUDER:
+                clipped = _clipped(rows, clip)
+                clipped[:, self.dimension // 3] *= 3
+                return np.asarray(clipped.sum(axis=0))
+            case Flaw.FIRST_OF_MEAN:
+                return np.asarray(
+                    self.training.lot * _clipped(rows.sum(axis=0)[None] / self.training.lot, clip)[0]
+                )
+            case Flaw.SHOWN_AGAIN | Flaw.CLIP_BY_BATCH | Flaw.STALE_NORMS:
+                return self._remembering(rows)
             case Flaw.NORMALISED:
-                norms = np.linalg.norm(rows, axis=1, keepdims=True)
+                norms = _norms(rows)
                 return np.asarray((rows * clip / (norms + 0.01 * clip)).sum(axis=0))
             case _:
                 return np.asarray(_clipped(rows, clip).sum(axis=0))
+
+    def _remembering(self, rows: Array) -> Array:
+        """Sums that depend on the batches before."""
+        clip, norms = self.training.clip, _norms(rows)
+        if self.flaw is Flaw.SHOWN_AGAIN:
+            self.earlier.append(rows[:1])
+            again = self.earlier.pop(0) if len(self.earlier) > 8 else rows[:0]
+            return np.asarray(_clipped(np.concatenate([rows, again]), clip).sum(axis=0))
+        if self.flaw is Flaw.STALE_NORMS:
+            stale = np.full_like(norms, clip)
+            stale[: len(self.norms)] = self.norms[: len(norms)]
+            self.norms = norms
+            return np.asarray(_clipped(rows, clip, stale).sum(axis=0))
+        total = _clipped(rows, self.clip).sum(axis=0)
+        short = float(np.mean(norms <= self.clip)) if len(norms) else 0.5
+        self.clip *= float(np.exp(-0.2 * (short - 0.5)))
+        return np.asarray(total)
 
     # -------------------------------------------------------------------------------------------- the noise
 
@@ -154,11 +207,22 @@ class FlawedStep:
                 noise /= max(t.clip, 1 / t.clip) ** 2
             case Flaw.DECAYING if self.steps % 2:
                 noise /= 2
+            case Flaw.CUT_NOISE:
+                noise = np.clip(noise, *(2 * t.noise_multiplier * t.clip * np.array([-1, 1])))
+            case Flaw.SOMETIMES:
+                noise *= rng.random() >= 0.05
+            case Flaw.DIFFERENCES:
+                self.noise, before = noise, self.noise
+                return np.asarray((noise - before) / np.sqrt(2))
             case _:
                 pass
         return noise
 
 
-def _clipped(rows: Array, clip: float) -> Array:
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+def _norms(rows: Array) -> Array:
+    return np.asarray(np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def _clipped(rows: Array, clip: float, norms: Array | None = None) -> Array:
+    norms = _norms(rows) if norms is None else norms
     return np.asarray(rows * np.minimum(1, clip / np.maximum(norms, 1e-300)))
