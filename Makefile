@@ -37,7 +37,10 @@ types: $(VENV)/.test  ## mypy, strict
 house: $(VENV)/.test  ## print what one query passes through and how the code reads, beside the aims
 	$(VENV)/bin/python -m tools.house
 
-docs: $(VENV)/.docs  ## build the site into site/
+figures: $(VENV)/.docs  ## draw the pictures of the documentation that are missing
+	$(VENV)/bin/python -m tools.figures
+
+docs: $(VENV)/.docs figures  ## build the site into site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 console: console/node_modules/.package-lock.json  ## build the script and the style of the web console (needs Node.js)
