@@ -147,15 +147,31 @@ class Filter:
     first: bool = False
 
 
+class JoinKind(StrEnum):
+    """Whose rows stay without a match. RIGHT is written down as LEFT with the sides changed."""
+
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+
+
+class Side(StrEnum):
+    LEFT = "left"
+    RIGHT = "right"
+
+
 @dataclass(frozen=True)
 class Join:
-    """Inner or left join on equal columns. If both sides are private, on the unit as well (`on_unit`)."""
+    """A join on equal columns. If both sides are private, on the unit as well (`on_unit`). Of the side that is
+    `matched`, each row of the other finds few rows, whoever's it is."""
 
     left: Relation
     right: Relation
     on: tuple[tuple[str, str], ...]
     on_unit: bool
-    outer: bool = False
+    kind: JoinKind = JoinKind.INNER
+    matched: Side | None = None
 
 
 @dataclass(frozen=True)

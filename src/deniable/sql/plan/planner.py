@@ -278,7 +278,7 @@ def _readings(relation: Relation) -> dict[str, int]:
             return {table: 1}
         case Project(of, _) | Filter(of, _) | PerUnit(of, _, _):
             return _readings(of)
-        case Join(left, right, _, _, _):
+        case Join(left=left, right=right):
             return _added([_readings(left), _readings(right)])
         case Union(parts):
             return _added([_readings(part) for part in parts])

@@ -21,11 +21,13 @@ from deniable.sql.tree import (
     Expr,
     Filter,
     Join,
+    JoinKind,
     Literal,
     PerUnit,
     Project,
     Relation,
     Scan,
+    Side,
     Statistic,
     Union,
 )
@@ -34,6 +36,8 @@ from deniable.sql.types_relations import columns, has_unit, prune
 MOST_JOINED = 256
 """Rows that a unit may make in a chain of joins for each row of its longest table."""
 MOST_TERMS = 64
+MOST_REPEATED = 16
+"""Rows of a unit that may share the key that other tables name them by."""
 
 Rows = tuple[tuple[Relation, ...], ...]
 """At most how many rows a unit has: a sum of products of its numbers of rows in leaves,
@@ -52,8 +56,18 @@ def rows(relation: Relation) -> Rows:
             return rows(of) if keys else ((),)
         case Union(parts):
             return _few(tuple(term for part in parts for term in rows(part)))
-        case Join(left, right, _, _, _):
-            return _multiplied([rows(side) for side in (left, right) if has_unit(side)])
+        case Join():
+            return _joined_rows(relation)
+
+
+def _joined_rows(join: Join) -> Rows:
+    left, right = (rows(side) if has_unit(side) else () for side in (join.left, join.right))
+    if not left or not right:
+        return left or right
+    if join.matched is None:
+        return _multiplied([left, right])
+    many, few = (left, right) if join.matched is Side.RIGHT else (right, left)
+    return many if join.kind is JoinKind.INNER else _few((*many, *few))
 
 
 def _multiplied(sides: list[Rows]) -> Rows:
@@ -88,6 +102,18 @@ def bounded(left: Relation, right: Relation) -> tuple[Relation, Relation]:
     many = _too_many(terms)
     chained = any(len(term) > 1 for side in sides for term in side)
     return _without(left, many), _without(right, many) if chained else right
+
+
+def rarely_repeated(relation: Relation, names: tuple[str, ...]) -> Relation:
+    """Without the units that have the same values of these columns in more than MOST_REPEATED rows.
+
+    The columns identify rows where the owner's declaration is true, so that nobody is left out.
+    """
+    keys = tuple((c.name, c) for c in columns(relation) if c.name in names)
+    counts = PerUnit(prune(relation, frozenset(names)), keys, (("_n0", Aggregate(Statistic.COUNT)),))
+    many = Filter(counts, Call("gt", (Column("_n0", types.INTEGER), _whole(MOST_REPEATED)), types.BOOLEAN))
+    units = PerUnit(many, (), (("_n1", Aggregate(Statistic.COUNT)),))
+    return _without(relation, units)
 
 
 def _too_many(terms: Rows) -> Relation:
@@ -130,7 +156,7 @@ def _without(relation: Relation, units: Relation) -> Relation:
     """The rows of all other units. `units` has few rows, mostly none, so that looking
     each row up costs little."""
     first = columns(units)[0]
-    met = Join(relation, units, (), True, outer=True)
+    met = Join(relation, units, (), True, JoinKind.LEFT, Side.RIGHT)
     kept = tuple((column.name, column) for column in columns(relation))
     return Project(Filter(met, Call("is_null", (first,), types.BOOLEAN), first=True), kept)
 

@@ -37,7 +37,8 @@ def is_subquery(node: exp.Expr) -> bool:
 @dataclass(frozen=True)
 class Field:
     """A name in sight. `unit`: it is the unit of privacy; `column` is None where only the relation's `_unit`
-    holds it. `hidden`: found only by its qualified name (the right side of USING)."""
+    holds it. `hidden`: found only by its qualified name (the right side of USING). `key`: the declared table
+    and column that its values name, on the way to the unit; `identifies`: it is that column itself."""
 
     name: str
     table: str
@@ -46,6 +47,8 @@ class Field:
     domain: tuple[Value, ...] | None = None
     unit: bool = False
     hidden: bool = False
+    key: tuple[str, str] | None = None
+    identifies: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,18 @@ class Scope:
         if len(fields) > 1 and not all(f.unit for f in fields):
             refuse(f"The column {shown(name)} is ambiguous.", "Write the table's name before it.")
         return fields[0]
+
+    def named_by(self, node: exp.Column) -> Field | None:
+        """The field that a column names; None where it names none here, or several."""
+        fields = self._called(str(node.name), str(node.table))
+        return fields[0] if len(fields) == 1 or (fields and all(f.unit for f in fields)) else None
+
+    def visible(self, table: str) -> list[Field]:
+        """What * stands for, or table.*."""
+        fields = [f for f in self.fields if not table or fold(f.table) == fold(table)]
+        if table and not fields:
+            refuse(f"There is no table {shown(table)} here.")
+        return fields if table else [f for f in fields if not f.hidden]
 
     def _called(self, name: str, table: str) -> list[Field]:
         fields = [f for f in self.fields if fold(f.name) == fold(name)]

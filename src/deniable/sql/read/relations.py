@@ -13,17 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NoReturn
 
 from sqlglot import expressions as exp
 
-from deniable.sql import types
+from deniable.sql import functions, types
 from deniable.sql.intervals import Interval, hull
 from deniable.sql.read.coercion import condition, convert, meet
 from deniable.sql.read.expressions import Translator
-from deniable.sql.read.join_sizes import bounded
+from deniable.sql.read.joins import Meeting, apart, bounded_readings, conjuncts, pairs_of
 from deniable.sql.read.names import Field, Scope, domain, fold
-from deniable.sql.read.parse import refuse, refuse_node, shown
+from deniable.sql.read.parse import PARTS, refuse, refuse_node, shown
 from deniable.sql.read.per_unit import has_aggregate, per_unit, plain
 from deniable.sql.read.public_subqueries import read_public
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
@@ -31,18 +30,19 @@ from deniable.sql.tree import (
     Column,
     Expr,
     Filter,
-    Join,
+    JoinKind,
     Project,
     Scan,
     Union,
 )
-from deniable.sql.types_relations import columns, hoisted, readings, several
+from deniable.sql.types_relations import hoisted
 from deniable.units import Unit, UnitKind
 
 MAX_TABLES = 32
-MAX_READINGS = 256
-"""How often tables may be read in all: a WITH that is named twice, in one that is named twice, … grows
-fast."""
+MAX_COLUMNS = 1_000
+MAX_NAMES = 64
+SCHEMAS = frozenset({"main", "public", "dbo", "default"})
+"""What databases call the schema that is meant where none is named."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ class Sources:
 
     def with_cte(self, cte: exp.Expr, scope: Scope | None) -> Sources:
         """With one more name in sight, for rows or for a released result."""
+        if len(self.ctes) >= MAX_NAMES:
+            refuse(f"Expected at most {MAX_NAMES} names in WITH.", "Ask for less at once.")
         named = None if scope is None else scope.named(str(cte.alias), _names(cte))
         return replace(self, ctes=(*self.ctes, (fold(str(cte.alias)), named)))
 
@@ -83,15 +85,77 @@ def rows_of(sources: Sources, select: exp.Select) -> Scope:
     given = select.args.get("from_")
     if given is None:
         refuse("A query without FROM is not answered.", "Name a declared table.")
-    scope = _source(sources, given.this)
     joins = select.args.get("joins") or []
     if len(joins) >= MAX_TABLES:
         refuse(f"Expected at most {MAX_TABLES} tables in one FROM.")
-    for join in joins:
-        scope = _join(sources, scope, join)
-    scope = replace(scope, lookup=partial(_lookup, sources), inside=sources.inside)
     where = select.args.get("where")
-    return scope if where is None else _filter(scope, condition(scope.rows, where.this, "WHERE"))
+    chains, conditions = (
+        _chains(sources, given.this, joins),
+        conjuncts(where.this if where is not None else None),
+    )
+    scope, met = _met(sources, chains, conditions)
+    scope = replace(scope, lookup=partial(_lookup, sources), inside=sources.inside)
+    if where is None:
+        return scope
+    if not met:
+        return _filter(scope, condition(scope.rows, where.this, "WHERE"))
+    rest = [part for part in _parts(where.this) if part not in met]
+    return _filter(scope, condition(scope.rows, exp.and_(*rest, copy=False), "WHERE")) if rest else scope
+
+
+def _parts(node: exp.Expr) -> list[exp.Expr]:
+    """What AND holds together, from left to right."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return list(node.flatten()) if isinstance(node, exp.And) else [node]
+
+
+def _chains(sources: Sources, first: exp.Expr, joins: list[exp.Join]) -> list[Scope]:
+    """FROM a JOIN b ON …, c JOIN d ON …: what stands between commas."""
+    chains = [_source(sources, first)]
+    for join in joins:
+        if _is_comma(join):
+            chains.append(_source(sources, join.this))
+        else:
+            chains[-1] = _join(sources, chains[-1], join)
+    return chains
+
+
+def _is_comma(node: exp.Join) -> bool:
+    """FROM a, b and FROM a CROSS JOIN b."""
+    parts = [node.args.get(part) for part in ("on", "using", "side", "method")]
+    return not any(parts) and str(node.args.get("kind") or "") in ("", "CROSS")
+
+
+def _met(sources: Sources, chains: list[Scope], conditions: list[exp.Expr]) -> tuple[Scope, list[exp.Expr]]:
+    """All of them joined by the equalities among the conditions, which are told: first those that can be."""
+    scope, *waiting = chains
+    met: list[exp.Expr] = []
+    while waiting:
+        meetings = [_meeting(scope, other, conditions, waiting) for other in waiting]
+        free = [i for i, (m, _) in enumerate(meetings) if m.obstacle(sources.unit) is None]
+        at = free[0] if free else next((i for i, (m, _) in enumerate(meetings) if m.pairs), 0)
+        meeting, used = meetings[at]
+        scope, waiting = meeting.joined(sources.unit), waiting[:at] + waiting[at + 1 :]
+        met += used
+    return scope, met
+
+
+def _meeting(
+    scope: Scope, other: Scope, conditions: list[exp.Expr], waiting: list[Scope]
+) -> tuple[Meeting, list[exp.Expr]]:
+    right = apart(other, scope)
+    beside = [each for each in waiting if each is not other]
+    plain_ones = [part for part in conditions if not _names_another(part, beside)]
+    pairs, rest = pairs_of(scope, right, plain_ones)
+    return Meeting(scope, right, pairs), [part for part in plain_ones if part not in rest]
+
+
+def _names_another(node: exp.Expr, scopes: list[Scope]) -> bool:
+    """Whether a column without a table's name before it may be another table's."""
+    return isinstance(node, exp.EQ) and any(
+        scope.named_by(column) is not None for column in node.find_all(exp.Column) for scope in scopes
+    )
 
 
 def _lookup(sources: Sources, node: exp.Expr, outer: Translator) -> Expr:
@@ -118,6 +182,7 @@ def _source(sources: Sources, node: exp.Expr) -> Scope:
 def _table(sources: Sources, node: exp.Table) -> Scope:
     if not isinstance(node.this, exp.Identifier):
         refuse_node(node.this)
+    _check_prefix(node)
     name = fold(str(node.name))
     for cte, scope in reversed(sources.ctes):
         if cte == name:
@@ -135,6 +200,13 @@ def _table(sources: Sources, node: exp.Table) -> Scope:
     return _scan(sources, found[0]).named(str(node.alias or found[0].name), _names(node))
 
 
+def _check_prefix(node: exp.Table) -> None:
+    """All declared tables lie in one schema, which goes by the usual names."""
+    given = [fold(str(part)) for part in (node.db, node.catalog) if str(part)]
+    if any(name not in SCHEMAS for name in given[:1]) or len(given) > 1:
+        refuse("A name in another schema or catalog is not answered.", functions._FILE)
+
+
 def _scan(sources: Sources, table: TableInfo) -> Scope:
     if any(c.name.startswith("_") for c in table.columns):
         refuse(
@@ -142,7 +214,7 @@ def _scan(sources: Sources, table: TableInfo) -> Scope:
             "Ask the owner to rename it.",
         )
     unit, path = _unit(sources, table)
-    fields = [_field(table, column, unit if not path else None) for column in table.columns]
+    fields = [_field(sources.schema, table, column, unit if not path else None) for column in table.columns]
     if unit is not None and path and not any(fold(f.name) == fold(unit) for f in fields):
         fields.append(Field(unit, table.name, None, unit=True))
     relation = Scan(table.name, tuple(Column(c.name, c.type) for c in table.columns), unit, path)
@@ -181,175 +253,88 @@ def _unit_column(table: TableInfo, default: str) -> ColumnInfo | None:
     return table.column(default if table.unit is None else table.unit)
 
 
-def _field(table: TableInfo, column: ColumnInfo, unit: str | None) -> Field:
-    bounds = Interval(column.lower, column.upper)
+def _field(schema: Schema, table: TableInfo, column: ColumnInfo, unit: str | None) -> Field:
+    key = _named_rows(schema, table, column.name)
     return Field(
-        column.name, table.name, Column(column.name, column.type), bounds, column.keys, column.name == unit
+        column.name,
+        table.name,
+        Column(column.name, column.type),
+        Interval(column.lower, column.upper),
+        column.keys,
+        unit=column.name == unit,
+        key=key,
+        identifies=key == (table.name, column.name),
     )
+
+
+def _named_rows(schema: Schema, table: TableInfo, column: str) -> tuple[str, str] | None:
+    """The table and column whose rows a column names on the way to the unit, as the owner declared."""
+    if table.path and table.path[0][0] == column:
+        return table.path[0][1:]
+    here = (table.name, column)
+    return here if any(step[1:] == here for other in schema.tables for step in other.path) else None
 
 
 # ------------------------------------------------------------------------------------------------ joins
 
 
-def _is_outer(node: exp.Join) -> bool:
-    """Whether it is LEFT JOIN; all but that and JOIN is refused."""
+def _join_kind(node: exp.Join) -> JoinKind:
     side, kind = str(node.args.get("side") or ""), str(node.args.get("kind") or "")
-    if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
+    if str(node.args.get("method") or "") not in ("", "NATURAL"):
+        refuse(*PARTS["method"])
+    if side not in ("", "LEFT", "RIGHT", "FULL") or kind not in ("", "INNER", "OUTER"):
         refuse(
             f"{' '.join(x for x in (side, kind) if x)} JOIN is not answered.",
             "Use JOIN or LEFT JOIN … ON a.x = b.x.",
         )
-    return side == "LEFT"
+    return JoinKind(side.lower() or "inner")
 
 
 def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
-    outer = _is_outer(node)
-    right = _apart(_source(sources, node.this), left)
-    pairs, rest = _pairs(left, right, node)
-    if not pairs:
-        refuse(
-            "A join without an equality between its two sides is not answered.", "Use JOIN … ON a.x = b.x."
-        )
-    names = [(a, b) for a, b in pairs if not (a.unit and b.unit)]
-    on_unit = len(names) < len(pairs)
-    _check_join(sources, left, right, pairs, on_unit, outer)
-    if on_unit:
-        left, right = _few_rows(left, right)
-    on = tuple(_equal(a, b) for a, b in names)
-    scope = _joined(left, right, Join(left.relation, right.relation, on, on_unit, outer), node, outer)
-    if rest and outer:
-        refuse(
-            "LEFT JOIN is on equal columns only.",
-            "Put the other conditions into a subquery on the right side.",
-        )
+    kind = _join_kind(node)
+    right = apart(_source(sources, node.this), left)
+    if using := _using(left, right, node):
+        pairs = [(left.find(c), right.find(c)) for c in using]
+        names = frozenset(fold(str(c.name)) for c in using)
+        return Meeting(left, right, pairs, kind, names).joined(sources.unit)
+    pairs, rest = pairs_of(left, right, conjuncts(node.args.get("on")))
+    if kind is JoinKind.INNER:
+        scope = Meeting(left, right, pairs).joined(sources.unit)
+        for part in rest:
+            scope = _filter(scope, condition(scope.rows, part, "ON"))
+        return scope
+    left, right = _restricted(left, right, rest, kind)
+    return Meeting(left, right, pairs, kind).joined(sources.unit)
+
+
+def _using(left: Scope, right: Scope, node: exp.Join) -> list[exp.Column]:
+    """The names of USING, or of NATURAL JOIN: those that both sides have."""
+    if str(node.args.get("method") or "") == "NATURAL":
+        here = {fold(f.name) for f in left.visible("")}
+        shared = [f.name for f in right.visible("") if fold(f.name) in here]
+        return [exp.column(name, quoted=True) for name in shared]
+    return [exp.Column(this=exp.to_identifier(str(c.name))) for c in node.args.get("using") or []]
+
+
+def _restricted(left: Scope, right: Scope, rest: list[exp.Expr], kind: JoinKind) -> tuple[Scope, Scope]:
+    """Both sides of an outer join, with the conditions of ON that concern only rows which do not stay by
+    themselves."""
     for part in rest:
-        scope = _filter(scope, condition(scope.rows, part, "ON"))
-    return scope
-
-
-def _few_rows(left: Scope, right: Scope) -> tuple[Scope, Scope]:
-    """Both sides of a join on the unit without the units that would make too many rows of it."""
-    if not (several(left.relation) and several(right.relation)):
-        return left, right
-    sides = bounded(left.relation, right.relation)
-    return replace(left, relation=sides[0]), replace(right, relation=sides[1])
-
-
-def _apart(right: Scope, left: Scope) -> Scope:
-    """The right side with its columns renamed where the left has the same names."""
-    taken = {c.name for c in columns(left.relation)}
-    if not taken & {c.name for c in columns(right.relation)}:
-        return right
-    fresh = {c: f"r{len(taken)}_{i}" for i, c in enumerate(columns(right.relation))}
-    relation = Project(right.relation, tuple((name, column) for column, name in fresh.items()))
-    fields = (
-        replace(f, column=None if f.column is None else Column(fresh[f.column], f.column.type))
-        for f in right.fields
-    )
-    unique = frozenset(fresh[c] for c in fresh if c.name in right.unique)
-    return replace(right, relation=relation, fields=tuple(fields), unique=unique)
-
-
-def _pairs(left: Scope, right: Scope, node: exp.Join) -> tuple[list[tuple[Field, Field]], list[exp.Expr]]:
-    using = [exp.Column(this=exp.to_identifier(str(c.name))) for c in node.args.get("using") or []]
-    if using:
-        return [(left.find(c), right.find(c)) for c in using], []
-    on, pairs, rest = node.args.get("on"), [], []
-    waiting = [on] if on is not None else []
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, (exp.And, exp.Paren)):
-            waiting += [x for x in (part.args.get("expression"), part.this) if x is not None]
-        elif (pair := _pair(left, right, part)) is not None:
-            pairs.append(pair)
+        if kind is JoinKind.LEFT and _reads_only(right, part):
+            right = _filter(right, condition(right.rows, part, "ON"))
+        elif kind is JoinKind.RIGHT and _reads_only(left, part):
+            left = _filter(left, condition(left.rows, part, "ON"))
         else:
-            rest.append(part)
-    return pairs, rest
+            refuse(
+                f"{kind.upper()} JOIN is on equal columns, with conditions on its "
+                f"{'left' if kind is JoinKind.RIGHT else 'right'} side.",
+                "Put other conditions into a subquery.",
+            )
+    return left, right
 
 
-def _pair(left: Scope, right: Scope, node: exp.Expr) -> tuple[Field, Field] | None:
-    sides = (node.this, node.args.get("expression")) if isinstance(node, exp.EQ) else (None, None)
-    both = Scope(left.relation, left.fields + right.fields)
-    found = [both.find(side) for side in sides if isinstance(side, exp.Column)]
-    if len(found) != 2:
-        return None
-    here = [any(f is field for field in left.fields) for f in found]
-    if here == [True, False]:
-        return found[0], found[1]
-    return (found[1], found[0]) if here == [False, True] else None
-
-
-def _equal(a: Field, b: Field) -> tuple[str, str]:
-    if a.column is None or b.column is None:
-        refuse(
-            f"The unit of privacy {shown((a if a.column is None else b).name)} joins only the unit of the "
-            "other side."
-        )
-    if (a.column.type.kind, a.column.type.scale) != (b.column.type.kind, b.column.type.scale):
-        refuse(
-            f"The columns {shown(a.name)} and {shown(b.name)} have different types: "
-            f"{types.name(a.column.type)} and {types.name(b.column.type)}.",
-            "Use CAST in a subquery.",
-        )
-    return a.column.name, b.column.name
-
-
-def _check_join(
-    sources: Sources, left: Scope, right: Scope, pairs: list[tuple[Field, Field]], on_unit: bool, outer: bool
-) -> None:
-    if left.private and right.private and not on_unit:
-        _refuse_mixing(sources.unit)
-    if outer and not left.private:
-        refuse("A LEFT JOIN needs the private table on its left side.", "Change the sides, or use JOIN.")
-    public = [side for side in enumerate((left, right)) if not side[1].private]
-    if public and not any(_identified(side, [pair[at] for pair in pairs]) for at, side in public):
-        refuse(
-            "A public table is joined on columns that identify its rows, so that a join multiplies nothing.",
-            "Ask the owner to declare them as unique, and join on all of them.",
-        )
-
-
-def _refuse_mixing(unit: Unit) -> NoReturn:
-    """Two private tables beside one another, and not on the unit."""
-    if unit.kind is UnitKind.ROW:
-        refuse(
-            "Two private tables cannot be joined where the unit of privacy is a row.",
-            "Join public tables only.",
-        )
-    refuse("Two private tables are joined on the unit of privacy only.", f"Add USING ({unit.column_name}).")
-
-
-def _identified(public: Scope, on: list[Field]) -> bool:
-    """Whether the columns of a join name at most one row of a public side."""
-    names = {f.column.name for f in on if f.column is not None}
-    return bool(public.unique) and public.unique <= names
-
-
-def _joined(left: Scope, right: Scope, join: Join, node: exp.Join, outer: bool) -> Scope:
-    merged = {fold(str(c.name)) for c in node.args.get("using") or []}
-    ours = [replace(f, hidden=f.hidden or fold(f.name) in merged) for f in right.fields]
-    if outer:
-        ours = [_missing_too(f) for f in ours]
-    # Of two public tables the right one was met on its unique columns, or else the left one was.
-    on = frozenset(pair[1] for pair in join.on)
-    unique = left.unique if right.unique and right.unique <= on else right.unique
-    private = left.private | right.private
-    return _bounded(Scope(join, left.fields + tuple(ours), private, frozenset() if private else unique))
-
-
-def _missing_too(f: Field) -> Field:
-    """A column of the right side of a LEFT JOIN: beside rows without a match it is NULL,
-    and so is the right side's unit, which is therefore not the unit of the row."""
-    values = f.domain if f.domain is None or None in f.domain else (*f.domain, None)
-    return replace(f, domain=values, unit=False)
-
-
-def _bounded(scope: Scope) -> Scope:
-    if readings(scope.relation) > MAX_READINGS:
-        refuse(
-            f"Expected tables to be read at most {MAX_READINGS} times in one query.", "Ask for less at once."
-        )
-    return scope
+def _reads_only(scope: Scope, node: exp.Expr) -> bool:
+    return all(scope.named_by(column) is not None for column in node.find_all(exp.Column))
 
 
 # ------------------------------------------------------------------------------------------------ subqueries
@@ -381,12 +366,26 @@ def subquery(sources: Sources, node: exp.Expr) -> Scope:
 
 def _project(scope: Scope, select: exp.Select) -> Scope:
     made: list[tuple[str, Expr]] = []
-    fields = [_item(scope, item, scope.rows, made, i) for i, item in enumerate(select.expressions)]
+    spread = [each for item in select.expressions for each in _spread(scope, item)]
+    fields = [_item(scope, item, scope.rows, made, i) for i, item in enumerate(spread)]
     kept = {e.name: name for name, e in made if isinstance(e, Column)}
     unique = frozenset(kept[u] for u in scope.unique) if scope.unique <= kept.keys() else frozenset()
     relation, exprs = hoisted(scope.relation, [expr for _, expr in made])
     items = tuple((name, expr) for (name, _), expr in zip(made, exprs, strict=True) if expr is not None)
     return Scope(Project(relation, items), tuple(fields), scope.private, unique)
+
+
+def _spread(scope: Scope, item: exp.Expr) -> list[exp.Expr]:
+    """The columns that * stands for, or the item itself."""
+    star = item.this if isinstance(item, exp.Column) else item
+    if not isinstance(star, exp.Star):
+        return [item]
+    without = {fold(str(c.name)) for c in star.args.get("except_") or []}
+    table = str(item.table) if isinstance(item, exp.Column) else ""
+    fields = [f for f in scope.visible(table) if fold(f.name) not in without]
+    if len(fields) > MAX_COLUMNS:
+        refuse(f"Expected * to stand for at most {MAX_COLUMNS} columns.", "Name the columns.")
+    return [exp.column(f.name, table=f.table or None, quoted=True) for f in fields]
 
 
 def _item(scope: Scope, item: exp.Expr, rows: Translator, made: list[tuple[str, Expr]], i: int) -> Field:
@@ -398,7 +397,8 @@ def _item(scope: Scope, item: exp.Expr, rows: Translator, made: list[tuple[str, 
     column = Column(f"c{i}", expr.type)
     made.append((column.name, expr))
     known = domain(expr, scope) if isinstance(expr, Column) else None
-    return Field(name, "", column, scope.interval(expr), known, found is not None and found.unit)
+    of = Field(name, "", column, scope.interval(expr), known)
+    return of if found is None else replace(of, unit=found.unit, key=found.key, identifies=found.identifies)
 
 
 def _union(sources: Sources, node: exp.Union) -> Scope:
@@ -438,7 +438,7 @@ def _united(parts: list[Scope], private: frozenset[str]) -> Scope:
         bounds, unit = hull([f.bounds for f in same]), all(f.unit for f in same)
         fields.append(Field(same[0].name, "", Column(f"c{i}", to), bounds, unit=unit))
     relations = [Project(part.relation, tuple(each)) for part, each in zip(parts, items, strict=True)]
-    return _bounded(Scope(Union(tuple(relations)), tuple(fields), private))
+    return bounded_readings(Scope(Union(tuple(relations)), tuple(fields), private))
 
 
 def _united_unit(i: int, same: tuple[Field, ...]) -> Field:

@@ -24,6 +24,7 @@ from deniable.sql.tree import (
     Expr,
     Filter,
     Join,
+    JoinKind,
     Literal,
     PerUnit,
     Project,
@@ -138,12 +139,15 @@ def _path(of: Scan, dialect: Dialect) -> str:
 def _join(of: Join, dialect: Dialect) -> str:
     names = [f"l.{dialect.quote(c.name)}" for c in columns(of.left)]
     names += [f"r.{dialect.quote(c.name)}" for c in columns(of.right)]
-    unit = f"{'l' if has_unit(of.left) else 'r'}.{dialect.quote(UNIT)}"
+    here = [side for side, rows in (("l", of.left), ("r", of.right)) if has_unit(rows)]
+    unit = f"{here[0]}.{dialect.quote(UNIT)}" if here else ""
+    if of.kind is JoinKind.FULL and len(here) > 1:
+        unit = f"coalesce(l.{dialect.quote(UNIT)}, r.{dialect.quote(UNIT)}) AS {dialect.quote(UNIT)}"
     on = [f"l.{dialect.quote(a)} = r.{dialect.quote(b)}" for a, b in of.on]
     if of.on_unit:
         on.insert(0, f"l.{dialect.quote(UNIT)} = r.{dialect.quote(UNIT)}")
     left, right = relation(of.left, dialect), relation(of.right, dialect)
-    kind = "LEFT JOIN" if of.outer else "JOIN"
+    kind = "JOIN" if of.kind is JoinKind.INNER else f"{of.kind.upper()} JOIN"
     return f"SELECT {_items(of, names, dialect, unit)} FROM ({left}) AS l {kind} ({right}) AS r ON {' AND '.join(on)}"
 
 

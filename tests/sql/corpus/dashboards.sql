@@ -1,0 +1,178 @@
+-- Texts as dashboards write them (the shapes of Metabase, Superset, Tableau, Looker, Power BI, Grafana and Redash) over a web shop: people are protected.
+
+SELECT COUNT(*) AS "count" FROM "PUBLIC"."ORDERS"
+
+SELECT COUNT(*) AS "count" FROM "public"."orders" WHERE "public"."orders"."total" > 100
+
+SELECT SUM("public"."orders"."total") AS "sum" FROM "public"."orders"
+
+SELECT CAST(DATE_TRUNC('month', "public"."orders"."created_at") AS date) AS "created_at", COUNT(*) AS "count"
+FROM "public"."orders" GROUP BY CAST(DATE_TRUNC('month', "public"."orders"."created_at") AS date)
+ORDER BY CAST(DATE_TRUNC('month', "public"."orders"."created_at") AS date) ASC
+
+SELECT DATE_TRUNC('month', "public"."orders"."created_at") AS "created_at", SUM("public"."orders"."subtotal") AS "sum"
+FROM "public"."orders" WHERE "public"."orders"."created_at" >= timestamp '2022-01-01 00:00:00.000'
+  AND "public"."orders"."created_at" < timestamp '2023-01-01 00:00:00.000'
+GROUP BY DATE_TRUNC('month', "public"."orders"."created_at") ORDER BY DATE_TRUNC('month', "public"."orders"."created_at") ASC
+
+SELECT "Products"."category" AS "Products__category", SUM("public"."orders"."total") AS "sum" FROM "public"."orders"
+LEFT JOIN "public"."products" AS "Products" ON "public"."orders"."product_id" = "Products"."id"
+GROUP BY "Products"."category" ORDER BY "sum" DESC, "Products"."category" ASC
+
+SELECT "source"."created_at" AS "created_at", "source"."category" AS "category", COUNT(*) AS "count"
+FROM (SELECT DATE_TRUNC('year', "public"."orders"."created_at") AS "created_at", "Products"."category" AS "category"
+  FROM "public"."orders" LEFT JOIN "public"."products" AS "Products" ON "public"."orders"."product_id" = "Products"."id") AS "source"
+GROUP BY "source"."created_at", "source"."category" ORDER BY "source"."created_at" ASC, "source"."category" ASC
+
+SELECT "source"."category" AS "category", AVG("source"."total") AS "avg"
+FROM (SELECT "public"."orders".*, "p"."category" AS "category" FROM "public"."orders" JOIN "public"."products" "p" ON "p"."id" = "public"."orders"."product_id") AS "source"
+GROUP BY "source"."category"
+
+SELECT COUNT(DISTINCT "public"."orders"."user_id") AS "count" FROM "public"."orders"
+
+SELECT "public"."people"."source" AS "source", COUNT(*) AS "count" FROM "public"."people" GROUP BY "public"."people"."source" ORDER BY "public"."people"."source" ASC
+
+SELECT "People"."source" AS "People__source", COUNT(*) AS "count" FROM "public"."orders"
+LEFT JOIN "public"."people" AS "People" ON "public"."orders"."user_id" = "People"."id" GROUP BY "People"."source"
+
+SELECT FLOOR((("public"."orders"."total" - 0.0) / 20.0)) * 20.0 + 0.0 AS "total", COUNT(*) AS "count" FROM "public"."orders"
+GROUP BY FLOOR((("public"."orders"."total" - 0.0) / 20.0)) * 20.0 + 0.0 ORDER BY "total" ASC
+
+SELECT COUNT(*) AS "count" FROM "public"."orders"
+WHERE "public"."orders"."created_at" >= CAST((CAST(now() AS timestamp) + (INTERVAL '-30 day')) AS date)
+  AND "public"."orders"."created_at" < CAST(now() AS date)
+
+SELECT SUM(CASE WHEN "public"."orders"."discount" > 0 THEN 1 ELSE 0.0 END) AS "discounted", AVG("public"."orders"."quantity") AS "avg" FROM "public"."orders"
+
+SELECT "source"."x" AS "x", SUM("source"."count") AS "sum" FROM (SELECT "public"."people"."source" AS "x", COUNT(*) AS "count"
+  FROM "public"."people" GROUP BY "public"."people"."source") AS "source" GROUP BY "source"."x"
+
+SELECT "source"."source" AS "source", "source"."count" AS "count" FROM (SELECT "public"."people"."source" AS "source", COUNT(*) AS "count"
+  FROM "public"."people" GROUP BY "public"."people"."source") AS "source" WHERE "source"."count" > 10 LIMIT 1048575
+
+SELECT extract(dow from "public"."orders"."created_at") + 1 AS "created_at", COUNT(*) AS "count" FROM "public"."orders"
+GROUP BY extract(dow from "public"."orders"."created_at") + 1 ORDER BY "created_at" ASC
+
+SELECT COUNT(*) FILTER (WHERE "public"."orders"."discount" IS NOT NULL) AS "with discount", COUNT(*) AS "all" FROM "public"."orders"
+
+SELECT "public"."people"."state" AS "state", COUNT(*) AS "count" FROM "public"."people"
+WHERE ("public"."people"."source" = 'Google' OR "public"."people"."source" = 'Organic') AND (NOT (LOWER("public"."people"."email") LIKE '%@example.com') OR ("public"."people"."email" IS NULL))
+GROUP BY "public"."people"."state" ORDER BY "count" DESC LIMIT 100
+
+SELECT source AS source, COUNT(*) AS count FROM public.people GROUP BY source ORDER BY count DESC LIMIT 1000
+
+SELECT DATE_TRUNC('day', created_at) AS __timestamp, SUM(total) AS "SUM(total)" FROM public.orders
+WHERE created_at >= '2022-01-01 00:00:00.000000' AND created_at < '2022-04-01 00:00:00.000000'
+GROUP BY DATE_TRUNC('day', created_at) ORDER BY "SUM(total)" DESC LIMIT 10000
+
+SELECT DATE_TRUNC('month', created_at) AS created_at, category AS category, sum(total) AS "SUM(total)"
+FROM (SELECT o.created_at, o.total, p.category FROM orders o JOIN products p ON p.id = o.product_id) AS virtual_table
+WHERE created_at >= TO_TIMESTAMP('2022-01-01 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US')
+GROUP BY DATE_TRUNC('month', created_at), category LIMIT 1000
+
+SELECT category AS category, COUNT(DISTINCT user_id) AS "COUNT_DISTINCT(user_id)", AVG(total) AS "AVG(total)"
+FROM (SELECT o.*, p.category FROM orders AS o LEFT JOIN products AS p ON o.product_id = p.id) AS virtual_table
+GROUP BY category ORDER BY "AVG(total)" DESC LIMIT 50000
+
+SELECT source AS source, count(*) AS "COUNT(*)" FROM people WHERE source IN ('Google', 'Facebook') AND birth_date >= TO_DATE('1970-01-01', 'YYYY-MM-DD') GROUP BY source ORDER BY "COUNT(*)" DESC
+
+SELECT "orders"."status" AS "status", SUM("orders"."total") AS "sum:total:ok" FROM "public"."orders" "orders" GROUP BY 1
+
+SELECT (EXTRACT(YEAR FROM "orders"."created_at")) AS "yr:created_at:ok", SUM("orders"."total") AS "sum:total:ok", COUNT(1) AS "cnt:orders:ok"
+FROM "public"."orders" "orders" INNER JOIN "public"."products" "products" ON ("orders"."product_id" = "products"."id")
+WHERE ("products"."category" = 'Gadget') GROUP BY 1
+
+SELECT (CASE WHEN ("orders"."total" > 100) THEN 'Large' ELSE 'Small' END) AS "Calculation_1", AVG(CAST("orders"."quantity" AS DOUBLE PRECISION)) AS "avg:quantity:ok"
+FROM "public"."orders" "orders" GROUP BY 1
+
+SELECT CAST(DATE_TRUNC('QUARTER', CAST("orders"."created_at" AS DATE)) AS DATE) AS "tqr:created_at:ok", SUM(1) AS "sum:Number of Records:ok"
+FROM "public"."orders" "orders" WHERE (CAST("orders"."created_at" AS DATE) >= DATE '2021-01-01') GROUP BY 1
+
+SELECT SUM("t0"."total") AS "X_measure__0" FROM "public"."orders" "t0" INNER JOIN (SELECT "people"."id" AS "id" FROM "public"."people" "people" WHERE "people"."source" = 'Google' GROUP BY 1) "t1" ON ("t0"."user_id" = "t1"."id")
+
+SELECT orders.status AS "orders.status", COUNT(*) AS "orders.count", COALESCE(SUM(orders.total), 0) AS "orders.total_revenue"
+FROM public.orders AS orders GROUP BY 1 ORDER BY 2 DESC LIMIT 500
+
+SELECT (TO_CHAR(DATE_TRUNC('month', orders.created_at), 'YYYY-MM')) AS "orders.created_month", COUNT(DISTINCT orders.user_id) AS "orders.buyers"
+FROM public.orders AS orders WHERE ((( orders.created_at ) >= ((DATE_TRUNC('year', DATE '2022-06-01'))) AND ( orders.created_at ) < ((DATE_TRUNC('year', DATE '2022-06-01') + INTERVAL '1 year'))))
+GROUP BY (DATE_TRUNC('month', orders.created_at)) ORDER BY 1 DESC LIMIT 500
+
+SELECT products.category AS "products.category", AVG(orders.total) AS "orders.average_total", COUNT(DISTINCT people.id) AS "people.count"
+FROM public.orders AS orders LEFT JOIN public.products AS products ON orders.product_id = products.id
+LEFT JOIN public.people AS people ON orders.user_id = people.id
+WHERE (people.state = 'CA' OR people.state = 'NY') AND (orders.status IS NOT NULL) GROUP BY 1 HAVING NOT (AVG(orders.total) IS NULL) ORDER BY 2 DESC LIMIT 500
+
+SELECT CASE WHEN people.age < 20 THEN '0' WHEN people.age >= 20 AND people.age < 40 THEN '1' WHEN people.age >= 40 THEN '2' ELSE 'z' END AS "people.age_tier__sort_",
+  CASE WHEN people.age < 20 THEN 'Below 20' WHEN people.age >= 20 AND people.age < 40 THEN '20 to 39' WHEN people.age >= 40 THEN '40 or Above' ELSE 'Undefined' END AS "people.age_tier",
+  COUNT(*) AS "people.count" FROM public.people AS people GROUP BY 1, 2 ORDER BY 1
+
+WITH order_facts AS (SELECT user_id, COUNT(*) AS lifetime_orders, SUM(total) AS lifetime_revenue FROM orders GROUP BY 1)
+SELECT order_facts.lifetime_orders AS "n", COUNT(*) AS "people" FROM people LEFT JOIN order_facts ON people.id = order_facts.user_id GROUP BY 1 ORDER BY 1
+
+select "_"."status", sum("_"."total") as "a0" from (select "status", "total" from "public"."orders" "$Table") "_" group by "status" limit 1000001
+
+select "rows"."status" as "status", count(1) as "Count" from (select "_"."id", "_"."status" from "public"."orders" "_" where "_"."created_at" >= timestamp '2021-01-01 00:00:00') "rows" group by "status"
+
+SELECT $__timeGroup(created_at, '1h') FROM orders
+
+SELECT date_trunc('hour', created_at) AS "time", status AS metric, count(*) AS value FROM orders
+WHERE created_at BETWEEN '2022-03-01T00:00:00Z' AND '2022-03-08T00:00:00Z' GROUP BY 1, 2 ORDER BY 1, 2
+
+SELECT floor(extract(epoch from created_at)/3600)*3600 AS "time", count(*) AS value FROM orders
+WHERE extract(epoch from created_at) >= 1646092800 AND extract(epoch from created_at) <= 1646697600 GROUP BY 1 ORDER BY 1
+
+SELECT date_bin('15 minutes', created_at, TIMESTAMP '2001-01-01') AS bin, SUM(total) FROM orders GROUP BY 1
+
+SELECT status, percentile_disc(0.5) WITHIN GROUP (ORDER BY total) AS median_total FROM orders GROUP BY status
+
+SELECT date_trunc('week', o.created_at) AS week, COUNT(*) FILTER (WHERE o.status = 'refunded')::float / NULLIF(COUNT(*), 0) AS refund_rate
+FROM orders o GROUP BY 1 ORDER BY 1
+
+SELECT p.category, p.vendor, SUM(o.quantity) AS units, RANK() OVER (PARTITION BY p.category ORDER BY SUM(o.quantity) DESC) AS rank
+FROM orders o JOIN products p ON o.product_id = p.id GROUP BY p.category, p.vendor
+
+WITH monthly AS (SELECT date_trunc('month', created_at) AS m, SUM(total) AS revenue FROM orders GROUP BY 1)
+SELECT m, revenue, revenue / LAG(revenue) OVER (ORDER BY m) - 1 AS growth FROM monthly ORDER BY m
+
+WITH monthly AS (SELECT extract(year FROM created_at) AS y, extract(month FROM created_at) AS mo, SUM(total) AS revenue FROM orders GROUP BY 1, 2)
+SELECT a.y, a.mo, a.revenue, b.revenue AS last_year FROM monthly a LEFT JOIN monthly b ON a.mo = b.mo AND a.y = b.y + 1
+
+SELECT COUNT(*) FROM people p WHERE (SELECT COUNT(*) FROM orders o WHERE o.user_id = p.id) >= 2
+
+SELECT p.source, AVG((SELECT COUNT(*) FROM orders o WHERE o.user_id = p.id)) AS orders_per_person FROM people p GROUP BY p.source
+
+WITH firsts AS (SELECT user_id, date_trunc('month', MIN(created_at)) AS cohort FROM orders GROUP BY user_id),
+  activity AS (SELECT DISTINCT user_id, date_trunc('month', created_at) AS active FROM orders)
+SELECT f.cohort, date_diff('month', f.cohort, a.active) AS month_number, COUNT(*) AS users
+FROM firsts f JOIN activity a ON a.user_id = f.user_id GROUP BY 1, 2 ORDER BY 1, 2
+
+SELECT AVG(rating) AS rating, COUNT(*) AS n FROM reviews r JOIN orders o ON o.user_id = r.user_id AND o.product_id = r.product_id
+
+SELECT p.source, COUNT(DISTINCT r.user_id) AS reviewers, COUNT(DISTINCT o.user_id) AS buyers
+FROM people p LEFT JOIN reviews r ON r.user_id = p.id LEFT JOIN orders o ON o.user_id = p.id GROUP BY p.source
+
+SELECT COUNT(*) FROM orders WHERE created_at >= date_trunc('month', CURRENT_DATE) - INTERVAL '1 month'
+
+SELECT COUNT(*) FROM orders WHERE created_at > now() - INTERVAL '24 hours'
+
+-- refused: LIMIT inside a subquery
+SELECT COUNT(*) AS "count" FROM (SELECT "public"."orders"."id" AS "id" FROM "public"."orders" LIMIT 1048575) AS "source"
+
+-- refused: neither grouped
+SELECT "public"."orders"."id" AS "id", "public"."orders"."total" AS "total" FROM "public"."orders" LIMIT 1048575
+
+-- refused: SELECT * is not answered
+SELECT * FROM "public"."orders" LIMIT 2000
+
+-- refused: There is no table
+SELECT COUNT(*) FROM information_schema.tables
+
+-- refused: There is no table
+SELECT table_name FROM information_schema.columns WHERE table_schema = 'public'
+
+-- refused: neither grouped
+SELECT DISTINCT ON (user_id) created_at FROM orders ORDER BY user_id, created_at DESC
+
+SELECT DISTINCT status FROM orders ORDER BY status
+
+SELECT DISTINCT p.category FROM products p JOIN orders o ON o.product_id = p.id

@@ -1,0 +1,170 @@
+-- A hospital: patients are protected, their stays and prescriptions lie behind them, wards and codes are public.
+
+SELECT ward, COUNT(*) AS stays, COUNT(DISTINCT patient_id) AS patients FROM stays GROUP BY ward
+
+SELECT diagnosis, AVG(days) AS mean_stay, STDDEV(days) AS sd FROM stays GROUP BY diagnosis ORDER BY mean_stay DESC
+
+SELECT AVG(discharged - admitted) FROM stays
+
+SELECT AVG(date_diff('day', admitted, discharged)) AS los FROM stays WHERE discharged IS NOT NULL
+
+SELECT AVG(DATEDIFF('day', admitted, discharged)) FROM stays
+
+SELECT AVG(julian(discharged) - julian(admitted)) FROM stays
+
+SELECT COUNT(*) FROM stays WHERE admitted BETWEEN DATE '2023-01-01' AND DATE '2023-12-31' AND diagnosis IN ('flu', 'asthma')
+
+SELECT date_trunc('month', admitted) AS month, COUNT(*) FROM stays WHERE admitted >= DATE '2023-01-01' GROUP BY month ORDER BY month
+
+SELECT p.sex, AVG(s.days) FROM patients p JOIN stays s ON s.patient_id = p.id GROUP BY p.sex
+
+SELECT p.sex, COUNT(*) FROM patients p, stays s WHERE p.id = s.patient_id AND s.diagnosis = 'flu' GROUP BY p.sex
+
+SELECT date_part('year', age(DATE '2024-01-01', birth_date)) AS years, COUNT(*) FROM patients GROUP BY 1 ORDER BY 1
+
+SELECT AVG(date_diff('year', birth_date, DATE '2024-01-01')) FROM patients
+
+SELECT AVG(2024 - EXTRACT(year FROM birth_date)) AS age FROM patients
+
+SELECT (2024 - year(birth_date)) // 10 * 10 AS decade, COUNT(*) FROM patients GROUP BY 1 ORDER BY 1
+
+SELECT floor(date_diff('day', birth_date, DATE '2024-01-01') / 365.25) AS age, COUNT(*) FROM patients GROUP BY 1
+
+SELECT CASE WHEN age < 18 THEN '0-17' WHEN age BETWEEN 18 AND 64 THEN '18-64' ELSE '65+' END AS band, COUNT(*) AS n
+FROM (SELECT id, date_diff('year', birth_date, DATE '2024-01-01') AS age FROM patients) AS a GROUP BY band
+
+SELECT COUNT(*) FROM (SELECT patient_id FROM stays GROUP BY patient_id HAVING COUNT(*) > 1) AS readmitted
+
+SELECT SUM(CASE WHEN n > 1 THEN 1 ELSE 0 END) * 1.0 / COUNT(*) AS readmission_rate FROM (SELECT patient_id, COUNT(*) AS n FROM stays GROUP BY patient_id) t
+
+SELECT COUNT(DISTINCT a.patient_id) FROM stays a JOIN stays b ON a.patient_id = b.patient_id
+WHERE b.admitted > a.discharged AND b.admitted <= a.discharged + INTERVAL 30 DAY
+
+SELECT COUNT(*) FROM stays a WHERE EXISTS (SELECT 1 FROM stays b WHERE b.patient_id = a.patient_id AND b.admitted > a.discharged
+  AND b.admitted <= a.discharged + 30)
+
+SELECT ward, COUNT(*) FROM stays WHERE patient_id IN (SELECT id FROM patients WHERE sex = 'F') GROUP BY ward
+
+SELECT drug, COUNT(*) AS n, AVG(dose) FROM prescriptions GROUP BY drug ORDER BY n DESC
+
+SELECT s.ward, pr.drug, COUNT(*) FROM stays s JOIN prescriptions pr ON pr.stay_id = s.stay_id GROUP BY s.ward, pr.drug
+
+SELECT d.class, SUM(pr.dose) FROM prescriptions pr JOIN drugs d ON d.drug = pr.drug GROUP BY d.class
+
+SELECT d.class, COUNT(DISTINCT s.patient_id) FROM prescriptions pr JOIN stays s ON pr.stay_id = s.stay_id
+JOIN drugs d USING (drug) JOIN patients p ON p.id = s.patient_id WHERE p.sex = 'M' GROUP BY d.class
+
+SELECT COUNT(*) FROM stays s WHERE NOT EXISTS (SELECT 1 FROM prescriptions pr WHERE pr.stay_id = s.stay_id)
+
+SELECT COUNT(*) FROM patients p LEFT JOIN stays s ON s.patient_id = p.id WHERE s.patient_id IS NULL
+
+SELECT COUNT(*) FROM patients WHERE id NOT IN (SELECT patient_id FROM stays)
+
+SELECT w.building, SUM(s.days) AS bed_days FROM stays s JOIN wards w ON s.ward = w.ward GROUP BY w.building
+
+SELECT w.ward, COUNT(s.stay_id) AS stays FROM wards w LEFT JOIN stays s ON s.ward = w.ward GROUP BY w.ward ORDER BY w.ward
+
+SELECT icd.chapter, COUNT(*) FROM stays JOIN icd ON stays.code = icd.code GROUP BY icd.chapter
+
+SELECT LEFT(code, 3) AS icd3, COUNT(*) AS n FROM stays GROUP BY 1 ORDER BY n DESC LIMIT 15
+
+SELECT COUNT(*) FROM stays WHERE code LIKE 'J45%'
+
+SELECT COUNT(*) FROM stays WHERE code SIMILAR TO 'J4[0-9].*'
+
+SELECT COUNT(*) FROM stays WHERE regexp_matches(code, '^(E1[0-4]|I2[0-5])')
+
+SELECT COUNT(*) FROM stays WHERE code ~ '^C[0-9][0-9]'
+
+SELECT BOOL_OR(urgent) FROM stays
+
+SELECT AVG(CAST(urgent AS INTEGER)) AS urgent_share, AVG(urgent::int) FROM stays
+
+SELECT COUNT_IF(urgent) AS urgent, COUNT(*) AS total, COUNT_IF(urgent) / COUNT(*) AS share FROM stays
+
+SELECT SUM(urgent::INT) FROM stays
+
+SELECT ward, MEDIAN(days), QUANTILE_CONT(days, 0.9), MAX(days) FROM stays GROUP BY ward
+
+SELECT ward, COUNT(*) FILTER (WHERE days > 7) AS long, COUNT(*) FILTER (WHERE days <= 7) AS short FROM stays GROUP BY ward
+
+SELECT year(first_stay) AS y, month(first_stay) AS m, COUNT(*) AS new_patients
+FROM (SELECT patient_id, MIN(admitted) AS first_stay FROM stays GROUP BY patient_id) f GROUP BY y, m ORDER BY y, m
+
+SELECT AVG(date_diff('day', first_stay, last_stay)) FROM (SELECT patient_id, MIN(admitted) AS first_stay, MAX(admitted) AS last_stay FROM stays GROUP BY 1) f
+
+SELECT COUNT(*) FROM stays s JOIN (SELECT patient_id, MIN(admitted) AS first_day FROM stays GROUP BY patient_id) f
+ON s.patient_id = f.patient_id AND s.admitted = f.first_day
+
+SELECT to_char(admitted, 'Mon YYYY') AS month, COUNT(*) FROM stays GROUP BY 1
+
+SELECT strftime(admitted, '%Y-W%V') AS week, COUNT(*) FROM stays GROUP BY 1 ORDER BY 1
+
+SELECT dayofweek(admitted), COUNT(*) FROM stays GROUP BY 1
+
+SELECT AVG(cost) AS mean_cost, SUM(cost) AS total FROM stays WHERE cost > 0
+
+SELECT ward, AVG(cost / NULLIF(days, 0)) FROM stays GROUP BY ward
+
+SELECT ward, SUM(cost) / SUM(days) AS cost_per_day FROM stays GROUP BY ward
+
+SELECT diagnosis, ward, COUNT(*) FROM stays GROUP BY CUBE (diagnosis, ward)
+
+SELECT diagnosis, COUNT(*) FROM stays GROUP BY GROUPING SETS ((diagnosis), ())
+
+SELECT COALESCE(diagnosis, 'unknown') AS d, COUNT(*) FROM stays GROUP BY 1
+
+SELECT IFNULL(ward, 'none') AS w, COUNT(*) FROM stays GROUP BY w
+
+SELECT upper(trim(ward)) AS w, COUNT(*) FROM stays GROUP BY 1
+
+SELECT COUNT(*) FROM stays WHERE notes->>'$.smoker' = 'true'
+
+SELECT json_extract_string(notes, '$.triage') AS triage, COUNT(*) FROM stays GROUP BY 1
+
+SELECT AVG(CLAMP(CAST(json_extract(notes, '$.bmi') AS DOUBLE), 10, 60)) FROM stays
+
+SELECT AVG(total) FROM (SELECT patient_id, SUM(weight) AS total FROM stays GROUP BY patient_id) w WHERE total BETWEEN 0 AND 1000
+
+SELECT COUNT(*) FROM patients FULL OUTER JOIN stays ON patients.id = stays.patient_id
+
+SELECT COUNT(*) FROM stays NATURAL JOIN wards
+
+-- refused: A subquery in an expression
+SELECT COUNT(*) FROM patients WHERE ward IN (SELECT ward FROM stays)
+
+-- refused: joined on the unit of privacy
+SELECT COUNT(*) FROM stays a JOIN stays b ON a.ward = b.ward AND a.admitted = b.admitted
+
+-- refused: The unit of privacy
+SELECT patient_id, days FROM stays ORDER BY days DESC LIMIT 5
+
+-- refused: neither grouped nor inside an aggregate
+SELECT name, ward FROM patients
+
+-- refused: The unit of privacy
+SELECT DISTINCT patient_id FROM stays WHERE diagnosis = 'hiv'
+
+-- refused: ARG_MAX is not answered
+SELECT ward, ARG_MAX(diagnosis, cost) FROM stays GROUP BY ward
+
+-- refused: FIRST is not answered
+SELECT ward, FIRST(diagnosis) FROM stays GROUP BY ward
+
+-- refused: LIST is not answered
+SELECT ward, ARRAY_AGG(diagnosis) FROM stays GROUP BY ward
+
+-- refused: RANDOM is not answered
+SELECT AVG(days) FROM stays WHERE random() < 0.1
+
+-- refused: There is no column
+SELECT AVG(lenght_of_stay) FROM stays
+
+WITH s AS (SELECT patient_id, admitted, diagnosis FROM stays WHERE diagnosis = 'asthma'), f AS (SELECT patient_id, MIN(admitted) AS d FROM s GROUP BY patient_id)
+SELECT date_trunc('year', d) AS cohort, COUNT(*) FROM f GROUP BY 1 ORDER BY 1
+
+SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) <= 3
+
+SELECT ward, AVG(days) AS a FROM stays GROUP BY ward UNION ALL SELECT 'all', AVG(days) FROM stays
+
+SELECT 'f' AS sex, COUNT(*) FROM patients WHERE sex = 'F' UNION ALL SELECT 'm', COUNT(*) FROM patients WHERE sex = 'M'

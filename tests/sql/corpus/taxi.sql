@@ -1,0 +1,135 @@
+-- Taxi rides: the rider is protected, zones and vendors are public.
+
+SELECT COUNT(*) FROM trips
+
+SELECT passenger_count, AVG(total_amount) FROM trips GROUP BY passenger_count
+
+SELECT passenger_count, extract(year FROM pickup_at) AS year, COUNT(*) FROM trips GROUP BY passenger_count, year
+
+SELECT passenger_count, extract(year FROM pickup_at) AS year, round(trip_distance) AS distance, COUNT(*) AS n
+FROM trips GROUP BY passenger_count, year, distance ORDER BY year, n DESC
+
+SELECT cab_type, COUNT(*) FROM trips GROUP BY cab_type
+
+SELECT date_trunc('hour', pickup_at) AS hour, COUNT(*) AS rides FROM trips
+WHERE pickup_at >= TIMESTAMP '2015-01-01 00:00:00' AND pickup_at < TIMESTAMP '2015-01-08 00:00:00' GROUP BY 1 ORDER BY 1
+
+SELECT date_part('hour', pickup_at) AS h, AVG(tip_amount / NULLIF(fare_amount, 0)) AS tip_share FROM trips
+WHERE fare_amount > 2.5 GROUP BY 1
+
+SELECT hour(pickup_at) AS h, AVG(LEAST(GREATEST(tip_amount / NULLIF(fare_amount, 0), 0), 1)) AS tip_share FROM trips GROUP BY h ORDER BY h
+
+SELECT z.borough, COUNT(*) AS rides FROM trips t JOIN zones z ON t.pickup_zone = z.zone_id GROUP BY z.borough ORDER BY rides DESC
+
+SELECT pz.borough AS from_borough, dz.borough AS to_borough, COUNT(*) AS n, AVG(t.fare_amount) AS fare
+FROM trips t, zones pz, zones dz WHERE t.pickup_zone = pz.zone_id AND t.dropoff_zone = dz.zone_id GROUP BY 1, 2
+
+SELECT AVG(date_diff('minute', pickup_at, dropoff_at)) AS minutes FROM trips
+
+SELECT AVG(EXTRACT(EPOCH FROM (dropoff_at - pickup_at)) / 60) AS minutes FROM trips
+
+SELECT AVG(date_diff('second', pickup_at, dropoff_at) / 60.0) FROM trips WHERE dropoff_at > pickup_at
+
+SELECT AVG(trip_distance / (date_diff('second', pickup_at, dropoff_at) / 3600.0)) AS mph FROM trips
+WHERE date_diff('second', pickup_at, dropoff_at) BETWEEN 60 AND 7200
+
+SELECT AVG(CLAMP(trip_distance / NULLIF(date_diff('second', pickup_at, dropoff_at) / 3600.0, 0), 0, 100)) AS mph FROM trips
+
+SELECT CASE WHEN extract(dow FROM pickup_at) IN (0, 6) THEN 'weekend' ELSE 'weekday' END AS part, COUNT(*), AVG(fare_amount)
+FROM trips GROUP BY 1
+
+SELECT monthname(pickup_at) AS month, SUM(total_amount) FROM trips GROUP BY 1
+
+SELECT dayname(pickup_at) AS d, hour(pickup_at) AS h, COUNT(*) AS n FROM trips GROUP BY d, h
+
+SELECT to_char(pickup_at, 'YYYY-MM') AS month, SUM(fare_amount) AS fares, SUM(tip_amount) AS tips FROM trips GROUP BY 1 ORDER BY 1
+
+SELECT payment_type, COUNT(*) * 100.0 / (SELECT COUNT(*) FROM trips) AS share FROM trips GROUP BY payment_type
+
+SELECT payment_type, COUNT(*) AS n, 100 * COUNT(*) / SUM(COUNT(*)) OVER () AS pct FROM trips GROUP BY payment_type
+
+SELECT CAST(pickup_at AS DATE) AS day, SUM(total_amount) AS revenue FROM trips GROUP BY CAST(pickup_at AS DATE) ORDER BY day
+
+SELECT pickup_at::date AS day, COUNT(*) FROM trips WHERE pickup_at >= '2015-01-01' AND pickup_at < '2015-02-01' GROUP BY 1
+
+SELECT DATE(pickup_at) AS day, COUNT(*) FROM trips GROUP BY DATE(pickup_at)
+
+SELECT floor(trip_distance) AS miles, COUNT(*) FROM trips WHERE trip_distance < 30 GROUP BY 1 ORDER BY 1
+
+SELECT CAST(floor(fare_amount / 5) * 5 AS INTEGER) AS fare_from, COUNT(*) AS n FROM trips WHERE fare_amount BETWEEN 0 AND 100 GROUP BY 1 ORDER BY 1
+
+SELECT ROUND(trip_distance, 1) AS d, COUNT(*) FROM trips GROUP BY 1 ORDER BY 1 LIMIT 50
+
+SELECT vendor, AVG(tip_amount) FILTER (WHERE payment_type = 'card') AS card_tip, AVG(tip_amount) FILTER (WHERE payment_type = 'cash') AS cash_tip
+FROM trips GROUP BY vendor
+
+SELECT v.name, COUNT(*) FROM trips JOIN vendors v USING (vendor) GROUP BY v.name
+
+SELECT STDDEV(fare_amount), VARIANCE(fare_amount), MIN(fare_amount), MAX(fare_amount) FROM trips
+
+SELECT AVG(n) AS rides_per_rider FROM (SELECT rider_id, COUNT(*) AS n FROM trips GROUP BY rider_id) t
+
+SELECT n, COUNT(*) AS riders FROM (SELECT rider_id, COUNT(DISTINCT pickup_zone) AS n FROM trips GROUP BY rider_id) t GROUP BY n ORDER BY n
+
+SELECT SUM(spent) FROM (SELECT rider_id, SUM(total_amount) AS spent FROM trips GROUP BY rider_id HAVING COUNT(*) >= 5) t
+
+SELECT AVG(LEAST(spent, 500)) FROM (SELECT rider_id, SUM(total_amount) AS spent FROM trips GROUP BY rider_id) t
+
+SELECT SQRT(AVG(POWER(trip_distance - 3, 2))) FROM trips
+
+SELECT AVG(LN(trip_distance + 1)) FROM trips
+
+SELECT AVG(ABS(fare_amount - 10)) FROM trips
+
+SELECT AVG(CASE WHEN trip_distance > 0 THEN fare_amount ELSE 0 END) FROM trips
+
+SELECT COUNT(*) FROM trips WHERE pickup_at >= TIMESTAMP '2015-06-01' - INTERVAL '7 days' AND pickup_at < TIMESTAMP '2015-06-01'
+
+SELECT COUNT(*) FROM trips WHERE dropoff_at - pickup_at > INTERVAL '1 hour'
+
+SELECT COUNT(*) FROM trips WHERE dropoff_at < pickup_at + INTERVAL 10 MINUTE
+
+SELECT COUNT(*) FROM trips WHERE EXTRACT(HOUR FROM pickup_at) NOT BETWEEN 6 AND 22
+
+SELECT time_bucket(INTERVAL '15 minutes', pickup_at) AS t, COUNT(*) FROM trips GROUP BY t ORDER BY t
+
+SELECT g.h, COUNT(t.vendor) AS n FROM generate_series(0, 23) AS g(h) LEFT JOIN trips t ON hour(t.pickup_at) = g.h GROUP BY g.h ORDER BY g.h
+
+SELECT d.day, COUNT(t.rider_id) FROM generate_series(DATE '2015-01-01', DATE '2015-01-31', INTERVAL 1 DAY) AS d(day)
+LEFT JOIN trips t ON CAST(t.pickup_at AS DATE) = d.day GROUP BY d.day ORDER BY d.day
+
+SELECT z.zone, COUNT(*) AS n FROM trips t LEFT JOIN zones z ON z.zone_id = t.pickup_zone WHERE z.zone IS NOT NULL GROUP BY z.zone ORDER BY n DESC LIMIT 3
+
+SELECT z.zone, COUNT(t.fare_amount) AS n FROM zones z LEFT JOIN trips t ON z.zone_id = t.pickup_zone GROUP BY z.zone
+
+SELECT COUNT(*) FROM trips t RIGHT JOIN zones z ON z.zone_id = t.pickup_zone WHERE z.borough = 'Queens'
+
+SELECT COUNT(*) FROM trips WHERE pickup_zone IN (SELECT zone_id FROM zones WHERE borough = 'Manhattan')
+
+SELECT COUNT(*) FROM trips t WHERE EXISTS (SELECT 1 FROM zones z WHERE z.zone_id = t.pickup_zone AND z.borough = 'Bronx')
+
+-- refused: A subquery in an expression
+SELECT COUNT(*) FROM trips WHERE fare_amount > (SELECT AVG(fare_amount) FROM trips)
+
+-- refused: WINDOW is not answered
+SELECT AVG(gap) FROM (SELECT date_diff('minute', LAG(dropoff_at) OVER (PARTITION BY vendor ORDER BY pickup_at), pickup_at) AS gap FROM trips) t
+
+SELECT COUNT(*) FROM trips WHERE pickup_zone IN (SELECT pickup_zone FROM trips WHERE rider_id = trips.rider_id)
+
+SELECT YEAR(pickup_at) * 100 + MONTH(pickup_at) AS ym, COUNT(*) FROM trips GROUP BY ym ORDER BY ym
+
+SELECT COUNT(*) FROM trips WHERE pickup_at > CURRENT_DATE - INTERVAL '30 days'
+
+SELECT COUNT(*) FROM trips WHERE MONTH(pickup_at) = 1 AND YEAR(pickup_at) = 2015
+
+SELECT last_day(pickup_at) AS month_end, COUNT(*) FROM trips GROUP BY 1
+
+SELECT CONCAT(pz.borough, ' -> ', dz.borough) AS route, COUNT(*) AS n FROM trips t
+JOIN zones pz ON pz.zone_id = t.pickup_zone JOIN zones dz ON dz.zone_id = t.dropoff_zone GROUP BY 1 ORDER BY n DESC LIMIT 5
+
+SELECT corr(trip_distance, fare_amount) FROM trips
+
+-- refused: The unit of privacy
+SELECT rider_id, SUM(total_amount) FROM trips GROUP BY rider_id
+
+SELECT MODE(payment_type) FROM trips
