@@ -93,6 +93,22 @@ class Among:
 
 
 @dataclass(frozen=True)
+class Tied:
+    """A value of the rows of `relation` that belong to the row around it: those whose columns equal the row's
+    as `on` says (column here, column there), and whose unit is the row's (`on_unit`).
+
+    `relation` has at most one such row. `value` is computed from its columns, which are NULL where there is
+    none.
+    """
+
+    relation: Relation
+    on: tuple[tuple[Column, str], ...]
+    on_unit: bool
+    value: Expr
+    type: Type
+
+
+@dataclass(frozen=True)
 class KeyRef:
     """In an output: the group key at this position of `Query.keys`."""
 
@@ -108,7 +124,7 @@ class AggregateRef:
     type: Type
 
 
-Expr: TypeAlias = "Literal | Column | Call | Scalar | Among | KeyRef | AggregateRef"
+Expr: TypeAlias = "Literal | Column | Call | Scalar | Among | Tied | KeyRef | AggregateRef"
 
 
 # ------------------------------------------------------------------------------------------------ relations
@@ -156,7 +172,7 @@ class JoinKind(StrEnum):
     FULL = "full"
 
 
-class Side(StrEnum):
+class JoinSide(StrEnum):
     LEFT = "left"
     RIGHT = "right"
 
@@ -171,7 +187,7 @@ class Join:
     on: tuple[tuple[str, str], ...]
     on_unit: bool
     kind: JoinKind = JoinKind.INNER
-    matched: Side | None = None
+    matched: JoinSide | None = None
 
 
 @dataclass(frozen=True)

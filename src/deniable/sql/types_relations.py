@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
 from deniable.sql import types
 from deniable.sql.tree import (
@@ -15,12 +16,16 @@ from deniable.sql.tree import (
     Expr,
     Filter,
     Join,
+    JoinKind,
+    JoinSide,
+    Literal,
     PerUnit,
     Project,
     Relation,
     Scalar,
     Scan,
     Statistic,
+    Tied,
     Type,
     Union,
 )
@@ -101,11 +106,13 @@ def read(expr: Expr | None) -> Iterator[str]:
             yield from read(arg)
     elif isinstance(expr, Among):
         yield from read(expr.of)
+    elif isinstance(expr, Tied):
+        yield from (column.name for column, _ in expr.on)
 
 
 def asks(of: object) -> bool:
     """Whether an expression or relation holds a subquery in an expression."""
-    if isinstance(of, (Scalar, Among)):
+    if isinstance(of, (Scalar, Among, Tied)):
         return True
     if isinstance(of, tuple):
         return any(asks(part) for part in of)
@@ -115,6 +122,7 @@ def asks(of: object) -> bool:
 def hoisted(relation: Relation, exprs: Sequence[Expr | None]) -> tuple[Relation, list[Expr | None]]:
     """The same, with every subquery in an expression as a column of its own: Spark takes
     none inside a higher-order function."""
+    relation, exprs = _with_tied(relation, exprs)
     found = list(dict.fromkeys(lookup for expr in exprs for lookup in _lookups(expr)))
     if not found:
         return relation, list(exprs)
@@ -122,6 +130,35 @@ def hoisted(relation: Relation, exprs: Sequence[Expr | None]) -> tuple[Relation,
     names = {lookup: Column(f"_q{len(kept) + i}", lookup.type) for i, lookup in enumerate(found)}
     made = [*((c.name, c) for c in kept), *((column.name, lookup) for lookup, column in names.items())]
     return Project(relation, tuple(made)), [_replaced(expr, names) for expr in exprs]
+
+
+def _with_tied(relation: Relation, exprs: Sequence[Expr | None]) -> tuple[Relation, list[Expr | None]]:
+    """The same, with what the rows of a unit tell about one of them joined to it."""
+    values: dict[Expr, Expr | None] = {}
+    sides: dict[Tied, dict[Column, Column]] = {}
+    for tied in dict.fromkeys(tied for expr in exprs for tied in _tied(expr)):
+        rows = replace(tied, value=Literal(None, types.BOOLEAN), type=types.BOOLEAN)
+        if rows not in sides:
+            at, theirs = len(columns(relation)), columns(tied.relation)
+            sides[rows] = {column: Column(f"_t{at}_{i}", column.type) for i, column in enumerate(theirs)}
+            relation = _beside(relation, tied, sides[rows])
+        values[tied] = _replaced(tied.value, sides[rows])
+    return relation, [_replaced(expr, values) for expr in exprs]
+
+
+def _beside(relation: Relation, tied: Tied, fresh: Mapping[Column, Column]) -> Join:
+    side = Project(tied.relation, tuple((new.name, old) for old, new in fresh.items()))
+    names = {old.name: new.name for old, new in fresh.items()}
+    on = tuple((here.name, names[there]) for here, there in tied.on)
+    return Join(relation, side, on, tied.on_unit, JoinKind.LEFT, JoinSide.RIGHT)
+
+
+def _tied(expr: Expr | None) -> Iterator[Tied]:
+    if isinstance(expr, Call):
+        for arg in expr.args:
+            yield from _tied(arg)
+    elif isinstance(expr, Tied):
+        yield expr
 
 
 def _lookups(expr: Expr | None) -> Iterator[Scalar | Among]:
@@ -132,11 +169,13 @@ def _lookups(expr: Expr | None) -> Iterator[Scalar | Among]:
         yield expr
 
 
-def _replaced(expr: Expr | None, names: Mapping[Scalar | Among, Column]) -> Expr | None:
+def _replaced(expr: Expr | None, by: Mapping[Any, Any]) -> Expr | None:
+    """The expression with others in the place of some of its parts."""
     if isinstance(expr, Call):
-        args = (_replaced(arg, names) for arg in expr.args)
+        args = (_replaced(arg, by) for arg in expr.args)
         return replace(expr, args=tuple(arg for arg in args if arg is not None))
-    return names[expr] if isinstance(expr, (Scalar, Among)) else expr
+    replaced: Expr | None = by.get(expr, expr)
+    return replaced
 
 
 def prune(relation: Relation, needed: frozenset[str]) -> Relation:

@@ -131,7 +131,7 @@ SELECT strftime(EventTime, '%Y-%m-%d %H:00') AS hour, COUNT(*) FROM hits GROUP B
 
 SELECT to_char(EventTime, 'YYYY-MM-DD') AS day, COUNT(*) FROM hits GROUP BY 1 ORDER BY 1
 
--- refused: LIMIT inside a subquery
+-- refused: inside a subquery
 SELECT AVG(ResolutionWidth) FROM (SELECT ResolutionWidth FROM hits ORDER BY EventTime DESC LIMIT 100) recent
 
 -- refused: WINDOW is not answered

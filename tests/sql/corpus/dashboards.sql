@@ -170,7 +170,7 @@ SELECT COUNT(*) FROM information_schema.tables
 -- refused: There is no table
 SELECT table_name FROM information_schema.columns WHERE table_schema = 'public'
 
--- refused: neither grouped
+-- refused: DISTINCT ON is not answered
 SELECT DISTINCT ON (user_id) created_at FROM orders ORDER BY user_id, created_at DESC
 
 SELECT DISTINCT status FROM orders ORDER BY status

@@ -22,7 +22,13 @@ ROWS = 60
 
 _DECLARED: dict[str, Any] = yaml.safe_load((HERE / "schemas.yaml").read_text(encoding="utf-8"))
 DATA_SETS = tuple(_DECLARED)
-_TEXTS = ("http://www.example.com/shop/a?utm_source=ads", "J45.0", '{"smoker": true, "bmi": 23.5}', "north", "")
+_TEXTS = (
+    "http://www.example.com/shop/a?utm_source=ads",
+    "J45.0",
+    '{"smoker": true, "bmi": 23.5}',
+    "north",
+    "",
+)
 _ARROW = {
     Kind.BOOLEAN: pa.bool_(),
     Kind.INTEGER: pa.int64(),

@@ -114,7 +114,10 @@ SELECT COUNT(*) FROM trips WHERE fare_amount > (SELECT AVG(fare_amount) FROM tri
 -- refused: WINDOW is not answered
 SELECT AVG(gap) FROM (SELECT date_diff('minute', LAG(dropoff_at) OVER (PARTITION BY vendor ORDER BY pickup_at), pickup_at) AS gap FROM trips) t
 
-SELECT COUNT(*) FROM trips WHERE pickup_zone IN (SELECT pickup_zone FROM trips WHERE rider_id = trips.rider_id)
+SELECT COUNT(*) FROM trips t WHERE t.dropoff_zone IN (SELECT o.pickup_zone FROM trips o WHERE o.rider_id = t.rider_id)
+
+-- refused: A subquery in an expression
+SELECT COUNT(*) FROM trips WHERE pickup_zone IN (SELECT dropoff_zone FROM trips)
 
 SELECT YEAR(pickup_at) * 100 + MONTH(pickup_at) AS ym, COUNT(*) FROM trips GROUP BY ym ORDER BY ym
 

@@ -22,12 +22,12 @@ from deniable.sql.tree import (
     Filter,
     Join,
     JoinKind,
+    JoinSide,
     Literal,
     PerUnit,
     Project,
     Relation,
     Scan,
-    Side,
     Statistic,
     Union,
 )
@@ -66,7 +66,7 @@ def _joined_rows(join: Join) -> Rows:
         return left or right
     if join.matched is None:
         return _multiplied([left, right])
-    many, few = (left, right) if join.matched is Side.RIGHT else (right, left)
+    many, few = (left, right) if join.matched is JoinSide.RIGHT else (right, left)
     return many if join.kind is JoinKind.INNER else _few((*many, *few))
 
 
@@ -156,7 +156,7 @@ def _without(relation: Relation, units: Relation) -> Relation:
     """The rows of all other units. `units` has few rows, mostly none, so that looking
     each row up costs little."""
     first = columns(units)[0]
-    met = Join(relation, units, (), True, JoinKind.LEFT, Side.RIGHT)
+    met = Join(relation, units, (), True, JoinKind.LEFT, JoinSide.RIGHT)
     kept = tuple((column.name, column) for column in columns(relation))
     return Project(Filter(met, Call("is_null", (first,), types.BOOLEAN), first=True), kept)
 

@@ -19,7 +19,7 @@ from deniable.sql import types
 from deniable.sql.read.join_sizes import bounded, rarely_repeated
 from deniable.sql.read.names import Field, Scope, fold
 from deniable.sql.read.parse import refuse, shown
-from deniable.sql.tree import Column, Join, JoinKind, Project, Side
+from deniable.sql.tree import Column, Join, JoinKind, JoinSide, Project
 from deniable.sql.types_relations import columns, readings, several
 from deniable.units import Unit, UnitKind
 
@@ -126,7 +126,7 @@ class Meeting:
 
     @property
     def on_unit(self) -> bool:
-        return any(_tied(a, b) for a, b in self.pairs)
+        return any(tied(a, b) for a, b in self.pairs)
 
     def obstacle(self, unit: Unit) -> Obstacle | None:
         if not self.pairs:
@@ -158,7 +158,7 @@ class Meeting:
         join = Join(left.relation, right.relation, on, self.on_unit, self.kind, matched)
         return bounded_readings(_merged(left, right, join, self.using))
 
-    def _few_rows(self, on: tuple[tuple[str, str], ...]) -> tuple[Scope, Scope, Side | None]:
+    def _few_rows(self, on: tuple[tuple[str, str], ...]) -> tuple[Scope, Scope, JoinSide | None]:
         """Both sides of a join on the unit without the units that would make too many rows of it."""
         left, right = self.left, self.right
         if not (self.on_unit and several(left.relation) and several(right.relation)):
@@ -166,24 +166,24 @@ class Meeting:
         identities = [
             side
             for pair in self.pairs
-            for side, field in zip((Side.RIGHT, Side.LEFT), reversed(pair), strict=True)
+            for side, field in zip((JoinSide.RIGHT, JoinSide.LEFT), reversed(pair), strict=True)
             if _same_key(*pair) and field.identifies
         ]
         if not identities:
             sides = bounded(left.relation, right.relation)
             return replace(left, relation=sides[0]), replace(right, relation=sides[1]), None
-        if identities[0] is Side.RIGHT:
+        if identities[0] is JoinSide.RIGHT:
             names = tuple(b for _, b in on)
-            return left, replace(right, relation=rarely_repeated(right.relation, names)), Side.RIGHT
+            return left, replace(right, relation=rarely_repeated(right.relation, names)), JoinSide.RIGHT
         names = tuple(a for a, _ in on)
-        return replace(left, relation=rarely_repeated(left.relation, names)), right, Side.LEFT
+        return replace(left, relation=rarely_repeated(left.relation, names)), right, JoinSide.LEFT
 
 
 def _swapped(pairs: Pairs) -> Pairs:
     return [(b, a) for a, b in pairs]
 
 
-def _tied(a: Field, b: Field) -> bool:
+def tied(a: Field, b: Field) -> bool:
     """Whether equal values are one unit's, by what the owner declared."""
     return (a.unit and b.unit) or _same_key(a, b)
 
@@ -222,6 +222,12 @@ def _identified(public: Scope, on: list[Field]) -> bool:
 
 
 def _equal(a: Field, b: Field) -> tuple[str, str]:
+    here, there = same_types(a, b)
+    return here.name, there.name
+
+
+def same_types(a: Field, b: Field) -> tuple[Column, Column]:
+    """The columns of two fields that are equated."""
     if a.column is None or b.column is None:
         refuse(
             f"The unit of privacy {shown((a if a.column is None else b).name)} joins only the unit of the "
@@ -233,7 +239,7 @@ def _equal(a: Field, b: Field) -> tuple[str, str]:
             f"{types.name(a.column.type)} and {types.name(b.column.type)}.",
             "Use CAST in a subquery.",
         )
-    return a.column.name, b.column.name
+    return a.column, b.column
 
 
 def _merged(left: Scope, right: Scope, join: Join, using: frozenset[str]) -> Scope:

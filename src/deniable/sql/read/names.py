@@ -21,7 +21,7 @@ from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Relation, Value
 
 MAX_DOMAIN = 1_000
 NO_SUBQUERY = "A subquery is not answered in this place."
-Lookup = Callable[[exp.Expr, Translator], Expr]
+Lookup = Callable[[exp.Expr, "Scope"], Expr]
 _FOLD = {ord(c): ord(c.lower()) for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
@@ -129,7 +129,7 @@ class Scope:
         if is_subquery(node):
             if self.lookup is None:
                 refuse(NO_SUBQUERY, "Put it into WHERE, or join the table.")
-            return self.lookup(node, self.rows)
+            return self.lookup(node, self)
         if isinstance(node, exp.Star):
             refuse(
                 "SELECT * is not answered.",

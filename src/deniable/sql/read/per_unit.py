@@ -35,11 +35,7 @@ def plain(node: exp.Expr) -> exp.Expr:
 
 def per_unit(scope: Scope, select: exp.Select, unit: str) -> Scope:
     """SELECT unit, x, COUNT(*) … GROUP BY unit, x; SELECT DISTINCT unit, x."""
-    if not has_unit(scope.relation):
-        refuse(
-            "A subquery that groups is answered only for a unit of privacy that is a column.",
-            "Group at the end.",
-        )
+    _check_unit(scope)
     nodes = _group_nodes(scope, select)
     units = [n for n in nodes if isinstance(n, exp.Column) and scope.find(n).unit]
     if not units:
@@ -47,11 +43,31 @@ def per_unit(scope: Scope, select: exp.Select, unit: str) -> Scope:
             f"A subquery that groups must group by the unit of privacy {shown(unit)}.",
             "Add it to GROUP BY, or group at the end of the query.",
         )
+    return _grouped(scope, select, _keys(scope, [n for n in nodes if n not in units]))
+
+
+def grouped_for_each_unit(scope: Scope, select: exp.Select) -> Scope:
+    """SELECT x … GROUP BY x, where x belongs to one unit alone: for each unit by itself."""
+    _check_unit(scope)
+    nodes = _group_nodes(scope, select)
+    units = [n for n in nodes if isinstance(n, exp.Column) and scope.find(n).unit]
+    return _grouped(scope, select, _keys(scope, [n for n in nodes if n not in units]))
+
+
+def _check_unit(scope: Scope) -> None:
+    if not has_unit(scope.relation):
+        refuse(
+            "A subquery that groups is answered only for a unit of privacy that is a column.",
+            "Group at the end.",
+        )
+
+
+def _keys(scope: Scope, nodes: list[exp.Expr]) -> list[Expr]:
     keys: list[Expr] = []
-    for n in nodes:
-        if n not in units and (key := scope.rows(n)) not in keys:
+    for node in nodes:
+        if (key := scope.rows(node)) not in keys:
             keys.append(key)
-    return _grouped(scope, select, keys)
+    return keys
 
 
 def aliases(select: exp.Select) -> dict[str, exp.Expr]:
@@ -178,7 +194,9 @@ def _items(groups: _Groups, select: exp.Select) -> tuple[list[Field], list[tuple
             continue
         expr = rows(node)
         outputs.append((f"c{i}", expr))
-        items.append(Field(name, "", Column(f"c{i}", expr.type)))
+        named = groups.scope.named_by(node) if isinstance(node, exp.Column) else None
+        key = None if named is None else named.key
+        items.append(Field(name, "", Column(f"c{i}", expr.type), key=key))
     return items, outputs
 
 

@@ -59,8 +59,9 @@ def _public(rows: Rows, select: exp.Select) -> Scope:
     if scope.private:
         names = ", ".join(shown(name) for name in sorted(scope.private))
         refuse(
-            f"A subquery in an expression reads public tables only, and {names} is private.",
-            "Join it on the unit of privacy, or ask about it by itself.",
+            "A subquery in an expression reads public tables, or rows of the same unit of privacy, and nothing "
+            f"ties {names} to the unit of the row.",
+            "Add an equality of their units to its WHERE, or ask about it by itself.",
         )
     return scope
 

@@ -25,6 +25,7 @@ from deniable.sql.read.names import Field, Scope, domain, fold
 from deniable.sql.read.parse import PARTS, refuse, refuse_node, shown
 from deniable.sql.read.per_unit import has_aggregate, per_unit, plain
 from deniable.sql.read.public_subqueries import read_public
+from deniable.sql.read.tied_subqueries import read_tied
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import (
     Column,
@@ -158,9 +159,19 @@ def _names_another(node: exp.Expr, scopes: list[Scope]) -> bool:
     )
 
 
-def _lookup(sources: Sources, node: exp.Expr, outer: Translator) -> Expr:
+def _lookup(sources: Sources, node: exp.Expr, outer: Scope) -> Expr:
     inner = replace(sources, inside=True)
-    return read_public(node, lambda select: rows_of(inner.with_ctes(select), select), outer)
+
+    def rows(select: exp.Select) -> Scope:
+        return rows_of(inner.with_ctes(select), select)
+
+    def names(select: exp.Select) -> list[Scope]:
+        source = select.args.get("from_")
+        if source is None:
+            refuse("A query without FROM is not answered.", "Name a declared table.")
+        return _chains(inner.with_ctes(select), source.this, select.args.get("joins") or [])
+
+    return read_tied(node, rows, names, outer) or read_public(node, rows, outer.rows)
 
 
 def _filter(scope: Scope, where: Expr) -> Scope:
@@ -214,7 +225,9 @@ def _scan(sources: Sources, table: TableInfo) -> Scope:
             "Ask the owner to rename it.",
         )
     unit, path = _unit(sources, table)
-    fields = [_field(sources.schema, table, column, unit if not path else None) for column in table.columns]
+    fields = [_field(table, column, unit if not path else None) for column in table.columns]
+    if unit is not None:
+        fields = [_keyed(sources.schema, table, f) for f in fields]
     if unit is not None and path and not any(fold(f.name) == fold(unit) for f in fields):
         fields.append(Field(unit, table.name, None, unit=True))
     relation = Scan(table.name, tuple(Column(c.name, c.type) for c in table.columns), unit, path)
@@ -253,26 +266,20 @@ def _unit_column(table: TableInfo, default: str) -> ColumnInfo | None:
     return table.column(default if table.unit is None else table.unit)
 
 
-def _field(schema: Schema, table: TableInfo, column: ColumnInfo, unit: str | None) -> Field:
-    key = _named_rows(schema, table, column.name)
+def _field(table: TableInfo, column: ColumnInfo, unit: str | None) -> Field:
+    bounds = Interval(column.lower, column.upper)
     return Field(
-        column.name,
-        table.name,
-        Column(column.name, column.type),
-        Interval(column.lower, column.upper),
-        column.keys,
-        unit=column.name == unit,
-        key=key,
-        identifies=key == (table.name, column.name),
+        column.name, table.name, Column(column.name, column.type), bounds, column.keys, column.name == unit
     )
 
 
-def _named_rows(schema: Schema, table: TableInfo, column: str) -> tuple[str, str] | None:
-    """The table and column whose rows a column names on the way to the unit, as the owner declared."""
-    if table.path and table.path[0][0] == column:
-        return table.path[0][1:]
-    here = (table.name, column)
-    return here if any(step[1:] == here for other in schema.tables for step in other.path) else None
+def _keyed(schema: Schema, table: TableInfo, f: Field) -> Field:
+    """A column with the table and column whose rows it names on the way to the unit, as the owner declared."""
+    here = (table.name, f.name)
+    if table.path and table.path[0][0] == f.name:
+        return replace(f, key=table.path[0][1:])
+    named = any(step[1:] == here for other in schema.tables for step in other.path)
+    return replace(f, key=here, identifies=True) if named else f
 
 
 # ------------------------------------------------------------------------------------------------ joins

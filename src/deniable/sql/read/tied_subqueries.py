@@ -1,0 +1,271 @@
+"""Subqueries in expressions that look around them: EXISTS (SELECT … WHERE o.person = p.id), x IN (…), a value.
+
+Why each is sound: an equality ties the subquery's unit to the row's, so what it says of a row is a function of
+the rows of that row's own unit. It is computed for each unit (and other columns that are equated) once, and
+joined to the row: at most one row is found, none is multiplied, and none is lost. Of a public table at most
+one row is found because the equalities name the columns that identify its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sqlglot import expressions as exp
+
+from deniable.sql.read.aggregates import aggregate
+from deniable.sql.read.expressions import Translator
+from deniable.sql.read.joins import conjuncts, same_types, tied
+from deniable.sql.read.names import Field, Scope
+from deniable.sql.read.parse import refuse, shown
+from deniable.sql.read.per_unit import grouped_for_each_unit, has_aggregate, plain
+from deniable.sql.tree import (
+    Aggregate,
+    Call,
+    Column,
+    Expr,
+    Literal,
+    PerUnit,
+    Project,
+    Relation,
+    Statistic,
+    Tied,
+)
+from deniable.sql.types import BOOLEAN, INTEGER
+from deniable.sql.types_relations import aggregate_type, asks, has_unit
+
+Rows = Callable[[exp.Select], Scope]
+"""FROM, its joins and WHERE, of a SELECT."""
+Names = Callable[[exp.Select], list[Scope]]
+"""What stands between the commas of FROM."""
+
+COUNTED = ((("n", Aggregate(Statistic.COUNT))),)
+_ZERO, _ONE = Literal(0, INTEGER), Literal(1, INTEGER)
+
+
+def read_tied(node: exp.Expr, rows: Rows, names: Names, outer: Scope) -> Expr | None:
+    """What `node` means if it reads columns around it, or the same unit's rows by IN; else None."""
+    select = _select(
+        node.args["query"]
+        if isinstance(node, exp.In)
+        else node.this
+        if isinstance(node, exp.Exists)
+        else node
+    )
+    if select is None:
+        return None
+    around = [part for part in _conditions(select) if _looks_out(part, names(select), outer)]
+    member = _member(node, outer) if isinstance(node, exp.In) else None
+    if not around and member is None:
+        return None
+    inner = rows(_without(select, around))
+    ties = [_tie(part, inner, outer) for part in around]
+    subject = _Subquery(inner, select, ties, has_unit(outer.relation))
+    if member is None:
+        return subject.exists() if isinstance(node, exp.Exists) else subject.value()
+    if not around and not inner.private:
+        return None
+    return subject.member(member) if around or subject.is_tied(member) else None
+
+
+def _select(node: exp.Expr) -> exp.Select | None:
+    while isinstance(node, (exp.Subquery, exp.Paren)) and not node.args.get("with_"):
+        node = node.this
+    parts = ("order", "limit", "offset", "with_")
+    return node if isinstance(node, exp.Select) and not any(node.args.get(part) for part in parts) else None
+
+
+def _conditions(select: exp.Select) -> list[exp.Expr]:
+    where = select.args.get("where")
+    return conjuncts(where.this if where is not None else None)
+
+
+def _looks_out(part: exp.Expr, here: list[Scope], outer: Scope) -> bool:
+    """Whether a condition reads a column that only the query around has."""
+    return any(
+        not any(scope.named_by(column) for scope in here) and outer.named_by(column) is not None
+        for column in part.find_all(exp.Column)
+    )
+
+
+def _without(select: exp.Select, parts: list[exp.Expr]) -> exp.Select:
+    """The same without some of its conditions."""
+    kept = [part for part in _conditions(select) if not any(part is each for each in parts)]
+    made = select.copy()
+    made.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
+    return made
+
+
+@dataclass(frozen=True)
+class _Tie:
+    """A column of the row around that equals one of the subquery."""
+
+    outer: Field
+    inner: Field
+
+
+def _tie(part: exp.Expr, inner: Scope, outer: Scope) -> _Tie:
+    sides = (part.this, part.args["expression"]) if isinstance(part, exp.EQ) else (None, None)
+    for here, there in (sides, sides[::-1]):
+        if isinstance(here, exp.Column) and isinstance(there, exp.Column):
+            mine, around = inner.named_by(here), outer.named_by(there)
+            if mine is not None and around is not None and inner.named_by(there) is None:
+                return _Tie(around, mine)
+    refuse(
+        "A subquery in an expression is tied to the row around it by equal columns only.",
+        "Join the tables, and put other conditions into WHERE.",
+    )
+
+
+def _member(node: exp.In, outer: Scope) -> Field | None:
+    """x of x IN (SELECT …), where it is a column."""
+    of = plain(node.this)
+    return outer.named_by(of) if isinstance(of, exp.Column) else None
+
+
+@dataclass(frozen=True)
+class _Subquery:
+    inner: Scope
+    select: exp.Select
+    ties: list[_Tie]
+    rows_have_unit: bool
+
+    # -------------------------------------------------------------------------------------------- what it says
+
+    def exists(self) -> Expr:
+        if self.select.args.get("group") or any(has_aggregate(item) for item in self.select.expressions):
+            refuse("EXISTS of an aggregate is not answered.", "Write EXISTS (SELECT 1 FROM … WHERE …).")
+        return _some(self._looked_up(self.ties, COUNTED, Column("n", INTEGER)))
+
+    def value(self) -> Expr:
+        items = self.select.expressions
+        if len(items) != 1 or self.select.args.get("group") or self.select.args.get("distinct"):
+            refuse(
+                "A subquery used as a value has one column, and no groups.",
+                "Write (SELECT MAX(x) FROM … WHERE …).",
+            )
+        item = plain(items[0])
+        if not self.inner.private and not has_aggregate(item):
+            return self._public_value(item)
+        made: list[Aggregate] = []
+        value = Translator(lambda node: self._leaf(node, made))(item)
+        return self._looked_up(self.ties, tuple((f"a{i}", a) for i, a in enumerate(made)), value)
+
+    def _leaf(self, node: exp.Expr, made: list[Aggregate]) -> Expr | None:
+        found = aggregate(node, self.inner, inner=True)
+        if found is None:
+            if isinstance(node, exp.Column):
+                refuse(
+                    f"The column {shown(str(node.name))} is not inside an aggregate, so that the subquery may have several rows.",
+                    "Write MAX(x) or MIN(x).",
+                )
+            return None
+        if found not in made:
+            made.append(found)
+        column = Column(f"a{made.index(found)}", aggregate_type(found))
+        counts = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS)
+        return Call("coalesce", (column, _ZERO), INTEGER) if found.statistic in counts else column
+
+    def member(self, of: Field) -> Expr:
+        """x IN (SELECT y …), NULL where SQL says so."""
+        inner, values = self._values()
+        tie = _Tie(of, values)
+        found = _some(replace(self, inner=inner)._looked_up([*self.ties, tie], COUNTED, Column("n", INTEGER)))
+        if tied(of, values):
+            return found
+        rows = tuple(
+            zip(
+                ("n", "m"),
+                (Aggregate(Statistic.COUNT), Aggregate(Statistic.COUNT, values.column)),
+                strict=True,
+            )
+        )
+        same = replace(self, inner=inner)
+        number, known = (
+            same._looked_up(self.ties, rows, Call("coalesce", (Column(name, INTEGER), _ZERO), INTEGER))
+            for name in "nm"
+        )
+        if of.column is None:
+            refuse(f"The unit of privacy {shown(of.name)} is compared only with the unit of the subquery.")
+        unknown = Call(
+            "or", (Call("is_null", (of.column,), BOOLEAN), Call("gt", (number, known), BOOLEAN)), BOOLEAN
+        )
+        no, null = Literal(False, BOOLEAN), Literal(None, BOOLEAN)
+        none = Call("eq", (number, _ZERO), BOOLEAN)
+        return Call("case", (none, no, found, Literal(True, BOOLEAN), unknown, null, no), BOOLEAN)
+
+    def is_tied(self, of: Field) -> bool:
+        """Whether x and y of x IN (SELECT y …) are one unit's wherever they are equal."""
+        items = self.select.expressions
+        item = plain(items[0]) if len(items) == 1 else None
+        found = self.inner.named_by(item) if isinstance(item, exp.Column) else None
+        return found is not None and tied(of, found)
+
+    def _values(self) -> tuple[Scope, Field]:
+        """The rows of the subquery, and its one column."""
+        if len(self.select.expressions) != 1:
+            refuse("IN expects a subquery of one column.", "Write x IN (SELECT y FROM … WHERE …).")
+        item = plain(self.select.expressions[0])
+        if self.select.args.get("group") or self.select.args.get("having"):
+            inner = grouped_for_each_unit(self.inner, self.select)
+            return inner, inner.fields[0]
+        if has_aggregate(item):
+            refuse(
+                "IN expects a subquery of one column without an aggregate.",
+                "Write x = (SELECT MAX(y) FROM …).",
+            )
+        named = self.inner.named_by(item) if isinstance(item, exp.Column) else None
+        if named is not None:
+            return self.inner, named
+        refuse("IN expects a column after SELECT.", "Compute it in a subquery in FROM.")
+
+    # -------------------------------------------------------------------------------------------- how it is found
+
+    def _looked_up(self, ties: list[_Tie], made: tuple[tuple[str, Aggregate], ...], value: Expr) -> Expr:
+        """`value` of aggregates over the rows that are tied to the row around."""
+        _check_depth(self.inner.relation)
+        names = [tie for tie in ties if not (tie.outer.unit and tie.inner.unit)]
+        pairs = [same_types(tie.outer, tie.inner) for tie in names]
+        if not self.inner.private:
+            return self._public(pairs, value)
+        if not (self.rows_have_unit and any(tied(tie.outer, tie.inner) for tie in ties)):
+            names_of = ", ".join(shown(name) for name in sorted(self.inner.private))
+            refuse(
+                "A subquery in an expression reads public tables, or rows of the same unit of privacy, and "
+                f"nothing ties {names_of} to the unit of the row.",
+                "Add an equality of their units to its WHERE, or ask about it by itself.",
+            )
+        keys = tuple((f"k{i}", there) for i, (_, there) in enumerate(pairs))
+        on = tuple((here, f"k{i}") for i, (here, _) in enumerate(pairs))
+        return Tied(PerUnit(self.inner.relation, keys, made), on, True, value, value.type)
+
+    def _public(self, pairs: list[tuple[Column, Column]], value: Expr) -> Expr:
+        """Whether there is such a row, of which there is at most one."""
+        on = self._identified(pairs)
+        if value != Column("n", INTEGER):
+            refuse("An aggregate of a public table that looks around is not answered.", "Join the table.")
+        side = Project(self.inner.relation, (*((there.name, there) for _, there in pairs), ("n", _ONE)))
+        return Tied(side, on, False, value, value.type)
+
+    def _public_value(self, item: exp.Expr) -> Expr:
+        pairs = [same_types(tie.outer, tie.inner) for tie in self.ties]
+        value = self.inner.rows(item)
+        return Tied(self.inner.relation, self._identified(pairs), False, value, value.type)
+
+    def _identified(self, pairs: list[tuple[Column, Column]]) -> tuple[tuple[Column, str], ...]:
+        if not self.inner.unique or not self.inner.unique <= {there.name for _, there in pairs}:
+            refuse(
+                "A subquery that looks around reads a public table by the columns that identify its rows.",
+                "Ask the owner to declare them as unique, and equate all of them.",
+            )
+        return tuple((here, there.name) for here, there in pairs)
+
+
+def _some(number: Expr) -> Expr:
+    """Whether a number of rows, NULL for none, is not zero."""
+    return Call("gt", (Call("coalesce", (number, _ZERO), INTEGER), _ZERO), BOOLEAN)
+
+
+def _check_depth(relation: Relation) -> None:
+    if asks(relation):
+        refuse("A subquery in an expression inside another one is not answered.", "Use a join.")
