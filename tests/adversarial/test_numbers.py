@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import reduce
 
@@ -13,6 +14,7 @@ import pytest
 from deniable.accounting import certify, delta, epsilon, verify
 from deniable.accounting.charges import Charge, charge
 from deniable.accounting.filters import Filter
+from deniable.accounting.numerical import classes
 from deniable.errors import DeniableError, InvalidCertificate, InvalidLoss, InvalidParameter
 from deniable.guarantee import Budget, Certificate
 from deniable.loss import (
@@ -31,6 +33,7 @@ from deniable.loss import (
     Selected,
     Shuffled,
     Zcdp,
+    exact,
 )
 from deniable.units import Unit
 
@@ -316,3 +319,50 @@ def test_hundreds_of_unlike_steps_keep_both_sides() -> None:
     )
     assert bound.lower <= least.upper
     assert bound.upper >= most.lower
+
+
+def test_steps_too_small_for_the_lattice_do_not_take_the_lower_side_along() -> None:
+    """Rates from .0001 to .1 in one run had the bracket [0, 11.1], and took two minutes for a thousand steps."""
+    rates = [Fraction(1 + 5 * i, 10000) for i in range(200)]
+    steps = tuple(
+        GaussianNoise(Fraction(60 + 3 * (i * 37 % 113), 100)).sampled(q) for i, q in enumerate(rates)
+    )
+    bound = epsilon(Composed(steps), 1e-6)
+    assert bound.gap <= 5e-3 * bound.upper
+    # The steps of rates above .01 alone reveal less, and all with the rate of the next reveal more.
+    larger = [step for step in steps if exact(step.rate) > Fraction(1, 100)]
+    assert epsilon(Composed(tuple(larger)), 1e-6).lower <= bound.upper
+
+
+@pytest.mark.parametrize(
+    "node", [LaplaceNoise, lambda m: LaplaceNoise(m) if m % 1 else Pure(1 / exact(m))], ids=str
+)
+def test_rounded_steps_are_ordered_one_by_one(node: Callable[[Fraction], Loss]) -> None:
+    """Each step above reveals no less than one of the steps as they are, each below no more."""
+    steps = {node(Fraction(20 + i * 7 % 400, 4)): 1 for i in range(300)}
+    above, below = classes.coarse(steps) or ({}, {})
+
+    def sizes(nodes: Mapping[Loss, int]) -> list[Fraction]:
+        every = [node for node, times in nodes.items() for _ in range(times)]
+        return sorted(exact(n.epsilon) if isinstance(n, Pure) else 1 / exact(n.multiplier) for n in every)
+
+    assert len(sizes(above)) == len(sizes(steps)) >= len(sizes(below)) > 290
+    assert all(a >= s for a, s in zip(sizes(above), sizes(steps), strict=True))
+    assert all(b <= s for b, s in zip(reversed(sizes(below)), reversed(sizes(steps)), strict=False))
+
+
+def test_hundreds_of_unlike_gaussians_are_one() -> None:
+    steps = tuple(GaussianNoise(20 + i) for i in range(400))
+    whole = GaussianNoise(sum(Fraction(1, (20 + i) ** 2) for i in range(400)) ** -0.5)
+    assert epsilon(Composed(steps), 1e-6).upper == pytest.approx(epsilon(whole, 1e-6).upper, rel=1e-6)
+
+
+def test_rounded_atoms_hold_what_is_composed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [LaplaceNoise(Fraction(50 + 3 * i, 10)) for i in range(160)] + [
+        Pure(Fraction(i, 400)) for i in range(1, 9)
+    ]
+    rounded = epsilon(Composed(tuple(steps)), 1e-6)
+    monkeypatch.setattr(classes, "MANY", 1000)
+    as_it_is = epsilon(Composed(tuple(steps)), 1e-6)
+    assert rounded.lower <= as_it_is.lower <= as_it_is.upper <= rounded.upper
+    assert rounded.gap <= 8e-3 * rounded.upper

@@ -6,6 +6,7 @@ given the same share of δ each, which the methods then choose. A step on a samp
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -72,10 +73,11 @@ def _at(steps: Steps, delta: float, total: Total) -> float:
 def flatten(loss: Loss, each: float, noise: Method = gaussian.epsilon) -> Steps:
     """The steps of `loss`, equal ones counted together; `each` is the δ of a step that has none of its
     own."""
-    found: Counter[tuple[Fraction, Fraction]] = Counter()
+    pairs: Counter[tuple[Fraction, Fraction]] = Counter()
+    once = functools.cache(noise)  # one noise under many samples is asked once
     for part, count in _parts(loss, 1):
-        found[_pair(part, each, noise)] += count
-    return [PrivateStep(ceil_float(epsilon), delta, count) for (epsilon, delta), count in found.items()]
+        pairs[_pair(part, each, once)] += count
+    return [PrivateStep(ceil_float(epsilon), delta, count) for (epsilon, delta), count in pairs.items()]
 
 
 def any_pair(loss: Loss) -> bool:

@@ -61,7 +61,7 @@ REFUSED: list[tuple[Loss, str]] = [
         Parallel((GaussianNoise(1).sampled(0.1, WITHOUT_REPLACEMENT), Pure(1)), replace=True),
         "replaced within",
     ),
-    (Pure(1000) * 2, "over the 600"),
+    (Pure(1000) + GaussianNoise(1), "over the 600"),
     (GaussianNoise(0.01).sampled(0.1) * 2, "over the 600"),
 ]
 

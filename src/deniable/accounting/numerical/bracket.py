@@ -17,7 +17,15 @@ import numpy as np
 
 from deniable.accounting.numerical.compose import Composition, Part, compose
 from deniable.accounting.numerical.curve import Curve
-from deniable.accounting.numerical.discretise import Bools, Law, anchor, discretise, infinite_mass, sparse
+from deniable.accounting.numerical.discretise import (
+    Bools,
+    Law,
+    anchor,
+    discretise,
+    infinite_mass,
+    silent,
+    sparse,
+)
 from deniable.accounting.numerical.pairs import Pair
 from deniable.accounting.numerical.rounding import REACH, Array, U, relative
 from deniable.accounting.numerical.steer import (
@@ -210,6 +218,10 @@ def _laws(
         low = min(max(low, light(one, density, 1e-10 / times)), high)
         thin = thinner(one, density, place[0], dt, valley=math.isinf(plan.cut))
         above, below = discretise(pair, dt, low, high, thin, place)
+        if below is None and len(terms) > 1 and low <= 0:
+            # All its losses lie within a cell or two: beside others it may count below as if it said nothing.
+            above, _ = discretise(pair, dt, low, high, None, (0.0, math.nan))
+            below = silent(above)
         upper.append((above, t))
         if below is not None:
             lower.append((below, t))

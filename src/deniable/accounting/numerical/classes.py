@@ -1,77 +1,129 @@
-"""Many unlike steps of one kind as few: multipliers rounded to a geometric grid, down
-for the upper side, up for the lower.
+"""Many unlike steps of one kind as few: noise rounded to a grid, down for the upper side, up for the lower.
 
-Less noise dominates more noise of the same kind, under any sample too, so each side
-stays certified. The grid is fine enough that the two sides differ by less than a
-hundredth of ε (docs/theory/numerical.md, "Many unlike steps").
+Less noise dominates more noise of the same kind, under any sample too, so each side stays certified. Losses
+that gather in two atoms ±s (Laplace noise, randomized response) are rounded to multiples of one s, so that the
+atoms of all steps lie on one coarse lattice; multipliers of smooth losses to a geometric grid. Both grids
+are fine enough that the two sides differ by less than a hundredth of ε (docs/theory/numerical.md, "Many
+unlike steps").
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NamedTuple
 
-from deniable.loss import GaussianNoise, LaplaceNoise, Loss, Sampled, exact
+from deniable.loss import DiscreteLaplaceNoise, GaussianNoise, LaplaceNoise, Loss, Pure, Sampled, exact
 
 MANY = 150
 """Unlike steps up to which each is composed as it is."""
+NEAR = 3e-3
+"""How far, as a share of the variance of all losses, the two sides may move apart by rounding atoms."""
 
 
-class Ratios(NamedTuple):
-    """Between one multiplier of the grid and the next.
-
-    ε moves by about as much, for Gaussian noise on a sample by twice as much.
-    """
+@dataclass(frozen=True)
+class Grid:
+    """Between one multiplier and the next the ratios of smooth losses, of which ε moves by about as much, for
+    Gaussian noise on a sample by twice as much; `parts` of 1 are the multiples that atoms lie at, 0 for a grid
+    of ratios there too."""
 
     laplace: float
     gaussian: float
+    parts: int = 0
 
 
-FINE, ROUGH = Ratios(1.006, 1.003), Ratios(1.02, 1.02)
+FINE, ROUGH = Grid(1.006, 1.003), Grid(1.02, 1.02)
 
 
 def coarse(steps: Mapping[Loss, int]) -> tuple[dict[Loss, int], dict[Loss, int]] | None:
-    """Steps that reveal no less, and steps that reveal no more; None where there are
-    few, or nothing to round."""
+    """Steps that reveal no less, and steps that reveal no more; None where there are few, or where the two
+    together would be more work than the steps as they are."""
     if len(steps) <= MANY:
         return None
-    above, below = _rounded(steps, 0, FINE), _rounded(steps, 1, FINE)
-    return (above, below) if len(above) < len(steps) else None
+    grid = replace(FINE, parts=_parts(steps))
+    above, below = _rounded(steps, 0, grid), _rounded(steps, 1, grid)
+    return (above, below) if grid.parts or len(above) + len(below) < len(steps) else None
 
 
 def less_revealing(steps: Mapping[Loss, int]) -> dict[Loss, int] | None:
-    """Far fewer steps that reveal no more, for a first look at what a slow method could
-    come to; None where there are few."""
+    """Steps of far fewer noises that reveal no more, for a first look at what a slow method could come to;
+    None where there are few."""
     if len(steps) <= MANY:
         return None
     below = _rounded(steps, 1, ROUGH)
-    return below if 3 * len(below) < len(steps) else None
+    return below if 3 * len({_noise(node) for node in below}) < len(steps) else None
 
 
-def _rounded(steps: Mapping[Loss, int], up: int, ratios: Ratios) -> dict[Loss, int]:
+def _noise(node: Loss) -> Loss:
+    return node.of if isinstance(node, Sampled) else node
+
+
+def _parts(steps: Mapping[Loss, int]) -> int:
+    """Into how many parts 1 is cut: where s moves by u/2 on either side, Σs² moves by uΣs, and by u² a step.
+
+    0 where nothing smooth lies between atoms: those alone are composed as they are, at no cost.
+    """
+    sizes = [(float(s), times) for node, times in steps.items() if (s := _atom(node)) is not None]
+    if len(sizes) < 2 or all(isinstance(node, Pure | DiscreteLaplaceNoise) for node in steps):
+        return 0
+    squares = sum(times * s * s for s, times in sizes)
+    unit = NEAR * squares / sum(times * s for s, times in sizes)
+    unit = min(unit, math.sqrt(NEAR * squares / sum(times for _, times in sizes)))
+    return math.ceil(1 / unit) if 0 < unit < math.inf else 0
+
+
+def _atom(node: Loss) -> Fraction | None:
+    """The s of a loss that has atoms at ±s."""
+    match node:
+        case LaplaceNoise(multiplier):
+            return 1 / exact(multiplier)
+        case DiscreteLaplaceNoise(scale, 1):
+            return 1 / exact(scale)
+        case Pure(epsilon) if epsilon > 0:
+            return exact(epsilon)
+        case _:
+            return None
+
+
+def _rounded(steps: Mapping[Loss, int], up: int, grid: Grid) -> dict[Loss, int]:
+    """The rounded steps, those with the nearest atoms first: what their common lattice is measured by."""
     total: dict[Loss, int] = {}
-    for node, times in steps.items():
-        near = _moved(node, up, ratios)
-        total[near] = total.get(near, 0) + times
+    for node in sorted(steps, key=lambda node: _atom(node) or math.inf):
+        near = _moved(node, up, grid)
+        if near is not None:
+            total[near] = total.get(near, 0) + steps[node]
     return total
 
 
-def _moved(node: Loss, up: int, ratios: Ratios) -> Loss:
+def _moved(node: Loss, up: int, grid: Grid) -> Loss | None:
+    """A loss with as much noise or less, or with more (`up`); None where more is so much that nothing shows."""
+    s = _atom(node) if grid.parts else None
+    if s is not None:
+        count = math.floor(s * grid.parts) if up else math.ceil(s * grid.parts)
+        return _with_atom(node, Fraction(count, grid.parts)) if count else None
     match node:
-        case GaussianNoise(multiplier):
-            return GaussianNoise(_grid(exact(multiplier), ratios.gaussian, up))
         case LaplaceNoise(multiplier):
-            return LaplaceNoise(_grid(exact(multiplier), ratios.laplace, up))
-        case Sampled(_, GaussianNoise() | LaplaceNoise() as of):
-            return replace(node, of=_moved(of, up, ratios))
-        case _:
+            return LaplaceNoise(_near(exact(multiplier), grid.laplace, up))
+        case Sampled(_, LaplaceNoise(multiplier)):
+            return replace(node, of=LaplaceNoise(_near(exact(multiplier), grid.laplace, up)))
+        case Sampled(_, GaussianNoise(multiplier)):
+            return replace(node, of=GaussianNoise(_near(exact(multiplier), grid.gaussian, up)))
+        case _:  # among them Gaussian noise by itself, of which many are one, exactly
             return node
 
 
-def _grid(x: Fraction, ratio: float, up: int) -> float:
+def _with_atom(node: Loss, s: Fraction) -> Loss:
+    match node:
+        case LaplaceNoise():
+            return LaplaceNoise(1 / s)
+        case DiscreteLaplaceNoise():
+            return DiscreteLaplaceNoise(1 / s)
+        case _:
+            return Pure(s)
+
+
+def _near(x: Fraction, ratio: float, up: int) -> float:
     """The grid's number at or below x, or the one above; by comparison with x itself, so
     that no rounding can cross it."""
     step = math.floor(math.log(float(x)) / math.log(ratio))

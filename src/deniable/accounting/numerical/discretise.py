@@ -40,6 +40,11 @@ class Law:
         return np.asarray(self.offset + self.dt * self.index, dtype=np.float64)
 
 
+def silent(law: Law) -> Law:
+    """On the nodes of a law, one of which is at loss 0, the law of what reveals nothing: below every other."""
+    return replace(law, mass=(law.losses == 0.0).astype(np.float64))
+
+
 def infinite_mass(pair: Pair) -> float:
     """P mass at loss +∞: what shows itself outright."""
     losses, p, _ = pair.atoms

@@ -23,6 +23,8 @@ NEAR = 1e-5
 """Brackets of ε narrower than this are tight enough whatever ε is."""
 CROWDED = 100
 """Unlike steps above which a bracket of a hundredth of ε will do."""
+ROUGH = 0.1
+"""Most of ε that a first look at the direction that matters less may be off."""
 GOAL_DELTA = 1e-2
 LEAST = 1e-250
 """No δ smaller than this is aimed at."""
@@ -87,10 +89,10 @@ def _bounds(sides: Sequence[Side]) -> tuple[float, float]:
 
 
 def _search(
-    sides: Sequence[Side], refine: Callable[[Side], None], enough: Callable[[float, float], float]
+    sides: Sequence[Side], refine: Callable[[Side, float], None], enough: Callable[[float, float], float]
 ) -> None:
-    """Refine every side that could still move the bracket. `enough(lower, upper)` is the width that will
-    do."""
+    """Refine every side that could still move the bracket, from the lower bound known so far. `enough(lower, upper)`
+    is the width that will do."""
     for _ in range(PASSES):
         lower, upper = _bounds(sides)
         width = enough(lower, upper)
@@ -100,7 +102,7 @@ def _search(
         if not todo:
             return
         for side in todo:
-            refine(side)
+            refine(side, max((s.lower for s in sides if s.is_lower), default=0.0))
 
 
 def _matters(side: Side, lower: float, upper: float, width: float) -> bool:
@@ -120,22 +122,25 @@ def epsilon_bounds(
     ):  # many unlike steps: time and memory before the third digit
         tolerance, goal = 2 * tolerance, 8 * goal
     sides = directions(cases, delta)
+    for side in sides:
+        _start(side, delta)
+    sides.sort(key=lambda side: -side.state.epsilon)  # the one that seems to decide first
     _search(
         sides,
-        lambda s: _refine_epsilon(s, delta, tolerance),
+        lambda side, known: _refine_epsilon(side, delta, tolerance, known),
         lambda _, upper: max(goal * upper, NEAR * goal / GOAL),
     )
     return _bounds(sides)
 
 
-def _refine_epsilon(side: Side, delta: float, tolerance: float) -> None:
+def _refine_epsilon(side: Side, delta: float, tolerance: float, known: float) -> None:
     state, terms = side.state, side.terms
     state.passes += 1
-    if state.passes == 1:
-        _start(side, delta)
-        if side.done:
-            return
-    upper, lower = curves(terms, plan(terms, state, None, tolerance))
+    slack = None
+    if state.passes == 1 and known > state.epsilon:
+        # It seems to stay below what another direction reaches, and only has to be shown to.
+        slack = max(min((known - state.epsilon) / 4, ROUGH * state.epsilon), tolerance * state.epsilon)
+    upper, lower = curves(terms, plan(terms, state, slack, tolerance))
     side.upper = min(side.upper, upper.epsilon(delta))
     if lower is not None:
         side.lower = max(side.lower, lower.epsilon(delta))
@@ -196,7 +201,9 @@ def delta_bounds(cases: Sequence[Case], epsilon: float, *, goal: float = GOAL_DE
     sides = directions(cases, 1.0, epsilon)
     for side in sides:
         side.upper = 1.0
-    _search(sides, lambda s: _refine_delta(s, epsilon, goal), lambda _, upper: max(goal * upper, TINY))
+    _search(
+        sides, lambda side, _: _refine_delta(side, epsilon, goal), lambda _, upper: max(goal * upper, TINY)
+    )
     return _bounds(sides)
 
 
