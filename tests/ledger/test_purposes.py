@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deniable.accounting import calibrate_noise
 from deniable.accounting.filters import Filter, Purpose
 from deniable.errors import BudgetExceeded, InvalidParameter, Unaccountable
 from deniable.guarantee import Budget
@@ -52,6 +53,21 @@ def test_one_run_of_exactly_the_limit(ledger: Ledger) -> None:
     with pytest.raises(Unaccountable, match="Name a δ"):  # the outer account has no rule for it without one
         part.preview(COUNT)
     assert part.preview(COUNT, delta=1e-9).fits
+
+
+def test_a_run_that_fits_alone_is_told_which_account_would_take_it(ledger: Ledger) -> None:
+    mixed = ledger.create("mixed", ROW, limit=Budget(3, 1e-5))
+    training = GaussianNoise(calibrate_noise(3, 1e-5, rate=0.05, steps=40)).sampled(0.05) * 40
+    told = mixed.preview(training).refusal
+    assert told is not None
+    assert told.startswith(
+        'This run by itself is within the limit of the account "mixed", ε = 3 at δ = 1e-05,'
+    )
+    assert 'purpose="run"' in told
+    assert "--purpose run" in told
+    assert "by itself" not in str(mixed.preview(training * 2).refusal)
+    run = ledger.create("run", ROW, limit=Budget(3, 1e-5), purpose="run")
+    assert run.preview(training, delta=1e-5).fits
 
 
 def test_a_purpose_or_a_filter_but_not_both(ledger: Ledger) -> None:

@@ -82,8 +82,11 @@ def choose(
         show.as_json({"best": type(chosen).__name__, "items": items, "epsilon": epsilon, "protocols": rows})
         return
     show.table(
-        ("protocol", "bytes", "variance per user"),
-        [(name, size, f"{variance:.4g}") for name, size, variance in facts],
+        ("protocol", "bytes", "variance per user", ""),
+        [
+            (name, size, f"{variance:.4g}", "← best" if oracle == chosen else "")
+            for oracle, (name, size, variance) in zip(all_, facts, strict=True)
+        ],
         right=(1, 2),
         best=all_.index(chosen),
     )

@@ -54,13 +54,14 @@ def table(
 ) -> None:
     """A table without walls; the columns `right` are numbers, those in `fixed` never wrap, row `best` stands out."""
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    cells = [[str(cell) for cell in row] for row in rows]
     for i, name in enumerate(columns):
-        numeric = i in right
-        grid.add_column(
-            name, justify="right" if numeric else "left", no_wrap=numeric or i in fixed, overflow="fold"
-        )
-    for i, row in enumerate(rows):
-        grid.add_row(*map(str, row), style="bold green" if i == best else None)
+        firm = i in right or i in fixed
+        # Numbers stay whole on a narrow screen: their heading wraps instead.
+        width = max((len(row[i]) for row in cells), default=0) if firm else None
+        grid.add_column(name, justify="right" if i in right else "left", min_width=width, overflow="fold")
+    for i, row in enumerate(cells):
+        grid.add_row(*row, style="bold green" if i == best else None)
     console().print(grid)
 
 

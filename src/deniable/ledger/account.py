@@ -201,7 +201,9 @@ class Account(Original):
         self._check_unit(unit)
         charges = self._prices(loss, delta)
         if self.before_charge is not None:
-            self._admit(self._journal.standings(self._names), charges)  # what does not fit makes nothing
+            self._admit(
+                self._journal.standings(self._names), charges, loss
+            )  # what does not fit makes nothing
             self.before_charge()
             self._source(source)  # of the account that is there now
         named = {} if delta is None else {"delta": str(exact(delta))}
@@ -218,7 +220,7 @@ class Account(Original):
 
         def decide(before: Standings) -> Draft:
             self._check_current(before)
-            self._admit(before, charges)
+            self._admit(before, charges, loss)
             return draft
 
         return Paid(
@@ -260,14 +262,16 @@ class Account(Original):
             self._quotes[question] = charges
         return dict(charges)
 
-    def _admit(self, before: Standings, charges: dict[str, Charge]) -> None:
+    def _admit(self, before: Standings, charges: dict[str, Charge], loss: Loss | None = None) -> None:
         """Counts in every account on the path, or in none."""
         for name, charge in charges.items():
             standing = before[name]
             if standing.status is not Status.OPEN:
                 raise stopped(standing)
             if not standing.filter.admits(standing.spent + charge):
-                raise refusal(standing, charge) if name in self._seen else refused_above(before[self.name])
+                if name not in self._seen:
+                    raise refused_above(before[self.name])
+                raise refusal(standing, charge, loss)
 
     def attempt(
         self, paid: Paid, act: Callable[[], Value], *, fair: tuple[type[DeniableError], ...] = ()
@@ -476,7 +480,7 @@ class Account(Original):
         own = standings[self.name]
         after = own.filter.spent(own.spent + charges[self.name] if self.name in charges else own.spent)
         try:
-            self._admit(standings, charges)
+            self._admit(standings, charges, loss)
         except (BudgetExceeded, LedgerError) as error:
             return Preview(False, after, self._left(standings, {}), str(error))
         return Preview(True, after, self._left(standings, charges))

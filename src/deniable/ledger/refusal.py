@@ -3,11 +3,12 @@ the journal or in the question."""
 
 from __future__ import annotations
 
+from deniable.accounting import epsilon
 from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter
-from deniable.errors import AccountFrozen, BudgetExceeded, LedgerError
+from deniable.errors import AccountFrozen, BudgetExceeded, DeniableError, LedgerError
 from deniable.ledger.entries import Standing, Status
-from deniable.loss import show
+from deniable.loss import Loss, show
 from deniable.numbers import decimal_floor
 from deniable.units import Unit, UnitKind
 
@@ -36,10 +37,12 @@ def why(account: Unit, loss: Unit) -> str:
     return "Losses of different units do not add up: use an account of that unit, or state the mechanism for this one."
 
 
-def refusal(standing: Standing, charge: Charge) -> BudgetExceeded:
+def refusal(standing: Standing, charge: Charge, loss: Loss | None = None) -> BudgetExceeded:
     """The sentence and the numbers of a charge that does not fit."""
     limit, spent, total = standing.filter, standing.spent, standing.spent + charge
     say = _over_delta if total.delta > limit.reserve else _over_epsilon
+    if loss is not None and spent == limit.nothing and _fits_alone(limit, loss):
+        say = _over_shares
     return BudgetExceeded(
         say(standing, charge, total),
         asked=limit.reading(charge),
@@ -79,6 +82,24 @@ def _over_epsilon(standing: Standing, charge: Charge, total: Charge) -> str:
         f'This query would bring the account "{standing.name}" to ε = {after}, over its limit ε = {show(limit.limit.epsilon)} '
         f"(spent: {before}, asked: {asked}). Nothing was run and nothing was charged. "
         f"{_way_out(limit, standing.spent)}"
+    )
+
+
+def _fits_alone(limit: Filter, loss: Loss) -> bool:
+    """Whether a loss is within the limit by itself, with all of δ for its own."""
+    try:
+        return epsilon(loss, float(limit.limit.delta)).upper <= limit.limit.epsilon
+    except DeniableError:
+        return False
+
+
+def _over_shares(standing: Standing, charge: Charge, total: Charge) -> str:
+    limit = standing.filter.limit
+    return (
+        f'This run by itself is within the limit of the account "{standing.name}", {limit}, but the account keeps a part '
+        "of δ for other charges, so it does not fit. Nothing was run and nothing was charged. An account for one run "
+        'spends all of its limit on it: ledger.create(…, purpose="run"), or deniable ledger create … --purpose run. '
+        f"In this one, {_way_out(standing.filter, standing.spent)[0].lower()}{_way_out(standing.filter, standing.spent)[1:]}"
     )
 
 
