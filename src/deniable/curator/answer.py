@@ -43,7 +43,8 @@ class Answer(Release[pa.Table]):
     lies in it with probability `confidence`, each cell by itself.
 
     `epsilon` at `delta` is what the query cost. `bounds` were discovered privately, and paid for. `again`
-    says that this is an answer given before.
+    says that this is an answer given before. `computed` are numbers that were computed from released ones and
+    for which no interval follows.
     """
 
     low: pa.Table = field(default_factory=lambda: NOTHING)
@@ -53,6 +54,7 @@ class Answer(Release[pa.Table]):
     delta: float = 0.0
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     again: bool = False
+    computed: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, release: Release[Result], *, epsilon: float, delta: float) -> Answer:
@@ -136,6 +138,8 @@ class Answer(Release[pa.Table]):
                     f"That is what is taken where no value of {name} stands out of the noise: ask with more "
                     "ε."
                 )
+        if self.computed:
+            notes.append(f"Computed from released numbers, without an interval: {', '.join(self.computed)}.")
         if self.again:
             notes.append(
                 "This is the answer that was given before; it tells nothing new, so the data set was not "

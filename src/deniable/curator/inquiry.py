@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NoReturn, TypedDict
+from typing import Any, NoReturn, TypedDict
 
 from deniable.accounting.filters import above
 from deniable.curator.answer import Answer, answer_seconds
+from deniable.curator.blocks import BlocksKept
 from deniable.curator.desk import Desk
 from deniable.curator.preview import Preview
 from deniable.curator.response_time import Pace
@@ -18,16 +19,24 @@ from deniable.errors import LedgerError, Stopped
 from deniable.guarantee import query_delta
 from deniable.ledger.releases import LedgerView
 from deniable.loss import Loss, Number
+from deniable.mechanism import Release
 from deniable.process import Original
+from deniable.sql.after.afterwards import Afterwards
+from deniable.sql.after.release import Blocks
+from deniable.sql.after.split import SplitQuery, split_query
 from deniable.sql.answer.cache_key import normal
 from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
-from deniable.sql.read.query import check
 from deniable.sql.tree import Query
+from deniable.units import Unit
 
 DESCRIBED = 2_000
 """Characters of a query that the journal keeps."""
+
+
+COMPUTED = "computed from released numbers"
+"""Said of what follows a release, before it."""
 
 
 class AskTerms(TypedDict, total=False):
@@ -46,14 +55,31 @@ class AskTerms(TypedDict, total=False):
 @dataclass(frozen=True)
 class Quote:
     """A query as it was checked and planned, and how it is charged: `at` is the δ of the charge, None if it
-    names none."""
+    names none. `after` is what is said over what its blocks release, None where the release is the answer."""
 
-    plan: Plan
+    mechanism: Plan | Blocks
+    after: Afterwards | None
+    terms: Terms
     loss: Loss
     key: str
     at: Number | None
     epsilon: float
     delta: float
+
+    def expected(self) -> dict[str, str]:
+        """For each number of the answer how far it may be off."""
+        confidence = self.terms.confidence
+        if isinstance(self.mechanism, Plan):
+            return _worded(self.mechanism, confidence)
+        assert self.after is not None
+        known = [_worded(each, confidence) for each in self.mechanism.plans]
+        direct = {name: known[block].get(column) for name, (block, column) in self.after.direct.items()}
+        return {name: direct.get(name) or COMPUTED for name in self.after.numbers}
+
+
+def _worded(planned: Plan, confidence: float) -> dict[str, str]:
+    columns = planned.expected(confidence)
+    return {column.name: str(column).removeprefix(f"{column.name}: ") for column in columns}
 
 
 @dataclass(frozen=True)
@@ -96,9 +122,7 @@ class Inquiry(Original):
         account = self._desk.account
         would = account.preview(quote.loss, delta=quote.at, view=view)
         free = account.free(view)
-        confidence = quote.plan.terms.confidence
-        columns = quote.plan.expected(confidence)
-        expected = {column.name: str(column).removeprefix(f"{column.name}: ") for column in columns}
+        confidence, expected = quote.terms.confidence, quote.expected()
         refusal = None if free else would.refusal
         fits = would.fits or free
         return Preview(quote.epsilon, quote.delta, expected, confidence, fits, free, would.left, refusal)
@@ -134,9 +158,11 @@ class Inquiry(Original):
             quote, view = self._look()
             words = _cut(self._text)
             stop.check()
-            answer = self._run(quote, words, stop) if view.kept is None else self._read(view, words, pace)
-            seconds = pace.seconds
-            outcome = partial(self._given, quote, view, answer, seconds, stop)
+            if quote.after is not None:
+                outcome = partial(_given_over, self._said(quote, view, words, stop, pace), stop)
+            else:
+                answer = self._run(quote, words, stop) if view.kept is None else self._read(view, words, pace)
+                outcome = partial(self._given, quote, view, answer, pace.seconds, stop)
         except Exception as error:  # it is raised again, as it is, when its time has come
             outcome = partial(_raise, error)
         pace.worked()
@@ -144,16 +170,18 @@ class Inquiry(Original):
 
     def _given(self, quote: Quote, view: LedgerView, answer: Answer, seconds: float, stop: Stop) -> Answer:
         stop.check()
-        self._keep(quote, view, answer, seconds)  # not before it is certain that it is given
+        self._keep(quote, view, answer, answer.to_text(seconds), again=answer.again)
         return answer
 
     def kept(self) -> Answer | None:
         """The answer that this account has paid for before, given again; None if there is none. Nothing is
         ever charged or run."""
-        _, view = self._look()
+        quote, view = self._look()
         account = self._desk.account
         if view.kept is None or not account.free(view):
             return None
+        if quote.after is not None:
+            return BlocksKept.from_kept(view.kept, account.read(view)).answer(quote.after, again=True)
         return Answer.from_kept(view.kept, account.read(view), again=True)
 
     def _left(self, stop: Stop) -> None:
@@ -183,39 +211,55 @@ class Inquiry(Original):
     def _planned(self, terms: Terms) -> Quote:
         """From metadata alone: whatever is refused here is refused whatever the data."""
         account = self._desk.account
-        query = check(self._text, self._desk.schema, account.unit)
-        planned = plan(query, account.unit, terms)
-        loss = planned.loss
+        asked = split_query(self._text, self._desk.schema, account.unit)
+        mechanism, after = _mechanism(asked, account.unit, terms)
+        loss = mechanism.loss
         cost = account.price(loss, terms.delta)
         # Gaussian noise that was asked for by name is charged by its Rényi curve, where the account keeps
         # one: many such queries cost much less than the sum of their ε's. Noise that was chosen for the
         # analyst costs the ε she named.
         by_curve = terms.noise == "gaussian" and account.accountable(loss)
         at = None if by_curve else cost.delta
+        key = answer_key(self._desk, asked, terms)
         return Quote(
-            planned,
-            loss,
-            answer_key(self._desk, query, terms),
-            at,
-            above(cost.charge.epsilon),
-            above(cost.charge.delta),
+            mechanism, after, terms, loss, key, at, above(cost.charge.epsilon), above(cost.charge.delta)
         )
 
     # -------------------------------------------------------------------------------------------- the answer
 
     def _run(self, quote: Quote, words: str, stop: Stop) -> Answer:
+        release = self._charged(quote, words, stop)
+        return Answer.of(release, epsilon=quote.epsilon, delta=quote.delta)
+
+    def _charged(self, quote: Quote, words: str, stop: Stop) -> Release[Any]:
         desk = self._desk
         with stop.turn(desk.turn):
             desk.begin()
-            release = desk.account.run(
-                Stoppable(quote.plan, stop),
+            return desk.account.run(
+                Stoppable(quote.mechanism, stop),
                 desk.engine,
                 rng=desk.rng,
                 delta=quote.at,
                 description=words,
                 fair=(Stopped,),
             )
-        return Answer.of(release, epsilon=quote.epsilon, delta=quote.delta)
+
+    def _said(self, quote: Quote, view: LedgerView, words: str, stop: Stop, pace: Pace) -> Answer:
+        """The answer over released blocks. They are kept before it is computed: whatever fails afterwards, what
+        was paid for is there to be asked again."""
+        account = self._desk.account
+        again = account.free(view)
+        if view.kept is None:
+            release = self._charged(quote, words, stop)
+            blocks = BlocksKept.of(release, quote.terms.confidence, quote.epsilon, quote.delta)
+        else:
+            blocks = BlocksKept.from_kept(view.kept, account.read(view, description=words))
+            if not again:
+                pace.linger(blocks.seconds)
+        stop.check()
+        self._keep(quote, view, blocks.release, blocks.to_text(pace.seconds), again=again)
+        assert quote.after is not None
+        return blocks.answer(quote.after, again=again)
 
     def _read(self, view: LedgerView, words: str, pace: Pace) -> Answer:
         """An answer that is kept. Who has not paid for it gets it as if it were new: with her own entry,
@@ -228,31 +272,51 @@ class Inquiry(Original):
             pace.linger(answer_seconds(kept))
         return answer
 
-    def _keep(self, quote: Quote, view: LedgerView, answer: Answer, seconds: float) -> None:
+    def _keep(
+        self, quote: Quote, view: LedgerView, release: Release[Any], content: str, *, again: bool
+    ) -> None:
+        """Not before it is certain that it is given."""
         account = self._desk.account
         try:
             if view.kept is None:
-                account.keep(quote.key, answer, answer.to_text(seconds), delta=quote.at)
-            elif not answer.again and answer.entry is not None:
-                account.admit(view, answer.entry)
+                account.keep(quote.key, release, content, delta=quote.at)
+            elif not again and release.entry is not None:
+                account.admit(view, release.entry)
         except LedgerError:
             return  # the answer is paid for and stands; asked again, it only costs again
 
 
-def answer_key(desk: Desk, query: Query, terms: Terms) -> str:
+def _mechanism(asked: SplitQuery, unit: Unit, terms: Terms) -> tuple[Plan | Blocks, Afterwards | None]:
+    """One plan, or one of each block; what is said over these is tried on tables without rows."""
+    if asked.after is None:
+        return plan(asked.blocks[0], unit, terms), None
+    after = Afterwards(asked.blocks, asked.after)
+    _ = after.schema
+    share = terms.shared(len(asked.blocks))
+    return Blocks(tuple(plan(block, unit, share) for block in asked.blocks)), after
+
+
+def answer_key(desk: Desk, asked: SplitQuery | Query, terms: Terms) -> str:
     """What makes two questions the same: never the data itself, only where it lies and what its owner says
-    its version is."""
-    account = desk.account
+    its version is. What is said over released blocks is no part of it: that is computed anew."""
+    account, blocks = desk.account, asked.blocks if isinstance(asked, SplitQuery) else (asked,)
+    kind = "answer" if isinstance(asked, Query) or asked.after is None else "blocks"
     words = (
         account.root,
         repr(desk.places),
-        normal(query),
+        *(normal(block) for block in blocks),
         desk.declared,
         account.unit.to_json(),
         repr(terms),
     )
-    text = "\0".join(("deniable answer 1", *words))
+    text = "\0".join((f"deniable {kind} 1", *words))
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _given_over(answer: Answer, stop: Stop) -> Answer:
+    """An answer over blocks, which are kept already."""
+    stop.check()
+    return answer
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -24,7 +24,7 @@ from deniable.server.wire import trees, values
 from deniable.server.wire.catalog import VERSION, Catalogs, Identity
 from deniable.server.wire.messages import ColumnDescription
 from deniable.server.wire.statements import StatementKind, WireStatement
-from deniable.sql.read.query import check
+from deniable.sql.after.afterwards import answer_fields
 
 TERMS = ("epsilon", "within", "delta", "confidence", "at_least", "max_groups", "noise", "discover")
 REPORTED = {
@@ -144,18 +144,17 @@ class WireConversation:
 
     def _columns(self, text: str) -> list[ColumnDescription]:
         made: list[ColumnDescription] = []
-        outputs = check(text, self.curator.schema, self.curator.account.unit).outputs
-        taken = {output.name for output in outputs}
-        for output in outputs:
-            kind = output.of.type.kind.value
-            made.append(ColumnDescription(output.name, values.KINDS[kind]))
-            if self._flag("intervals") and kind in ("integer", "decimal", "float"):
+        fields = answer_fields(text, self.curator.schema, self.curator.account.unit)
+        taken = {name for name, _ in fields}
+        for name, kind in fields:
+            made.append(ColumnDescription(name, values.KINDS[kind.value]))
+            if self._flag("intervals") and kind.value in ("integer", "decimal", "float"):
                 for side in ("low", "high"):
-                    name = f"{output.name}_{side}"
-                    while name in taken:
-                        name += "_"
-                    taken.add(name)
-                    made.append(ColumnDescription(name, values.FLOAT8))
+                    limit = f"{name}_{side}"
+                    while limit in taken:
+                        limit += "_"
+                    taken.add(limit)
+                    made.append(ColumnDescription(limit, values.FLOAT8))
         return made
 
     # -------------------------------------------------------------------------------------------- queries

@@ -19,21 +19,23 @@ def normal(query: Query) -> str:
     >>> normal(Query(Scan("t", ()), (), (), (), ((),)))
     "Query(Scan('t',(),None,()),(),(),(),((),),None,(),None,0)"
     """
-    return _text(query)
+    return normal_text(query)
 
 
-def _text(value: object) -> str:
+def normal_text(value: object) -> str:
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, Call):
-        args = [_text(arg) for arg in value.args]
+        args = [normal_text(arg) for arg in value.args]
         if value.op in _UNORDERED:
             args.sort()
         elif value.op == "in":
             args[1:] = sorted(set(args[1:]))
-        return f"{value.op}[{','.join(args)}]:{_text(value.type)}"
+        return f"{value.op}[{','.join(args)}]:{normal_text(value.type)}"
     if is_dataclass(value):
-        return f"{type(value).__name__}({','.join(_text(getattr(value, f.name)) for f in fields(value))})"
+        return (
+            f"{type(value).__name__}({','.join(normal_text(getattr(value, f.name)) for f in fields(value))})"
+        )
     if isinstance(value, tuple):
-        return f"({','.join(map(_text, value))}{',' if len(value) == 1 else ''})"
+        return f"({','.join(map(normal_text, value))}{',' if len(value) == 1 else ''})"
     return repr(value)

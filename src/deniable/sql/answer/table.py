@@ -161,7 +161,7 @@ def answer(settled: Settled, groups: Sequence[Released]) -> Result:
         pieces = reader.pieces(output.of)
         cells = [reader.cell(output.of, pieces, behind[id(row)], beta) for row in rows]
         table[name] = pa.array(
-            [evaluate.written(c.value, output.of.type) for c in cells], _arrow(output.of.type)
+            [evaluate.written(c.value, output.of.type) for c in cells], arrow_type(output.of.type)
         )
         if pieces and output.of.type.kind in _NUMBERS:
             low[name] = np.array([c.low for c in cells], float)
@@ -243,7 +243,7 @@ def _names(outputs: Sequence[Output]) -> list[str]:
     return names
 
 
-def _arrow(type_: Type) -> pa.DataType:
+def arrow_type(type_: Type) -> pa.DataType:
     simple: dict[Kind, Any] = {
         Kind.BOOLEAN: pa.bool_(),
         Kind.INTEGER: pa.int64(),

@@ -54,8 +54,11 @@ class Exact(Original):
 
     def release(self, rng: Random) -> Result:
         """The groups of each grouping set, every number with its noise, and the answer made from them."""
-        groups = [group for i in range(len(self._sets)) for group in self._release_set(i, rng)]
-        return answer(self._settled, groups)
+        return answer(self._settled, self.groups(rng))
+
+    def groups(self, rng: Random) -> list[Released]:
+        """The groups of each grouping set, every number with its noise."""
+        return [group for i in range(len(self._sets)) for group in self._release_set(i, rng)]
 
     def _release_set(self, index: int, rng: Random) -> list[Released]:
         """The groups of one grouping set: which ones, then every measure with its noise, then the brackets of

@@ -11,7 +11,7 @@ from deniable.loss import Approximate, Composed, Loss, Number, Zcdp
 from deniable.mechanism import Error, Random
 from deniable.numbers import plain
 from deniable.sql.answer import evaluate
-from deniable.sql.answer.table import expectations
+from deniable.sql.answer.table import Released, answer, expectations
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan.allocation import Allotment
@@ -189,8 +189,13 @@ class Plan:
             data.check_process()
 
     def __call__(self, data: Engine, *, rng: Random) -> Result:
+        return answer(*self.groups(data, rng))
+
+    def groups(self, data: Engine, rng: Random) -> tuple[Settled, list[Released]]:
+        """A run whose numbers are still to be read: as the query's outputs, or in any other way."""
         salt = format(rng.uniform_integers(_SALTS), "x")
-        return self.settle(data, rng).measure(data, salt).release(rng)
+        settled = self.settle(data, rng)
+        return settled, settled.measure(data, salt).groups(rng)
 
     def settle(self, engine: Engine, rng: Random) -> Settled:
         """First the bounds that are found privately: on rows, then, with rows weighed, on values. Where all

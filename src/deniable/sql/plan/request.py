@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from deniable import checks
@@ -54,6 +55,13 @@ class Terms:
                 "Expected delta above 0 for Gaussian noise. Ask with noise='laplace', or give a delta."
             )
 
+    def shared(self, among: int) -> Terms:
+        """Those of one of several queries that together have these; ε and δ are rounded down."""
+        if among == 1:
+            return self
+        epsilon = None if self.epsilon is None else _part(exact(self.epsilon), among)
+        return replace(self, epsilon=epsilon, delta=_part(exact(self.delta), among))
+
     @property
     def family(self) -> Family | None:
         return None if self.noise == "auto" else Family(self.noise)
@@ -61,6 +69,14 @@ class Terms:
     @property
     def beta(self) -> Fraction:
         return 1 - exact(self.confidence)
+
+
+def _part(total: Fraction, among: int) -> Fraction:
+    """An equal part, to twelve digits: a number that prints as it is."""
+    if not total:
+        return total
+    places = 12 - math.floor(math.log10(total / among))
+    return Fraction(math.floor(total / among * 10**places), 10**places)
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def parse(text: str) -> exp.Query:
     tree = syntax(text)
     check_nodes(tree)
     if not isinstance(tree, (exp.Select, exp.Union, exp.Subquery)):
-        refuse(f"{_name(tree)} is not answered.", "Write a SELECT.")
+        refuse(f"{name_of(tree)} is not answered.", "Write a SELECT.")
     return tree
 
 
@@ -144,24 +144,24 @@ def _check_node(node: exp.Expr) -> None:
     for part, value in node.args.items():
         if value and part not in allowed:
             what, way_out = PARTS.get(
-                part, (f"{part.upper().strip('_')} of {_name(node)}", functions.UNKNOWN)
+                part, (f"{part.upper().strip('_')} of {name_of(node)}", functions.UNKNOWN)
             )
             refuse(f"{what} is not answered.", way_out)
 
 
 def refuse_node(node: exp.Expr) -> NoReturn:
-    name = _name(node)
+    name = name_of(node)
     for kind, way_out in NODES.items():
         if isinstance(node, kind):
             refuse(f"{name} is not answered.", way_out)
     refuse(f"{name} is not answered.", functions.REFUSED.get(name.lower(), functions.UNKNOWN))
 
 
-def _name(node: exp.Expr) -> str:
+def name_of(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
         return shown(str(node.this).upper())[1:-1] if str(node.this).isascii() else shown(str(node.this))
     if isinstance(node, exp.IgnoreNulls):
-        return _name(node.this)
+        return name_of(node.this)
     name = node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()
     return SAID.get(name, name)
 

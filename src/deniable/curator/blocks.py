@@ -1,0 +1,81 @@
+"""What a text with something said over its releases leaves in the ledger, and the answer made of that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deniable.curator.answer import Answer
+from deniable.errors import InvalidQuery
+from deniable.ledger.releases import Kept
+from deniable.mechanism import Release
+from deniable.sql.after.afterwards import Afterwards
+from deniable.sql.after.release import ReleasedBlock
+from deniable.units import Unit
+
+FORMAT = 1
+PAID = "What it reads was released and paid for, and is kept: ask anything else of the same result, free."
+
+
+@dataclass(frozen=True)
+class BlocksKept:
+    """Released blocks, what they cost, and how long they were waited for."""
+
+    release: Release[Sequence[ReleasedBlock]]
+    confidence: float
+    epsilon: float
+    delta: float
+    seconds: float = 0.0
+
+    @classmethod
+    def of(
+        cls, release: Release[Sequence[ReleasedBlock]], confidence: float, epsilon: float, delta: float
+    ) -> BlocksKept:
+        return cls(release, confidence, epsilon, delta)
+
+    def answer(self, after: Afterwards, *, again: bool) -> Answer:
+        """What is said over the blocks. If that fails, it says why: it tells of released numbers only."""
+        try:
+            said = after.answer(self.release.value)
+        except InvalidQuery as failure:
+            raise InvalidQuery(f"{failure} {PAID}") from None
+        bounds = {name: pair for block in self.release.value for name, pair in block.bounds.items()}
+        return Answer(
+            said.table,
+            self.release.loss,
+            self.release.unit,
+            None,
+            self.release.entry,
+            self.release.private,
+            low=said.low,
+            high=said.high,
+            confidence=self.confidence,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            bounds=bounds,
+            again=again,
+            computed=said.computed,
+        )
+
+    def to_text(self, seconds: float) -> str:
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "unit": self.release.unit.to_dict(),
+                "blocks": [block.to_dict() for block in self.release.value],
+                "confidence": self.confidence,
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "seconds": seconds,
+            }
+        )
+
+    @classmethod
+    def from_kept(cls, kept: Kept, entry: str) -> BlocksKept:
+        """What a ledger kept, to whom paid for it by `entry`; its seal has been checked."""
+        said = json.loads(kept.content)
+        blocks: Sequence[ReleasedBlock] = [ReleasedBlock.from_dict(block) for block in said["blocks"]]
+        unit = Unit.from_dict(said["unit"])
+        release = Release(blocks, kept.loss, unit, None, entry, kept.private)
+        return cls(release, said["confidence"], said["epsilon"], said["delta"], said["seconds"])

@@ -1,0 +1,1 @@
+"""What follows a release: SQL over released tables, which costs nothing."""

@@ -1,0 +1,223 @@
+"""What is said over the blocks of a text: checked before anything is charged, and run on what was released."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+from sqlglot import expressions as exp
+
+from deniable.errors import InvalidQuery
+from deniable.sql.after.closed import Closed
+from deniable.sql.after.companions import HIGH, LOW, Column, Columns, annotated
+from deniable.sql.after.reach import Reach, level
+from deniable.sql.after.release import ReleasedBlock
+from deniable.sql.after.split import split_query, table_name
+from deniable.sql.answer.table import arrow_type
+from deniable.sql.read.parse import refuse
+from deniable.sql.schema.declare import Schema
+from deniable.sql.tree import AggregateRef, KeyRef, Kind, Query
+from deniable.units import Unit
+
+_NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
+_ROUNDING = 1e-12
+"""More than the rounding of a few operations on doubles, as a part of their result."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """The answer of a query over released tables; `low` and `high` have the columns for which intervals follow,
+    `computed` are the other numbers."""
+
+    table: pa.Table
+    low: pa.Table
+    high: pa.Table
+    computed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Afterwards:
+    """A query over the released `blocks`."""
+
+    blocks: tuple[Query, ...]
+    tree: exp.Expr
+
+    @cached_property
+    def text(self) -> str:
+        return self.tree.sql(dialect="duckdb", comments=False)
+
+    @cached_property
+    def _with_ends(self) -> tuple[str, Columns | None]:
+        names = {table_name(i): _columns(i, query) for i, query in enumerate(self.blocks)}
+        tree, columns = annotated(self.tree, names)
+        return tree.sql(dialect="duckdb", comments=False), columns
+
+    # -------------------------------------------------------------------------------------------- before the charge
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Names and types of the answer's columns, from tables without rows. What cannot be run is refused here,
+        before anything is charged."""
+        tables = {table_name(i): _empty(query) for i, query in enumerate(self.blocks)}
+        try:
+            with Closed(tables) as closed:
+                return closed.answer(self.text).schema
+        except InvalidQuery as refusal:
+            refuse(str(refusal))
+
+    @property
+    def direct(self) -> dict[str, tuple[int, str]]:
+        """Columns of the answer that are released numbers as they are: of which block, and which of its columns."""
+        columns = self._with_ends[1] or ()
+        return {c.name: c.reach.points[0] for c in columns if c.reach is not None and c.reach.direct}
+
+    @property
+    def numbers(self) -> list[str]:
+        """Columns of numbers that stand on released ones, or may."""
+        keys = {c.name for c in self._with_ends[1] or () if c.reach is None and c.key}
+        return [each.name for each in self.schema if _is_number(each.type) and each.name not in keys]
+
+    # -------------------------------------------------------------------------------------------- after the release
+
+    def answer(self, released: Sequence[ReleasedBlock]) -> Said:
+        tables = {table_name(i): block.table for i, block in enumerate(released)}
+        with Closed(tables) as closed:
+            table = closed.answer(self.text)
+        low: dict[str, pa.ChunkedArray] = {}
+        high: dict[str, pa.ChunkedArray] = {}
+        by_level: dict[int, list[int]] = {}
+        for position, each in self._levels(table, released).items():
+            by_level.setdefault(each, []).append(position)
+        for each, positions in by_level.items():
+            for position, ends in self._ends(table, released, each, positions).items():
+                name = table.column_names[position]
+                low[name], high[name] = ends
+        names = [name for name in table.column_names if name in low]
+        sides = [pa.table({name: side[name] for name in names}) for side in (low, high)]
+        computed = [name for name in self._noisy(table) if name not in low]
+        return Said(table, sides[0], sides[1], tuple(computed))
+
+    def _noisy(self, table: pa.Table) -> list[str]:
+        """The numbers of the answer but its keys."""
+        columns = self._with_ends[1]
+        known = columns if columns is not None and len(columns) == table.num_columns else None
+        keys = {i for i, column in enumerate(known or ()) if column.key}
+        fields = enumerate(table.schema)
+        return [each.name for i, each in fields if _is_number(each.type) and i not in keys]
+
+    def _levels(self, table: pa.Table, released: Sequence[ReleasedBlock]) -> dict[int, int]:
+        """The level at which each column of the answer reads the ends of released numbers."""
+        columns = self._with_ends[1]
+        if columns is None or len(columns) != table.num_columns:
+            return {}
+        rows = {i: block.table.num_rows for i, block in enumerate(released)}
+        found = {}
+        for position, column in enumerate(columns):
+            at = None if column.reach is None else _level(column.reach, rows, released)
+            if at is not None and _is_number(table.schema.field(position).type):
+                found[position] = at
+        return found
+
+    def _ends(
+        self, table: pa.Table, released: Sequence[ReleasedBlock], at: int, positions: Sequence[int]
+    ) -> dict[int, tuple[pa.ChunkedArray, pa.ChunkedArray]]:
+        """Both ends of some columns, read at one level; none where the two runs differ in a row."""
+        text, columns = self._with_ends
+        assert columns is not None
+        try:
+            with Closed({table_name(i): _beside(block, at) for i, block in enumerate(released)}) as closed:
+                both = closed.answer(text)
+        except InvalidQuery:
+            return {}
+        own = both.select(range(len(columns))).rename_columns(table.column_names)
+        if not own.equals(table):
+            return {}
+        reached = [i for i, column in enumerate(columns) if column.reach is not None]
+        found = {}
+        for position in positions:
+            first = len(columns) + 2 * reached.index(position)
+            reach = columns[position].reach
+            slack = 0.0 if reach is not None and reach.direct else _ROUNDING
+            found[position] = (
+                _outward(both.column(first), -1, slack),
+                _outward(both.column(first + 1), 1, slack),
+            )
+        return found
+
+
+def answer_fields(text: str, schema: Schema, unit: Unit) -> list[tuple[str, Kind]]:
+    """The names and types of an answer's columns, known before it is asked for."""
+    asked = split_query(text, schema, unit)
+    if asked.after is None:
+        return [(output.name, output.of.type.kind) for output in asked.blocks[0].outputs]
+    return [(each.name, _kind(each.type)) for each in Afterwards(asked.blocks, asked.after).schema]
+
+
+def _kind(kind: pa.DataType) -> Kind:
+    tests = {
+        Kind.BOOLEAN: pa.types.is_boolean,
+        Kind.INTEGER: pa.types.is_integer,
+        Kind.DECIMAL: pa.types.is_decimal,
+        Kind.FLOAT: pa.types.is_floating,
+        Kind.DATE: pa.types.is_date,
+        Kind.TIMESTAMP: pa.types.is_timestamp,
+    }
+    return next((each for each, holds in tests.items() if holds(kind)), Kind.TEXT)
+
+
+def _level(reach: Reach, rows: dict[int, int], released: Sequence[ReleasedBlock]) -> int | None:
+    """The first level that all cells of a reach have their ends at."""
+    kept = set.intersection(
+        *(
+            {m for m, (low, _) in released[table].limits.items() if name in low.column_names}
+            for table, name in reach.bases
+        )
+    )
+    return level(reach.cells(rows), tuple(kept))
+
+
+def _columns(index: int, query: Query) -> Columns:
+    return tuple(
+        Column(
+            output.name,
+            Reach(((index, output.name),), direct=True)
+            if isinstance(output.of, AggregateRef) and output.of.type.kind in _NUMBERS
+            else None,
+            key=isinstance(output.of, KeyRef),
+        )
+        for output in query.outputs
+    )
+
+
+def _empty(query: Query) -> pa.Table:
+    return pa.table({o.name: pa.array([], arrow_type(o.of.type)) for o in query.outputs})
+
+
+def _beside(block: ReleasedBlock, at: int) -> pa.Table:
+    """A released table with the ends of its numbers; NULL where there are none at this level."""
+    low, high = block.limits.get(at) or (pa.table({}), pa.table({}))
+    made = block.table
+    for name in block.table.column_names:
+        if name.startswith("a"):
+            for prefix, side in ((LOW, low), (HIGH, high)):
+                known = name in side.column_names
+                ends = side.column(name) if known else pa.nulls(made.num_rows, pa.float64())
+                made = made.append_column(prefix + name, ends)
+    return made
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return _kind(kind) in _NUMBERS
+
+
+def _outward(ends: pa.ChunkedArray, side: int, slack: float) -> pa.ChunkedArray:
+    """Rounded outward; what is not a number is unbounded."""
+    moved = [None if end is None else _moved(end, side, slack) for end in ends.to_pylist()]
+    return pa.chunked_array([pa.array(moved, pa.float64())])
+
+
+def _moved(end: float, side: int, slack: float) -> float:
+    return side * math.inf if math.isnan(end) else end + side * abs(end) * slack

@@ -1,0 +1,248 @@
+"""Interval arithmetic as SQL: from the ends of released numbers to those of what is computed from them.
+
+Ends are doubles. Where a quotient's divisor may be 0 they are infinite. What is monotone in each of its noisy
+arguments is computed at their ends; anything else has no interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sqlglot import expressions as exp
+
+from deniable.sql.after.reach import EXACT, Reach
+from deniable.sql.read.names import fold
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The two ends of a number, as expressions, and which released cells they stand on."""
+
+    low: exp.Expr
+    high: exp.Expr
+    reach: Reach
+
+
+Noisy = Ends
+Seen = Mapping[tuple[str, str], "Noisy | None"]
+"""Columns by table and name; None for those without noise."""
+Nested = Callable[[exp.Expr], "Noisy | None"]
+
+_OVER_MANY = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median)
+_OF_ONE_ROW = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
+
+
+def ends(node: exp.Expr, seen: Seen, *, grouped: bool, nested: Nested) -> Ends | None:
+    """The ends of an expression; None where they do not follow."""
+    return _Arithmetic(seen, grouped, nested).of(node)
+
+
+@dataclass(frozen=True)
+class _Arithmetic:
+    seen: Seen
+    grouped: bool
+    nested: Nested
+
+    def of(self, node: exp.Expr) -> Ends | None:
+        if isinstance(node, exp.Paren):
+            return self.of(node.this)
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if isinstance(node, exp.Query):
+            return self.nested(node)
+        if not self._noisy(node):
+            return _exact(node)
+        if isinstance(node, exp.Window):
+            return self._window(node)
+        if isinstance(node, (exp.Filter, *_OVER_MANY)):
+            return self._aggregate(node)
+        return self._computed(node)
+
+    def _column(self, node: exp.Column) -> Ends | None:
+        found = self._seen(node)
+        if found is None:
+            return _exact(node)
+        return None if self.grouped else found
+
+    def _seen(self, node: exp.Column) -> Ends | None:
+        return self.seen.get((fold(str(node.table)), fold(str(node.name))))
+
+    def _noisy(self, node: exp.Expr) -> bool:
+        """Whether there is a noisy number in it; a query inside counts as one."""
+        return any(
+            isinstance(part, exp.Query) or (isinstance(part, exp.Column) and self._seen(part) is not None)
+            for part in node.walk()
+        )
+
+    # -------------------------------------------------------------------------------------------- numbers
+
+    def _computed(self, node: exp.Expr) -> Ends | None:
+        match node:
+            case exp.Case() | exp.If():
+                return self._chosen(node)
+            case exp.Nullif() if not self._noisy(node.expression):
+                inner = self.of(node.this)
+                return None if inner is None else _where(node, inner)
+            case exp.Neg() | exp.Cast() | exp.TryCast() | exp.Round() | exp.Floor() | exp.Ceil():
+                return self._of_one(node)
+            case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
+                left, right = self.of(node.this), self.of(node.expression)
+                return None if left is None or right is None else _combined(node, left, right)
+            case exp.Coalesce() | exp.Greatest() | exp.Least():
+                return self._of_each(node, [node.this, *node.expressions])
+        return None
+
+    def _of_one(self, node: exp.Expr) -> Ends | None:
+        inner = self.of(node.this)
+        if inner is None:
+            return None
+        match node:
+            case exp.Neg():
+                return Ends(
+                    exp.Neg(this=inner.high.copy()), exp.Neg(this=inner.low.copy()), inner.reach.computed
+                )
+            case exp.Cast() | exp.TryCast():
+                return _cast(node, inner)
+        return Ends(_put(node, inner.low), _put(node, inner.high), inner.reach.computed)
+
+    def _of_each(self, node: exp.Expr, args: list[exp.Expr]) -> Ends | None:
+        """What grows with each of its arguments."""
+        found = [self.of(arg) for arg in args]
+        known = [each for each in found if each is not None]
+        if len(known) < len(found):
+            return None
+        sides = [
+            type(node)(this=side[0].copy(), expressions=[end.copy() for end in side[1:]])
+            for side in ([each.low for each in known], [each.high for each in known])
+        ]
+        return Ends(sides[0], sides[1], sum((each.reach for each in known), EXACT))
+
+    def _chosen(self, node: exp.Expr) -> Ends | None:
+        """CASE: by conditions without noise, since another number might choose another branch."""
+        made = [node.copy(), node.copy()]
+        reach = EXACT
+        if isinstance(node, exp.Case) and node.this is not None and self._noisy(node.this):
+            return None
+        ifs = node.args.get("ifs") or [node]
+        for i, each in enumerate(ifs):
+            if self._noisy(each.this):
+                return None
+            found = self.of(each.args["true"])
+            if found is None:
+                return None
+            reach += found.reach
+            for copy, end in zip(made, (found.low, found.high), strict=True):
+                (copy.args["ifs"][i] if copy.args.get("ifs") else copy).set("true", end.copy())
+        last = "default" if isinstance(node, exp.Case) else "false"
+        if node.args.get(last) is not None:
+            found = self.of(node.args[last])
+            if found is None:
+                return None
+            reach += found.reach
+            for copy, end in zip(made, (found.low, found.high), strict=True):
+                copy.set(last, end.copy())
+        return Ends(made[0], made[1], reach)
+
+    # -------------------------------------------------------------------------------------------- over many rows
+
+    def _window(self, node: exp.Window) -> Ends | None:
+        inner = _Arithmetic(self.seen, False, self.nested)
+        found = inner._function(node.this, (*_OVER_MANY, *_OF_ONE_ROW)) if not self.grouped else None
+        if found is None:
+            return None
+        sides = []
+        for end in (found.low, found.high):
+            made = node.copy()
+            made.set("this", end)
+            sides.append(made)
+        return Ends(sides[0], sides[1], found.reach)
+
+    def _aggregate(self, node: exp.Expr) -> Ends | None:
+        return _Arithmetic(self.seen, False, self.nested)._function(node, _OVER_MANY)
+
+    def _function(self, node: exp.Expr, known: tuple[type[exp.Expr], ...]) -> Ends | None:
+        """A function over rows, at both ends of its argument: it grows with each of them."""
+        if isinstance(node, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+            if isinstance(node, exp.Filter) and self._noisy(node.expression):
+                return None
+            found = self._function(node.this, known)
+            return None if found is None else Ends(_put(node, found.low), _put(node, found.high), found.reach)
+        if not isinstance(node, known) or isinstance(node.this, exp.Distinct):
+            return None
+        others = [
+            value for part, value in node.args.items() if part != "this" and isinstance(value, exp.Expr)
+        ]
+        if any(self._noisy(other) for other in others):
+            return None
+        found = self.of(node.this)
+        if found is None:
+            return None
+        reach = found.reach.computed if isinstance(node, _OF_ONE_ROW) else found.reach.spread
+        return Ends(_put(node, found.low), _put(node, found.high), reach)
+
+
+# ------------------------------------------------------------------------------------------------ ends in SQL
+
+
+def _double(node: exp.Expr) -> exp.Expr:
+    return exp.cast(exp.Paren(this=node.copy()), "DOUBLE")
+
+
+def _exact(node: exp.Expr) -> Ends:
+    return Ends(_double(node), _double(node), EXACT)
+
+
+def _put(node: exp.Expr, argument: exp.Expr) -> exp.Expr:
+    made = node.copy()
+    made.set("this", argument.copy())
+    return made
+
+
+def _where(node: exp.Expr, inner: Ends) -> Ends:
+    """The ends of `inner` where the expression has a value."""
+    missing = exp.Is(this=exp.Paren(this=node.copy()), expression=exp.Null())
+    low, high = (
+        exp.Case(ifs=[exp.If(this=missing.copy(), true=exp.Null())], default=end.copy())
+        for end in (inner.low, inner.high)
+    )
+    return Ends(low, high, inner.reach.computed)
+
+
+def _cast(node: exp.Expr, inner: Ends) -> Ends | None:
+    kind = node.args["to"]
+    if kind.is_type(*exp.DataType.INTEGER_TYPES):
+        rounded = [exp.Round(this=end.copy()) for end in (inner.low, inner.high)]
+        return Ends(rounded[0], rounded[1], inner.reach.computed)
+    if kind.is_type(exp.DType.DOUBLE):
+        return Ends(inner.low, inner.high, inner.reach.computed)
+    return None
+
+
+def _combined(node: exp.Expr, left: Ends, right: Ends) -> Ends:
+    reach = left.reach + right.reach
+    match node:
+        case exp.Add():
+            return Ends(_binary(exp.Add, left.low, right.low), _binary(exp.Add, left.high, right.high), reach)
+        case exp.Sub():
+            return Ends(_binary(exp.Sub, left.low, right.high), _binary(exp.Sub, left.high, right.low), reach)
+    corners = [_binary(type(node), a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
+    ends_of: list[exp.Expr] = [
+        kind(this=corners[0].copy(), expressions=[c.copy() for c in corners[1:]])
+        for kind in (exp.Least, exp.Greatest)
+    ]
+    low, high = ends_of
+    if isinstance(node, exp.Div) and right.reach.bases:
+        low, high = _divided(low, right, "-Infinity"), _divided(high, right, "Infinity")
+    return Ends(low, high, reach)
+
+
+def _divided(end: exp.Expr, divisor: Ends, otherwise: str) -> exp.Expr:
+    """An end of a quotient, where the divisor cannot be 0."""
+    above = exp.GT(this=divisor.low.copy(), expression=exp.Literal.number(0))
+    below = exp.LT(this=divisor.high.copy(), expression=exp.Literal.number(0))
+    infinite = exp.cast(exp.Literal.string(otherwise), "DOUBLE")
+    return exp.Case(ifs=[exp.If(this=exp.Or(this=above, expression=below), true=end)], default=infinite)
+
+
+def _binary(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=kind(this=exp.Paren(this=left.copy()), expression=exp.Paren(this=right.copy())))

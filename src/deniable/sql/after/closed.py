@@ -1,0 +1,152 @@
+"""A DuckDB of its own for what is said over released tables: it holds those and can reach nothing else.
+
+No file, no extension, no frame of the calling program, no other database; settings are locked; memory, time and
+rows are limited. It is made for one question and closed after it. What fails here fails because of the text or of
+released numbers, so it is told in full and freezes nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NoReturn
+
+import duckdb
+import pyarrow as pa
+
+from deniable.errors import InvalidQuery
+from deniable.sql.dialects import DUCKDB
+from deniable.sql.engines.duckdb import CLOSED
+from deniable.sql.read.names import fold
+
+SECONDS = 10.0
+MEMORY = "512MB"
+ROWS = 100_000
+SETTINGS = CLOSED | {
+    "threads": "1",
+    "memory_limit": MEMORY,
+    "temp_directory": "",
+    "secret_directory": "none",
+    "max_expression_depth": "1000",
+    "default_null_order": "nulls_last",
+}
+
+Tables = Mapping[str, pa.Table]
+
+
+class Closed:
+    """A locked connection that holds `tables`."""
+
+    def __init__(self, tables: Tables, *, seconds: float | None = None) -> None:
+        self._seconds = SECONDS if seconds is None else seconds
+        self._connection = duckdb.connect(":memory:", config={**SETTINGS})
+        try:
+            self._connection.execute("SET TimeZone = 'UTC'")
+            for name, table in tables.items():
+                self._connection.register("_given", table)
+                self._connection.execute(f"CREATE TABLE {DUCKDB.quote(name)} AS SELECT * FROM _given")
+                self._connection.unregister("_given")
+            self._connection.execute("SET enable_external_access = false")
+            self._connection.execute("SET lock_configuration = true")
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def __enter__(self) -> Closed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def stop(self) -> None:
+        self._connection.interrupt()
+
+    def answer(self, text: str) -> pa.Table:
+        """The rows of one SELECT."""
+        with self._told():
+            statements = self._connection.extract_statements(text)
+            if any(each.type != duckdb.StatementType.SELECT for each in statements[-1:]):
+                _refuse("is not a SELECT.")
+            reader = self._connection.sql(text).to_arrow_reader(ROWS + 1)
+            made = pa.Table.from_batches(_some(reader), reader.schema)
+        if made.num_rows > ROWS:
+            _refuse(f"has more than {ROWS:,} rows.")
+        return _simple(made)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self.stop()
+
+        timer = threading.Timer(self._seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except duckdb.Error as error:
+            if late.is_set():
+                _refuse(f"takes longer than {self._seconds:g} seconds.")
+            _refuse(f"fails: {_first_lines(str(error))}")
+        finally:
+            timer.cancel()
+
+
+def _some(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """As many batches as it takes to see that there are too many rows."""
+    rows = 0
+    for batch in reader:
+        yield batch
+        rows += batch.num_rows
+        if rows > ROWS:
+            return
+
+
+def _refuse(what: str) -> NoReturn:
+    raise InvalidQuery(f"What is said over the released numbers {what}")
+
+
+def _first_lines(text: str) -> str:
+    """What DuckDB says, without the excerpt of the text that was written here."""
+    said = " ".join(line.strip() for line in text.split("\n\nLINE")[0].splitlines() if line.strip())
+    return said if len(said) <= 500 else said[:499] + "…"
+
+
+def _simple(table: pa.Table) -> pa.Table:
+    """Whole numbers of 64 bits and floats instead of DuckDB's wider ones; other types than columns have are texts."""
+    names: list[str] = []
+    for name in table.column_names:
+        taken = {fold(known) for known in names}
+        names.append(
+            next(n for n in (name, *(f"{name}_{i}" for i in range(2, 9999))) if fold(n) not in taken)
+        )
+    return pa.table([_column(column) for column in table.columns], names=names)
+
+
+def _column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_integer(kind):
+        return _cast(column, pa.int64())
+    if pa.types.is_decimal(kind) and kind.scale == 0:
+        return _cast(column, pa.int64())
+    if pa.types.is_floating(kind):
+        return column.cast(pa.float64())
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us"))
+    if pa.types.is_decimal(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind):
+        return column
+    if pa.types.is_string(kind) or pa.types.is_null(kind) or pa.types.is_large_string(kind):
+        return column.cast(pa.string())
+    return pa.chunked_array(
+        [pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())]
+    )
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Types do not depend on numbers: one that 64 bits do not hold is refused."""
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid:
+        _refuse("has a whole number that 64 bits do not hold. Write CAST(… AS DOUBLE).")

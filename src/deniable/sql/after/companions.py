@@ -1,0 +1,225 @@
+"""Intervals carried along: beside each number of a query over released tables, two columns with its ends.
+
+Interval arithmetic, written as SQL. What it does not cover (ranks, counts of released rows, conditions on noisy
+numbers, DISTINCT, INTERSECT, PIVOT) has no interval, and the answer says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import expressions as exp
+
+from deniable.sql.after.allowed import RESERVED
+from deniable.sql.after.arithmetic import Ends, Noisy, ends
+from deniable.sql.after.lift import aggregates
+from deniable.sql.after.reach import Reach
+from deniable.sql.read.names import fold
+from deniable.sql.read.per_unit import plain
+
+LOW, HIGH = f"{RESERVED}low_", f"{RESERVED}high_"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a query's answer; `reach` is None where it has no interval, `key` says that no number of a
+    release is in it."""
+
+    name: str
+    reach: Reach | None = None
+    key: bool = False
+
+
+Columns = tuple[Column, ...]
+Names = Mapping[str, "Columns | None"]
+"""Tables by their folded names; None where their columns are not known before they are run."""
+
+
+def annotated(
+    node: exp.Expr, names: Names, want: frozenset[int] | None = None
+) -> tuple[exp.Expr, Columns | None]:
+    """The query with the ends of its numbers after its own columns, and what those are. `want`: the positions that
+    must have ends, NULL where none follow."""
+    node = node.copy()
+    names = dict(names)
+    for cte in node.args["with_"].expressions if node.args.get("with_") else ():
+        body, columns = annotated(cte.this, names)
+        cte.set("this", body)
+        names[fold(str(cte.alias))] = _renamed(columns, cte.args.get("alias"))
+    match node:
+        case exp.Select():
+            return _select(node, names, want)
+        case exp.Subquery() if not node.args.get("pivots"):
+            inner, columns = annotated(node.this, names, want)
+            node.set("this", inner)
+            return node, columns
+        case exp.Union() if not node.args.get("distinct") and not node.args.get("by_name"):
+            return _union(node, names, want)
+    return node, None
+
+
+def _union(node: exp.Union, names: Names, want: frozenset[int] | None) -> tuple[exp.Expr, Columns | None]:
+    sides = [annotated(side, names)[1] for side in (node.this, node.expression)]
+    if sides[0] is None or sides[1] is None or len(sides[0]) != len(sides[1]):
+        return node, None
+    both = [_either(a, b) for a, b in zip(*sides, strict=True)]
+    positions = frozenset(i for i, column in enumerate(both) if column.reach is not None)
+    needed = positions if want is None else want
+    for part in ("this", "expression"):
+        node.set(part, annotated(node.args[part], names, needed)[0])
+    return node, tuple(both)
+
+
+def _either(left: Column, right: Column) -> Column:
+    """A row of a union comes from one of its sides: the larger of the two reaches covers it."""
+    known = [side.reach for side in (left, right) if side.reach is not None]
+    if not known:
+        return left
+    if len(known) == 1:
+        return replace(left, reach=known[0])
+    return replace(left, reach=known[0].alike(known[1]))
+
+
+# ------------------------------------------------------------------------------------------------ SELECT
+
+
+def _select(select: exp.Select, names: Names, want: frozenset[int] | None) -> tuple[exp.Expr, Columns | None]:
+    sources = _sources(select, names)
+    if sources is None or not _expanded(select, sources):
+        return select, None
+    seen = _seen(sources)
+    grouped = select.args.get("group") is not None or any(
+        True for e in select.expressions for _ in aggregates(e)
+    )
+    closed = bool(select.args.get("distinct")) or _orders_all(select)
+    columns, companions = [], dict[int, Ends]()
+    for i, item in enumerate(select.expressions):
+        name = str(item.alias_or_name) or f"column{i + 1}"
+        found = (
+            None if closed else ends(plain(item), seen, grouped=grouped, nested=lambda q: _scalar(q, names))
+        )
+        reach = None if found is None or not found.reach.bases else found.reach
+        columns.append(Column(name, reach, _is_key(plain(item), sources)))
+        if found is not None and reach is not None:
+            companions[i] = found
+    wanted = frozenset(companions) if want is None else want
+    if closed and wanted:
+        return select, None
+    items = [part for i in sorted(wanted) for part in _items(columns[i].name, companions.get(i))]
+    select.set("expressions", [*select.expressions, *items])
+    return select, tuple(columns)
+
+
+def _is_key(node: exp.Expr, sources: Sequence[Source]) -> bool:
+    """Whether an item is computed from keys alone."""
+    keys = {fold(column.name) for _, columns in sources for column in columns if column.key}
+    inside = list(node.walk())
+    if any(isinstance(part, (exp.Query, exp.Window, exp.AggFunc)) for part in inside):
+        return False
+    return all(fold(str(part.name)) in keys for part in inside if isinstance(part, exp.Column))
+
+
+def _items(name: str, found: Ends | None) -> list[exp.Expr]:
+    low, high = (exp.Null(), exp.Null()) if found is None else (found.low, found.high)
+    pairs = ((f"{LOW}{name}", low), (f"{HIGH}{name}", high))
+    return [exp.alias_(exp.cast(end.copy(), "DOUBLE"), alias, quoted=True) for alias, end in pairs]
+
+
+def _orders_all(select: exp.Select) -> bool:
+    order = select.args.get("order")
+    group = select.args.get("group")
+    by_all = order is not None and any(isinstance(plain(o.this), exp.Var) for o in order.expressions)
+    return by_all or (group is not None and bool(group.args.get("all")))
+
+
+Source = tuple[str, Columns]
+
+
+def _sources(select: exp.Select, names: Names) -> list[Source] | None:
+    """What FROM holds, with its columns; None where those are not known."""
+    first = select.args.get("from_")
+    given = [] if first is None else [first]
+    made: list[Source] = []
+    for holder in [*given, *(select.args.get("joins") or [])]:
+        node = holder.this
+        if (
+            isinstance(node, exp.Table)
+            and isinstance(node.this, exp.Identifier)
+            and not node.args.get("pivots")
+        ):
+            columns = names.get(fold(str(node.name)))
+        elif (
+            isinstance(node, exp.Subquery)
+            and not node.args.get("pivots")
+            and isinstance(node.this, exp.Query)
+        ):
+            body, columns = annotated(node.this, names)
+            node.set("this", body)
+        else:
+            columns = None
+        columns = _renamed(columns, node.args.get("alias"))
+        if columns is None:
+            return None
+        made.append((fold(str(node.alias_or_name)), columns))
+    return made
+
+
+def _given_names(alias: exp.Expr | None) -> list[str]:
+    columns = (alias.args.get("columns") or []) if isinstance(alias, exp.TableAlias) else []
+    return [str(column.name) for column in columns]
+
+
+def _renamed(columns: Columns | None, alias: exp.Expr | None) -> Columns | None:
+    """Under the names of AS t (a, b): the columns of ends keep theirs, so such a table has no intervals."""
+    given = _given_names(alias)
+    if columns is None or not given:
+        return columns
+    names = given + [column.name for column in columns[len(given) :]]
+    return tuple(Column(name, None, column.key) for name, column in zip(names, columns, strict=False))
+
+
+def _expanded(select: exp.Select, sources: Sequence[Source]) -> bool:
+    """SELECT * of one table, written out; False where it cannot be. (Ends of other tables would be in it.)"""
+    stars = [item for item in select.expressions if isinstance(item, exp.Star) or item.is_star]
+    if not stars:
+        return True
+    bare = all(isinstance(star, exp.Star) and not any(star.args.values()) for star in stars)
+    if not bare or len(sources) != 1 or len(select.expressions) != 1:
+        return False
+    names = [exp.column(column.name, quoted=True) for column in sources[0][1]]
+    select.set("expressions", [exp.alias_(name, name.name, quoted=True) for name in names])
+    return True
+
+
+def _seen(sources: Sequence[Source]) -> dict[tuple[str, str], Noisy | None]:
+    """What a column's name stands for, with its table's name and, where it is the only one, without."""
+    seen: dict[tuple[str, str], Noisy | None] = {}
+    for table, columns in sources:
+        for column in columns:
+            noisy = None
+            if column.reach is not None:
+                low, high = (
+                    exp.column(end + column.name, table=table or None, quoted=True) for end in (LOW, HIGH)
+                )
+                noisy = Noisy(low, high, column.reach)
+            seen[(table, fold(column.name))] = noisy
+            bare = ("", fold(column.name))
+            seen[bare] = (
+                noisy if bare not in seen else None if noisy is None and seen[bare] is None else seen[bare]
+            )
+    return seen
+
+
+def _scalar(query: exp.Expr, names: Names) -> Noisy | None:
+    """A query in brackets that is one number: its ends are two queries more. None where they do not follow."""
+    body, columns = annotated(query.this if isinstance(query, exp.Subquery) else query, names)
+    if columns is None or len(columns) != 1 or columns[0].reach is None:
+        return None
+    sides = []
+    for end in (LOW, HIGH):
+        column = exp.column(end + columns[0].name, quoted=True)
+        inner = exp.Subquery(
+            this=body.copy(), alias=exp.TableAlias(this=exp.to_identifier(f"{RESERVED}value"))
+        )
+        sides.append(exp.Subquery(this=exp.Select(expressions=[column], from_=exp.From(this=inner))))
+    return Noisy(sides[0], sides[1], columns[0].reach.computed)

@@ -1,0 +1,130 @@
+"""What the blocks of a text release: each a table, with intervals around its numbers at several levels."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from deniable import checks
+from deniable.loss import Composed, Loss
+from deniable.mechanism import Error, Random
+from deniable.sql.after.reach import levels
+from deniable.sql.answer.table import Released, answer
+from deniable.sql.engines import Engine
+from deniable.sql.plan.plan import Plan
+from deniable.sql.plan.quantiles import Rank
+from deniable.sql.plan.settled import Settled
+from deniable.sql.tree import AggregateRef, Result
+from deniable.units import Unit
+
+Limits = tuple[pa.Table, pa.Table]
+
+
+@dataclass(frozen=True)
+class ReleasedBlock:
+    """A released table. `limits` hold, by level m, an interval around every number that fails with probability
+    β/m, β that of the text's confidence. `bounds` were found privately."""
+
+    table: pa.Table
+    limits: Mapping[int, Limits]
+    bounds: Mapping[str, tuple[float, float]]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "table": packed(self.table),
+            "limits": {str(m): [packed(low), packed(high)] for m, (low, high) in self.limits.items()},
+            "bounds": {name: list(pair) for name, pair in self.bounds.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, said: Mapping[str, Any]) -> ReleasedBlock:
+        limits = {int(m): (unpacked(low), unpacked(high)) for m, (low, high) in said["limits"].items()}
+        bounds = {name: (pair[0], pair[1]) for name, pair in said["bounds"].items()}
+        return cls(unpacked(said["table"]), limits, bounds)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The plans of a text's blocks as one Mechanism: all are charged at once, then run one after the other.
+
+    Guarantee: the composition of the plans' losses, for their common unit.
+    Assumes:   what each plan assumes.
+    Error:     None for all together; each plan has its own.
+    Reference: docs/theory/curator.md.
+    """
+
+    plans: tuple[Plan, ...]
+
+    @property
+    def loss(self) -> Loss:
+        losses = [plan.loss for plan in self.plans]
+        return losses[0] if len(losses) == 1 else Composed(tuple(losses))
+
+    @property
+    def unit(self) -> Unit:
+        return self.plans[0].unit
+
+    def error(self, confidence: float = 0.95) -> Error | None:
+        return None
+
+    def fits(self, data: object) -> None:
+        for plan in self.plans:
+            plan.fits(data)
+
+    def __call__(self, data: Engine, *, rng: Random) -> tuple[ReleasedBlock, ...]:
+        return tuple(released_block(*plan.groups(data, rng)) for plan in self.plans)
+
+
+def released_block(settled: Settled, groups: list[Released]) -> ReleasedBlock:
+    result = answer(settled, groups)
+    numbers = len(result.low)
+    limits = {m: _limits(settled, groups, m) for m in levels(result.table.num_rows, numbers)}
+    return ReleasedBlock(result.table, limits, dict(result.bounds))
+
+
+def _limits(settled: Settled, groups: list[Released], level: int) -> Limits:
+    """The intervals at β/level. A quantile's was chosen when it was planned, so it has one at level 1 only."""
+    plan = settled.plan
+    beta = float(checks.failure(plan.terms.confidence))
+    terms = replace(plan.terms, confidence=1 - beta / level)
+    result = answer(replace(settled, plan=replace(plan, terms=terms)), groups)
+    fixed = set() if level == 1 else _chosen(plan)
+    return _table(result, result.low, fixed), _table(result, result.high, fixed)
+
+
+def _table(result: Result, side: Mapping[str, Any], without: set[str]) -> pa.Table:
+    kept = {
+        name: pa.array(_floats(cells), pa.float64()) for name, cells in side.items() if name not in without
+    }
+    return pa.table(kept)
+
+
+def _floats(cells: Any) -> list[float | None]:
+    return [None if cell is None else float(cell) for cell in cells]
+
+
+def _chosen(plan: Plan) -> set[str]:
+    """The outputs that are quantiles."""
+    measures = plan.sets[0].measures
+    return {
+        output.name
+        for output in plan.query.outputs
+        if isinstance(output.of, AggregateRef)
+        and any(isinstance(measures[at].noise, Rank) for at in plan.stands[output.of.index])
+    }
+
+
+def packed(table: pa.Table) -> str:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return base64.b64encode(sink.getvalue().to_pybytes()).decode()
+
+
+def unpacked(text: str) -> pa.Table:
+    with pa.ipc.open_stream(base64.b64decode(text)) as reader:
+        return reader.read_all()

@@ -1,0 +1,304 @@
+"""A text in two: what is released of private rows, block by block, and what is said over those releases.
+
+A block is a SELECT that aggregates private rows, and not by the unit of privacy. It is read, planned and charged
+as any query. Whatever reads a block reads a released table: that is post-processing, and costs nothing. A SELECT
+that reads private rows and groups by the unit, or does not aggregate, is rows: it may only stand inside a block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from sqlglot import expressions as exp
+
+from deniable.errors import InvalidQuery
+from deniable.sql.after.allowed import RESERVED, check_after, check_reserved
+from deniable.sql.after.canonical import canonical
+from deniable.sql.after.lift import Lifted, aggregates, keys_of, name_items, says_more
+from deniable.sql.answer.cache_key import normal
+from deniable.sql.read.names import fold
+from deniable.sql.read.parse import check_nodes, name_of, refuse, syntax
+from deniable.sql.read.query import MAX_OUTPUTS, query_of
+from deniable.sql.read.relations import Sources, rows_of, subquery
+from deniable.sql.schema.declare import Schema
+from deniable.sql.tree import Query
+from deniable.units import Unit
+
+MAX_BLOCKS = 16
+TABLE = f"{RESERVED}release_"
+MIXED = "A released result and private rows are not read together."
+APART = "Aggregate the rows first, in WITH or in FROM, and join the two results."
+
+
+class _Kind(Enum):
+    """What a query or a table in FROM is: rows of private tables, a block that releases of them, or released."""
+
+    ROWS = auto()
+    PUBLIC = auto()
+    BLOCK = auto()
+    RELEASED = auto()
+
+
+@dataclass(frozen=True)
+class SplitQuery:
+    """What a text asks: the blocks that are released, and what is said over them, in DuckDB's SQL with the
+    tables `table_name(i)`. Without that there is one block, and its answer is the answer."""
+
+    blocks: tuple[Query, ...]
+    after: exp.Expr | None = None
+
+
+def table_name(index: int) -> str:
+    return f"{TABLE}{index}"
+
+
+def split_query(text: str, schema: Schema, unit: Unit) -> SplitQuery:
+    """What `text` asks of private tables and of what is released of them.
+
+    >>> from deniable.sql.schema.declare import ColumnInfo, TableInfo
+    >>> from deniable.sql.types import TEXT
+    >>> schema = Schema((TableInfo("visits", (ColumnInfo("ward", TEXT),)),))
+    >>> text = "SELECT ward, COUNT(*) AS n, RANK() OVER (ORDER BY n) AS r FROM visits GROUP BY ward"
+    >>> asked = split_query(text, schema, Unit.row())
+    >>> len(asked.blocks), [str(item.alias) for item in asked.after.expressions]
+    (1, ['ward', 'n', 'r'])
+    """
+    tree = syntax(text)
+    sources, splitter = Sources(schema, unit), _Splitter()
+    if not isinstance(tree, (exp.Query, exp.Pivot)):
+        refuse(f"{name_of(tree)} is not answered.", "Write a SELECT.")
+    if not _has_more(tree):
+        return _one(sources, tree, splitter)
+    check_reserved(tree)
+    kind = splitter.kind(sources, tree)
+    if kind in (_Kind.ROWS, _Kind.PUBLIC):
+        check_nodes(tree)
+        return SplitQuery((query_of(sources, tree),))
+    if kind is _Kind.BLOCK and isinstance(tree, exp.Select) and not says_more(tree):
+        return _one(sources, tree, splitter)
+    return splitter.split_query(sources, tree)
+
+
+def _one(sources: Sources, tree: exp.Expr, splitter: _Splitter) -> SplitQuery:
+    """A text that is one block by itself. What cannot be computed from its numbers here is said over them in
+    SQL, if that can be; else the first refusal stands."""
+    try:
+        check_nodes(tree)
+        return SplitQuery((query_of(sources, tree),))
+    except InvalidQuery as refusal:
+        try:
+            check_reserved(tree)
+            if splitter.kind(sources, tree) is not _Kind.BLOCK:
+                raise refusal
+            return splitter.split_query(sources, tree)
+        except InvalidQuery:
+            raise refusal from None
+
+
+def _has_more(tree: exp.Expr) -> bool:
+    """Whether there may be more in a text than one block: seen without its schema."""
+    if not isinstance(tree, exp.Select):
+        return True
+    if says_more(tree) or any(node.args.get("pivots") for node in tree.find_all(exp.Table, exp.Subquery)):
+        return True
+    inside = (node for node in tree.find_all(exp.Select) if node is not tree)
+    return any(_aggregates(select) for select in inside)
+
+
+def _aggregates(select: exp.Select) -> bool:
+    parts = [*select.expressions, *([select.args["having"]] if select.args.get("having") else [])]
+    grouped = select.args.get("group") or select.args.get("distinct")
+    return bool(grouped) or any(True for part in parts for _ in aggregates(part))
+
+
+@dataclass
+class _Splitter:
+    """Takes a text apart, block by block. Blocks that are the same are released once."""
+
+    blocks: dict[str, Query] = field(default_factory=dict)
+    known: dict[int, _Kind] = field(default_factory=dict)
+
+    def split_query(self, sources: Sources, tree: exp.Expr) -> SplitQuery:
+        after = self.released(sources, tree)
+        check_after(after, [table_name(i) for i in range(len(self.blocks))])
+        if not self.blocks:
+            refuse(
+                "The query reads no private table.", "There is nothing to protect: ask the database itself."
+            )
+        keys = sorted(self.blocks)
+        places = {table_name(i): table_name(keys.index(key)) for i, key in enumerate(self.blocks)}
+        for table in after.find_all(exp.Table):
+            if str(table.name) in places:
+                table.set("this", exp.to_identifier(places[str(table.name)]))
+        return SplitQuery(tuple(self.blocks[key] for key in keys), name_items(after))
+
+    # -------------------------------------------------------------------------------------------- kinds
+
+    def kind(self, sources: Sources, node: exp.Expr) -> _Kind:
+        if id(node) not in self.known:
+            self.known[id(node)] = self._kind(sources, node)
+        return self.known[id(node)]
+
+    def _kind(self, sources: Sources, node: exp.Expr) -> _Kind:
+        if isinstance(node, (exp.Pivot, exp.SetOperation)):
+            sources = self._named(sources, node)[0]
+        match node:
+            case exp.Subquery() if isinstance(node.this, (exp.Query, exp.Table)):
+                sources = self._named(sources, node)[0]
+                kind = self.kind(sources, node.this)
+                return _Kind.RELEASED if node.args.get("pivots") and kind is _Kind.BLOCK else kind
+            case exp.SetOperation():
+                sides = {self.kind(sources, node.this), self.kind(sources, node.expression)}
+                return _united(sides)
+            case exp.Select():
+                return self._select_kind(sources, node)
+            case exp.Pivot():
+                return _Kind.RELEASED
+            case exp.Table() if isinstance(node.this, exp.Identifier):
+                return self._table_kind(sources, node)
+        return _Kind.RELEASED
+
+    def _table_kind(self, sources: Sources, node: exp.Table) -> _Kind:
+        name = fold(str(node.name))
+        for cte, scope in reversed(sources.ctes):
+            if cte == name:
+                if scope is None:
+                    return _Kind.RELEASED
+                return _Kind.ROWS if scope.private else _Kind.PUBLIC
+        declared = [table for table in sources.schema.tables if fold(table.name) == name]
+        return _Kind.PUBLIC if declared and all(table.public for table in declared) else _Kind.ROWS
+
+    def _select_kind(self, sources: Sources, select: exp.Select) -> _Kind:
+        sources = self._named(sources, select)[0]
+        given = _given(select)
+        kinds = {self.kind(sources, each) for each in given}
+        kinds = {_Kind.RELEASED if kind is _Kind.BLOCK else kind for kind in kinds}
+        if not kinds or _Kind.RELEASED in kinds:
+            if _Kind.ROWS in kinds:
+                refuse(MIXED, APART)
+            return _Kind.RELEASED
+        if not _aggregates(select):
+            return _Kind.ROWS if _Kind.ROWS in kinds else _Kind.PUBLIC
+        return _Kind.ROWS if self._by_unit(sources, select) else _Kind.BLOCK
+
+    def _by_unit(self, sources: Sources, select: exp.Select) -> bool:
+        scope = rows_of(sources, _known_rows(select))
+        keys = keys_of(select, scope)
+        return any(
+            isinstance(key, exp.Column) and not isinstance(key.this, exp.Star) and scope.find(key).unit
+            for key in keys
+        )
+
+    def _named(self, sources: Sources, node: exp.Expr) -> tuple[Sources, list[tuple[Sources, exp.Expr]]]:
+        """The names of WITH: those of rows are seen by blocks, those of released results stay in SQL."""
+        with_, stay = node.args.get("with_"), list[tuple[Sources, exp.Expr]]()
+        if with_ is not None and with_.args.get("recursive"):
+            refuse("A recursive WITH is not answered.", "Write the steps out.")
+        for cte in with_.expressions if with_ is not None else ():
+            kind = self.kind(sources, cte.this)
+            if kind in (_Kind.ROWS, _Kind.PUBLIC):
+                check_nodes(cte.this)
+                sources = sources.with_cte(cte, subquery(sources, cte.this))
+            else:
+                stay.append((sources, cte))
+                sources = sources.with_cte(cte, None)
+        return sources, stay
+
+    # -------------------------------------------------------------------------------------------- released
+
+    def released(self, sources: Sources, node: exp.Expr) -> exp.Expr:
+        """A query as it is said over released tables."""
+        kind = self.kind(sources, node)
+        if kind in (_Kind.ROWS, _Kind.PUBLIC):
+            self._refuse_rows(sources, node)
+        inner, stay = self._named(sources, node)
+        ctes = []
+        for seen, cte in stay:
+            made = cte.copy()
+            made.set("this", self.released(seen, cte.this))
+            ctes.append(made)
+        if isinstance(node, exp.Select) and kind is _Kind.BLOCK:
+            made = self._block(inner, node)
+        else:
+            made = self._rewritten(inner, node, top=True)
+        made.set("with_", exp.With(expressions=ctes) if ctes else None)
+        return made
+
+    def _refuse_rows(self, sources: Sources, node: exp.Expr) -> None:
+        """Rows at the end of a query: as its own reader would refuse it, or in general."""
+        check_nodes(node)
+        query_of(sources, node)
+        refuse("Rows of private tables never leave.", "Aggregate them, such as COUNT(*) or AVG(x).")
+
+    def _rewritten(self, sources: Sources, node: exp.Expr, top: bool = False) -> exp.Expr:
+        """The same tree, in which every query and table is a released one."""
+        if not top and isinstance(node, exp.Query):
+            return self.released(sources, node)
+        if isinstance(node, exp.Table):
+            if self.kind(sources, node) is not _Kind.RELEASED:
+                refuse(MIXED, APART)
+            if not isinstance(node.this, exp.Identifier):
+                return node.copy()
+        made = node.copy()
+        made.set("with_", None)
+        pairs = zip(
+            list(made.iter_expressions()),
+            [c for c in node.iter_expressions() if not isinstance(c, exp.With)],
+            strict=True,
+        )
+        for ours, origin in list(pairs):
+            ours.replace(self._rewritten(sources, origin))
+        return made
+
+    def _block(self, sources: Sources, select: exp.Select) -> exp.Expr:
+        if len(select.expressions) > MAX_OUTPUTS:
+            refuse(f"Expected at most {MAX_OUTPUTS} columns, got {len(select.expressions)}.")
+        scope = rows_of(sources, _known_rows(select))
+        lifted = Lifted(select, scope, lambda node: self.released(sources, node))
+        placeholder = exp.Subquery(this=exp.Select(), alias=exp.TableAlias(this=exp.to_identifier("t")))
+        outer = lifted.outer(placeholder)
+        inner = lifted.inner()
+        check_nodes(inner)
+        query, columns = canonical(query_of(sources, inner))
+        key = normal(query)
+        if key not in self.blocks and len(self.blocks) >= MAX_BLOCKS:
+            refuse(f"Expected at most {MAX_BLOCKS} private results in one query.", "Ask for less at once.")
+        self.blocks.setdefault(key, query)
+        name = table_name(list(self.blocks).index(key))
+        placeholder.replace(_reading(name, dict(zip(lifted.items, columns, strict=True)), select))
+        return outer
+
+
+def _united(sides: set[_Kind]) -> _Kind:
+    if sides <= {_Kind.ROWS, _Kind.PUBLIC}:
+        return _Kind.ROWS if _Kind.ROWS in sides else _Kind.PUBLIC
+    if _Kind.ROWS in sides:
+        refuse(MIXED, "Aggregate each part of it.")
+    return _Kind.RELEASED
+
+
+def _given(select: exp.Select) -> list[exp.Expr]:
+    first = select.args.get("from_")
+    return [*([] if first is None else [first.this]), *(join.this for join in select.args.get("joins") or [])]
+
+
+def _known_rows(select: exp.Select) -> exp.Select:
+    """FROM with its joins and WHERE, every node of which is known."""
+    for part in ("from_", "where", "group"):
+        if select.args.get(part) is not None:
+            check_nodes(select.args[part])
+    for join in select.args.get("joins") or []:
+        check_nodes(join)
+    return select
+
+
+def _reading(table: str, columns: dict[str, str], select: exp.Select) -> exp.Subquery:
+    """The released table under the names of the block's items; called as the one table that was read."""
+    items = [
+        exp.alias_(exp.column(column, quoted=True), name, quoted=True) for name, column in columns.items()
+    ]
+    made = exp.Select(expressions=items, from_=exp.From(this=exp.to_table(table)))
+    sources = _given(select)
+    alias = str(sources[0].alias_or_name) if len(sources) == 1 and sources[0].alias_or_name else "released"
+    return exp.Subquery(this=made, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
