@@ -12,7 +12,7 @@ from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
 from deniable.sql.after.closed import Closed
-from deniable.sql.after.companions import HIGH, LOW, Column, Columns, annotated
+from deniable.sql.after.companions import HIGH, LOW, AnswerColumn, AnswerColumns, annotated
 from deniable.sql.after.reach import Reach, level
 from deniable.sql.after.release import ReleasedBlock
 from deniable.sql.after.split import split_query, table_name
@@ -50,7 +50,7 @@ class Afterwards:
         return self.tree.sql(dialect="duckdb", comments=False)
 
     @cached_property
-    def _with_ends(self) -> tuple[str, Columns | None]:
+    def _with_ends(self) -> tuple[str, AnswerColumns | None]:
         names = {table_name(i): _columns(i, query) for i, query in enumerate(self.blocks)}
         tree, columns = annotated(self.tree, names)
         return tree.sql(dialect="duckdb", comments=False), columns
@@ -70,13 +70,13 @@ class Afterwards:
 
     @property
     def direct(self) -> dict[str, tuple[int, str]]:
-        """Columns of the answer that are released numbers as they are: of which block, and which of its columns."""
+        """AnswerColumns of the answer that are released numbers as they are: of which block, and which of its columns."""
         columns = self._with_ends[1] or ()
         return {c.name: c.reach.points[0] for c in columns if c.reach is not None and c.reach.direct}
 
     @property
     def numbers(self) -> list[str]:
-        """Columns of numbers that stand on released ones, or may."""
+        """AnswerColumns of numbers that stand on released ones, or may."""
         keys = {c.name for c in self._with_ends[1] or () if c.reach is None and c.key}
         return [each.name for each in self.schema if _is_number(each.type) and each.name not in keys]
 
@@ -179,9 +179,9 @@ def _level(reach: Reach, rows: dict[int, int], released: Sequence[ReleasedBlock]
     return level(reach.cells(rows), tuple(kept))
 
 
-def _columns(index: int, query: Query) -> Columns:
+def _columns(index: int, query: Query) -> AnswerColumns:
     return tuple(
-        Column(
+        AnswerColumn(
             output.name,
             Reach(((index, output.name),), direct=True)
             if isinstance(output.of, AggregateRef) and output.of.type.kind in _NUMBERS

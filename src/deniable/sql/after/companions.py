@@ -21,7 +21,7 @@ LOW, HIGH = f"{RESERVED}low_", f"{RESERVED}high_"
 
 
 @dataclass(frozen=True)
-class Column:
+class AnswerColumn:
     """A column of a query's answer; `reach` is None where it has no interval, `key` says that no number of a
     release is in it."""
 
@@ -30,14 +30,14 @@ class Column:
     key: bool = False
 
 
-Columns = tuple[Column, ...]
-Names = Mapping[str, "Columns | None"]
+AnswerColumns = tuple[AnswerColumn, ...]
+Names = Mapping[str, "AnswerColumns | None"]
 """Tables by their folded names; None where their columns are not known before they are run."""
 
 
 def annotated(
     node: exp.Expr, names: Names, want: frozenset[int] | None = None
-) -> tuple[exp.Expr, Columns | None]:
+) -> tuple[exp.Expr, AnswerColumns | None]:
     """The query with the ends of its numbers after its own columns, and what those are. `want`: the positions that
     must have ends, NULL where none follow."""
     node = node.copy()
@@ -58,7 +58,9 @@ def annotated(
     return node, None
 
 
-def _union(node: exp.Union, names: Names, want: frozenset[int] | None) -> tuple[exp.Expr, Columns | None]:
+def _union(
+    node: exp.Union, names: Names, want: frozenset[int] | None
+) -> tuple[exp.Expr, AnswerColumns | None]:
     sides = [annotated(side, names)[1] for side in (node.this, node.expression)]
     if sides[0] is None or sides[1] is None or len(sides[0]) != len(sides[1]):
         return node, None
@@ -70,7 +72,7 @@ def _union(node: exp.Union, names: Names, want: frozenset[int] | None) -> tuple[
     return node, tuple(both)
 
 
-def _either(left: Column, right: Column) -> Column:
+def _either(left: AnswerColumn, right: AnswerColumn) -> AnswerColumn:
     """A row of a union comes from one of its sides: the larger of the two reaches covers it."""
     known = [side.reach for side in (left, right) if side.reach is not None]
     if not known:
@@ -83,7 +85,9 @@ def _either(left: Column, right: Column) -> Column:
 # ------------------------------------------------------------------------------------------------ SELECT
 
 
-def _select(select: exp.Select, names: Names, want: frozenset[int] | None) -> tuple[exp.Expr, Columns | None]:
+def _select(
+    select: exp.Select, names: Names, want: frozenset[int] | None
+) -> tuple[exp.Expr, AnswerColumns | None]:
     sources = _sources(select, names)
     if sources is None or not _expanded(select, sources):
         return select, None
@@ -99,7 +103,7 @@ def _select(select: exp.Select, names: Names, want: frozenset[int] | None) -> tu
             None if closed else ends(plain(item), seen, grouped=grouped, nested=lambda q: _scalar(q, names))
         )
         reach = None if found is None or not found.reach.bases else found.reach
-        columns.append(Column(name, reach, _is_key(plain(item), sources)))
+        columns.append(AnswerColumn(name, reach, _is_key(plain(item), sources)))
         if found is not None and reach is not None:
             companions[i] = found
     wanted = frozenset(companions) if want is None else want
@@ -132,7 +136,7 @@ def _orders_all(select: exp.Select) -> bool:
     return by_all or (group is not None and bool(group.args.get("all")))
 
 
-Source = tuple[str, Columns]
+Source = tuple[str, AnswerColumns]
 
 
 def _sources(select: exp.Select, names: Names) -> list[Source] | None:
@@ -169,13 +173,13 @@ def _given_names(alias: exp.Expr | None) -> list[str]:
     return [str(column.name) for column in columns]
 
 
-def _renamed(columns: Columns | None, alias: exp.Expr | None) -> Columns | None:
+def _renamed(columns: AnswerColumns | None, alias: exp.Expr | None) -> AnswerColumns | None:
     """Under the names of AS t (a, b): the columns of ends keep theirs, so such a table has no intervals."""
     given = _given_names(alias)
     if columns is None or not given:
         return columns
     names = given + [column.name for column in columns[len(given) :]]
-    return tuple(Column(name, None, column.key) for name, column in zip(names, columns, strict=False))
+    return tuple(AnswerColumn(name, None, column.key) for name, column in zip(names, columns, strict=False))
 
 
 def _expanded(select: exp.Select, sources: Sequence[Source]) -> bool:
