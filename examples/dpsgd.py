@@ -35,7 +35,7 @@ with Ledger.open("sqlite://") as ledger:
     except BudgetExceeded as refusal:
         print(f"a second run: {refusal}")
 
-    # The same in a loop of one's own, with what is left.
+    # The same in your own training loop, with what is left.
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     loop = DPSGD(
         network,
@@ -48,4 +48,4 @@ with Ledger.open("sqlite://") as ledger:
         private.step()
     private.close()
     accuracy = (network(test[0]).argmax(dim=1) == test[1]).float().mean()
-    print(f"a loop of one's own: {100 * accuracy:.1f} %, spent: ε = {account.spent().epsilon:.3f}")
+    print(f"your own training loop: {100 * accuracy:.1f} %, spent: ε = {account.spent().epsilon:.3f}")

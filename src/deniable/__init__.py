@@ -1,4 +1,4 @@
-"""One meter for everything that leaves a private data set: exact noise, certified
+"""Differential privacy for data about people: exact noise, certified
 accounting, a ledger that holds its limit.
 
 >>> import deniable as dp

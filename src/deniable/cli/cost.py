@@ -102,7 +102,7 @@ def _table(methods: dict[str, Bound | str]) -> None:
     show.table(("method", "ε", "× least", "what it is"), rows, right=(1, 2), best=best)
     refused = [name for name in methods if name not in known]
     if refused:
-        show.say(f"Without a theorem for this loss: {', '.join(refused)}.")
+        show.say(f"Not applicable to this loss: {', '.join(refused)}.")
 
 
 def _ratio(value: float, least: float) -> str:

@@ -28,7 +28,7 @@ def explain(
         typer.Option("--prior", help="A belief before the answer, in (0, 1). Left out: several."),
     ] = None,
     group: Annotated[
-        int, typer.Option("--group", help="Size of a group (a family) that shares its fate.")
+        int, typer.Option("--group", help="Size of a group (a family) that is in the data together.")
     ] = 3,
     plot: Plot = None,
     json: Json = False,
@@ -118,12 +118,12 @@ def _attacker(power: Mapping[float, float], advantage: float) -> None:
 def _group(size: int, epsilon: float, delta: float, odds: float) -> None:
     if delta >= 1:
         show.say(
-            "", f"For a group of {size} that shares its fate nothing is left of this guarantee: δ grows to 1."
+            "", f"For a group of {size} that is in the data together nothing is left of this guarantee: δ grows to 1."
         )
         return
     tail = f", except for δ = {numbers.up(delta, 3)}" if delta else ""
     show.say(
         "",
-        f"For a group of {size} that shares its fate: ε = {number(size * epsilon)}, so the odds of any fact about it change "
+        f"For a group of {size} that is in the data together: ε = {number(size * epsilon)}, so the odds of any fact about it change "
         f"by a factor of {numbers.up(odds)} at most{tail}.",
     )

@@ -1,9 +1,9 @@
 """Learning from private data: DP-SGD, PCA, convex models, PATE, and features that cost nothing.
 
-    DPSGD, make_private        training by noisy clipped gradients, as one mechanism or in a loop of one's own (torch)
+    DPSGD, make_private        training by noisy clipped gradients, as one mechanism or in your own training loop (torch)
     PerExample                 exact per-example clipping at about the cost of the plain gradient (torch)
     PrivateLogisticRegression, PrivateLinearSVM, PrivateLinearRegression, PrivateNaiveBayes, PrivateDecisionTree
-                               estimators with the manners of scikit-learn
+                               estimators with the interface of scikit-learn
     PrivatePCA, PrivateStandardizer, Scattering
                                preprocessing; the last has no data in it
     pate                       teachers that vote, labels that are bought

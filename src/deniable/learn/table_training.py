@@ -71,7 +71,7 @@ class TableDeclaration:
         for value, option in ((count, f"--{size}"), (labels, "--classes"), (bounded, "--feature")):
             if not value:
                 raise InvalidParameter(
-                    f"Expected {option}: what is private cannot tell it. Nothing was charged. "
+                    f"Expected {option}: it cannot be read from private data. Nothing was charged. "
                     "Give it, or a --schema that has it."
                 )
         return cls(checks.whole(size, count, at_least=1), labels, bounded)

@@ -391,7 +391,7 @@ def test_frozen_parameters_stay() -> None:
 
 
 def test_a_run_without_a_rate_is_refused_before_the_charge() -> None:
-    """A loop of one's own has an optimiser with a rate; a run by itself has none then."""
+    """Your own training loop has an optimiser with a rate; a run by itself has none then."""
     with pytest.raises(InvalidParameter, match="Expected a learning_rate, or an optimizer that has its own"):
         small(learning_rate=None).fits((X, Y))
 

@@ -1,4 +1,4 @@
-"""A loop of one's own: charged first, one step for each lot, settled at the end."""
+"""Your own training loop: charged first, one step for each lot, settled at the end."""
 
 from __future__ import annotations
 

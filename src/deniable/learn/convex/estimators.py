@@ -1,4 +1,4 @@
-"""Linear models with the manners of scikit-learn: `fit`, `predict`, `get_params`.
+"""Linear models with the interface of scikit-learn: `fit`, `predict`, `get_params`.
 
 What may not be read from data is said by the caller: the size n, the bounds of the
 features, the classes or the range of the target. `fit` runs one mechanism through

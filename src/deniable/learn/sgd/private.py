@@ -1,4 +1,4 @@
-"""Private training in a loop of one's own."""
+"""Private training in your own training loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from deniable.mechanism import Random, Release
 
 
 class Private:
-    """A model in private training, in a loop of one's own. Made by `make_private`.
+    """A model in private training, in your own training loop. Made by `make_private`.
 
     `lots` yields the raw rows of each lot, which the caller holds anyway; what else is
     done with them than `step` is outside the guarantee. Closing settles: steps not taken
@@ -53,7 +53,7 @@ class Private:
             raise
         account.begin(
             self._session.entry, 0, run.length
-        )  # a loop of one's own is not resumed: all its steps are begun
+        )  # your own loop is not resumed: all its steps are begun
 
     def _start(self, run: DPSGD, rng: Random) -> Trainer:
         self._trainer = Trainer(run, rng, run.model, self._optimizer)
@@ -127,7 +127,7 @@ class Private:
 def make_private(
     run: DPSGD, optimizer: Optimizer, data: Any, *, account: Account, rng: Random | None = None
 ) -> Private:
-    """A private loop of one's own around the model of `run`, which is trained itself, by
+    """Your own training loop around the model of `run`, which is trained itself, by
     an optimiser of one's own.
 
         run = DPSGD(model, criterion, lots=Lots(n=60_000, lot=600, epochs=5), privacy=Privacy(epsilon=3, delta=1e-5))
