@@ -9,7 +9,12 @@ import pytest
 from tests.meta.pages import blocks, failures
 from tests.meta.source import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+FOLDERS = ("guide", "coming", "course")
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "index.md",
+    *sorted(page for folder in FOLDERS for page in (ROOT / "docs" / folder).glob("*.md")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

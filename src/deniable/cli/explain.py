@@ -124,6 +124,7 @@ def _group(size: int, epsilon: float, delta: float, odds: float) -> None:
     tail = f", except for δ = {numbers.up(delta, 3)}" if delta else ""
     show.say(
         "",
-        f"For a group of {size} that is in the data together: ε = {number(size * epsilon)}, so the odds of any fact about it change "
+        f"For a group of {size} that is in the data together: ε = {number(size * epsilon)}, "
+        "so the odds of any fact about it change "
         f"by a factor of {numbers.up(odds)} at most{tail}.",
     )
