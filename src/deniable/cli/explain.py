@@ -118,7 +118,8 @@ def _attacker(power: Mapping[float, float], advantage: float) -> None:
 def _group(size: int, epsilon: float, delta: float, odds: float) -> None:
     if delta >= 1:
         show.say(
-            "", f"For a group of {size} that is in the data together nothing is left of this guarantee: δ grows to 1."
+            "",
+            f"For a group of {size} that is in the data together nothing is left of this guarantee: δ grows to 1.",
         )
         return
     tail = f", except for δ = {numbers.up(delta, 3)}" if delta else ""
