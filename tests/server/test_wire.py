@@ -162,10 +162,10 @@ def test_later_minor_versions_are_told_what_is_spoken_here(shared: Hospital) -> 
     assert struct.unpack_from("!ii", said, 5) == (3 << 16, 1)
 
 
-def cancelled(running: Hospital, connection: psycopg.Connection) -> str:
+def cancelled(running: Hospital, connection: psycopg.Connection, first: int = 0) -> str:
     """A query that was stopped after its charge. On a busy machine the wish may come
     after the answer: then another one is."""
-    for i in range(20):
+    for i in range(first, first + 20):
         query, before = f"{COUNT} WHERE age > {i}", running.spent()
 
         def stop(before: float = before) -> None:

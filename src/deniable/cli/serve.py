@@ -45,9 +45,12 @@ def serve(
             return
         _first_owner(service, owner)
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-        asyncio.run(_run(_part("run").Doors(service)))
+        if configured.workers == 1:
+            asyncio.run(_part("workers").until_signal(_part("run").Doors(service), _say))
     finally:
         service.close()
+    if configured.workers > 1:
+        _run_many(_part("workers").Workers(configured))
 
 
 def _part(name: str) -> Any:
@@ -65,8 +68,11 @@ def _first_owner(service: Any, name: str) -> None:
         show.say(f"The first owner is {name}. One-time password, shown this once: {password}")
 
 
-async def _run(doors: Any) -> None:
-    loop = asyncio.get_running_loop()
+def _run_many(workers: Any) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, doors.stop)
-    await doors.serve(lambda ready: show.say(f"Listening: {ready.where}."))
+        signal.signal(number, lambda *_: workers.stop())
+    workers.serve(_say)
+
+
+def _say(ready: Any) -> None:
+    show.say(f"Listening: {ready.where}.")

@@ -7,11 +7,12 @@ import socket
 import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 import uvicorn
 
-from deniable.errors import LedgerError
+from deniable.errors import DeniableError, LedgerError
 from deniable.server.http.app import api, guarded
 from deniable.server.http.door import Door
 from deniable.server.service import Service
@@ -19,6 +20,7 @@ from deniable.server.settings import Address, Settings
 from deniable.server.wire.server import Wire
 
 MOST_CONNECTIONS = 500
+MARK_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Doors:
         app = api(door)
         wire = Wire(door, tls_context(settings))
         listeners = self._listeners or Listeners.of(settings)
-        stops = asyncio.create_task(door.stops.serve())
+        beside = [asyncio.create_task(door.stops.serve()), asyncio.create_task(_mark_heads(door))]
         try:
             self.http = address(listeners.http)
             if listeners.wire is not None:
@@ -84,7 +86,10 @@ class Doors:
             await wire.close()
             await door.askings.close()
             await app.state.jobs.close()
-            stops.cancel()
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            await door.run(self.service.mark_head)
             listeners.close()
             executor.shutdown(wait=True, cancel_futures=True)
 
@@ -113,6 +118,13 @@ class Doors:
         """From any thread."""
         if self._loop is not None and self._stop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
+
+
+async def _mark_heads(door: Door) -> None:
+    while True:
+        await asyncio.sleep(MARK_SECONDS)
+        with suppress(DeniableError):  # the database is busy or away: the next mark will do
+            await door.run(door.service.mark_head)
 
 
 def _config(settings: Settings, app: object) -> uvicorn.Config:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from deniable.accounting.certificate import certify
 from deniable.curator import Answer, Curator, Preview
-from deniable.errors import Forbidden, InvalidParameter, LedgerError, NotFound
+from deniable.errors import Forbidden, InvalidParameter, LedgerError, NotFound, TamperedLedger
 from deniable.guarantee import Budget, Certificate
 from deniable.ledger import Account, Entry, Kind, Ledger, Verification, chain, names
 from deniable.process import Original
@@ -65,6 +65,32 @@ class Service(Original):
         self._purses = Purses(self.state, settings.caps)
         self._turns = Turns()
         self._lost = Lost(self.state)
+
+        self._check_head()
+
+    def _check_head(self) -> None:
+        """A ledger that was set back, by itself, since this service last looked at it is not served."""
+        with self.state.reading() as connection:
+            row = connection.execute(sa.select(store.heads).where(store.heads.c.of == "ledger")).first()
+        if row is not None and not (found := self.ledger.verify(f"{row.count}:{row.mac}")).ok:
+            problem = found.problems[0]
+            self.close()
+            raise TamperedLedger(
+                f"The ledger is not the one that this service wrote: {problem} Nothing was started. Restore ledger "
+                "and state from one backup, or the ledger from a later one."
+            )
+
+    def mark_head(self) -> None:
+        """Remember beside the ledger how far it has come: a roll-back shows against it."""
+        head, here = self.ledger.head(), store.heads.c.of == "ledger"
+        with self.state.reading() as connection:
+            row = connection.execute(sa.select(store.heads.c.count).where(here)).first()
+        if head.count == 0 or (row is not None and row[0] >= head.count):
+            return
+        with self.state.writing() as connection:
+            connection.execute(store.heads.delete().where(here & (store.heads.c.count < head.count)))
+            if connection.execute(sa.select(store.heads.c.of).where(here)).first() is None:
+                connection.execute(store.heads.insert().values(of="ledger", count=head.count, mac=head.mac))
 
     def close(self) -> None:
         self.shelf.close()

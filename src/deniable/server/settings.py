@@ -88,7 +88,8 @@ class Settings:
 
     `floor` rounds the time of every answer up to whole steps. `proxy` says that a proxy in front speaks TLS
     for the HTTP door, which then may be reached from elsewhere without its own; the wire needs `certificate`
-    and `key` there in any case.
+    and `key` there in any case. `workers` are the processes that serve it; several need a ledger in PostgreSQL,
+    where the service's own state lies too unless `state` says otherwise.
     """
 
     folder: Path = Path("deniable-server")
@@ -103,6 +104,7 @@ class Settings:
     origin: str | None = None
     floor: float = 0.1
     threads: int = 64
+    workers: int = 1
     session_hours: float = 12.0
     second_person: bool = False
     oidc: Oidc | None = None
@@ -116,6 +118,8 @@ class Settings:
 
     @property
     def state_url(self) -> str:
+        if self.state is None and self.ledger is not None and _in_postgres(self.ledger):
+            return self.ledger
         return self.state or f"sqlite:///{self.folder / 'state.db'}"
 
     @property
@@ -152,6 +156,13 @@ def checked(settings: Settings) -> Settings:
         )
     if settings.wire is not None and not settings.wire.loopback and not settings.tls:
         raise _clear("wire", settings.wire, "name certificate and key")
+    if not 1 <= settings.workers <= 64:
+        raise InvalidParameter("Expected workers in 1 … 64. Nothing was started.")
+    if settings.workers > 1 and not (_in_postgres(settings.ledger_url) and _in_postgres(settings.state_url)):
+        raise InvalidParameter(
+            f"Expected a ledger in PostgreSQL for {settings.workers} workers. Nothing was started. Name it as "
+            'ledger = "postgresql://…", or set workers = 1.'
+        )
     if settings.oidc is not None:
         _check_oidc(settings.oidc, settings.origin)
     if (
@@ -163,6 +174,10 @@ def checked(settings: Settings) -> Settings:
             "Expected floor in [0, 60) seconds, threads in 1 … 4096 and session_hours in (0, 744]."
         )
     return settings
+
+
+def _in_postgres(url: str) -> bool:
+    return url.startswith(("postgresql:", "postgresql+psycopg:", "postgres:"))
 
 
 def _check_oidc(oidc: Oidc, origin: str | None) -> None:
@@ -212,7 +227,7 @@ def _value(name: str, value: Any, base: Path) -> Any:
             return _typed(name, value, bool)
         case "floor" | "session_hours":
             return float(_typed(name, value, int | float))
-        case "threads":
+        case "threads" | "workers":
             return _typed(name, value, int)
         case _:
             return _text(name, value)

@@ -119,6 +119,13 @@ stops = Table(
     Column("key", Text, primary_key=True),
     Column("time", Float, nullable=False),
 )
+heads = Table(
+    "heads",
+    metadata,
+    Column("of", Text, primary_key=True),
+    Column("count", Integer, nullable=False),
+    Column("mac", Text, nullable=False),
+)
 proposals = Table(
     "proposals",
     metadata,
