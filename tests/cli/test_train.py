@@ -94,7 +94,7 @@ def test_a_table_becomes_a_model_with_a_certificate(table: Path, tmp_path: Path,
 
 
 def test_words_say_what_it_cost_and_where_it_is(table: Path, tmp_path: Path) -> None:
-    said = run(table, *USUAL, *FIRST, "--out", tmp_path / "out", "--epochs", 2).stdout
+    said = run(table, *USUAL, *FIRST, "--model", "linear", "--out", tmp_path / "out", "--epochs", 2).stdout
     assert "at δ = 1e-05, one row, added or removed" in said
     assert "40 steps on lots of 100 rows" in said
     assert "certificate.json" in said
@@ -181,7 +181,22 @@ def test_a_schema_file_stands_for_options(table: Path, tmp_path: Path) -> None:
     schema = tmp_path / "schema.yaml"
     schema.write_text("n: 2000\nclasses: [surgery, maternity]\nfeatures:\n  age: [0, 100]\n  stay: [0, 60]\n")
     out = tmp_path / "out"
-    run(table, "--target", "ward", "--epsilon", 2, "--schema", schema, "--epochs", 1, "--out", out, *FIRST)
+    run(
+        table,
+        "--target",
+        "ward",
+        "--epsilon",
+        2,
+        "--schema",
+        schema,
+        "--model",
+        "linear",
+        "--epochs",
+        1,
+        "--out",
+        out,
+        *FIRST,
+    )
     assert load(out)[0].features == (Feature("age", 0, 100), Feature("stay", 0, 60))
     schema.write_text("features: [1, 2]")
     said = run(table, "--target", "ward", "--epsilon", 2, "--schema", schema, code=2).stderr
@@ -203,13 +218,14 @@ def test_what_private_data_cannot_tell_must_be_said(table: Path, left_out: str, 
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (("--epsilon", 1e-6), "is too small for"),
+        (("--epsilon", 1e-6, "--model", "linear"), "is too small for"),
         (("--feature", "age"), "Expected a feature like age:0:100"),
         (("--feature", "age:5:5"), "Expected the bounds 5 < 5"),
         (("--feature", "weight:0:9"), "has no column 'weight'"),
         (("--classes", "one"), "Expected at least 2 in classes"),
         ((), 'The data set "visits" has no limit yet'),
-        (("--lot", 1e9), r"Expected rate=500000 in (0, 1]"),
+        (("--lot", 1e9, "--model", "linear"), r"Expected rate=500000 in (0, 1]"),
+        (("--lot", 1e9), "Expected lot=1e+09 of at most n=2000"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_in_a_sentence(
@@ -389,3 +405,55 @@ def test_a_column_of_words_is_no_feature(table: Path, tmp_path: Path) -> None:
     assert "no column of numbers by its type" in said
     assert "Nothing was charged" in said
     assert not Path(str(ledger_of(table)).removeprefix("sqlite:///")).exists()
+
+
+def test_words_and_numbers_by_default(tmp_path: Path) -> None:
+    """The word alone tells the class; the number is one in a thousand of its bounds, and is scaled."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    sex, pay = rng.choice(["f", " m", "x"], n), rng.normal(100, 10, n)
+    ward = np.where((sex == "f") ^ (pay > 112), "surgery", "maternity")
+    for name, part in (("visits", slice(0, 3000)), ("public", slice(3000, n))):
+        columns = {"sex": sex[part], "pay": pay[part], "ward": ward[part]}
+        pyarrow.csv.write_csv(pa.table(columns), tmp_path / f"{name}.csv")
+    words = (
+        "--target",
+        "ward",
+        "--classes",
+        "surgery,maternity",
+        "--feature",
+        "sex:f,m",
+        "--feature",
+        "pay:0:100000",
+    )
+    public, out = ("--public", tmp_path / "public.csv"), tmp_path / "out"
+    asked = (*words, *public, "--n", 3000, "--epsilon", 1, "--limit", "3:1e-4", "--out", out, "--json")
+    facts = json.loads(run(tmp_path / "visits.csv", *asked).stdout)
+    assert facts["accuracy_on_public_rows"] > 0.85
+    assert facts["epsilon"] <= 1
+    found, model = load(out)
+    number, word = found.features[1], found.features[0]
+    assert isinstance(number, Feature)
+    assert number.high - number.low < 70_000  # noise of means and deviations is worth some of the bounds
+    assert word.words == ("f", "m")  # type: ignore[union-attr]
+    assert found.accuracy(model, tmp_path / "public.csv") == pytest.approx(facts["accuracy_on_public_rows"])
+
+
+def test_a_schema_has_words_too(table: Path, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.yaml"
+    schema.write_text(
+        "n: 2000\nclasses: [surgery, maternity]\nfeatures: {age: [0, 100], name: [x, 7, '?']}\n"
+    )
+    asked = ("--target", "ward", "--epsilon", 1, "--schema", schema, "--out", tmp_path / "out", *FIRST)
+    run(table, *asked, "--epochs", 2)
+    told = json.loads((tmp_path / "out" / "model.json").read_text())
+    assert told["features"][1] == {"name": "name", "words": ["x", "7", "?"]}
+
+
+def test_words_for_bounds_are_refused_with_the_way_out(table: Path, tmp_path: Path) -> None:
+    asked = ("--target", "ward", "--classes", "surgery,maternity", "--n", N, "--epsilon", 1, *FIRST)
+    said = run(table, *asked, "--feature", "name:0:1", "--out", tmp_path / "out", code=2).stderr
+    assert "is no column of numbers by its type" in said
+    assert "--feature name:WORD,WORD" in said
+    said = run(table, *asked, "--feature", "age:0", "--out", tmp_path / "out", code=2).stderr
+    assert "ward:surgery,maternity for words" in said

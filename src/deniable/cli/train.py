@@ -30,7 +30,7 @@ def train(
     classes: option.Classes = None,
     feature: option.Features = None,
     schema: option.Schema = None,
-    model: option.Chosen = option.ModelName.LINEAR,
+    model: option.Chosen = option.ModelName.LOGISTIC,
     hidden: option.Hidden = 64,
     epochs: option.Epochs = None,
     lot: option.Lot = None,
@@ -47,12 +47,13 @@ def train(
 ) -> None:
     """Train a classifier on a table by DP-SGD; save the model and a certificate of what it costs.
 
-    Models linear and mlp take float gradients and float noise; logistic is linear too, with sums and noise that are exact.
+    The model logistic is linear, with sums and noise that are exact, on numbers scaled by their noisy means; linear and mlp take
+    float gradients and float noise.
 
-    Bounds, classes and the number of rows are what you state, never what the table shows: what lies beyond them is clamped or
-    left out.
+    Bounds, words, classes and the number of rows are what you state, never what the table shows: numbers beyond are clamped,
+    other words count as none, rows of other classes are left out.
 
-    [bold]deniable train visits.parquet --target ward --classes a,b --feature age:0:100 --n 2000 --epsilon 2 --limit 3:1e-4[/]
+    [bold]deniable train visits.csv --target ward --classes a,b --feature age:0:99 --feature sex:f,m --n 900 --epsilon 2[/]
     """
     if resume and checkpoint is None:
         raise InvalidParameter(
@@ -73,7 +74,8 @@ def train(
     ) as paying:
         release = run.release(paying, data, out, delta, checkpoint=checkpoint, resume=resume)
         certificate = run.save(release, paying, out, delta)
-        right = None if public is None else table.accuracy(run.model(release.value), public)
+        fitted, trained = run.fitted(release.value)
+        right = None if public is None else fitted.accuracy(trained, public)
     _tell(run, certificate, out, right, run.usable(release.value), json)
 
 

@@ -33,20 +33,26 @@ Classes: TypeAlias = Annotated[
 ]
 Features: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--feature", help="A column with its bounds; repeat it.", metavar="NAME:LOW:HIGH"),
+    typer.Option(
+        "--feature",
+        help="A column of numbers with its bounds, or of words with all of them; repeat it.",
+        metavar="NAME:LOW:HIGH|NAME:WORD,…",
+    ),
 ]
 Schema: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         "--schema",
-        help="A YAML file with n, classes and features (name: [low, high]) instead of the options.",
+        help="A YAML file with n, classes and features (name: [low, high] or [word, …]) instead of the options.",
         metavar="FILE",
         dir_okay=False,
     ),
 ]
 Chosen: TypeAlias = Annotated[
     ModelName,
-    typer.Option("--model", metavar="MODEL", help="linear, mlp, or logistic: linear in exact whole numbers."),
+    typer.Option(
+        "--model", metavar="MODEL", help="logistic (linear, in exact whole numbers), linear, or mlp."
+    ),
 ]
 Hidden: TypeAlias = Annotated[int, typer.Option("--hidden", help="Width of the mlp.")]
 Epochs: TypeAlias = Annotated[

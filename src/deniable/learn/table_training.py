@@ -21,11 +21,19 @@ from deniable import accounting, checks
 from deniable.errors import DataError, DeniableError, InvalidParameter
 from deniable.guarantee import Budget, Certificate
 from deniable.learn.convex.descent import Descent
+from deniable.learn.convex.scaled import ScaledRegression
 from deniable.learn.convex.tables import LinearTable
 from deniable.learn.sgd import lots, saved
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.outcome import Usable
-from deniable.learn.sgd.tables import Feature, ModelShape, Table, cross_entropy
+from deniable.learn.sgd.tables import (
+    AnyFeature,
+    ModelShape,
+    Table,
+    cross_entropy,
+    declared_feature,
+    parse_feature,
+)
 from deniable.ledger import Account
 from deniable.mechanism import Release
 
@@ -50,7 +58,7 @@ class TableDeclaration:
 
     n: int
     classes: tuple[str, ...]
-    features: tuple[Feature, ...]
+    features: tuple[AnyFeature, ...]
 
     @classmethod
     def of(
@@ -67,14 +75,14 @@ class TableDeclaration:
         file = _Schema() if schema is None else _Schema.read(schema, size)
         count = file.n if n is None else n
         labels = tuple(classes.split(",")) if classes else file.classes
-        bounded = tuple(map(Feature.parse, features)) or file.features
-        for value, option in ((count, f"--{size}"), (labels, "--classes"), (bounded, "--feature")):
+        declared = tuple(map(parse_feature, features)) or file.features
+        for value, option in ((count, f"--{size}"), (labels, "--classes"), (declared, "--feature")):
             if not value:
                 raise InvalidParameter(
                     f"Expected {option}: it cannot be read from private data. Nothing was charged. "
                     "Give it, or a --schema that has it."
                 )
-        return cls(checks.whole(size, count, at_least=1), labels, bounded)
+        return cls(checks.whole(size, count, at_least=1), labels, declared)
 
     def table(self, target: str, method: TableMethod, hidden: int) -> Table:
         shape = ModelShape.MLP if method is TableMethod.MLP else ModelShape.LINEAR
@@ -87,20 +95,20 @@ class _Schema:
 
     n: Any = None
     classes: tuple[str, ...] = ()
-    features: tuple[Feature, ...] = ()
+    features: tuple[AnyFeature, ...] = ()
 
     @classmethod
     def read(cls, path: Path, size: str) -> _Schema:
         try:
             content = yaml.safe_load(path.read_text(encoding="utf-8"))
-            bounds = dict(content.get("features") or {})
-            pairs = [(str(name), float(low), float(high)) for name, (low, high) in bounds.items()]
+            listed = {str(name): list(values) for name, values in dict(content.get("features") or {}).items()}
             count, classes = content.get(size), tuple(map(str, content.get("classes") or ()))
         except (yaml.YAMLError, AttributeError, TypeError, ValueError):
             raise InvalidParameter(
-                f"Expected {path} to hold {size}, classes and features with [low, high] as YAML."
+                f"Expected {path} to hold {size}, classes and features with [low, high] or [word, word, …] as "
+                "YAML."
             ) from None
-        return cls(count, classes, tuple(Feature(*pair) for pair in pairs))
+        return cls(count, classes, tuple(declared_feature(name, values) for name, values in listed.items()))
 
 
 def read(table: Table, path: Path) -> tuple[Any, Any]:
@@ -164,7 +172,8 @@ class TableTraining:
     rate: float
     lot: float
     rows: Callable[[Path], Any]
-    model: Callable[[Any], Any]
+    fitted: Callable[[Any], tuple[Table, Any]]
+    """From what is released to a model, and the table as it sees it: numbers may have got other bounds."""
     usable: Callable[[Any], Usable | None] = lambda value: None
     """How many rows could be used, where the release says so."""
 
@@ -203,7 +212,8 @@ class TableTraining:
         """Model, description and certificate in their folder."""
         head = account.certificate(release, delta=delta).head
         certificate = accounting.certify(self.mechanism.loss, self.mechanism.unit, delta, head=head)
-        self.table.save(self.model(release.value), out)
+        table, model = self.fitted(release.value)
+        table.save(model, out)
         (out / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
         return certificate
 
@@ -222,21 +232,26 @@ def _sgd(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTra
         epochs=20.0 if options.epochs is None else options.epochs,
         clip=1.0 if options.clip is None else options.clip,
         learning_rate=1.0 if options.learning_rate is None else options.learning_rate,
-        epsilon=budget.epsilon, delta=budget.delta, example=([0.0] * len(table.features), 0),
+        epsilon=budget.epsilon, delta=budget.delta, example=([0.0] * table.inputs, 0),
     )  # fmt: skip
     sizes = run.plan.steps, float(run.plan.rate), run.plan.lot
-    return TableTraining(table, run, *sizes, table.read, lambda it: it.model, lambda it: it.usable)
+    return TableTraining(table, run, *sizes, table.read, lambda it: (table, it.model), lambda it: it.usable)
 
 
 def _logistic(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:
     descent = Descent(lot=options.lot, clip=options.clip, learning_rate=options.learning_rate)
     linear = LinearTable(table)
     run = linear.run(n, budget.epsilon, budget.delta, descent)
+    inner = run.descent if isinstance(run, ScaledRegression) else run
     if options.epochs is not None:
-        steps = lots.plan(n, run.lot, None, options.epochs, None).steps
+        steps = lots.plan(n, inner.lot, None, options.epochs, None).steps
         run = linear.run(n, budget.epsilon, budget.delta, replace(descent, steps=steps))
+        inner = run.descent if isinstance(run, ScaledRegression) else run
+    arranged = linear.rows if isinstance(run, ScaledRegression) else linear.unscaled
 
     def rows(path: Path) -> Any:
-        return linear.rows(*table.read(path))
+        return arranged(*table.read(path))
 
-    return TableTraining(table, run, run.descent.steps, float(run.rate), float(run.lot), rows, linear.model)
+    return TableTraining(
+        table, run, inner.descent.steps, float(inner.rate), float(inner.lot), rows, linear.fitted
+    )

@@ -118,6 +118,8 @@ class GradientPerturbation:
     unit: Unit = checks.ROW
     outputs: int = 1
     descent: Descent = Descent()
+    spent: Loss | None = None
+    """What the budget pays for beside the descent."""
     noise_multiplier: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -140,7 +142,9 @@ class GradientPerturbation:
                 f"Expected lot={float(self.lot):g} of at most n={self.n}, the stated size. Nothing was "
                 "charged."
             )
-        found = calibrate_noise(epsilon, float(self.delta), rate=self.rate, steps=self.descent.steps)
+        found = calibrate_noise(
+            epsilon, float(self.delta), rate=self.rate, steps=self.descent.steps, spent=self.spent
+        )
         if found > MOST_NOISE:
             raise InvalidParameter(
                 f"ε = {epsilon:g} is too small for {self.descent.steps:,} steps: it needs a noise multiplier "

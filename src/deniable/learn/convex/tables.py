@@ -3,7 +3,8 @@ a model like any other afterwards."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,16 +13,18 @@ from torch import Tensor, nn
 
 from deniable.learn.convex.descent import Descent, GradientPerturbation
 from deniable.learn.convex.losses import Floats, Logistic
-from deniable.learn.sgd.tables import Table
-from deniable.loss import Number
+from deniable.learn.convex.scaled import ScaledRegression, Scaling, scaling_noise
+from deniable.learn.sgd.tables import Feature, Table
+from deniable.loss import GaussianNoise, Number
 
 
 @dataclass(frozen=True)
 class LinearTable:
-    """Logistic regression on a table's features, scaled to [−1, 1] by their bounds;
-    beyond two classes, each against the rest.
+    """Logistic regression on a table's inputs; beyond two classes, each against the rest.
 
-    The intercept is a feature like any other: a row is (x, 1)/√(features + 1), which is at most 1 long.
+    The intercept is an input like any other. A row has numbers within [−1, 1], at most one word of each column of
+    words, and the 1 of the intercept: over √(features + 1) it is at most 1 long. Numbers are scaled by
+    their noisy means and deviations first, where there are rows enough for that.
     """
 
     table: Table
@@ -35,25 +38,53 @@ class LinearTable:
         """Of the longest row, rounded up."""
         return float(np.sqrt(len(self.table.features) + 1)) * (1 + 1e-12)
 
-    def run(self, n: int, epsilon: Number, delta: Number, descent: Descent) -> GradientPerturbation:
+    def run(
+        self, n: int, epsilon: Number, delta: Number, descent: Descent
+    ) -> ScaledRegression | GradientPerturbation:
         """The mechanism, which takes `rows`."""
-        features = len(self.table.features) + 1
-        return GradientPerturbation(
-            Logistic(), features, n, 0.0, epsilon, delta, outputs=self.outputs, descent=descent
-        )
+        noise = scaling_noise(epsilon, delta, len(self.table.numbers), n)
+        run = GradientPerturbation(
+            Logistic(), self.table.inputs + 1, n, 0.0, epsilon, delta, outputs=self.outputs, descent=descent,
+            spent=None if noise is None else GaussianNoise(noise),
+        )  # fmt: skip
+        return run if noise is None else ScaledRegression(self.table.numbers, self.length, noise, run)
 
     def rows(self, x: Tensor, y: Tensor) -> tuple[Floats, Floats]:
-        """What `Table.read` read, as rows with targets of ±1; a row that is to be left out has no target."""
-        inputs, classes = x.numpy().astype(np.float64), y.numpy()
+        """What `Table.read` read, with targets of ±1; a row that is to be left out has no target."""
+        classes = y.numpy()
         shown = range(1, 2) if self.outputs == 1 else range(self.outputs)
         targets = np.column_stack([np.where(classes == k, 1.0, -1.0) for k in shown])
-        targets[~np.isfinite(inputs).all(axis=1)] = np.nan
+        targets[~np.isfinite(x.numpy()).all(axis=1)] = np.nan
+        return x.numpy(), targets
+
+    def unscaled(self, x: Tensor, y: Tensor) -> tuple[Floats, Floats]:
+        """The same as a descent without scaling takes it."""
+        inputs, targets = self.rows(x, y)
         return np.hstack([inputs, np.ones((len(inputs), 1))]) / self.length, targets
 
-    def model(self, weights: NDArray[np.float64]) -> nn.Module:
-        """The same scores as a layer with one output for each class; of two classes the first has score 0."""
+    def fitted(self, value: Any) -> tuple[Table, nn.Module]:
+        """What was released, as a table with the bounds that its numbers are scaled by, and a layer with one
+        output for each class; of two classes the first has score 0."""
+        scaling, weights = value if isinstance(value, tuple) else (None, value)
+        table = self.table if scaling is None else self._narrowed(scaling)
+        return table, self._layer(weights)
+
+    def _narrowed(self, scaling: Scaling) -> Table:
+        """u in [−1, 1] by the old bounds is (u − middle)/reach by the new ones."""
+        ends = iter(zip(scaling.middle - scaling.reach, scaling.middle + scaling.reach, strict=True))
+        features = []
+        for feature in self.table.features:
+            if isinstance(feature, Feature):
+                low, high = next(ends)
+                half = (feature.high - feature.low) / 2
+                middle = feature.low + half
+                feature = Feature(feature.name, float(middle + half * low), float(middle + half * high))
+            features.append(feature)
+        return replace(self.table, features=tuple(features))
+
+    def _layer(self, weights: NDArray[np.float64]) -> nn.Module:
         scaled = torch.from_numpy(weights / self.length).float()
-        layer = nn.Linear(len(self.table.features), len(self.table.classes))
+        layer = nn.Linear(self.table.inputs, len(self.table.classes))
         with torch.no_grad():
             for part, values in ((layer.weight, scaled[:, :-1]), (layer.bias, scaled[:, -1])):
                 part.zero_()

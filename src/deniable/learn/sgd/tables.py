@@ -1,8 +1,10 @@
 """Classifiers for tables: declared bounds and classes in, a model and its description out.
 
-Everything about the table is declared, nothing is read from data: which columns, their bounds, the classes,
-the number of rows. A row with a feature that is missing or no number, or with a target that is none of the
-classes, is left out; values beyond the bounds are clamped. Features are scaled from their bounds to [−1, 1].
+Everything about the table is declared, nothing is read from data: which columns, their bounds or their words,
+the classes, the number of rows. A row with a number that is missing or none, or with a target that is none of
+the classes, is left out; values beyond the bounds are clamped. Numbers are scaled from their bounds to [−1, 1].
+A column of words is an input for each declared word, 1 where a row has it and else 0; a word that is not
+declared, or none, is 0 in all of them.
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 import torch
@@ -49,27 +52,75 @@ class Feature:
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
-    @classmethod
-    def parse(cls, text: str) -> Feature:
-        """`NAME:LOW:HIGH`.
+    @property
+    def width(self) -> int:
+        """How many inputs of a model it is."""
+        return 1
 
-        >>> Feature.parse("age:0:100")
-        Feature(name='age', low=0.0, high=100.0)
-        """
-        name, _, bounds = text.partition(":")
-        low, _, high = bounds.partition(":")
-        try:
-            bounds_read = float(low), float(high)
-        except ValueError:
-            raise InvalidParameter(f"Expected a feature like age:0:100, got {text!r}.") from None
-        return cls(name, *bounds_read)
+    def inputs(self, column: Any) -> NDArray[np.float64]:
+        """From the bounds to [−1, 1], clamped; NaN stays."""
+        values = np.clip(_numbers(column), self.low, self.high)
+        return np.asarray((values - self.low) / ((self.high - self.low) / 2) - 1)[:, None]
+
+
+@dataclass(frozen=True)
+class WordFeature:
+    """A column of words, of which all that count are public."""
+
+    name: str
+    words: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        words = [str(word).strip() for word in self.words]
+        object.__setattr__(self, "words", tuple(checks.choices(f"words of {self.name}", words, at_least=2)))
+
+    @property
+    def width(self) -> int:
+        return len(self.words)
+
+    def inputs(self, column: Any) -> NDArray[np.float64]:
+        """1 for the word that a row has, 0 for the others."""
+        return np.asarray(_places(column, self.words)[:, None] == np.arange(self.width), np.float64)
+
+
+AnyFeature: TypeAlias = Feature | WordFeature
+
+
+def declared_feature(name: str, values: Sequence[Any]) -> AnyFeature:
+    """Two numbers are bounds; anything else is a list of words.
+
+    >>> declared_feature("ward", ["surgery", "maternity"])
+    WordFeature(name='ward', words=('surgery', 'maternity'))
+    """
+    if len(values) == 2 and all(isinstance(value, int | float) for value in values):
+        return Feature(name, *values)
+    return WordFeature(name, tuple(map(_word, values)))
+
+
+def parse_feature(text: str) -> AnyFeature:
+    """`NAME:LOW:HIGH`, or `NAME:WORD,WORD,…`.
+
+    >>> parse_feature("age:0:100"), parse_feature("ward:surgery,maternity")
+    (Feature(name='age', low=0.0, high=100.0), WordFeature(name='ward', words=('surgery', 'maternity')))
+    """
+    name, _, rest = text.partition(":")
+    low, _, high = rest.partition(":")
+    if name and "," in rest:
+        return WordFeature(name, tuple(rest.split(",")))
+    try:
+        bounds = float(low), float(high)
+    except ValueError:
+        raise InvalidParameter(
+            f"Expected a feature like age:0:100, or ward:surgery,maternity for words, got {text!r}."
+        ) from None
+    return Feature(name, *bounds)
 
 
 @dataclass(frozen=True)
 class Table:
     """What is declared about a table, and a model for it."""
 
-    features: tuple[Feature, ...]
+    features: tuple[AnyFeature, ...]
     target: str
     classes: tuple[str, ...]
     shape: ModelShape = ModelShape.LINEAR
@@ -83,9 +134,20 @@ class Table:
         if self.target in names:
             raise InvalidParameter(f"Expected the target {self.target!r} to be none of the features.")
 
+    @property
+    def inputs(self) -> int:
+        """Of a model: a number is one, a column of words as many as it has words."""
+        return sum(feature.width for feature in self.features)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Which inputs are numbers."""
+        starts = np.cumsum([0, *(feature.width for feature in self.features)])
+        return tuple(int(at) for at, f in zip(starts, self.features, strict=False) if isinstance(f, Feature))
+
     def model(self) -> nn.Module:
         """A new model with weights drawn at random."""
-        inputs, outputs = len(self.features), len(self.classes)
+        inputs, outputs = self.inputs, len(self.classes)
         if self.shape is ModelShape.LINEAR:
             return nn.Linear(inputs, outputs)
         return nn.Sequential(nn.Linear(inputs, self.hidden), nn.Tanh(), nn.Linear(self.hidden, outputs))
@@ -108,12 +170,14 @@ class Table:
         return [*(feature.name for feature in self.features), self.target]
 
     def _rows(self, columns: dict[str, Any]) -> tuple[Tensor, Tensor]:
-        scaled = [_scaled(columns[f.name], f) for f in self.features]
-        places = {name: place for place, name in enumerate(self.classes)}
-        labels = np.array([places.get(_word(v), -1) for v in columns[self.target].to_pylist()], np.int64)
-        x = np.stack(scaled, axis=1) if len(labels) else np.zeros((0, len(scaled)))
+        labels = _places(columns[self.target], [name.strip() for name in self.classes])
+        x = np.empty((len(labels), self.inputs), np.float32)
+        start = 0
+        for feature in self.features:
+            x[:, start : start + feature.width] = feature.inputs(columns[feature.name])
+            start += feature.width
         x[labels < 0] = np.nan
-        return torch.from_numpy(x.astype(np.float32)), torch.from_numpy(np.maximum(labels, 0))
+        return torch.from_numpy(x), torch.from_numpy(np.maximum(labels, 0))
 
     def refuse_types(self, path: Path) -> None:
         """Raise if a feature's column is of a type that holds no numbers, whatever its
@@ -124,13 +188,13 @@ class Table:
         words = [
             f.name
             for f in self.features
-            if f.name in schema.names and not _is_number(schema.field(f.name).type)
+            if isinstance(f, Feature) and f.name in schema.names and not _is_number(schema.field(f.name).type)
         ]
         if words:
             raise DataError(
                 f"The column {', '.join(map(repr, words))} of {path.name} is no column of numbers by its "
-                "type: every row would be left out. Nothing was charged. Write words as numbers first, one "
-                "column for each word."
+                "type: every row would be left out. Nothing was charged. Declare its words instead of bounds: "
+                f"--feature {words[0]}:WORD,WORD,… or a list of them in the schema."
             )
 
     def accuracy(self, model: nn.Module, path: Path) -> float:
@@ -155,7 +219,9 @@ def cross_entropy(outputs: Tensor, classes: Tensor) -> Tensor:
 def load(folder: Path) -> tuple[Table, nn.Module]:
     """What `Table.save` wrote."""
     told = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    features = tuple(Feature(**feature) for feature in told["features"])
+    features = tuple(
+        WordFeature(f["name"], tuple(f["words"])) if "words" in f else Feature(**f) for f in told["features"]
+    )
     table = Table(features, told["target"], tuple(told["classes"]), ModelShape(told["shape"]), told["hidden"])
     model = table.model()
     model.load_state_dict(torch.load(folder / "model.pt", weights_only=True))
@@ -189,11 +255,15 @@ def _columns(path: Path, names: Sequence[str]) -> dict[str, Any]:
     return {name: table.column(name) for name in names}
 
 
-def _scaled(column: Any, feature: Feature) -> NDArray[np.float64]:
-    """From the bounds to [−1, 1], clamped; NaN stays."""
-    values = np.clip(_numbers(column), feature.low, feature.high)
-    half = (feature.high - feature.low) / 2
-    return np.asarray((values - feature.low) / half - 1)
+def _places(column: Any, words: Sequence[str]) -> NDArray[np.int64]:
+    """The place of each value among the words, −1 for none of them; blanks around a word do not count."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind):
+        texts = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
+        found = pc.index_in(texts, value_set=pa.array(words, pa.large_string()))
+        return np.array(pc.fill_null(found, -1).to_numpy(), np.int64)
+    places = {word: place for place, word in enumerate(words)}
+    return np.array([places.get(_word(value).strip(), -1) for value in column.to_pylist()], np.int64)
 
 
 def _numbers(column: Any) -> NDArray[np.float64]:
