@@ -79,7 +79,17 @@ def figures() -> dict[str, Callable[[Path], object]]:
     commands = {f"{name}.png": _command(words) for name, words in COMMANDS.items()}
     papers = {f"{name}.png": _paper(paper) for name, paper in PAPERS.items()}
     terminals = {f"{name}.svg": _terminal(words) for name, words in TERMINALS.items()}
-    own = {"answer.png": answer, "noise.png": noise, "budget.png": budget, "radius.png": radii}
+    own = {
+        "answer.png": answer,
+        "noise.png": noise,
+        "budget.png": budget,
+        "radius.png": radii,
+        "gaussian.png": gaussian,
+        "membership.png": membership,
+        "dpsgd.png": training,
+        "federated.png": federated,
+        "pate.png": votes,
+    }
     return commands | papers | terminals | own
 
 
@@ -190,6 +200,80 @@ def radii(path: Path) -> None:
     for label, drawn in noises.items():
         bounds = [radius(lambda r, drawn=drawn: drawn.loss_at(r), p, 1 - p).lower for p in chances]
         plane.plot(chances, bounds, label=label)
+    plane.legend(frameon=False)
+    save(picture, path)
+
+
+def gaussian(path: Path) -> None:
+    """δ against ε for Gaussian noise of several sizes."""
+    picture, plane = axes(title="Gaussian noise: every ε has its δ", x="ε", y="δ")
+    values = np.linspace(0, 8, 60)
+    for multiplier in (0.5, 1, 2, 4):
+        loss = dp.GaussianNoise(multiplier)
+        plane.plot(
+            values, [dp.delta(loss, e).upper for e in values], label=f"σ = {multiplier:g} × the sensitivity"
+        )
+    plane.set_yscale("log")
+    plane.set_ylim(1e-12, 1)
+    plane.legend(frameon=False, loc="upper right")
+    save(picture, path)
+
+
+def membership(path: Path) -> None:
+    """Members that the best attacker finds, by her false alarms, for several ε."""
+    picture, plane = axes(
+        title="Membership: the best attack there can be", x="false alarms (FPR)", y="members found (TPR)"
+    )
+    alarms = np.geomspace(1e-4, 1, 80)
+    for epsilon in (0.5, 1, 2, 4, 8):
+        plane.plot(alarms, dp.tradeoff(dp.Pure(epsilon), alarms).power, label=f"ε = {epsilon:g}")
+    plane.plot(alarms, alarms, "--", color=COLOURS[7], label="guessing")
+    plane.set_xscale("log")
+    plane.set_yscale("log")
+    plane.legend(frameon=False)
+    save(picture, path)
+
+
+def training(path: Path) -> None:
+    """ε of DP-SGD by noise multiplier, for several numbers of epochs."""
+    picture, plane = axes(title="DP-SGD: lots of 1 % of the rows, δ = 1e-5", x="noise multiplier", y="ε")
+    noises = np.geomspace(0.6, 8, 16)
+    for epochs in (1, 10, 100):
+        costs = [
+            dp.epsilon(dp.GaussianNoise(float(z)).sampled(0.01) * (100 * epochs), 1e-5).upper for z in noises
+        ]
+        plane.plot(noises, costs, label=f"{epochs} epoch{'s' * (epochs > 1)}")
+    plane.set_xscale("log")
+    plane.set_yscale("log")
+    plane.legend(frameon=False)
+    save(picture, path)
+
+
+def federated(path: Path) -> None:
+    """Noise on the mean update by where it is added, at equal ε."""
+    picture, plane = axes(
+        title="Noise on the mean of 100 clients (clip 1, ε = 2, δ = 1e-5, 50 rounds)",
+        x="where the noise is added",
+        y="deviation of the noise",
+    )
+    central = float(dp.accounting.calibrate_noise(2, 1e-5, rate=0.1, steps=50))
+    local = 2 * float(dp.accounting.calibrate_noise(2, 1e-5, rate=1, steps=5))
+    places = {"central\n(server trusted)": central / 100, "on each client\n(nobody trusted)": local / 10}
+    plane.bar(list(places), list(places.values()), color=[COLOURS[0], COLOURS[1]], width=0.5)
+    save(picture, path)
+
+
+def votes(path: Path) -> None:
+    """How often noisy votes of 250 teachers name the right class, by the lead of the winner."""
+    picture, plane = axes(
+        title="PATE: 250 teachers vote, noise is added", x="lead of the winner, votes", y="right label"
+    )
+    leads, rng = np.arange(0, 161, 8), np.random.default_rng(0)
+    for sigma in (20, 40, 80):
+        noises = rng.normal(0, sigma, (4000, 2))
+        plane.plot(
+            leads, [np.mean(lead + noises[:, 0] > noises[:, 1]) for lead in leads], label=f"σ = {sigma}"
+        )
     plane.legend(frameon=False)
     save(picture, path)
 
