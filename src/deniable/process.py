@@ -110,9 +110,11 @@ def abandon(thing: object) -> None:
 
 
 class Interrupt:
-    """Whether the person at the keyboard asked to stop, as our own handler of SIGINT saw it."""
+    """Whether the person at the keyboard asked to stop, as our own handler of SIGINT saw it. While it is
+    `held`, nobody hears her: what has to be done at once is not interrupted."""
 
     asked = False
+    held = False
 
 
 @contextmanager
@@ -129,8 +131,9 @@ def listening() -> Iterator[Interrupt]:
         return
 
     def noted(number: int, frame: FrameType | None) -> None:
-        interrupt.asked = True
-        before(number, frame)
+        if not interrupt.held:
+            interrupt.asked = True
+            before(number, frame)
 
     signal.signal(signal.SIGINT, noted)
     try:

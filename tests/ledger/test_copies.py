@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NoReturn
 
 import pytest
@@ -19,6 +20,7 @@ from deniable.errors import AccountFrozen, LedgerError, Uncopyable
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger, Session, Status
 from deniable.ledger.entries import apply
+from deniable.ledger.journal import now
 from deniable.ledger.replay import Replay
 from deniable.loss import Composed, Loss, Pure
 from deniable.mechanism import Random
@@ -299,3 +301,27 @@ def test_a_session_that_was_stopped_on_the_way_is_over_and_charged(memory: Ledge
         with pytest.raises(LedgerError, match=r"is closed"):
             session.ask(lambda data: data)
     assert (account.status, account.spent().epsilon) == (Status.OPEN, 0.5)
+
+
+def test_ctrl_c_does_not_come_between_a_failure_and_its_freeze() -> None:
+    """The ledger's clock, which the entry of the freeze asks, stands for the moment after the failure."""
+    pressed = False
+
+    def clock() -> datetime:
+        if pressed:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+        return now()
+
+    @dataclass(frozen=True)
+    class Failing(Noisy):
+        def __call__(self, data: Any, *, rng: Random) -> NoReturn:
+            nonlocal pressed
+            pressed = True
+            raise KeyboardInterrupt
+
+    with Ledger.open("sqlite://", clock=clock) as ledger:
+        account = ledger.create("visits", ROW, limit=Budget(1))
+        with pytest.raises(AccountFrozen):
+            account.run(Failing(Pure(0.1)), 4711)
+        assert account.status is Status.FROZEN

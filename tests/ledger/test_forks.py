@@ -274,3 +274,27 @@ def test_a_session_refuses_a_child_and_is_settled_once(url: str) -> None:
             assert account.spent().epsilon == 1
         assert account.spent().epsilon == 0.1
     assert spent(url) == 0.1
+
+
+def test_a_fork_inside_what_was_paid_for_gives_one_answer(url: str) -> None:
+    """A reader of data, or a mechanism, that forks: both processes came back with an answer for one charge."""
+    parent = os.getpid()
+    with Ledger.open(url) as ledger:
+        account = ledger.create("visits", ROW, limit=Budget(3))
+        child: list[int] = []
+
+        def opening() -> int:
+            child.append(os.fork())
+            return 1
+
+        try:
+            account.run(ONE, opening)
+            answered = 0
+        except LedgerError as refusal:
+            answered = 4 if "paid for belongs to the process" in str(refusal) else 1
+        finally:
+            if os.getpid() != parent:
+                os._exit(answered)
+        assert (answered, code(child[0])) == (0, 4)
+        assert account.status == "open"
+    assert spent(url) == 1

@@ -36,7 +36,7 @@ from deniable.ledger.releases import Kept, LedgerView
 from deniable.ledger.session import Session
 from deniable.loss import Loss, Number, exact, mismatch
 from deniable.mechanism import Fitting, Interactive, Mechanism, Random, Release
-from deniable.process import Original, listening
+from deniable.process import Home, Original, listening
 from deniable.randomness import SecureRandom
 from deniable.units import Unit
 
@@ -281,22 +281,28 @@ class Account(Original):
 
         Stopped by Ctrl-C the charge stays, and nothing is frozen: it was the person who
         stopped it. Whatever else ends it, of any type, is a failure, since data may have
-        steered it. Neither carries out a word of what was raised inside.
+        steered it. Neither carries out a word of what was raised inside. A child that was
+        forked on the way has paid for nothing and is told so.
         """
-        failure: BaseException
+        home = Home()
+        failure: BaseException | None = None
         with listening() as interrupt:
             try:
-                return act()
+                value = act()
             except fair:
                 raise
             except BaseException as error:
+                interrupt.held = True  # a second Ctrl-C must not come between a failure and its freeze
                 failure = error
-        # Outside the handler, so that the error raised here carries no trace of the one that may depend on
-        # data.
-        if interrupt.asked and isinstance(failure, KeyboardInterrupt):
-            del failure
-            raise KeyboardInterrupt
-        self._failed(paid, failure)
+            # Outside the handler, so that what is raised here carries no trace of an error that may depend on
+            # data.
+            if failure is None:
+                home.check(f"What entry {paid.seq} paid for", "One charge pays for one answer, the parent's.")
+                return value
+            if interrupt.asked and isinstance(failure, KeyboardInterrupt):
+                del failure
+                raise KeyboardInterrupt
+            self._failed(paid, failure)
         del failure
         raise AccountFrozen(
             f"What was paid for by entry {paid.seq} failed. Nothing was released, the charge stands, and the "
