@@ -95,7 +95,7 @@ $(VENV)/.torch: $(VENV)/.made constraints.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.torch $(VENV)/.core $(VENV)/.programs pyproject.toml constraints.txt
-	$(PIP) --editable ".[plot,server]" --group lint --group test --group oracle
+	$(PIP) --editable ".[plot,server]" --group lint --group test --group oracle --group docs
 	@# Spark, 400 MB, only where there is a Java to run it; without one its tests say loudly that they did not run.
 	@if $(VENV)/bin/python -c 'import sys; from tests.requirements import find_java; sys.exit(find_java() is None)'; \
 	  then $(PIP) --editable ".[spark]"; fi

@@ -15,6 +15,7 @@ INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
 DISPLAY = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
 CODE = re.compile(r"<(pre|code|math|script|style)\b.*?</\1>", re.DOTALL)
 IMAGE = re.compile(r"<img\b[^>]*>")
+REMOTE = "https://unpkg.com/iframe-worker/shim"
 ENTITIES = {"&lt;": "<", "&gt;": ">", "&amp;": "&"}
 
 
@@ -25,6 +26,22 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
     if problems := faults(html):
         raise PluginError(f"{page.file.src_uri}: {'; '.join(problems)}")
     return html
+
+
+def on_config(config: Any, **_: Any) -> Any:
+    """Without the address of a repository there is nothing to edit."""
+    if not config.repo_url:
+        config.edit_uri = None
+    return config
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """The theme fetches a script for search from elsewhere; ours lies in the site."""
+    return output.replace(REMOTE, "../" * page.url.count("/") + "assets/worker.js")
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    return output_content.replace(REMOTE, "/assets/worker.js")
 
 
 def mathml(tex: str, display: str) -> str:
