@@ -69,7 +69,7 @@ LOOK = {
     "/v1/people",
     "/v1/datasets/{name}",
 }
-LOOK |= {"/v1/accounts/{name}", "/v1/certificates/{seq}"}
+LOOK |= {"/v1/proposals", "/v1/accounts/{name}", "/v1/certificates/{seq}"}
 """What an auditor may read."""
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from deniable.errors import Forbidden, InvalidParameter, NotFound, NotLoggedIn, TooMany
-from deniable.server.people import acts, secrets, store
+from deniable.errors import Forbidden, InvalidParameter, NotFound, NotLoggedIn, TamperedLedger, TooMany
+from deniable.ledger import chain
+from deniable.server.people import acts, keys, secrets, store
 from deniable.server.people.rights import Caller, Right, Role
 from deniable.server.people.roster import Roster
 from deniable.server.people.store import State
@@ -247,3 +248,37 @@ def test_an_edited_act_is_found(roster: Roster, state: State) -> None:
 def test_rights_are_those_of_the_table() -> None:
     table = {role: set(Caller("x", frozenset({role})).rights) for role in Role}
     assert table == {Role.OWNER: set(Right), Role.ANALYST: {Right.ASK}, Role.AUDITOR: {Right.LOOK}}
+
+
+def test_a_new_key_seals_all_acts_anew_and_ends_every_session_and_token(state: State, tmp_path: Path) -> None:
+    old = keys.opened(tmp_path, state)
+    roster = Roster(state, old, session_seconds=3600)
+    session, ada = settled(roster, "ada", "owner")
+    token = roster.new_token(ada, "x", ["ask"], 60)
+    before = [act[:-1] for act in acts.history(state)]
+    keys.rotate(tmp_path, state)
+    new = keys.opened(tmp_path, state)
+    assert new != old
+    assert acts.broken(acts.history(state), new) is None
+    assert [act[:-1] for act in acts.history(state)][:-1] == before
+    assert acts.history(state)[-1].act == "rotate key"
+    again = Roster(state, new, session_seconds=3600)
+    for act in (lambda: again.session(session), lambda: again.token(token.text)):
+        with pytest.raises(NotLoggedIn):
+            act()
+    assert again.login("ada", GOOD)[1].name == "ada"
+
+
+def test_a_rotation_that_was_cut_off_loses_neither_key(state: State, tmp_path: Path) -> None:
+    keys.opened(tmp_path, state)
+    Roster(state, keys.opened(tmp_path, state), session_seconds=60).add("x", "ada", ["analyst"])
+    chain.make_key(tmp_path / keys.NEXT)  # cut off before the acts were sealed: the old key is the one
+    assert acts.broken(acts.history(state), keys.opened(tmp_path, state)) is None
+    keys.rotate(tmp_path, state)
+    (tmp_path / keys.NAME).rename(tmp_path / keys.NEXT)  # cut off after them: the next one is
+    chain.make_key(tmp_path / keys.NAME)
+    assert acts.broken(acts.history(state), keys.opened(tmp_path, state)) is None
+    with state.writing() as connection:
+        connection.execute(store.acts.update().values(person="mallory"))
+    with pytest.raises(TamperedLedger, match="not as it was written"):
+        keys.rotate(tmp_path, state)

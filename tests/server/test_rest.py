@@ -10,13 +10,15 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
+import pyarrow.parquet as pq
 import pytest
 
 import deniable as dp
+from deniable.datasets.visits import visits
 from deniable.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerError, NotLoggedIn
 from deniable.guarantee import Certificate
 from deniable.server.people import store
-from tests.server.hospital import COUNT, PASSWORD, Hospital, hospital, log_in, register
+from tests.server.hospital import COUNT, PASSWORD, Hospital, hospital, log_in, opened, register, settings
 
 
 def test_an_answer_is_charged_to_the_analyst_and_to_the_data_set(fresh: Hospital) -> None:
@@ -223,17 +225,51 @@ def test_an_owner_raises_freezes_and_thaws_with_a_reason_that_auditors_see(fresh
 
 
 def test_a_second_person_agrees_where_the_service_asks_for_one(tmp_path: Path) -> None:
-    with hospital(tmp_path, second_person=True) as running, running.api("olga") as owner:
-        more = {"limit": {"epsilon": 2000, "delta": "1e-6"}, "reason": "A second study."}
-        proposal = owner.post("/v1/accounts/visits/raise", json=more).json()["proposal"]
-        limit = running.service.ledger.account("visits").limit.epsilon
-        assert limit == 1000
-        assert owner.post(f"/v1/proposals/{proposal}/agree").status_code == 403
-        added = owner.post("/v1/people", json={"name": "otto", "roles": ["owner"]}).json()
+    with hospital(tmp_path, rows=200) as first:
+        tokens = first.tokens
+    with opened(settings(tmp_path, second_person=True)) as running:
+        made = Hospital(**vars(running), tokens=tokens)
+        with made.api("olga") as owner:
+            added = owner.post("/v1/people", json={"name": "otto", "roles": ["owner"]}).json()
         with closing(log_in(running, "otto", added["one_time_password"])) as second:
+            agreed_acts(made, second)
+
+
+def agreed_acts(running: Hospital, second: httpx.Client) -> None:
+    """Each of the four acts: nothing before the second person, the act after her, once."""
+    account = running.service.ledger.account("visits")
+    pq.write_table(visits(100), running.service.settings.roots[0] / "more.parquet")
+    with running.api("olga") as owner, running.api("vera") as auditor, running.api("ada") as analyst:
+        owner.post("/v1/accounts/visits/freeze", json={"reason": "Looking."})  # a freeze needs nobody
+        more = {"limit": {"epsilon": 2000, "delta": "1e-6"}, "reason": "A second study."}
+        wishes = {
+            "raise limit": owner.post("/v1/accounts/visits/raise", json=more),
+            "unfreeze": owner.post("/v1/accounts/visits/unfreeze", json={"reason": "Looked."}),
+            "new version": owner.put("/v1/datasets/visits/version", json={"version": "2"}),
+            "register data": register(owner, "more", "more.parquet"),
+        }
+        assert owner.put("/v1/datasets/visits/version", json={"version": "3"}).is_success
+        waiting = {said["act"] for said in auditor.get("/v1/proposals").json()}
+        assert waiting == set(wishes)
+        assert analyst.get("/v1/proposals").status_code == 403
+        assert (account.limit.epsilon, str(account.status)) == (1000, "frozen")
+        assert (running.service.shelf.names(), running.service.shelf.version("visits")) == (["visits"], "1")
+        for said in wishes.values():
+            proposal = said.json()["proposal"]
+            assert owner.post(f"/v1/proposals/{proposal}/agree").status_code == 403
+            assert auditor.post(f"/v1/proposals/{proposal}/agree").status_code == 403
             assert second.post(f"/v1/proposals/{proposal}/agree").status_code == 200
             assert second.post(f"/v1/proposals/{proposal}/agree").status_code == 404
-        assert running.service.ledger.account("visits").limit.epsilon == 2000
+        (left,) = owner.get("/v1/proposals").json()
+        assert owner.delete(f"/v1/proposals/{left['id']}").status_code == 200
+        acts = [(act["person"], act["act"]) for act in auditor.get("/v1/acts").json()]
+    assert (account.limit.epsilon, str(account.status)) == (2000, "open")
+    assert (running.service.shelf.names(), running.service.shelf.version("visits")) == (
+        ["more", "visits"],
+        "2",
+    )
+    for act in wishes:
+        assert {("olga", f"propose: {act}"), ("otto", f"agree: {act}"), ("olga", act)} <= set(acts)
 
 
 def test_a_certificate_is_checked_by_anybody_who_has_it(fresh: Hospital) -> None:

@@ -30,6 +30,12 @@ def serve(
             "--reset", metavar="NAME", help="Print a new one-time password for this person, and leave."
         ),
     ] = None,
+    rotate: Annotated[
+        bool,
+        typer.Option(
+            "--rotate-key", help="Make a new key of the server, end every session and token, and leave."
+        ),
+    ] = False,
 ) -> None:
     """Serve data sets to analysts over REST and PostgreSQL's protocol, with logins, roles and one ledger.
 
@@ -42,6 +48,12 @@ def serve(
     try:
         if reset is not None:
             show.say(f"One-time password of {reset}: {service.roster.reset('operator', reset)}")
+            return
+        if rotate:
+            _part("people.keys").rotate(configured.folder, service.state)
+            show.say(
+                "The server has a new key. Every session and token has ended; people log in and make new ones."
+            )
             return
         _first_owner(service, owner)
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")

@@ -9,7 +9,6 @@ look.
 from __future__ import annotations
 
 import hashlib
-import secrets as random
 from fractions import Fraction
 
 import sqlalchemy as sa
@@ -18,13 +17,14 @@ from deniable.accounting.certificate import certify
 from deniable.curator import Answer, Curator, Preview
 from deniable.errors import Forbidden, InvalidParameter, LedgerError, NotFound, TamperedLedger
 from deniable.guarantee import Budget, Certificate
-from deniable.ledger import Account, Entry, Kind, Ledger, Verification, chain, names
+from deniable.ledger import Account, Entry, Kind, Ledger, Verification, names
 from deniable.process import Original
 from deniable.server.asking import Pending, Turns
 from deniable.server.data.declaration import Declaration
 from deniable.server.data.shelf import UNKNOWN, Shelf, note
-from deniable.server.people import acts, store
+from deniable.server.people import acts, keys, store
 from deniable.server.people.oidc import Provider
+from deniable.server.people.proposals import Proposal, Proposals
 from deniable.server.people.rights import Caller, Right
 from deniable.server.people.roster import Roster
 from deniable.server.people.store import Lost, State
@@ -45,9 +45,8 @@ class Service(Original):
     def __init__(self, settings: Settings) -> None:
         settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.settings = settings
-        key_path = settings.folder / "server.key"
-        self.key = chain.read_key(key_path) or chain.make_key(key_path)
         self.state = State(settings.state_url)
+        self.key = keys.opened(settings.folder, self.state)
         self.ledger = Ledger.open(
             settings.ledger_url,
             key=settings.folder / "ledger.key",
@@ -62,6 +61,7 @@ class Service(Original):
         )
         self.throttle = Throttle(settings.rates)
         self.shelf = Shelf(self.state, self.ledger, settings)
+        self.proposals = Proposals(self.state, self.key)
         self._purses = Purses(self.state, settings.caps)
         self._turns = Turns()
         self._lost = Lost(self.state)
@@ -97,9 +97,9 @@ class Service(Original):
         self.ledger.close()
         self.state.close()
 
-    def _record(self, caller: Caller, act: str, about: str, words: str = "") -> None:
+    def _record(self, person: str, act: str, about: str, words: str = "") -> None:
         with self.state.writing() as connection:
-            acts.record(connection, self.key, caller.name, act, about, words)
+            acts.record(connection, self.key, person, act, about, words)
 
     # -------------------------------------------------------------------------------------------- data sets
 
@@ -111,16 +111,32 @@ class Service(Original):
         caller.need(Right.ASK)
         return [name for name in known if self._has_part(name, caller.name)]
 
-    def register(self, caller: Caller, declaration: Declaration) -> None:
+    def register(self, caller: Caller, declaration: Declaration) -> str | None:
+        """Register a data set. Of this and the other acts that may loosen a promise (a new version, a raised
+        limit, a thawed account): where a second person must agree, the number of the proposal that waits."""
         caller.need(Right.MANAGE)
-        self.shelf.register(declaration, caller.name)
-        self._record(caller, "register data", declaration.name, f"limit {declaration.limit}")
+        if self.settings.second_person:
+            self.shelf.check(declaration)
+            terms = {"declaration": declaration.to_json()}
+            return self.proposals.add(caller.name, "register data", declaration.name, "", terms)
+        self._register(caller.name, declaration)
+        return None
 
-    def set_version(self, caller: Caller, name: str, version: str) -> None:
+    def _register(self, owner: str, declaration: Declaration) -> None:
+        self.shelf.register(declaration, owner)
+        self._record(owner, "register data", declaration.name, f"limit {declaration.limit}")
+
+    def set_version(self, caller: Caller, name: str, version: str) -> str | None:
         caller.need(Right.MANAGE)
         self._mine(caller, name)
+        if self.settings.second_person:
+            return self.proposals.add(caller.name, "new version", name, "", {"version": version})
+        self._set_version(caller.name, name, version)
+        return None
+
+    def _set_version(self, owner: str, name: str, version: str) -> None:
         self.shelf.set_version(name, version)
-        self._record(caller, "new version", name, version)
+        self._record(owner, "new version", name, version)
 
     def grant(self, caller: Caller, name: str, analyst: str, limit: Budget) -> Account:
         """A part of the data set's budget for an analyst."""
@@ -129,7 +145,7 @@ class Service(Original):
         if not self.roster.exists(analyst):
             raise NotFound(f"There is no person {analyst!r}. Nothing was granted.")
         account = self.shelf.curator(name).share(analyst, limit).account
-        self._record(caller, "grant", account.name, f"limit {limit}")
+        self._record(caller.name, "grant", account.name, f"limit {limit}")
         return account
 
     def schema(self, caller: Caller, name: str) -> Curator:
@@ -247,59 +263,63 @@ class Service(Original):
     def raise_limit(
         self, caller: Caller, name: str, analyst: str | None, limit: Budget, reason: str
     ) -> str | None:
-        """Raise a limit. Where a second person must agree, the number of the proposal that waits for her."""
         caller.need(Right.MANAGE)
         _reason(reason)
         account = self._managed(caller, name, analyst)
         if self.settings.second_person:
-            return self._propose(caller, account, limit, reason)
-        account.raise_limit(limit, owner=caller.name)
-        self._record(caller, "raise limit", account.name, f"to {limit}: {reason}")
+            account.standing().filter.raised(limit)  # a limit that is none is refused now
+            pair = [str(Fraction(limit.epsilon)), str(Fraction(limit.delta))]
+            return self.proposals.add(caller.name, "raise limit", account.name, reason, {"limit": pair})
+        self._raise(caller.name, account.name, limit, reason)
         return None
 
-    def _propose(self, caller: Caller, account: Account, limit: Budget, reason: str) -> str:
-        account.standing().filter.raised(limit)  # a limit that is none is refused now
-        number = random.token_hex(8)
-        row = {"id": number, "account": account.name, "person": caller.name, "reason": reason}
-        pair = {"epsilon": str(limit.epsilon), "delta": str(limit.delta)}
-        with self.state.writing() as connection:
-            connection.execute(store.proposals.insert().values(**row, **pair))
-            acts.record(
-                connection, self.key, caller.name, "propose limit", account.name, f"{limit}: {reason}"
-            )
-        return number
+    def _raise(self, owner: str, account: str, limit: Budget, reason: str) -> None:
+        self.ledger.account(account).raise_limit(limit, owner=owner)
+        self._record(owner, "raise limit", account, f"to {limit}: {reason}")
 
     def agree(self, caller: Caller, number: str) -> None:
-        """The second person, another owner, agrees; the limit is raised in the name of the one who proposed
-        it."""
+        """The second person, another owner, agrees: the act is done now, in the name of who proposed it, as far
+        as it is still possible."""
         caller.need(Right.MANAGE)
-        with self.state.writing() as connection:
-            wanted = store.proposals.c.id == number
-            row = connection.execute(sa.select(store.proposals).where(wanted)).mappings().first()
-            if row is None:
-                raise NotFound("There is no such proposal. Nothing was changed.")
-            if row["person"] == caller.name:
-                raise Forbidden(
-                    "Expected a second person: who proposes a limit does not agree to it. Nothing was "
-                    "changed."
-                )
-            connection.execute(store.proposals.delete().where(wanted))
-            words = (
-                f"to ε = {row['epsilon']}, δ = {row['delta']}, proposed by {row['person']}: {row['reason']}"
-            )
-            acts.record(connection, self.key, caller.name, "raise limit", row["account"], words)
-        limit = Budget(Fraction(row["epsilon"]), Fraction(row["delta"]))
-        self.ledger.account(row["account"]).raise_limit(limit, owner=row["person"])
+        proposal = self.proposals.agree(caller.name, number)
+        owner, about, terms = proposal.person, proposal.about, proposal.terms
+        match proposal.act:
+            case "register data":
+                self._register(owner, Declaration.from_json(about, terms["declaration"]))
+            case "new version":
+                self._set_version(owner, about, terms["version"])
+            case "raise limit":
+                self._raise(owner, about, Budget(*map(Fraction, terms["limit"])), proposal.reason)
+            case _:
+                self._unfreeze(owner, about, proposal.reason)
+
+    def drop(self, caller: Caller, number: str) -> None:
+        """An owner refuses a proposal, or takes her own back."""
+        caller.need(Right.MANAGE)
+        self.proposals.drop(caller.name, number)
+
+    def waiting(self, caller: Caller) -> list[Proposal]:
+        """What waits for a second person, for owners and auditors."""
+        caller.need(Right.LOOK)
+        return self.proposals.all()
 
     def freeze(self, caller: Caller, name: str, analyst: str | None, reason: str) -> None:
         caller.need(Right.MANAGE)
-        self._managed(caller, name, analyst).freeze(_reason(reason))
-        self._record(caller, "freeze", name if analyst is None else names.part(name, analyst), reason)
+        account = self._managed(caller, name, analyst)
+        account.freeze(_reason(reason))
+        self._record(caller.name, "freeze", account.name, reason)
 
-    def unfreeze(self, caller: Caller, name: str, analyst: str | None, reason: str) -> None:
+    def unfreeze(self, caller: Caller, name: str, analyst: str | None, reason: str) -> str | None:
         caller.need(Right.MANAGE)
-        self._managed(caller, name, analyst).unfreeze(_reason(reason), owner=caller.name)
-        self._record(caller, "unfreeze", name if analyst is None else names.part(name, analyst), reason)
+        account = self._managed(caller, name, analyst)
+        if self.settings.second_person:
+            return self.proposals.add(caller.name, "unfreeze", account.name, _reason(reason), {})
+        self._unfreeze(caller.name, account.name, _reason(reason))
+        return None
+
+    def _unfreeze(self, owner: str, account: str, reason: str) -> None:
+        self.ledger.account(account).unfreeze(reason, owner=owner)
+        self._record(owner, "unfreeze", account, reason)
 
     def _managed(self, caller: Caller, name: str, analyst: str | None) -> Account:
         self._mine(caller, name)

@@ -43,13 +43,9 @@ class Shelf:
     def register(self, declaration: Declaration, owner: str) -> None:
         """The account is made with its data: a source that belongs to another one is refused before anything
         is written."""
-        places = self._places.all(declaration.sources)
-        self._try(declaration, places)
+        places = self.check(declaration)
         with self._turn:
-            if declaration.name in self.names():
-                raise InvalidParameter(
-                    f'There is a data set "{declaration.name}" already. Nothing was changed.'
-                )
+            self._check_new(declaration.name)
             private = frozenset(table.name for table in declaration.schema.tables if not table.public)
             bound = keys(places, private)
             self._ledger.create(
@@ -58,6 +54,17 @@ class Shelf:
             row = {"name": declaration.name, "declaration": declaration.to_json(), "owner": owner}
             with self._state.writing() as connection:
                 connection.execute(store.datasets.insert().values(**row, version=declaration.schema.version))
+
+    def check(self, declaration: Declaration) -> dict[str, str]:
+        """Where its sources lie, if it can be registered as far as one can tell without doing it."""
+        self._check_new(declaration.name)
+        places = self._places.all(declaration.sources)
+        self._try(declaration, places)
+        return places
+
+    def _check_new(self, name: str) -> None:
+        if name in self.names():
+            raise InvalidParameter(f'There is a data set "{name}" already. Nothing was changed.')
 
     def _try(self, declaration: Declaration, places: dict[str, str]) -> None:
         """Open it once on a ledger that is forgotten: what is wrong with a source is found before there is an

@@ -50,8 +50,8 @@ async def register(body: bodies.NewData, caller: Who, door: AtDoor) -> dict[str,
             'Expected a unit like {"kind": "column", …}, as `Unit.to_dict` writes it.'
         ) from None
     declaration = Declaration.of(body.name, body.sources, body.schema_, unit, budget(body.limit))
-    await door.run(door.service.register, caller, declaration)
-    return {"name": body.name}
+    proposal = await door.run(door.service.register, caller, declaration)
+    return {"name": body.name, "proposal": proposal}
 
 
 @router.get("/datasets/{name}")
@@ -70,8 +70,8 @@ async def dataset(name: str, caller: Who, door: AtDoor) -> dict[str, Any]:
 @router.put("/datasets/{name}/version")
 async def version(name: str, body: bodies.Version, caller: Who, door: AtDoor) -> dict[str, Any]:
     """Declare that the data is another from now on: kept answers are of the past."""
-    await door.run(door.service.set_version, caller, name, body.version)
-    return {"name": name, "version": body.version}
+    proposal = await door.run(door.service.set_version, caller, name, body.version)
+    return {"name": name, "version": body.version, "proposal": proposal}
 
 
 @router.post("/datasets/{name}/analysts", status_code=201)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -63,9 +64,23 @@ async def raise_limit(name: str, body: bodies.Raise, caller: Who, door: AtDoor) 
     return {"proposal": proposal}
 
 
+@router.get("/proposals")
+async def proposals(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
+    """What waits for a second person, for owner and auditor."""
+    return [asdict(proposal) for proposal in await door.run(door.service.waiting, caller)]
+
+
 @router.post("/proposals/{proposal}/agree")
 async def agree(proposal: str, caller: Who, door: AtDoor) -> dict[str, Any]:
+    """Another owner agrees: the act is done, in the name of who proposed it."""
     await door.run(door.service.agree, caller, proposal)
+    return {}
+
+
+@router.delete("/proposals/{proposal}")
+async def drop(proposal: str, caller: Who, door: AtDoor) -> dict[str, Any]:
+    """Refuse a proposal, or take one's own back."""
+    await door.run(door.service.drop, caller, proposal)
     return {}
 
 
@@ -77,8 +92,7 @@ async def freeze(name: str, body: bodies.Note, caller: Who, door: AtDoor) -> dic
 
 @router.post("/accounts/{name}/unfreeze")
 async def unfreeze(name: str, body: bodies.Note, caller: Who, door: AtDoor) -> dict[str, Any]:
-    await door.run(door.service.unfreeze, caller, name, body.analyst, body.reason)
-    return {}
+    return {"proposal": await door.run(door.service.unfreeze, caller, name, body.analyst, body.reason)}
 
 
 @router.get("/ledger/entries")

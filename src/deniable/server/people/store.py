@@ -130,11 +130,11 @@ proposals = Table(
     "proposals",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("account", Text, nullable=False),
-    Column("epsilon", Text, nullable=False),
-    Column("delta", Text, nullable=False),
+    Column("act", Text, nullable=False),
+    Column("about", Text, nullable=False),
     Column("person", Text, nullable=False),
     Column("reason", Text, nullable=False),
+    Column("terms", Text, nullable=False),
 )
 
 
