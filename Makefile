@@ -14,7 +14,7 @@ export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo shell test lint types house docs console bench soak fuzz dist clean
+.PHONY: help demo shell test lint types house figures docs console bench soak fuzz dist clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 

@@ -46,13 +46,21 @@ def run_planted(tmp_path: Path, *options: str, **environ: str) -> subprocess.Com
         "-p",
         "no:cacheprovider",
         "-p",
+        "xdist",
+        "-p",
         "tests.conftest",
     ]
     rest = {k: v for k, v in os.environ.items() if k != VARIABLE and not k.startswith("PYTEST_")}
     return subprocess.run(
         [*command, *options, str(planted)],
         cwd=ROOT,
-        env={**rest, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(tmp_path / "jdk"), **environ},
+        env={
+            **rest,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTHONPATH": str(ROOT),
+            "JAVA_HOME": str(tmp_path / "jdk"),
+            **environ,
+        },
         capture_output=True,
         text=True,
         check=False,
