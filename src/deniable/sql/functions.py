@@ -98,7 +98,27 @@ SCALARS: tuple[Function, ...] = (
     Function(
         "date_diff",
         "date_diff('day', a, b)",
-        "boundaries of year, quarter, month, week or day between a and b",
+        "boundaries of year, quarter, month, week, day, hour, minute, second, … between a and b",
+    ),
+    Function(
+        "add_months",
+        "a + INTERVAL '3 months', dateadd('day', 3, a)",
+        "later by a literal period, of a month without such a day its last; NULL outside the years 1 to 9999",
+    ),
+    Function(
+        "full_months",
+        "extract(year FROM age(a, b))",
+        "full years (or months) from the day of b to that of a",
+    ),
+    Function(
+        "date_format",
+        "strftime(a, '%Y-%m'), to_char(a, 'YYYY-MM'), dayname(a), monthname(a)",
+        "as text, by a literal format of numbers and English names",
+    ),
+    Function(
+        "time_bin",
+        "time_bucket(INTERVAL '15 minutes', a), date_bin('15 minutes', a, origin)",
+        "start of the literal period that a lies in, counted from 2000-01-03 or the origin",
     ),
     Function(
         "cast", "CAST(a AS type), a::type, TRY_CAST(a AS type)", "NULL where the value is not one of the type"
@@ -106,7 +126,7 @@ SCALARS: tuple[Function, ...] = (
     Function("bucket", "bucket(a, [0, 10, 20])", "the lower edge of [0, 10) or [10, 20]; NULL outside"),
 )
 
-OPS: frozenset[str] = frozenset(f.op for f in SCALARS) | {"add_days"}
+OPS: frozenset[str] = frozenset(f.op for f in SCALARS) | {"add_days", "add_micros", "epoch"}
 
 # What may be computed from released numbers: `sql.answer.evaluate` evaluates these, and nothing else.
 # fmt: off
@@ -145,9 +165,7 @@ NUMERIC: dict[type[exp.Expr], Statistic] = {
 }
 """Aggregates of one number, by the node that the parser makes of them."""
 
-_TIME = (
-    "Answers depend on the query and the data alone; write the date as a literal, such as DATE '2026-01-31'."
-)
+_TIME = "Each moment would be a new question with a new charge; write CURRENT_DATE or a literal, such as DATE '2026-01-31'."
 _CHANCE = "Answers depend on the query and the data alone; leave chance to the noise."
 _PATTERN = "Use LIKE or ILIKE with a literal pattern, starts_with, ends_with or contains."
 _LIST = "Use plain columns; for groups of numbers use bucket(x, [0, 10, 20])."
@@ -164,7 +182,7 @@ _MIX = "Release COUNT, SUM and AVG of the products, and combine those."
 # Refused by name: what to do instead. A name that is neither here nor allowed gets `UNKNOWN`.
 REFUSED: dict[str, str] = {
     **dict.fromkeys(
-        ("now", "current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "today"),
+        ("current_time", "localtime", "localtimestamp"),
         _TIME,
     ),
     **dict.fromkeys(
@@ -224,7 +242,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("json_extract", "jsonextract", "json_extract_string", "json", "parse_json", "to_json"), _JSON
     ),
-    **dict.fromkeys(("strptime", "try_strptime", "strftime", "make_date", "to_timestamp"), _CAST),
+    **dict.fromkeys(("strptime", "try_strptime", "make_date"), _CAST),
     **dict.fromkeys(
         ("corr", "covar_pop", "covar_samp", "regr_slope", "skewness", "kurtosis", "product"), _MIX
     ),
@@ -234,9 +252,6 @@ REFUSED: dict[str, str] = {
     "error": "An error would tell of the data; every expression must have a value.",
     "bool_and": "Use COUNT(*) FILTER (WHERE …) and compare.",
     "bool_or": "Use COUNT(*) FILTER (WHERE …) and compare.",
-    "interval": "Add whole days to a DATE (d + 7), or use date_diff.",
-    "date_add": "Add whole days to a DATE: d + 7.",
-    "date_sub": "Use date_diff, or subtract whole days from a DATE: d - 7.",
     "collate": "Texts compare by their bytes; use lower(x) to fold case.",
     "grouping": "A total has NULL in the columns that it sums over.",
 }

@@ -104,9 +104,25 @@ PARTS: dict[str, tuple[int, int]] = {
     "dow": (0, 6),
     "isodow": (1, 7),
     "doy": (1, 366),
+    "isoyear": (0, 9999),
     "hour": (0, 23),
     "minute": (0, 59),
     "second": (0, 59),
+}
+
+
+# Units that date_diff counts, and at most how many a day has.
+DIFFERENCES: dict[str, Fraction] = {
+    "year": Fraction(1, 365),
+    "quarter": Fraction(1, 90),
+    "month": Fraction(1, 28),
+    "week": Fraction(1, 7),
+    "day": Fraction(1),
+    "hour": Fraction(24),
+    "minute": Fraction(1_440),
+    "second": Fraction(86_400),
+    "millisecond": Fraction(86_400_000),
+    "microsecond": Fraction(86_400_000_000),
 }
 
 
@@ -248,6 +264,12 @@ def _length(args: list[Interval], call: Call) -> Interval:
     return Interval.of(0, call.args[0].type.length)
 
 
+def _date_diff(args: list[Interval], call: Call) -> Interval:
+    unit = call.args[0]
+    most = math.ceil((DAYS + 1) * DIFFERENCES[str(unit.value)]) + 1 if isinstance(unit, Literal) else None
+    return Interval.of(None if most is None else -most, most)
+
+
 _RULES: dict[str, Callable[[list[Interval], Call], Interval]] = {
     "add": _add,
     "subtract": _subtract,
@@ -269,5 +291,7 @@ _RULES: dict[str, Callable[[list[Interval], Call], Interval]] = {
     "nullif": lambda args, call: args[0],
     "cast": _cast,
     "length": _length,
-    "date_diff": lambda args, call: Interval.of(-DAYS, DAYS),
+    "date_diff": _date_diff,
+    "epoch": lambda args, call: Interval.of(-(10**18), 10**18),
+    "full_months": lambda args, call: Interval.of(-120_000, 120_000),
 }

@@ -214,6 +214,20 @@ class Dialect(Readings):
     def plus_days(self, x: str, days: int) -> str:
         return f"({x} + ({days}))"
 
+    def plus_months(self, x: str, months: int) -> str:
+        return f"({x} + INTERVAL '{months} months')"
+
+    def plus_micros(self, x: str, micros: int) -> str:
+        days, rest = divmod(micros, 86_400_000_000)
+        return f"({x} + INTERVAL '{days} days' + INTERVAL '{rest} microseconds')"
+
+    @abstractmethod
+    def epoch_micros(self, x: str) -> str:
+        """Of a timestamp: microseconds since 1970."""
+
+    @abstractmethod
+    def from_epoch_micros(self, x: str) -> str: ...
+
     def days_between(self, a: str, b: str) -> str:
         return f"CAST({b} - {a} AS BIGINT)"
 

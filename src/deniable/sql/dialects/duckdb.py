@@ -69,6 +69,12 @@ class DuckDB(Dialect):
     def date_part(self, name: str, x: str) -> str:
         return f"CAST(date_part('{name}', {x}) AS BIGINT)"
 
+    def epoch_micros(self, x: str) -> str:
+        return f"epoch_us({x})"
+
+    def from_epoch_micros(self, x: str) -> str:
+        return f"make_timestamp({x})"
+
     # -------------------------------------------------------------------------------------------- stored columns
 
     def cut(self, text: str, length: int) -> str:

@@ -118,6 +118,17 @@ class Postgres(Dialect):
     def contains(self, text: str, part: str) -> str:
         return f"(strpos({text}, {part}) > 0)"
 
+    def epoch_micros(self, x: str) -> str:
+        return f"CAST(extract(epoch FROM {x}) * 1000000 AS bigint)"
+
+    def from_epoch_micros(self, x: str) -> str:
+        # By days and the rest: an interval is multiplied as a double, which holds a day's microseconds.
+        days, rest = (
+            f"CAST(div({x}, 86400000000) AS integer)",
+            f"CAST({x} % 86400000000 AS double precision)",
+        )
+        return f"(TIMESTAMP 'epoch' + make_interval(days => {days}) + {rest} * INTERVAL '1 microsecond')"
+
     # -------------------------------------------------------------------------------------------- stored columns
 
     def digest(self, text: str) -> str:

@@ -97,10 +97,25 @@ class Spark(Dialect):
                 return f"CAST(dayofweek({x}) - 1 AS BIGINT)"
             case "isodow":
                 return f"CAST(weekday({x}) + 1 AS BIGINT)"
+            case "isoyear":
+                return f"CAST(extract(YEAROFWEEK FROM {x}) AS BIGINT)"
         return super().date_part(name, x)
 
     def plus_days(self, x: str, days: int) -> str:
         return f"date_add({x}, ({days}))"
+
+    def plus_months(self, x: str, months: int) -> str:
+        return f"({x} + make_ym_interval(0, {months}))"
+
+    def plus_micros(self, x: str, micros: int) -> str:
+        days, rest = divmod(micros, 86_400_000_000)
+        return f"({x} + make_dt_interval({days}, 0, 0, {rest // 10**6}.{rest % 10**6:06}))"
+
+    def epoch_micros(self, x: str) -> str:
+        return f"unix_micros(CAST({x} AS TIMESTAMP))"
+
+    def from_epoch_micros(self, x: str) -> str:
+        return f"CAST(timestamp_micros({x}) AS TIMESTAMP_NTZ)"
 
     def days_between(self, a: str, b: str) -> str:
         return f"CAST(datediff({b}, {a}) AS BIGINT)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 
@@ -12,9 +13,11 @@ from sqlglot import expressions as exp
 
 from deniable.sql import functions, types
 from deniable.sql.read import dates, texts
-from deniable.sql.read.coercion import boolean, condition, convert, meet, negation, number, whole
+from deniable.sql.read.coercion import boolean, condition, convert, meet, negation, number, string, whole
+from deniable.sql.read.date_formats import by_strftime
 from deniable.sql.read.dates import date_part, moved_by_days, part_name
 from deniable.sql.read.parse import refuse, refuse_node, shown
+from deniable.sql.read.periods import current_moment, moved, period
 from deniable.sql.tree import Call, Expr, Kind, Literal, Type
 from deniable.sql.types import BOOLEAN, DATE, FLOAT, INTEGER, TEXT, TIMES, WHOLE
 
@@ -95,6 +98,8 @@ def _negate(of: Translator, node: exp.Expr) -> Expr:
 
 def _arithmetic(op: str) -> Callable[[Translator, exp.Expr], Expr]:
     def rule(of: Translator, node: exp.Expr) -> Expr:
+        if op in ("add", "subtract") and (later := _moved(of, node, op)) is not None:
+            return later
         a, b = of(node.this), of(node.args["expression"])
         if a.type.kind in TIMES or b.type.kind in TIMES:
             return moved_by_days(op, a, b)
@@ -112,6 +117,16 @@ def _arithmetic(op: str) -> Callable[[Translator, exp.Expr], Expr]:
         return Call(op, (a, b), to)
 
     return rule
+
+
+def _moved(of: Translator, node: exp.Expr, op: str) -> Expr | None:
+    """A date and a literal INTERVAL; None for other sums."""
+    left, right = node.this, node.args["expression"]
+    by = period(right)
+    if by is not None and period(left) is None:
+        return moved(of(left), by.times(1 if op == "add" else -1))
+    by = period(left) if op == "add" else None
+    return None if by is None else moved(of(right), by)
 
 
 def _divide(of: Translator, node: exp.Expr) -> Expr:
@@ -189,7 +204,11 @@ def _extreme(op: str) -> Callable[[Translator, exp.Expr], Expr]:
 
 
 def _coalesce(of: Translator, node: exp.Expr) -> Expr:
-    args, to = meet(of.all([node.this, *node.expressions]), "COALESCE")
+    return _coalesced(of, [node.this, *node.expressions])
+
+
+def _coalesced(of: Translator, nodes: list[exp.Expr]) -> Expr:
+    args, to = meet(of.all(nodes), "COALESCE")
     return Call("coalesce", tuple(args), to)
 
 
@@ -220,7 +239,8 @@ def _choice(of: Translator, tests: list[exp.Expr], then: list[exp.Expr], default
 
 def _compare(op: str) -> Callable[[Translator, exp.Expr], Expr]:
     def rule(of: Translator, node: exp.Expr) -> Expr:
-        args, _ = meet([of(node.this), of(node.args["expression"])], "A comparison")
+        times = dates.compared(of, node)
+        args, _ = meet(times or [of(node.this), of(node.args["expression"])], "A comparison")
         return Call(op, tuple(args), BOOLEAN)
 
     return rule
@@ -273,6 +293,8 @@ def _is(of: Translator, node: exp.Expr) -> Expr:
 
 def _anonymous(of: Translator, node: exp.Expr) -> Expr:
     name, args = str(node.this).lower(), node.expressions
+    if name == "now" and not args:
+        return current_moment(node)
     if name == "bucket" and len(args) == 2 and isinstance(args[1], exp.Array):
         return _bucket(of(args[0]), of.all(args[1].expressions))
     if name == "clamp" and len(args) == 3:
@@ -280,6 +302,9 @@ def _anonymous(of: Translator, node: exp.Expr) -> Expr:
         return Call("least", (Call("greatest", (x, low), to), high), to)
     if name in ("date_part", "datepart") and len(args) == 2:
         return date_part(of, part_name(args[0]), args[1])
+    named = NAMED.get((name, len(args)))
+    if named is not None:
+        return named(of, args)
     refuse_node(node)
 
 
@@ -305,6 +330,43 @@ def _edges(edges: list[Expr], *, dates: bool) -> tuple[list[Expr], Type]:
     if to.kind not in WHOLE | {Kind.DATE} or any(not a < b for a, b in pairwise(values)):  # type: ignore[operator]
         refuse("BUCKET expects rising edges: whole or decimal numbers, or dates.")
     return edges, to
+
+
+def _julian(of: Translator, args: list[exp.Expr]) -> Expr:
+    days = dates.difference("day", Literal(date(2000, 1, 1), DATE), of(args[0]))
+    return Call("add", (days, Literal(2_451_545, INTEGER)), INTEGER)
+
+
+def _weekday(of: Translator, args: list[exp.Expr]) -> Expr:
+    return date_part(of, "dow", args[0])
+
+
+# Functions that the parser has no node for, by name and number of arguments.
+NAMED: dict[tuple[str, int], Callable[[Translator, list[exp.Expr]], Expr]] = {
+    ("dateadd", 3): dates.added,
+    ("datetrunc", 2): lambda of, args: dates.truncated(of(args[1]), part_name(args[0])),
+    ("to_date", 1): lambda of, args: dates.read_as(of, args[0], None, DATE),
+    ("to_date", 2): lambda of, args: dates.read_as(of, args[0], args[1], DATE),
+    ("date_format", 2): lambda of, args: dates.formatted(
+        of(args[0]), by_strftime(string(args[1], "DATE_FORMAT"))
+    ),
+    ("format_date", 2): lambda of, args: dates.formatted(
+        of(args[1]), by_strftime(string(args[0], "FORMAT_DATE"))
+    ),
+    ("isoyear", 1): lambda of, args: date_part(of, "isoyear", args[0]),
+    ("weekday", 1): _weekday,
+    ("julian", 1): _julian,
+    ("iff", 3): lambda of, args: _choice(of, [args[0]], [args[1]], args[2]),
+    ("isnull", 1): lambda of, args: Call("is_null", (of(args[0]),), BOOLEAN),
+    ("zeroifnull", 1): lambda of, args: _coalesced(of, [args[0], exp.Literal.number(0)]),
+    ("square", 1): lambda of, args: of(exp.Mul(this=args[0], expression=args[0])),
+    ("prefix", 2): lambda of, args: of(exp.StartsWith(this=args[0], expression=args[1])),
+    ("suffix", 2): lambda of, args: of(exp.EndsWith(this=args[0], expression=args[1])),
+    ("div0", 2): lambda of, args: _coalesced(
+        of, [exp.Div(this=args[0], expression=args[1]), exp.Literal.number(0)]
+    ),
+    ("try_divide", 2): lambda of, args: of(exp.Div(this=args[0], expression=args[1])),
+}
 
 
 RULES: dict[type[exp.Expr], Callable[[Translator, exp.Expr], Expr]] = {

@@ -13,13 +13,14 @@ from decimal import Decimal
 from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
-from deniable.sql import types
+from deniable.sql import date_formats, types
 from deniable.sql.intervals import EVERYTHING, PARTS, Interval, interval
 from deniable.sql.read.expressions import Translator
 from deniable.sql.read.parse import refuse, shown
 from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Relation, Value
 
 MAX_DOMAIN = 1_000
+_FEW = {part: range(low, high + 1) for part, (low, high) in PARTS.items() if high <= 366}
 NO_SUBQUERY = "A subquery is not answered in this place."
 Lookup = Callable[[exp.Expr, "Scope"], Expr]
 _FOLD = {ord(c): ord(c.lower()) for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
@@ -174,9 +175,11 @@ def domain(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
             return _coalesced(args, scope)
         case Call(op="bucket", args=args):
             return (*(e.value for e in args[1:-1] if isinstance(e, Literal)), None)
-        case Call(op="date_part", args=(Literal(value=part), _)) if part != "year":
-            low, high = PARTS[str(part)]
-            return (*range(low, high + 1), None)
+        case Call(op="date_part", args=(Literal(value=part), _)) if part in _FEW:
+            return (*_FEW[str(part)], None)
+        case Call(op="date_format", args=(Literal(value=form), _)):
+            texts = date_formats.texts(str(form), _FEW, MAX_DOMAIN)
+            return None if texts is None else (*texts, None)
     return _by_type(expr, scope)
 
 

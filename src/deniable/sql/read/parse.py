@@ -249,6 +249,15 @@ ALLOWED: dict[type[exp.Expr], set[str]] = {
     exp.TimestampTrunc: {"this", "unit"},
     exp.DateTrunc: {"this", "unit"},
     exp.DateDiff: {"this", "expression", "unit"},
+    exp.DateAdd: {"this", "expression", "unit"},
+    exp.DateSub: {"this", "expression", "unit"},
+    exp.DateBin: {"this", "expression", "unit"},
+    exp.Interval: {"this", "unit", "fraction_in_string"},
+    exp.TimeToStr: {"this", "format"},
+    exp.ToChar: {"this", "format"},
+    exp.UnixToTime: {"this", "scale"},
+    exp.CurrentDate: set(),
+    exp.CurrentTimestamp: set(),
     exp.Count: _UNARY,
 }
 # fmt: off
@@ -261,6 +270,7 @@ _UNARIES: tuple[type[exp.Expr], ...] = (
     exp.Neg, exp.Not, exp.Abs, exp.Sign, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp, exp.Lower, exp.Upper,
     exp.Length, *functions.NUMERIC, exp.Median, exp.CountIf, exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear,
     exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.Hour, exp.Minute, exp.Second,
+    exp.Date, exp.LastDay, exp.Dayname, exp.Monthname, exp.TimeToUnix,
 )
 # fmt: on
 ALLOWED |= dict.fromkeys(_BINARIES, _BINARY) | dict.fromkeys(_UNARIES, _UNARY)

@@ -4,15 +4,26 @@ own, so that the three engines agree."""
 from __future__ import annotations
 
 import string
+from calendar import monthrange
+from datetime import datetime, timedelta
 
-from deniable.sql import types
-from deniable.sql.dialects.dialect import Dialect
+from deniable.sql import date_formats, types
+from deniable.sql.dialects.dialect import Dialect, whole
 from deniable.sql.tree import Call, Kind, Literal, Type
 from deniable.sql.write.numbers import Rule, scaled_down, scaled_up
 
 FIRST, LAST = "0001-01-01", "9999-12-31"
 PERIODS = {"year": 1, "quarter": 4, "month": 12}
 """Periods that are counted by the calendar, and how many of them a year has."""
+FINE = {
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+"""Short periods, in microseconds."""
+EPOCH = datetime(1970, 1, 1)
 _FLOAT_TOP = 9.223372036854775e18  # below 2^63 and a double
 
 
@@ -95,8 +106,115 @@ def add_days(call: Call, args: list[str], dialect: Dialect) -> str:
     return dialect.let(args[:1], body)
 
 
+def add_months(call: Call, args: list[str], dialect: Dialect) -> str:
+    """NULL outside the years 1 to 9999. The day of the month stays, or the month ends."""
+    months = int(_value(call, 1))
+    top, low = 9999 * 12 + 11 - months, 12 - months
+    limit = (
+        f"<= {_month(top, dialect, call.type, last=True)}"
+        if months > 0
+        else f">= {_month(low, dialect, call.type)}"
+    )
+    if not 12 <= (top if months > 0 else low) <= 9999 * 12 + 11:
+        return dialect.literal(None, call.type)
+
+    def body(x: str) -> str:
+        moved = dialect.plus_months(f"CASE WHEN {x} {limit} THEN {x} END", months)
+        return f"CAST({moved} AS {dialect.type_name(call.type)})"
+
+    return dialect.let(args[:1], body)
+
+
+def _month(index: int, dialect: Dialect, of: Type, *, last: bool = False) -> str:
+    """The first moment of a month, or the last; by the number of months since the year 0."""
+    if not 12 <= index <= 9999 * 12 + 11:
+        return dialect.literal(None, of)
+    year, month = divmod(index, 12)
+    day = monthrange(year, month + 1)[1] if last else 1
+    moment = datetime(year, month + 1, day, *((23, 59, 59, 999_999) if last else ()))
+    return dialect.literal(moment.date() if of.kind is Kind.DATE else moment, of)
+
+
+def add_micros(call: Call, args: list[str], dialect: Dialect) -> str:
+    micros = timedelta(microseconds=int(_value(call, 1)))
+    ends = datetime.min, datetime.max
+    inside = [f">= {dialect.literal(ends[0] - micros, call.type)}"] if micros < timedelta() else []
+    inside = inside or [f"<= {dialect.literal(ends[1] - micros, call.type)}"]
+    return dialect.let(
+        args[:1],
+        lambda x: dialect.plus_micros(f"CASE WHEN {x} {inside[0]} THEN {x} END", int(_value(call, 1))),
+    )
+
+
+def epoch(call: Call, args: list[str], dialect: Dialect) -> str:
+    return dialect.epoch_micros(args[0])
+
+
+def time_bin(call: Call, args: list[str], dialect: Dialect) -> str:
+    """NULL for a period that began before the year 1."""
+    width, origin = int(_value(call, 0)), call.args[2]
+    start = origin.value if isinstance(origin, Literal) and isinstance(origin.value, datetime) else EPOCH
+    first, shift = ((moment - EPOCH) // timedelta(microseconds=1) for moment in (datetime.min, start))
+
+    def body(t: str) -> str:
+        begin = f"({t} - {_floored(f'({t} - ({shift}))', width)})"
+        return dialect.from_epoch_micros(f"CASE WHEN {begin} >= {first} THEN {begin} END")
+
+    return dialect.let([dialect.epoch_micros(args[1])], body)
+
+
+def _floored(x: str, width: int) -> str:
+    """The remainder that is not negative."""
+    w = whole(width)
+    return f"((({x} % {w}) + {w}) % {w})"
+
+
+def full_months(call: Call, args: list[str], dialect: Dialect) -> str:
+    def body(a: str, b: str) -> str:
+        months = f"({_periods('month', b, dialect)} - {_periods('month', a, dialect)})"
+        day, other = (dialect.date_part("day", x) for x in (a, b))
+        early = f"CASE WHEN {b} >= {a} AND {other} < {day} THEN -1 WHEN {b} < {a} AND {other} > {day} THEN 1 ELSE 0 END"
+        return f"CASE WHEN {a} IS NOT NULL AND {b} IS NOT NULL THEN {months} + {early} END"
+
+    return dialect.let(args, body)
+
+
+def date_format(call: Call, args: list[str], dialect: Dialect) -> str:
+    form = _value(call, 0)
+    return dialect.let(
+        [args[1]], lambda x: f"({' || '.join(_shown(piece, x, dialect) for piece in _pieces(form))})"
+    )
+
+
+def _pieces(form: str) -> list[str]:
+    """Codes, and what stands between them as one text each."""
+    made: list[str] = []
+    for piece in date_formats.pieces(form):
+        literal = piece not in date_formats.NUMBERS and piece not in date_formats.NAMES
+        if literal and made and made[-1][0] == "'":
+            made[-1] += piece[0]
+        else:
+            made.append("'" + piece[0] if literal else piece)
+    return made
+
+
+def _shown(piece: str, x: str, dialect: Dialect) -> str:
+    if piece in date_formats.NUMBERS:
+        part, digits = date_formats.NUMBERS[piece]
+        number = dialect.as_text(dialect.date_part(part, x))
+        return f"lpad({number}, {digits}, '0')" if digits else number
+    if piece in date_formats.NAMES:
+        part, names = date_formats.NAMES[piece]
+        first = 1 if part == "month" else 0
+        whens = " ".join(f"WHEN {first + i} THEN '{name}'" for i, name in enumerate(names))
+        return f"CASE {dialect.date_part(part, x)} {whens} END"
+    return dialect.text(piece[1:])
+
+
 def date_diff(call: Call, args: list[str], dialect: Dialect) -> str:
     name, a, b = _value(call, 0), *args[1:]
+    if name in FINE:
+        return dialect.let([a, b], lambda a, b: f"({_index(name, b, dialect)} - {_index(name, a, dialect)})")
     if name in PERIODS:
         return dialect.let(
             [a, b], lambda a, b: f"({_periods(name, b, dialect)} - {_periods(name, a, dialect)})"
@@ -105,6 +223,14 @@ def date_diff(call: Call, args: list[str], dialect: Dialect) -> str:
         a, b = (f"CAST(date_trunc('week', CAST({x} AS TIMESTAMP)) AS DATE)" for x in (a, b))
     days = dialect.days_between(a, b)
     return dialect.quotient(days, "7") if name == "week" else days
+
+
+def _index(name: str, x: str, dialect: Dialect) -> str:
+    """How many of a short period since 1970, rounded down."""
+    micros, width = dialect.epoch_micros(x), FINE[name]
+    if width == 1:
+        return micros
+    return dialect.let([micros], lambda t: dialect.quotient(f"({t} - {_floored(t, width)})", whole(width)))
 
 
 def _periods(name: str, x: str, dialect: Dialect) -> str:
@@ -201,6 +327,12 @@ RULES: dict[str, Rule] = {
     "date_trunc": date_trunc,
     "date_part": date_part,
     "add_days": add_days,
+    "add_months": add_months,
+    "add_micros": add_micros,
+    "epoch": epoch,
+    "time_bin": time_bin,
+    "full_months": full_months,
+    "date_format": date_format,
     "date_diff": date_diff,
     "cast": cast,
 }

@@ -1,0 +1,219 @@
+"""Periods and what moves by them: INTERVAL '3 months', date arithmetic, the day of today."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from typing import NoReturn
+
+from sqlglot import expressions as exp
+
+from deniable.sql.read.coercion import convert
+from deniable.sql.read.parse import refuse, shown
+from deniable.sql.tree import Call, Expr, Kind, Literal
+from deniable.sql.types import DATE, INTEGER, TIMESTAMP
+
+DAY = 86_400_000_000
+"""Microseconds."""
+MOST_MONTHS, MOST_DAYS = 120_000, 3_652_059
+_UNITS: dict[str, tuple[str, int]] = {
+    "year": ("months", 12),
+    "quarter": ("months", 3),
+    "month": ("months", 1),
+    "week": ("days", 7),
+    "day": ("days", 1),
+    "hour": ("micros", DAY // 24),
+    "minute": ("micros", DAY // 1440),
+    "second": ("micros", 1_000_000),
+    "millisecond": ("micros", 1_000),
+    "microsecond": ("micros", 1),
+}
+_SHORT = {
+    "y": "year", "yr": "year", "yyyy": "year", "q": "quarter", "qtr": "quarter", "mon": "month", "w": "week", "wk": "week",
+    "d": "day", "h": "hour", "hr": "hour", "min": "minute", "sec": "second", "m": "minute",
+    "ms": "millisecond", "us": "microsecond", "dayofmonth": "day", "weekofyear": "week", "isoweek": "week",
+}  # fmt: skip
+
+
+def unit_name(given: str) -> str:
+    """One name for each unit of time.
+
+    >>> unit_name("Hours"), unit_name("yr")
+    ('hour', 'year')
+    """
+    name = given.lower()
+    for known in (name, name.removesuffix("s")):
+        if known in _UNITS or known in _SHORT:
+            return _SHORT.get(known, known)
+    return name
+
+
+@dataclass(frozen=True)
+class Period:
+    months: int = 0
+    days: int = 0
+    micros: int = 0
+
+    def times(self, factor: int) -> Period:
+        return Period(self.months * factor, self.days * factor, self.micros * factor)
+
+
+def period(node: exp.Expr | None) -> Period | None:
+    """The period that a node is: INTERVAL 3 DAY, - INTERVAL '1 month', 3 * INTERVAL '1 day'; None for what is
+    none."""
+    match node:
+        case exp.Paren():
+            return period(node.this)
+        case exp.Neg():
+            inner = period(node.this)
+            return None if inner is None else inner.times(-1)
+        case exp.Mul():
+            return _multiple(node.this, node.args["expression"])
+        case exp.Interval():
+            return _checked(_interval(node))
+    return None
+
+
+def _multiple(a: exp.Expr, b: exp.Expr) -> Period | None:
+    for one, other in ((a, b), (b, a)):
+        inner = period(one)
+        if inner is not None:
+            digits = str(other.this) if isinstance(other, exp.Literal) and not other.is_string else ""
+            if not digits.isdecimal() or len(digits) > 7:
+                refuse("An INTERVAL is multiplied by a whole number only, written as a literal.")
+            return _checked(inner.times(int(digits)))
+    return None
+
+
+def _interval(node: exp.Interval) -> Period:
+    unit, of = node.args.get("unit"), node.this
+    while isinstance(of, exp.Paren):
+        of = of.this
+    sign = "-" if isinstance(of, exp.Neg) else ""
+    of = of.this if isinstance(of, exp.Neg) else of
+    if not isinstance(of, exp.Literal):
+        _refuse("")
+    text = sign + str(of.this)
+    return written(text if unit is None else f"{text} {unit.name}")
+
+
+def written(text: str) -> Period:
+    """
+    >>> written("2 weeks 3 days"), written("-1 hour")
+    (Period(months=0, days=17, micros=0), Period(months=0, days=0, micros=-3600000000))
+    """
+    made = Period()
+    rest = text.strip()
+    while rest:
+        part = re.match(r"([+-]?[0-9]{1,9}(?:[.][0-9]{1,6})?)\s*([A-Za-z]+)\s*", rest)
+        if part is None or unit_name(part[2]) not in _UNITS:
+            _refuse(text)
+        name, factor = _UNITS[unit_name(part[2])]
+        size = Fraction(part[1]) * factor
+        if size.denominator != 1:
+            _refuse(text)
+        made = Period(**{**vars(made), name: getattr(made, name) + int(size)})
+        rest = rest[part.end() :]
+    return made
+
+
+def _refuse(text: str) -> NoReturn:
+    said = f" {shown(text)}" if text else ""
+    refuse(
+        f"The INTERVAL{said} cannot be read.",
+        "Write a literal such as INTERVAL '3 months' or INTERVAL 90 DAY.",
+    )
+
+
+def _checked(given: Period) -> Period:
+    if abs(given.months) > MOST_MONTHS or abs(given.days) + abs(given.micros) // DAY > MOST_DAYS:
+        refuse("Expected an INTERVAL of at most 9,999 years.")
+    return given
+
+
+def moved(start: Expr, by: Period) -> Expr:
+    """A date or timestamp, later or earlier; NULL outside the years 1 to 9999. A month that has no such day
+    ends it: 31 January and a month is 28 or 29 February."""
+    if start.type.kind is Kind.TEXT and isinstance(start, Literal):
+        start = convert(start, TIMESTAMP if len(str(start.value)) > 10 else DATE)
+    if start.type.kind not in (Kind.DATE, Kind.TIMESTAMP):
+        refuse("An INTERVAL is added to a DATE or TIMESTAMP.", "Use CAST(x AS DATE).")
+    days, micros = by.days + by.micros // DAY, by.micros % DAY
+    if start.type.kind is Kind.DATE and micros:
+        start = convert(start, TIMESTAMP)
+    if isinstance(start, Literal):
+        return Literal(_moved_value(start.value, by.months, days, micros), start.type)
+    if by.months:
+        start = Call("add_months", (start, Literal(by.months, INTEGER)), start.type)
+    if start.type.kind is Kind.DATE:
+        return Call("add_days", (start, Literal(days, INTEGER)), DATE) if days else start
+    total = days * DAY + micros
+    return Call("add_micros", (start, Literal(total, INTEGER)), TIMESTAMP) if total else start
+
+
+def _moved_value(start: object, months: int, days: int, micros: int) -> date | datetime | None:
+    if not isinstance(start, date):
+        return None
+    index = start.year * 12 + start.month - 1 + months
+    year, month = index // 12, index % 12 + 1
+    if not 1 <= year <= 9999:
+        return None
+    day = min(start.day, monthrange(year, month)[1])
+    try:
+        return start.replace(year=year, month=month, day=day) + timedelta(days=days, microseconds=micros)
+    except OverflowError:
+        return None
+
+
+# ------------------------------------------------------------------------------------------------ today
+
+
+def today() -> date:
+    """In UTC."""
+    return datetime.now(UTC).date()
+
+
+def current_day(node: exp.Expr) -> Expr:
+    """CURRENT_DATE as a literal: the same question on one day is one release, and on the next day another."""
+    return Literal(today(), DATE)
+
+
+def current_moment(node: exp.Expr) -> Expr:
+    """now(), where only its day counts."""
+    above = node.parent
+    while isinstance(above, (exp.Paren, exp.Add, exp.Sub)) or _is_moment(above):
+        above = above.parent if above is not None else None
+    whole_days = isinstance(above, exp.Date) or _casts_to_date(above) or _cuts_to_days(above)
+    if not whole_days or _moves_by_hours(node, above):
+        refuse(
+            "now() is another moment each time, so that every look would be a new question with a new charge.",
+            "Write CURRENT_DATE, CAST(now() AS DATE), or the moment as a literal.",
+        )
+    return Literal(datetime.combine(today(), datetime.min.time()), TIMESTAMP)
+
+
+def _is_moment(node: exp.Expr | None) -> bool:
+    return (
+        isinstance(node, exp.Cast)
+        and not _casts_to_date(node)
+        and "TIMESTAMP" in node.args["to"].sql().upper()
+    )
+
+
+def _casts_to_date(node: exp.Expr | None) -> bool:
+    return isinstance(node, exp.Cast) and node.args["to"].sql().upper() == "DATE"
+
+
+def _cuts_to_days(node: exp.Expr | None) -> bool:
+    if not isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)):
+        return False
+    unit = node.args.get("unit")
+    return unit is not None and unit_name(str(unit.name)) in ("year", "quarter", "month", "week", "day")
+
+
+def _moves_by_hours(node: exp.Expr, above: exp.Expr | None) -> bool:
+    periods = [period(found) for found in above.find_all(exp.Interval)] if above is not None else []
+    return any(found is not None and found.micros % DAY for found in periods)
