@@ -72,7 +72,7 @@ def test_shares_are_told_by_group() -> None:
     assert math.isclose(control, found.chance, rel_tol=1e-9)
     own, others = found.facts["by_group"], found.facts["strangers_by_group"]
     most = max(own, key=lambda g: own[g] - others[g])
-    assert f"By job the difference is largest in {most}:" in found.reading
+    assert f"By job the difference is largest for {most}:" in found.reading
     mean = sum(share * (groups == int(g)).mean() for g, share in found.facts["by_group"].items())
     assert math.isclose(mean, found.share, rel_tol=1e-9)
 

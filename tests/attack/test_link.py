@@ -52,12 +52,13 @@ def test_the_order_of_the_release_does_not_protect() -> None:
 
 
 def test_every_release_gives_what_it_gives_and_the_protected_one_gives_chance() -> None:
-    raw, coarse, moved, swapped, grouped, made = link.compare(8000, rng=SeededRandom(6))
+    raw, coarse, moved, swapped, grouped, classes, made = link.compare(8000, rng=SeededRandom(6))
     assert raw.share > 0.95
     assert 0.8 < swapped.share < raw.share
     assert moved.share > 5 * made.share > 0
     assert coarse.share < 0.05
     assert grouped.right == 0
+    assert classes.share > classes.chance + 0.1
     # Whoever meets a row that was made from counts meets a stranger's: right as often as a random row.
     deviation = math.sqrt(made.chance / made.of)
     assert abs(made.share - made.chance) < 6.2 * deviation + 0.003

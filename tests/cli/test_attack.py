@@ -29,6 +29,36 @@ def run(*arguments: str, code: int = 0) -> Any:
     return result
 
 
+@pytest.mark.parametrize(
+    ("method", "theorem"),
+    [("least-squares", "O(α²)·n of n bits"), ("exhaustive", "at most 4·α·n of n people")],
+)
+def test_reconstruct_names_its_theorem_and_its_picture(tmp_path: Path, method: str, theorem: str) -> None:
+    drawn = tmp_path / "r.svg"
+    said = run("reconstruct", "--people", "10", "--method", method, "--plot", str(drawn)).stdout
+    assert theorem in " ".join(said.split())
+    assert f"Picture:{drawn}" in "".join(said.split())
+
+
+def test_a_join_that_meets_nobody_is_not_told_as_a_success_of_anonymity() -> None:
+    said = " ".join(run("link", "--people", "500").stdout.split())
+    assert "5-anonymous, by its classes" in said
+    assert "does not make it safe" in said
+
+
+def test_age_bands_say_which_ages() -> None:
+    assert "65–79" in run("attribute", "--people", "300").stdout
+
+
+def test_liars_are_told_with_their_bound_and_drawn(tmp_path: Path) -> None:
+    small = ("--users", "400", "--items", "20", "--liars", ".05")
+    said = " ".join(run("poison", *small, "--plot", str(tmp_path / "p.png")).stdout.split())
+    assert "No unbiased sum of reports that keep ε = 1 is moved by less than 10.8 %" in said
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    rows = json.loads(run("poison", *small, "--json").stdout)["protocols"]
+    assert [row["protocol"] for row in rows] == ["grr", "oue", "olh", "hr", "ss"]
+
+
 def test_reconstruct_tells_accuracy_and_seconds() -> None:
     said = json.loads(
         run("reconstruct", "--people", "512", "--queries", "2048", "--noise", ".3", "--json").stdout
@@ -108,7 +138,7 @@ def test_pictures_are_drawn(tmp_path: Path, arguments: tuple[str, ...]) -> None:
 def test_a_picture_shows_every_release(tmp_path: Path) -> None:
     run("link", "--people", "500", "--plot", str(tmp_path / "a.svg"))
     drawn = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert all(f"<!-- {name} -->" in drawn for name in ("raw table", "5-anonymous", "by chance"))
+    assert all(f"<!-- {name} -->" in drawn for name in ("raw table", "5-anonymous, by the join", "by chance"))
 
 
 @pytest.mark.parametrize(

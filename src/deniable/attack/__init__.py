@@ -16,6 +16,7 @@ protected releases of the same made-up data and gives a `Learnt` for each:
     members       who was in the training data: `membership(train, data)` for any model, `Evidence` for outputs you have
     invert        what a model that recognises people shows of them (`stationary`: training images from weights)
     gradients     a client's images from the update that it sends to a server (of federated learning)
+    poison        liars among local reports: what they reach, and what helps
     memorize      secrets that a text model remembers (`characters`: a small one to try it on)
 
 `asking` holds the ways to ask a curator: in memory, through an account, through SQL.

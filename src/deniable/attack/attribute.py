@@ -10,7 +10,7 @@ Reference: Fredrikson et al. 2014, 2015; Yeom et al. 2018 (attribute advantage).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from deniable.attack import asking
 from deniable.attack.learnt import Floats, Learnt, Whole, percent
-from deniable.datasets.survey import COLUMNS, SIZES, SMOKES, Survey, survey
+from deniable.datasets.survey import AGE_BANDS, COLUMNS, SIZES, SMOKES, Survey, survey
 from deniable.mechanism import Random
 from deniable.mechanisms import NoisyCounts
 from deniable.mechanisms.classify import NaiveBayes
@@ -51,22 +51,24 @@ def attack(
         infer(model, data.rows, data.labels, column=column, prior=prior) == data.rows[:, column]
         for data in (members, strangers)
     )
-    own, strange = _by(members.rows[:, group], right), _by(strangers.rows[:, group], control)
+    names = AGE_BANDS if group == 0 else tuple(map(str, range(SIZES[group])))
+    own = _by(members.rows[:, group], right, names)
+    strange = _by(strangers.rows[:, group], control, names)
     leaks = {g: share - strange.get(g, 0.0) for g, share in own.items()}
     most, chance = max(leaks, key=lambda g: leaks[g]), float(control.mean())
     reading = (
         f'{release}: "{COLUMNS[column]}" is guessed right for {percent(float(right.mean()))} of the {len(right):,} people it was '
         f"made from, and for {percent(chance)} of people it never saw. By {COLUMNS[group]} the difference is "
-        f"largest in {most}: {percent(own[most])} against {percent(strange.get(most, 0.0))}."
+        f"largest for {most}: {percent(own[most])} against {percent(strange.get(most, 0.0))}."
     )
     facts = {"strangers": chance, "group": COLUMNS[group], "by_group": own, "strangers_by_group": strange}
     facts |= {"column": COLUMNS[column]}
     return Learnt(ATTACK, release, int(right.sum()), len(right), chance, reading, facts=facts)
 
 
-def _by(groups: Whole, right: NDArray[np.bool_]) -> dict[str, float]:
-    """The share that is right in each group."""
-    return {str(g): float(right[groups == g].mean()) for g in np.unique(groups)}
+def _by(groups: Whole, right: NDArray[np.bool_], names: Sequence[str]) -> dict[str, float]:
+    """The share that is right in each group, by its name."""
+    return {names[g]: float(right[groups == g].mean()) for g in np.unique(groups)}
 
 
 def memorising(data: Survey) -> Model:

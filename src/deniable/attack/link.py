@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from deniable.attack import hide
-from deniable.attack.anonymity import mondrian, swapped
+from deniable.attack.anonymity import guess_by_class, mondrian, swapped
 from deniable.attack.learnt import Learnt, Whole, percent
 from deniable.datasets.people import FIRST_ZIP, ZIP_STEP, people
 from deniable.errors import InvalidParameter
@@ -100,7 +100,8 @@ def compare(
         against("year of birth only", coarse, coarse, secrets),
         against("birth dates off by up to 3 days", identity, moved, secrets),
         against("10 % of diagnoses swapped", identity, identity, swapped(secrets, 0.1, seed)),
-        against(f"{k}-anonymous", classes[:, None], classes[:, None], secrets),
+        against(f"{k}-anonymous, by the join", classes[:, None], classes[:, None], secrets),
+        guess_by_class(classes, secrets, secrets, release=f"{k}-anonymous, by its classes"),
         attack(identity, secrets, made, told, release=f"rows made from counts of ε = {epsilon:g}"),
     ]
 

@@ -14,7 +14,7 @@ from deniable.attack import difference as differencing
 from deniable.attack import reconstruct as rebuilding
 from deniable.attack.learnt import Learnt, percent
 from deniable.attack.solve import SolvingMethod, expected_share
-from deniable.cli import attack_column, attack_gradients, attack_invert, attack_models, show
+from deniable.cli import attack_column, attack_gradients, attack_invert, attack_models, attack_poison, show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot
 from deniable.datasets import hospital
@@ -27,6 +27,7 @@ attack_models.register(app)
 attack_invert.register(app)
 attack_column.register(app)
 attack_gradients.register(app)
+attack_poison.register(app)
 
 Epsilon = Annotated[
     float, typer.Option("--epsilon", help="The limit of the account that protects the same data.")
@@ -34,6 +35,18 @@ Epsilon = Annotated[
 Seed = Annotated[
     int, typer.Option("--seed", help="Seed of the made-up data; the noise of an account is never seeded.")
 ]
+
+
+THEOREMS = (
+    "The theorem it shows: O(n) random counts, each within α·√n of the truth, give away all but O(α²)·n of n bits "
+    "(Dinur, Nissim 2003; Dwork, McSherry, Talwar 2007). So noise has to grow with √n, or counts have to be refused.",
+    "The theorem it shows: if all 2ⁿ counts are answered within α·n, every table that fits them is wrong about at most "
+    "4·α·n of n people (Dinur, Nissim 2003). The table above has random counts only; the picture (--plot) asks all 2ⁿ.",
+)
+CLASSES = (
+    "That the join meets nobody in the 5-anonymous table does not make it safe: a class is found instead of a row, and says "
+    "what its people have in common. Several such tables about the same people give everything away: deniable attack anonymity."
+)
 
 
 class Linked(StrEnum):
@@ -83,7 +96,8 @@ def reconstruct(
         return
     show.heading(f"{people:,} secret bits, {asked:,} counts over random sets of people")
     _table((naive, refused, paid))
-    show.say("", naive.reading, paid.reading)
+    show.say("", naive.reading, paid.reading, "", THEOREMS[method is SolvingMethod.EXHAUSTIVE])
+    _say_where(plot)
 
 
 def _reconstruction(
@@ -125,7 +139,7 @@ def _draw_reconstruction(
         [(one.facts["noise"], one.share) for one in found],
         (naive.facts["noise"], naive.share),
         {one.release: one.share for one in paid},
-        title=f"Bits found from {ratio:g} counts per person",
+        title=f"Share of secret bits found from {ratio:g} counts per person, by their noise",
         path=path,
     )
 
@@ -134,7 +148,7 @@ def _draw_theorem(path: Path, people: int, seed: int) -> None:
     errors = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
     found = rebuilding.exhaustive_errors(people, errors, seed=seed)
     wrong = {name: [one.wrong for one in found if one.curator == name] for name in ("random", "misleading")}
-    title = f"All 2^{people} subsets asked, all 2^{people} tables tried"
+    title = f"Wrong bits after all 2^{people} subsets were asked and all 2^{people} tables tried"
     picture.exhaustive(errors, wrong, [4 * e for e in errors], title=title, path=path)
 
 
@@ -192,6 +206,8 @@ def link_(
             found = series.compare(2000 if people is None else people, epsilon=epsilon, seed=seed)
             title, secrets = "Six days of step counts, and whose series it is", "series"
     _tell(found, title, secrets, json, plot)
+    if data is Linked.PEOPLE and not json:
+        show.say(CLASSES)
 
 
 @app.command("anonymity")
@@ -322,7 +338,9 @@ def _tell(
             [one.share for one in found],
             [one.chance for one in found],
         )
-        picture.releases(*columns, title=title, secrets=secrets, protected=protected, path=plot)
+        picture.releases(
+            *columns, title=_drawn(title, secrets), secrets=secrets, protected=protected, path=plot
+        )
     if json:
         show.as_json({"releases": [one.to_dict() for one in (*extra, *found)]})
         return
@@ -330,6 +348,17 @@ def _tell(
     _table(found)
     worst = max(found[:-protected], key=lambda one: one.share - one.chance)
     show.say("", worst.reading, *(one.reading for one in found[-protected:]))
+    _say_where(plot)
+
+
+def _drawn(title: str, secrets: str) -> str:
+    """What a picture of releases shows, above what the attack is about."""
+    return f"{secrets.capitalize()} learnt from each release\n{title}"
+
+
+def _say_where(plot: Path | None) -> None:
+    if plot is not None:
+        show.say(f"Picture: {plot}")
 
 
 def _table(found: Sequence[Learnt]) -> None:

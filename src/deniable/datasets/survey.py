@@ -12,6 +12,8 @@ from deniable.datasets.sizes import at_least
 SIZES = (6, 8, 5, 7, 2)
 COLUMNS = ("age band", "region", "job", "hobby", "smokes")
 SMOKES = 4
+AGE_BANDS = ("under 20", "20–34", "35–49", "50–64", "65–79", "80 and over")
+"""What the values of the first column stand for."""
 
 
 @dataclass(frozen=True)

@@ -96,3 +96,18 @@ def exhaustive(
     plane.set_ylim(bottom=-0.3)
     plane.legend(frameon=False, fontsize=9, loc="upper left")
     return save(picture, path)
+
+
+def poisoned(
+    shares: Mapping[str, tuple[float, float, float]], truth: float, *, title: str, path: Path
+) -> Path:
+    """The estimated share of one item by protocol: without liars, with them, and made consistent."""
+    picture, plane = axes(title=title, x="", y="estimated share of the item", width=7.2, height=3.8)
+    for at, name in enumerate(("without liars", "with liars", "with liars, made consistent")):
+        places = [place + 0.27 * (at - 1) for place in range(len(shares))]
+        plane.bar(places, [each[at] for each in shares.values()], 0.25, color=COLOURS[at], label=name)
+    plane.axhline(truth, color="black", linewidth=1, label="truth")
+    plane.set_xticks(range(len(shares)), list(shares))
+    plane.grid(visible=False, axis="x")
+    plane.legend(frameon=False, fontsize=9)
+    return save(picture, path)
