@@ -174,12 +174,16 @@ def _given_names(alias: exp.Expr | None) -> list[str]:
 
 
 def _renamed(columns: AnswerColumns | None, alias: exp.Expr | None) -> AnswerColumns | None:
-    """Under the names of AS t (a, b): the columns of ends keep theirs, so such a table has no intervals."""
+    """Under the names of AS t (a, b), to which those of the ends are added."""
     given = _given_names(alias)
     if columns is None or not given:
         return columns
-    names = given + [column.name for column in columns[len(given) :]]
-    return tuple(AnswerColumn(name, None, column.key) for name, column in zip(names, columns, strict=False))
+    if len(given) != len(columns) or not isinstance(alias, exp.TableAlias):
+        return None
+    renamed = tuple(replace(column, name=name) for name, column in zip(given, columns, strict=True))
+    ends_too = [end + column.name for column in renamed if column.reach is not None for end in (LOW, HIGH)]
+    alias.set("columns", [exp.to_identifier(name, quoted=True) for name in (*given, *ends_too)])
+    return renamed
 
 
 def _expanded(select: exp.Select, sources: Sequence[Source]) -> bool:
@@ -187,7 +191,8 @@ def _expanded(select: exp.Select, sources: Sequence[Source]) -> bool:
     stars = [item for item in select.expressions if isinstance(item, exp.Star) or item.is_star]
     if not stars:
         return True
-    bare = all(isinstance(star, exp.Star) and not any(star.args.values()) for star in stars)
+    marks = [star.this if isinstance(star, exp.Column) else star for star in stars]
+    bare = all(isinstance(mark, exp.Star) and not any(mark.args.values()) for mark in marks)
     if not bare or len(sources) != 1 or len(select.expressions) != 1:
         return False
     names = [exp.column(column.name, quoted=True) for column in sources[0][1]]
