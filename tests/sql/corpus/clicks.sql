@@ -134,5 +134,5 @@ SELECT to_char(EventTime, 'YYYY-MM-DD') AS day, COUNT(*) FROM hits GROUP BY 1 OR
 -- refused: inside a subquery
 SELECT AVG(ResolutionWidth) FROM (SELECT ResolutionWidth FROM hits ORDER BY EventTime DESC LIMIT 100) recent
 
--- refused: WINDOW is not answered
+-- refused: OVER (…) is not answered
 SELECT EventTime, ROW_NUMBER() OVER (PARTITION BY UserID ORDER BY EventTime) FROM hits

@@ -151,7 +151,7 @@ SELECT ward, ARG_MAX(diagnosis, cost) FROM stays GROUP BY ward
 -- refused: FIRST is not answered
 SELECT ward, FIRST(diagnosis) FROM stays GROUP BY ward
 
--- refused: LIST is not answered
+-- refused: ARRAY_AGG is not answered
 SELECT ward, ARRAY_AGG(diagnosis) FROM stays GROUP BY ward
 
 -- refused: RANDOM is not answered

@@ -111,7 +111,7 @@ SELECT COUNT(*) FROM trips t WHERE EXISTS (SELECT 1 FROM zones z WHERE z.zone_id
 -- refused: A subquery in an expression
 SELECT COUNT(*) FROM trips WHERE fare_amount > (SELECT AVG(fare_amount) FROM trips)
 
--- refused: WINDOW is not answered
+-- refused: OVER (…) is not answered
 SELECT AVG(gap) FROM (SELECT date_diff('minute', LAG(dropoff_at) OVER (PARTITION BY vendor ORDER BY pickup_at), pickup_at) AS gap FROM trips) t
 
 SELECT COUNT(*) FROM trips t WHERE t.dropoff_zone IN (SELECT o.pickup_zone FROM trips o WHERE o.rider_id = t.rider_id)

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from sqlglot import expressions as exp
 
 from deniable.sql import functions
+from deniable.sql.read import hints
 from deniable.sql.read.parse import PARTS, name_of, refuse, shown
 
 RESERVED = "deniable_"
@@ -92,10 +93,12 @@ def _check_node(node: exp.Expr) -> None:
     if isinstance(node, exp.GenerateSeries):
         _check_series(node)
         return
-    refuse(
-        f"{name} is not answered over released results.",
-        functions.REFUSED.get(name.lower(), "See the list in the reference for SQL."),
-    )
+    refuse(f"{name} is not answered over released results.", _way_out(name))
+
+
+def _way_out(name: str) -> str:
+    meant = hints.similar(name, NAMES, hints.ALIKE_FUNCTIONS)
+    return (f"Did you mean {meant}? " if meant else "") + functions.UNKNOWN
 
 
 def _check_pivot(node: exp.Pivot) -> None:

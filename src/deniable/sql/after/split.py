@@ -17,6 +17,7 @@ from deniable.sql.after.allowed import RESERVED, check_after, check_reserved
 from deniable.sql.after.canonical import canonical
 from deniable.sql.after.lift import Lifted, aggregates, keys_of, name_items, says_more
 from deniable.sql.answer.cache_key import normal
+from deniable.sql.read import hints
 from deniable.sql.read.names import fold
 from deniable.sql.read.parse import check_nodes, name_of, refuse, syntax
 from deniable.sql.read.query import MAX_OUTPUTS, query_of
@@ -65,6 +66,13 @@ def split_query(text: str, schema: Schema, unit: Unit) -> SplitQuery:
     (1, ['ward', 'n', 'r'])
     """
     tree = syntax(text)
+    try:
+        return _split(tree, schema, unit)
+    except InvalidQuery as refusal:
+        raise InvalidQuery(hints.reworded(str(refusal), tree)) from None
+
+
+def _split(tree: exp.Expr, schema: Schema, unit: Unit) -> SplitQuery:
     sources, splitter = Sources(schema, unit), _Splitter()
     if not isinstance(tree, (exp.Query, exp.Pivot)):
         refuse(f"{name_of(tree)} is not answered.", "Write a SELECT.")

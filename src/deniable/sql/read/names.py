@@ -15,6 +15,7 @@ from sqlglot import expressions as exp
 from deniable.errors import InvalidQuery
 from deniable.sql import date_formats, types
 from deniable.sql.intervals import EVERYTHING, PARTS, Interval, interval
+from deniable.sql.read import hints
 from deniable.sql.read.expressions import Translator
 from deniable.sql.read.parse import refuse, shown
 from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Relation, Value
@@ -75,12 +76,16 @@ class Scope:
         name = str(node.name)
         fields = self._called(name, str(node.table))
         if not fields:
-            have = ", ".join(sorted({f.name for f in self.fields})[:30]) or "none"
             around = "A subquery in an expression does not see the columns around it. " if self.inside else ""
-            refuse(f"There is no column {shown(name)} here.", f"{around}The columns are: {have}.")
+            refuse(
+                f"There is no column {shown(name)} here.", f"{around}{hints.of_column(node, self._names())}"
+            )
         if len(fields) > 1 and not all(f.unit for f in fields):
             refuse(f"The column {shown(name)} is ambiguous.", "Write the table's name before it.")
         return fields[0]
+
+    def _names(self) -> set[str]:
+        return {f.name for f in self.fields}
 
     def named_by(self, node: exp.Column) -> Field | None:
         """The field that a column names; None where it names none here, or several."""

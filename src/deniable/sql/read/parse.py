@@ -14,6 +14,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from deniable.errors import InvalidQuery
 from deniable.sql import functions
+from deniable.sql.read import hints
 
 MAX_BYTES = 64 * 1024
 MAX_TOKENS = 8_000
@@ -60,6 +61,7 @@ def syntax(text: str) -> exp.Expr:
     _check_text(text)
     tree = _read(text)
     _check_depth(tree)
+    hints.mark(tree, text)
     return tree
 
 
@@ -94,7 +96,7 @@ def _check_tokens(tokens: list[str]) -> None:
         refuse(f"Expected a query of at most {MAX_TOKENS:,} words, got {len(tokens):,}.", "Make it shorter.")
     if ";" in tokens:
         refuse("Expected one statement, got more than one.", "Ask them one by one.")
-    if tokens[0] not in ("SELECT", "WITH", "("):
+    if tokens[0] not in ("SELECT", "WITH", "(", "FROM"):
         refuse(f"{shown(tokens[0])} is not answered: only a query that begins with SELECT or WITH is.")
     if _nesting(tokens) > MAX_NESTING:
         refuse(f"Expected a query nested at most {MAX_NESTING} deep.", "Use WITH to name its parts.")
@@ -116,7 +118,9 @@ def _read(text: str) -> exp.Expr:
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         where = f" near line {first.get('line')}, column {first.get('col')}" if first.get("line") else ""
-        refuse(f"The query could not be read{where}.", "Write it in DuckDB's SQL.")
+        word = str(first.get("highlight") or "").strip()
+        at = f", at {shown(word)}" if word and word.isprintable() else ""
+        refuse(f"The query could not be read{where}{at}.", "Write it in DuckDB's SQL.")
     except RecursionError:
         refuse("The query is nested too deep to be read.", "Use WITH to name its parts.")
     trees = [tree for tree in found if tree is not None and not isinstance(tree, exp.Semicolon)]
@@ -154,14 +158,25 @@ def refuse_node(node: exp.Expr) -> NoReturn:
     for kind, way_out in NODES.items():
         if isinstance(node, kind):
             refuse(f"{name} is not answered.", way_out)
-    refuse(f"{name} is not answered.", functions.REFUSED.get(name.lower(), functions.UNKNOWN))
+    plain = _parsed_name(node).lower()
+    called = hints.of_function(name) if isinstance(node, exp.Func) else functions.REFUSED.get(name.lower())
+    refuse(f"{name} is not answered.", functions.REFUSED.get(plain) or called or functions.UNKNOWN)
 
 
 def name_of(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
         return shown(str(node.this).upper())[1:-1] if str(node.this).isascii() else shown(str(node.this))
-    if isinstance(node, exp.IgnoreNulls):
+    if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         return name_of(node.this)
+    if isinstance(node, exp.Window) and isinstance(node.this, exp.Expr):
+        return f"{name_of(node.this)} OVER (…)"
+    if "written" in node.meta:
+        return str(node.meta["written"])
+    return _parsed_name(node)
+
+
+def _parsed_name(node: exp.Expr) -> str:
+    """As the parser calls it."""
     name = node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()
     return SAID.get(name, name)
 
@@ -278,7 +293,7 @@ ALLOWED = {kind: parts | _FLAGS for kind, parts in ALLOWED.items()}
 
 # Kinds of nodes with a way out of their own; the first that fits.
 NODES: dict[type[exp.Expr], str] = {
-    exp.Window: "Window functions look at other people's rows. " + functions._WINDOW,
+    exp.Window: "Over private rows it would look at other people's. " + functions._WINDOW,
     exp.IgnoreNulls: functions._ONE,
     exp.Except: "Use WHERE NOT, or a LEFT JOIN with IS NULL.",
     exp.Intersect: "Use WHERE, or JOIN on the unit.",
@@ -322,7 +337,10 @@ PARTS: dict[str, tuple[str, str]] = {
     "windows": ("WINDOW", functions._WINDOW),
     "laterals": ("LATERAL", "Use a subquery that groups by the unit."),
     "sample": ("SAMPLE", "Sampling spends privacy's benefit on nothing here; ask about all rows."),
-    "pivots": ("PIVOT", "Use COUNT(*) FILTER (WHERE …) for each column."),
+    "pivots": (
+        "PIVOT of private rows",
+        "Count first: WITH t AS (SELECT a, b, COUNT(*) AS n FROM … GROUP BY a, b) SELECT * FROM t PIVOT (SUM(n) FOR b IN (…)).",
+    ),
     "into": ("INTO", "Answers come back; nothing is written."),
     "locks": ("FOR UPDATE", "Nothing is locked."),
     "on": ("DISTINCT ON", "Use GROUP BY, or a subquery that groups by the unit."),

@@ -18,6 +18,7 @@ from sqlglot import expressions as exp
 
 from deniable.sql import functions, types
 from deniable.sql.intervals import Interval, hull
+from deniable.sql.read import hints
 from deniable.sql.read.coercion import condition, convert, meet
 from deniable.sql.read.expressions import Translator
 from deniable.sql.read.joins import Meeting, apart, bounded_readings, conjuncts, pairs_of
@@ -206,8 +207,8 @@ def _table(sources: Sources, node: exp.Table) -> Scope:
             return scope.named(str(node.alias or node.name), _names(node))
     found = [table for table in sources.schema.tables if fold(table.name) == name]
     if len(found) != 1:
-        have = ", ".join(sorted(t.name for t in sources.schema.tables)[:30]) or "none"
-        refuse(f"There is no table {shown(str(node.name))}.", f"The tables are: {have}.")
+        names = [t.name for t in sources.schema.tables]
+        refuse(f"There is no table {shown(str(node.name))}.", hints.of_table(str(node.name), names))
     return _scan(sources, found[0]).named(str(node.alias or found[0].name), _names(node))
 
 
