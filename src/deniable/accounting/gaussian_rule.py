@@ -107,7 +107,7 @@ def shift(loss: Loss) -> Shift | None:
         case DiscreteGaussianNoise(sigma, sensitivity):
             return _integer(smooth.narrower(exact(sigma), max(exact(sensitivity), Fraction(1))))
         case IntegerGaussianSum(parties, sigma, sensitivity):
-            return _integer(smooth.summed(parties, exact(sigma), exact(sensitivity), loss.distance)[0])
+            return _integer(smooth.summed(parties * exact(sigma) ** 2, exact(sensitivity), loss.distance))
         case Repeated(times, of):
             inner = shift(of)
             return None if inner is None else inner * times

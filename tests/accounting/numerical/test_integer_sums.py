@@ -81,6 +81,28 @@ def test_no_shift_in_two_coordinates_passes_the_bound(parties: int, sigma: float
         assert truth <= bound.upper
 
 
+@pytest.mark.parametrize(("parties", "sigma", "shift"), [(2, 2.5, 5), (3, 4.0, 1), (20, 2.5, 12)])
+def test_in_one_coordinate_a_sum_is_bracketed_by_its_convolution(
+    parties: int, sigma: float, shift: int
+) -> None:
+    x = np.arange(-600, 601)
+    one = np.exp(-((x / sigma) ** 2) / 2)
+    one /= one.sum()
+    law = one
+    for _ in range(parties - 1):
+        law = np.convolve(law, one, "same")
+    for epsilon in (0.1, 0.8, 2.0):
+        truth = np.maximum(np.roll(law, shift) - math.exp(epsilon) * law, 0).sum()
+        bound = accounting.delta(IntegerGaussianSum(parties, sigma, shift, 1), epsilon)
+        assert bound.lower <= truth * (1 + 1e-9) + 1e-15
+        assert truth <= bound.upper * (1 + 1e-9) + 1e-15
+        assert bound.gap <= 1e-3 * truth + 1e-12
+
+
+def test_vectors_that_differ_by_less_than_a_grid_unit_are_equal() -> None:
+    assert accounting.epsilon(IntegerGaussianSum(10, 2.5, 0.5, 100), 1e-9).upper == 0
+
+
 def test_a_sum_costs_what_one_gaussian_of_its_variance_does() -> None:
     rounds: Loss = IntegerGaussianSum(1000, 20, 300, 10**6) * 50
     bound = accounting.epsilon(rounds, 1e-6)

@@ -71,6 +71,20 @@ def test_an_outcome_that_only_one_side_has_is_revealed() -> None:
     assert accounting.epsilon(own * 5, 1e-2).upper == pytest.approx(same.upper, rel=1e-3)
 
 
+@pytest.mark.parametrize("rate", [0.3, 1])
+@pytest.mark.parametrize("times", [1, 3])
+def test_outcomes_that_no_two_neighbours_share_are_revealed_as_often_as_drawn(
+    rate: float, times: int
+) -> None:
+    """All losses are infinite: there is no finite one to place on a lattice."""
+    loss = Sampled(rate, FiniteOutcomes((1, 0), (0, 1))) * times
+    bound = accounting.delta(loss, 1.0)
+    truth = 1 - (1 - rate) ** times
+    assert bound.lower <= truth * (1 + 1e-12)
+    assert truth <= bound.upper * (1 + 1e-12)
+    assert bound.gap < 1e-6
+
+
 def test_what_is_missing_from_probabilities_is_charged() -> None:
     rough = FiniteOutcomes((0.5, 0.4999999999), (0.5, 0.5))
     assert accounting.delta(rough, 0.1).upper >= 1e-10

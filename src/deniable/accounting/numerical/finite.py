@@ -51,7 +51,7 @@ class Finite(Shape):
 
     def span(self, tail: float, weight: float = 1.0) -> tuple[float, float]:
         finite = self.losses[np.isfinite(self.losses)]
-        return float(finite[0]), float(finite[-1])
+        return (float(finite[0]), float(finite[-1])) if len(finite) else (0.0, 0.0)
 
     def grid(self, tail: float) -> Array:
         return np.empty(0)

@@ -238,6 +238,7 @@ def start_delta(side: Side, epsilon: float) -> bool:
         mass = max(0.0, revealed_mass(terms))
         side.lower, side.upper = mass * (1 - 16 * U), mass * (1 + 16 * U)
     else:
+        _at_the_top(side, epsilon)
         times = sum(t for _, t in terms)
         sketches = [sketch(pair, t, 1e-30 / times) for pair, t in terms]
         side.state.theta, log_delta = tilt(sketches, epsilon=epsilon)
@@ -245,3 +246,15 @@ def start_delta(side: Side, epsilon: float) -> bool:
         return False
     side.done = True
     return True
+
+
+def _at_the_top(side: Side, epsilon: float) -> None:
+    """What the sum of the largest losses says of δ: all the rest lies below it, and it has a mass of its own.
+    That is all there is where every loss is the same."""
+    if not any(pair.slack for pair, _ in side.terms):
+        below = -math.expm1(epsilon - tops(side.terms))
+        side.upper = min(side.upper, (revealed_mass(side.terms) + below) * (1 + 16 * U))
+    top, log_mass = top_atom(side.terms)
+    if top > epsilon:
+        least = math.exp(log_mass) * -math.expm1(epsilon - top) * (1 - 16 * U)
+        side.lower = max(side.lower, min(least, side.upper))

@@ -14,6 +14,8 @@ from deniable.accounting.numerical.pairs import Gaussian
 
 LEFT = 1e-40
 """Mass that `narrower` leaves out, charged as revealed."""
+UNSEEN = 1e-14
+"""A distance, as a log-ratio, within the rounding that every lower bound allows for."""
 WIDE = 16
 """s² of `wider`: its factor is nearer to 1 than 1e-130, far within the rounding that
 every lower bound allows for."""
@@ -42,14 +44,7 @@ def wider(variance: Fraction, shift: int) -> Gaussian:
     return Gaussian(math.sqrt((variance + WIDE) / shift**2) * (1 + 2.0**-50))
 
 
-def summed(
-    parties: int, sigma: Fraction, sensitivity: Fraction, distance: float
-) -> tuple[Gaussian | None, tuple[Gaussian, ...]]:
-    """A pair above the sum of integer noises, and pairs below it: within e^±distance of
-    one integer Gaussian (T9)."""
-    variance = parties * sigma**2
+def summed(variance: Fraction, sensitivity: Fraction, distance: float) -> Gaussian | None:
+    """A pair above noise within e^±distance of integer noise of `variance` (T9)."""
     near = of_variance(variance, max(sensitivity, Fraction(1)))
-    upper = None if near is None else Gaussian(near.sigma, near.left + distance)
-    shift = math.floor(sensitivity)
-    sharp = shift >= 1 and variance >= 10**4 and distance < 1e-14
-    return upper, (wider(variance, shift),) if sharp else ()
+    return None if near is None else Gaussian(near.sigma, near.left + distance)

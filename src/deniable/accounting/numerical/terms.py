@@ -244,9 +244,8 @@ def what(node: Loss) -> Known:
             return attained(own.finite(node))
         case MixedGaussianNoise():
             return attained(own.mixture(node) or finite.response(0.0))
-        case IntegerGaussianSum(parties, sigma, sensitivity):
-            upper, lowers = smooth.summed(parties, exact(sigma), exact(sensitivity), node.distance)
-            return Known(upper, lowers, _refusal(node, "its noise is too narrow for its grid"))
+        case IntegerGaussianSum():
+            return _integer_sum(node)
         case Sampled():
             return _sampled(node)
         case Grouped():
@@ -286,6 +285,20 @@ def _integer_laplace(node: DiscreteLaplaceNoise) -> Known:
     # Beyond, the atoms merge to a coarser upper bound; the continuous curve lies below the integer one at
     # every loss.
     return Known(finite.coarse_laplace(scale, n), (Laplace(float(exact(node.scale) / n)),))
+
+
+def _integer_sum(node: IntegerGaussianSum) -> Known:
+    """Within e^±distance of one integer Gaussian (T9), in one coordinate or in several."""
+    variance, sensitivity = node.parties * exact(node.sigma) ** 2, exact(node.sensitivity)
+    deviation, shift = math.sqrt(variance), math.floor(sensitivity)
+    if shift == 0:
+        return attained(finite.response(0.0))
+    sharp, few = node.distance < smooth.UNSEEN, deviation <= finite.LARGEST_SIGMA
+    lower: Pair = finite.integer_gaussian(deviation, shift) if few else smooth.wider(variance, shift)
+    if sharp and few and (node.dimension == 1 or sensitivity**2 < 2):
+        return attained(replace(lower, dropped=lower.slack + node.distance))  # type: ignore[type-var]
+    upper = smooth.summed(variance, sensitivity, node.distance)
+    return Known(upper, (lower,) if sharp else (), _refusal(node, "its noise is too narrow for its grid"))
 
 
 def _integer_gaussian(node: DiscreteGaussianNoise) -> Known:
