@@ -9,7 +9,7 @@ import pytest
 from tests.meta.pages import blocks, failures
 from tests.meta.source import ROOT
 
-FOLDERS = ("guide", "coming", "course")
+FOLDERS = ("guide", "coming", "course", "tutorials")
 PAGES = [
     ROOT / "README.md",
     ROOT / "docs" / "index.md",
