@@ -1,4 +1,5 @@
 // The page Ask: preview while typing, one at a time and not at every key; the answer in place of the last one.
+import { closeCompletion } from "@codemirror/autocomplete"
 import type { EditorView } from "@codemirror/view"
 import { type Column, editor } from "./editor"
 import { post, sentence } from "./server"
@@ -77,6 +78,7 @@ class AskPage {
 
   private async ask(form: HTMLFormElement): Promise<void> {
     if (this.button.disabled) return
+    closeCompletion(this.view)
     this.button.disabled = true
     const bar = document.createElement("div")
     bar.className = "wait"

@@ -56,7 +56,8 @@ export function editor(
     doc: area.value,
     extensions: [
       Prec.highest(keymap.of([{ key: "Mod-Enter", run: () => (run(), true) }])),
-      highlightSpecialChars(), history(), drawSelection(), bracketMatching(), closeBrackets(), autocompletion(),
+      highlightSpecialChars(), history(), drawSelection(), bracketMatching(), closeBrackets(),
+      autocompletion({ icons: false }),
       keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap]),
       sql({ dialect: PostgreSQL, schema, defaultTable: Object.keys(schema)[0], upperCaseKeywords: true }),
       syntaxHighlighting(colours), theme, EditorView.lineWrapping, EditorView.cspNonce.of(styleNonce),

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import logging
 import signal
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,13 +37,22 @@ def serve(
             "--rotate-key", help="Make a new key of the server, end every session and token, and leave."
         ),
     ] = False,
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="A made-up hospital with three people, to look around; nothing stays."),
+    ] = False,
 ) -> None:
-    """Serve data sets to analysts over REST and PostgreSQL's protocol, with logins, roles and one ledger.
+    """Serve data sets in a web console, over REST and PostgreSQL's protocol, with logins, roles and a ledger.
 
     The first start makes an owner and prints her one-time password, once. Ctrl-C finishes what is being asked, and ends.
 
+    [bold]deniable serve --demo[/]
+
     [bold]deniable serve --settings server.toml --owner olga[/]
     """
+    if demo:
+        _demo()
+        return
     configured = _part("settings").load(settings)
     service = _part("service").Service(configured)
     try:
@@ -63,6 +73,30 @@ def serve(
         service.close()
     if configured.workers > 1:
         _run_many(_part("workers").Workers(configured))
+
+
+def _demo() -> None:
+    """A filled service in a folder that goes with it."""
+    demo = _part("demo")
+    with tempfile.TemporaryDirectory(prefix="deniable-demo-") as folder:
+        service = _part("service").Service(demo.settings(Path(folder)))
+        try:
+            passwords = demo.fill(service, lambda step: show.say(f"{step} …"))
+            people = [(name, role, passwords[name]) for name, role in demo.PEOPLE]
+            doors = _part("run").Doors(service)
+            asyncio.run(_part("workers").until_signal(doors, lambda ready: _welcome(ready, people)))
+        finally:
+            service.close()
+
+
+def _welcome(ready: Any, people: list[tuple[str, str, str]]) -> None:
+    show.say(
+        "", f"A made-up hospital is open at http://{ready.http} until you press Ctrl-C. Log in as one of:", ""
+    )
+    show.table(("name", "role", "one-time password"), people)
+    show.say(
+        "", "A password works once: the console then asks for one of your own. Only this machine reaches it."
+    )
 
 
 def _part(name: str) -> Any:

@@ -15,21 +15,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from typing import NamedTuple
 
 Cells = Sequence[float | None]
 
-WIDTH = 720
-LONGEST = 26
+WIDTH = 560
+LONGEST = 20
 """Characters of a label that fit beside a bar."""
 
 COLOURS = """
-svg{font:12px system-ui,sans-serif;background:#fff}
-text{fill:#5b6472}.strong{fill:#16202e;font-weight:600}.grid{stroke:#e6e8ee}.axis{stroke:#aeb5c0}
-.mark{fill:#b9d3f0}.soft{fill:#b9d3f0;opacity:.55}.line,.error{stroke:#1f5fa8;fill:none}.dot{fill:#1f5fa8}
-.track{fill:#e6e8ee}.limit{stroke:#b3261e;stroke-dasharray:5 4}.warn{fill:#b3261e}.heat{fill:#1f5fa8}
-@media(prefers-color-scheme:dark){svg{background:#12161c}text{fill:#a3adba}.strong{fill:#eef1f5}
-.grid{stroke:#2a313b}.axis{stroke:#4b5563}.mark{fill:#2d527d}.soft{fill:#2d527d}.line,.error{stroke:#8fbcf0}
-.dot{fill:#8fbcf0}.track{fill:#2a313b}.limit{stroke:#ff9d94}.warn{fill:#ff9d94}.heat{fill:#8fbcf0}}
+svg{font:13px system-ui,sans-serif;background:#fff}
+text{fill:#586473}.strong{fill:#16202b;font-weight:600}.grid{stroke:#e6e8ee}.axis{stroke:#aeb5c0}
+.mark{fill:#9fcdc6}.soft{fill:#9fcdc6;opacity:.55}.line,.error{stroke:#0f6b63;fill:none}.dot{fill:#0f6b63}
+.track{fill:#e6e8ee}.limit{stroke:#a3231b;stroke-dasharray:5 4}.warn{fill:#a3231b}.heat{fill:#0f6b63}
+@media(prefers-color-scheme:dark){svg{background:#171d23}text{fill:#a3adba}.strong{fill:#eef1f5}
+.grid{stroke:#2a313b}.axis{stroke:#4b5563}.mark{fill:#2c6b63}.soft{fill:#2c6b63}.line,.error{stroke:#6fd0c3}
+.dot{fill:#6fd0c3}.track{fill:#2a313b}.limit{stroke:#ff9d94}.warn{fill:#ff9d94}.heat{fill:#6fd0c3}}
 """
 
 
@@ -73,6 +74,11 @@ def _path(kind: str, points: Iterable[tuple[float, float]], close: bool = False)
 
 def _cut(words: str) -> str:
     return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
+
+
+def _room(labels: Sequence[str]) -> float:
+    """The width of the longest label, in letters as large as a phone shows them."""
+    return max((len(_cut(words)) for words in labels), default=4) * 9 + 18
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
@@ -125,7 +131,7 @@ def bars(labels: Sequence[str], values: Cells, low: Cells, high: Cells, *, name:
     """A bar to the right for each label, with its interval. An interval without an end is left out and the
     bar drawn soft."""
     step, top = 30, 34
-    room = min(max((len(_cut(words)) for words in labels), default=4) * 7 + 20, 200)
+    room = _room(labels)
     least, most = _span(values, low, high)
 
     def place(x: float) -> float:
@@ -133,7 +139,7 @@ def bars(labels: Sequence[str], values: Cells, low: Cells, high: Cells, *, name:
 
     bottom = top + step * len(labels)
     parts = [_text(room, 16, name, kind="strong")]
-    for tick in ticks(least, most):
+    for tick in ticks(least, most, 4):
         parts += [
             _line("grid", place(tick), top - 6, place(tick), bottom),
             _text(place(tick), bottom + 18, short(tick), "middle"),
@@ -166,7 +172,7 @@ def lines(
     label: str,
 ) -> str:  # fmt: skip
     """A line through values in their order, with a band for the intervals: for dates and other numbers."""
-    left, right, top, bottom = 62.0, WIDTH - 16.0, 34.0, 250.0
+    left, right, top, bottom = 70.0, WIDTH - 14.0, 34.0, 230.0
     least, most = _span(values, low, high)
     first, last = min(places, default=0.0), max(places, default=1.0)
     width = (last - first) or 1.0
@@ -193,7 +199,7 @@ def lines(
         if value is not None:
             dot = f'<circle class="dot" cx="{x:.1f}" cy="{up(float(value)):.1f}" r="3"/>'
             parts.append(_told(dot, f"{words}: {_interval(value, lower, upper)}"))
-    for i in _spread(len(labels), 6):
+    for i in _spread(len(labels), 4):
         anchor = "start" if i == 0 else "end" if i == len(labels) - 1 else "middle"
         parts.append(_text(across[i], bottom + 20, _cut(labels[i]), anchor))
     parts.append(_line("axis", left, up(0), right, up(0)))
@@ -213,7 +219,7 @@ def heat(
 ) -> str:  # fmt: skip
     """A field for each pair of keys: the larger the number, the stronger. `cells` holds the number and what
     is told of it."""
-    room = min(max((len(_cut(words)) for words in rows), default=4) * 7 + 20, 200)
+    room = _room(rows)
     width = (WIDTH - room - 8) / max(len(columns), 1)
     height, top = 34, 52
     known = [abs(value) for value, _ in cells.values() if math.isfinite(value)]
@@ -239,7 +245,7 @@ def heat(
 
 
 def _fitting(words: str, width: float) -> str:
-    most = max(int(width / 7), 3)
+    most = max(int(width / 8), 3)
     if len(words) <= most:
         return words
     number = words.split(" ", 1)[0]
@@ -307,17 +313,27 @@ def steps(
 # ------------------------------------------------------------------------------------------------ guarantees
 
 
+class Reached(NamedTuple):
+    """What an attack reached by one threshold: shares of false and true positives, each with an interval."""
+
+    x: float
+    x_low: float
+    x_high: float
+    y: float
+    y_low: float
+    y_high: float
+
+
 def region(
     power: Callable[[float], float],
-    points: Sequence[tuple[float, float, float, float, float, float]],
+    points: Sequence[Reached],
     *,
     allowed: str,
     label: str,
 ) -> str:
     """False against true positives: the region that a guarantee allows, and what an attack reached.
 
-    `power` is the largest share of true positives for a share of false ones. A point is (x, its low, its
-    high, y, its low, its high).
+    `power` is the largest share of true positives for a share of false ones.
     """
     left, top, side = 46.0, 14.0, 280.0
     bottom = top + side

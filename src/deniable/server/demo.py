@@ -3,13 +3,17 @@ nothing that is private."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from deniable.datasets.visits import visits
 from deniable.guarantee import Budget
+from deniable.server import audits
+from deniable.server.console.ask import START
 from deniable.server.console.recent import remember
 from deniable.server.data.declaration import Declaration
 from deniable.server.people.rights import Caller, Role
@@ -42,18 +46,31 @@ QUESTIONS = (
         "0.3",
     ),
 )
+PORT = 8000
 LIMIT, PART = Budget(6, 1e-6), Budget(3, 1e-7)
 Tell = Callable[[str], None]
 
 
-def settings(folder: Path, port: int) -> Settings:
+def settings(folder: Path, port: int | None = None) -> Settings:
+    """In a folder of its own, on loopback: at the usual port where that is free."""
     return Settings(
         folder=folder / "state",
         roots=(folder / "data",),
-        http=Address("127.0.0.1", port),
+        http=Address("127.0.0.1", _free(PORT) if port is None else port),
         wire=Address("127.0.0.1", 0),
         engines=Engines(threads=1),
     )
+
+
+def _free(port: int) -> int:
+    """This port, or any where it is taken."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return 0
+    return port
 
 
 def fill(service: Service, tell: Tell, *, patients: int = 20_000) -> dict[str, str]:
@@ -75,12 +92,12 @@ def fill(service: Service, tell: Tell, *, patients: int = 20_000) -> dict[str, s
     for i, (text, epsilon) in enumerate(QUESTIONS, 1):
         tell(f"Asking question {i} of {len(QUESTIONS)}")
         _ask(service, callers["ada"], text, epsilon)
+    tell("Attacking one of the questions on made-up tables")
+    audits.run(service, callers["vera"], "visits", QUESTIONS[0][0], Fraction(1, 20), Fraction(0))
     return passwords
 
 
 def _ask(service: Service, caller: Caller, text: str, epsilon: str) -> None:
-    from deniable.server.console.ask import START
-
     question = Question.of(text, epsilon=epsilon)
     answer = service.ask(caller, "visits", question)
     entry = int((answer.entry or "0").partition(":")[0])

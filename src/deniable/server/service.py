@@ -32,6 +32,7 @@ from deniable.server.people.throttle import Throttle
 from deniable.server.purse import Purse, Purses
 from deniable.server.questions import Question
 from deniable.server.settings import Settings
+from deniable.sql.schema.declare import TableInfo
 
 PRINCIPAL = "deniable"
 """Who opens the ledger. It owns no account: limits belong to the people who registered the data."""
@@ -125,6 +126,21 @@ class Service(Original):
     def _register(self, owner: str, declaration: Declaration) -> None:
         self.shelf.register(declaration, owner)
         self._record(owner, "register data", declaration.name, f"limit {declaration.limit}")
+
+    def files(self, caller: Caller) -> list[str]:
+        """What may be registered from the folders of this service."""
+        caller.need(Right.MANAGE)
+        return self.shelf.files()
+
+    def describe(self, caller: Caller, source: str, table: str) -> TableInfo:
+        """Names and types of a source's columns; no row is read."""
+        caller.need(Right.MANAGE)
+        return self.shelf.describe(source, table)
+
+    def test(self, caller: Caller, declaration: Declaration) -> None:
+        """Open it once as declared, and register nothing."""
+        caller.need(Right.MANAGE)
+        self.shelf.check(declaration)
 
     def set_version(self, caller: Caller, name: str, version: str) -> str | None:
         caller.need(Right.MANAGE)

@@ -98,6 +98,7 @@ def _form(
     response = draw(
         request, "login.html", status, caller=None, token=door.service.roster.csrf(visit), name=name,
         sentence=sentence, back=back if _inside(back) else "",
+        provider=door.service.provider is not None,
     )  # fmt: skip
     response.set_cookie(VISIT_COOKIE, visit, path="/", secure=True, httponly=True, samesite="strict")
     return response

@@ -77,6 +77,10 @@ class Typed:
         """The field, or "" where it is missing."""
         return next((value for key, value in self._pairs if key == name), "")
 
+    def get(self, name: str, value: str) -> str:
+        """The field, or `value` where it is missing."""
+        return next((given for key, given in self._pairs if key == name), value)
+
     def all(self, name: str) -> list[str]:
         return [value for key, value in self._pairs if key == name]
 

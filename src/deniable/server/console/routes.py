@@ -8,7 +8,7 @@ from functools import lru_cache
 from fastapi import APIRouter, FastAPI, Request, Response
 
 from deniable.errors import NotFound
-from deniable.server.console import ask, login
+from deniable.server.console import ask, audits, budget, data, explain, journal, login, people
 from deniable.server.console.page import STATIC
 
 router = APIRouter(include_in_schema=False)
@@ -17,6 +17,7 @@ FILES = {
     "app.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
+PARTS = (login, ask, budget, journal, audits, data, people, explain)
 YEAR = "public, max-age=31536000, immutable"
 """Their addresses change with them."""
 
@@ -38,5 +39,5 @@ def _packed(name: str) -> bytes:
 
 def install(app: FastAPI) -> None:
     app.include_router(router)
-    for part in (login, ask):
+    for part in PARTS:
         app.include_router(part.router)

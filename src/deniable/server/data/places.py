@@ -11,6 +11,7 @@ from __future__ import annotations
 import stat
 import tomllib
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 
 from deniable.errors import InvalidParameter
@@ -28,6 +29,16 @@ class Places:
 
     def all(self, sources: Mapping[str, str]) -> dict[str, str]:
         return {table: self.one(source) for table, source in sources.items()}
+
+    def files(self, most: int = 500) -> list[str]:
+        """What lies below the folders, as a registration names it."""
+        found = (
+            (root, path)
+            for root in self._roots
+            for path in sorted(root.rglob("*"))
+            if path.suffix in SUFFIXES and path.resolve().is_relative_to(root) and path.is_file()
+        )
+        return [str(path.relative_to(root)) for root, path in islice(found, most)]
 
     def one(self, source: str) -> str:
         """The place that a registration may mean by `source`: a file below a root, or `@name` of a

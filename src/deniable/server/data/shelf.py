@@ -18,6 +18,8 @@ from deniable.server.people import store
 from deniable.server.people.store import State
 from deniable.server.settings import Settings
 from deniable.sql.engines.identity import keys
+from deniable.sql.schema.declare import TableInfo
+from deniable.sql.schema.infer import describe
 
 UNKNOWN = "There is no such data set, or it is not for you. Nothing was done."
 
@@ -54,6 +56,19 @@ class Shelf:
             row = {"name": declaration.name, "declaration": declaration.to_json(), "owner": owner}
             with self._state.writing() as connection:
                 connection.execute(store.datasets.insert().values(**row, version=declaration.schema.version))
+
+    def files(self) -> list[str]:
+        return self._places.files()
+
+    def describe(self, source: str, table: str) -> TableInfo:
+        """Names and types of a source's columns, from its metadata alone: of CSV, all is text."""
+        place = self._places.one(source)
+        try:
+            return describe(table, place)
+        except InvalidParameter:
+            raise
+        except DeniableError:
+            raise InvalidParameter("This source cannot be opened. Nothing was registered.") from None
 
     def check(self, declaration: Declaration) -> dict[str, str]:
         """Where its sources lie, if it can be registered as far as one can tell without doing it."""

@@ -222,6 +222,15 @@ class Roster:
                 store.sessions.delete().where(store.sessions.c.digest == secrets.digest(secret))
             )
 
+    def sessions(self) -> dict[str, int]:
+        """How many sessions of each person are open."""
+        table = store.sessions
+        wanted = sa.select(table.c.person, sa.func.count()).where(table.c.expires > time.time())
+        with self._state.reading() as connection:
+            return {
+                str(who): int(count) for who, count in connection.execute(wanted.group_by(table.c.person))
+            }
+
     def end_all(self, by: str, name: str) -> int:
         """End every session of a person's."""
         with self._state.writing() as connection:

@@ -126,6 +126,16 @@ heads = Table(
     Column("count", Integer, nullable=False),
     Column("mac", Text, nullable=False),
 )
+audits = Table(
+    "audits",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("person", Text, nullable=False),
+    Column("time", Float, nullable=False),
+    Column("about", Text, nullable=False),
+    Column("options", Text, nullable=False),
+    Column("finding", Text, nullable=False),
+)
 proposals = Table(
     "proposals",
     metadata,

@@ -1,0 +1,247 @@
+"""The page of budgets: how much of each limit is used, what is left of it in plain words, and raising one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from fastapi import APIRouter, Response
+from markupsafe import Markup
+
+from deniable.accounting.charges import Charge
+from deniable.accounting.filters import Filter, Left, Spent
+from deniable.errors import DeniableError
+from deniable.guarantee import Budget
+from deniable.ledger import Account, Entry, Kind, names
+from deniable.loss import Pure
+from deniable.numbers import short_down, short_up
+from deniable.plots import svg
+from deniable.server.console.page import Here, PageRoute, Visit, safe
+from deniable.server.http.errors import told
+from deniable.server.people.rights import Right
+from deniable.server.questions import number
+from deniable.server.service import Service
+from deniable.sql.plan.planner import plan
+from deniable.sql.plan.request import Terms
+from deniable.sql.read.query import check
+from deniable.sql.schema.declare import Schema
+from deniable.units import Unit
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+CLOSE = 50
+"""The ± of the counts that a balance is told in."""
+MOST_COUNTS = 10**6
+MOST_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Balance:
+    """An account as the page shows it."""
+
+    data: str
+    analyst: str | None
+    owner: str
+    status: str
+    limit: Budget
+    spent: Spent
+    left: Left
+    counts: int | None
+    last: str | None
+
+    @property
+    def name(self) -> str:
+        return self.data if self.analyst is None else names.part(self.data, self.analyst)
+
+    @property
+    def dial(self) -> Markup:
+        words = f"{self.name}: ε {short_up(self.spent.epsilon)} of {float(self.limit.epsilon):g} spent"
+        middle, below = short_up(self.spent.epsilon, 3), f"of ε = {float(self.limit.epsilon):g} spent"
+        return safe(svg.dial(self.spent.share, middle=middle, below=below, label=words))
+
+    @property
+    def meter(self) -> Markup:
+        used = min(math.ceil(100 * self.spent.share), 100)
+        return safe(svg.meter(self.spent.share, label=f"{self.name}: {used} % of the limit used"))
+
+    @property
+    def words(self) -> str:
+        """What is left, as questions that people ask."""
+        if self.counts is None:
+            return f"left for one charge: ε ≤ {short_down(self.left.epsilon)}"
+        if self.counts == 0:
+            return f"not one more count of ±\u00a0{CLOSE}"
+        many = f"more than {MOST_COUNTS:,}" if self.counts >= MOST_COUNTS else f"about {self.counts:,}"
+        return f"{many} more count{'s' * (self.counts != 1)} of ±\u00a0{CLOSE}"
+
+
+@router.get("/budget")
+async def page(here: Here) -> Response:
+    return await _page(here)
+
+
+@router.post("/budget/raise")
+async def raise_limit(here: Here) -> Response:
+    typed = here.typed
+
+    def act() -> str | None:
+        limit = Budget(number("epsilon", typed.clean("epsilon")), number("delta", typed.clean("delta")))
+        analyst = typed["analyst"] or None
+        return here.door.service.raise_limit(
+            here.caller, typed["data"], analyst, limit, typed.clean("reason")
+        )
+
+    return await _acted(here, act)
+
+
+@router.post("/budget/freeze")
+async def freeze(here: Here) -> Response:
+    typed = here.typed
+    act = here.door.service.unfreeze if typed["act"] == "unfreeze" else here.door.service.freeze
+    return await _acted(
+        here, lambda: act(here.caller, typed["data"], typed["analyst"] or None, typed.clean("reason"))
+    )
+
+
+@router.post("/budget/agree")
+async def agree(here: Here) -> Response:
+    return await _acted(here, lambda: here.door.service.agree(here.caller, here.typed["proposal"]))
+
+
+async def _acted(here: Visit, act: Any) -> Response:
+    """Do it, and show the page; where it was refused, with what was typed."""
+    try:
+        proposal = await here.door.run(act)
+    except DeniableError as error:
+        status, body = told(error)
+        return await _page(here, status, sentence=body["message"])
+    if proposal is not None:
+        return await _page(here, proposal=proposal)
+    return here.redirect("/budget")
+
+
+async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
+    service = here.door.service
+    balances = await here.door.run(_balances, here)
+    charts = await here.door.run(_charts, here, balances) if balances else []
+    given = {"sentence": None, "proposal": None} | more
+    roots = [each for each in balances if each.analyst is None] or balances
+    return here.draw(
+        "budget.html", status, roots=roots, balances=balances, charts=charts, typed=here.typed,
+        second=service.settings.second_person, whole=here.caller.may(Right.LOOK), **given,
+    )  # fmt: skip
+
+
+def _balances(here: Visit) -> list[Balance]:
+    service, caller = here.door.service, here.caller
+    last = _last_times(service.history(caller))
+    found = []
+    for name in service.datasets(caller):
+        schema = service.schema(caller, name).schema
+        if not caller.may(Right.LOOK):
+            found.append(
+                _balance(service.account(caller, name, caller.name), name, caller.name, schema, last)
+            )
+            continue
+        found.append(_balance(service.account(caller, name), name, None, schema, last))
+        for part in service.parts(caller, name):
+            found.append(_balance(part, name, analyst_of(part), schema, last))
+    return found
+
+
+def analyst_of(part: Account) -> str:
+    """Whose part of a data set it is."""
+    return part.name.rpartition(names.STROKE)[2]
+
+
+def _last_times(entries: list[Entry]) -> dict[str, str]:
+    """When each account was charged last, with those above it."""
+    paid = (entry for entry in entries if entry.kind in (Kind.RUN, Kind.OPEN))
+    return {account: entry.time for entry in paid for account in entry.details["charges"]}
+
+
+def _balance(
+    account: Account, data: str, analyst: str | None, schema: Schema, last: dict[str, str]
+) -> Balance:
+    standing = account.standing()
+    limit = standing.filter
+    price = count_price(schema, account.unit)
+    counts = None if price is None else how_many(limit, standing.spent, price)
+    return Balance(
+        data, analyst, standing.owner, str(standing.status), limit.limit, limit.spent(standing.spent),
+        limit.left(standing.spent), counts, last.get(account.name),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def count_price(schema: Schema, unit: Unit) -> float | None:
+    """The ε of one count within ± CLOSE; None where a plain count is not answered. From metadata alone."""
+    private = [table.name for table in schema.tables if not table.public]
+    table = private[0].replace('"', '""')
+    try:
+        query = check(f'SELECT COUNT(*) FROM "{table}"', schema, unit)
+        return float(plan(query, unit, Terms(None, within=CLOSE)).epsilon)
+    except DeniableError:
+        return None
+
+
+def how_many(limit: Filter, spent: Charge, epsilon: float) -> int:
+    """How many more charges of ε fit, one after the other.
+
+    >>> limit = Filter.of(Budget(3))
+    >>> how_many(limit, limit.nothing, 0.125)
+    24
+    """
+    each = limit.charge(Pure(epsilon))
+    low, high = 0, 1
+    while high <= MOST_COUNTS and limit.admits(spent + each * high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if limit.admits(spent + each * middle) else (low, middle)
+    return min(low, MOST_COUNTS)
+
+
+# ------------------------------------------------------------------------------------------------ over time
+
+
+def _charts(here: Visit, balances: list[Balance]) -> list[Markup]:
+    """What was spent by when: of each data set, or of one's own parts."""
+    service = here.door.service
+    entries = service.history(here.caller)
+    roots = [each for each in balances if each.analyst is None] or balances
+    return [safe(spending(service, entries, each.name)) for each in roots]
+
+
+def spending(service: Service, entries: list[Entry], account: str) -> str:
+    """Every charge of an account, added up as its own rules do."""
+    limit = service.ledger.account(account).standing().filter
+    moves = [(entry, move) for entry in entries if (move := moved(entry, account)) is not None]
+    if not moves:
+        return ""
+    spent, points = limit.nothing, []
+    for entry, (sign, change) in moves:
+        spent = spent + change if sign > 0 else spent - change
+        points.append((datetime.fromisoformat(entry.time).timestamp(), spent, entry.time))
+    step = max(len(points) // MOST_STEPS, 1)
+    kept = points[::-1][::step][::-1]
+    levels = [limit.spent(level).epsilon for _, level, _ in kept]
+    return svg.steps(
+        [time for time, _, _ in kept], levels, [text[:16].replace("T", " ") for _, _, text in kept],
+        limit=float(limit.limit.epsilon), name=f"{account}: ε spent over time",
+        label=f"ε spent by {account} over time: {len(moves)} charges, now {short_up(levels[-1])}",
+    )  # fmt: skip
+
+
+def moved(entry: Entry, account: str) -> tuple[int, Charge] | None:
+    """What an entry adds to an account (+1) or gives back (−1)."""
+    match entry.kind:
+        case Kind.RUN | Kind.OPEN:
+            sign, changes = 1, entry.details["charges"]
+        case Kind.SETTLE:
+            sign, changes = -1, entry.details["returned"]
+        case _:
+            return None
+    return (sign, Charge.from_dict(changes[account])) if account in changes else None

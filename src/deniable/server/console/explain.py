@@ -1,0 +1,69 @@
+"""The page that says what an ε means for one person: sliders, a picture, and plain words. Everything is
+rounded against the guarantee."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from deniable.accounting import meaning
+from deniable.numbers import percent_down, percent_up, short_up
+from deniable.plots import svg
+from deniable.server.console.page import Here, PageRoute, safe
+from deniable.server.questions import number
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+MOST_EPSILON = 8.0
+LIKENESSES = (
+    (0.1, "Very strong: an attacker learns next to nothing about any one person."),
+    (0.5, "Strong: a belief about one person hardly moves."),
+    (1.0, "Good, and common for what is published."),
+    (2.0, "Fair: somebody who knows all the others can learn something about the last one."),
+    (4.0, "Weak for one person: a strong hint can become near certainty."),
+    (float("inf"), "Very weak: against somebody who knows the others this promises little."),
+)
+
+
+@router.get("/explain")
+async def page(here: Here, epsilon: str = "1", prior: str = "0.1", group: str = "1") -> Response:
+    facts = explained(
+        _within(epsilon, 0.01, MOST_EPSILON), _within(prior, 0.001, 0.999), _within(group, 1, 20)
+    )
+    return here.draw("parts/meaning.html" if here.fragment else "explain.html", **facts)
+
+
+def _within(text: str, low: float, high: float) -> float:
+    return min(max(float(number("value", text)), low), high)
+
+
+def explained(epsilon: float, prior: float, group: float) -> dict[str, Any]:
+    """What everything on the page is drawn from."""
+    size = int(group)
+    whole = epsilon * size
+    after = meaning.posterior(prior, whole)
+    advantage = meaning.advantage(whole)
+    right = (1 + advantage) / 2
+    picture = svg.belief(
+        prior, after.low, after.high,
+        label=f"A belief of {prior:.1%} can end between {percent_down(after.low, 3)} and {percent_up(after.high, 3)}",
+    )  # fmt: skip
+    allowed = svg.region(
+        lambda rate: meaning.attacker_power(rate, whole), (), allowed=f"ε = {whole:g}",
+        label=f"The most that an attacker can find for a share of false alarms, at ε = {whole:g}",
+    )  # fmt: skip
+    return {
+        "epsilon": epsilon,
+        "prior": prior,
+        "group": size,
+        "whole": whole,
+        "low": percent_down(after.low, 3),
+        "high": percent_up(after.high, 3),
+        "odds": short_up(meaning.group_odds(epsilon, size), 3),
+        "right": percent_up(right, 3),
+        "caught": percent_up(meaning.attacker_power(0.01, whole), 3),
+        "likeness": next(words for most, words in LIKENESSES if epsilon <= most),
+        "belief": safe(picture),
+        "region": safe(allowed),
+        "most": MOST_EPSILON,
+    }
