@@ -23,7 +23,7 @@ COMMANDS = {
     "verify": "Compute the claim of a certificate again, here and now, and say what it rests on.",
     "robustness": "How far a classifier's answers certainly hold under noise: certified accuracy by radius, with abstentions.",
     "audit": "Attack a mechanism from the outside and certify what was found.",
-    "serve": "Serve data sets to analysts over REST and PostgreSQL's protocol, with logins, roles and one ledger.",
+    "serve": "Serve data sets in a web console, over REST and PostgreSQL's protocol, with logins, roles and a ledger.",
     "reproduce": "Compute a published result again: a table on the screen, the same as CSV, and a figure.",
     "demo": "A tour of Deniable: SQL under a budget, what ε means, training, claims, ledgers, attacks, audits, phones, sums.",
     "schema": "What an analyst may know about private tables: draft it from metadata, review it, check it.",

@@ -157,3 +157,32 @@ def test_a_password_can_be_changed_and_sessions_ended(
         page.click("text=End all your sessions (2)")
         page.wait_for_url("**/login")
         assert other.go("/people").page.url.endswith("/login?back=/people")
+
+
+def test_a_second_person_agrees_on_the_page_of_budgets(
+    tmp_path: Path, visitor: Callable[[str], Person]
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    pyarrow.csv.write_csv(visits(50), data / "visits.csv")
+    with opened(settings(tmp_path, second_person=True)) as running:
+        first = running.service.roster.first_owner("olga")
+        assert first is not None
+        second = running.service.roster.add("olga", "otto", ["owner"])
+        olga = visitor(running.url).log_in("olga", first, first=True)
+        page = olga.go("/data").page
+        for name, value in (
+            ("name", "visits"),
+            ("source", "visits.csv"),
+            ("unit", "patient_id"),
+            ("rows", "2"),
+        ):
+            page.fill(f"[name={name}]", value)
+        page.locator("[name=column_name]").nth(0).fill("patient_id")
+        page.locator("[name=column_type]").nth(0).select_option("integer")
+        page.click("button[value=register]")
+        page.wait_for_selector("[role=status]:has-text('Another owner must agree')")
+        assert olga.go("/budget").page.locator("button:has-text('Agree')").count() == 0
+        otto = visitor(running.url).log_in("otto", second, first=True)
+        otto.go("/budget").page.click("button:has-text('Agree')")
+        otto.page.wait_for_selector("h2:has-text('visits')")
