@@ -107,7 +107,9 @@ async def freeze(here: Here) -> Response:
 
 @router.post("/budget/agree")
 async def agree(here: Here) -> Response:
-    return await _acted(here, lambda: here.door.service.agree(here.caller, here.typed["proposal"]))
+    service, number = here.door.service, here.typed["proposal"]
+    act = service.drop if here.typed["act"] == "drop" else service.agree
+    return await _acted(here, lambda: act(here.caller, number))
 
 
 async def _acted(here: Visit, act: Any) -> Response:
@@ -126,11 +128,13 @@ async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
     service = here.door.service
     balances = await here.door.run(_balances, here)
     charts = await here.door.run(_charts, here, balances) if balances else []
+    whole = here.caller.may(Right.LOOK)
+    waiting = await here.door.run(service.waiting, here.caller) if whole else []
     given = {"sentence": None, "proposal": None} | more
     roots = [each for each in balances if each.analyst is None] or balances
     return here.draw(
         "budget.html", status, roots=roots, balances=balances, charts=charts, typed=here.typed,
-        second=service.settings.second_person, whole=here.caller.may(Right.LOOK), **given,
+        second=service.settings.second_person, whole=whole, waiting=waiting, **given,
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ PLAIN = ("name", "source", "table", "protects", "unit", "rows", "epsilon", "delt
 START = {"protects": "column", "epsilon": "3", "delta": "1e-6"}
 COLUMN = ("name", "type", "low", "high", "keys", "scale")
 MOST_COLUMNS = 500
+PROPOSED = "Proposed. Another owner must agree, on the page Budget."
 BLANK_ROWS = 3
 
 
@@ -144,7 +145,8 @@ async def register(here: Here) -> Response:
                 await door.run(service.test, here.caller, form.declaration)
                 return await _page(here, form=form, good="It opens as declared. Nothing was registered yet.")
             case _:
-                await door.run(service.register, here.caller, form.declaration)
+                if await door.run(service.register, here.caller, form.declaration) is not None:
+                    return await _page(here, good=PROPOSED)
     except DeniableError as error:
         status, body = told(error)
         return await _page(here, status, form=form, sentence=body["message"])
@@ -155,7 +157,9 @@ async def register(here: Here) -> Response:
 async def version(here: Here) -> Response:
     typed = here.typed
     try:
-        await here.door.run(here.door.service.set_version, here.caller, typed["data"], typed.clean("version"))
+        service, wanted = here.door.service, typed.clean("version")
+        if await here.door.run(service.set_version, here.caller, typed["data"], wanted) is not None:
+            return await _page(here, good=PROPOSED)
     except DeniableError as error:
         status, body = told(error)
         return await _page(here, status, sentence=body["message"])
