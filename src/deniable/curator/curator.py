@@ -146,7 +146,7 @@ class Curator(Original):
         bounds that are not declared are found from part of ε."""
         terms = partial(
             Terms,
-            epsilon,
+            epsilon=epsilon,
             confidence=confidence,
             noise=noise,
             max_groups=max_groups,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any, NoReturn, TypedDict
 
@@ -15,10 +16,10 @@ from deniable.curator.desk import Desk
 from deniable.curator.preview import Preview
 from deniable.curator.response_time import Pace
 from deniable.curator.stop import Stop, Stoppable, by_signal
-from deniable.errors import LedgerError, Stopped
+from deniable.errors import InvalidQuery, LedgerError, Stopped
 from deniable.guarantee import query_delta
 from deniable.ledger.releases import LedgerView
-from deniable.loss import Loss, Number
+from deniable.loss import Loss, Number, exact
 from deniable.mechanism import Release
 from deniable.process import Original
 from deniable.sql.after.afterwards import Afterwards
@@ -28,6 +29,7 @@ from deniable.sql.answer.cache_key import normal
 from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
+from deniable.sql.read.clause import without_clause
 from deniable.sql.tree import Query
 from deniable.units import Unit
 
@@ -107,7 +109,7 @@ class Inquiry(Original):
 
     WAY_OUT = "Ask the curator again."
 
-    def __init__(self, desk: Desk, text: str, terms: Callable[..., Terms], delta: Number | None) -> None:
+    def __init__(self, desk: Desk, text: str, terms: partial[Terms], delta: Number | None) -> None:
         self._desk = desk
         self._text = text
         self._terms = terms
@@ -195,17 +197,36 @@ class Inquiry(Original):
         the limit whose δ the query's is a share of, it is planned once more."""
         desk = self._desk
         desk.check_home()
+        stated = self._stated()
+        named = stated.get("delta", self._delta)
         while True:
-            quote = self._quote(query_delta(desk.limit_delta) if self._delta is None else self._delta)
+            quote = self._quote(query_delta(desk.limit_delta) if named is None else named, stated)
             view = desk.account.view(quote.key)
             limit_delta = view.standings[desk.account.root].filter.limit.delta
-            if self._delta is not None or limit_delta == desk.limit_delta:
+            if named is not None or limit_delta == desk.limit_delta:
                 return quote, view
             desk.limit_delta = limit_delta
 
-    def _quote(self, delta: Number) -> Quote:
+    def _stated(self) -> dict[str, Any]:
+        """The terms that the text itself states. Where the same was said beside it, it must be the same."""
+        stated = without_clause(self._text)[1].terms
+        beside = {**self._terms.keywords, "delta": self._delta}
+        for name, value in stated.items():
+            other = beside.get(name)
+            if other is not None and exact(other) != value:
+                raise InvalidQuery(
+                    f"The text says {name} = {float(value):g}, and beside it {name}={float(other):g} is said. No "
+                    "data was read and nothing was charged. Say it once."
+                )
+        if "epsilon" in stated and beside.get("within") is not None:
+            raise InvalidQuery(
+                "The text says its ε, and beside it within= is said. No data was read and nothing was charged. Say one of them."
+            )
+        return {name: _as_typed(value) for name, value in stated.items()}
+
+    def _quote(self, delta: Number, stated: dict[str, Any]) -> Quote:
         if repr(delta) not in self._quotes:
-            self._quotes[repr(delta)] = self._planned(self._terms(delta=delta))
+            self._quotes[repr(delta)] = self._planned(self._terms(**(stated | {"delta": delta})))
         return self._quotes[repr(delta)]
 
     def _planned(self, terms: Terms) -> Quote:
@@ -317,6 +338,11 @@ def _given_over(answer: Answer, stop: Stop) -> Answer:
     """An answer over blocks, which are kept already."""
     stop.check()
     return answer
+
+
+def _as_typed(value: Fraction | int) -> Number:
+    """A number as it would be typed beside the text, so that both are one question."""
+    return float(value) if isinstance(value, Fraction) and exact(float(value)) == value else value
 
 
 def _raise(error: Exception) -> NoReturn:

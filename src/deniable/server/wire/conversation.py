@@ -25,6 +25,7 @@ from deniable.server.wire.catalog import VERSION, Catalogs, Identity
 from deniable.server.wire.messages import ColumnDescription
 from deniable.server.wire.statements import StatementKind, WireStatement
 from deniable.sql.after.afterwards import answer_fields
+from deniable.sql.read.clause import without_clause
 
 TERMS = ("epsilon", "within", "delta", "confidence", "at_least", "max_groups", "noise", "discover")
 REPORTED = {
@@ -198,7 +199,10 @@ class WireConversation:
         terms: dict[str, Any] = {name: self.settings.get(f"deniable.{name}") for name in TERMS}
         if statement.hint is not None:
             terms |= {"epsilon": statement.hint, "within": None}
-        if terms["epsilon"] is None and terms["within"] is None:
+        stated = without_clause(text)[1].terms
+        if stated:  # the text goes before what was set for all of them
+            terms |= dict.fromkeys((*stated, *(("within",) if "epsilon" in stated else ())))
+        if "epsilon" not in stated and terms["epsilon"] is None and terms["within"] is None:
             raise InvalidParameter(NO_EPSILON)
         for name, kind in (("confidence", float), ("at_least", int), ("max_groups", int)):
             if terms[name] is not None:

@@ -18,6 +18,7 @@ from deniable.sql.after.canonical import canonical
 from deniable.sql.after.lift import Lifted, aggregates, keys_of, name_items, says_more
 from deniable.sql.answer.cache_key import normal
 from deniable.sql.read import hints
+from deniable.sql.read.clause import without_clause
 from deniable.sql.read.names import fold
 from deniable.sql.read.parse import check_nodes, name_of, refuse, syntax
 from deniable.sql.read.query import MAX_OUTPUTS, query_of
@@ -65,6 +66,8 @@ def split_query(text: str, schema: Schema, unit: Unit) -> SplitQuery:
     >>> len(asked.blocks), [str(item.alias) for item in asked.after.expressions]
     (1, ['ward', 'n', 'r'])
     """
+    text, clause = without_clause(text)
+    clause.check(unit)
     tree = syntax(text)
     try:
         return _split(tree, schema, unit)
