@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,7 @@ from deniable.curator.answer import Answer
 from deniable.curator.data_set import DataSet
 from deniable.curator.desk import WAY_OUT, Desk
 from deniable.curator.inquiry import AskTerms, Inquiry
+from deniable.curator.one_of_many import check_of
 from deniable.curator.opening import LedgerPlace, Payment
 from deniable.curator.preview import Preview
 from deniable.errors import DeniableError
@@ -70,6 +72,7 @@ class Curator(Original):
         version: str | None = None,
         account: str | None = None,
         analyst: str | None = None,
+        purpose: str | None = None,
         floor: float = 0.0,
         memory: str | None = None,
         seconds: float | None = None,
@@ -87,7 +90,8 @@ class Curator(Original):
         list the public values of group keys; both are public knowledge, never taken from the data. `version`
         names the state of the data: answers are kept and given again for one version. `account` names the
         data set in the ledger, after its private tables by default: two data sets in one ledger need two
-        names. `analyst` says who asks; her own part of the account is used if there is one. `floor` rounds
+        names. `purpose="counts"`, at the first use, is for many answers with Gaussian noise (`of=`, `plan_for`).
+        `analyst` says who asks; her own part of the account is used if there is one. `floor` rounds
         response times up to whole steps of so many seconds. `memory`, `seconds` and `threads` limit the
         engine. `on_failure` tells the owner, and nobody else, why an engine failed."""
         data = DataSet.of(source, name, _schema(schema), account)
@@ -97,7 +101,7 @@ class Curator(Original):
         try:
             place = LedgerPlace.of(data, ledger, limit, analyst, on_failure)
             owned += place.owned
-            terms = place.terms(data, unit, limit, analyst)
+            terms = place.terms(data, unit, limit, analyst, purpose)
             known = declared(data.schema, terms.unit, bounds or {}, keys or {}, version)
             engine = open_engine(data.sources, known, memory=memory, seconds=seconds, threads=threads)
             owned.append(engine)
@@ -134,6 +138,7 @@ class Curator(Original):
         max_groups: int | None = None,
         noise: str = "auto",
         discover: bool = False,
+        of: int | None = None,
     ) -> Inquiry:
         """A query for `epsilon` in total, or for the smallest ε that puts every number within `within`:
         `.preview()` says what it would cost, `.answer()` answers it. Until then nothing is checked, read or
@@ -143,7 +148,9 @@ class Curator(Original):
         used only by private group keys and Gaussian noise. `at_least` is a group size that is public
         knowledge: with it `within` works for averages too, and for quantiles, whose accuracy is a share of
         the group's rows. `max_groups` is how many private group keys one unit may add to. With `discover`,
-        bounds that are not declared are found from part of ε."""
+        bounds that are not declared are found from part of ε. `of` says that this is one of so many queries
+        like it: then `epsilon` and `delta` are those of all of them together, by default the whole limit, and
+        each gets the noise at which they use that up."""
         terms = partial(
             Terms,
             epsilon=epsilon,
@@ -154,7 +161,7 @@ class Curator(Original):
             at_least=at_least,
             discover=discover,
         )
-        return Inquiry(self._desk, text, terms, delta)
+        return Inquiry(self._desk, text, terms, delta, of)
 
     def sql(self, text: str, **terms: Unpack[AskTerms]) -> Answer:
         """The answer of `ask` with the same arguments. The same query on the same version of the data is
@@ -165,6 +172,10 @@ class Curator(Original):
         """What `sql` would cost, how far its answer may be off, and what would be left. No data is opened,
         nothing is charged."""
         return self.ask(text, **terms).preview()
+
+    def plan_for(self, many: int, *, epsilon: Number | None = None) -> Dashboard:
+        """This curator for `many` queries like one another: each asked of it is one of them."""
+        return Dashboard(self, check_of(many, None), epsilon)
 
     def cancel(self) -> None:
         """Stop what is being asked through this object, from any thread: each such query ends with `Stopped`.
@@ -235,6 +246,24 @@ class Curator(Original):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A curator whose queries are so many alike, and share a total. Made by `Curator.plan_for`."""
+
+    curator: Curator
+    many: int
+    epsilon: Number | None = None
+
+    def sql(self, text: str, **terms: Unpack[AskTerms]) -> Answer:
+        return self.curator.sql(text, **self._terms(terms))
+
+    def preview(self, text: str, **terms: Unpack[AskTerms]) -> Preview:
+        return self.curator.preview(text, **self._terms(terms))
+
+    def _terms(self, terms: AskTerms) -> AskTerms:
+        return {"epsilon": self.epsilon, **terms, "of": self.many}
 
 
 def _schema(schema: str | Path | Schema | None) -> Schema | None:

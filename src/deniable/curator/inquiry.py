@@ -13,6 +13,7 @@ from deniable.accounting.filters import above
 from deniable.curator.answer import Answer, answer_seconds
 from deniable.curator.blocks import BlocksKept
 from deniable.curator.desk import Desk
+from deniable.curator.one_of_many import check_of, one_of, share_of, total_of
 from deniable.curator.preview import Preview
 from deniable.curator.response_time import Pace
 from deniable.curator.stop import Stop, Stoppable, by_signal
@@ -52,6 +53,7 @@ class AskTerms(TypedDict, total=False):
     max_groups: int | None
     noise: str
     discover: bool
+    of: int | None
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,14 @@ class Inquiry(Original):
 
     WAY_OUT = "Ask the curator again."
 
-    def __init__(self, desk: Desk, text: str, terms: partial[Terms], delta: Number | None) -> None:
+    def __init__(
+        self, desk: Desk, text: str, terms: partial[Terms], delta: Number | None, of: int | None = None
+    ) -> None:
         self._desk = desk
         self._text = text
         self._terms = terms
         self._delta = delta
+        self._of = of
         self._quotes: dict[str, Quote] = {}
         self._stops: list[Stop] = []
 
@@ -127,7 +132,10 @@ class Inquiry(Original):
         confidence, expected = quote.terms.confidence, quote.expected()
         refusal = None if free else would.refusal
         fits = would.fits or free
-        return Preview(quote.epsilon, quote.delta, expected, confidence, fits, free, would.left, refusal)
+        more = None if self._of is None else account.times(quote.loss, delta=quote.at)
+        return Preview(
+            quote.epsilon, quote.delta, expected, confidence, fits, free, would.left, refusal, more
+        )
 
     def answer(self) -> Answer:
         """The answer, charged now; the one that is kept, if the same was asked before of the same version of
@@ -226,15 +234,37 @@ class Inquiry(Original):
 
     def _quote(self, delta: Number, stated: dict[str, Any]) -> Quote:
         if repr(delta) not in self._quotes:
-            self._quotes[repr(delta)] = self._planned(self._terms(**(stated | {"delta": delta})))
+            planned = self._planned if self._of is None else self._shared
+            self._quotes[repr(delta)] = planned(stated | {"delta": delta})
         return self._quotes[repr(delta)]
 
-    def _planned(self, terms: Terms) -> Quote:
+    def _planned(self, stated: dict[str, Any]) -> Quote:
         """From metadata alone: whatever is refused here is refused whatever the data."""
-        account = self._desk.account
+        terms, unit = self._terms(**stated), self._desk.account.unit
+        asked = split_query(self._text, self._desk.schema, unit)
+        mechanism, after = _mechanism(asked, unit, terms)
+        return self._priced(asked, mechanism, after, mechanism.loss, terms)
+
+    def _shared(self, stated: dict[str, Any]) -> Quote:
+        """As one of many: the ε and δ that are named are those of all of them, else they share the limit."""
+        account, keywords = self._desk.account, {**self._terms.keywords, **stated}
+        many = check_of(self._of, keywords["within"])
+        total = total_of(account.limit, keywords["epsilon"], self._delta)
+        whole = account.limit if total is None else total
+        terms = self._terms(**(stated | {"epsilon": whole.epsilon, "delta": query_delta(whole.delta)}))
         asked = split_query(self._text, self._desk.schema, account.unit)
-        mechanism, after = _mechanism(asked, account.unit, terms)
-        loss = mechanism.loss
+        rules, rho = share_of(account.standing().filter, total)
+        plans, loss, own = one_of(asked.blocks, account.unit, terms, many, rules, rho)
+        if asked.after is None:
+            return self._priced(asked, plans[0], None, loss, own)
+        after = Afterwards(asked.blocks, asked.after)
+        _ = after.schema
+        return self._priced(asked, Blocks(plans), after, loss, own)
+
+    def _priced(
+        self, asked: SplitQuery, mechanism: Plan | Blocks, after: Afterwards | None, loss: Loss, terms: Terms
+    ) -> Quote:
+        account = self._desk.account
         cost = account.price(loss, terms.delta)
         # Gaussian noise that was asked for by name is charged by its Rényi curve, where the account keeps
         # one: many such queries cost much less than the sum of their ε's. Noise that was chosen for the
@@ -257,7 +287,7 @@ class Inquiry(Original):
         with stop.turn(desk.turn):
             desk.begin()
             return desk.account.run(
-                Stoppable(quote.mechanism, stop),
+                Stoppable(quote.mechanism, stop, quote.loss),
                 desk.engine,
                 rng=desk.rng,
                 delta=quote.at,

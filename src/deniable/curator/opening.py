@@ -30,6 +30,7 @@ class DataSetTerms:
     analyst: str | None
     keys: tuple[str, ...]
     paths: tuple[Path, ...]
+    purpose: str | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Proposal:
     def proposed(self) -> tuple[Ledger, Account]:
         """A ledger that is forgotten, and in it the account as it would be made."""
         ledger = Ledger.open("sqlite://", analyst=self.terms.analyst, on_failure=self.on_failure)
-        ledger.create(self.terms.name, self.terms.unit, limit=self.limit)
+        ledger.create(self.terms.name, self.terms.unit, limit=self.limit, purpose=self.terms.purpose)
         return ledger, ledger.account(self.terms.name, analyst=self.terms.analyst)
 
     def commit(self) -> tuple[Ledger, Account]:
@@ -71,7 +72,7 @@ class Proposal:
         data_account(ledger, terms.name, True, terms.keys)
         other = {account.name: account for account in ledger.accounts()}.get(terms.name)
         if other is None:
-            account = _first(ledger, terms.name, terms.unit, self.limit, terms.analyst, terms.keys)
+            account = _first(ledger, terms, self.limit)
         else:
             if (other.unit, other.limit) != (terms.unit, self.limit) and fresh(
                 ledger, terms.name, terms.keys
@@ -110,13 +111,18 @@ class LedgerPlace:
         return [self.ledger] if self.own and self.ledger is not None else []
 
     def terms(
-        self, data: DataSet, unit: Unit | None, limit: Budget | None, analyst: str | None
+        self,
+        data: DataSet,
+        unit: Unit | None,
+        limit: Budget | None,
+        analyst: str | None,
+        purpose: str | None = None,
     ) -> DataSetTerms:
         """Under the account that the sources belong to already, if they do, and for the unit that it
         protects."""
         name = data_account(self.ledger, data.name, data.explicit, data.keys)
         protected = protects(self.ledger, name, unit, limit, data.unit)
-        return DataSetTerms(name, protected, limit, analyst, data.keys, tuple(files(data.sources)))
+        return DataSetTerms(name, protected, limit, analyst, data.keys, tuple(files(data.sources)), purpose)
 
 
 @dataclass(frozen=True)
@@ -246,7 +252,9 @@ def open_account(
     """The account of a data set, made at its first use; the analyst's own part of it, if she has one."""
     known = {account.name: account for account in ledger.accounts()}
     if name not in known:
-        return _first(ledger, name, unit, limit, analyst)
+        if limit is None:
+            raise no_limit(name, "this ledger")
+        return _first(ledger, DataSetTerms(name, unit, limit, analyst, (), ()), limit)
     root = known[name]
     if root.parent is not None:
         raise InvalidParameter(
@@ -279,23 +287,15 @@ def part_of(ledger: Ledger, own: Account, root: str, analyst: str | None) -> Acc
     return ledger.account(own.name, analyst=analyst)
 
 
-def _first(
-    ledger: Ledger,
-    name: str,
-    unit: Unit | None,
-    limit: Budget | None,
-    analyst: str | None,
-    keys: Collection[str] = (),
-) -> Account:
-    if limit is None:
-        raise no_limit(name, "this ledger")
+def _first(ledger: Ledger, terms: DataSetTerms, limit: Budget) -> Account:
+    name = terms.name
     try:
-        ledger.create(name, unit, limit=limit, data=keys)
+        ledger.create(name, terms.unit, limit=limit, purpose=terms.purpose, data=terms.keys)
     except LedgerError:
         if name not in {account.name for account in ledger.accounts()}:
             raise
     return open_account(
-        ledger, name, unit, limit, analyst
+        ledger, name, terms.unit, limit, terms.analyst
     )  # another process may have been faster, with another limit
 
 

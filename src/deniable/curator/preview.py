@@ -16,6 +16,7 @@ class Preview:
     `epsilon` at `delta` is what it would cost; `free` says that the answer was given before and is paid for.
     `expected` tells for each number how far noise may move it, with probability `confidence`. `left` is the
     largest charge that would still fit afterwards; `refusal` the sentence with which the ledger would refuse.
+    `more` is, of a query that is one of many (`of=`), how many like it still fit.
     """
 
     epsilon: float
@@ -26,6 +27,7 @@ class Preview:
     free: bool
     left: Left
     refusal: str | None = None
+    more: int | None = None
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -38,4 +40,5 @@ class Preview:
         free = "This was asked before and is paid for: the answer is kept, and costs nothing."
         after = f"Left afterwards for one charge: ε ≤ {short_down(self.left.epsilon)}."
         fate = free if self.free else after if self.fits else str(self.refusal)
-        return [line for line in (cost, head, *(f"  {line}" for line in told), fate) if line]
+        many = "" if self.more is None else f"Queries like it that fit, this one included: {self.more:,}."
+        return [line for line in (cost, head, *(f"  {line}" for line in told), fate, many) if line]

@@ -111,10 +111,12 @@ class Stoppable(Generic[Value]):
 
     of: Mechanism[Value]
     stop: Stop
+    stated: Loss | None = None
+    """The same loss in other words, where these are what is charged."""
 
     @property
     def loss(self) -> Loss:
-        return self.of.loss
+        return self.of.loss if self.stated is None else self.stated
 
     @property
     def unit(self) -> Unit:

@@ -491,6 +491,18 @@ class Account(Original):
             return Preview(False, after, self._left(standings, {}), str(error))
         return Preview(True, after, self._left(standings, charges))
 
+    def times(self, loss: Loss, *, delta: Number | None = None) -> int:
+        """How often such a loss would still be granted, one after the other, up to a million; by the accounts whose
+        numbers are told here."""
+        prices, standings = self._prices(loss, delta), self.view().standings
+        known = [(standings[name].filter, standings[name].spent, prices[name]) for name in self._seen]
+        low, high = 0, 1_000_000
+        while low < high:
+            middle = (low + high + 1) // 2
+            granted = all(rules.admits(spent + each * middle) for rules, spent, each in known)
+            low, high = (middle, high) if granted else (low, middle - 1)
+        return low
+
     def price(self, loss: Loss, delta: Number) -> Price:
         """How a release would be charged here where a δ is at hand: by its own ε, else at `delta`."""
         return price(loss, delta, lambda of, at: self._prices(of, at)[self.name])
