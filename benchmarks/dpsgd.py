@@ -1,6 +1,6 @@
 """One step of DP-SGD beside one step of plain PyTorch: CPU time on one core, and peak memory.
 
-    python benchmarks/dpsgd.py [--quick] [--json]
+    python benchmarks/dpsgd.py [--quick] [--json] [--only TEXT]
 
 All methods of a model run in one process, in turn, so that a busy machine slows all of them alike; `ratio` is
 the median over rounds of a method's CPU time over plain PyTorch's in the same round. Peak memory is that of a
@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from _report import write_section
+from _report import PAGE, write_section
 from deniable.learn.clip import Batch
 from deniable.learn.sgd import DPSGD
 from deniable.learn.sgd.trainer import Trainer
@@ -57,6 +58,80 @@ def cifar() -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(2048, 128), nn.Tanh(), nn.Linear(128, 10))
 
 
+class Block(nn.Module):
+    """Two convolutions of ResNet-18, with group norm in place of batch norm."""
+
+    def __init__(self, before: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(before, width, 3, stride, 1, bias=False)
+        self.second = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.norms = nn.ModuleList([nn.GroupNorm(32, width), nn.GroupNorm(32, width)])
+        same = stride == 1 and before == width
+        self.short = nn.Identity() if same else nn.Conv2d(before, width, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.norms[1](self.second(torch.relu(self.norms[0](self.first(x)))))
+        out: Tensor = torch.relu(inner + self.short(x))
+        return out
+
+
+def resnet() -> nn.Module:
+    """ResNet-18 for pictures of 32 × 32."""
+    layers: list[nn.Module] = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.GroupNorm(32, 64), nn.ReLU()]
+    before = 64
+    for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+        layers += [Block(before, width, stride), Block(width, width, 1)]
+        before = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+
+
+WORDS, LENGTH = 2000, 64
+
+
+class Logits(nn.Module):
+    """A model of transformers as a function of words; of a language model the words come before the places."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, ids: Tensor) -> Tensor:
+        logits: Tensor = self.inner(input_ids=ids).logits
+        return logits.transpose(1, 2) if logits.dim() == 3 else logits
+
+
+def gpt2(lora: bool = False) -> nn.Module:
+    """GPT-2 in small: 4 layers of width 256, default dropout."""
+    hub: Any = import_module("transformers")
+    sizes = {"n_positions": LENGTH, "n_embd": 256, "n_layer": 4, "n_head": 4}
+    inner = hub.GPT2LMHeadModel(hub.GPT2Config(vocab_size=WORDS, use_cache=False, **sizes))
+    if lora:
+        peft: Any = import_module("peft")
+        settings = peft.LoraConfig(r=8, target_modules=["c_attn"], fan_in_fan_out=True)
+        inner = peft.get_peft_model(inner, settings)
+    return Logits(inner)
+
+
+def bert() -> nn.Module:
+    """BERT in small: 4 layers of width 256, default dropout, ten classes."""
+    hub: Any = import_module("transformers")
+    sizes = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024}
+    return Logits(hub.BertForSequenceClassification(hub.BertConfig(vocab_size=WORDS, num_labels=10, **sizes)))
+
+
+class LanguageModel(nn.Module):
+    """The next word, by one LSTM of width 256."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.body = nn.Embedding(WORDS, 128), nn.LSTM(128, 256, batch_first=True)
+        self.head = nn.Linear(256, WORDS)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.body(self.table(ids))[0])
+        return logits.transpose(1, 2)
+
+
 @dataclass(frozen=True)
 class Model:
     name: str
@@ -64,10 +139,16 @@ class Model:
     shape: tuple[int, ...]
     lot: int
     rounds: int
+    words: bool = False
+    by_place: bool = False
+    """Whether there is a target for each word."""
 
     def make(self) -> tuple[nn.Module, Tensor, Tensor]:
         torch.manual_seed(0)
-        return self.build(), torch.randn(self.lot, *self.shape), torch.randint(0, 10, (self.lot,))
+        shape = (self.lot, *self.shape)
+        x = torch.randint(0, WORDS, shape) if self.words else torch.randn(shape)
+        y = torch.randint(0, WORDS, shape) if self.by_place else torch.randint(0, 10, (self.lot,))
+        return self.build().train(), x, y
 
 
 MODELS = (
@@ -76,11 +157,22 @@ MODELS = (
     Model("MNIST CNN, lot 256", mnist, (1, 28, 28), 256, 30),
     Model("MNIST CNN, lot 1024", mnist, (1, 28, 28), 1024, 12),
     Model("CIFAR CNN, lot 512", cifar, (3, 32, 32), 512, 4),
+    Model("ResNet-18 GN, lot 32", resnet, (3, 32, 32), 32, 5),
+    Model("GPT-2 small, lot 32", gpt2, (LENGTH,), 32, 6, words=True, by_place=True),
+    Model(
+        "LoRA on GPT-2 small, lot 32", partial(gpt2, lora=True), (LENGTH,), 32, 6, words=True, by_place=True
+    ),
+    Model("BERT small, lot 32", bert, (LENGTH,), 32, 6, words=True),
+    Model("LSTM language model, lot 32", LanguageModel, (LENGTH,), 32, 6, words=True, by_place=True),
 )
 
 
+def _trained(model: nn.Module) -> list[nn.Parameter]:
+    return [p for p in model.parameters() if p.requires_grad]
+
+
 def plain(model: nn.Module, x: Tensor, y: Tensor) -> Step:
-    optimizer, criterion = torch.optim.SGD(model.parameters(), lr=RATE), nn.CrossEntropyLoss()
+    optimizer, criterion = torch.optim.SGD(_trained(model), lr=RATE), nn.CrossEntropyLoss()
 
     def step() -> None:
         optimizer.zero_grad()
@@ -120,7 +212,7 @@ def opacus(model: nn.Module, x: Tensor, y: Tensor, mode: str) -> Step:
     from torch.utils.data import DataLoader, TensorDataset
 
     loader = DataLoader(TensorDataset(x, y), batch_size=len(x))
-    optimizer, criterion = torch.optim.SGD(model.parameters(), lr=RATE), nn.CrossEntropyLoss()
+    optimizer, criterion = torch.optim.SGD(_trained(model), lr=RATE), nn.CrossEntropyLoss()
     made: Any = PrivacyEngine().make_private(
         module=model,
         optimizer=optimizer,
@@ -154,10 +246,18 @@ METHODS: dict[str, Callable[[nn.Module, Tensor, Tensor], Step]] = {
 def times(model: Model, names: list[str], rounds: int) -> dict[str, list[float]]:
     """CPU seconds of each method's step, round by round; Opacus' hooks, slow where they
     are slow, in the first three."""
-    steps = {name: METHODS[name](*model.make()) for name in names}
-    for step in steps.values():
-        step()
-    found: dict[str, list[float]] = {name: [] for name in names}
+    steps: dict[str, Step] = {}
+    for name in names:
+        try:
+            step = METHODS[name](*model.make())
+            step()
+        except Exception as error:
+            if not name.startswith("Opacus"):
+                raise
+            print(f"{name} cannot train {model.name}: {type(error).__name__}", file=sys.stderr)
+        else:
+            steps[name] = step
+    found: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(rounds):
         for name, step in steps.items():
             if turn < 3 or name != "Opacus hooks":
@@ -172,7 +272,7 @@ def timed(step: Step) -> float:
 
 
 def peak(model: Model, method: str) -> float:
-    """Megabytes that ten steps need above what the process held before, in a process of
+    """Megabytes that some steps need above what the process held before, in a process of
     its own: the heap grows at first."""
     command = [sys.executable, __file__, "--peak", model.name, method]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -182,7 +282,7 @@ def peak(model: Model, method: str) -> float:
 def own_peak(model: Model, method: str) -> float:
     step = METHODS[method](*model.make())
     before = _highest()
-    for _ in range(10):
+    for _ in range(min(10, model.rounds)):
         step()
     return (_highest() - before) / 1024
 
@@ -206,17 +306,28 @@ def measure(model: Model, quick: bool) -> list[dict[str, Any]]:
             "ms": round(1000 * median(found[name]), 2),
             "peak_mb": round(peak(model, name), 1),
         }
-        for name in names
+        for name in found
     ]
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| model | method | ratio to plain | CPU ms per step | peak MB |", "|---|---|---:|---:|---:|"]
-    lines += [
-        f"| {r['model']} | {r['method']} | {r['ratio']:.2f} | {r['ms']:.1f} | {r['peak_mb']:.0f} |"
-        for r in rows
-    ]
-    return "\n".join(lines)
+def kept_rows(models: tuple[Model, ...]) -> dict[str, list[str]]:
+    """The lines of the published table of models that are not measured now."""
+    section = PAGE.read_text(encoding="utf-8").partition("<!-- dpsgd -->")[2].partition("<!-- /dpsgd -->")[0]
+    measured = {model.name for model in models}
+    lines: dict[str, list[str]] = {}
+    for line in section.splitlines():
+        name = line.removeprefix("| ").partition(" | ")[0]
+        if line.startswith("| ") and name not in measured | {"model"}:
+            lines.setdefault(name, []).append(line)
+    return lines
+
+
+def table(rows: list[dict[str, Any]], lines: dict[str, list[str]]) -> str:
+    head = ["| model | method | ratio to plain | CPU ms per step | peak MB |", "|---|---|---:|---:|---:|"]
+    for r in rows:
+        line = f"| {r['model']} | {r['method']} | {r['ratio']:.2f} | {r['ms']:.1f} | {r['peak_mb']:.0f} |"
+        lines.setdefault(r["model"], []).append(line)
+    return "\n".join([*head, *(line for model in MODELS for line in lines.get(model.name, []))])
 
 
 def main() -> None:
@@ -228,20 +339,24 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON rows")
     parser.add_argument("--peak", nargs=2, metavar=("MODEL", "METHOD"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="models whose name has this; the lines of others stay"
+    )
     given = parser.parse_args()
     if given.peak:
         print(own_peak(next(m for m in MODELS if m.name == given.peak[0]), given.peak[1]))
         return
-    rows = [row for model in MODELS for row in measure(model, given.quick)]
+    models = tuple(model for model in MODELS if given.only in model.name)
+    rows = [row for model in models for row in measure(model, given.quick)]
     text = "\n\n".join(
         [
             "## DP-SGD",
             f"One step on one core, PyTorch {torch.__version__} (`python benchmarks/dpsgd.py`). Ours is the "
             "whole step of `account.run(DPSGD(…), data)` on a lot that was drawn: clipping, secure noise in "
             "double precision, optimiser, history. The ratio is the median over rounds of a step's CPU time "
-            "over plain PyTorch's in the same round, in one process; peak memory is that of ten steps, the "
+            "over plain PyTorch's in the same round, in one process; peak memory is that of up to ten steps, the "
             "first with its trial of the model, above what the process held before.",
-            table(rows),
+            table(rows, kept_rows(models)),
         ]
     )
     print(json.dumps(rows) if given.json else text)

@@ -113,3 +113,21 @@ def test_an_account_runs_it_and_one_of_another_unit_does_not() -> None:
 def test_parameters_without_meaning_are_refused(settings: dict[str, float], message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         PrivatePCA(**settings)  # type: ignore[arg-type]
+
+
+def test_components_that_are_noise_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    """One direction is strong. The other components are noise alone, whose strength is that of Wigner's law."""
+    random = np.random.default_rng(0)
+    data = np.outer(random.choice([-1, 1], 3000), np.eye(60)[0])
+    gaussian = PrivatePCA(60, 5, noise_multiplier=4)(data, rng=SeededRandom(1))
+    assert gaussian.above_noise == 1
+    assert "4 of 5 components are no stronger than noise alone" in caplog.text
+    assert 0.7 * gaussian.noise < gaussian.strengths[1] < gaussian.noise * 1.1
+    caplog.clear()
+    laplace = PrivatePCA(60, 3, epsilon=0.1)(data, rng=SeededRandom(1))
+    assert laplace.above_noise < 3
+    assert "or a δ above 0" in caplog.text
+    assert 0.7 * laplace.noise < laplace.strengths[1] < laplace.noise * 1.1
+    caplog.clear()
+    assert PrivatePCA(60, 1, noise_multiplier=4)(data, rng=SeededRandom(1)).above_noise == 1
+    assert not caplog.text

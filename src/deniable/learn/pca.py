@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,6 +21,7 @@ from deniable.loss import exact as fraction
 from deniable.mechanism import Random
 from deniable.units import Unit
 
+LOG = logging.getLogger(__name__)
 NORM = 1 << 12
 """Grid units in a row of length 1."""
 CHUNK = 2048
@@ -32,11 +34,18 @@ class Projection:
     """`components` [k, features], orthonormal, the strongest first, and their
     `strengths`: the noisy sums of squares along them.
 
-    A private release, to be used as one likes.
+    A private release, to be used as one likes. `noise` is the strength that noise alone has, about: 2s√d for
+    deviation s of each entry of a symmetric d × d matrix (Wigner 1955).
     """
 
     components: NDArray[np.float64]
     strengths: NDArray[np.float64]
+    noise: float = 0.0
+
+    @property
+    def above_noise(self) -> int:
+        """How many components are stronger than what noise alone would make."""
+        return int((self.strengths > self.noise).sum())
 
     def transform(self, rows: Any, *, power: float = 0.0) -> NDArray[np.float64]:
         """Rows scaled to length 1, as they were for the fit, in the k directions.
@@ -107,7 +116,25 @@ class PrivatePCA:
         else:
             noisy = exact.laplace_symmetric(sums, Fraction(self._l1) / fraction(self.epsilon or 1), rng)
         values, vectors = (part.flip(-1)[..., : self.components] for part in torch.linalg.eigh(noisy))
-        return Projection(vectors.T.contiguous().numpy(), values.numpy() / NORM**2)
+        found = Projection(vectors.T.contiguous().numpy(), values.numpy() / NORM**2, self.noise)
+        if found.above_noise < self.components:  # from what is released and public
+            LOG.warning(
+                "%d of %d components are no stronger than noise alone makes them (%.3g): keep fewer, take a larger "
+                "ε%s, or fewer features.",
+                self.components - found.above_noise,
+                self.components,
+                self.noise,
+                "" if self.noise_multiplier is not None else " or a δ above 0, whose noise is far smaller",
+            )
+        return found
+
+    @property
+    def noise(self) -> float:
+        """The strength of the strongest direction of noise alone, about, for rows of length 1."""
+        laplace = math.sqrt(2) * self._l1 / NORM**2 / float(self.epsilon or 1)
+        # An entry beside the diagonal stands for two of the Frobenius norm, and has noise over √2.
+        deviation = laplace if self.noise_multiplier is None else float(self.noise_multiplier) / math.sqrt(2)
+        return 2 * deviation * math.sqrt(self.features)
 
     def moments(self, data: Any) -> torch.Tensor:
         """Σ xxᵀ in grid units: integers, exact below 2^29 rows."""

@@ -119,6 +119,23 @@ def test_a_model_that_draws_numbers_runs_one_by_one() -> None:
     assert bool((clipper(x, y, clip=1.0).norms["all"] > 0).all())
 
 
+def test_whether_a_model_draws_is_no_luck() -> None:
+    """A layer that is left out once in a thousand passes is the same in nearly all of them."""
+
+    class Skipped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Linear(5, 5), nn.Linear(5, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            alive = torch.rand(len(x), 1) > 1e-3
+            out: Tensor = self.last(x + self.first(x) * alive)
+            return out
+
+    clipper = PerExample(Skipped(), LOSS)
+    assert clipper.method(torch.zeros(4, 5), torch.zeros(4, dtype=torch.long)).startswith("one by one")
+
+
 @pytest.mark.parametrize(
     ("make", "text"),
     [

@@ -12,14 +12,15 @@ at a time (`alone`) needs no trust in the model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
+from torch import Tensor
 
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.generated import WIDE, Draw, drawn, exchanged, made_batch, with_targets_of
 from deniable.learn.clip.passes import Pass, Task, alone
-from deniable.learn.clip.probe import DRAWS, LARGE, close, gradient, restored, row_gradients, still
+from deniable.learn.clip.probe import DRAWS, LARGE, close, own_gradient, restored, row_gradients, still
 
 
 def same_alone(task: Task, run: Pass, like: Batch, sizes: Iterable[int], seed: int = 0) -> bool:
@@ -38,7 +39,9 @@ def same_alone(task: Task, run: Pass, like: Batch, sizes: Iterable[int], seed: i
 def _agrees(task: Task, run: Pass, like: Batch, size: int, seed: int) -> bool:
     try:
         own, draw = made_batch(task, like, size, seed)
-        return all(_unmoved(task, run, own, others) for others in _others(task, own, draw, seed))
+        picks = sorted({0, own.examples // 2, own.examples - 1})
+        right = {i: row_gradients(task, own, i) for i in picks}
+        return all(_unmoved(task, run, own, others, right) for others in _others(task, own, draw, seed))
     except (Exception, SystemExit):  # what fails on made-up rows is not trusted
         return False
 
@@ -50,19 +53,19 @@ def _others(task: Task, own: Batch, draw: Draw, seed: int) -> list[Batch]:
     return [own, *(with_targets_of(task, own, others) for others in far)]
 
 
-def _unmoved(task: Task, run: Pass, own: Batch, others: Batch) -> bool:
-    """Whether the first, the middle and the last row have among `others` the gradients that they have
-    alone."""
-    picks = sorted({0, own.examples // 2, own.examples - 1})
+def _unmoved(
+    task: Task, run: Pass, own: Batch, others: Batch, right: Mapping[int, Mapping[str, Tensor]]
+) -> bool:
+    """Whether the rows of `right` have among `others` the gradients that they have alone, which it holds."""
     try:
-        found = run(task, exchanged(own, others, picks))
+        found = run(task, exchanged(own, others, list(right)))
     except Exception:
         if others is own:
             raise
         return True  # the model takes no such numbers
-    for i in picks:
-        right = row_gradients(task, own, i)
-        size = max(float(part.abs().max()) for part in right.values())
-        if any(not close(gradient(task, found, name, i), part, scale=size) for name, part in right.items()):
-            return False
+    for i, parts in right.items():
+        size = max(float(part.abs().max()) for part in parts.values())
+        for name, part in parts.items():
+            if not close(own_gradient(task, found, name, i), part, scale=size):
+                return False
     return True
