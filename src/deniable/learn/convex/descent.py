@@ -67,7 +67,7 @@ TOO_MUCH = 1e12
 MOST_NOISE = 2.0**20
 """The largest noise multiplier: noise and sums stay within 64 bits."""
 MOMENTUM = 0.9
-REACH = 32.0
+REACH = 16.0
 """What noise alone may add to the weights of one output if nothing pulls them back: the
 default learning rate keeps to it."""
 
