@@ -96,3 +96,13 @@ def test_a_terminal_without_unicode_gets_ascii(encoding: str) -> None:
     result = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert result.returncode == 0, result.stderr.decode(encoding)
     assert "What eps = 1 means" in result.stdout.decode(encoding)
+
+
+def test_a_warning_is_one_sentence_said_once() -> None:
+    code = (
+        "import warnings; from deniable.cli.terminal import calm_warnings; calm_warnings(); "
+        "[warnings.warn('Half of the rows could not be used.', stacklevel=1) for _ in range(2)]; "
+        "warnings.warn('Half of the rows could not be used.', stacklevel=1)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stderr == "Note: Half of the rows could not be used.\n"

@@ -10,9 +10,10 @@ def main() -> None:
     """The entry point of the `deniable` command. Ctrl-C ends it with one sentence, while it is being loaded too."""
     try:
         from deniable.cli.app import app
-        from deniable.cli.ascii import mend_streams
+        from deniable.cli.terminal import calm_warnings, mend_streams
 
         mend_streams()
+        calm_warnings()
         app()
     except KeyboardInterrupt:
         sys.exit(_by_hand())

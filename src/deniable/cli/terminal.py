@@ -1,10 +1,13 @@
-"""Output for terminals that cannot show every sign: what the encoding lacks is written in ASCII."""
+"""What the command line does to its terminal: signs that the encoding lacks are written in ASCII, and a warning is one
+sentence, said once."""
 
 from __future__ import annotations
 
 import codecs
 import io
 import sys
+import warnings
+from typing import Any
 
 NAME = "deniable.ascii"
 SIGNS = {
@@ -36,3 +39,15 @@ def mend_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
             stream.reconfigure(errors=NAME)
+
+
+def calm_warnings() -> None:
+    """A warning for a person at a shell: its sentence, once, without the line of code that gave it."""
+    told: set[str] = set()
+
+    def say(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in told:
+            told.add(str(message))
+            sys.stderr.write(f"Note: {message}\n")
+
+    warnings.showwarning = say
