@@ -269,6 +269,9 @@ def test_killed_between_charge_and_keep_the_charge_stands_and_nothing_runs_under
         assert running.spent("visits/ada") == pytest.approx(0.1)
         assert running.ask("ada", key="k2").status_code == 200
         assert running.spent("visits/ada") == pytest.approx(0.2)
+        assert running.ask("ada", f"{COUNT} WHERE age > 2", epsilon="399.8").status_code == 200
+        again_paid = running.ask("ada", f"{COUNT} WHERE age > 1", key="k3")
+        assert (again_paid.status_code, again_paid.json()["error"]) == (409, "BudgetExceeded")
         assert running.service.ledger.verify().ok
 
 

@@ -233,6 +233,21 @@ def test_guessing_is_stopped_by_person_and_by_address() -> None:
     throttle.login("bob", "10.0.0.3")
 
 
+def test_names_that_were_tried_once_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    throttle, now = Throttle(Rates(login_person="2/minute", login_address="1000000/minute")), [0.0]
+    monkeypatch.setattr("deniable.server.people.throttle.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("deniable.server.people.throttle.MOST_KEYS", 100)
+    for i in range(1000):
+        now[0] = float(i)
+        throttle.login(f"guess {i}", "10.0.0.1")
+    assert len(throttle._times) < 200
+    throttle.login("guess 999", "10.0.0.1")
+    with pytest.raises(TooMany):
+        throttle.login("guess 999", "10.0.0.1")
+    now[0] += 61
+    throttle.login("guess 999", "10.0.0.1")
+
+
 def test_an_edited_act_is_found(roster: Roster, state: State) -> None:
     settled(roster, "ada", "analyst")
     settled(roster, "bob", "analyst")

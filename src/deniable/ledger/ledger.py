@@ -12,7 +12,7 @@ from typing import Self
 from deniable.accounting.filters import Filter, Purpose
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
-from deniable.ledger import beside, names, sources
+from deniable.ledger import beside, names, schema, sources
 from deniable.ledger.account import Account
 from deniable.ledger.adopt import adopt
 from deniable.ledger.chain import Head
@@ -210,6 +210,12 @@ class Ledger(Original):
         """Every entry, in order."""
         with self._journal.store.reading() as transaction:
             return list(self._journal.entries(transaction))
+
+    def paid(self, request: str) -> int | None:
+        """The entry that paid for a request (`requests.paid_once`), by its key; None if none did."""
+        with self._journal.store.reading() as transaction:
+            known = transaction.first(schema.REQUEST, this=request)
+        return None if known is None else int(known[1])
 
     def head(self) -> Head:
         """How many entries there are, and the last seal. Keep it elsewhere: `verify`

@@ -67,7 +67,12 @@ def claim(transaction: Transaction, entry: Entry) -> None:
             f"This key was used for another request, which entry {seq} paid for. Nothing was charged and "
             "nothing was run. Use a new key."
         )
-    raise AlreadyPaid(
+    raise lost(seq)
+
+
+def lost(seq: int) -> AlreadyPaid:
+    """What is said of a request that entry `seq` paid for, and whose answer is gone."""
+    return AlreadyPaid(
         f"Entry {seq} was paid for this request, and its answer is not kept: it was lost, stopped, or is "
         "still on its way. Nothing was charged and nothing was run. Asking anew, with a new key, is a new "
         "charge.",

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from deniable.curator import Answer, Curator
 from deniable.curator.inquiry import Reply
 from deniable.curator.stop import TICK
-from deniable.errors import AlreadyPaid, DeniableError
-from deniable.ledger.requests import paid_once
+from deniable.errors import AlreadyPaid, BudgetExceeded, DeniableError
+from deniable.ledger.requests import lost, paid_once
 from deniable.server.purse import CHARGED, Hold, Purse, Purses
 from deniable.server.questions import Question
 
@@ -54,15 +54,17 @@ class Pending:
         asked: str,
         body: str,
         once: Callable[[], str],
-        lost: Callable[[], None],
+        told: Callable[[], None],
         purses: Purses,
         purse: Purse | None,
         turns: Turns,
     ) -> None:
         self._inquiry = curator.ask(question.text, **question.terms)
         self._account = curator.account.name
+        self._ledger = curator.ledger
+        self._key = ""
         self._asked, self._body = asked, body
-        self._once, self._lost = once, lost
+        self._once, self._told = once, told
         self._purses, self._purse = purses, purse
         self._turns = turns
         self._hold: Hold | None = None
@@ -77,7 +79,8 @@ class Pending:
         try:
             if self._purses.capped:
                 self._hold = self._purses.take(self._inquiry.preview(), self._account, self._purse)
-            with paid_once(self._once(), self._body):
+            self._key = self._once()
+            with paid_once(self._key, self._body):
                 self._reply = self._inquiry.reply()
         except BaseException:
             self._turns.give(self._asked)
@@ -93,15 +96,26 @@ class Pending:
         """Keep the answer, and give it."""
         assert self._reply is not None
         try:
-            return self._reply.given()
+            return self._given(self._reply)
         except DeniableError as error:
             if self._hold is not None and not isinstance(error, CHARGED):
                 self._hold.put_back()
             if isinstance(error, AlreadyPaid):
-                self._lost()
+                self._told()
             raise
         finally:
             self._turns.give(self._asked)
+
+    def _given(self, reply: Reply) -> Answer:
+        """A request that was paid, by whatever is now the last of the budget, is told as paid, and not as
+        refused."""
+        try:
+            return reply.given()
+        except BudgetExceeded:
+            entry = self._ledger.paid(self._key)
+            if entry is None:
+                raise
+        raise lost(entry)
 
     def cancel(self) -> None:
         """Stop it, from any thread. What was charged stays charged."""
@@ -120,6 +134,7 @@ class Pending:
 
 Run = Callable[..., Awaitable[Any]]
 """Runs a call in a thread."""
+T = TypeVar("T")
 
 
 class Pendings:
@@ -127,31 +142,44 @@ class Pendings:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._tasks: set[asyncio.Task[Answer]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
-    def start(self, asking: Pending) -> asyncio.Task[Answer]:
-        task = asyncio.ensure_future(self._answered(asking))
+    def start(self, make: Callable[[], Pending], then: Callable[[Answer], T]) -> asyncio.Task[T]:
+        """What `then` makes of the answer to the question that `make` makes. Both are called in threads, beside the
+        work itself: each change of threads costs as much as a look into the ledger."""
+        task = asyncio.ensure_future(self._answered(make, then))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
 
-    async def answer(self, asking: Pending) -> Answer:
-        return await asyncio.shield(self.start(asking))
+    async def answer(self, make: Callable[[], Pending], then: Callable[[Answer], T]) -> T:
+        return await asyncio.shield(self.start(make, then))
 
-    def _ended(self, task: asyncio.Task[Answer]) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # looked at: nothing is logged of it
 
-    async def _answered(self, asking: Pending) -> Answer:
-        while not asking.enter():
+    async def _answered(self, make: Callable[[], Pending], then: Callable[[Answer], T]) -> T:
+        made: list[Pending] = []
+
+        def begin() -> tuple[bool, list[T]]:
+            """Whether it was its turn, and the outcome, where nothing is to be waited for."""
+            made[:] = made or [make()]
+            if not made[0].enter():
+                return False, []
+            answer = made[0].begin()
+            return True, [] if answer is None else [then(answer)]
+
+        while not (turn := await self._run(begin))[0]:
             await asyncio.sleep(TICK)
-        answer: Answer | None = await self._run(asking.begin)
-        if answer is None:
-            while (rest := asking.rest) > 0:
-                await asyncio.sleep(min(rest, TICK))
-            answer = await self._run(asking.finish)
-        return answer
+        if turn[1]:
+            outcome: T = turn[1][0]
+            return outcome
+        while (rest := made[0].rest) > 0:
+            await asyncio.sleep(min(rest, TICK))
+        outcome = await self._run(lambda: then(made[0].finish()))
+        return outcome
 
     async def close(self) -> None:
         """Until each has ended."""

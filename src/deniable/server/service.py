@@ -179,7 +179,7 @@ class Service(Original):
         if caller.name == whole.account.owner and caller.may(Right.MANAGE):
             return whole
         try:
-            return whole.as_analyst(caller.name)
+            return self.shelf.part(name, whole, caller.name)
         except LedgerError as error:
             if type(error) is not LedgerError:
                 raise
@@ -232,7 +232,7 @@ class Service(Original):
             asked=asked,
             body=_digest("body", name, question.digest),
             once=once,
-            lost=lambda: None if key is not None else self._lost.add(asked),
+            told=lambda: None if key is not None else self._lost.add(asked),
             purses=self._purses,
             purse=purse,
             turns=self._turns,

@@ -250,7 +250,7 @@ async def _answer(here: Visit, asking: AskForm) -> dict[str, Any]:
     """The answer, or the sentence that refuses it with its ways out."""
     try:
         question = asking.question
-        answer = await here.door.ask(here.caller, asking.data, question)
+        answer = await here.door.ask(here.caller, asking.data, question, then=lambda answer: answer)
     except DeniableError as error:
         status, body = told(error)
         sentence = body["message"]

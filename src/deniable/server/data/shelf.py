@@ -21,6 +21,8 @@ from deniable.sql.engines.identity import keys
 from deniable.sql.schema.declare import TableInfo
 from deniable.sql.schema.infer import describe
 
+ROW = sa.select(store.datasets).where(store.datasets.c.name == sa.bindparam("wanted"))
+MOST_PARTS = 1000
 UNKNOWN = "There is no such data set, or it is not for you. Nothing was done."
 
 
@@ -35,6 +37,7 @@ class Shelf:
         self._places = Places(settings.roots, settings.folder)
         self._turn = threading.Lock()
         self._open: dict[str, tuple[str, Curator]] = {}
+        self._parts: dict[tuple[str, str], tuple[Curator, Curator]] = {}
 
     def names(self) -> list[str]:
         with self._state.reading() as connection:
@@ -133,13 +136,19 @@ class Shelf:
                 self._open[name] = known
         return known[1]
 
+    def part(self, name: str, whole: Curator, analyst: str) -> Curator:
+        """An analyst's part of a data set, which is found once for each opening of it: parts do not go away."""
+        known = self._parts.get((name, analyst))
+        if known is None or known[0] is not whole:
+            known = (whole, whole.as_analyst(analyst))
+            if len(self._parts) >= MOST_PARTS:
+                self._parts.clear()
+            self._parts[name, analyst] = known
+        return known[1]
+
     def _row(self, name: str) -> sa.RowMapping:
         with self._state.reading() as connection:
-            row = (
-                connection.execute(sa.select(store.datasets).where(store.datasets.c.name == name))
-                .mappings()
-                .first()
-            )
+            row = connection.execute(ROW, {"wanted": name}).mappings().first()
         if row is None:
             raise NotFound(UNKNOWN)
         return row

@@ -26,7 +26,7 @@ def api(door: Door) -> FastAPI:
     )
     app.state.door = door
     app.state.jobs = Jobs(door)
-    for routes in (people_routes, oidc_routes, data_routes, ledger_routes):
+    for routes in (data_routes, people_routes, oidc_routes, ledger_routes):
         app.include_router(routes.router)
     console.install(app)
     errors.install(app)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi.responses import JSONResponse
 
+from deniable.curator import Answer
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.server import facts
@@ -81,23 +83,24 @@ async def grant(name: str, body: bodies.Grant, caller: Who, door: AtDoor) -> dic
     return {"account": account.name}
 
 
-@router.post("/datasets/{name}/preview")
-async def preview(name: str, body: bodies.QueryBody, caller: Who, door: AtDoor) -> dict[str, Any]:
+@router.post("/datasets/{name}/preview", response_model=dict[str, Any])
+async def preview(name: str, body: bodies.QueryBody, caller: Who, door: AtDoor) -> Response:
     """What a query would cost and how far it may be off. Free: no data is opened."""
-    said: dict[str, Any] = facts.plain(
-        facts.preview(await door.run(door.service.preview, caller, name, body.question))
-    )
-    return said
+
+    def look() -> Response:
+        return JSONResponse(facts.plain(facts.preview(door.service.preview(caller, name, body.question))))
+
+    return await door.run(look)
 
 
-@router.post("/datasets/{name}/queries")
-async def query(
-    name: str, body: bodies.QueryBody, caller: Who, door: AtDoor, key: Key = None
-) -> dict[str, Any]:
+@router.post("/datasets/{name}/queries", response_model=dict[str, Any])
+async def query(name: str, body: bodies.QueryBody, caller: Who, door: AtDoor, key: Key = None) -> Response:
     """Ask. With an `Idempotency-Key`, the same request is charged at most once, however often it is sent."""
-    answer = await door.ask(caller, name, body.question, key)
-    said: dict[str, Any] = facts.plain(facts.answer(answer, arrow=body.form == "arrow"))
-    return said
+
+    def told(answer: Answer) -> Response:
+        return JSONResponse(facts.plain(facts.answer(answer, arrow=body.form == "arrow")))
+
+    return await door.ask(caller, name, body.question, key, then=told)
 
 
 # ------------------------------------------------------------------------------------------------ jobs

@@ -14,7 +14,7 @@ from fastapi import Depends, Request, Response
 
 from deniable.curator import Answer
 from deniable.errors import Forbidden, NotLoggedIn
-from deniable.server.asking import Pendings
+from deniable.server.asking import Pending, Pendings
 from deniable.server.people.rights import Caller
 from deniable.server.questions import Question
 from deniable.server.service import Service
@@ -44,10 +44,23 @@ class Door:
     async def run(self, act: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return await asyncio.get_running_loop().run_in_executor(self._executor, partial(act, *args, **kwargs))
 
-    async def ask(self, caller: Caller, name: str, question: Question, key: str | None = None) -> Answer:
-        """Answer a question; the response's floor is waited for by the event loop, in no thread."""
-        curator = await self.run(self.service.curator, caller, name)
-        return await self.askings.answer(self.service.asking(caller, curator, name, question, key=key))
+    async def ask(
+        self,
+        caller: Caller,
+        name: str,
+        question: Question,
+        key: str | None = None,
+        *,
+        then: Callable[[Answer], R],
+    ) -> R:
+        """What `then` makes of the answer. The response's floor is waited for by the event loop, in no
+        thread."""
+        service = self.service
+
+        def make() -> Pending:
+            return service.asking(caller, service.curator(caller, name), name, question, key=key)
+
+        return await self.askings.answer(make, then)
 
     def session(self, request: Request, csrf: str | None = None) -> str:
         """The session of a request. One that may change something must come from this site, by its Origin,
@@ -101,6 +114,8 @@ class Door:
     async def caller(self, request: Request) -> Caller:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         roster = self.service.roster
+        if kind.lower() == "bearer" and self.service.state.sqlite:
+            return roster.token(token.strip())  # one read of a local file: a thread would cost more
         if kind.lower() == "bearer":
             return await self.run(roster.token, token.strip())
         return await self.run(roster.session, self.session(request))

@@ -52,7 +52,7 @@ class Jobs:
         number = secrets.token_urlsafe(16)
         await self._door.run(self._begun, number, caller.name)
         self._door.stops.watch(number, asking.cancel)
-        task = asyncio.ensure_future(self._follow(number, self._door.askings.start(asking), arrow))
+        task = asyncio.ensure_future(self._follow(number, self._begin(asking, arrow)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return number
@@ -67,10 +67,16 @@ class Jobs:
     async def close(self) -> None:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _follow(self, number: str, task: asyncio.Task[Answer], arrow: bool) -> None:
+    def _begin(self, asking: Pending, arrow: bool) -> asyncio.Task[dict[str, Any]]:
+        def told(answer: Answer) -> dict[str, Any]:
+            return {"answer": facts.answer(answer, arrow=arrow)}
+
+        return self._door.askings.start(lambda: asking, told)
+
+    async def _follow(self, number: str, task: asyncio.Task[dict[str, Any]]) -> None:
         outcome: dict[str, Any]
         try:
-            state, outcome = "done", {"answer": facts.answer(await task, arrow=arrow)}
+            state, outcome = "done", await task
         except DeniableError as error:
             status, body = told(error)
             state, outcome = "failed", {"status": status, **body}

@@ -20,6 +20,10 @@ from deniable.server.people.store import State
 FAILED = "The name or the password is not right. Nothing was done."
 EXPIRED = "This login is not valid, or no longer. Log in again."
 RESERVED = frozenset({"deniable", "unknown"})
+TOKEN = sa.select(store.tokens, store.people).where(
+    store.tokens.c.id == sa.bindparam("token"), store.people.c.name == store.tokens.c.person
+)
+"""Made once: it is asked for with every request."""
 LONGEST_TOKEN = 366 * 24 * 3600.0
 
 
@@ -291,13 +295,16 @@ class Roster:
 
     def token(self, text: str) -> Caller:
         """Who shows a token over HTTP."""
-        with self._state.reading() as connection:
-            row = _one(connection, store.tokens, store.tokens.c.id == (secrets.token_id(text) or ""))
-            person = None if row is None else _row(connection, row["person"])
+        row = self._shown(secrets.token_id(text) or "")
         right = hmac.compare_digest(secrets.digest(text), "" if row is None else row["digest"])
-        if row is None or person is None or not right:
+        if row is None or not right:
             raise NotLoggedIn(EXPIRED)
-        return _caller(row, person)
+        return _caller(row, row)
+
+    def _shown(self, token: str) -> Any:
+        """A token together with its person."""
+        with self._state.reading() as connection:
+            return connection.execute(TOKEN, {"token": token}).mappings().first()
 
     def salt(self, person: str) -> bytes:
         return secrets.salt_of(self._key, person)
@@ -318,12 +325,10 @@ class Roster:
 
     def still(self, caller: Caller) -> Caller:
         """The same caller by her token as things stand now: a connection outlives revocations."""
-        with self._state.reading() as connection:
-            row = _one(connection, store.tokens, store.tokens.c.id == (caller.token or ""))
-            person = _row(connection, caller.name)
-        if row is None or person is None:
+        row = self._shown(caller.token or "")
+        if row is None or row["name"] != caller.name:
             raise NotLoggedIn(EXPIRED)
-        return _caller(row, person)
+        return _caller(row, row)
 
     def _need(self, connection: sa.Connection, name: str) -> Any:
         row = _row(connection, name)

@@ -202,6 +202,9 @@ class State(Original):
         self._engine.dispose()
 
 
+TIMES = sa.select(lost.c.times).where(lost.c.asked == sa.bindparam("wanted"))
+
+
 class Lost:
     """How often somebody was told that the answer to her question was paid and is lost: once for each time that
     it was, by whichever process. The next time she asks is a new charge."""
@@ -211,7 +214,7 @@ class Lost:
 
     def times(self, asked: str) -> int:
         with self._state.reading() as connection:
-            row = connection.execute(sa.select(lost.c.times).where(lost.c.asked == asked)).first()
+            row = connection.execute(TIMES, {"wanted": asked}).first()
         return 0 if row is None else int(row[0])
 
     def add(self, asked: str) -> None:

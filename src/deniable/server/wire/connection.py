@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 from sqlglot import expressions as exp
 
 from deniable.errors import DeniableError, InvalidQuery, NotFound, NotLoggedIn, ProtocolError
+from deniable.server.asking import Pending
 from deniable.server.http.door import Door
 from deniable.server.http.guard import where
 from deniable.server.wire import copies, states, trees, values
 from deniable.server.wire.catalog import Catalogs
-from deniable.server.wire.conversation import REPORTED, WireConversation, WireResult
+from deniable.server.wire.conversation import REPORTED, Asked, WireConversation, WireResult
 from deniable.server.wire.messages import (
     ColumnDescription,
     MessageReader,
@@ -264,16 +265,20 @@ class Connection:
     async def _run(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult:
         if statement.kind is StatementKind.COPY:
             copy_form(statement)  # what is wrong with it is told before anything is asked
-        result = await self._in_thread(self._talk.run, statement, bound)
-        if isinstance(result, WireResult):
-            return result
-        key = cancel_key(*self._key)
-        self._door.stops.watch(key, result.asking.cancel)
+        if not self._talk.private(statement):
+            return await self._in_thread(self._talk.run, statement, bound)
+        key, talk = cancel_key(*self._key), self._talk
+        asked: list[Asked] = []
+
+        def make() -> Pending:
+            asked.append(talk.asked(statement, bound))
+            self._door.stops.watch(key, asked[0].asking.cancel)
+            return asked[0].asking
+
         try:
-            answer = await self._door.askings.answer(result.asking)
+            return await self._door.askings.answer(make, lambda answer: talk.told(asked[0], answer))
         finally:
             self._door.stops.forget(key)
-        return await self._in_thread(self._talk.told, result, answer)
 
     # -------------------------------------------------------------------------------------------- the extended protocol
 

@@ -85,6 +85,7 @@ class WireConversation:
         self._caller = caller
         self._data = data
         self._purse = Purse()
+        self._known: dict[tuple[str, str], Sequence[tuple[str, Any]]] = {}
         self.curator: Curator = service.curator(caller, data)
         self.settings: dict[str, str] = {}
         self.status = b"I"
@@ -93,9 +94,9 @@ class WireConversation:
 
     # -------------------------------------------------------------------------------------------- statements
 
-    def run(self, statement: WireStatement, bound: Sequence[exp.Expr] = ()) -> WireResult | Asked:
-        """Run one statement, but for a private query, which is made ready to be asked. Who asks is looked up
-        anew: a token that was revoked opens nothing more."""
+    def run(self, statement: WireStatement, bound: Sequence[exp.Expr] = ()) -> WireResult:
+        """Run one statement, but for a private query. Who asks is looked up anew: a token that was revoked opens
+        nothing more."""
         self._check_transaction(statement)
         match statement.kind:
             case StatementKind.EMPTY:
@@ -109,7 +110,7 @@ class WireConversation:
             case StatementKind.EXPLAIN:
                 return self._explain(statement, bound)
             case _:
-                return self._query(statement, bound)
+                return self._look_up(statement, bound)
 
     def _check_transaction(self, statement: WireStatement) -> None:
         if self.status == b"E" and not (
@@ -145,7 +146,7 @@ class WireConversation:
 
     def _columns(self, text: str) -> list[ColumnDescription]:
         made: list[ColumnDescription] = []
-        fields = answer_fields(text, self.curator.schema, self.curator.account.unit)
+        fields = self._fields(text)
         taken = {name for name, _ in fields}
         for name, kind in fields:
             made.append(ColumnDescription(name, values.KINDS[kind.value]))
@@ -158,19 +159,37 @@ class WireConversation:
                     made.append(ColumnDescription(limit, values.FLOAT8))
         return made
 
+    def _fields(self, text: str) -> Sequence[tuple[str, Any]]:
+        """Told before a query and again with its answer: read once."""
+        key = (self.curator.schema.version, text)
+        if key not in self._known:
+            self._known = {key: answer_fields(text, self.curator.schema, self.curator.account.unit)}
+        return self._known[key]
+
     # -------------------------------------------------------------------------------------------- queries
 
-    def _query(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult | Asked:
+    def private(self, statement: WireStatement) -> bool:
+        """Whether a statement asks about private data, and not about the catalog."""
+        if statement.kind not in (StatementKind.QUERY, StatementKind.COPY):
+            return False
         tree = trees.parsed(statement.query, "postgres")
-        if tree is not None and trees.asks_catalog(tree):
-            columns, rows = self._ask_catalog(tree, bound)
-            return WireResult(f"SELECT {len(rows)}", columns, rows)
+        return tree is None or not trees.asks_catalog(tree)
+
+    def asked(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> Asked:
+        """A private query, made ready to be asked."""
+        self._check_transaction(statement)
         text = trees.ready(statement.query, self._data, bound)
         question = self._question(statement, text)
         self.refresh()
         columns = self._columns(text)
         asking = self._service.asking(self._caller, self.curator, self._data, question, purse=self._purse)
         return Asked(asking, columns)
+
+    def _look_up(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult:
+        tree = trees.parsed(statement.query, "postgres")
+        assert tree is not None
+        columns, rows = self._ask_catalog(tree, bound)
+        return WireResult(f"SELECT {len(rows)}", columns, rows)
 
     def told(self, asked: Asked, answer: Answer) -> WireResult:
         """What is told of an answer."""
@@ -214,11 +233,7 @@ class WireConversation:
         """The caller and her part of the data set, as things stand now: roles, revocations and versions count
         at once."""
         self._caller = self._service.roster.still(self._caller)
-        if self._service.shelf.version(self._data) != self.curator.schema.version or not self._may():
-            self.curator = self._service.curator(self._caller, self._data)
-
-    def _may(self) -> bool:
-        return self._service.curator(self._caller, self._data).account.name == self.curator.account.name
+        self.curator = self._service.curator(self._caller, self._data)
 
     def _ask_catalog(
         self, tree: exp.Expr, bound: Sequence[exp.Expr]

@@ -7,6 +7,7 @@ What is handed on is a text that reads back as exactly this tree; one that does 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import sqlglot
 from sqlglot import expressions as exp
@@ -28,8 +29,10 @@ CASTS = {
 CASTS |= {"TEXT": 25, "VARCHAR": 25, "DATE": 1082, "TIMESTAMP": 1114, "OID": 26}
 
 
+@lru_cache(maxsize=256)
 def parsed(text: str, dialect: str) -> exp.Expr | None:
-    """The tree of one statement, or None if it cannot be read so."""
+    """The tree of one statement, or None if it cannot be read so. Whoever changes it changes a copy: a tool asks the
+    same again and again."""
     try:
         trees = sqlglot.parse(text, read=dialect)
     except (SqlglotError, RecursionError):
@@ -108,6 +111,15 @@ def unqualified(tree: exp.Expr, data: str) -> exp.Expr:
 
 def ready(text: str, data: str, values: Sequence[exp.Expr]) -> str:
     """The text that the curator is asked: as it came, where nothing in it had to be replaced."""
+    return _bound(text, data, values) if values else _ready(text, data)
+
+
+@lru_cache(maxsize=256)
+def _ready(text: str, data: str) -> str:
+    return _bound(text, data, ())
+
+
+def _bound(text: str, data: str, values: Sequence[exp.Expr]) -> str:
     tree = parsed(text, "duckdb")
     if tree is None:
         return text  # the curator says what is wrong with it
