@@ -35,7 +35,7 @@ SCALARS: tuple[Function, ...] = (
     Function("abs", "abs(a), @a", "the size of a number"),
     Function("sign", "sign(a)", "-1, 0 or 1"),
     Function(
-        "round", "round(a [, digits])", "rounded, halves away from zero; digits is a literal from 0 to 15"
+        "round", "round(a [, digits])", "rounded, halves away from zero; digits is a literal from -15 to 15"
     ),
     Function("floor", "floor(a)", "the whole number below"),
     Function("ceil", "ceil(a), ceiling(a)", "the whole number above"),
@@ -66,11 +66,16 @@ SCALARS: tuple[Function, ...] = (
     Function("or", "a OR b", "one of them"),
     Function("not", "NOT a", "not"),
     Function("is_null", "a IS NULL, a IS TRUE, a IS FALSE", "never NULL itself"),
-    Function("in", "a IN (1, 2, …)", "one of the literals"),
+    Function("in", "a IN (1, 2, …)", "one of the values"),
     Function(
         "like",
         "a LIKE 'p%', a ILIKE 'p%'",
         "a literal pattern with at most 3 runs of %; ILIKE folds ASCII letters",
+    ),
+    Function(
+        "regexp",
+        "regexp_matches(a, 'p'), a ~ 'p', a ~* 'p', a SIMILAR TO 'p'",
+        "a literal pattern that needs no going back: characters, [a-z], \\d, \\w, \\s, ., *, +, ?, {2,3}, alternatives in brackets, ^, $",
     ),
     Function("lower", "lower(a)", "ASCII letters made small"),
     Function("upper", "upper(a)", "ASCII letters made large"),
@@ -82,6 +87,17 @@ SCALARS: tuple[Function, ...] = (
         "concat", "a || b, concat(a, b, …)", "joined and cut to 1,024 characters; concat takes NULL as ''"
     ),
     Function("replace", "replace(a, 'x', 'y')", "literals replaced, then cut to 1,024 characters"),
+    Function("split_part", "split_part(a, '/', 3)", "the literal n-th part, from 1; '' where there is none"),
+    Function(
+        "position", "strpos(a, 'x'), instr(a, 'x')", "where a literal begins, from 1; 0 where it is not in a"
+    ),
+    Function("pad", "lpad(a, 5, '0'), rpad(a, 5, ' ')", "filled up or cut to a literal number of characters"),
+    Function(
+        "case", "width_bucket(a, 0, 100, 10)", "the number of the part of equal width; 0 below, 11 above"
+    ),
+    Function("case", "trunc(a)", "rounded towards zero"),
+    Function("coalesce", "a IS NOT DISTINCT FROM b", "equal, NULL being equal to NULL"),
+    Function("divide", "log2(a), log(b, a)", "logarithm to a literal base; NULL where a <= 0"),
     Function("starts_with", "starts_with(a, b)", "whether a begins with b"),
     Function("ends_with", "ends_with(a, b)", "whether a ends with b"),
     Function("contains", "contains(a, b)", "whether b is in a"),
@@ -139,7 +155,7 @@ POST: frozenset[str] = frozenset({
 
 AGGREGATES: dict[str, str] = {
     Statistic.COUNT: "COUNT(*), COUNT(x), COUNT_IF(c)",
-    Statistic.COUNT_DISTINCT: "COUNT(DISTINCT x)",
+    Statistic.COUNT_DISTINCT: "COUNT(DISTINCT x), APPROX_COUNT_DISTINCT(x)",
     Statistic.COUNT_UNITS: "COUNT(DISTINCT unit)",
     Statistic.SUM: "SUM(x)",
     Statistic.AVG: "AVG(x), MEAN(x)",
@@ -190,18 +206,12 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "regexp_matches",
-            "regexp_full_match",
             "regexp_extract",
             "regexp_replace",
-            "regexp_like",
-            "regexp_i_like",
         ),
         _PATTERN,
     ),
-    **dict.fromkeys(
-        ("similar to", "glob", "regexp_split", "string_split", "split", "instr", "strpos"), _PATTERN
-    ),
+    **dict.fromkeys(("glob", "regexp_split", "string_split", "split"), _PATTERN),
     **dict.fromkeys(
         (
             "unnest",
@@ -230,9 +240,7 @@ REFUSED: dict[str, str] = {
         ),
         _FILE,
     ),
-    **dict.fromkeys(
-        ("repeat", "lpad", "rpad", "printf", "format", "chr", "string_agg", "group_concat", "space"), _SIZE
-    ),
+    **dict.fromkeys(("repeat", "printf", "format", "chr", "string_agg", "group_concat", "space"), _SIZE),
     **dict.fromkeys(("<<", ">>", "&", "|", "~", "xor"), _BITS),
     **dict.fromkeys(("factorial", "gamma", "lgamma"), "Use power or exp."),
     **dict.fromkeys(
@@ -246,12 +254,13 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("corr", "covar_pop", "covar_samp", "regr_slope", "skewness", "kurtosis", "product"), _MIX
     ),
-    **dict.fromkeys(("approx_count_distinct", "approx_distinct"), "Use COUNT(DISTINCT x)."),
-    **dict.fromkeys(("approx_quantile", "reservoir_quantile", "quantile"), "Use QUANTILE_CONT(x, 0.9)."),
+    **dict.fromkeys(("reservoir_quantile", "quantile"), "Use QUANTILE_CONT(x, 0.9)."),
     "histogram": "Write SELECT bucket(x, [0, 10, 20]), COUNT(*) … GROUP BY 1.",
     "error": "An error would tell of the data; every expression must have a value.",
-    "bool_and": "Use COUNT(*) FILTER (WHERE …) and compare.",
-    "bool_or": "Use COUNT(*) FILTER (WHERE …) and compare.",
+    **dict.fromkeys(
+        ("bool_and", "bool_or", "logical_and", "logical_or"),
+        "Of all people it would turn on one; use COUNT(*) FILTER (WHERE …). For each person it is answered in a subquery.",
+    ),
     "collate": "Texts compare by their bytes; use lower(x) to fold case.",
     "grouping": "A total has NULL in the columns that it sums over.",
 }

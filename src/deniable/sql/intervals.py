@@ -17,12 +17,13 @@ Reference: Moore, Kearfott, Cloud 2009, Introduction to Interval Analysis, ch. 2
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from deniable.sql.tree import AggregateRef, Call, Column, Expr, KeyRef, Kind, Literal, Type, Value
+from deniable.sql.tree import AggregateRef, Call, Column, Expr, KeyRef, Kind, Literal, Tied, Type, Value
 from deniable.sql.types import HIGHEST, LOWEST
 
 Number = int | float | Decimal | Fraction
@@ -78,6 +79,8 @@ def interval(expr: Expr, bounds: Bounds) -> Interval:
             return bounds(expr)
         case KeyRef() | AggregateRef():
             return EVERYTHING
+        case Tied(value=value):
+            return interval(value, lambda column: EVERYTHING)
         case Call(op="case", args=args):
             return hull([interval(arg, bounds) for arg in _values(args)])
         case Call(op="bucket", args=args):
@@ -243,6 +246,33 @@ def _sqrt(args: list[Interval], call: Call) -> Interval:
     return Interval(Fraction(0), None if high is None else Fraction(math.isqrt(max(0, math.ceil(high))) + 1))
 
 
+def _log(of: Callable[[float], float]) -> Callable[[list[Interval], Call], Interval]:
+    """Of what grows; a little wider than floats say."""
+
+    def rule(args: list[Interval], call: Call) -> Interval:
+        low, high = args[0].lower, args[0].upper
+        lower = of(_nearest(low)) - 1e-9 if low is not None and low > 0 else None
+        return Interval.of(lower, of(_nearest(high)) + 1e-9 if high is not None and high > 0 else None)
+
+    return rule
+
+
+def _nearest(x: Fraction) -> float:
+    """A positive float near it."""
+    return max(float(min(x, Fraction(sys.float_info.max))), 5e-324)
+
+
+def _power(args: list[Interval], call: Call) -> Interval:
+    """To a small literal power."""
+    base, exponent = args[0], call.args[1]
+    times = exponent.value if isinstance(exponent, Literal) and isinstance(exponent.value, float) else 0.5
+    if base.bounds is None or not times.is_integer() or not 1 <= times <= 8:
+        return EVERYTHING
+    ends = [end ** int(times) for end in base.bounds]
+    crosses = base.bounds[0] < 0 < base.bounds[1]
+    return Interval(Fraction(0) if crosses and times % 2 == 0 else min(ends), max(ends))
+
+
 def _greatest(args: list[Interval], call: Call) -> Interval:
     return Interval(_any(max, [x.lower for x in args]), _all(max, [x.upper for x in args]))
 
@@ -284,6 +314,10 @@ _RULES: dict[str, Callable[[list[Interval], Call], Interval]] = {
     "floor": _floor,
     "ceil": _ceil,
     "sqrt": _sqrt,
+    "ln": _log(math.log),
+    "log10": _log(math.log10),
+    "power": _power,
+    "position": lambda args, call: Interval.of(0, call.args[0].type.length),
     "exp": lambda args, call: Interval(Fraction(0), None),
     "greatest": _greatest,
     "least": _least,

@@ -10,6 +10,7 @@ SELECT COUNT(DISTINCT UserID) FROM hits
 
 SELECT COUNT(DISTINCT SearchPhrase) FROM hits
 
+-- missing: MIN expects a number
 SELECT MIN(EventDate), MAX(EventDate) FROM hits
 
 SELECT AdvEngineID, COUNT(*) FROM hits WHERE AdvEngineID <> 0 GROUP BY AdvEngineID ORDER BY COUNT(*) DESC
@@ -36,7 +37,7 @@ SELECT UserID FROM hits WHERE UserID = 435090932899640449
 
 SELECT COUNT(*) FROM hits WHERE URL LIKE '%google%'
 
--- refused: not answered for text
+-- refused: MIN expects a number
 SELECT SearchPhrase, MIN(URL), COUNT(*) AS c FROM hits WHERE URL LIKE '%google%' AND SearchPhrase <> '' GROUP BY SearchPhrase ORDER BY c DESC LIMIT 10
 
 -- refused: SELECT * is not answered
@@ -47,6 +48,7 @@ SELECT SearchPhrase FROM hits WHERE SearchPhrase <> '' ORDER BY EventTime LIMIT 
 
 SELECT CounterID, AVG(length(URL)) AS l, COUNT(*) AS c FROM hits WHERE URL <> '' GROUP BY CounterID HAVING COUNT(*) > 100 ORDER BY l DESC LIMIT 25
 
+-- missing: REGEXP_REPLACE is not answered
 SELECT REGEXP_REPLACE(Referer, '^https?://(?:www[.])?([^/]+)/.*$', '\1') AS k, AVG(length(Referer)) AS l, COUNT(*) AS c
 FROM hits WHERE Referer <> '' GROUP BY k HAVING COUNT(*) > 10 ORDER BY l DESC LIMIT 25
 
@@ -94,6 +96,7 @@ SELECT CASE WHEN ResolutionWidth < 768 THEN 'phone' WHEN ResolutionWidth < 1280 
 
 SELECT COUNT(*) FROM hits WHERE regexp_matches(URL, '^https?://[a-z.]*example[.]com/(shop|cart)')
 
+-- missing: REGEXP_EXTRACT is not answered
 SELECT regexp_extract(URL, 'utm_source=([a-z]+)', 1) AS source, COUNT(*) AS n FROM hits GROUP BY 1 ORDER BY n DESC
 
 SELECT split_part(URL, '/', 3) AS host, COUNT(*) FROM hits GROUP BY 1 ORDER BY 2 DESC LIMIT 10

@@ -113,6 +113,7 @@ select "_"."status", sum("_"."total") as "a0" from (select "status", "total" fro
 
 select "rows"."status" as "status", count(1) as "Count" from (select "_"."id", "_"."status" from "public"."orders" "_" where "_"."created_at" >= timestamp '2021-01-01 00:00:00') "rows" group by "status"
 
+-- refused: could not be read
 SELECT $__timeGroup(created_at, '1h') FROM orders
 
 SELECT date_trunc('hour', created_at) AS "time", status AS metric, count(*) AS value FROM orders
@@ -139,7 +140,7 @@ SELECT a.y, a.mo, a.revenue, b.revenue AS last_year FROM monthly a LEFT JOIN mon
 
 SELECT COUNT(*) FROM people p WHERE (SELECT COUNT(*) FROM orders o WHERE o.user_id = p.id) >= 2
 
-SELECT p.source, AVG((SELECT COUNT(*) FROM orders o WHERE o.user_id = p.id)) AS orders_per_person FROM people p GROUP BY p.source
+SELECT p.source, AVG(LEAST((SELECT COUNT(*) FROM orders o WHERE o.user_id = p.id), 20)) AS orders_per_person FROM people p GROUP BY p.source
 
 WITH firsts AS (SELECT user_id, date_trunc('month', MIN(created_at)) AS cohort FROM orders GROUP BY user_id),
   activity AS (SELECT DISTINCT user_id, date_trunc('month', created_at) AS active FROM orders)
@@ -153,6 +154,7 @@ FROM people p LEFT JOIN reviews r ON r.user_id = p.id LEFT JOIN orders o ON o.us
 
 SELECT COUNT(*) FROM orders WHERE created_at >= date_trunc('month', CURRENT_DATE) - INTERVAL '1 month'
 
+-- refused: now() is another moment each time
 SELECT COUNT(*) FROM orders WHERE created_at > now() - INTERVAL '24 hours'
 
 -- refused: LIMIT inside a subquery
@@ -164,10 +166,10 @@ SELECT "public"."orders"."id" AS "id", "public"."orders"."total" AS "total" FROM
 -- refused: SELECT * is not answered
 SELECT * FROM "public"."orders" LIMIT 2000
 
--- refused: There is no table
+-- refused: A name in another schema
 SELECT COUNT(*) FROM information_schema.tables
 
--- refused: There is no table
+-- refused: A name in another schema
 SELECT table_name FROM information_schema.columns WHERE table_schema = 'public'
 
 -- refused: DISTINCT ON is not answered

@@ -40,6 +40,7 @@ SELECT SUM(CASE WHEN n > 1 THEN 1 ELSE 0 END) * 1.0 / COUNT(*) AS readmission_ra
 SELECT COUNT(DISTINCT a.patient_id) FROM stays a JOIN stays b ON a.patient_id = b.patient_id
 WHERE b.admitted > a.discharged AND b.admitted <= a.discharged + INTERVAL 30 DAY
 
+-- missing: by equal columns only
 SELECT COUNT(*) FROM stays a WHERE EXISTS (SELECT 1 FROM stays b WHERE b.patient_id = a.patient_id AND b.admitted > a.discharged
   AND b.admitted <= a.discharged + 30)
 
@@ -76,6 +77,7 @@ SELECT COUNT(*) FROM stays WHERE regexp_matches(code, '^(E1[0-4]|I2[0-5])')
 
 SELECT COUNT(*) FROM stays WHERE code ~ '^C[0-9][0-9]'
 
+-- refused: Of all people it would turn on one
 SELECT BOOL_OR(urgent) FROM stays
 
 SELECT AVG(CAST(urgent AS INTEGER)) AS urgent_share, AVG(urgent::int) FROM stays
@@ -104,6 +106,7 @@ SELECT dayofweek(admitted), COUNT(*) FROM stays GROUP BY 1
 
 SELECT AVG(cost) AS mean_cost, SUM(cost) AS total FROM stays WHERE cost > 0
 
+-- refused: has no bounds
 SELECT ward, AVG(cost / NULLIF(days, 0)) FROM stays GROUP BY ward
 
 SELECT ward, SUM(cost) / SUM(days) AS cost_per_day FROM stays GROUP BY ward
@@ -118,10 +121,13 @@ SELECT IFNULL(ward, 'none') AS w, COUNT(*) FROM stays GROUP BY w
 
 SELECT upper(trim(ward)) AS w, COUNT(*) FROM stays GROUP BY 1
 
+-- missing: JSON_EXTRACT_SCALAR is not answered
 SELECT COUNT(*) FROM stays WHERE notes->>'$.smoker' = 'true'
 
+-- missing: JSON_EXTRACT_SCALAR is not answered
 SELECT json_extract_string(notes, '$.triage') AS triage, COUNT(*) FROM stays GROUP BY 1
 
+-- missing: JSON_EXTRACT is not answered
 SELECT AVG(CLAMP(CAST(json_extract(notes, '$.bmi') AS DOUBLE), 10, 60)) FROM stays
 
 SELECT AVG(total) FROM (SELECT patient_id, SUM(weight) AS total FROM stays GROUP BY patient_id) w WHERE total BETWEEN 0 AND 1000

@@ -1,4 +1,5 @@
-"""The queries of the corpus: in each .sql file one a paragraph, a comment above those that are refused."""
+"""The queries of the corpus: in each .sql file one a paragraph. A comment above those that are not answered has
+their refusal: `refused` where that is right, `missing` where they could be answered."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from dataclasses import dataclass
 
 from tests.sql.corpus.tables import DATA_SETS, HERE
 
-MARK = "-- refused: "
+MARKS = {"refused": "-- refused: ", "missing": "-- missing: "}
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class Written:
     data_set: str
     text: str
     refused: str | None
+    kind: str = "answered"
 
 
 def _read(name: str) -> list[Written]:
@@ -24,10 +26,11 @@ def _read(name: str) -> list[Written]:
 
 
 def _written(name: str, paragraph: str) -> Written:
-    if not paragraph.startswith(MARK):
-        return Written(name, paragraph, None)
-    reason, _, text = paragraph.removeprefix(MARK).partition("\n")
-    return Written(name, text, reason)
+    for kind, mark in MARKS.items():
+        if paragraph.startswith(mark):
+            reason, _, text = paragraph.removeprefix(mark).partition("\n")
+            return Written(name, text, reason, kind)
+    return Written(name, paragraph, None)
 
 
 def introduction(name: str) -> str:

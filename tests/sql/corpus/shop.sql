@@ -113,6 +113,7 @@ WITH revenue (supplier_no, total_revenue) AS (
   WHERE l_shipdate >= DATE '1996-01-01' AND l_shipdate < DATE '1996-01-01' + INTERVAL '3' MONTH GROUP BY l_suppkey)
 SELECT supplier_no, total_revenue FROM revenue WHERE total_revenue = (SELECT MAX(total_revenue) FROM revenue)
 
+-- missing: by equal columns only
 SELECT s_name, COUNT(*) AS numwait FROM supplier, lineitem l1, orders, nation
 WHERE s_suppkey = l1.l_suppkey AND o_orderkey = l1.l_orderkey AND o_orderstatus = 'F' AND l1.l_receiptdate > l1.l_commitdate
   AND EXISTS (SELECT * FROM lineitem l2 WHERE l2.l_orderkey = l1.l_orderkey AND l2.l_suppkey <> l1.l_suppkey)
@@ -188,6 +189,7 @@ SELECT width_bucket(o_totalprice, 0, 500000, 10) AS b, COUNT(*) FROM orders GROU
 
 SELECT round(o_totalprice, -4) AS about, COUNT(*) FROM orders GROUP BY 1 ORDER BY 1
 
+-- missing: MIN expects a number
 SELECT o_orderpriority, MIN(o_orderdate) AS first_day, MAX(o_orderdate) AS last_day FROM orders GROUP BY 1
 
 SELECT year(first_order) AS cohort, COUNT(*) AS customers

@@ -14,6 +14,7 @@ SELECT cab_type, COUNT(*) FROM trips GROUP BY cab_type
 SELECT date_trunc('hour', pickup_at) AS hour, COUNT(*) AS rides FROM trips
 WHERE pickup_at >= TIMESTAMP '2015-01-01 00:00:00' AND pickup_at < TIMESTAMP '2015-01-08 00:00:00' GROUP BY 1 ORDER BY 1
 
+-- refused: has no bounds
 SELECT date_part('hour', pickup_at) AS h, AVG(tip_amount / NULLIF(fare_amount, 0)) AS tip_share FROM trips
 WHERE fare_amount > 2.5 GROUP BY 1
 
@@ -30,6 +31,7 @@ SELECT AVG(EXTRACT(EPOCH FROM (dropoff_at - pickup_at)) / 60) AS minutes FROM tr
 
 SELECT AVG(date_diff('second', pickup_at, dropoff_at) / 60.0) FROM trips WHERE dropoff_at > pickup_at
 
+-- refused: has no bounds
 SELECT AVG(trip_distance / (date_diff('second', pickup_at, dropoff_at) / 3600.0)) AS mph FROM trips
 WHERE date_diff('second', pickup_at, dropoff_at) BETWEEN 60 AND 7200
 
@@ -93,8 +95,10 @@ SELECT COUNT(*) FROM trips WHERE EXTRACT(HOUR FROM pickup_at) NOT BETWEEN 6 AND 
 
 SELECT time_bucket(INTERVAL '15 minutes', pickup_at) AS t, COUNT(*) FROM trips GROUP BY t ORDER BY t
 
+-- missing: RANGE is not answered
 SELECT g.h, COUNT(t.vendor) AS n FROM generate_series(0, 23) AS g(h) LEFT JOIN trips t ON hour(t.pickup_at) = g.h GROUP BY g.h ORDER BY g.h
 
+-- missing: RANGE is not answered
 SELECT d.day, COUNT(t.rider_id) FROM generate_series(DATE '2015-01-01', DATE '2015-01-31', INTERVAL 1 DAY) AS d(day)
 LEFT JOIN trips t ON CAST(t.pickup_at AS DATE) = d.day GROUP BY d.day ORDER BY d.day
 
@@ -130,9 +134,13 @@ SELECT last_day(pickup_at) AS month_end, COUNT(*) FROM trips GROUP BY 1
 SELECT CONCAT(pz.borough, ' -> ', dz.borough) AS route, COUNT(*) AS n FROM trips t
 JOIN zones pz ON pz.zone_id = t.pickup_zone JOIN zones dz ON dz.zone_id = t.dropoff_zone GROUP BY 1 ORDER BY n DESC LIMIT 5
 
+-- missing: CORR is not answered
 SELECT corr(trip_distance, fare_amount) FROM trips
 
 -- refused: The unit of privacy
 SELECT rider_id, SUM(total_amount) FROM trips GROUP BY rider_id
 
+-- refused: MODE is not answered
 SELECT MODE(payment_type) FROM trips
+
+SELECT payment_type FROM trips GROUP BY payment_type ORDER BY COUNT(*) DESC LIMIT 1

@@ -281,8 +281,9 @@ def test_a_column_joined_by_using_needs_no_table_name() -> None:
 @pytest.mark.parametrize(
     ("inner", "bounds"),
     [
-        ("COUNT(*)", None),
-        ("SUM(days)", None),
+        ("COUNT(*)", (0, 4)),
+        ("SUM(days)", (0, 240)),
+        ("SUM(weight)", None),
         ("MAX(days)", (0, 60)),
         ("AVG(cost)", (0, 1000)),
         ("-MIN(days) + 1", (-59, 1)),

@@ -208,6 +208,10 @@ class Dialect(Readings):
     def contains(self, text: str, part: str) -> str:
         return f"contains({text}, {part})"
 
+    def position(self, text: str, part: str) -> str:
+        """Where a text begins in another, from 1; 0 where it is not in it."""
+        return f"strpos({text}, {part})"
+
     def date_part(self, name: str, x: str) -> str:
         return f"CAST(floor(extract({name} FROM {x})) AS BIGINT)"
 

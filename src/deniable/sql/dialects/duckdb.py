@@ -95,6 +95,9 @@ class DuckDB(Dialect):
     def matches(self, text: str, pattern: str) -> str:
         return f"regexp_full_match({text}, {self.text(pattern)})"
 
+    def found(self, text: str, pattern: str) -> str:
+        return f"regexp_matches({text}, {self.text(pattern)})"
+
     def trimmed(self, text: str) -> str:
         return f"trim({text}, ' \t\r\n')"
 

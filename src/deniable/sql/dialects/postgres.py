@@ -137,6 +137,10 @@ class Postgres(Dialect):
     def matches(self, text: str, pattern: str) -> str:
         return f"({text} ~ {self.text(f'^({pattern})$')})"
 
+    def found(self, text: str, pattern: str) -> str:
+        # In the language "C" no letters are folded and no classes are the database's own.
+        return f'(({text} COLLATE "C") ~ {self.text(pattern)})'
+
     def trimmed(self, text: str) -> str:
         return f"btrim(CAST({text} AS text), ' \t\r\n')"
 

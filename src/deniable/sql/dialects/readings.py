@@ -63,6 +63,10 @@ class Readings(ABC):
     def matches(self, text: str, pattern: str) -> str:
         """Whether the whole text matches a pattern of our own."""
 
+    @abstractmethod
+    def found(self, text: str, pattern: str) -> str:
+        """Whether a pattern of the common grammar is found in the text."""
+
     def trimmed(self, text: str) -> str:
         """Without the blanks around it."""
         return f"btrim({text}, ' \t\r\n')"

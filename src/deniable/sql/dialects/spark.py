@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import ClassVar, final
 
@@ -91,6 +92,9 @@ class Spark(Dialect):
     def ends_with(self, text: str, end: str) -> str:
         return f"endswith({text}, {end})"
 
+    def position(self, text: str, part: str) -> str:
+        return f"instr({text}, {part})"
+
     def date_part(self, name: str, x: str) -> str:
         match name:
             case "dow":
@@ -154,6 +158,11 @@ class Spark(Dialect):
         r"""Java's $ also matches before a last line break, its \z does not."""
         whole_text = rf"^({pattern})\z"
         return f"({text} RLIKE {self.text(whole_text)})"
+
+    def found(self, text: str, pattern: str) -> str:
+        r"""Java's $ also matches before a last line break, its \z does not."""
+        ended = re.sub(r"(?<!\\)((?:\\\\)*)\$", r"\1\\z", pattern)
+        return f"({text} RLIKE {self.text(ended)})"
 
     def finite_stored(self, x: str) -> str:
         # NaN is larger than all other numbers in Spark.

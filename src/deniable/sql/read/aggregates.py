@@ -13,7 +13,7 @@ from deniable.sql.functions import NUMERIC
 from deniable.sql.read.coercion import condition, convert, text_way_out
 from deniable.sql.read.names import Scope
 from deniable.sql.read.parse import refuse, refuse_node
-from deniable.sql.tree import Aggregate, Call, Expr, Kind, Statistic
+from deniable.sql.tree import Aggregate, Call, Expr, Kind, Literal, Statistic
 
 # For each unit alone these are exact on every engine; the others depend on the order in which rows come.
 _INNER = {
@@ -34,10 +34,30 @@ def aggregate(node: exp.Expr, scope: Scope, *, inner: bool = False) -> Aggregate
         if made is None:
             refuse_node(node)
         return _also(made, condition(scope.rows, node.args["expression"].this, "FILTER"))
-    made = _aggregate(node, scope)
-    if made is not None and inner:
-        _check_inner(made)
-    return made
+    made = _times(node, scope) if inner else None
+    made = _aggregate(node, scope) if made is None else made
+    return _exact(made) if made is not None and inner else made
+
+
+def _times(node: exp.Expr, scope: Scope) -> Aggregate | None:
+    """MIN and MAX of dates and timestamps, for each unit."""
+    if not isinstance(node, (exp.Min, exp.Max)) or isinstance(node.this, exp.Distinct):
+        return None
+    of = scope.rows(node.this)
+    return Aggregate(NUMERIC[type(node)], of) if of.type.kind in types.TIMES else None
+
+
+def holding(node: exp.Expr, scope: Scope) -> Aggregate:
+    """BOOL_OR and BOOL_AND, for each unit: the largest or smallest of 0 and 1."""
+    name = "BOOL_OR" if isinstance(node, exp.LogicalOr) else "BOOL_AND"
+    of = convert(condition(scope.rows, node.this, name), types.INTEGER)
+    statistic = Statistic.MAX if isinstance(node, exp.LogicalOr) else Statistic.MIN
+    return Aggregate(statistic, of, bounds=(Fraction(0), Fraction(1)), granularity=Fraction(1))
+
+
+def held(number: Expr) -> Expr:
+    """Whether 0 or 1 is 1."""
+    return Call("eq", (number, Literal(1, types.INTEGER)), types.BOOLEAN)
 
 
 def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate | None:
@@ -45,6 +65,10 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate | None:
         return _count(node, scope)
     if isinstance(node, exp.CountIf):
         return Aggregate(Statistic.COUNT, where=condition(scope.rows, node.this, "COUNT_IF"))
+    if isinstance(node, exp.ApproxDistinct):
+        return _distinct(node.this, scope)
+    if isinstance(node, exp.ApproxQuantile):
+        return _quantile(node.this, _level(node.args.get("quantile")), scope)
     if isinstance(node, exp.Median):
         return _quantile(node.this, Fraction(1, 2), scope)
     if isinstance(node, exp.WithinGroup):
@@ -71,10 +95,37 @@ def _count(node: exp.Count, scope: Scope) -> Aggregate:
         refuse(
             "COUNT(DISTINCT …) of several columns is not answered.", "Count one column, or join texts by ||."
         )
-    inside = of.expressions[0]
-    if isinstance(inside, exp.Column) and scope.find(inside).unit:
+    return _distinct(of.expressions[0], scope)
+
+
+def _distinct(of: exp.Expr, scope: Scope) -> Aggregate:
+    while isinstance(of, exp.Paren):
+        of = of.this
+    if _is_unit(of, scope):
         return Aggregate(Statistic.COUNT_UNITS)
-    return Aggregate(Statistic.COUNT_DISTINCT, scope.rows(inside))
+    tests = _units_where(of, scope)
+    if tests:
+        where = [condition(scope.rows, test, "CASE WHEN") for test in tests]
+        return Aggregate(
+            Statistic.COUNT_UNITS,
+            where=where[0] if len(where) == 1 else Call("or", tuple(where), types.BOOLEAN),
+        )
+    return Aggregate(Statistic.COUNT_DISTINCT, scope.rows(of))
+
+
+def _is_unit(node: exp.Expr, scope: Scope) -> bool:
+    return isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) and scope.find(node).unit
+
+
+def _units_where(node: exp.Expr, scope: Scope) -> list[exp.Expr]:
+    """The conditions of CASE WHEN c THEN unit END, which is the unit where one of them holds."""
+    if not isinstance(node, (exp.Case, exp.If)) or (isinstance(node, exp.Case) and node.this is not None):
+        return []
+    whens = node.args["ifs"] if isinstance(node, exp.Case) else [node]
+    otherwise = node.args.get("default") or node.args.get("false")
+    if otherwise is not None and not isinstance(otherwise, exp.Null):
+        return []
+    return [when.this for when in whens] if all(_is_unit(when.args["true"], scope) for when in whens) else []
 
 
 def _numeric(statistic: Statistic, node: exp.Expr, scope: Scope) -> Aggregate:
@@ -126,16 +177,21 @@ def _level(node: exp.Expr | None) -> Fraction:
     return level
 
 
-def _check_inner(made: Aggregate) -> None:
+def _exact(made: Aggregate) -> Aggregate:
+    """A unit's own aggregate, which no order of rows changes: floats are summed as decimals."""
     if made.statistic not in _INNER:
         refuse(
             f"{made.statistic.upper()} inside a subquery is not answered.",
             "Use COUNT, COUNT(DISTINCT x), SUM, AVG, MIN or MAX there.",
         )
     summed = made.statistic in (Statistic.SUM, Statistic.AVG)
-    if summed and made.of is not None and made.of.type.kind is Kind.FLOAT:
-        refuse(
-            f"{made.statistic.upper()} of floats inside a subquery is not answered: it depends on the order "
-            "of rows.",
-            f"Use {made.statistic.upper()}(CAST(x AS DECIMAL(18, 4))).",
-        )
+    if not summed or made.of is None or made.of.type.kind is not Kind.FLOAT:
+        return made
+    places = _places(made.bounds)
+    return replace(made, of=convert(made.of, types.decimal(places)), granularity=Fraction(1, 10**places))
+
+
+def _places(bounds: tuple[Fraction, Fraction] | None) -> int:
+    """The decimal places of floats that are summed: of small numbers more, of large ones fewer."""
+    size = max(abs(bound) for bound in bounds) if bounds is not None else Fraction(10**6)
+    return next((places for places in range(9, 0, -1) if size * 10**places <= 10**12), 0)

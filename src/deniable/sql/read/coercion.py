@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Protocol
 
 from sqlglot import expressions as exp
 
 from deniable.sql import types
 from deniable.sql.read.parse import refuse, shown
-from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Type
+from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Type, Value
 from deniable.sql.types import BOOLEAN, INTEGER, NUMBERS, TEXT, TIMES, WHOLE
 
 
@@ -23,6 +24,11 @@ class NodeReader(Protocol):
     def all(self, nodes: Sequence[exp.Expr]) -> list[Expr]: ...
 
 
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?"
+)
+
+
 def condition(of: NodeReader, node: exp.Expr, where: str) -> Expr:
     return boolean(of(node), where)
 
@@ -32,11 +38,22 @@ def convert(expr: Expr, to: Type) -> Expr:
     if expr.type == to or (expr.type.kind is to.kind and to.kind is not Kind.DECIMAL):
         return expr
     if isinstance(expr, Literal):
-        found = types.literal_as(expr.value, to)
+        found = types.literal_as(_in_utc(expr.value) if to.kind is Kind.TIMESTAMP else expr.value, to)
         if found is None:
             refuse(f"{shown_literal(expr)} is not of type {types.name(to)}.", "Write a literal of that type.")
         return found
     return Call("cast", (expr,), to)
+
+
+def _in_utc(value: Value) -> Value:
+    """A literal moment with a zone, or without seconds, as a clock in UTC shows it."""
+    if not isinstance(value, str) or not _MOMENT.fullmatch(value):
+        return value
+    try:
+        moment = datetime.fromisoformat(value)
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo is not None else moment
+    except (ValueError, OverflowError):
+        return value
 
 
 def meet(exprs: Sequence[Expr], where: str) -> tuple[list[Expr], Type]:

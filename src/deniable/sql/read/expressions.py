@@ -3,6 +3,7 @@ cast silently but numbers to wider numbers, dates to timestamps and literals to 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -167,7 +168,11 @@ def _whole_part(op: str) -> Callable[[Translator, exp.Expr], Expr]:
 def _round(of: Translator, node: exp.Expr) -> Expr:
     x = number(of(node.this), "ROUND")
     given = node.args.get("decimals")
-    digits = whole(given, "The number of digits of ROUND", 0, 15) if given is not None else 0
+    digits = whole(given, "The number of digits of ROUND", -15, 15) if given is not None else 0
+    if digits < 0:
+        width = Literal(float(10**-digits), FLOAT)
+        units = Call("round", (Call("divide", (convert(x, FLOAT), width), FLOAT), Literal(0, INTEGER)), FLOAT)
+        return Call("multiply", (units, width), FLOAT)
     if x.type.kind is Kind.INTEGER or (x.type.kind is Kind.DECIMAL and digits >= x.type.scale):
         return x
     to = FLOAT if x.type.kind is Kind.FLOAT else (types.decimal(digits) if digits else INTEGER)
@@ -186,7 +191,9 @@ def _log(of: Translator, node: exp.Expr) -> Expr:
     if x is None:
         x = base
     elif not (isinstance(base, exp.Literal) and base.this == "10"):
-        refuse("A logarithm to this base is not answered.", "Use ln(x) or log10(x), and divide.")
+        number_of = whole(base, "The base of a logarithm", 2, 10**6)
+        natural = Call("ln", (convert(number(of(x), "LOG"), FLOAT),), FLOAT)
+        return Call("divide", (natural, Literal(math.log(number_of), FLOAT)), FLOAT)
     return Call("log10", (convert(number(of(x), "LOG10"), FLOAT),), FLOAT)
 
 
@@ -246,6 +253,49 @@ def _compare(op: str) -> Callable[[Translator, exp.Expr], Expr]:
     return rule
 
 
+def _same(of: Translator, node: exp.Expr) -> Expr:
+    """IS NOT DISTINCT FROM: NULL is the same as NULL."""
+    (a, b), _ = meet([of(node.this), of(node.args["expression"])], "A comparison")
+    nulls = Call("and", (Call("is_null", (a,), BOOLEAN), Call("is_null", (b,), BOOLEAN)), BOOLEAN)
+    return Call("coalesce", (Call("eq", (a, b), BOOLEAN), nulls), BOOLEAN)
+
+
+def _trunc(of: Translator, node: exp.Expr) -> Expr:
+    given = node.args.get("decimals")
+    if isinstance(given, exp.Literal) and given.is_string:
+        return dates.truncated(of(node.this), str(given.this))
+    if given is not None and str(given.this) != "0":
+        refuse("TRUNC to decimal places is not answered.", "Use round(x, 2), or floor.")
+    x = number(of(node.this), "TRUNC")
+    if x.type.kind is Kind.INTEGER:
+        return x
+    to = FLOAT if x.type.kind is Kind.FLOAT else INTEGER
+    negative = Call("lt", (x, convert(Literal(0, INTEGER), x.type)), BOOLEAN)
+    return Call("case", (negative, Call("ceil", (x,), to), Call("floor", (x,), to)), to)
+
+
+def _width_bucket(of: Translator, node: exp.Expr) -> Expr:
+    """From 0, below the first of equal parts, to one more than there are parts."""
+    x = convert(number(of(node.this), "WIDTH_BUCKET"), FLOAT)
+    low, high = (
+        convert(number(of(node.args[end]), "WIDTH_BUCKET"), FLOAT) for end in ("min_value", "max_value")
+    )
+    parts = whole(node.args.get("num_buckets"), "The number of parts of WIDTH_BUCKET", 1, MAX_LIST)
+    if not (isinstance(low, Literal) and isinstance(high, Literal)) or not low.value < high.value:  # type: ignore[operator]
+        refuse(
+            "WIDTH_BUCKET expects two rising bounds, written as literals.",
+            "Write width_bucket(x, 0, 100, 10).",
+        )
+    width = Literal((float(high.value) - float(low.value)) / parts, FLOAT)  # type: ignore[arg-type]
+    steps = Call("floor", (Call("divide", (Call("subtract", (x, low), FLOAT), width), FLOAT),), FLOAT)
+    at = Call("add", (convert(steps, INTEGER), Literal(1, INTEGER)), INTEGER)
+    inside = Call(
+        "greatest", (Call("least", (at, Literal(parts, INTEGER)), INTEGER), Literal(1, INTEGER)), INTEGER
+    )
+    below, above = Call("lt", (x, low), BOOLEAN), Call("ge", (x, high), BOOLEAN)
+    return Call("case", (below, Literal(0, INTEGER), above, Literal(parts + 1, INTEGER), inside), INTEGER)
+
+
 def _between(of: Translator, node: exp.Expr) -> Expr:
     (x, low, high), _ = meet(of.all([node.this, node.args["low"], node.args["high"]]), "BETWEEN")
     return Call("and", (Call("ge", (x, low), BOOLEAN), Call("le", (x, high), BOOLEAN)), BOOLEAN)
@@ -255,10 +305,14 @@ def _in(of: Translator, node: exp.Expr) -> Expr:
     if len(node.expressions) > MAX_LIST:
         refuse(f"Expected at most {MAX_LIST:,} values in IN, got {len(node.expressions):,}.")
     values = of.all(node.expressions)
-    if not values or not all(isinstance(v, Literal) and v.value is not None for v in values):
-        refuse("IN expects literals.", "Use = and OR for columns, IS NULL for NULL.")
-    args, _ = meet([of(node.this), *values], "IN")
-    return Call("in", tuple(args), BOOLEAN)
+    known = [v for v in values if not (isinstance(v, Literal) and v.value is None)]
+    args, _ = meet([of(node.this), *known], "IN")
+    if all(isinstance(v, Literal) for v in args[1:]):
+        found = Call("in", tuple(args), BOOLEAN) if known else Literal(None, BOOLEAN)
+    else:
+        found = Call("or", tuple(Call("eq", (args[0], v), BOOLEAN) for v in args[1:]), BOOLEAN)
+    # Beside NULL, what is not found is not known to be missing.
+    return found if len(known) == len(values) else Call("or", (found, Literal(None, BOOLEAN)), BOOLEAN)
 
 
 def _chain(op: str) -> Callable[[Translator, exp.Expr], Expr]:
@@ -353,6 +407,7 @@ NAMED: dict[tuple[str, int], Callable[[Translator, list[exp.Expr]], Expr]] = {
     ("format_date", 2): lambda of, args: dates.formatted(
         of(args[1]), by_strftime(string(args[0], "FORMAT_DATE"))
     ),
+    ("regexp_full_match", 2): texts.full_match,
     ("isoyear", 1): lambda of, args: date_part(of, "isoyear", args[0]),
     ("weekday", 1): _weekday,
     ("julian", 1): _julian,
@@ -403,6 +458,12 @@ RULES: dict[type[exp.Expr], Callable[[Translator, exp.Expr], Expr]] = {
     exp.LTE: _compare("le"),
     exp.GT: _compare("gt"),
     exp.GTE: _compare("ge"),
+    exp.NullSafeEQ: _same,
+    exp.NullSafeNEQ: lambda of, node: negation(_same(of, node)),
+    exp.Trunc: _trunc,
+    exp.WidthBucket: _width_bucket,
+    exp.SafeDivide: _divide,
+    exp.Pi: lambda of, node: Literal(math.pi, FLOAT),
     exp.Between: _between,
     exp.In: _in,
     exp.And: _chain("and"),

@@ -264,6 +264,18 @@ ALLOWED: dict[type[exp.Expr], set[str]] = {
     exp.TimestampTrunc: {"this", "unit"},
     exp.DateTrunc: {"this", "unit"},
     exp.DateDiff: {"this", "expression", "unit"},
+    exp.RegexpLike: {"this", "expression", "flag"},
+    exp.RegexpILike: {"this", "expression", "flag"},
+    exp.SimilarTo: _BINARY,
+    exp.LimitOptions: {"rows"},
+    exp.Fetch: {"count", "direction", "limit_options"},
+    exp.ApproxQuantile: {"this", "quantile"},
+    exp.WidthBucket: {"this", "min_value", "max_value", "num_buckets"},
+    exp.Trunc: {"this", "decimals"},
+    exp.SplitPart: {"this", "delimiter", "part_index"},
+    exp.StrPosition: {"this", "substr"},
+    exp.Pad: {"this", "expression", "fill_pattern", "is_left"},
+    exp.Pi: set(),
     exp.DateAdd: {"this", "expression", "unit"},
     exp.DateSub: {"this", "expression", "unit"},
     exp.DateBin: {"this", "expression", "unit"},
@@ -280,12 +292,13 @@ _BINARIES: tuple[type[exp.Expr], ...] = (
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT,
     exp.GTE, exp.And, exp.Or, exp.Is, exp.Like, exp.ILike, exp.Escape, exp.DPipe, exp.Pow, exp.Log,
     exp.Nullif, exp.StartsWith, exp.EndsWith, exp.Contains, exp.Left, exp.Right, exp.Extract,
+    exp.NullSafeEQ, exp.NullSafeNEQ, exp.SafeDivide,
 )
 _UNARIES: tuple[type[exp.Expr], ...] = (
     exp.Neg, exp.Not, exp.Abs, exp.Sign, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp, exp.Lower, exp.Upper,
     exp.Length, *functions.NUMERIC, exp.Median, exp.CountIf, exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear,
     exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.Hour, exp.Minute, exp.Second,
-    exp.Date, exp.LastDay, exp.Dayname, exp.Monthname, exp.TimeToUnix,
+    exp.ApproxDistinct, exp.LogicalOr, exp.LogicalAnd, exp.Date, exp.LastDay, exp.Dayname, exp.Monthname, exp.TimeToUnix,
 )
 # fmt: on
 ALLOWED |= dict.fromkeys(_BINARIES, _BINARY) | dict.fromkeys(_UNARIES, _UNARY)
@@ -304,9 +317,6 @@ NODES: dict[type[exp.Expr], str] = {
     exp.Placeholder: "Write the value as a literal.",
     exp.Parameter: "Write the value as a literal.",
     exp.Columns: "Name the columns.",
-    exp.Fetch: "Write LIMIT with a whole number.",
-    exp.NullSafeEQ: "Use = together with IS NULL.",
-    exp.NullSafeNEQ: "Use <> together with IS NULL.",
 }
 
 # What the parser calls otherwise than an analyst does.

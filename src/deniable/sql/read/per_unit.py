@@ -9,13 +9,14 @@ from fractions import Fraction
 from sqlglot import expressions as exp
 
 from deniable.sql.intervals import Interval
-from deniable.sql.read.aggregates import aggregate
+from deniable.sql.read.aggregates import aggregate, held, holding
 from deniable.sql.read.coercion import condition
 from deniable.sql.read.expressions import Translator
 from deniable.sql.read.names import Field, Scope, fold
 from deniable.sql.read.parse import refuse, shown
 from deniable.sql.tree import Aggregate, Column, Expr, Filter, PerUnit, Project, Relation, Statistic
 from deniable.sql.types_relations import aggregate_type, columns, has_unit, hoisted
+from deniable.units import Unit
 
 
 def has_aggregate(node: exp.Expr) -> bool:
@@ -33,17 +34,18 @@ def plain(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def per_unit(scope: Scope, select: exp.Select, unit: str) -> Scope:
+def per_unit(scope: Scope, select: exp.Select, unit: Unit) -> Scope:
     """SELECT unit, x, COUNT(*) … GROUP BY unit, x; SELECT DISTINCT unit, x."""
     _check_unit(scope)
     nodes = _group_nodes(scope, select)
     units = [n for n in nodes if isinstance(n, exp.Column) and scope.find(n).unit]
     if not units:
         refuse(
-            f"A subquery that groups must group by the unit of privacy {shown(unit)}.",
+            f"A subquery that groups must group by the unit of privacy {shown(str(unit.column_name))}.",
             "Add it to GROUP BY, or group at the end of the query.",
         )
-    return _grouped(scope, select, _keys(scope, [n for n in nodes if n not in units]))
+    keys = _keys(scope, [n for n in nodes if n not in units])
+    return _grouped(scope, select, keys, unit.max_rows)
 
 
 def grouped_for_each_unit(scope: Scope, select: exp.Select) -> Scope:
@@ -121,10 +123,13 @@ class _Groups:
     scope: Scope
     keys: list[Expr]
     aliases: dict[str, exp.Expr]
+    max_rows: int | None = None
     aggregates: list[Aggregate] = field(default_factory=list)
 
     def leaf(self, node: exp.Expr) -> Expr | None:
         """A key or an aggregate as a column of the grouped rows; None for what is made of such."""
+        if isinstance(node, (exp.LogicalOr, exp.LogicalAnd)):
+            return held(self._noted(holding(node, self.scope)))
         statistic = aggregate(node, self.scope, inner=True)
         if statistic is not None:
             return self._noted(statistic)
@@ -157,15 +162,15 @@ class _Groups:
     def bounds(self) -> dict[str, Interval]:
         """Of every column of the grouped rows."""
         keys = {f"k{i}": self.scope.interval(key) for i, key in enumerate(self.keys)}
-        return keys | {f"a{i}": _inner_bounds(each) for i, each in enumerate(self.aggregates)}
+        return keys | {f"a{i}": _inner_bounds(each, self.max_rows) for i, each in enumerate(self.aggregates)}
 
 
 def _is_unit_alone(scope: Scope, node: exp.Expr) -> bool:
     return isinstance(node, exp.Column) and scope.find(node).column is None
 
 
-def _grouped(scope: Scope, select: exp.Select, keys: list[Expr]) -> Scope:
-    groups = _Groups(scope, keys, aliases(select))
+def _grouped(scope: Scope, select: exp.Select, keys: list[Expr], max_rows: int | None = None) -> Scope:
+    groups = _Groups(scope, keys, aliases(select), max_rows)
     items, outputs = _items(groups, select)
     having = select.args.get("having")
     where = None
@@ -208,10 +213,13 @@ def _per_unit(relation: Relation, keys: list[Expr], made: list[Aggregate]) -> Pe
     return PerUnit(relation, named, tuple((f"a{i}", a) for i, a in enumerate(ours)))
 
 
-def _inner_bounds(made: Aggregate) -> Interval:
-    """Of a unit's own aggregate: counts are not negative, sums of numbers of one sign
-    keep it, the others stay within."""
+def _inner_bounds(made: Aggregate, max_rows: int | None) -> Interval:
+    """Of a unit's own aggregate: counts are not negative, sums of numbers of one sign keep it, the others stay
+    within. A unit counts with at most the rows that the owner declared for one, here as everywhere: what is
+    above is clamped to it."""
     low, high = made.bounds or (None, None)
+    if max_rows is not None and made.statistic is Statistic.SUM and low is not None and high is not None:
+        return Interval(min(Fraction(0), low * max_rows), max(Fraction(0), high * max_rows))
     match made.statistic:
         case Statistic.AVG | Statistic.MIN | Statistic.MAX:
             return Interval(low, high)
@@ -220,4 +228,4 @@ def _inner_bounds(made: Aggregate) -> Interval:
             return Interval(
                 Fraction(0) if low is not None and low >= 0 else None, Fraction(0) if negative else None
             )
-    return Interval(Fraction(0), None)
+    return Interval(Fraction(0), None if max_rows is None else Fraction(max_rows))

@@ -16,6 +16,7 @@ from deniable.sql import functions
 from deniable.sql.read.aggregates import aggregate
 from deniable.sql.read.coercion import condition
 from deniable.sql.read.expressions import Translator
+from deniable.sql.read.float_keys import as_key
 from deniable.sql.read.names import NO_SUBQUERY, Scope, domain, fold, is_subquery
 from deniable.sql.read.parse import parse, refuse, shown
 from deniable.sql.read.per_unit import aliases, has_aggregate, meant, plain
@@ -168,7 +169,7 @@ class _Answer:
                 "one person.",
                 "Group by it in a subquery, and aggregate over that.",
             )
-        expr = self.scope.rows(node)
+        expr = as_key(self.scope.rows(node))
         known = [key.of for key in self.keys]
         if expr not in known:
             self._add_key(name, expr)
@@ -178,7 +179,11 @@ class _Answer:
     def _add_key(self, name: str, expr: Expr) -> None:
         values = domain(expr, self.scope)
         if expr.type.kind is Kind.FLOAT and values is None:
-            refuse("A float cannot be a group.", "Use bucket(x, [0, 10, 20]) or CAST(x AS DECIMAL(18, 2)).")
+            refuse(
+                "A float cannot be a group.",
+                "Use floor(x), round(x, 1), bucket(x, [0, 10, 20]) or CAST(x AS DECIMAL(18, 2)); a // b divides "
+                "whole numbers.",
+            )
         if len(self.keys) >= MAX_KEYS:
             refuse(f"Expected at most {MAX_KEYS} group keys.")
         self.keys.append(Key(name or f"key{len(self.keys) + 1}", expr, values))
@@ -208,6 +213,7 @@ class _Answer:
         if has_aggregate(node) and not is_subquery(node):
             return None
         row = self.scope.attempt(node) if self.keys else None
+        row = None if row is None else as_key(row)
         for index, key in enumerate(self.keys):
             if key.of == row:
                 return KeyRef(index, key.of.type)
@@ -271,7 +277,8 @@ class _Answer:
         for one in order.expressions if order is not None else ():
             node = plain(one.this)
             if isinstance(node, exp.Var):
-                refuse("ORDER BY ALL is not answered.", "Name the columns.")
+                made += [Order(output.of, bool(one.args.get("desc"))) for output in outputs]
+                continue
             by = outputs[_place(node, len(outputs))].of if _is_number(node) else over(node)
             if not isinstance(by, Literal):
                 made.append(Order(by, bool(one.args.get("desc")), bool(one.args.get("nulls_first"))))
@@ -306,7 +313,7 @@ def _place(node: exp.Expr, count: int) -> int:
 def _number(node: exp.Expr | None, part: str) -> int | None:
     if node is None:
         return None
-    given = node.args.get("expression")
+    given = node.args.get("count") if isinstance(node, exp.Fetch) else node.args.get("expression")
     text = str(given.this) if given is not None and _is_number(given) else ""
     if not text.isdecimal() or len(text) > 9 or int(text) > MAX_LIMIT:
         refuse(f"{part.upper()} expects a whole number up to {MAX_LIMIT:,}, written as a literal.")

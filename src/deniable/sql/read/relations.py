@@ -155,9 +155,9 @@ def _meeting(
 
 def _names_another(node: exp.Expr, scopes: list[Scope]) -> bool:
     """Whether a column without a table's name before it may be another table's."""
-    return isinstance(node, exp.EQ) and any(
-        scope.named_by(column) is not None for column in node.find_all(exp.Column) for scope in scopes
-    )
+    named = [scope.named_by(c) for c in node.find_all(exp.Column) for scope in scopes]
+    # A unit that lies behind a path has a name of another table's column.
+    return isinstance(node, exp.EQ) and any(f is not None and f.column is not None for f in named)
 
 
 def _lookup(sources: Sources, node: exp.Expr, outer: Scope) -> Expr:
@@ -366,9 +366,7 @@ def subquery(sources: Sources, node: exp.Expr) -> Scope:
         node.args.get("group") or node.args.get("distinct") or any(has_aggregate(e) for e in node.expressions)
     )
     return (
-        per_unit(scope, node, str(sources.unit.column_name))
-        if grouped or node.args.get("having")
-        else _project(scope, node)
+        per_unit(scope, node, sources.unit) if grouped or node.args.get("having") else _project(scope, node)
     )
 
 

@@ -10,6 +10,7 @@ from sqlglot import expressions as exp
 from deniable.sql import types
 from deniable.sql.read.coercion import NodeReader, a_text, negation, string, whole
 from deniable.sql.read.parse import refuse
+from deniable.sql.read.patterns import pattern
 from deniable.sql.tree import Call, Expr, Literal
 from deniable.sql.types import BOOLEAN, INTEGER, TEXT
 
@@ -137,6 +138,55 @@ def _find(op: str) -> Callable[[NodeReader, exp.Expr], Expr]:
     return rule
 
 
+def _regexp(of: NodeReader, node: exp.Expr) -> Expr:
+    """regexp_matches(a, 'p' [, 'i']), a ~ 'p', a ~* 'p': whether the pattern is found in the text."""
+    flag = node.args.get("flag")
+    if flag is not None and string(flag, "The options of a pattern") not in ("i", "c", ""):
+        refuse("The options of a pattern are not answered, 'i' excepted.")
+    fold = isinstance(node, exp.RegexpILike) or (flag is not None and str(flag.this) == "i")
+    shape = pattern(string(node.args["expression"], "A pattern"), fold=fold).text
+    return _found(a_text(of(node.this), "REGEXP_MATCHES"), shape)
+
+
+def _similar(of: NodeReader, node: exp.Expr) -> Expr:
+    """SIMILAR TO, as DuckDB has it: a pattern of the whole text."""
+    shape = pattern(f"^({string(node.args['expression'], 'A pattern')})$").text
+    return _found(a_text(of(node.this), "SIMILAR TO"), shape)
+
+
+def full_match(of: NodeReader, args: list[exp.Expr]) -> Expr:
+    shape = pattern(f"^({string(args[1], 'A pattern')})$").text
+    return _found(a_text(of(args[0]), "REGEXP_FULL_MATCH"), shape)
+
+
+def _found(x: Expr, shape: str) -> Expr:
+    return Call("regexp", (x, Literal(shape, types.text(len(shape)))), BOOLEAN)
+
+
+def _split(of: NodeReader, node: exp.Expr) -> Expr:
+    x, by = a_text(of(node.this), "SPLIT_PART"), string(node.args.get("delimiter"), "SPLIT_PART")
+    if not by:
+        refuse("SPLIT_PART expects a text to split at that is not empty.")
+    at = whole(node.args.get("part_index"), "SPLIT_PART", 1, types.MAX_TEXT)
+    return Call("split_part", (x, Literal(by, types.text(len(by))), Literal(at, INTEGER)), x.type)
+
+
+def _position(of: NodeReader, node: exp.Expr) -> Expr:
+    x, part = a_text(of(node.this), "STRPOS"), string(node.args.get("substr"), "STRPOS")
+    return Call("position", (x, Literal(part, types.text(max(1, len(part))))), INTEGER)
+
+
+def _pad(of: NodeReader, node: exp.Expr) -> Expr:
+    x, fill = a_text(of(node.this), "LPAD"), node.args.get("fill_pattern")
+    with_text = " " if fill is None else string(fill, "LPAD")
+    size = whole(node.args.get("expression"), "LPAD", 1, types.MAX_TEXT)
+    if not with_text:
+        refuse("LPAD expects a text to fill with that is not empty.")
+    side = "left" if node.args.get("is_left") else "right"
+    literals = (Literal(side, TEXT), Literal(size, INTEGER), Literal(with_text, types.text(len(with_text))))
+    return Call("pad", (x, *literals), types.text(size))
+
+
 RULES: dict[type[exp.Expr], Rule] = {
     exp.Like: _like,
     exp.ILike: _like,
@@ -151,6 +201,12 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.DPipe: _concat,
     exp.Concat: _concat,
     exp.Replace: _replace,
+    exp.RegexpLike: _regexp,
+    exp.RegexpILike: _regexp,
+    exp.SimilarTo: _similar,
+    exp.SplitPart: _split,
+    exp.StrPosition: _position,
+    exp.Pad: _pad,
     exp.StartsWith: _find("starts_with"),
     exp.EndsWith: _find("ends_with"),
     exp.Contains: _find("contains"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import expressions as exp
 
-from deniable.sql.read.aggregates import aggregate
+from deniable.sql.read.aggregates import aggregate, held, holding
 from deniable.sql.read.expressions import Translator
 from deniable.sql.read.joins import conjuncts, same_types, tied
 from deniable.sql.read.names import Field, Scope
@@ -152,6 +152,9 @@ class _Subquery:
         return self._looked_up(self.ties, tuple((f"a{i}", a) for i, a in enumerate(made)), value)
 
     def _leaf(self, node: exp.Expr, made: list[Aggregate]) -> Expr | None:
+        if isinstance(node, (exp.LogicalOr, exp.LogicalAnd)):
+            made.append(holding(node, self.inner))
+            return held(Column(f"a{len(made) - 1}", INTEGER))
         found = aggregate(node, self.inner, inner=True)
         if found is None:
             if isinstance(node, exp.Column):
@@ -164,7 +167,9 @@ class _Subquery:
             made.append(found)
         column = Column(f"a{made.index(found)}", aggregate_type(found))
         counts = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS)
-        return Call("coalesce", (column, _ZERO), INTEGER) if found.statistic in counts else column
+        if found.statistic not in counts:
+            return column
+        return Call("greatest", (Call("coalesce", (column, _ZERO), INTEGER), _ZERO), INTEGER)
 
     def member(self, of: Field) -> Expr:
         """x IN (SELECT y …), NULL where SQL says so."""

@@ -65,6 +65,22 @@ def _cut(part: str, longest: int, to: Type) -> str:
     return part if longest <= to.length else f"left({part}, {to.length})"
 
 
+def split_part(call: Call, args: list[str], dialect: Dialect) -> str:
+    return f"split_part({args[0]}, {args[1]}, {_value(call, 2)})"
+
+
+def position(call: Call, args: list[str], dialect: Dialect) -> str:
+    return f"CAST({dialect.position(args[0], args[1])} AS BIGINT)"
+
+
+def pad(call: Call, args: list[str], dialect: Dialect) -> str:
+    return f"{'lpad' if _value(call, 1) == 'left' else 'rpad'}({args[0]}, {_value(call, 2)}, {args[3]})"
+
+
+def regexp(call: Call, args: list[str], dialect: Dialect) -> str:
+    return dialect.found(args[0], _value(call, 1))
+
+
 def like(call: Call, args: list[str], dialect: Dialect) -> str:
     return f"({args[0]} LIKE {args[1]} ESCAPE '!')"
 
@@ -320,6 +336,10 @@ RULES: dict[str, Rule] = {
     "trim": trim,
     "concat": concat,
     "replace": replace,
+    "split_part": split_part,
+    "position": position,
+    "pad": pad,
+    "regexp": regexp,
     "like": like,
     "starts_with": starts_with,
     "ends_with": ends_with,

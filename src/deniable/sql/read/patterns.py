@@ -1,0 +1,241 @@
+"""Regular expressions that every engine matches alike and none slowly: literal patterns of a small grammar.
+
+DuckDB matches in linear time (RE2), PostgreSQL and Spark may go back and try again. So repetition is of single
+characters, and what a repetition may match must not begin what follows it, once in each alternative excepted:
+then at most the place where a match begins and one length are tried, whatever the text. What the engines read
+differently is written out: `.` is any character but a line break, `\\d` is [0-9], `$` is the end of the text.
+
+>>> pattern("^a.*b$").text
+'^a[^\\\\n]*b$'
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from deniable.sql.read.parse import refuse
+
+MOST = 255
+"""The largest number of a repetition, and the number of pieces of a pattern."""
+_SETS = {"d": "0-9", "w": "0-9A-Za-z_", "s": " \\t\\n\\r\\f"}
+_SIGNS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+_ALL = frozenset(range(256))
+_OTHER = 255
+"""Stands for every character beyond Latin-1."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """`text` is the pattern as every engine reads it."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of a sequence: the characters that it may begin with, whether it may be empty, and whether it is
+    repeated without an end."""
+
+    text: str
+    first: frozenset[int]
+    empty: bool = False
+    endless: bool = False
+
+
+def pattern(given: str, *, fold: bool = False) -> Pattern:
+    if len(given) > 256:
+        refuse("A pattern has at most 256 characters.")
+    if given.startswith("(?i)"):
+        given, fold = given[4:], True
+    reader = _Reader(given, fold)
+    text = reader.choice(outer=True)
+    if reader.rest:
+        _refuse("a bracket that is not opened")
+    return Pattern(text.text)
+
+
+def _refuse(what: str) -> NoReturn:
+    refuse(
+        f"A pattern with {what} is not answered: not every engine would match it alike, or quickly.",
+        "Use single characters, [a-z], \\d, \\w, \\s, ., *, +, ?, {2,3}, (a|b), ^ and $, or LIKE.",
+    )
+
+
+class _Reader:
+    """Reads a pattern from left to right, and writes it anew."""
+
+    def __init__(self, given: str, fold: bool) -> None:
+        self.rest, self.fold, self.pieces = given, fold, 0
+
+    def take(self) -> str:
+        sign, self.rest = self.rest[:1], self.rest[1:]
+        return sign
+
+    def choice(self, *, outer: bool = False) -> _Piece:
+        """a|b|c"""
+        parts = [self.sequence(outer=outer)]
+        while self.rest.startswith("|"):
+            self.take()
+            parts.append(self.sequence(outer=outer))
+        first = frozenset().union(*(part.first for part in parts))
+        text = "|".join(part.text for part in parts)
+        return _Piece(text, first, any(p.empty for p in parts), any(p.endless for p in parts))
+
+    def sequence(self, *, outer: bool) -> _Piece:
+        made: list[_Piece] = []
+        while self.rest and self.rest[0] not in "|)":
+            made.append(self.piece(first=not made, outer=outer))
+            self.pieces += 1
+            if self.pieces > MOST:
+                _refuse("so many pieces")
+        _check_repetitions(made)
+        first: frozenset[int] = frozenset()
+        for piece in made:
+            first |= piece.first
+            if not piece.empty:
+                break
+        return _Piece(
+            "".join(piece.text for piece in made),
+            first,
+            all(p.empty for p in made),
+            any(p.endless for p in made),
+        )
+
+    def piece(self, *, first: bool, outer: bool) -> _Piece:
+        sign = self.take()
+        match sign:
+            case "^" if first and outer:
+                return _Piece("^", frozenset(), empty=True)
+            case "$" if outer and self.rest[:1] in ("", "|"):
+                return _Piece("$", frozenset(), empty=True)
+            case "^" | "$":
+                _refuse(f"{sign} inside it")
+            case "(":
+                return self.group()
+            case "*" | "+" | "?" | "{" | ")" | "]" | "}":
+                _refuse(f"{sign} where nothing is repeated or opened")
+        return self.repeated(self.single(sign))
+
+    def group(self) -> _Piece:
+        if self.rest.startswith("?:"):
+            self.rest = self.rest[2:]
+        elif self.rest.startswith("?"):
+            _refuse("(?")
+        inside = self.choice()
+        if self.take() != ")":
+            _refuse("a bracket that is not closed")
+        if self.rest[:1] == "?":
+            self.take()
+            if inside.endless:
+                _refuse("a repetition of a repetition")
+            inside = _Piece(f"({inside.text})?", inside.first, empty=True)
+        else:
+            inside = _Piece(f"({inside.text})", inside.first, inside.empty, inside.endless)
+        if self.rest[:1] in ("*", "+", "{", "?"):
+            _refuse("a repeated bracket")
+        return inside
+
+    def single(self, sign: str) -> _Piece:
+        if sign == ".":
+            return _Piece("[^\\n]", _ALL - {10})
+        if sign == "[":
+            return self.characters()
+        if sign == "\\":
+            sign = self.take()
+            if sign in _SETS:
+                return _Piece(f"[{_SETS[sign]}]", _members(f"[{_SETS[sign]}]"))
+            if sign in _SIGNS:
+                return _Piece(f"\\{sign}", frozenset({ord(_SIGNS[sign])}))
+            if not sign or sign.isalnum():
+                _refuse(f"\\{sign}")
+        return self.letter(sign)
+
+    def letter(self, sign: str) -> _Piece:
+        if self.fold and sign.isascii() and sign.isalpha():
+            return _Piece(
+                f"[{sign.lower()}{sign.upper()}]", frozenset({ord(sign.lower()), ord(sign.upper())})
+            )
+        return _Piece(_escaped(sign), frozenset({min(ord(sign), _OTHER)}))
+
+    def characters(self) -> _Piece:
+        found = re.match(r"\^?(?:[^\]\[\\]|\\.)+\]", self.rest, re.S)
+        if found is None or "[:" in self.rest[: found.end()]:
+            _refuse("these square brackets")
+        given, self.rest = found[0][:-1], self.rest[found.end() :]
+        negative, given = given.startswith("^"), given.removeprefix("^")
+        inside = re.sub(r"\\(.)|([^\\])", self._member, given, flags=re.S)
+        if self.fold:
+            inside += "".join(_other_case(part) for part in re.findall(r"[A-Za-z](?:-[A-Za-z])?", inside))
+        text = f"[{'^' if negative else ''}{inside}]"
+        try:
+            return _Piece(text, _members(text))
+        except re.error:
+            _refuse("these square brackets")
+
+    def _member(self, found: re.Match[str]) -> str:
+        escaped, plain = found[1], found[2]
+        if plain is not None:
+            return (
+                plain
+                if plain == "-" or plain.isalnum() or not plain.isascii()
+                else f"\\{plain}"
+                if plain != " "
+                else plain
+            )
+        if escaped in _SETS:
+            return _SETS[escaped]
+        if escaped in _SIGNS or not escaped.isalnum():
+            return f"\\{escaped}"
+        _refuse(f"\\{escaped}")
+
+    def repeated(self, of: _Piece) -> _Piece:
+        found = re.match(r"[*+?]|\{([0-9]{1,3})(,([0-9]{0,3}))?\}", self.rest)
+        if found is None:
+            return of
+        self.rest = self.rest[found.end() :]
+        if self.rest[:1] in ("?", "+", "*", "{"):
+            _refuse("a repetition of a repetition")
+        low, high = found[1], found[3] if found[2] else found[1]
+        if max(int(low or 0), int(high or 0)) > MOST or (low and high and int(low) > int(high)):
+            _refuse("such a repetition")
+        endless = found[0] in ("*", "+") or (found[2] is not None and not found[3])
+        empty = found[0] in ("*", "?") or (low is not None and int(low) == 0)
+        varies = endless or (found[2] is not None and found[3] != low and int(high or 0) > 8)
+        return _Piece(of.text + found[0], of.first, empty, varies)
+
+
+def _check_repetitions(pieces: list[_Piece]) -> None:
+    """At most one repetition that goes on into what may follow it."""
+    unsure = 0
+    for at, piece in enumerate(pieces):
+        if not piece.endless:
+            continue
+        following: frozenset[int] = frozenset()
+        for later in pieces[at + 1 :]:
+            following |= later.first
+            if not later.empty:
+                break
+        unsure += bool(piece.first & following) or piece.text.startswith("(")
+    if unsure > 1:
+        _refuse("two repetitions that may share characters")
+
+
+def _members(text: str) -> frozenset[int]:
+    """The characters of a class; those beyond Latin-1 stand together."""
+    found = re.compile(text)
+    inside = frozenset(code for code in range(255) if found.fullmatch(chr(code)))
+    beyond = not text.isascii() or found.fullmatch("\u4e2d") is not None
+    return inside | {_OTHER} if beyond else inside
+
+
+def _other_case(part: str) -> str:
+    ends = part.split("-")
+    if len(ends) == 2 and ends[0].islower() != ends[1].islower():
+        _refuse("such a range without regard to case")
+    return part.swapcase()
+
+
+def _escaped(sign: str) -> str:
+    return sign if sign.isalnum() or sign in " _" or not sign.isascii() else f"\\{sign}"
