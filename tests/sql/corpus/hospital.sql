@@ -121,13 +121,13 @@ SELECT IFNULL(ward, 'none') AS w, COUNT(*) FROM stays GROUP BY w
 
 SELECT upper(trim(ward)) AS w, COUNT(*) FROM stays GROUP BY 1
 
--- missing: JSON_EXTRACT_SCALAR is not answered
+-- missing: is not answered
 SELECT COUNT(*) FROM stays WHERE notes->>'$.smoker' = 'true'
 
--- missing: JSON_EXTRACT_SCALAR is not answered
+-- missing: is not answered
 SELECT json_extract_string(notes, '$.triage') AS triage, COUNT(*) FROM stays GROUP BY 1
 
--- missing: JSON_EXTRACT is not answered
+-- missing: is not answered
 SELECT AVG(CLAMP(CAST(json_extract(notes, '$.bmi') AS DOUBLE), 10, 60)) FROM stays
 
 SELECT AVG(total) FROM (SELECT patient_id, SUM(weight) AS total FROM stays GROUP BY patient_id) w WHERE total BETWEEN 0 AND 1000
