@@ -158,6 +158,10 @@ FUNCTIONS = frozenset(
 """Columns that name a function; a tool may compare its number with 0."""
 REFUSED = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Lock, exp.Pragma, exp.Attach, exp.Copy)
 REG = re.compile(r"(?i)^(reg\w+|oid|name|xid|\"char\"|int2vector|oidvector|char)$")
+NUMBERS = re.compile(
+    r"ordinal_position|position_in_unique|_length$|numeric_(precision|scale)|datetime_precision$"
+)
+"""Columns of the information schema that are numbers; the others are texts."""
 EARLIER = {"pg_database": ("daticulocale", "daticurules"), "pg_collation": ("colliculocale",)}
 """Columns that later versions of PostgreSQL call otherwise."""
 CALLED: dict[type[exp.Expr], str] = {exp.CurrentVersion: "version"}
@@ -465,6 +469,8 @@ def _mixture(node: exp.Table) -> InvalidQuery:
 def _columns() -> dict[str, dict[str, dict[str, str]]]:
     text = resources.files(__package__).joinpath("catalog_columns.json").read_text(encoding="utf-8")
     made: dict[str, dict[str, dict[str, str]]] = json.loads(text)
+    for columns in made["information_schema"].values():
+        columns |= dict.fromkeys(filter(NUMBERS.search, columns), "INTEGER")
     for table, columns in EARLIER.items():
         made["pg_catalog"][table] |= dict.fromkeys(columns, "VARCHAR")
     return made

@@ -12,9 +12,14 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
 
 from deniable.errors import InvalidQuery
 
+WORDS = frozenset(
+    {"SELECT", "INSERT", "UPDATE", "DELETE", "TABLE", "COLUMN", "DEFAULT", "ORDER", "GROUP", "USER"}
+)
+"""Keywords that tools name columns after."""
 CATALOGS = ("pg_catalog", "information_schema")
 PUBLIC = ("public", "main")
 CASTS = {
@@ -36,8 +41,22 @@ def parsed(text: str, dialect: str) -> exp.Expr | None:
     try:
         trees = sqlglot.parse(text, read=dialect)
     except (SqlglotError, RecursionError):
-        return None
+        named = _named(text) if dialect == "postgres" else text
+        return parsed(named, dialect) if named != text else None
     return trees[0] if len(trees) == 1 else None
+
+
+def _named(text: str) -> str:
+    """PostgreSQL takes any word after AS for a name, SELECT and TABLE too; the parser wants those quoted."""
+    try:
+        tokens = sqlglot.tokenize(text, read="postgres")
+    except SqlglotError:
+        return text
+    for before, word, after in reversed(list(zip(tokens, tokens[1:], tokens[2:], strict=False))):
+        ends = after.token_type in (TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN)
+        if before.token_type is TokenType.ALIAS and word.text.upper() in WORDS and ends:
+            text = f'{text[: word.start]}"{word.text.lower()}"{text[word.end + 1 :]}'
+    return text
 
 
 def of_catalog(table: exp.Table) -> bool:
