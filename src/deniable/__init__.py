@@ -214,5 +214,10 @@ def __getattr__(name: str) -> object:
     return value
 
 
+def load_ipython_extension(shell: object) -> None:
+    """`%load_ext deniable` in a notebook: the cell magic `%%deniable`."""
+    importlib.import_module("deniable.curator.notebook").load_ipython_extension(shell)
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)

@@ -149,7 +149,7 @@ def test_what_is_printed_never_claims_more_than_the_interval(
 
 def test_the_picture_has_a_bar_and_an_error_bar_for_each_row(tmp_path: Path) -> None:
     made = answer()
-    figure = made.plot(path=tmp_path / "answer.png")
+    figure = made.plot(made.numbers[0], path=tmp_path / "answer.png")
     (plane,) = figure.axes
     assert [bar.get_height() for bar in plane.patches] == [1234, 90]
     assert [text.get_text() for text in plane.get_xticklabels()] == ["flu", "asthma"]

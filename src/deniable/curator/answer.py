@@ -163,29 +163,29 @@ class Answer(Release[pa.Table]):
         return words.html_table(self.value.column_names, list(self.rows()), set(self.numbers), told)
 
     def plot(self, column: str | None = None, *, path: str | Path | None = None) -> Figure:
-        """Bars with error bars: one for each row, of the first column of numbers or of
-        `column`. Needs `deniable[plot]`."""
+        """Bars with error bars, one for each row; of `column`, or of every column of numbers, one panel each. Two
+        keys are drawn as facets, or where both have many values as a heat map. A notebook shows it. Needs
+        `deniable[plot]`."""
         from deniable.plots import answers
 
-        name = self._drawn(column)
-        labels = [c for c in self.value.column_names if c not in self.low.column_names]
-        rows = [
-            " · ".join(words.plain(self.value.column(c)[i].as_py()) for c in labels)
-            for i in range(len(self.value))
-        ]
-        value, low, high = (side.column(name).to_pylist() for side in (self.value, self.low, self.high))
-        title = f"{name}, {self.confidence:.6g} intervals, ε = {short_up(self.epsilon)}"
-        return answers.bars(rows, value, low, high, title=title, x=", ".join(labels), y=name, path=path)
-
-    def _drawn(self, column: str | None) -> str:
-        if column is None and self.numbers:
-            return self.numbers[0]
-        if column is None or column not in self.numbers:
+        names = self.numbers if column is None else (column,)
+        if not names or any(name not in self.numbers for name in names):
             known = ", ".join(self.numbers) or "none"
             raise InvalidParameter(
                 f"Expected a column of numbers to draw, got {column!r}. There are: {known}."
             )
-        return column
+        numbers = {name: self._sides(name) for name in names}
+        keys = [c for c in self.value.column_names if c not in self.numbers and c not in self.computed]
+        told = ", ".join(names) if len(names) == 1 else f"{len(names)} numbers"
+        title = f"{told}, {self.confidence:.6g} intervals, ε = {short_up(self.epsilon)}"
+        return answers.picture({key: self._labels(key) for key in keys}, numbers, title=title, path=path)
+
+    def _sides(self, name: str) -> tuple[list[Any], list[Any], list[Any]]:
+        value, low, high = (side.column(name).to_pylist() for side in (self.value, self.low, self.high))
+        return value, low, high
+
+    def _labels(self, key: str) -> list[str]:
+        return [words.plain(cell) for cell in self.value.column(key).to_pylist()]
 
     # -------------------------------------------------------------------------------------------- kept
 

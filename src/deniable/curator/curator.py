@@ -9,10 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from deniable.curator import opening
+from deniable.curator import notebook, opening
 from deniable.curator.answer import Answer
 from deniable.curator.data_set import DataSet
 from deniable.curator.desk import WAY_OUT, Desk
+from deniable.curator.ibis_expressions import as_sql, unbound
 from deniable.curator.inquiry import AskTerms, Inquiry
 from deniable.curator.one_of_many import check_of
 from deniable.curator.opening import LedgerPlace, Payment
@@ -128,7 +129,7 @@ class Curator(Original):
 
     def ask(
         self,
-        text: str,
+        text: str | Any,
         *,
         epsilon: Number | None = None,
         within: Number | None = None,
@@ -142,7 +143,7 @@ class Curator(Original):
     ) -> Inquiry:
         """A query for `epsilon` in total, or for the smallest ε that puts every number within `within`:
         `.preview()` says what it would cost, `.answer()` answers it. Until then nothing is checked, read or
-        charged.
+        charged. `text` is SQL, or an expression of Ibis, which is asked as the SQL that it stands for.
 
         `delta` is the query's δ, a hundredth of the data set's by default (`guarantee.query_delta`); it is
         used only by private group keys and Gaussian noise. `at_least` is a group size that is public
@@ -161,21 +162,28 @@ class Curator(Original):
             at_least=at_least,
             discover=discover,
         )
-        return Inquiry(self._desk, text, terms, delta, of)
+        return Inquiry(self._desk, as_sql(text), terms, delta, of)
 
-    def sql(self, text: str, **terms: Unpack[AskTerms]) -> Answer:
+    def sql(self, text: str | Any, **terms: Unpack[AskTerms]) -> Answer:
         """The answer of `ask` with the same arguments. The same query on the same version of the data is
         answered once and then given again."""
         return self.ask(text, **terms).answer()
 
-    def preview(self, text: str, **terms: Unpack[AskTerms]) -> Preview:
+    def preview(self, text: str | Any, **terms: Unpack[AskTerms]) -> Preview:
         """What `sql` would cost, how far its answer may be off, and what would be left. No data is opened,
         nothing is charged."""
         return self.ask(text, **terms).preview()
 
+    def ibis(self, table: str) -> Any:
+        """A declared table as an unbound table of Ibis, to be asked about in its words. Needs ibis-framework."""
+        return unbound(self.schema, table)
+
     def plan_for(self, many: int, *, epsilon: Number | None = None) -> Dashboard:
         """This curator for `many` queries like one another: each asked of it is one of them."""
         return Dashboard(self, check_of(many, None), epsilon)
+
+    def _repr_html_(self) -> str:
+        return notebook.curator_view(self)
 
     def cancel(self) -> None:
         """Stop what is being asked through this object, from any thread: each such query ends with `Stopped`.

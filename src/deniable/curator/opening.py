@@ -72,7 +72,8 @@ class Proposal:
         data_account(ledger, terms.name, True, terms.keys)
         other = {account.name: account for account in ledger.accounts()}.get(terms.name)
         if other is None:
-            account = _first(ledger, terms, self.limit)
+            named = (terms.name, terms.unit, self.limit, terms.analyst)
+            account = _first(ledger, *named, keys=terms.keys, purpose=terms.purpose)
         else:
             if (other.unit, other.limit) != (terms.unit, self.limit) and fresh(
                 ledger, terms.name, terms.keys
@@ -254,7 +255,7 @@ def open_account(
     if name not in known:
         if limit is None:
             raise no_limit(name, "this ledger")
-        return _first(ledger, DataSetTerms(name, unit, limit, analyst, (), ()), limit)
+        return _first(ledger, name, unit, limit, analyst)
     root = known[name]
     if root.parent is not None:
         raise InvalidParameter(
@@ -287,15 +288,23 @@ def part_of(ledger: Ledger, own: Account, root: str, analyst: str | None) -> Acc
     return ledger.account(own.name, analyst=analyst)
 
 
-def _first(ledger: Ledger, terms: DataSetTerms, limit: Budget) -> Account:
-    name = terms.name
+def _first(
+    ledger: Ledger,
+    name: str,
+    unit: Unit | None,
+    limit: Budget,
+    analyst: str | None,
+    *,
+    keys: Collection[str] = (),
+    purpose: str | None = None,
+) -> Account:
     try:
-        ledger.create(name, terms.unit, limit=limit, purpose=terms.purpose, data=terms.keys)
+        ledger.create(name, unit, limit=limit, purpose=purpose, data=keys)
     except LedgerError:
         if name not in {account.name for account in ledger.accounts()}:
             raise
     return open_account(
-        ledger, name, terms.unit, limit, terms.analyst
+        ledger, name, unit, limit, analyst
     )  # another process may have been faster, with another limit
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from deniable.curator import notebook
 from deniable.ledger import Left
 from deniable.numbers import short_down, short_up
 
@@ -31,6 +32,9 @@ class Preview:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return notebook.preview_view(self)
 
     def lines(self) -> list[str]:
         at = f" at δ = {self.delta:.4g}" if self.delta else ""

@@ -6,6 +6,7 @@ there is no global state and no display is needed.
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,23 +24,40 @@ FORMATS = (".png", ".pdf", ".svg")
 
 def axes(*, title: str, x: str, y: str, width: float = 7.0, height: float = 4.4) -> tuple[Figure, Axes]:
     """An empty picture with a title and labelled axes."""
+    picture = empty(width, height)
+    plane = picture.add_subplot()
+    plane.set_title(title, loc="left", fontsize=11)
+    plane.set_xlabel(x)
+    plane.set_ylabel(y)
+    styled(plane)
+    return picture, plane
+
+
+def empty(width: float, height: float) -> Figure:
+    """A picture without axes, which a notebook shows by itself."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise MissingExtra(
             'Pictures need matplotlib, which is not installed: pip install "deniable[plot]".'
         ) from None
-    picture = Figure(figsize=(width, height), dpi=150, layout="constrained")
-    plane = picture.add_subplot()
-    plane.set_title(title, loc="left", fontsize=11)
-    plane.set_xlabel(x)
-    plane.set_ylabel(y)
+
+    class Picture(Figure):
+        def _repr_png_(self) -> bytes:
+            held = BytesIO()
+            self.savefig(held, format="png")
+            return held.getvalue()
+
+    return Picture(figsize=(width, height), dpi=150, layout="constrained")
+
+
+def styled(plane: Axes) -> None:
+    """In the house style."""
     plane.set_prop_cycle(color=COLOURS)
     plane.grid(visible=True, color="#dddddd", linewidth=0.6)
     plane.set_axisbelow(True)
     for side in ("top", "right"):
         plane.spines[side].set_visible(False)
-    return picture, plane
 
 
 def save(picture: Figure, path: Path) -> Path:

@@ -1,19 +1,25 @@
-"""Pictures of answers: bars with error bars."""
+"""Pictures of answers: bars with error bars, panels for several numbers, facets or a heat map for two keys."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.plots import COLOURS, axes, save
+from deniable.plots import COLOURS, axes, empty, save, styled
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Cells = Sequence[float | int | None]
+Numbers = tuple[Cells, Cells, Cells]
+"""A column of numbers: the value of every row, and the two ends around it."""
 
+FACETS = 4
+"""Values of a key that are drawn as panels beside one another."""
 MOST = 40
 """Labels that can still be read; more bars than these go without."""
 
@@ -36,6 +42,21 @@ def bars(
     `truth`, where it is known, is drawn as a mark across each bar.
     """
     picture, plane = axes(title=title, x=x, y=y, width=max(4.0, min(12.0, 1.5 + 0.45 * len(labels))))
+    _draw(plane, labels, (value, low, high))
+    if truth is not None:
+        marks = [math.nan if t is None else float(t) for t in truth]
+        plane.plot(
+            range(len(labels)), marks, "_", color=COLOURS[1], markersize=16, markeredgewidth=2, label="truth"
+        )
+        plane.legend(frameon=False)
+    if path is not None:
+        save(picture, Path(path))
+    return picture
+
+
+def _draw(plane: Axes, labels: Sequence[str], numbers: Numbers) -> None:
+    """Bars with error bars on one pair of axes."""
+    value, low, high = numbers
     places = range(len(labels))
     heights = [math.nan if v is None else float(v) for v in value]
     below, above = (_reach(heights, side, sign) for side, sign in ((low, -1), (high, 1)))
@@ -48,10 +69,6 @@ def bars(
     plane.errorbar(
         at, [heights[i] for i in at], yerr=reach, fmt="none", ecolor=COLOURS[6], elinewidth=1, capsize=3
     )
-    if truth is not None:
-        marks = [math.nan if t is None else float(t) for t in truth]
-        plane.plot(places, marks, "_", color=COLOURS[1], markersize=16, markeredgewidth=2, label="truth")
-        plane.legend(frameon=False)
     if len(labels) <= MOST:
         plane.set_xticks(
             places,
@@ -59,9 +76,128 @@ def bars(
             rotation=0 if len(labels) <= 4 else 60,
             ha="center" if len(labels) <= 4 else "right",
         )
+
+
+# -------------------------------------------------------------------------------------------- several panels
+
+
+def picture(
+    keys: Mapping[str, Sequence[str]],
+    numbers: Mapping[str, Numbers],
+    *,
+    title: str,
+    path: str | Path | None = None,
+) -> Figure:
+    """An answer: its keys, each with a label for every row, and its numbers."""
+    many = len(next(iter(numbers.values()))[0])
+    if len(keys) == 2 and len(set(zip(*keys.values(), strict=True))) == many:
+        drawn = _two(TwoKeys(*keys.items()), numbers, title)
+    else:
+        labels = [" · ".join(row) for row in zip(*keys.values(), strict=True)] if keys else [""] * many
+        drawn = panels(labels, numbers, title=title, x=", ".join(keys))
     if path is not None:
-        save(picture, Path(path))
+        save(drawn, Path(path))
+    return drawn
+
+
+def _two(keys: TwoKeys, numbers: Mapping[str, Numbers], title: str) -> Figure:
+    """Facets by the key of fewer values; a heat map where even those are many."""
+    sizes = [len(set(cells)) for _, cells in (keys.first, keys.second)]
+    if min(sizes) > FACETS:
+        return heat_map(keys, numbers, title=title)
+    ordered = keys if sizes[0] <= sizes[1] else TwoKeys(keys.second, keys.first)
+    return facets(ordered, numbers, title=title)
+
+
+def panels(labels: Sequence[str], numbers: Mapping[str, Numbers], *, title: str, x: str) -> Figure:
+    """One panel for each column of numbers, one below the other, over the same labels."""
+    many = len(numbers)
+    width = max(4.0, min(12.0, 1.5 + 0.45 * len(labels)))
+    picture = empty(width, 1.4 + 2.6 * many)
+    planes = picture.subplots(many, 1, squeeze=False, sharex=True)[:, 0]
+    for plane, (name, cells) in zip(planes, numbers.items(), strict=True):
+        styled(plane)
+        _draw(plane, labels, cells)
+        plane.set_ylabel(name)
+    planes[0].set_title(title, loc="left", fontsize=11)
+    planes[-1].set_xlabel(x)
     return picture
+
+
+def facets(keys: TwoKeys, numbers: Mapping[str, Numbers], *, title: str) -> Figure:
+    """Two keys: a column of panels for each value of the first, with bars for the second; a row for each number."""
+    (first, outer), (second, inner) = keys.first, keys.second
+    values, labels = list(dict.fromkeys(outer)), list(dict.fromkeys(inner))
+    width = max(5.0, min(14.0, len(values) * (1.0 + 0.4 * len(labels))))
+    picture = empty(width, 1.4 + 2.6 * len(numbers))
+    planes = picture.subplots(len(numbers), len(values), squeeze=False, sharex=True, sharey="row")
+    for row, (name, cells) in zip(planes, numbers.items(), strict=True):
+        for plane, value in zip(row, values, strict=True):
+            styled(plane)
+            _draw(plane, labels, _at(keys, cells, value, labels))
+        row[0].set_ylabel(name)
+    for plane, value in zip(planes[0], values, strict=True):
+        plane.set_title(f"{first} = {value}", fontsize=9)
+    for plane in planes[-1]:
+        plane.set_xlabel(second)
+    picture.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return picture
+
+
+def heat_map(keys: TwoKeys, numbers: Mapping[str, Numbers], *, title: str) -> Figure:
+    """Two keys of many values: a cell for each pair, coloured by the number, with its ± written in it."""
+    (first, outer), (second, inner) = keys.first, keys.second
+    rows, columns = list(dict.fromkeys(outer)), list(dict.fromkeys(inner))
+    picture = empty(min(14.0, 2.5 + 0.9 * len(columns)), len(numbers) * min(12.0, 1.6 + 0.42 * len(rows)))
+    planes = picture.subplots(len(numbers), 1, squeeze=False)[:, 0]
+    for plane, (name, cells) in zip(planes, numbers.items(), strict=True):
+        grid = [_at(keys, cells, row, columns) for row in rows]
+        heights = [[math.nan if v is None else float(v) for v in value] for value, _, _ in grid]
+        image = plane.imshow(heights, aspect="auto", cmap="Blues")
+        picture.colorbar(image, ax=plane, label=name)
+        middle = _middle(heights)
+        for i, (value, low, high) in enumerate(grid):
+            for j, text in enumerate(map(_written, value, low, high)):
+                dark = heights[i][j] > middle
+                plane.text(
+                    j, i, text, ha="center", va="center", fontsize=7, color="white" if dark else "black"
+                )
+        plane.set_xticks(range(len(columns)), columns, rotation=60, ha="right")
+        plane.set_yticks(range(len(rows)), rows)
+        plane.set_xlabel(second)
+        plane.set_ylabel(first)
+    planes[0].set_title(title, loc="left", fontsize=11)
+    return picture
+
+
+@dataclass(frozen=True)
+class TwoKeys:
+    """Two keys of an answer: the name and the cells of each, row by row."""
+
+    first: tuple[str, Sequence[str]]
+    second: tuple[str, Sequence[str]]
+
+
+def _at(keys: TwoKeys, cells: Numbers, value: str, labels: Sequence[str]) -> Numbers:
+    """The numbers of the rows whose first key is `value`, in the order of the second's labels."""
+    place = {b: i for i, (a, b) in enumerate(zip(keys.first[1], keys.second[1], strict=True)) if a == value}
+    value_, low, high = (
+        [side[place[label]] if label in place else None for label in labels] for side in cells
+    )
+    return value_, low, high
+
+
+def _written(value: float | int | None, low: float | int | None, high: float | int | None) -> str:
+    if value is None:
+        return ""
+    if low is None or high is None or not math.isfinite(float(high) - float(low)):
+        return f"{float(value):,.4g}"
+    return f"{float(value):,.4g}\n± {(float(high) - float(low)) / 2:,.2g}"
+
+
+def _middle(heights: Sequence[Sequence[float]]) -> float:
+    known = [h for row in heights for h in row if not math.isnan(h)]
+    return (max(known) + min(known)) / 2 if known else math.nan
 
 
 def _reach(heights: Sequence[float], side: Cells, sign: int) -> list[float]:

@@ -1,0 +1,128 @@
+"""In a notebook: what curators and previews look like, and the cell magic `%%deniable`.
+
+%load_ext deniable
+%%deniable hospital epsilon=0.5
+SELECT diagnosis, COUNT(*) AS n FROM visits GROUP BY diagnosis
+"""
+
+from __future__ import annotations
+
+import html
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from deniable.errors import InvalidParameter
+from deniable.numbers import short_down, short_up
+from deniable.sql import types
+
+if TYPE_CHECKING:
+    from deniable.curator.curator import Curator
+    from deniable.curator.preview import Preview
+    from deniable.sql.schema.declare import ColumnInfo
+
+KEYS = 5
+"""Public keys of a column that are listed."""
+USAGE = "Write %%deniable NAME epsilon=0.5, NAME that of a curator, then the query in the lines below."
+FLOATS = ("epsilon", "within", "delta", "confidence")
+COUNTS = ("at_least", "max_groups", "of")
+
+
+# ------------------------------------------------------------------------------------------------ views
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Everything that stands in it is escaped."""
+    top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def curator_view(curator: Curator) -> str:
+    """Whom it protects, what is spent and left, and what may be asked about; nothing of it is read from data."""
+    account = curator.account
+    spent, left, limit = account.spent(), account.remaining(), account.limit
+    head = (
+        f"<p><b>{html.escape(account.name)}</b> protects {html.escape(str(account.unit))}. Spent: ε = "
+        f"{short_up(spent.epsilon)} of {html.escape(str(limit))}. Left for one charge: ε ≤ {short_down(left.epsilon)}.</p>"
+    )
+    columns = [
+        [declared.name, *_described(column, declared.unit)]
+        for declared in curator.schema.tables
+        for column in declared.columns
+    ]
+    return head + table(["table", "column", "type", "bounds", "public keys"], columns)
+
+
+def _described(column: ColumnInfo, unit: str | None) -> list[str]:
+    ends = (column.lower, column.upper)
+    bounds = "" if None in ends else f"{float(ends[0] or 0):g} … {float(ends[1] or 0):g}"
+    keys = "" if column.keys is None else ", ".join(map(str, column.keys[:KEYS]))
+    more = "" if column.keys is None or len(column.keys) <= KEYS else f", … ({len(column.keys)})"
+    name = f"{column.name} (unit of privacy)" if column.name == unit else column.name
+    return [name, types.name(column.type), bounds, keys + more]
+
+
+def preview_view(preview: Preview) -> str:
+    cost, *others = preview.lines()
+    told = [line for line in others if not line.startswith(("  ", "Expected"))]
+    rows = [[name, error] for name, error in preview.expected.items()]
+    head = ["number", f"expected, with probability {preview.confidence:.6g}"]
+    lines = "".join(f"<p><small>{html.escape(line)}</small></p>" for line in told)
+    return f"<p>{html.escape(cost)}</p>" + (table(head, rows) if rows else "") + lines
+
+
+# ------------------------------------------------------------------------------------------------ the magic
+
+
+def ask(line: str, text: str, names: dict[str, Any]) -> Any:
+    """What `%%deniable LINE` gives for the query in the cell: an answer, or a preview if `preview` stands in the
+    line. `as=NAME` keeps it under that name too."""
+    words = shlex.split(line)
+    curator: Any = names.get(words[0]) if words else None
+    if not words or not hasattr(curator, "sql") or not hasattr(curator, "preview"):
+        raise InvalidParameter(f"Expected the name of a curator after %%deniable, got {line!r}. {USAGE}")
+    terms, flags = _options(words[1:])
+    name = terms.pop("as", None)
+    made = curator.preview(text, **terms) if "preview" in flags else curator.sql(text, **terms)
+    if name is not None:
+        names[str(name)] = made
+    return made
+
+
+def _options(words: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
+    terms: dict[str, Any] = {}
+    flags: set[str] = set()
+    for word in words:
+        name, given, value = word.removeprefix("--").partition("=")
+        if not given and name in ("preview", "discover"):
+            flags.add(name)
+        elif given and name in (*FLOATS, *COUNTS, "noise", "as"):
+            terms[name] = _value(name, value)
+        else:
+            known = ", ".join((*FLOATS, *COUNTS, "noise", "as"))
+            raise InvalidParameter(
+                f"Expected preview, discover or one of {known} with a value, got {word!r}. {USAGE}"
+            )
+    return terms | ({"discover": True} if "discover" in flags else {}), flags
+
+
+def _value(name: str, value: str) -> Any:
+    if name in ("noise", "as"):
+        return value
+    try:
+        return int(value) if name in COUNTS else float(value)
+    except ValueError:
+        raise InvalidParameter(f"Expected {name}={value} to be a number. {USAGE}") from None
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext deniable`."""
+
+    def deniable(line: str, cell: str) -> Any:
+        """Ask a curator in SQL: %%deniable NAME epsilon=0.5 [preview] [as=answer]."""
+        return ask(line, cell, shell.user_ns)
+
+    shell.register_magic_function(deniable, magic_kind="cell", magic_name="deniable")
