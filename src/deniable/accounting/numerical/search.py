@@ -12,6 +12,7 @@ from deniable.accounting.numerical.discretise import infinite_mass
 from deniable.accounting.numerical.finite import Finite
 from deniable.accounting.numerical.one_step import delta_of_one, epsilon_of_one
 from deniable.accounting.numerical.pairs import Gaussian, Pair, swap
+from deniable.accounting.numerical.powers import in_blocks
 from deniable.accounting.numerical.rounding import U
 from deniable.accounting.numerical.steer import sketch, tilt
 
@@ -76,7 +77,7 @@ def directions(cases: Sequence[Case], delta: float, epsilon: float = 0.0) -> lis
         terms = merge(case.terms)
         flipped = tuple((swap(pair), times) for pair, times in terms)
         for direction in (terms, flipped) if any(pair.sided for pair, _ in terms) else (terms,):
-            sides.append(Side(direction, case.upper, case.lower, Steering(delta, epsilon)))
+            sides.append(Side(in_blocks(direction), case.upper, case.lower, Steering(delta, epsilon)))
     return sides
 
 
