@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn, Self, SupportsIndex
 
 from deniable.errors import DeniableError, LedgerError, Uncopyable
 
@@ -97,6 +97,23 @@ def _doubled(thing: Original) -> Uncopyable:
     return Uncopyable(
         f"A {name} cannot be copied or pickled: what it may do, it may do once. {thing.WAY_OUT}"
     )
+
+
+class Conversing(Original):
+    """A conversation with data, open in one process: `ask` begins with `stay`, so that neither a copy nor a
+    forked child gives a second answer to what was paid for once."""
+
+    WAY_OUT = "Open another session, which is charged for itself."
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        conversation = super().__new__(cls)
+        conversation._home = Home()
+        return conversation
+
+    _home: Home
+
+    def stay(self) -> None:
+        self._home.check("This conversation", self.WAY_OUT)
 
 
 _ABANDONED: list[object] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import os
 import pickle
@@ -11,10 +12,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
+import deniable
 from deniable.accounting.charges import Charge
 from deniable.errors import AccountFrozen, LedgerError, Uncopyable
 from deniable.guarantee import Budget
@@ -25,6 +28,7 @@ from deniable.ledger.replay import Replay
 from deniable.loss import Composed, Loss, Pure
 from deniable.mechanism import Random
 from deniable.mechanisms import SparseVector
+from deniable.randomness import SecureRandom
 from deniable.units import Unit
 from tests.ledger.workers import Asking, Noisy
 
@@ -53,6 +57,43 @@ def test_a_session_is_never_copied(memory: Ledger, way: Callable[[Any], Any]) ->
             continue
         with pytest.raises(Uncopyable, match=r"cannot be copied or pickled"):
             way(thing)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_conversation_is_never_copied_either(way: Callable[[Any], Any]) -> None:
+    conversation = SparseVector(threshold=0, epsilon=1).open([1, 2, 3], rng=SecureRandom())
+    with pytest.raises(Uncopyable, match="may do once"):
+        way(conversation)
+
+
+def test_a_conversation_answers_in_its_own_process_alone() -> None:
+    """A child that reached past its session was answered, for nothing."""
+    conversation = SparseVector(threshold=0, epsilon=1).open([1, 2, 3], rng=SecureRandom())
+    child = os.fork()
+    if not child:
+        try:
+            conversation.ask(lambda _: 100)
+            os._exit(0)
+        except LedgerError:
+            os._exit(4)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+    conversation.ask(lambda _: 100)
+
+
+def test_every_conversation_stays_where_it_was_opened() -> None:
+    """Whatever has `ask` and `used` is one; what is shown as broken is left out."""
+    source = Path(deniable.__file__).parent
+    for path in source.rglob("*.py"):
+        if path.name in ("cautionary.py", "mechanism.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                methods = {one.name: one for one in node.body if isinstance(one, ast.FunctionDef)}
+                if {"ask", "used"} <= methods.keys():
+                    assert "Conversing" in {ast.unparse(base) for base in node.bases}, (path, node.name)
+                    assert "self.stay()" in ast.unparse(methods["ask"]), (path, node.name)
 
 
 def test_a_copied_account_is_the_same_account_and_is_not_pickled(account: Account) -> None:

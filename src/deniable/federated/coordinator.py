@@ -27,6 +27,7 @@ from deniable.federated.transport import Transport
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.loss import Loss
 from deniable.mechanism import Random
+from deniable.process import Conversing
 from deniable.units import Unit
 
 
@@ -62,7 +63,7 @@ class Federation:
         return self.opened[-1]
 
 
-class Coordinator:
+class Coordinator(Conversing):
     """An open `Federation`: asked for the number of a round, it plays that round."""
 
     def __init__(self, federation: Federation, transport: Transport, rng: Random) -> None:
@@ -107,6 +108,7 @@ class Coordinator:
 
     def ask(self, question: int) -> Round:
         """Play round number `question`. Numbers rise; one that was left out is lost."""
+        self.stay()
         if not isinstance(question, int) or not self._begun < question <= self._run.rounds:
             raise InvalidQuery(
                 f"Expected the number of a round from {self._begun + 1} to {self._run.rounds}, got "

@@ -15,6 +15,7 @@ from deniable.mechanisms import grid, tails
 from deniable.mechanisms.exponential import RESOLUTION
 from deniable.mechanisms.integer_noise import laplace
 from deniable.numbers import plain
+from deniable.process import Conversing
 from deniable.units import Unit
 
 
@@ -101,7 +102,7 @@ class SparseVector:
         return exact(self.sensitivity) / RESOLUTION
 
 
-class Runs:
+class Runs(Conversing):
     """An open `SparseVector`. `ask` a function of the data; the answer is whether it passed."""
 
     def __init__(self, mechanism: SparseVector, data: Any, rng: Random) -> None:
@@ -116,6 +117,7 @@ class Runs:
 
     def ask(self, question: Callable[[Any], Any]) -> bool:
         """Whether the question's answer, with noise, reaches the threshold, with noise."""
+        self.stay()
         m = self._mechanism
         if not callable(question):
             raise InvalidQuery(

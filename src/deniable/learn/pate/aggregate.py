@@ -25,6 +25,7 @@ from deniable.loss import Composed, Loss, Number
 from deniable.mechanism import Random
 from deniable.mechanisms import grid
 from deniable.mechanisms.integer_noise import IntegerNoise, gaussian, laplace
+from deniable.process import Conversing
 from deniable.units import Unit
 
 Label = int
@@ -192,7 +193,7 @@ class ConfidentGNMax:
         return gaussian(self.sigma).draw(rng, self.classes)
 
 
-class Vote:
+class Vote(Conversing):
     """An open `NoisyVote` or `GNMax`. `ask` about one or several public examples; the
     answer is a list of labels."""
 
@@ -201,6 +202,7 @@ class Vote:
         self._answered = 0
 
     def ask(self, question: Any) -> list[Label]:
+        self.stay()
         examples = self._ensemble.voter.check(question)
         _room(len(examples), self._aggregator.answers - self._answered, "labels")
         votes = self._ensemble.votes(examples)
@@ -213,7 +215,7 @@ class Vote:
         return self._aggregator.loss_of(self._answered)
 
 
-class ConfidentVote:
+class ConfidentVote(Conversing):
     """An open `ConfidentGNMax`. `ask` about one or several public examples; the answer
     is a list of labels and Nones."""
 
@@ -222,6 +224,7 @@ class ConfidentVote:
         self._checked = self._answered = 0
 
     def ask(self, question: Any) -> list[Label | None]:
+        self.stay()
         m = self._aggregator
         examples = self._ensemble.voter.check(question)
         _room(len(examples), m.questions - self._checked, "questions")

@@ -15,6 +15,7 @@ from deniable.learn.sgd.rows import Lot, Rows
 from deniable.learn.sgd.trainer import Trainer
 from deniable.loss import Loss
 from deniable.mechanism import Random
+from deniable.process import Conversing
 from deniable.units import Unit
 
 Window = Callable[[Lot], None]
@@ -51,7 +52,7 @@ class TrainingSteps:
         return Steps(self, self.run.rows(data), self.start(self.run, rng))
 
 
-class Steps:
+class Steps(Conversing):
     """An open `TrainingSteps`. Answers are the number of the step that a lot was drawn for, and noisy
     gradients."""
 
@@ -60,6 +61,7 @@ class Steps:
         self._lot: Lot | None = None
 
     def ask(self, question: Ask) -> int | dict[str, Tensor]:
+        self.stay()
         if not isinstance(question, Ask):
             raise InvalidQuery(
                 f"Expected one of {', '.join(map(str, Ask))}, got {question!r}. Nothing was run."

@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from deniable.errors import InvalidQuery
 from deniable.loss import Loss, Number
 from deniable.mechanism import Random
+from deniable.process import Conversing
 from deniable.units import Unit
 
 Value = TypeVar("Value")
@@ -97,13 +98,14 @@ class Walking(Generic[Value]):
         return walk
 
 
-class Walked(Generic[Value]):
+class Walked(Conversing, Generic[Value]):
     """An open `Walking`. Its answers are the numbers of the steps taken."""
 
     def __init__(self, run: Stepwise[Value], rows: Any, walk: Walk[Value]) -> None:
         self._run, self._rows, self._walk = run, rows, walk
 
     def ask(self, question: NextStep) -> int:
+        self.stay()
         if not isinstance(question, NextStep):
             raise InvalidQuery(f"Expected a Step, got {question!r}. Nothing was run.")
         if self._walk.taken >= self._run.length:
