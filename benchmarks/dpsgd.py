@@ -157,13 +157,11 @@ MODELS = (
     Model("MNIST CNN, lot 256", mnist, (1, 28, 28), 256, 30),
     Model("MNIST CNN, lot 1024", mnist, (1, 28, 28), 1024, 12),
     Model("CIFAR CNN, lot 512", cifar, (3, 32, 32), 512, 4),
-    Model("ResNet-18 GN, lot 32", resnet, (3, 32, 32), 32, 5),
-    Model("GPT-2 small, lot 32", gpt2, (LENGTH,), 32, 6, words=True, by_place=True),
-    Model(
-        "LoRA on GPT-2 small, lot 32", partial(gpt2, lora=True), (LENGTH,), 32, 6, words=True, by_place=True
-    ),
-    Model("BERT small, lot 32", bert, (LENGTH,), 32, 6, words=True),
-    Model("LSTM language model, lot 32", LanguageModel, (LENGTH,), 32, 6, words=True, by_place=True),
+    Model("ResNet-18 GN, lot 8", resnet, (3, 32, 32), 8, 5),
+    Model("GPT-2 small, lot 8", gpt2, (LENGTH,), 8, 6, words=True, by_place=True),
+    Model("LoRA on GPT-2 small, lot 8", partial(gpt2, lora=True), (LENGTH,), 8, 6, words=True, by_place=True),
+    Model("BERT small, lot 8", bert, (LENGTH,), 8, 6, words=True),
+    Model("LSTM language model, lot 8", LanguageModel, (LENGTH,), 8, 6, words=True, by_place=True),
 )
 
 

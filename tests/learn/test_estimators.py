@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +22,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from deniable.accounting import epsilon
 from deniable.errors import BudgetExceeded, InvalidParameter, UnitMismatch
 from deniable.guarantee import Budget
+from deniable.learn import columns
 from deniable.learn.bounded import Box, positions
 from deniable.learn.convex import Descent
 from deniable.learn.convex.estimators import (
@@ -264,3 +268,37 @@ def test_labels_are_found_whatever_their_type() -> None:
     assert positions(np.array(["a", "b"]), np.array(["b", "c", "a"], object)).tolist() == [1, -1, 0]
     assert positions(np.array([2, 10]), np.array([10.0, 2.0, 3.0])).tolist() == [1, 0, -1]
     assert positions(np.array([2, 10]), np.array(["10", "2", "x"])).tolist() == [1, 0, -1]
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table, dict])
+def test_frames_with_words_and_numbers(frame: Any, account: Account) -> None:
+    random = np.random.default_rng(0)
+    job, age = random.choice(["clerk", "nurse ", "king"], 2000), random.uniform(0, 100, 2000)
+    rich = np.where((job == "king") | (age > 80), "yes", "no")
+    data = frame({"job": job, "name": ["Ann"] * 2000, "age": age})
+    declared = {"age": (0, 100), "job": ["clerk", "nurse", "king"]}
+    terms = {"bounds": declared, "classes": ["no", "yes"], "epsilon": 2.0, "account": account}
+    model = PrivateLogisticRegression(n=2000, delta=1e-5, method="sgd", **terms).fit(data, rich)
+    assert model.score(data, rich) > 0.9
+    assert model.coef_.shape == (1, 4)
+    assert PrivateNaiveBayes(**terms).fit(data, rich).score(data, rich) > 0.85
+
+
+def test_what_is_declared_of_a_frame_is_what_it_must_have(account: Account) -> None:
+    model = made(PrivateLogisticRegression, account, bounds={"age": (0, 1), "job": ["a", "b"]})
+    with pytest.raises(InvalidParameter, match=r"it has no 'job'\. Nothing was charged"):
+        model.fit({"age": [1.0]}, [0])
+    model = made(PrivateLogisticRegression, account, bounds={"age": "old"})
+    with pytest.raises(InvalidParameter, match=r"\(low, high\) or a list of words for the column 'age'"):
+        model.fit({"age": [1.0]}, [0])
+    assert len(account.history()) == 1
+
+
+def test_no_row_of_a_frame_is_longer_than_its_box() -> None:
+    declared = {"age": (0, 100), "job": ["a", "b"], "pay": (-1, 1)}
+    rows = columns.encoded(
+        declared, {"age": [1e300, None, "x"], "job": ["a", None, 3], "pay": [float("nan"), -9, float("inf")]}
+    )
+    assert rows.tolist() == [[1, 1, 0, 0], [0, 0, 0, -1], [0, 0, 0, 1]]
+    assert np.linalg.norm(Box.of(declared, 4).centred(rows), axis=1).max() <= 1
+    assert Box.of(declared, 4).norm ** 2 == pytest.approx(3)

@@ -4,7 +4,7 @@ the features, the classes."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,9 @@ class Box:
                 "Expected bounds=(lower, upper) of the features: they are public and never read from data. "
                 "Nothing was charged."
             )
+        if isinstance(bounds, Mapping):  # columns as `learn.columns` encodes them
+            longest = math.sqrt(len(bounds)) * (1 + 1e-12)
+            return cls.of((-1, 1), features, longest if norm is None else norm)
         try:
             lower, upper = (
                 np.broadcast_to(np.asarray(side, np.float64), (features,)).copy() for side in bounds

@@ -3,7 +3,7 @@ and say so before they fail."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_array, validate_data
 
 from deniable.errors import InvalidParameter
+from deniable.learn import columns
 from deniable.learn.bounded import column, positions
 from deniable.ledger import Account
 from deniable.loss import Loss
@@ -26,8 +27,8 @@ Floats = NDArray[np.float64]
 
 _TABLE = (
     "Expected X as a table of numbers: something in it is none, or its rows differ in length. (Complex data "
-    "not supported.) Nothing was charged, and what it is stays untold; write words as numbers first, one "
-    "column for each word."
+    "not supported.) Nothing was charged, and what it is stays untold; for a frame with words declare its "
+    "columns: bounds={'age': (0, 100), 'job': ['clerk', 'nurse']}."
 )
 _TARGET = "Expected y as one target for each row, all of one kind. Nothing was charged, and what it holds stays untold."
 
@@ -112,6 +113,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _features(self, X: Any, *, reset: bool = False) -> Floats:
         """X as floats, of the columns that the model knows: how many, and by name if they have names."""
+        declared = getattr(self, "bounds", None)
+        if isinstance(declared, Mapping):
+            return columns.encoded(declared, X)
         x = numbers(X)
         validate_data(self, X if hasattr(X, "columns") else x, reset=reset, skip_check_array=True)
         return x
