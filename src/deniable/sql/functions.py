@@ -149,7 +149,7 @@ OPS: frozenset[str] = frozenset(f.op for f in SCALARS) | {"add_days", "add_micro
 POST: frozenset[str] = frozenset({
     "add", "subtract", "multiply", "divide", "int_divide", "modulo", "negate", "abs", "sign", "round",
     "floor", "ceil", "sqrt", "ln", "log10", "exp", "power", "greatest", "least", "coalesce", "nullif", "case",
-    "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null", "in", "cast",
+    "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null", "in", "cast", "add_days", "add_micros",
 })
 # fmt: on
 

@@ -10,7 +10,6 @@ SELECT COUNT(DISTINCT UserID) FROM hits
 
 SELECT COUNT(DISTINCT SearchPhrase) FROM hits
 
--- missing: MIN expects a number
 SELECT MIN(EventDate), MAX(EventDate) FROM hits
 
 SELECT AdvEngineID, COUNT(*) FROM hits WHERE AdvEngineID <> 0 GROUP BY AdvEngineID ORDER BY COUNT(*) DESC

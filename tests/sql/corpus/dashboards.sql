@@ -177,4 +177,23 @@ SELECT DISTINCT ON (user_id) created_at FROM orders ORDER BY user_id, created_at
 
 SELECT DISTINCT status FROM orders ORDER BY status
 
+SELECT MAX(created_at) AS "last order" FROM orders
+
+SELECT `status`, COUNT(*) AS `n` FROM `orders` GROUP BY `status`
+
+SELECT COUNT(*) FROM orders WHERE status = ANY (ARRAY['paid', 'open'])
+
+SELECT COUNT(*) FROM orders o JOIN people p ON o.user_id = p.id WHERE (o.status, p.source) IN (('paid', 'Google'), ('open', 'Organic'))
+
+SELECT CONCAT('Q', quarter(created_at), ' ', year(created_at)) AS quarter, SUM(total) FROM orders GROUP BY 1
+
+-- missing: UNION without ALL is not answered
+SELECT COUNT(*) FROM (SELECT user_id FROM orders UNION SELECT user_id FROM reviews) t
+
+-- missing: INTERSECT is not answered
+SELECT COUNT(*) FROM (SELECT user_id FROM orders INTERSECT SELECT user_id FROM reviews) t
+
+-- missing: The start of SUBSTRING
+SELECT SUBSTRING(email FROM POSITION('@' IN email) + 1) AS domain, COUNT(*) FROM people GROUP BY 1
+
 SELECT DISTINCT p.category FROM products p JOIN orders o ON o.product_id = p.id

@@ -189,7 +189,6 @@ SELECT width_bucket(o_totalprice, 0, 500000, 10) AS b, COUNT(*) FROM orders GROU
 
 SELECT round(o_totalprice, -4) AS about, COUNT(*) FROM orders GROUP BY 1 ORDER BY 1
 
--- missing: MIN expects a number
 SELECT o_orderpriority, MIN(o_orderdate) AS first_day, MAX(o_orderdate) AS last_day FROM orders GROUP BY 1
 
 SELECT year(first_order) AS cohort, COUNT(*) AS customers

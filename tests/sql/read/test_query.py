@@ -20,6 +20,7 @@ from deniable.sql.tree import (
     Filter,
     Join,
     KeyRef,
+    Kind,
     PerUnit,
     Project,
     Relation,
@@ -325,3 +326,18 @@ def test_joins_that_multiply_nothing_are_left_alone() -> None:
         "SELECT COUNT(*) FROM (SELECT DISTINCT patient_id FROM visits) a JOIN visits b USING (patient_id)",
     ):
         assert readings(checked(text).relation) == 2, text
+
+
+def test_the_first_day_and_the_last_moment_come_back_as_dates() -> None:
+    query = checked("SELECT MIN(admitted), MAX(seen) FILTER (WHERE urgent), MIN(admitted) + 7 FROM visits")
+    assert [output.of.type.kind for output in query.outputs] == [Kind.DATE, Kind.TIMESTAMP, Kind.DATE]
+    assert [a.bounds for a in query.aggregates] == [
+        (-719_162, 2_932_896),
+        (-719_162 * 86_400, 2_932_896 * 86_400 + 86_399),
+    ]
+
+
+def test_names_in_backticks_are_names_and_texts_stay_texts() -> None:
+    query = checked("SELECT COUNT(*) AS `n` FROM `visits` WHERE ward = 'a`b`' -- `x`")
+    assert query.outputs[0].name == "n"
+    assert "a`b`" in str(query.relation)

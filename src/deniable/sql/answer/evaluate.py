@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cmp_to_key
@@ -197,6 +197,8 @@ _VALUES: dict[str, Callable[..., Any]] = {
         None if a is None else True if a in rest else None if None in rest else False
     ),
     "cast": _cast,
+    "add_days": _strict(lambda start, days: start + timedelta(days=int(_round(days)))),
+    "add_micros": _strict(lambda start, micros: start + timedelta(microseconds=int(_round(micros)))),
 }
 OPS = frozenset(_VALUES)
 

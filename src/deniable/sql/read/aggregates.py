@@ -4,6 +4,7 @@ the schema or by its own form."""
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date, datetime, time
 from fractions import Fraction
 
 from sqlglot import expressions as exp
@@ -11,9 +12,12 @@ from sqlglot import expressions as exp
 from deniable.sql import types
 from deniable.sql.functions import NUMERIC
 from deniable.sql.read.coercion import condition, convert, text_way_out
+from deniable.sql.read.dates import difference
 from deniable.sql.read.names import Scope
 from deniable.sql.read.parse import refuse, refuse_node
-from deniable.sql.tree import Aggregate, Call, Expr, Kind, Literal, Statistic
+from deniable.sql.tree import Aggregate, Call, Expr, Kind, Literal, Statistic, Type
+
+EPOCH = date(1970, 1, 1)
 
 # For each unit alone these are exact on every engine; the others depend on the order in which rows come.
 _INNER = {
@@ -45,6 +49,35 @@ def _times(node: exp.Expr, scope: Scope) -> Aggregate | None:
         return None
     of = scope.rows(node.this)
     return Aggregate(NUMERIC[type(node)], of) if of.type.kind in types.TIMES else None
+
+
+def extreme_time(node: exp.Expr, scope: Scope) -> tuple[Aggregate, Type] | None:
+    """MIN, MAX and MEDIAN of dates, in days since 1970, or of timestamps, in seconds; with the type that they
+    are of."""
+    inner = node.this if isinstance(node, exp.Filter) else node
+    if not isinstance(inner, (exp.Min, exp.Max, exp.Median)) or isinstance(inner.this, exp.Distinct):
+        return None
+    of = scope.attempt(inner.this)
+    if of is None or of.type.kind not in types.TIMES:
+        return None
+    unit, length = ("day", 1) if of.type.kind is Kind.DATE else ("second", 86_400)
+    number = difference(unit, Literal(EPOCH if length == 1 else datetime.combine(EPOCH, time()), of.type), of)
+    first, last = ((end - EPOCH).days * length for end in (date.min, date.max))
+    statistic = NUMERIC.get(type(inner), Statistic.QUANTILE)
+    level = Fraction(1, 2) if isinstance(inner, exp.Median) else None
+    bounds = Fraction(first), Fraction(last + length - 1)
+    made = Aggregate(statistic, number, None, level, bounds, Fraction(1))
+    if isinstance(node, exp.Filter):
+        made = _also(made, condition(scope.rows, node.args["expression"].this, "FILTER"))
+    return made, of.type
+
+
+def time_of(number: Expr, of: Type) -> Expr:
+    """The date or timestamp so many days or seconds after 1970."""
+    if of.kind is Kind.DATE:
+        return Call("add_days", (Literal(EPOCH, of), number), of)
+    micros = Call("multiply", (number, Literal(1_000_000, types.INTEGER)), types.INTEGER)
+    return Call("add_micros", (Literal(datetime.combine(EPOCH, time()), of), micros), of)
 
 
 def holding(node: exp.Expr, scope: Scope) -> Aggregate:

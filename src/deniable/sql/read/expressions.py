@@ -246,11 +246,42 @@ def _choice(of: Translator, tests: list[exp.Expr], then: list[exp.Expr], default
 
 def _compare(op: str) -> Callable[[Translator, exp.Expr], Expr]:
     def rule(of: Translator, node: exp.Expr) -> Expr:
+        if isinstance(node.args["expression"], (exp.Any, exp.All)):
+            return _any(of, node, op)
         times = dates.compared(of, node)
         args, _ = meet(times or [of(node.this), of(node.args["expression"])], "A comparison")
         return Call(op, tuple(args), BOOLEAN)
 
     return rule
+
+
+def _any(of: Translator, node: exp.Expr, op: str) -> Expr:
+    """x = ANY (ARRAY[…]) and x <> ALL (ARRAY[…]), which are IN and NOT IN."""
+    given = node.args["expression"]
+    values = given.this
+    while isinstance(values, exp.Paren):
+        values = values.this
+    wanted = "eq" if isinstance(given, exp.Any) else "ne"
+    if not isinstance(values, exp.Array) or op != wanted:
+        refuse(
+            "ANY and ALL are answered as = ANY (ARRAY[…]) and <> ALL (ARRAY[…]).",
+            "Use IN, or OR between comparisons.",
+        )
+    member = _in(of, exp.In(this=node.this, expressions=values.expressions))
+    return member if wanted == "eq" else negation(member)
+
+
+def _tuples(of: Translator, node: exp.Expr) -> Expr:
+    """(a, b) IN ((1, 2), (3, 4))."""
+    names, found = node.this.expressions, []
+    for row in node.expressions:
+        if not isinstance(row, exp.Tuple) or len(row.expressions) != len(names):
+            refuse(
+                "IN of several columns expects lists of as many values.", "Write (a, b) IN ((1, 2), (3, 4))."
+            )
+        pairs = zip(names, row.expressions, strict=True)
+        found.append(exp.and_(*(exp.EQ(this=a.copy(), expression=b.copy()) for a, b in pairs)))
+    return of(exp.or_(*found))
 
 
 def _same(of: Translator, node: exp.Expr) -> Expr:
@@ -304,6 +335,8 @@ def _between(of: Translator, node: exp.Expr) -> Expr:
 def _in(of: Translator, node: exp.Expr) -> Expr:
     if len(node.expressions) > MAX_LIST:
         refuse(f"Expected at most {MAX_LIST:,} values in IN, got {len(node.expressions):,}.")
+    if isinstance(node.this, exp.Tuple) and node.expressions:
+        return _tuples(of, node)
     values = of.all(node.expressions)
     known = [v for v in values if not (isinstance(v, Literal) and v.value is None)]
     args, _ = meet([of(node.this), *known], "IN")

@@ -6,6 +6,7 @@ that a later version of the parser cannot let a new construct through.
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 import sqlglot
@@ -58,11 +59,24 @@ def parse(text: str) -> exp.Query:
 
 def syntax(text: str) -> exp.Expr:
     """The syntax tree of one statement of bounded length and depth; its nodes are still to be looked at."""
+    text = _double_quoted(text)
     _check_text(text)
     tree = _read(text)
     _check_depth(tree)
     hints.mark(tree, text)
     return tree
+
+
+_QUOTED = re.compile(
+    r"\$\$.*?\$\$|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|`([^`\"\n]{1,128})`", re.S
+)
+
+
+def _double_quoted(text: str) -> str:
+    """Names in the quotes of MySQL and BigQuery, which mean nothing else in DuckDB."""
+    if "`" not in text:
+        return text
+    return _QUOTED.sub(lambda found: f'"{found[1]}"' if found[1] is not None else found[0], text)
 
 
 def check_nodes(tree: exp.Expr) -> None:
@@ -268,6 +282,8 @@ ALLOWED: dict[type[exp.Expr], set[str]] = {
     exp.RegexpILike: {"this", "expression", "flag"},
     exp.SimilarTo: _BINARY,
     exp.LimitOptions: {"rows"},
+    exp.Any: _UNARY,
+    exp.All: _UNARY,
     exp.Fetch: {"count", "direction", "limit_options"},
     exp.ApproxQuantile: {"this", "quantile"},
     exp.WidthBucket: {"this", "min_value", "max_value", "num_buckets"},

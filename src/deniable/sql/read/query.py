@@ -13,7 +13,7 @@ from typing import NoReturn
 from sqlglot import expressions as exp
 
 from deniable.sql import functions
-from deniable.sql.read.aggregates import aggregate
+from deniable.sql.read.aggregates import aggregate, extreme_time, time_of
 from deniable.sql.read.coercion import condition
 from deniable.sql.read.expressions import Translator
 from deniable.sql.read.float_keys import as_key
@@ -203,6 +203,9 @@ class _Answer:
     # -------------------------------------------------------------------------------------------- outputs
 
     def _leaf(self, node: exp.Expr) -> Expr | None:
+        moment = extreme_time(node, self.scope)
+        if moment is not None:
+            return time_of(self._noted(moment[0]), moment[1])
         statistic = aggregate(node, self.scope)
         if statistic is not None:
             return self._noted(statistic)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from sqlglot import expressions as exp
 
 from deniable.sql import types
-from deniable.sql.read.coercion import NodeReader, a_text, negation, string, whole
+from deniable.sql.read.coercion import NodeReader, a_text, convert, negation, string, whole
 from deniable.sql.read.parse import refuse
 from deniable.sql.read.patterns import pattern
-from deniable.sql.tree import Call, Expr, Literal
+from deniable.sql.tree import Call, Expr, Kind, Literal
 from deniable.sql.types import BOOLEAN, INTEGER, TEXT
 
 Rule = Callable[[NodeReader, exp.Expr], Expr]
@@ -111,13 +111,21 @@ def _trim(of: NodeReader, node: exp.Expr) -> Expr:
 def _concat(of: NodeReader, node: exp.Expr) -> Expr:
     """`||` is NULL if a part is; concat() takes NULL as the empty text, as DuckDB does."""
     if isinstance(node, exp.DPipe):
-        parts = [a_text(of(x), "||") for x in (node.this, node.args["expression"])]
+        parts = [_as_text(of(x), "||") for x in (node.this, node.args["expression"])]
     else:
         empty = Literal("", types.text(1))
         parts = [
-            Call("coalesce", (x, empty), x.type) for x in (a_text(of(n), "CONCAT") for n in node.expressions)
+            Call("coalesce", (x, empty), x.type)
+            for x in (_as_text(of(n), "CONCAT") for n in node.expressions)
         ]
     return Call("concat", tuple(parts), types.text(sum(p.type.length for p in parts)))
+
+
+def _as_text(x: Expr, where: str) -> Expr:
+    """Whole numbers, dates and booleans beside texts become such."""
+    if x.type.kind in (Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
+        return convert(x, types.text(20))
+    return a_text(x, where)
 
 
 def _replace(of: NodeReader, node: exp.Expr) -> Expr:
