@@ -58,7 +58,9 @@ def test_hostile_words_are_refused_by_every_door(shared: Hospital) -> None:
     before = shared.spent()
     stolen = "WITH t AS (SELECT sex, COUNT(*) AS n FROM visits GROUP BY 1) SELECT * FROM t, duckdb_settings()"
     assert shared.ask("ada", stolen, epsilon=0.5).status_code == 422
-    with psycopg.connect(shared.dsn("ada", "0.5"), autocommit=True) as connection:
-        with pytest.raises(psycopg.Error, match="nothing was charged"):
-            connection.execute(stolen)
+    with (
+        psycopg.connect(shared.dsn("ada", "0.5"), autocommit=True) as connection,
+        pytest.raises(psycopg.Error, match="nothing was charged"),
+    ):
+        connection.execute(stolen)
     assert shared.spent() == before
