@@ -128,6 +128,25 @@ def test_psycopg_binds_parameters_and_reads_both_formats(shared: Hospital) -> No
         assert plain == text  # a parameter is a literal: one question, one price
 
 
+def test_the_clause_of_the_query_itself_names_its_price(fresh: Hospital) -> None:
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.25) COUNT(*) AS n FROM public.visits"
+    with psycopg.connect(fresh.dsn(), autocommit=True) as connection:
+        first = connection.execute(f"{clause} WHERE age > %s", (3,)).fetchall()
+        assert fresh.spent() == pytest.approx(0.25)
+        connection.execute("SET deniable.epsilon = 5")  # her own words count before the settings
+        assert connection.execute(f"{clause} WHERE age > 3 /* epsilon=7 */").fetchall() == first
+        plan = str(connection.execute(f"EXPLAIN {clause}").fetchall())
+        assert "0.25" in plan
+        for wrong in (
+            "(epsilon = 0.25, colour = 1)",
+            "(epsilon = 1, privacy_unit_column = ward)",
+            "(epsilon = -1)",
+        ):
+            with pytest.raises(psycopg.Error):
+                connection.execute(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS {wrong} COUNT(*) FROM visits")
+    assert fresh.spent() == pytest.approx(0.25)
+
+
 def test_psycopg_sees_states_that_tools_branch_on(shared: Hospital) -> None:
     with psycopg.connect(shared.dsn(), autocommit=True) as connection:
         expected = {

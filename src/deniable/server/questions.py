@@ -57,6 +57,8 @@ NUMBER = re.compile(r"[+-]?(\d{1,20}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\d{1,3})?
 def number(name: str, value: Any) -> Fraction:
     """A number in decimal digits, as it was written: 0.1 is a tenth. Few digits, so that none takes long to
     read."""
+    if isinstance(value, Fraction):
+        return value
     text = str(value).strip()
     if isinstance(value, bool) or not text.isascii() or NUMBER.fullmatch(text) is None:
         raise InvalidParameter(

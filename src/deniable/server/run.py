@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from deniable.errors import DeniableError, LedgerError
 from deniable.server.http.app import api, guarded
@@ -21,6 +23,7 @@ from deniable.server.wire.server import Wire
 
 MOST_CONNECTIONS = 500
 MARK_SECONDS = 10.0
+HEAD_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,36 @@ async def _mark_heads(door: Door) -> None:
             await door.run(door.service.mark_head)
 
 
+class Impatient(H11Protocol):
+    """Ends a connection whose request does not say within `HEAD_SECONDS` what it wants: a client that sends one byte
+    now and then would hold its place for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._timer: asyncio.TimerHandle | None = self.loop.call_later(HEAD_SECONDS, self._late)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._disarm()
+        elif self._timer is None and self.conn.trailing_data[0]:
+            self._timer = self.loop.call_later(HEAD_SECONDS, self._late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        super().connection_lost(exc)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _late(self) -> None:
+        self._timer = None
+        if self.conn.their_state is h11.IDLE:
+            self.transport.close()
+
+
 def _config(settings: Settings, app: object) -> uvicorn.Config:
     tls = settings.certificate if settings.tls else None
     return uvicorn.Config(
@@ -142,7 +175,7 @@ def _config(settings: Settings, app: object) -> uvicorn.Config:
         timeout_keep_alive=30,
         timeout_graceful_shutdown=120,
         h11_max_incomplete_event_size=64 * 1024,
-        http="h11",
+        http=Impatient,
         ws="none",
         loop="asyncio",
     )

@@ -46,7 +46,7 @@ class Address(NamedTuple):
 class Engines:
     """What each data set's engine may use."""
 
-    memory: str | None = None
+    memory: str | None = "2GB"
     seconds: float = 60.0
     threads: int | None = None
 

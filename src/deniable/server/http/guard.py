@@ -70,10 +70,15 @@ class Exchange:
         try:
             message = await asyncio.wait_for(self._receive(), max(left, 0.01))
         except TimeoutError:
-            return {"type": "http.disconnect"}
+            return self._given_up()
         self._bytes += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
-        return {"type": "http.disconnect"} if self._bytes > MOST_BYTES else message
+        return self._given_up() if self._bytes > MOST_BYTES else message
+
+    def _given_up(self) -> Message:
+        """What is still to come of the body is not read: the connection ends with the answer."""
+        self._headers = (*self._headers, (b"connection", b"close"))
+        return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -469,8 +469,8 @@ def _mixture(node: exp.Table) -> InvalidQuery:
 def _columns() -> dict[str, dict[str, dict[str, str]]]:
     text = resources.files(__package__).joinpath("catalog_columns.json").read_text(encoding="utf-8")
     made: dict[str, dict[str, dict[str, str]]] = json.loads(text)
-    for columns in made["information_schema"].values():
-        columns |= dict.fromkeys(filter(NUMBERS.search, columns), "INTEGER")
+    for known in made["information_schema"].values():
+        known |= dict.fromkeys(filter(NUMBERS.search, known), "INTEGER")
     for table, columns in EARLIER.items():
         made["pg_catalog"][table] |= dict.fromkeys(columns, "VARCHAR")
     return made

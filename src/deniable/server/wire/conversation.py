@@ -50,8 +50,8 @@ SHOWN = {name.lower(): value for name, value in REPORTED.items()} | {
 }
 NO_EPSILON = (
     "No ε was named, so nothing was asked and nothing was charged. Say what the query may cost: SET "
-    "deniable.epsilon = 0.1, or /* epsilon=0.1 */ in the query, or options=-c deniable.epsilon=0.1 in the "
-    "connection. EXPLAIN tells beforehand what it brings."
+    "deniable.epsilon = 0.1, or SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.1) …, or /* epsilon=0.1 */ in "
+    "the query, or options=-c deniable.epsilon=0.1 in the connection. EXPLAIN tells beforehand what it brings."
 )
 FREE = ("ROLLBACK", "ABORT", "COMMIT", "END")
 
@@ -131,7 +131,7 @@ class WireConversation:
                 tree = trees.parsed(statement.query, "postgres")
                 if tree is not None and trees.asks_catalog(tree):
                     return self._ask_catalog(tree, bound)[0]
-                return self._columns(trees.ready(statement.query, self._data, bound))
+                return self._columns(trees.ready(without_clause(statement.query)[0], self._data, bound))
             case _:
                 return None
 
@@ -178,10 +178,9 @@ class WireConversation:
     def asked(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> Asked:
         """A private query, made ready to be asked."""
         self._check_transaction(statement)
-        text = trees.ready(statement.query, self._data, bound)
-        question = self._question(statement, text)
+        question = self._question(statement, bound)
         self.refresh()
-        columns = self._columns(text)
+        columns = self._columns(question.text)
         asking = self._service.asking(self._caller, self.curator, self._data, question, purse=self._purse)
         return Asked(asking, columns)
 
@@ -205,8 +204,7 @@ class WireConversation:
         tree = trees.parsed(statement.query, "postgres")
         if tree is not None and trees.asks_catalog(tree):
             raise InvalidQuery("The catalog is free, and has no plan to tell. Nothing was charged.")
-        text = trees.ready(statement.query, self._data, bound)
-        question = self._question(statement, text)
+        question = self._question(statement, bound)
         self.refresh()
         self._service.throttle.hit("previews", self._caller.name)
         preview = self.curator.preview(question.text, **question.terms)
@@ -214,10 +212,15 @@ class WireConversation:
             "EXPLAIN", [ColumnDescription("QUERY PLAN", values.TEXT)], [(line,) for line in preview.lines()]
         )
 
-    def _question(self, statement: WireStatement, text: str) -> Question:
+    def _question(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> Question:
+        """The price is what the query's own clause says, else a comment in it, else the settings."""
+        bare, clause = without_clause(statement.query)
+        clause.check(self.curator.account.unit)
+        text = trees.ready(bare, self._data, bound)
         terms: dict[str, Any] = {name: self.settings.get(f"deniable.{name}") for name in TERMS}
-        if statement.hint is not None:
+        if statement.hint is not None or clause.epsilon is not None:
             terms |= {"epsilon": statement.hint, "within": None}
+        terms |= clause.terms
         stated = without_clause(text)[1].terms
         if stated:  # the text goes before what was set for all of them
             terms |= dict.fromkeys((*stated, *(("within",) if "epsilon" in stated else ())))

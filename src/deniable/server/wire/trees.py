@@ -12,7 +12,6 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
 
 from deniable.errors import InvalidQuery
 
@@ -53,8 +52,12 @@ def _named(text: str) -> str:
     except SqlglotError:
         return text
     for before, word, after in reversed(list(zip(tokens, tokens[1:], tokens[2:], strict=False))):
-        ends = after.token_type in (TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN)
-        if before.token_type is TokenType.ALIAS and word.text.upper() in WORDS and ends:
+        ends = after.token_type in (
+            sqlglot.TokenType.COMMA,
+            sqlglot.TokenType.FROM,
+            sqlglot.TokenType.R_PAREN,
+        )
+        if before.token_type is sqlglot.TokenType.ALIAS and word.text.upper() in WORDS and ends:
             text = f'{text[: word.start]}"{word.text.lower()}"{text[word.end + 1 :]}'
     return text
 
