@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -19,11 +18,11 @@ from deniable.ledger import Account, Entry, Kind, names
 from deniable.loss import Pure
 from deniable.numbers import short_down, short_up
 from deniable.plots import svg
+from deniable.server.console import spending
 from deniable.server.console.page import Here, PageRoute, Visit, safe
 from deniable.server.http.errors import told
 from deniable.server.people.rights import Right
 from deniable.server.questions import number
-from deniable.server.service import Service
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
@@ -34,7 +33,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 CLOSE = 50
 """The ± of the counts that a balance is told in."""
 MOST_COUNTS = 10**6
-MOST_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -126,8 +124,7 @@ async def _acted(here: Visit, act: Any) -> Response:
 
 async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
     service = here.door.service
-    balances = await here.door.run(_balances, here)
-    charts = await here.door.run(_charts, here, balances) if balances else []
+    balances, charts = await here.door.run(_facts, here)
     whole = here.caller.may(Right.LOOK)
     waiting = await here.door.run(service.waiting, here.caller) if whole else []
     given = {"sentence": None, "proposal": None} | more
@@ -138,9 +135,17 @@ async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
     )  # fmt: skip
 
 
-def _balances(here: Visit) -> list[Balance]:
+def _facts(here: Visit) -> tuple[list[Balance], list[Markup]]:
+    """The balances, and what was spent by when of each data set, or of one's own parts."""
+    entries = here.door.service.history(here.caller)
+    balances = _balances(here, entries)
+    roots = [each for each in balances if each.analyst is None] or balances
+    return balances, [safe(spending.picture(here.door.service, entries, each.name)) for each in roots]
+
+
+def _balances(here: Visit, entries: list[Entry]) -> list[Balance]:
     service, caller = here.door.service, here.caller
-    last = _last_times(service.history(caller))
+    last = _last_times(entries)
     found = []
     for name in service.datasets(caller):
         schema = service.schema(caller, name).schema
@@ -161,9 +166,12 @@ def analyst_of(part: Account) -> str:
 
 
 def _last_times(entries: list[Entry]) -> dict[str, str]:
-    """When each account was charged last, with those above it."""
-    paid = (entry for entry in entries if entry.kind in (Kind.RUN, Kind.OPEN))
-    return {account: entry.time for entry in paid for account in entry.details["charges"]}
+    """When each account was charged last, by itself or by one of its parts."""
+    times: dict[str, str] = {}
+    for entry in entries:
+        if entry.kind in (Kind.RUN, Kind.OPEN):
+            times[entry.account] = times[entry.account.partition(names.STROKE)[0]] = entry.time
+    return times
 
 
 def _balance(
@@ -206,46 +214,3 @@ def how_many(limit: Filter, spent: Charge, epsilon: float) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if limit.admits(spent + each * middle) else (low, middle)
     return min(low, MOST_COUNTS)
-
-
-# ------------------------------------------------------------------------------------------------ over time
-
-
-def _charts(here: Visit, balances: list[Balance]) -> list[Markup]:
-    """What was spent by when: of each data set, or of one's own parts."""
-    service = here.door.service
-    entries = service.history(here.caller)
-    roots = [each for each in balances if each.analyst is None] or balances
-    return [safe(spending(service, entries, each.name)) for each in roots]
-
-
-def spending(service: Service, entries: list[Entry], account: str) -> str:
-    """Every charge of an account, added up as its own rules do."""
-    limit = service.ledger.account(account).standing().filter
-    moves = [(entry, move) for entry in entries if (move := moved(entry, account)) is not None]
-    if not moves:
-        return ""
-    spent, points = limit.nothing, []
-    for entry, (sign, change) in moves:
-        spent = spent + change if sign > 0 else spent - change
-        points.append((datetime.fromisoformat(entry.time).timestamp(), spent, entry.time))
-    step = max(len(points) // MOST_STEPS, 1)
-    kept = points[::-1][::step][::-1]
-    levels = [limit.spent(level).epsilon for _, level, _ in kept]
-    return svg.steps(
-        [time for time, _, _ in kept], levels, [text[:16].replace("T", " ") for _, _, text in kept],
-        limit=float(limit.limit.epsilon), name=f"{account}: ε spent over time",
-        label=f"ε spent by {account} over time: {len(moves)} charges, now {short_up(levels[-1])}",
-    )  # fmt: skip
-
-
-def moved(entry: Entry, account: str) -> tuple[int, Charge] | None:
-    """What an entry adds to an account (+1) or gives back (−1)."""
-    match entry.kind:
-        case Kind.RUN | Kind.OPEN:
-            sign, changes = 1, entry.details["charges"]
-        case Kind.SETTLE:
-            sign, changes = -1, entry.details["returned"]
-        case _:
-            return None
-    return (sign, Charge.from_dict(changes[account])) if account in changes else None

@@ -13,8 +13,8 @@ from fastapi import APIRouter, Response
 from deniable.accounting.filters import above
 from deniable.errors import DeniableError
 from deniable.ledger import Entry, Kind
-from deniable.server.console.budget import moved
 from deniable.server.console.page import Here, PageRoute, Visit
+from deniable.server.console.spending import moved
 from deniable.server.http.errors import told
 from deniable.server.people.rights import Right
 

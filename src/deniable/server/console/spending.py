@@ -1,0 +1,94 @@
+"""What an account has spent by when: every charge, added up as the account's own rules do.
+
+A journal only grows, so what was added up is kept by each process, and a page adds what is new.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from deniable.accounting.charges import Charge
+from deniable.accounting.filters import Filter
+from deniable.ledger import Entry, Kind
+from deniable.numbers import short_up
+from deniable.plots import svg
+from deniable.server.service import Service
+
+MOST_STEPS = 200
+_SUMS: WeakKeyDictionary[Service, dict[str, Sums]] = WeakKeyDictionary()
+_TURN = threading.Lock()
+
+
+class Level(NamedTuple):
+    """ε after one entry."""
+
+    time: str
+    epsilon: float
+
+
+@dataclass
+class Sums:
+    """The charges of an account up to the entry `seq`."""
+
+    rules: Filter
+    spent: Charge
+    seq: int = 0
+    levels: list[Level] = field(default_factory=list)
+
+    def add(self, entries: list[Entry], account: str) -> None:
+        for entry in entries:
+            if entry.seq <= self.seq:
+                continue
+            self.seq = entry.seq
+            move = moved(entry, account)
+            if move is not None:
+                sign, change = move
+                self.spent = self.spent + change if sign > 0 else self.spent - change
+                self.levels.append(Level(entry.time, self.rules.spent(self.spent).epsilon))
+
+
+def levels(service: Service, entries: list[Entry], account: str) -> list[Level]:
+    """Each level of an account, from the journal that is for whoever looks."""
+    standing = service.ledger.account(account).standing()
+    rules = standing.filter
+    with _TURN:
+        known = _SUMS.setdefault(service, {})
+        sums = known.get(account)
+        if sums is None or sums.rules != rules:
+            sums = known[account] = Sums(rules, rules.nothing)
+        sums.add(entries, account)
+        return list(sums.levels)
+
+
+def moved(entry: Entry, account: str) -> tuple[int, Charge] | None:
+    """What an entry adds to an account (+1) or gives back (−1)."""
+    match entry.kind:
+        case Kind.RUN | Kind.OPEN:
+            sign, changes = 1, entry.details["charges"]
+        case Kind.SETTLE:
+            sign, changes = -1, entry.details["returned"]
+        case _:
+            return None
+    return (sign, Charge.from_dict(changes[account])) if account in changes else None
+
+
+def picture(service: Service, entries: list[Entry], account: str) -> str:
+    """Steps below the limit; "" where nothing was spent."""
+    found = levels(service, entries, account)
+    if not found:
+        return ""
+    step = max(len(found) // MOST_STEPS, 1)
+    drawn = found[::-1][::step][::-1]
+    limit = service.ledger.account(account).standing().filter.limit
+    return svg.steps(
+        [datetime.fromisoformat(level.time).timestamp() for level in drawn],
+        [level.epsilon for level in drawn],
+        [level.time[:16].replace("T", " ") for level in drawn],
+        limit=float(limit.epsilon),
+        name=f"{account}: ε spent over time",
+        label=f"ε spent by {account} over time: {len(found)} charges, now {short_up(found[-1].epsilon)}",
+    )
