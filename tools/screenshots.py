@@ -49,6 +49,8 @@ def take(
             person.go(path)
             if path == "/ask":
                 person.ask(QUESTION, "0.2")
+                person.page.fill("[name=epsilon]", "0.5")  # what a closer answer would cost
+                person.page.wait_for_selector("#preview .left")
             person.page.wait_for_timeout(400)
             person.page.screenshot(path=folder / f"{name}.png", full_page=True)
         person.leave()

@@ -78,7 +78,7 @@ def _cut(words: str) -> str:
 
 def _room(labels: Sequence[str]) -> float:
     """The width of the longest label, in letters as large as a phone shows them."""
-    return max((len(_cut(words)) for words in labels), default=4) * 9 + 18
+    return max((len(_cut(words)) for words in labels), default=4) * 10.5 + 16
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:

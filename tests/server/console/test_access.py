@@ -4,15 +4,19 @@ without a script every form works."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from deniable.server.audits import BROKEN, run_mechanism
+from deniable.server.people.rights import Caller, Role
 from tests.server.console.browser import Person
 from tests.server.console.node import modules
 from tests.server.hospital import PASSWORD, Hospital
 
 pytestmark = pytest.mark.needs("browser")
+OLGA = Caller("olga", frozenset({Role.OWNER}))
 Visitor = Callable[..., Person]
 PAGES = ("/ask", "/budget", "/ledger", "/audits", "/data", "/people", "/explain", "/password")
 
@@ -47,8 +51,12 @@ def test_axe_finds_nothing(shared: Hospital, visitor: Visitor, look: str) -> Non
             assert wide <= 0, f"{path} is {wide} pixels too wide"
     person.go("/ask").ask("SELECT sex, COUNT(*) AS n, AVG(age) AS a FROM visits GROUP BY sex", "0.5")
     assert violations(person) == []
+    person.ask("SELECT sex, age < 50 AS young, COUNT(*) AS n FROM visits GROUP BY sex, age < 50", "0.5")
+    assert violations(person) == []
     person.ask("SELECT nothing", "0.5")
     assert violations(person) == []
+    number = run_mechanism(shared.service, OLGA, BROKEN, Fraction(1), Fraction(0))
+    assert violations(person.go(f"/audits/{number}")) == []
     person.go("/data").page.click("summary")
     assert violations(person) == []
 
