@@ -22,6 +22,7 @@ from deniable.accounting import matrices, numerical
 from deniable.loss import (
     Allocated,
     CappedSample,
+    Composed,
     DiscreteGaussianNoise,
     DrawnSample,
     FiniteOutcomes,
@@ -55,6 +56,27 @@ NODES: list[tuple[str, Loss]] = [
     ("group of 100, 10⁴ steps", (GaussianNoise(100).sampled(0.01) * 10**4).grouped(100)),
     ("mixture of Gaussians, 10⁴ steps", MixedGaussianNoise(2, (0, 1, 2), (0.97, 0.02, 0.01)) * 10**4),
     ("four outcomes, 1000 runs", FiniteOutcomes((0.26, 0.25, 0.25, 0.24), (0.24, 0.25, 0.25, 0.26)) * 1000),
+    (
+        "four outcomes off any lattice, 10⁴ runs",
+        FiniteOutcomes((0.3, 0.25, 0.25, 0.2), (0.29, 0.25, 0.25, 0.21)) * 10**4,
+    ),
+    ("integer Gaussian sum of two, one coordinate", IntegerGaussianSum(2, 4, 5, 1)),
+    ("1,000 unlike Laplace", Composed(tuple(LaplaceNoise(10 + 0.09 * i) for i in range(1000)))),
+    (
+        "1,000 unlike sampled Gaussians",
+        Composed(
+            tuple(
+                GaussianNoise(0.8 + (i * 389 % 1200) / 1000).sampled((5 + i % 16) / (10**4 + i))
+                for i in range(1000)
+            )
+        ),
+    ),
+    (
+        "1,000 unlike sampled Gaussians, rates .0001 to .1",
+        Composed(
+            tuple(GaussianNoise(0.6 + (i * 389 % 3400) / 1000).sampled((1 + i) / 10**4) for i in range(1000))
+        ),
+    ),
     (
         "Gaussian and Laplace on one sample, 10⁴ steps",
         (GaussianNoise(2) + LaplaceNoise(4)).sampled(0.01) * 10**4,

@@ -39,6 +39,8 @@ class _Unreadable(ValueError):
 
 def parse(text: str | bytes, error: type[DeniableError], what: str) -> Any:
     """The value of `text`; raises `error` with the reason where it has none, or more than one."""
+    if not isinstance(text, str | bytes | bytearray):
+        raise error(f"Expected the JSON of {what} as text, got {type(text).__name__}.")
     if len(text) > LONGEST:
         raise error(
             f"Expected the JSON of {what}, but the text is longer than {LONGEST:,} characters. It was not "
@@ -56,8 +58,6 @@ def parse(text: str | bytes, error: type[DeniableError], what: str) -> Any:
         ) from None
     except _Unreadable as problem:
         raise error(f"Expected the JSON of {what}, but {problem}.") from None
-    except TypeError:
-        raise error(f"Expected the JSON of {what} as text, got {type(text).__name__}.") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _number(digits: str) -> float:
     if len(digits) > MOST_DIGITS:
         raise _Unreadable(f"a number has {len(digits):,} digits, over the {MOST_DIGITS:,} that are read")
     value = float(digits)
-    if not math.isfinite(value):
+    if not math.isfinite(value) or (value == 0 and re.match("-?0*[.]?0*[1-9]", digits)):
         raise _Unreadable(f"the number {digits[:60]} is beyond the range of doubles")
     return value
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import reduce
+from typing import Any
 
 import pytest
 
@@ -105,11 +106,28 @@ ODD_NUMBERS = [
 
 
 @pytest.mark.parametrize(
-    "number", [*ODD_NUMBERS, "9" * 5000, f'"{"9" * 5000}/7"', "1e999999999", "NaN", "-Infinity"]
+    "number",
+    [
+        *ODD_NUMBERS,
+        "9" * 5000,
+        f'"{"9" * 5000}/7"',
+        "1e999999999",
+        "1e-400",
+        "0.0001e-321",
+        "NaN",
+        "-Infinity",
+    ],
 )
 def test_a_number_in_json_has_one_spelling(number: str) -> None:
     with pytest.raises(InvalidLoss):
         Loss.from_json(f'{{"node":"Pure","epsilon":{number}}}')
+
+
+@pytest.mark.parametrize("text", [None, 5, 1.0, [], {}], ids=repr)
+def test_what_is_no_text_is_refused_in_a_sentence(text: Any) -> None:
+    for read, error in ((Loss.from_json, InvalidLoss), (Unit.from_json, InvalidParameter)):
+        with pytest.raises(error, match="as text"):
+            read(text)
 
 
 def test_a_key_that_stands_twice_is_no_json() -> None:
