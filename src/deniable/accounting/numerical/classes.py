@@ -23,7 +23,7 @@ NEAR = 3e-3
 
 
 @dataclass(frozen=True)
-class Grid:
+class NoiseGrid:
     """Between one multiplier and the next the ratios of smooth losses, of which ε moves by about as much, for
     Gaussian noise on a sample by twice as much; `parts` of 1 are the multiples that atoms lie at, 0 for a grid
     of ratios there too."""
@@ -33,7 +33,7 @@ class Grid:
     parts: int = 0
 
 
-FINE, ROUGH = Grid(1.006, 1.003), Grid(1.02, 1.02)
+FINE, ROUGH = NoiseGrid(1.006, 1.003), NoiseGrid(1.02, 1.02)
 
 
 def coarse(steps: Mapping[Loss, int]) -> tuple[dict[Loss, int], dict[Loss, int]] | None:
@@ -86,7 +86,7 @@ def _atom(node: Loss) -> Fraction | None:
             return None
 
 
-def _rounded(steps: Mapping[Loss, int], up: int, grid: Grid) -> dict[Loss, int]:
+def _rounded(steps: Mapping[Loss, int], up: int, grid: NoiseGrid) -> dict[Loss, int]:
     """The rounded steps, those with the nearest atoms first: what their common lattice is measured by."""
     total: dict[Loss, int] = {}
     for node in sorted(steps, key=lambda node: _atom(node) or math.inf):
@@ -96,7 +96,7 @@ def _rounded(steps: Mapping[Loss, int], up: int, grid: Grid) -> dict[Loss, int]:
     return total
 
 
-def _moved(node: Loss, up: int, grid: Grid) -> Loss | None:
+def _moved(node: Loss, up: int, grid: NoiseGrid) -> Loss | None:
     """A loss with as much noise or less, or with more (`up`); None where more is so much that nothing shows."""
     s = _atom(node) if grid.parts else None
     if s is not None:
