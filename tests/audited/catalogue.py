@@ -53,7 +53,7 @@ from deniable.mechanism import Random, Sequentially
 from deniable.mechanisms import Laplace, RandomizedResponse, cautionary
 from deniable.mechanisms.integer_noise import IntegerNoise
 from deniable.smooth import IntegerLaplace, NoisyInput
-from deniable.sql.plan import keys, noise, private_bounds, quantiles
+from deniable.sql.plan import keys, noise, private_bounds, quantiles, row_classes
 from deniable.sql.plan.measures.sum import Sum
 from deniable.sql.plan.plan import Plan
 from deniable.units import Unit
@@ -373,8 +373,9 @@ OTHERS = [
     ),
     Audited(Sequentially((Laplace(2), Laplace(2))), Sequentially((Laplace(0.5), Laplace(2))), (0, 1), least=0.3),
     Audited(
-        private_bounds.RowBound(Fraction(4)), private_bounds.RowBound(Fraction(12)),
-        ({0: 4, 1: 15, 3: 1}, {0: 4, 1: 15, 3: 1, 8: 1}), least=0.8,
+        row_classes.Classes((1, 2, 4), noise.laplace(row_classes.moved(replaced=False), Fraction(1))),
+        row_classes.Classes((1, 2, 4), noise.laplace(row_classes.moved(replaced=False), Fraction(4))),
+        ({0: 4, 1: 15}, {0: 4, 1: 15, 2: 1}), lambda crowd: [float(size) for size in crowd.sizes], least=0.4,
     ),
     Audited(
         private_bounds.ValueBounds(TOTAL, HALVES), private_bounds.ValueBounds(TOTAL, QuietNoise(**vars(HALVES))),

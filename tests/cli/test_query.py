@@ -113,7 +113,7 @@ def test_the_answer_is_written_as_csv_parquet_and_picture(file: str, tmp_path: P
         "--plot",
         str(picture),
     )
-    columns = ["ward", "n", "n_low", "n_high", "d", "d_low", "d_high"]
+    columns = ["ward", "n", "n_low", "n_high", "n_left_out", "d", "d_low", "d_high"]
     assert pyarrow.csv.read_csv(csv).column_names == columns
     assert pq.read_table(parquet).column_names == columns
     assert picture.read_bytes().startswith(b"\x89PNG")

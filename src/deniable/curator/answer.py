@@ -17,7 +17,7 @@ from deniable.curator import words
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.mechanism import Release
 from deniable.numbers import short_up
-from deniable.sql.tree import Result
+from deniable.sql.tree import Bounding, Result
 from deniable.units import Unit
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ NOT_FOUND = (-1.0, 1.0)
 NOTHING = pa.table({})
 
 LEFT_OUT = "It counts noise and rounding; it leaves out what clamping to bounds and the bound on rows per person took away."
+CLAMPED = "It counts noise and rounding; it leaves out what clamping to bounds took away."
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Answer(Release[pa.Table]):
 
     `epsilon` at `delta` is what the query cost. `bounds` were discovered privately, and paid for. `again`
     says that this is an answer given before. `computed` are numbers that were computed from released ones and
-    for which no interval follows.
+    for which no interval follows. Where it was told what the bound on a person's rows leaves out, `bounding`
+    says under which assumption, and `left_out` how much of each count and sum stands for that.
     """
 
     low: pa.Table = field(default_factory=lambda: NOTHING)
@@ -55,6 +57,8 @@ class Answer(Release[pa.Table]):
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     again: bool = False
     computed: tuple[str, ...] = ()
+    left_out: pa.Table = field(default_factory=lambda: NOTHING)
+    bounding: Bounding | None = None
 
     @classmethod
     def of(cls, release: Release[Result], *, epsilon: float, delta: float) -> Answer:
@@ -70,20 +74,25 @@ class Answer(Release[pa.Table]):
             epsilon=epsilon,
             delta=delta,
             bounds=dict(result.bounds),
+            left_out=_limits(result.left_out),
+            bounding=result.bounding,
         )
 
     # -------------------------------------------------------------------------------------------- as a table
 
     @property
     def table(self) -> pa.Table:
-        """The answer with two more columns beside each column of numbers: `x_low` and `x_high`."""
+        """The answer with two more columns beside each column of numbers: `x_low` and `x_high`; and
+        `x_left_out` where some of it stands for rows that the bound on a person's rows leaves out."""
         made: dict[str, Any] = {}
         for name, column in zip(self.value.column_names, self.value.columns, strict=True):
             made[name] = column
             if name in self.low.column_names:
-                for side, limits in (("low", self.low), ("high", self.high)):
-                    free = _free(f"{name}_{side}", {*self.value.column_names, *made})
-                    made[free] = limits.column(name)
+                sides = {"low": self.low, "high": self.high, "left_out": self.left_out}
+                for side, limits in sides.items():
+                    if name in limits.column_names:
+                        free = _free(f"{name}_{side}", {*self.value.column_names, *made})
+                        made[free] = limits.column(name)
         return pa.table(made)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -127,8 +136,11 @@ class Answer(Release[pa.Table]):
         notes = []
         if self.low.column_names:
             notes.append(
-                f"± holds with probability {self.confidence:.6g} for each number by itself. {LEFT_OUT}"
+                f"± holds with probability {self.confidence:.6g} for each number by itself. "
+                f"{LEFT_OUT if self.bounding is None else CLAMPED}"
             )
+        if self.bounding is not None:
+            notes.append(words.bounding(self.bounding, self.left_out.column_names))
         for name, (lower, upper) in self.bounds.items():
             notes.append(
                 f"The bounds of {name} were discovered privately, and paid for: {lower:.6g} to {upper:.6g}."
@@ -203,6 +215,8 @@ class Answer(Release[pa.Table]):
                 "epsilon": self.epsilon,
                 "delta": self.delta,
                 "bounds": {name: list(pair) for name, pair in self.bounds.items()},
+                "left_out": _packed(self.left_out),
+                "bounding": None if self.bounding is None else vars(self.bounding),
                 "seconds": seconds,
             }
         )
@@ -225,6 +239,8 @@ class Answer(Release[pa.Table]):
             delta=said["delta"],
             bounds={name: (pair[0], pair[1]) for name, pair in said["bounds"].items()},
             again=again,
+            left_out=_unpacked(said["left_out"]) if "left_out" in said else NOTHING,
+            bounding=Bounding(**said["bounding"]) if said.get("bounding") else None,
         )
 
 

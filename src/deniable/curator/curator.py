@@ -140,6 +140,8 @@ class Curator(Original):
         noise: str = "auto",
         discover: bool = False,
         of: int | None = None,
+        left_out: bool | None = None,
+        most_rows: int | None = None,
     ) -> Inquiry:
         """A query for `epsilon` in total, or for the smallest ε that puts every number within `within`:
         `.preview()` says what it would cost, `.answer()` answers it. Until then nothing is checked, read or
@@ -151,7 +153,12 @@ class Curator(Original):
         the group's rows. `max_groups` is how many private group keys one unit may add to. With `discover`,
         bounds that are not declared are found from part of ε. `of` says that this is one of so many queries
         like it: then `epsilon` and `delta` are those of all of them together, by default the whole limit, and
-        each gets the noise at which they use that up."""
+        each gets the noise at which they use that up.
+
+        From a part of ε it is told what the bound on a person's rows leaves out of counts, sums and averages,
+        so that their ± holds the answer of all rows, if nobody has more than `most_rows`: as many as anybody
+        is seen to have, where that is not said. `left_out=False` spends all on the bounded answer, as do
+        `within` and `of`, unless it is said."""
         terms = partial(
             Terms,
             epsilon=epsilon,
@@ -161,6 +168,8 @@ class Curator(Original):
             within=within,
             at_least=at_least,
             discover=discover,
+            left_out=within is None and of is None if left_out is None else left_out,
+            most_rows=most_rows,
         )
         return Inquiry(self._desk, as_sql(text), terms, delta, of)
 

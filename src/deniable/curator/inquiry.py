@@ -54,6 +54,8 @@ class AskTerms(TypedDict, total=False):
     noise: str
     discover: bool
     of: int | None
+    left_out: bool | None
+    most_rows: int | None
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,11 @@ class Quote:
         known = [_worded(each, confidence) for each in self.mechanism.plans]
         direct = {name: known[block].get(column) for name, (block, column) in self.after.direct.items()}
         return {name: direct.get(name) or COMPUTED for name in self.after.numbers}
+
+    def shares(self) -> tuple[str, ...]:
+        """What part of ε goes elsewhere than to the numbers, of each block once."""
+        plans = (self.mechanism,) if isinstance(self.mechanism, Plan) else self.mechanism.plans
+        return tuple(dict.fromkeys(line for each in plans for line in each.shares_told))
 
 
 def _worded(planned: Plan, confidence: float) -> dict[str, str]:
@@ -133,8 +140,9 @@ class Inquiry(Original):
         refusal = None if free else would.refusal
         fits = would.fits or free
         more = None if self._of is None else account.times(quote.loss, delta=quote.at)
+        shares = quote.shares()
         return Preview(
-            quote.epsilon, quote.delta, expected, confidence, fits, free, would.left, refusal, more
+            quote.epsilon, quote.delta, expected, confidence, fits, free, would.left, refusal, more, shares
         )
 
     def answer(self) -> Answer:
@@ -358,7 +366,7 @@ def answer_key(desk: Desk, asked: SplitQuery | Query, terms: Terms) -> str:
         *(normal(block) for block in blocks),
         desk.declared,
         account.unit.to_json(),
-        repr(terms),
+        str(terms),
     )
     text = "\0".join((f"deniable {kind} 1", *words))
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -18,6 +18,7 @@ class Preview:
     `expected` tells for each number how far noise may move it, with probability `confidence`. `left` is the
     largest charge that would still fit afterwards; `refusal` the sentence with which the ledger would refuse.
     `more` is, of a query that is one of many (`of=`), how many like it still fit.
+    `shares` say what part of ε goes where, if not all of it goes to the numbers.
     """
 
     epsilon: float
@@ -29,6 +30,7 @@ class Preview:
     left: Left
     refusal: str | None = None
     more: int | None = None
+    shares: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -45,4 +47,5 @@ class Preview:
         after = f"Left afterwards for one charge: ε ≤ {short_down(self.left.epsilon)}."
         fate = free if self.free else after if self.fits else str(self.refusal)
         many = "" if self.more is None else f"Queries like it that fit, this one included: {self.more:,}."
-        return [line for line in (cost, head, *(f"  {line}" for line in told), fate, many) if line]
+        lines = (cost, *self.shares, head, *(f"  {line}" for line in told), fate, many)
+        return [line for line in lines if line]

@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from deniable.sql.tree import Bounding
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -87,6 +89,28 @@ def _grouped(x: float, places: int) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ tables
+
+
+def bounding(told: Bounding, columns: Collection[str]) -> str:
+    """What a bound on the rows of a person leaves out, and under which assumption.
+
+    >>> print(bounding(Bounding(4, 16, 120, 31), ["n"]).replace(". ", ".\\n"))
+    Each person counts for at most 4 rows; about 120 ± 31 people have more.
+    ± allows for what that leaves out if nobody has more than 16: that is assumed.
+    What was added for it is in n_left_out.
+    >>> print(bounding(Bounding(16, 16, 0, 0), []))
+    Each person counts for at most 16 rows. Nobody was seen to have more: that is assumed.
+    """
+    if told.most <= told.rows:
+        unseen = "Nobody was seen to have more" if told.people is not None else "Nobody is said to have more"
+        return f"Each person counts for at most {told.rows:,} rows. {unseen}: that is assumed."
+    about = "" if told.people is None else f"; about {told.people:,} ± {told.within:,} people have more"
+    added = ", ".join(f"{name}_left_out" for name in columns)
+    where = f" What was added for it is in {added}." if added else ""
+    return (
+        f"Each person counts for at most {told.rows:,} rows{about}. ± allows for what that leaves out if nobody "
+        f"has more than {told.most:,}: that is assumed.{where}"
+    )
 
 
 def text_table(columns: Sequence[str], rows: Rows, right: Collection[str]) -> str:

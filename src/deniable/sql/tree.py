@@ -8,7 +8,7 @@ Nothing else of the analyst's text reaches an engine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -291,6 +291,18 @@ class Query:
 
 
 @dataclass(frozen=True)
+class Bounding:
+    """What a bound on the rows of a unit leaves out: `rows` of each count, `people` have more, give or take
+    `within` (None where they were not counted), and it is told under the assumption that nobody has more than
+    `most`."""
+
+    rows: int
+    most: int
+    people: int | None = None
+    within: int | None = None
+
+
+@dataclass(frozen=True)
 class Result:
     """What a plan releases: the answer's columns, and for every number how far noise and
     rounding may have moved it.
@@ -298,6 +310,10 @@ class Result:
     `low` and `high` have the columns of `table` that are numbers made from aggregates, cell by cell: the
     interval holds the answer without noise with probability `confidence`, each cell by itself; infinite where
     nothing can be said. `bounds` are those discovered privately, by the text of the expression.
+
+    Where it is told what the bound on a unit's rows leaves out, `bounding` says under which assumption,
+    intervals of counts, sums and averages hold the answer of all rows, and `left_out` has, for columns of
+    counts and sums, how much of each cell stands for rows that do not count.
     """
 
     table: pa.Table
@@ -305,3 +321,5 @@ class Result:
     high: dict[str, Any]
     confidence: float
     bounds: dict[str, tuple[float, float]]
+    left_out: dict[str, Any] = field(default_factory=dict)
+    bounding: Bounding | None = None

@@ -6,14 +6,13 @@ from fractions import Fraction
 
 import pytest
 
-from deniable.loss import BoundedRange
 from deniable.randomness import SeededRandom
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.plan.measures.count import counted
 from deniable.sql.plan.measures.sum import Sum
 from deniable.sql.plan.noise import laplace
 from deniable.sql.plan.planner import plan
-from deniable.sql.plan.private_bounds import EXPONENTS, RowBound, ValueBounds, _edges
+from deniable.sql.plan.private_bounds import EXPONENTS, ValueBounds, _edges
 from deniable.sql.plan.request import Terms
 from deniable.sql.tree import Aggregate
 from deniable.sql.tree import Statistic as S
@@ -21,12 +20,6 @@ from deniable.units import Unit
 from tests.sql.planned import X, duck, query
 
 NOISE = laplace(counted(1, replace=False, single=False), Fraction(1))
-
-
-def test_the_row_bound_is_a_power_of_two_near_the_quantile() -> None:
-    bound, rng = RowBound(Fraction(1)), SeededRandom(1)
-    assert bound.loss == BoundedRange(1)
-    assert {bound({2: 5000, 5: 10}, rng=rng) for _ in range(20)} == {4}
 
 
 def test_values_lie_between_the_edges_of_their_cell() -> None:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deniable.sql.dialects import DUCKDB
+from deniable.sql.plan import row_classes
 from deniable.sql.plan.measures.count import Count
 from deniable.sql.plan.measures.distinct import Distinct
 from deniable.sql.plan.measures.ranks import Ranks
@@ -108,16 +109,14 @@ def test_filters_and_tables_put_together_do_not_help_a_unit(engine: Duck, others
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-@given(others=people, mine=own, rows=st.sampled_from([1, 2, 64, 256]))
+@given(others=people, mine=own, rows=st.sampled_from([1, 2, 64, 256, 1 << 16]))
 def test_a_privately_chosen_bound_has_the_same_sensitivity(
     engine: Duck, others: Any, mine: Any, rows: int
 ) -> None:
     unit = Unit.column("person")
     made = plan(query(AGGREGATES, unit, keys=PUBLIC), unit, Terms(epsilon=1))
     rest = [(person, *line) for person, line in others]
-    bound = made.private_bounds.rows
-    assert bound is not None
-    bounded = replace(made.start, limit=bound.limit(made.limit, rows))
+    bounded = replace(made.start, limit=row_classes.bounded(made.limit, rows))
     before = measured(made, engine.fill(rest + [(7, *line) for line in mine]), bounded)
     check(made, before, measured(made, engine.fill(rest), bounded))
 

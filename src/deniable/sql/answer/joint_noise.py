@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -30,11 +30,16 @@ Ends = tuple[Fraction, Fraction]
 @dataclass(frozen=True)
 class LinearForm:
     """value + Σ size·noise over the noises of `terms`, which are independent and known by their part;
-    rounding may have moved it by `slack` besides."""
+    rounding may have moved it by `slack` besides.
+
+    Where the rows that a bound leaves out are told, `counted` is the part of it that counts, and what is left
+    out is on the `side` of 0 that its sign says: 1 for a count, 0 where either is possible."""
 
     value: Fraction
     terms: Mapping[int, tuple[Fraction, Bound]] = field(default_factory=dict)
     slack: Fraction = Fraction(0)
+    counted: LinearForm | None = None
+    side: int = 0
 
     @property
     def known(self) -> bool:
@@ -44,8 +49,10 @@ class LinearForm:
     def times(self, by: Fraction) -> LinearForm:
         if not by:
             return LinearForm(Fraction(0))
+        terms = {i: (s * by, n) for i, (s, n) in self.terms.items()}
+        counted = None if self.counted is None else self.counted.times(by)
         return LinearForm(
-            self.value * by, {i: (s * by, n) for i, (s, n) in self.terms.items()}, self.slack * abs(by)
+            self.value * by, terms, self.slack * abs(by), counted, self.side * (1 if by > 0 else -1)
         )
 
     def plus(self, other: LinearForm) -> LinearForm:
@@ -53,14 +60,33 @@ class LinearForm:
         for i, (size, noise) in other.terms.items():
             terms[i] = (size + (terms[i][0] if i in terms else 0), noise)
         kept = {i: term for i, term in terms.items() if term[0]}
-        return LinearForm(self.value + other.value, kept, self.slack + other.slack)
+        value, slack = self.value + other.value, self.slack + other.slack
+        sides = {form.side for form in (self, other) if form.counted is not None}
+        if not sides:
+            return LinearForm(value, kept, slack)
+        counted = (self.counted or self).plus(other.counted or other)
+        return LinearForm(value, kept, slack, counted, sides.pop() if len(sides) == 1 else 0)
+
+    def beside(self, left_out: LinearForm, side: int) -> LinearForm:
+        """This number, which counts, and what is left out of it."""
+        return replace(self.plus(left_out), counted=self, side=side)
 
     def reach(self, beta: float) -> Fraction:
         return self.slack + reach(self.terms.values(), beta)
 
     def ends(self, beta: float) -> Ends:
-        reached = self.reach(beta)
-        return self.value - reached, self.value + reached
+        """By the noise in it. What is left out has a sign where `side` says one, so the end of what counts is
+        an end too: three ends, of which each fails with probability β/3 at most, since noise is symmetric."""
+        if self.counted is None or not self.side:
+            reached = self.reach(beta)
+            return self.value - reached, self.value + reached
+        reached, inner = self.reach(2 * beta / 3), self.counted.reach(2 * beta / 3)
+        low, high = self.value - reached, self.value + reached
+        if self.side > 0:
+            least = max(low, self.counted.value - inner)
+            return least, max(least, high)
+        most = min(high, self.counted.value + inner)
+        return min(most, low), most
 
 
 def reach(terms: Collection[tuple[Fraction, Bound]], beta: float) -> Fraction:
@@ -174,7 +200,19 @@ def quotients(top: LinearForm, bottom: LinearForm, beta: float, between: Ends | 
 
     `between` is where quotients lie for sure. None where the denominator's own interval holds 0. A part in
     both is taken out of the numerator by a/b = c + (a − c·b)/b; where that is not possible, all quotients of
-    the two intervals are taken."""
+    the two intervals are taken. Where the denominator's left-out rows are told, these are taken too, at β/2
+    each: their noise may hide a denominator that what counts still bounds."""
+    if bottom.counted is None:
+        return _fieller(top, bottom, beta, between)
+    pairs = _fieller(top, bottom, beta / 2, between), _apart(top, bottom, beta / 2)
+    known = [ends for ends in pairs if ends is not None]
+    if not known:
+        return None
+    low, high = max(ends[0] for ends in known), min(ends[1] for ends in known)
+    return min(low, high), max(low, high)
+
+
+def _fieller(top: LinearForm, bottom: LinearForm, beta: float, between: Ends | None) -> Ends | None:
     if bottom.value < 0:
         top, bottom = top.times(Fraction(-1)), bottom.times(Fraction(-1))
     shared = [top.terms[i][0] / bottom.terms[i][0] for i in top.terms if i in bottom.terms]

@@ -15,18 +15,19 @@ import pyarrow as pa
 
 from deniable import checks
 from deniable.sql.answer import estimate, evaluate, forms
-from deniable.sql.answer.estimate import Cell, Interval, NoisyInteger
+from deniable.sql.answer.estimate import ALL, Cell, Interval, NoisyInteger, RowScope
 from deniable.sql.answer.evaluate import Row
-from deniable.sql.answer.joint_noise import LinearForm
+from deniable.sql.answer.joint_noise import LinearForm, reach
 from deniable.sql.floats import held
 from deniable.sql.plan.keys import Group
 from deniable.sql.plan.measures.grid import Grid
+from deniable.sql.plan.measures.left_out import LeftOut
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.measures.ranks import Ranks
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.quantiles import Rank
 from deniable.sql.plan.request import TYPICAL, Expected
-from deniable.sql.tree import AggregateRef, Expr, Kind, Output, Result, Statistic, Type
+from deniable.sql.tree import AggregateRef, Bounding, Expr, Kind, Output, Result, Statistic, Type
 
 if TYPE_CHECKING:
     from deniable.sql.plan.plan import NoisyMeasure, Plan
@@ -92,6 +93,13 @@ class GroupReader:
         }
         return evaluate.evaluate(of, self.row(group, share, aggregates), known)
 
+    def left_out(self, of: Expr, cell: Cell, group: Released) -> Fraction | None:
+        """How much of a count or a sum, or of what is linear in these, stands for rows that do not count."""
+        form = forms.form(of, lambda a: self._form(a, group))
+        if form is None or form.counted is None or not isinstance(cell.value, Fraction):
+            return None
+        return cell.value - form.counted.value
+
     def _first(self, aggregate: int) -> tuple[int, Measure]:
         position = self.plan.stands[aggregate][0]
         return position, self.measures[position]
@@ -113,7 +121,22 @@ class GroupReader:
                 group.numbers[position], group.brackets[position], grid, least=measure.level == 0
             )
         statistic = self.plan.query.aggregates[aggregate].statistic
-        return estimate.aggregate(statistic, self._noisy(aggregate, group), grid, beta)
+        return estimate.aggregate(statistic, self._noisy(aggregate, group), grid, beta, self.scope)
+
+    @cached_property
+    def scope(self) -> RowScope:
+        """How a count of bounded rows stands for all rows."""
+        crowd = self.settled.crowd
+        if crowd is None or not self.plan.tells:
+            return ALL
+        hidden = Fraction(0) if self.plan.terms.most_rows else crowd.hidden
+        return RowScope(crowd.factor(self.settled.limit.rows), hidden)
+
+    @cached_property
+    def _places(self) -> dict[Measure, int]:
+        """Where it is told what is left out of a measure."""
+        told = self.settled.limit.tells
+        return {m.counted: i for i, m in enumerate(self.measures) if isinstance(m, LeftOut) and told}
 
     def _form(self, aggregate: int, group: Released) -> LinearForm | None:
         if self._ranked(aggregate):
@@ -125,16 +148,23 @@ class GroupReader:
         return estimate.linear(statistic, self._noisy(aggregate, group), grid)
 
     def _noisy(self, aggregate: int, group: Released) -> list[NoisyInteger]:
-        measures = self.plan.sets[group.set].measures
+        measures = self._measures(group)
         return [self._integer(i, measures[i], group) for i in self.plan.stands[aggregate]]
 
     def _integer(self, position: int, noisy: NoisyMeasure, group: Released) -> NoisyInteger:
         noise = noisy.noise if isinstance(noisy.noise, Noise) else 0
-        return NoisyInteger(group.numbers[position], noise, noisy.measure.worth(self.footprint), position)
+        beyond = self._places.get(noisy.measure)
+        rest = None if beyond is None else self._integer(beyond, self._measures(group)[beyond], group)
+        worth = noisy.measure.worth(self.footprint)
+        return NoisyInteger(group.numbers[position], noise, worth, position, rest)
+
+    def _measures(self, group: Released) -> Sequence[NoisyMeasure]:
+        return self.plan.sets[group.set].measures
 
     def typical(self, measure: Measure, size: int) -> int:
         """What a measure would be on `size` rows."""
-        return measure.typical(size / measure.worth(self.footprint), self.settled.grids.get(measure))
+        worth = measure.worth(self.footprint)
+        return measure.typical(size / worth, self.settled.grids.get(measure)) if worth else 0
 
 
 def _quantile(cell: int, bracket: tuple[int, int] | None, grid: Grid, *, least: bool) -> Cell:
@@ -156,7 +186,7 @@ def answer(settled: Settled, groups: Sequence[Released]) -> Result:
     behind = {id(row): group for row, group in pairs}
     rows = evaluate.arranged([row for row, _ in pairs], query.having, query.order, query.limit, query.offset)
     table: dict[str, pa.Array] = {}
-    low, high = {}, {}
+    low, high, left_out = {}, {}, {}
     for name, output in zip(_names(query.outputs), query.outputs, strict=True):
         pieces = reader.pieces(output.of)
         cells = [reader.cell(output.of, pieces, behind[id(row)], beta) for row in rows]
@@ -166,7 +196,25 @@ def answer(settled: Settled, groups: Sequence[Released]) -> Result:
         if pieces and output.of.type.kind in _NUMBERS:
             low[name] = np.array([c.low for c in cells], float)
             high[name] = np.array([c.high for c in cells], float)
-    return Result(pa.table(table), low, high, terms.confidence, dict(settled.bounds))
+            beyond = [
+                reader.left_out(output.of, c, behind[id(row)]) for c, row in zip(cells, rows, strict=True)
+            ]
+            if any(amount is not None for amount in beyond):
+                left_out[name] = np.array([held(amount or Fraction(0)) for amount in beyond], float)
+    bounding = _bounding(settled, beta)
+    return Result(pa.table(table), low, high, terms.confidence, dict(settled.bounds), left_out, bounding)
+
+
+def _bounding(settled: Settled, beta: float) -> Bounding | None:
+    """What bounding leaves out, as far as it is told."""
+    if not settled.plan.tells:
+        return None
+    limit, crowd = settled.limit, settled.crowd
+    if crowd is None:
+        return Bounding(limit.rows, limit.most)
+    people, classes = crowd.over(limit.rows)
+    within = reach([(Fraction(1), crowd.noise)] * classes, beta)
+    return Bounding(limit.rows, limit.most, max(0, people), math.ceil(within))
 
 
 # ----------------------------------------------------------------------------------------- before the release
@@ -204,7 +252,7 @@ def _waits(reader: GroupReader, output: Output) -> bool:
     plan = reader.plan
     positions = {position for a in evaluate.aggregates_in(output.of) for position in plan.stands[a]}
     measures = [plan.sets[0].measures[position] for position in positions]
-    if plan.private_bounds.rows is not None:
+    if plan.chooses:
         return True
     return any(
         isinstance(noisy.noise, Rank) or (noisy.measure.valued and noisy.grid is None) for noisy in measures
@@ -220,7 +268,7 @@ def _ranks(reader: GroupReader, output: Output, beta: float) -> float | None:
     """How many rows a quantile's rank may be off, of the worst grouping set; None for what is not one
     quantile."""
     plan = reader.plan
-    if not isinstance(output.of, AggregateRef) or plan.private_bounds.rows is not None:
+    if not isinstance(output.of, AggregateRef) or plan.chooses:
         return None
     position = plan.stands[output.of.index][0]
     ranks = [group.measures[position].noise for group in plan.sets]

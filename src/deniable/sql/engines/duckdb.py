@@ -198,7 +198,11 @@ class DuckDBEngine(Engine):
             self._connection.execute(f"CREATE OR REPLACE TABLE {stored} AS {body}")
             self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {stored}")
             self.prepared[table.name] = rows
-            self.summaries[table.name] = self._summarised(index, table, stored)
+            sizes = contributions.classes(
+                f"SELECT * FROM {stored}", unit, contributions.class_edges(rows), DUCKDB
+            )
+            units = dict(self._connection.execute(sizes).fetchall())
+            self.summaries[table.name] = replace(self._summarised(index, table, stored), units=units)
             self._connection.execute(f"CHECKPOINT {PREPARED}")
 
     def _summarised(self, index: int, table: TableInfo, stored: str) -> Summary:

@@ -59,7 +59,8 @@ class Item:
 
 @dataclass(frozen=True)
 class Allotment:
-    """`amounts` are the ε of each item under Laplace noise, its ρ under Gaussian noise. The selections of
+    """`amounts` are the ε of each item under Laplace noise, its ρ under Gaussian noise; `reserved` is that of
+    the part that was set aside for what is not an item. The selections of
     private keys, one for each grouping set that needs one, get `selection` = (ε, δ) each. Gaussian noise and
     all choices beside it are (noise_epsilon, noise_delta)-DP together."""
 
@@ -68,6 +69,7 @@ class Allotment:
     selection: tuple[Fraction, Fraction]
     noise_epsilon: Fraction
     noise_delta: Fraction
+    reserved: Fraction = Fraction(0)
 
 
 def allot(
@@ -77,53 +79,64 @@ def allot(
     delta: Number,
     family: Family | None,
     beta: float,
+    aside: Fraction = Fraction(0),
 ) -> Allotment:
     """Divide (ε, δ); without a family, by the one whose errors at failure `beta` are smaller in the sum by
-    use."""
-    laplace = _by_laplace(items, selections, epsilon, delta)
+    use. The share `aside` of ε, or of ρ, is kept for something else."""
+    laplace = _by_laplace(items, selections, epsilon, delta, aside)
     if family is Family.LAPLACE or not items or (family is None and not delta):
         return laplace
-    pair = _noise_pair(items, selections, epsilon, delta)
+    pair = _noise_pair(laplace, selections, epsilon, delta)
     hope = optimistic(*pair)
     if family is None and _score(items, laplace, beta) <= _score(
-        items, _by_gaussian(items, laplace, pair, hope), beta
+        items, _by_gaussian(items, laplace, pair, hope, aside), beta
     ):
         return laplace
-    gaussian = _by_gaussian(items, laplace, pair, concentrated(*pair))
+    gaussian = _by_gaussian(items, laplace, pair, concentrated(*pair), aside)
     if family is Family.GAUSSIAN or _score(items, gaussian, beta) < _score(items, laplace, beta):
         return gaussian
     return laplace
 
 
-def _by_laplace(items: Sequence[Item], selections: int, epsilon: Fraction, delta: Number) -> Allotment:
+def _by_laplace(
+    items: Sequence[Item], selections: int, epsilon: Fraction, delta: Number, aside: Fraction
+) -> Allotment:
     shares = pure_shares([item.use for item in items] + [1.0] * selections)
-    amounts = tuple(epsilon * share for share in shares[: len(items)])
+    reserved = epsilon * aside
+    left = epsilon - reserved
+    amounts = tuple(left * share for share in shares[: len(items)])
     return Allotment(
         Family.LAPLACE,
         amounts,
-        (epsilon * shares[-1], exact(delta) / selections) if selections else (Fraction(0), Fraction(0)),
-        sum(amounts, Fraction(0)),
+        (left * shares[-1], exact(delta) / selections) if selections else (Fraction(0), Fraction(0)),
+        sum(amounts, reserved),
         Fraction(0),
+        reserved,
     )
 
 
 def _noise_pair(
-    items: Sequence[Item], selections: int, epsilon: Fraction, delta: Number
+    laplace: Allotment, selections: int, epsilon: Fraction, delta: Number
 ) -> tuple[Fraction, Fraction]:
     """What is left for Gaussian noise: private keys take their share of ε as beside Laplace noise, and half
     of δ."""
     if not selections:
         return epsilon, exact(delta)
-    return _by_laplace(items, selections, epsilon, delta).noise_epsilon, exact(delta) / 2
+    return laplace.noise_epsilon, exact(delta) / 2
 
 
 def _by_gaussian(
-    items: Sequence[Item], laplace: Allotment, pair: tuple[Fraction, Fraction], rho: float | Fraction
+    items: Sequence[Item],
+    laplace: Allotment,
+    pair: tuple[Fraction, Fraction],
+    rho: float | Fraction,
+    aside: Fraction,
 ) -> Allotment:
-    total = exact(rho)
+    reserved = exact(rho) * aside
+    total = exact(rho) - reserved
     amounts = tuple(total * share for share in concentrated_shares([item.use for item in items]))
     chosen, lost = laplace.selection
-    return Allotment(Family.GAUSSIAN, amounts, (chosen, lost / 2), *pair)
+    return Allotment(Family.GAUSSIAN, amounts, (chosen, lost / 2), *pair, reserved)
 
 
 def _score(items: Sequence[Item], allotment: Allotment, beta: float) -> float:

@@ -64,6 +64,12 @@ class Noise:
         """The ρ of Gaussian noise."""
         return self.sensitivity.l2_squared / (2 * exact(self.scale) ** 2)
 
+    @property
+    def mean(self) -> float:
+        """Of the size of one coordinate's noise, about."""
+        scale = float(Fraction(self.scale))
+        return scale if self.family is Family.LAPLACE else scale * math.sqrt(2 / math.pi)
+
     def within(self, beta: float) -> int:
         """The least t with P(|noise| > t) ≤ beta, in grid units."""
         return self._noise.within(beta * (1 - 1e-12))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import UnionType
 
 from deniable.errors import InvalidParameter
 from deniable.loss import Approximate, Composed, Loss, Number, Zcdp
@@ -18,11 +19,13 @@ from deniable.sql.plan.allocation import Allotment
 from deniable.sql.plan.exact import Exact
 from deniable.sql.plan.keys import KeySelection
 from deniable.sql.plan.measures.grid import Grid
+from deniable.sql.plan.measures.left_out import LeftOut
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.noise import Family, Noise
-from deniable.sql.plan.private_bounds import RowBound, ValueBounds
+from deniable.sql.plan.private_bounds import ValueBounds
 from deniable.sql.plan.quantiles import Bracket, Rank
 from deniable.sql.plan.request import Expected, Terms
+from deniable.sql.plan.row_classes import Classes
 from deniable.sql.plan.settled import Settled
 from deniable.sql.tree import Query, Result
 from deniable.sql.write import prepared
@@ -51,6 +54,13 @@ class NoisyMeasure:
         point = self.noise.rho if isinstance(self.noise, Noise) else self.noise.epsilon**2 / 8
         return sum(brackets, point)
 
+    def per_row(self, kind: type | UnionType) -> float | None:
+        """The mean size of the noise of a measure of this kind where one row of a unit counts, in rows; of a
+        sum with half of the largest value for a row. None for other kinds."""
+        if not isinstance(self.noise, Noise) or not isinstance(self.measure, kind):
+            return None
+        return (1 if self.grid is None else 2) * self.noise.mean / self.noise.sensitivity.l1
+
     @property
     def sides(self) -> tuple[Rank, ...]:
         return () if self.bracket is None else (self.bracket.low, self.bracket.high)
@@ -77,17 +87,12 @@ class PlanPrice:
 
 @dataclass(frozen=True)
 class PrivateBounds:
-    """What a run finds privately before it measures: a bound on the rows of a unit, and bounds of values, on
-    grids of `bits`."""
+    """What a run finds privately before it measures: how many units have how many rows, and bounds of values,
+    on grids of `bits`."""
 
-    rows: RowBound | None
+    classes: Classes | None
     values: tuple[ValueBounds, ...]
     bits: int
-
-    @property
-    def losses(self) -> list[Loss]:
-        rows = [] if self.rows is None else [self.rows.loss]
-        return rows + [bounds.loss for bounds in self.values]
 
 
 @dataclass(frozen=True)
@@ -130,15 +135,17 @@ class Plan:
         """Laplace noise, choices and selections add up. Gaussian noise and the choices beside it are one ρ of
         zCDP, stated as (ε, δ) where something else is composed with it."""
         allotment = self.price.allotment
-        others = [
-            each.selection.loss for each in self.sets if each.selection is not None
-        ] + self.private_bounds.losses
+        others: list[Loss] = [each.selection.loss for each in self.sets if each.selection is not None]
+        others += [bounds.loss for bounds in self.private_bounds.values]
         noisy = [measure for each in self.sets for measure in each.measures]
+        classes = self.private_bounds.classes
         if allotment.family is Family.LAPLACE:
             sides = [rank.loss for measure in noisy for rank in measure.sides]
-            return _composed([*(measure.noise.loss for measure in noisy), *sides, *others])
+            people = [] if classes is None else [classes.loss]
+            return _composed([*(measure.noise.loss for measure in noisy), *sides, *others, *people])
         if not others:
-            return Zcdp(plain(sum((measure.rho for measure in noisy), Fraction(0))))
+            people_rho = Fraction(0) if classes is None else classes.noise.rho
+            return Zcdp(plain(sum((measure.rho for measure in noisy), people_rho)))
         pair = plain(allotment.noise_epsilon), plain(allotment.noise_delta)
         return _composed([Approximate(*pair), *others])
 
@@ -155,6 +162,19 @@ class Plan:
         """The ± of each column made from aggregates, before the release."""
         return expectations(self, self.terms.confidence if confidence is None else confidence)
 
+    @property
+    def shares_told(self) -> tuple[str, ...]:
+        """What part of ε goes where, beside the numbers themselves."""
+        people = self.private_bounds.classes
+        noisy = [each for group in self.sets for each in group.measures]
+        told = [each for each in noisy if isinstance(each.measure, LeftOut)]
+        if not told or self.price.allotment.family is not Family.LAPLACE:
+            return ()
+        parts = [] if people is None else [f"{float(people.noise.epsilon):.3g} for how many rows people have"]
+        beyond = sum(each.noise.epsilon for each in told)
+        parts.append(f"{float(beyond):.3g} for what the bound on a person's rows leaves out")
+        return (f"Of this ε: {', '.join(parts)} (left_out=False spends all of it on the numbers).",)
+
     def statements(self, dialect: Dialect) -> tuple[Statement, ...]:
         """What the engine is asked, to be read: with the salt 0, and private bounds at their starting
         values."""
@@ -166,7 +186,17 @@ class Plan:
 
     @property
     def footprint(self) -> Footprint:
-        return Footprint(self.limit, self.unit.replace, self.private_bounds.rows is not None)
+        return Footprint(self.limit, self.unit.replace, self.chooses)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the bound on a unit's rows is chosen privately."""
+        return self.private_bounds.classes is not None and self.unit.max_rows is None
+
+    @property
+    def tells(self) -> bool:
+        """Whether what the bound on a unit's rows leaves out is told."""
+        return any(isinstance(measure, LeftOut) for measure in self.measures)
 
     @property
     def start(self) -> Settled:
@@ -217,7 +247,7 @@ class Plan:
     @property
     def settles(self) -> bool:
         """Whether a run begins by finding bounds privately."""
-        return self.private_bounds.rows is not None or bool(self.private_bounds.values)
+        return self.private_bounds.classes is not None or self.tells or bool(self.private_bounds.values)
 
     def prepared(self, tables: Mapping[str, int]) -> Plan:
         """The same plan on stored weights, where the one table it reads was prepared with the unit's own

@@ -18,33 +18,39 @@ from deniable.sql.plan.allocation import Allotment, Item, allot
 from deniable.sql.plan.keys import KeySelection, combinations
 from deniable.sql.plan.measures.count import counted
 from deniable.sql.plan.measures.grid import Grid
+from deniable.sql.plan.measures.left_out import LeftOut
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.measures.ranks import Ranks
 from deniable.sql.plan.measures.units import Units
-from deniable.sql.plan.noise import LARGEST_BITS, Family, Noise, laplace
+from deniable.sql.plan.noise import LARGEST_BITS, Family, Noise, gaussian, laplace
 from deniable.sql.plan.plan import GroupingSet, NoisyMeasure, Plan, PlanPrice, PrivateBounds
-from deniable.sql.plan.private_bounds import SHARE, RowBound, ValueBounds
+from deniable.sql.plan.private_bounds import SHARE, ValueBounds
 from deniable.sql.plan.quantiles import Bracket, Rank, divided
 from deniable.sql.plan.request import DEFAULT_GROUPS, Terms
+from deniable.sql.plan.row_classes import Classes, moved
 from deniable.sql.tree import Column, Filter, Join, PerUnit, Project, Query, Relation, Scan, Union
 from deniable.sql.types import INTEGER
 from deniable.sql.types_relations import read
 from deniable.sql.write import prepared
-from deniable.sql.write.contributions import MOST_ROWS_DECLARED, ONE, TOTAL, VALUE_BITS, Limit
-from deniable.units import Unit
-from deniable.units import UnitKind as UnitKind
+from deniable.sql.write.contributions import MOST_ROWS_DECLARED, ONE, TOTAL, VALUE_BITS, Limit, class_edges
+from deniable.units import Unit, UnitKind
 
 MOST_FOUND = 4
 """Of how many values one query may find bounds privately."""
 _SPARED = 1 - Fraction(1, 10**9)
 """The part of δ that is used: a charge at a δ rounds it down by a step of floats."""
 _COARSEST_BITS = 12
+_FOR_CLASSES = Fraction(1, 20)
+"""The part of ε for the number of units by their rows, where only a bound is chosen by it."""
+_FOR_CLASSES_TOLD = Fraction(1, 10)
+"""The same where what the bound leaves out is told: that rests on it too."""
 
 
 def plan(query: Query, unit: Unit, terms: Terms, *, bounding: bool = True) -> Plan:
     """The mechanism that answers `query` on `terms`. Nothing but metadata is used. (`bounding=False` switches
     the protection of units with many rows off, for audits that must find that.)"""
-    stands = standing(query)
+    told = terms.left_out and unit.kind is UnitKind.COLUMN
+    stands = standing(query, told=told)
     _check(query, unit, terms, stands.measures)
     if terms.epsilon is not None:
         return _Planner(query, unit, terms, exact(terms.epsilon), stands, bounding).plan()
@@ -66,7 +72,7 @@ class _Planner:
         selected = any(self.private) or self.shares.family is Family.GAUSSIAN
         delta = self.terms.delta if selected else 0
         price = PlanPrice(plain(self.epsilon), delta, self.shares)
-        bounds = PrivateBounds(self._row_bound(), tuple(self._value_bounds()), self.bits)
+        bounds = PrivateBounds(self._classes(), tuple(self._value_bounds()), self.bits)
         sets = tuple(self._set(index) for index in range(len(self.query.sets)))
         limit, stands = self.footprint.limit, self.stands.positions
         return Plan(self.query, self.unit, self.terms, price, limit, stands, sets, bounds)
@@ -105,13 +111,25 @@ class _Planner:
 
     @cached_property
     def shares(self) -> Allotment:
-        """Of what private bounds leave, one amount for each measure of each grouping set, and one for each
-        selection."""
-        left = self.epsilon * (1 - SHARE * (self.footprint.chosen + len(self.missing)))
+        """Of what bounds of values leave, one amount for each measure of each grouping set, one for each
+        selection, and one for the classes of rows per unit."""
+        left = self.epsilon * (1 - SHARE * len(self.missing))
         uses = self.stands.uses * len(self.query.sets)
         items = [Item(use, ratio) for use, ratio in zip(uses, self._ratios(), strict=True)]
         delta, beta = exact(self.terms.delta) * _SPARED, float(self.terms.beta)
-        return allot(items, sum(self.private), left, delta, self.terms.family, beta)
+        return allot(items, sum(self.private), left, delta, self.terms.family, beta, self._aside)
+
+    @property
+    def told(self) -> bool:
+        return any(isinstance(measure, LeftOut) for measure in self.measures)
+
+    @property
+    def _aside(self) -> Fraction:
+        """For the classes of rows per unit: they say which bound to choose, and up to where there is somebody
+        to be told of."""
+        if not self.footprint.chosen and (not self.told or self.terms.most_rows is not None):
+            return Fraction(0)
+        return _FOR_CLASSES_TOLD if self.told else _FOR_CLASSES
 
     def _ratios(self) -> Iterator[float | None]:
         """Of the L2 to the L1 sensitivity; None for a choice."""
@@ -127,7 +145,8 @@ class _Planner:
         laplace_noise = self.shares.family is Family.LAPLACE
         scales = (float(a) if laplace_noise else math.sqrt(2 * a) for a in self.shares.amounts)
         smallest = min(scales, default=1.0)
-        room = LARGEST_BITS - math.ceil(math.log2(2 * self.footprint.limit.total / smallest)) - 1
+        total = max(self.footprint.limit.total, TOTAL if self.told else 1)
+        room = LARGEST_BITS - math.ceil(math.log2(2 * total / smallest)) - 1
         return max(_COARSEST_BITS, min(VALUE_BITS, room))
 
     # -------------------------------------------------------------------------------------------- noise
@@ -169,8 +188,12 @@ class _Planner:
         epsilon, delta = self.shares.selection
         return KeySelection(epsilon / touched, delta / touched, groups, replace)
 
-    def _row_bound(self) -> RowBound | None:
-        return RowBound(self.epsilon * SHARE, self.unit.replace) if self.footprint.chosen else None
+    def _classes(self) -> Classes | None:
+        if not self._aside:
+            return None
+        noise = laplace if self.shares.family is Family.LAPLACE else gaussian
+        sensitivity = moved(replaced=self.unit.replace)
+        return Classes(class_edges(self.unit.max_rows), noise(sensitivity, self.shares.reserved))
 
     def _value_bounds(self) -> Iterator[ValueBounds]:
         moved = counted(self.footprint.limit.total, replace=self.unit.replace, single=False)

@@ -1,71 +1,23 @@
-"""Bounds and contribution bounds found privately, from a small part of ε, where the owner declared none."""
+"""Bounds of values found privately, from a small part of ε, where the owner declared none."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from deniable.loss import Loss
 from deniable.mechanism import Random
 from deniable.sql.engines import Statement
 from deniable.sql.plan.noise import Noise
-from deniable.sql.plan.quantiles import Rank
-from deniable.sql.write.contributions import TOTAL, Limit
 from deniable.sql.write.statements import Valued, Writer
 
 SHARE = Fraction(1, 20)
-"""The part of ε that each private choice of a bound takes."""
-LEVEL = Fraction(19, 20)
-"""Units with more rows than this share of all units count less than in full."""
-ROW_CLASSES = 9
-"""Units with up to 1, 2, 4, …, 128 and with more rows."""
-MOST_ROWS = 1 << (ROW_CLASSES - 1)
-"""The largest contribution bound that may be chosen."""
+"""The part of ε that each private choice of bounds takes."""
 EXPONENTS = range(-20, 62)
 """Powers of two between which bounds of values are looked for."""
 _MISTAKE = 0.001
 _LOG2_E = 1.4426950408889634
-
-
-@dataclass(frozen=True)
-class RowBound:
-    """A contribution bound of 1, 2, 4, …, 256 rows: about the LEVEL quantile of rows per unit.
-
-    Guarantee: a choice of range ε: each unit lies in one class (two where it is replaced by another).
-    Assumes:   nothing.
-    Error:     see `quantiles.Rank`. A bad choice costs accuracy, never privacy.
-    """
-
-    epsilon: Fraction
-    replace: bool = False
-
-    @property
-    def _rank(self) -> Rank:
-        return Rank(LEVEL, self.epsilon, 1, ROW_CLASSES, self.replace)
-
-    @property
-    def loss(self) -> Loss:
-        return self._rank.loss
-
-    def statement(self, writer: Writer) -> Statement:
-        """Classes of rows per unit, and the number of units in each."""
-        rows = f"({writer.strictly(writer.rows([]))}) AS {writer.quoted('_r')}"
-        size, label = writer.quoted("_n"), writer.quoted("_class")
-        sizes = f"SELECT COUNT(*) AS {size} FROM {rows} GROUP BY {writer.quoted('_unit')}"
-        steps = " ".join(f"WHEN {size} <= {1 << i} THEN {i}" for i in range(ROW_CLASSES - 1))
-        classes = f"SELECT CASE {steps} ELSE {ROW_CLASSES - 1} END AS {label} FROM ({sizes}) AS {writer.quoted('_s')}"
-        return Statement(
-            (), f"SELECT {label}, COUNT(*) FROM ({classes}) AS {writer.quoted('_c')} GROUP BY {label}"
-        )
-
-    def limit(self, before: Limit, rows: int) -> Limit:
-        """What counts of a unit where `rows` was chosen: its rows weigh TOTAL together whatever that is, so
-        the loss does not depend on the choice."""
-        return replace(before, rows=rows, one=TOTAL // rows)
-
-    def __call__(self, units: Mapping[int, int], *, rng: Random) -> int:
-        return 1 << self._rank(units, rng=rng)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from deniable import checks
@@ -24,7 +24,9 @@ class Terms:
     `epsilon` is the total at `delta`, private keys and bounds included. Or `within` is the ± wanted at
     `confidence`, and the least ε that gives it is taken; averages and variances then need `at_least`, a
     public size of every group. `noise` is "auto", "laplace" or "gaussian". `max_groups` is how many private
-    keys one unit counts for. `discover=True` lets missing bounds be found privately."""
+    keys one unit counts for. `discover=True` lets missing bounds be found privately. `left_out=True` tells,
+    from a part of ε, what the bound on a unit's rows leaves out, up to `most_rows` rows of a unit: as many as
+    somebody is seen to have where it is None."""
 
     epsilon: Number | None = None
     delta: Number = 0
@@ -34,6 +36,8 @@ class Terms:
     within: Number | None = None
     at_least: int | None = None
     discover: bool = False
+    left_out: bool = field(default=False, repr=False)
+    most_rows: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.within is None):
@@ -43,7 +47,7 @@ class Terms:
         for name in ("epsilon", "within"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, checks.number(name, getattr(self, name), above=0))
-        for name in ("max_groups", "at_least"):
+        for name in ("max_groups", "at_least", "most_rows"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, checks.whole(name, getattr(self, name), at_least=1))
         object.__setattr__(self, "delta", checks.number("delta", self.delta, at_least=0, below=1))
@@ -61,6 +65,11 @@ class Terms:
             return self
         epsilon = None if self.epsilon is None else _part(exact(self.epsilon), among)
         return replace(self, epsilon=epsilon, delta=_part(exact(self.delta), among))
+
+    def __str__(self) -> str:
+        """All that an answer depends on. (Answers from before it was told what bounding leaves out are found
+        as they were.)"""
+        return repr(self) + (f" left out up to {self.most_rows}" if self.left_out else "")
 
     @property
     def family(self) -> Family | None:

@@ -9,32 +9,39 @@ from typing import TYPE_CHECKING, Any
 
 from deniable.mechanism import Random
 from deniable.sql.dialects import DUCKDB, Dialect
-from deniable.sql.engines import Engine, Statement
+from deniable.sql.engines import Engine, Statement, Summary
 from deniable.sql.plan.exact import Exact, Integers
-from deniable.sql.plan.keys import Group
+from deniable.sql.plan.keys import Group, combinations
 from deniable.sql.plan.measures import reading
 from deniable.sql.plan.measures.count import Count
 from deniable.sql.plan.measures.grid import Grid, scale_of
+from deniable.sql.plan.measures.left_out import LeftOut
 from deniable.sql.plan.measures.measure import Footprint, Measure, Total
+from deniable.sql.plan.measures.sum import Sum
 from deniable.sql.plan.private_bounds import ValueBounds
-from deniable.sql.tree import Column, Expr, Type
+from deniable.sql.plan.row_classes import Classes, Crowd, bounded
+from deniable.sql.tree import Column, Expr, Statistic, Type
 from deniable.sql.write import prepared, relations
-from deniable.sql.write.contributions import Limit
+from deniable.sql.write.contributions import MOST_TOLD, Limit
 from deniable.sql.write.statements import Writer
 
 if TYPE_CHECKING:
     from deniable.sql.plan.plan import GroupingSet, Plan
 
+PRIVATE_GROUPS = 16
+"""How many groups are expected where their keys are private, to choose a bound by."""
+
 
 @dataclass(frozen=True)
 class Settled:
     """A plan with the bound on contributions and the grids that one run uses. `bounds` are those that were
-    found privately, by the text of their expression."""
+    found privately, by the text of their expression; `crowd` is what is known of the rows of units."""
 
     plan: Plan
     limit: Limit
     grids: Mapping[Measure, Grid]
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    crowd: Crowd | None = None
 
     def statements(self, dialect: Dialect, salt: str = "0") -> tuple[Statement, ...]:
         """All that is asked, in order; sums from rows, even where stored ones would serve."""
@@ -53,12 +60,45 @@ class Settled:
     # --------------------------------------------------------------------------------- bounds found privately
 
     def with_rows(self, engine: Engine, rng: Random) -> Settled:
-        """With a contribution bound, where none is declared."""
-        bound = self.plan.private_bounds.rows
-        if bound is None:
-            return self
-        classes = reading.cells(engine.run(bound.statement(self.writer(engine.dialect))))
-        return replace(self, limit=bound.limit(self.limit, bound(classes, rng=rng)))
+        """With a contribution bound, where none is declared, and a cap up to which it is told what that
+        leaves out."""
+        classes, assumed = self.plan.private_bounds.classes, self.plan.terms.most_rows
+        if classes is None:
+            return replace(self, limit=replace(self.limit, most=self._cap(self.limit.rows, assumed or 0)))
+        units = self._units(classes, engine)
+        crowd = classes(units, rng=rng)
+        rows = self._bound(crowd) if self.plan.chooses else self.limit.rows
+        most = self._cap(rows, crowd.most if assumed is None else assumed)
+        limit = bounded(self.limit, rows) if self.plan.chooses else self.limit
+        return replace(self, limit=replace(limit, most=most), crowd=crowd)
+
+    def _units(self, classes: Classes, engine: Engine) -> Mapping[int, int]:
+        """How many units have how many rows: of those that reach the aggregate, or, where weights are stored,
+        of the table, as these were made."""
+        summary = self._summary(engine)
+        if summary is not None:
+            return summary.units
+        return reading.cells(engine.run(classes.statement(self.writer(engine.dialect))))
+
+    def _summary(self, engine: Engine) -> Summary | None:
+        if not self.limit.stored:
+            return None
+        return engine.summaries.get(prepared.table(self.plan.query.relation) or "")
+
+    def _cap(self, rows: int, most: int) -> int:
+        return min(max(rows, most), MOST_TOLD) if self.plan.tells else 0
+
+    def _bound(self, crowd: Crowd) -> int:
+        """For the least error where rows are counted or summed, else as many as nearly all units have."""
+        query, group = self.plan.query, self.plan.sets[0]
+        adds = any(a.statistic in (Statistic.COUNT, Statistic.SUM) for a in query.aggregates)
+        noise = _average([noisy.per_row(Count | Sum) for noisy in group.measures])
+        told = _average([noisy.per_row(LeftOut) for noisy in group.measures])
+        if noise is None or not (adds or told):
+            return crowd.quantile()
+        keys = [query.keys[i] for i in group.keys]
+        groups = PRIVATE_GROUPS if group.selection is not None else len(combinations(keys))
+        return crowd.best(noise, told, groups)
 
     def with_values(self, bounds: ValueBounds, engine: Engine, rng: Random) -> Settled:
         """With bounds on the values of one expression; the rows of a unit are weighed as they will be."""
@@ -85,8 +125,8 @@ class Settled:
 
     def _beforehand(self, dialect: Dialect) -> Iterator[Statement]:
         private, writer = self.plan.private_bounds, self.writer(dialect)
-        if private.rows is not None:
-            yield private.rows.statement(writer)
+        if private.classes is not None:
+            yield private.classes.statement(writer)
         for bounds in private.values:
             yield bounds.statement(writer)
 
@@ -102,7 +142,9 @@ class Settled:
 
     def _sums(self, group: Sequence[int], writer: Writer) -> Statement:
         """The keys of `group`, then one sum for each measure that is one."""
-        totals = self._totals
+        return self._sums_of(self._totals, group, writer)
+
+    def _sums_of(self, totals: Sequence[Total], group: Sequence[int], writer: Writer) -> Statement:
         source, weight = writer.weighted(group, totals)
         sums = [measure.total(writer, self.grids.get(measure), weight, totals) for measure in totals]
         return writer.grouped(group, [writer.text(total) for total in sums], source)
@@ -128,20 +170,31 @@ class Settled:
     ) -> dict[Measure, dict[Group, int]]:
         if not self._totals:
             return {}
-        sums = reading.numbers(engine.run(self._shortest(group, engine)), types)
-        return {
-            measure: {key: each[i] for key, each in sums.items()} for i, measure in enumerate(self._totals)
-        }
+        numbers: dict[Measure, dict[Group, int]] = {measure: {} for measure in self._totals}
+        for totals, statement in self._shortest(group, engine):
+            sums = reading.numbers(engine.run(statement), types)
+            for i, measure in enumerate(totals):
+                numbers[measure] = {key: each[i] for key, each in sums.items()}
+        return numbers
 
-    def _shortest(self, group: Sequence[int], engine: Engine) -> Statement:
-        """The sums from what `prepare` has summed already, where that answers."""
-        query, totals, writer = self.plan.query, self._totals, self.writer(engine.dialect)
-        summary = engine.summaries.get(prepared.table(query.relation) or "") if self.limit.stored else None
+    def _shortest(self, group: Sequence[int], engine: Engine) -> Iterator[tuple[list[Total], Statement]]:
+        """The sums that are asked for; from what `prepare` has summed already, where that answers. What is
+        left out is in no such sum, and not asked where it is nothing."""
+        query, writer = self.plan.query, self.writer(engine.dialect)
+        totals = [total for total in self._totals if self.limit.tells or not isinstance(total, LeftOut)]
+        summary = self._summary(engine)
         if summary is None:
-            return self._sums(group, replace(writer, present=self._present(engine)))
-        short = prepared.summed(query, group, totals, self.grids, summary, engine.dialect)
+            yield totals, self._sums_of(totals, group, replace(writer, present=self._present(engine)))
+            return
         known = prepared.whole(query, totals, self.grids, summary)
-        return short or self._sums(group, replace(writer, present=known, inside=known))
+        writer = replace(writer, present=known, inside=known)
+        counted = [total for total in totals if not isinstance(total, LeftOut)]
+        short = prepared.summed(query, group, counted, self.grids, summary, engine.dialect)
+        rest = totals if short is None else [total for total in totals if total not in counted]
+        if short is not None:
+            yield counted, short
+        if rest:
+            yield rest, self._sums_of(rest, group, writer)
 
     def _present(self, engine: Engine) -> frozenset[Measure]:
         """Weighted counts of columns that by the engine's own word hold no NULL: all rows are counted, which
@@ -166,6 +219,11 @@ class Settled:
         times = 1 if self.limit.by_unit else self.limit.rows
         counts = reading.numbers(engine.run(self.writer(engine.dialect).keys(group, salt)), types)
         return {key: numbers[0] // times for key, numbers in counts.items()}
+
+
+def _average(numbers: Sequence[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _text(of: Expr | None) -> str:

@@ -30,8 +30,12 @@ TOTAL = 1 << 24
 must not depend on the choice."""
 VALUE_BITS = 31
 """Values are put on a grid on which none is beyond ±2^(VALUE_BITS − 1)."""
+MOST_ROWS = 1 << 16
+"""The largest contribution bound that may be chosen."""
 MOST_ROWS_DECLARED = 1 << 40
 """The largest max_rows: no table has more rows, and ONE times it fits in 64 bits on every engine."""
+MOST_TOLD = 1 << 30
+"""The largest cap up to which rows that a bound leaves out are told: products of two such caps fit in 64 bits."""
 WEIGHT = "_weight"
 """The column that `prepare` adds: what a row counts, in units of 1/ONE."""
 
@@ -46,10 +50,33 @@ def weight(one: int, rows: int, dialect: Dialect) -> str:
     return dialect.small(shared)  # at most 2^24
 
 
+def excess(rows: int, most: int, dialect: Dialect) -> str:
+    """What the bound leaves out of each row of a unit, up to `most` rows of it, as an aggregate over the
+    unit's rows: ⌊TOTAL·(min(n, most) − rows)⁺/(n·(most − rows))⌋ for n of them.
+
+    n times it is at most TOTAL, whatever n is (docs/theory/curator.md, Theorem 9).
+    """
+    capped = f"LEAST(COUNT(*), {whole(most)})"  # so that no branch overflows, taken or not
+    between = dialect.quotient(f"(({capped} - {rows}) * {TOTAL})", f"({capped} * {whole(most - rows)})")
+    beyond = dialect.quotient(whole(TOTAL), "COUNT(*)")
+    shared = f"CASE WHEN COUNT(*) <= {rows} THEN 0 WHEN COUNT(*) < {most} THEN {between} ELSE {beyond} END"
+    return dialect.small(shared)  # at most 2^24
+
+
+def stored_excess(rows: int, most: int, dialect: Dialect) -> str:
+    """The same of a stored weight w: ⌊(min(ONE·rows, w·most) − w·rows)·TOTAL/(ONE·rows·(most − rows))⌋, at
+    most TOTAL/ONE·w/rows, so at most TOTAL for all rows of a unit."""
+    held = dialect.quote(WEIGHT)
+    above = f"LEAST({whole(ONE * rows)}, {held} * {whole(most)}) - {held} * {whole(rows)}"
+    shared = dialect.quotient(f"(({above}) * {TOTAL // ONE})", whole(rows * (most - rows)))
+    return f"(CASE WHEN {held} < {ONE} THEN {shared} ELSE 0 END)"
+
+
 @dataclass(frozen=True)
 class Limit:
     """How much of a unit counts: `rows` rows and `groups` groups of it in full, a full row weighing `one`.
 
+    What that leaves out is told up to `most` rows of a unit, where `most` is above `rows`.
     `by_unit` is False where the unit is a row, which may reach the aggregate `rows` times (UNION ALL).
     `stored` weights lie in the column "_weight" of a prepared table. `bounded=False` leaves the bounding out:
     only for audits that must find it.
@@ -61,11 +88,17 @@ class Limit:
     one: int = 1
     stored: bool = False
     bounded: bool = True
+    most: int = 0
 
     @property
     def total(self) -> int:
         """What all rows of one unit weigh at most."""
         return self.rows * self.one
+
+    @property
+    def tells(self) -> bool:
+        """Whether there are weights of what the bound leaves out."""
+        return self.by_unit and self.bounded and self.most > self.rows
 
 
 def rows(
@@ -116,12 +149,43 @@ def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple
     if not limit.by_unit or not limit.bounded or limit.stored:
         name = q(WEIGHT) if limit.stored else str(limit.one)
         return f"({text}) AS {q('_rows')}", name
-    each = weight(limit.one, limit.rows, dialect)
+    weights = f"{weight(limit.one, limit.rows, dialect)} AS {q('_w')}"
+    if limit.tells:
+        weights += f", {excess(limit.rows, limit.most, dialect)} AS {q('_e')}"
     person = (
-        f"SELECT {q('_unit')} AS {q('_id')}, {each} AS {q('_w')} FROM ({text}) AS "
+        f"SELECT {q('_unit')} AS {q('_id')}, {weights} FROM ({text}) AS "
         f"{q('_counted')}{_where(condition)} GROUP BY {q('_unit')}"
     )
     return f"({text}) AS {q('_rows')} JOIN ({person}) AS {q('_person')} ON {q('_unit')} = {q('_id')}", q("_w")
+
+
+def class_edges(declared: int | None) -> tuple[int, ...]:
+    """Up to how many rows the units of each class have: powers of two; with a declared bound those below it,
+    the bound itself, and its doubles."""
+    if declared is None:
+        return tuple(1 << i for i in range(MOST_ROWS.bit_length()))
+    below = tuple(1 << i for i in range((declared - 1).bit_length()))
+    doubles = (declared << i for i in range(MOST_ROWS.bit_length()))
+    return (*below, declared, *(edge for edge in doubles if declared < edge <= MOST_TOLD))
+
+
+def classes(text: str, unit: str, edges: Sequence[int], dialect: Dialect) -> str:
+    """The class of each number of rows of a unit of `text`, the last for whatever is more, and how many units
+    are in it: a unit is in one class."""
+    q = dialect.quote
+    size, label = q("_n"), q("_class")
+    sizes = f"SELECT COUNT(*) AS {size} FROM ({text}) AS {q('_r')} GROUP BY {q(unit)}"
+    steps = " ".join(f"WHEN {size} <= {edge} THEN {i}" for i, edge in enumerate(edges[:-1]))
+    which = f"CASE {steps} ELSE {len(edges) - 1} END" if steps else "0"
+    labels = f"SELECT {which} AS {label} FROM ({sizes}) AS {q('_s')}"
+    return f"SELECT {label}, COUNT(*) FROM ({labels}) AS {q('_c')} GROUP BY {label}"
+
+
+def excess_weight(limit: Limit, dialect: Dialect) -> str:
+    """What the bound leaves out of a row of `weighted`, in units of (most − rows)/TOTAL rows."""
+    if not limit.tells:
+        return "0"
+    return stored_excess(limit.rows, limit.most, dialect) if limit.stored else dialect.quote("_e")
 
 
 def meeting(text: str, condition: str, dialect: Dialect) -> str:

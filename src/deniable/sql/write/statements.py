@@ -89,6 +89,11 @@ class Writer:
             text, condition = self.strictly(text), ""
         return contributions.weighted(text, self.limit, condition, self.dialect)
 
+    @property
+    def excess(self) -> str:
+        """What the bound leaves out of a row of `weighted`, as a weight."""
+        return contributions.excess_weight(self.limit, self.dialect)
+
     def weighted_by(self, limit: Limit, text: str) -> tuple[str, str]:
         """The rows of `text` with weights by a bound of its own."""
         return contributions.weighted(text, limit, "", self.dialect)

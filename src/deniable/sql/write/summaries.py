@@ -4,7 +4,7 @@ weights, and the weighted values."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.plan.measures.grid import grid as finest_grid
@@ -22,7 +22,7 @@ SPAN = 1 << 31
 @dataclass(frozen=True)
 class Summary:
     """What `prepare` knows of a stored table. `whole` are the columns of `bounds`
-    without a NULL or a value beyond these.
+    without a NULL or a value beyond these; `units` how many units have how many rows, by class.
 
     `table`, if it is there, has one row for each combination of the columns `keys`, and in it the sum of the
     weights as `_weight`, and for each column of `bounds`, clamped to these, the sum of weight · (value −
@@ -33,6 +33,7 @@ class Summary:
     keys: frozenset[str]
     bounds: Mapping[str, tuple[int, int]]
     whole: frozenset[str] = frozenset()
+    units: Mapping[int, int] = field(default_factory=dict)
 
     def sum(self, column: str) -> str:
         return f"_sum_{column}"

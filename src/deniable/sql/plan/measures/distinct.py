@@ -16,8 +16,8 @@ from deniable.sql.plan.measures.count import counted
 from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.noise import IntegerSensitivity
-from deniable.sql.plan.private_bounds import MOST_ROWS
 from deniable.sql.tree import Type
+from deniable.sql.write.contributions import MOST_ROWS
 from deniable.sql.write.statements import Writer
 
 

@@ -1,0 +1,195 @@
+"""How many people have how many rows, from a small part of ε; and which bound on rows follows from that.
+
+Every unit lies in one class: those with up to 1, 2, 4, … rows. The noisy sizes of the classes are released,
+and all else here is computed from them: up to how many rows there is anybody to be seen, how many rows a
+bound would leave out, and which bound makes the error of an answer least."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+from deniable.loss import Loss
+from deniable.mechanism import Random
+from deniable.sql.engines import Statement
+from deniable.sql.plan.noise import IntegerSensitivity, Noise
+from deniable.sql.write import contributions
+from deniable.sql.write.contributions import TOTAL, Limit
+from deniable.sql.write.statements import Writer
+
+LEVEL = 0.95
+"""Where only averages and ranks are asked for, units with more rows than this share of all units count less
+than in full: their noise grows with the bound, and what it leaves out hardly moves them."""
+CERTAIN = 10
+"""A class of more people than this many times the scale of its noise is as large as it seems."""
+SMALL = 50
+"""A crowd of fewer than this many times the scale of the noise may have no class that stands out of it."""
+STEEPEST, FLATTEST = 0.05, 0.7
+"""A class has at least and at most this share of the people of the one before, as far as noise hides it."""
+WIDTH = 0.03
+"""How much the noise of what is told weighs beside the error of a number, when a bound is chosen."""
+UNEVEN = 0.3
+"""How far a group's part in what is left out may differ from its part in what counts."""
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The noisy number of units by their number of rows.
+
+    Guarantee: that of `noise`: a unit lies in one class, so coming or going moves one number by one (two
+               numbers where it is replaced by another).
+    Assumes:   what `noise` assumes.
+    Error:     each number by itself is off by the noise.
+    """
+
+    edges: tuple[int, ...]
+    noise: Noise
+
+    @property
+    def loss(self) -> Loss:
+        return self.noise.loss
+
+    def statement(self, writer: Writer) -> Statement:
+        """The class of a unit's number of rows, and the number of units in it."""
+        rows = writer.strictly(writer.rows([]))
+        return Statement((), contributions.classes(rows, "_unit", self.edges, writer.dialect))
+
+    def __call__(self, units: Mapping[int, int], *, rng: Random) -> Crowd:
+        noises = self.noise.draw(len(self.edges), rng)
+        sizes = tuple(units.get(i, 0) + drawn for i, drawn in enumerate(noises))
+        return Crowd(self.edges, sizes, self.noise)
+
+
+def moved(*, replaced: bool) -> IntegerSensitivity:
+    """One unit in one class; replaced, one less in one and one more in another."""
+    return IntegerSensitivity(2, 2) if replaced else IntegerSensitivity(1, 1)
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Noisy numbers of units by classes of rows: those above the edge before, up to this one."""
+
+    edges: tuple[int, ...]
+    sizes: tuple[int, ...]
+    noise: Noise
+
+    @property
+    def scale(self) -> float:
+        return float(Fraction(self.noise.scale))
+
+    @cached_property
+    def believed(self) -> tuple[tuple[float, float], ...]:
+        """How many units are in each class, about, and the deviation of that.
+
+        What stands out of the noise is taken as it is. For the rest, each class is expected to be smaller
+        than the one before by as much as that was than the one before it, give or take all of it; or, in a
+        small crowd and next to a class where somebody is seen, as large as the median with the two that
+        follow, if that stands out of the noise. This is weighed against the noisy size by its variance."""
+        spread = math.sqrt(2.0) * self.scale
+        beliefs: list[tuple[float, float]] = []
+        for i, size in enumerate(self.sizes):
+            before = [max(mean, 1e-9) for mean, _ in beliefs[-2:]]
+            if size > CERTAIN * self.scale or not before:
+                beliefs.append((max(0.0, float(size)), spread))
+                continue
+            slope = min(FLATTEST, max(STEEPEST, before[-1] / before[0])) if len(before) > 1 else FLATTEST
+            near = sum(mean for mean, _ in beliefs) < SMALL * self.scale and (
+                i <= 2 or max(before) >= self.scale / 2
+            )
+            expected = max(before[-1] * slope, self._ahead(i) if near else 0.0)
+            weight = expected**2 / (expected**2 + spread**2)
+            beliefs.append((max(0.0, expected + weight * (size - expected)), spread * math.sqrt(weight)))
+        return tuple(beliefs)
+
+    def _ahead(self, i: int) -> float:
+        """The median of a class and the two that follow, 0 where noise could have made it: one large noise
+        does not."""
+        middle = sorted((*self.sizes[i : i + 3], 0, 0)[:3])[1]
+        return float(middle) if middle > 2 * self.scale else 0.0
+
+    @property
+    def top(self) -> int:
+        """The last class where there is anybody to be seen."""
+        return max((i for i, (mean, _) in enumerate(self.believed) if mean >= self.scale / 2), default=0)
+
+    @property
+    def most(self) -> int:
+        """Nobody is seen to have more rows."""
+        return self.edges[self.top]
+
+    def over(self, rows: int) -> tuple[int, int]:
+        """How many units have more rows, as far as they are seen, and of how many classes that is the sum."""
+        above = [i for i, edge in enumerate(self.edges) if edge > rows and i <= self.top]
+        return sum(self.sizes[i] for i in above), len(above)
+
+    # -------------------------------------------------------------------------------------------- rows
+
+    @property
+    def rows(self) -> float:
+        """Of all units together, about."""
+        return math.fsum(mean * _mean(self.edges, i) for i, (mean, _) in enumerate(self.believed))
+
+    def left_out(self, rows: int) -> tuple[float, float]:
+        """How many rows a bound leaves out, about, and the deviation of that."""
+        excess = [max(0.0, _mean(self.edges, i) - rows) for i in range(len(self.edges))]
+        total = math.fsum(mean * each for (mean, _), each in zip(self.believed, excess, strict=True))
+        parts = (each * deviation for (_, deviation), each in zip(self.believed, excess, strict=True))
+        return total, math.hypot(*parts)
+
+    def factor(self, rows: int) -> Fraction:
+        """All rows by those that count: what a count of bounded rows is to be taken times."""
+        total, _ = self.left_out(rows)
+        return Fraction(1 + total / max(self.rows - total, total, 1.0)).limit_denominator(10**6)
+
+    @property
+    def hidden(self) -> Fraction:
+        """The rows, as a share of all, that people may have beyond what anybody is seen to have: twice what
+        is believed."""
+        total, _ = self.left_out(self.most)
+        return Fraction(2 * total / max(self.rows, 2 * total, 1.0)).limit_denominator(10**6)
+
+    # -------------------------------------------------------------------------------------------- the bound
+
+    def quantile(self) -> int:
+        """Of rows per unit."""
+        reached, everybody = 0.0, math.fsum(mean for mean, _ in self.believed)
+        for edge, (mean, _) in zip(self.edges, self.believed, strict=True):
+            reached += mean
+            if reached >= LEVEL * everybody:
+                return edge
+        return self.most
+
+    def best(self, noise: float, told: float | None, groups: int) -> int:
+        """The bound that makes the error of a count least: the noise of a bound of one row is `noise` rows in
+        each of so many `groups`, and what is left out is shared by these. Where it is told, with a noise of
+        `told` for each row up to the cap, and added, what remains is what noise and uneven groups do to
+        that."""
+
+        def error(rows: int) -> float:
+            total, deviation = self.left_out(rows)
+            if told is None:
+                return rows * noise + total / groups
+            return (
+                rows * noise + (UNEVEN * total + deviation) / groups + WIDTH * told * max(0, self.most - rows)
+            )
+
+        return min(self.edges, key=error)
+
+
+@lru_cache(maxsize=256)
+def _mean(edges: tuple[int, ...], index: int) -> float:
+    """Of the rows of a unit in a class, where a share ∝ 1/n² of all units have n rows."""
+    low, high = (edges[index - 1] + 1 if index else 1), edges[index]
+    if high - low > 1000:
+        return math.log(high / (low - 1)) / (1 / (low - 1) - 1 / high)
+    many = range(low, high + 1)
+    return math.fsum(1 / n for n in many) / math.fsum(1 / n**2 for n in many)
+
+
+def bounded(before: Limit, rows: int) -> Limit:
+    """What counts of a unit where `rows` was chosen: its rows weigh TOTAL together whatever that is, so the
+    loss does not depend on the choice."""
+    return replace(before, rows=rows, one=TOTAL // rows)
