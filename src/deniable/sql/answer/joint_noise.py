@@ -83,10 +83,8 @@ class LinearForm:
         reached, inner = self.reach(2 * beta / 3), self.counted.reach(2 * beta / 3)
         low, high = self.value - reached, self.value + reached
         if self.side > 0:
-            least = max(low, self.counted.value - inner)
-            return least, max(least, high)
-        most = min(high, self.counted.value + inner)
-        return min(most, low), most
+            return max(low, self.counted.value - inner), max(self.counted.value, high)
+        return min(self.counted.value, low), min(high, self.counted.value + inner)
 
 
 def reach(terms: Collection[tuple[Fraction, Bound]], beta: float) -> Fraction:

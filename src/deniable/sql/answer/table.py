@@ -207,9 +207,10 @@ def answer(settled: Settled, groups: Sequence[Released]) -> Result:
 
 def _bounding(settled: Settled, beta: float) -> Bounding | None:
     """What bounding leaves out, as far as it is told."""
+    limit, crowd, terms = settled.limit, settled.crowd, settled.plan.terms
     if not settled.plan.tells:
-        return None
-    limit, crowd = settled.limit, settled.crowd
+        said = terms.left_out and terms.most_rows is not None and limit.by_unit
+        return Bounding(limit.rows, limit.rows) if said else None
     if crowd is None:
         return Bounding(limit.rows, limit.most)
     people, classes = crowd.over(limit.rows)

@@ -49,12 +49,18 @@ _FOR_CLASSES_TOLD = Fraction(1, 10)
 def plan(query: Query, unit: Unit, terms: Terms, *, bounding: bool = True) -> Plan:
     """The mechanism that answers `query` on `terms`. Nothing but metadata is used. (`bounding=False` switches
     the protection of units with many rows off, for audits that must find that.)"""
-    told = terms.left_out and unit.kind is UnitKind.COLUMN
-    stands = standing(query, told=told)
+    stands = standing(query, told=_tells(unit, terms))
     _check(query, unit, terms, stands.measures)
     if terms.epsilon is not None:
         return _Planner(query, unit, terms, exact(terms.epsilon), stands, bounding).plan()
     return least(lambda epsilon: _Planner(query, unit, terms, epsilon, stands, bounding).plan(), terms)
+
+
+def _tells(unit: Unit, terms: Terms) -> bool:
+    """Whether a bound on rows may leave something out that is to be told."""
+    if not terms.left_out or unit.kind is not UnitKind.COLUMN:
+        return False
+    return unit.max_rows is None or terms.most_rows is None or terms.most_rows > unit.max_rows
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ SMALL = 50
 """A crowd of fewer than this many times the scale of the noise may have no class that stands out of it."""
 STEEPEST, FLATTEST = 0.05, 0.7
 """A class has at least and at most this share of the people of the one before, as far as noise hides it."""
-WIDTH = 0.03
+WIDTH = 0.06
 """How much the noise of what is told weighs beside the error of a number, when a bound is chosen."""
 UNEVEN = 0.3
 """How far a group's part in what is left out may differ from its part in what counts."""
