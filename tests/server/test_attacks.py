@@ -55,6 +55,7 @@ BODIES: dict[str, Any] = {
     "/v1/datasets/{name}/preview": ASK,
     "/v1/datasets/{name}/queries": ASK,
     "/v1/datasets/{name}/jobs": ASK,
+    "/v1/audits": {"data": "secret", "sql": "SELECT * FROM visits", "epsilon": 1},
     "/v1/accounts/{name}/raise": {"limit": LIMIT, "reason": "I want it."},
     "/v1/accounts/{name}/freeze": {"reason": "I want it."},
     "/v1/accounts/{name}/unfreeze": {"reason": "I want it."},
@@ -69,7 +70,7 @@ LOOK = {
     "/v1/people",
     "/v1/datasets/{name}",
 }
-LOOK |= {"/v1/proposals", "/v1/accounts/{name}", "/v1/certificates/{seq}"}
+LOOK |= {"/v1/audits", "/v1/proposals", "/v1/accounts/{name}", "/v1/certificates/{seq}"}
 """What an auditor may read."""
 
 
@@ -89,7 +90,7 @@ def foreign(running: Hospital) -> dict[str, str]:
         entry = bob.post("/v1/datasets/secret/queries", json=ASK).json()["entry"].split(":")[0]
         job = bob.post("/v1/datasets/secret/jobs", json=ASK).json()["job"]
     token = running.tokens["bob"].split("_")[1]
-    return {"name": "secret", "seq": entry, "job": job, "token": token, "proposal": "0" * 16}
+    return {"name": "secret", "seq": entry, "job": job, "token": token, "proposal": "0" * 16, "audit": "1"}
 
 
 def send(client: httpx.Client, method: str, path: str, ids: dict[str, str]) -> httpx.Response:
@@ -109,6 +110,8 @@ def allowed(who: str | None, method: str, path: str) -> set[int]:
         return {401}  # a token is no session
     if method == "get" and (path in OWN or (who == "vera" and path in LOOK)):
         return {200}
+    if who == "vera" and path == "/v1/audits":
+        return {422}  # it is an auditor's to run, and this is no question
     return {403, 404}
 
 

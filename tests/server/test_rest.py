@@ -425,3 +425,20 @@ def test_half_a_surrogate_pair_is_no_query(shared: Hospital) -> None:
             "/v1/datasets/visits/queries", content=body, headers={"content-type": "application/json"}
         )
     assert said.status_code == 422
+
+
+def test_an_auditor_attacks_a_mechanism_and_runs_the_decisive_part_again(fresh: Hospital) -> None:
+    with fresh.api("vera") as auditor, fresh.api("ada") as analyst:
+        body = {"mechanism": "HalvedNoise", "epsilon": 1}
+        done = auditor.post("/v1/audits", json=body)
+        assert done.status_code == 201, done.text
+        number = done.json()["audit"]
+        (said,) = auditor.get("/v1/audits").json()
+        assert said == auditor.get(f"/v1/audits/{number}").json()
+        assert (said["finding"]["verdict"], said["person"]) == ("violation", "vera")
+        again = auditor.post(f"/v1/audits/{number}/replay").json()
+        assert again["verdict"] == "violation"
+        assert analyst.get(f"/v1/audits/{number}").status_code == 403
+        for wrong in ({"epsilon": 1}, {"mechanism": "x", "epsilon": 1}, {"data": "visits", "epsilon": 1}):
+            assert auditor.post("/v1/audits", json=wrong).status_code in (404, 422)
+    assert fresh.spent() == 0

@@ -24,7 +24,7 @@ from deniable.server.data.declaration import Declaration
 from deniable.server.data.shelf import UNKNOWN, Shelf, note
 from deniable.server.people import acts, keys, store
 from deniable.server.people.oidc import Provider
-from deniable.server.people.proposals import Proposal, Proposals
+from deniable.server.people.proposals import Proposals, ProposedAct
 from deniable.server.people.rights import Caller, Right
 from deniable.server.people.roster import Roster
 from deniable.server.people.store import Lost, State
@@ -314,7 +314,7 @@ class Service(Original):
         caller.need(Right.MANAGE)
         self.proposals.drop(caller.name, number)
 
-    def waiting(self, caller: Caller) -> list[Proposal]:
+    def waiting(self, caller: Caller) -> list[ProposedAct]:
         """What waits for a second person, for owners and auditors."""
         caller.need(Right.LOOK)
         return self.proposals.all()

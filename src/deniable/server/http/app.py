@@ -8,7 +8,14 @@ from fastapi import FastAPI
 
 from deniable._version import VERSION
 from deniable.server.console import routes as console
-from deniable.server.http import data_routes, errors, ledger_routes, oidc_routes, people_routes
+from deniable.server.http import (
+    audit_routes,
+    data_routes,
+    errors,
+    ledger_routes,
+    oidc_routes,
+    people_routes,
+)
 from deniable.server.http.door import Door
 from deniable.server.http.guard import Guard
 from deniable.server.http.jobs import Jobs
@@ -26,7 +33,7 @@ def api(door: Door) -> FastAPI:
     )
     app.state.door = door
     app.state.jobs = Jobs(door)
-    for routes in (data_routes, people_routes, oidc_routes, ledger_routes):
+    for routes in (data_routes, people_routes, oidc_routes, ledger_routes, audit_routes):
         app.include_router(routes.router)
     console.install(app)
     errors.install(app)

@@ -88,6 +88,14 @@ class Note(Body):
     analyst: Name | None = None
 
 
+class NewAudit(Body):
+    epsilon: Number
+    delta: Number = 0
+    data: Name | None = None
+    sql: Text | None = None
+    mechanism: Name | None = None
+
+
 class QueryBody(Body):
     """A query and its terms, as `Curator.sql` takes them. `form` "arrow" adds the answer as Arrow streams in
     base64."""

@@ -21,7 +21,7 @@ UNKNOWN = "There is no such proposal: it never was, or it was decided. Nothing w
 
 
 @dataclass(frozen=True)
-class Proposal:
+class ProposedAct:
     """What somebody wants to do: `terms` are the arguments of the act."""
 
     id: str
@@ -47,16 +47,16 @@ class Proposals:
             acts.record(connection, self._key, person, f"propose: {act}", about, reason)
         return number
 
-    def all(self) -> list[Proposal]:
+    def all(self) -> list[ProposedAct]:
         with self._state.reading() as connection:
             rows = connection.execute(sa.select(store.proposals).order_by(store.proposals.c.id)).mappings()
             return [_proposal(row) for row in rows]
 
-    def one(self, number: str) -> Proposal:
+    def one(self, number: str) -> ProposedAct:
         with self._state.reading() as connection:
             return _found(connection, number)
 
-    def agree(self, person: str, number: str) -> Proposal:
+    def agree(self, person: str, number: str) -> ProposedAct:
         """Taken off the list for who agrees: it is done once, whoever else agrees at the same moment."""
         with self._state.writing() as connection:
             proposal = _found(connection, number)
@@ -77,7 +77,7 @@ class Proposals:
             acts.record(connection, self._key, person, f"drop: {proposal.act}", proposal.about, "")
 
 
-def _found(connection: sa.Connection, number: str) -> Proposal:
+def _found(connection: sa.Connection, number: str) -> ProposedAct:
     wanted = sa.select(store.proposals).where(store.proposals.c.id == number)
     row = connection.execute(wanted).mappings().first()
     if row is None:
@@ -85,6 +85,6 @@ def _found(connection: sa.Connection, number: str) -> Proposal:
     return _proposal(row)
 
 
-def _proposal(row: sa.RowMapping) -> Proposal:
+def _proposal(row: sa.RowMapping) -> ProposedAct:
     fields = {name: row[name] for name in ("id", "act", "about", "person", "reason")}
-    return Proposal(**fields, terms=json.loads(row["terms"]))
+    return ProposedAct(**fields, terms=json.loads(row["terms"]))

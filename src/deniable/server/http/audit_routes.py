@@ -1,0 +1,56 @@
+"""Audits: attacks on how the service would answer, on tables made up from what is declared. For owner and auditor; nothing
+is charged."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import APIRouter
+
+from deniable.errors import InvalidParameter
+from deniable.server import audits
+from deniable.server.http import bodies
+from deniable.server.http.door import AtDoor, Who
+from deniable.server.questions import number
+
+router = APIRouter(prefix="/v1", tags=["audits"])
+
+
+@router.get("/audits")
+async def listed(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
+    """What was found, newest first."""
+    return [_told(each) for each in await door.run(audits.listed, door.service, caller)]
+
+
+@router.post("/audits", status_code=201)
+async def run(body: bodies.NewAudit, caller: Who, door: AtDoor) -> dict[str, Any]:
+    """Attack a question about a data set (`data` and `sql`), or a mechanism by its name."""
+    epsilon, delta = number("epsilon", body.epsilon), number("delta", body.delta)
+    if body.mechanism is not None and body.data is None and body.sql is None:
+        done = await door.run(audits.run_mechanism, door.service, caller, body.mechanism, epsilon, delta)
+    elif body.mechanism is None and body.data is not None and body.sql is not None:
+        done = await door.run(audits.run, door.service, caller, body.data, body.sql, epsilon, delta)
+    else:
+        raise InvalidParameter("Expected data and sql, or mechanism. Nothing was run.")
+    return {"audit": done}
+
+
+@router.get("/audits/{audit}")
+async def look(audit: int, caller: Who, door: AtDoor) -> dict[str, Any]:
+    """One finding, with its witness."""
+    return _told(await door.run(audits.look, door.service, caller, audit))
+
+
+@router.post("/audits/{audit}/replay")
+async def replay(audit: int, caller: Who, door: AtDoor) -> dict[str, Any]:
+    """The decisive part of a finding once more, from the same seed."""
+    finding = await door.run(audits.run_again, door.service, caller, audit)
+    said: dict[str, Any] = json.loads(finding.to_json())
+    return said
+
+
+def _told(audited: audits.Audited) -> dict[str, Any]:
+    finding = json.loads(audited.finding.to_json())
+    told = {"audit": audited.id, "person": audited.person, "time": audited.time, "about": audited.about}
+    return told | {"finding": finding}
