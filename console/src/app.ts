@@ -2,6 +2,8 @@
 // Every form works without it; nothing here decides what is asked, charged or shown.
 import { askPage } from "./ask"
 import { sliders } from "./sliders"
+import { waiting } from "./waiting"
 
 askPage()
 sliders()
+waiting()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Response
 
-from deniable.curator import Answer, Curator, Preview
+from deniable.curator import Answer, Curator
 from deniable.errors import AlreadyPaid, DeniableError, InvalidParameter, NotFound
 from deniable.server.console import exports, recent
 from deniable.server.console.page import Here, PageRoute, Typed, Visit
@@ -291,7 +291,3 @@ def ways(sentence: str, asking: AskForm, error: DeniableError | None = None) -> 
     if isinstance(error, AlreadyPaid):
         found.append(WayOut("Ask anew, as a new charge", "sql", asking.typed["sql"]))
     return found
-
-
-def left_words(preview: Preview) -> str:
-    return "nothing" if not preview.left.epsilon else f"ε ≤ {preview.left.epsilon:.4g}"

@@ -19,7 +19,7 @@ from deniable.plots import svg
 from deniable.server.service import Service
 
 MOST_STEPS = 200
-_SUMS: WeakKeyDictionary[Service, dict[str, Sums]] = WeakKeyDictionary()
+_SUMS: WeakKeyDictionary[Service, dict[str, SpendingSums]] = WeakKeyDictionary()
 _TURN = threading.Lock()
 
 
@@ -31,7 +31,7 @@ class Level(NamedTuple):
 
 
 @dataclass
-class Sums:
+class SpendingSums:
     """The charges of an account up to the entry `seq`."""
 
     rules: Filter
@@ -59,7 +59,7 @@ def levels(service: Service, entries: list[Entry], account: str) -> list[Level]:
         known = _SUMS.setdefault(service, {})
         sums = known.get(account)
         if sums is None or sums.rules != rules:
-            sums = known[account] = Sums(rules, rules.nothing)
+            sums = known[account] = SpendingSums(rules, rules.nothing)
         sums.add(entries, account)
         return list(sums.levels)
 
