@@ -148,3 +148,15 @@ def test_a_schema_file_takes_the_place_of_options(file: str, tmp_path: Path) -> 
     out = tmp_path / "visits.yaml"
     CliRunner().invoke(app, ["schema", "init", file, "--out", str(out)], env=WIDE, catch_exceptions=False)
     assert run_json(file, COUNT, *FIRST, "--schema", str(out), "--epsilon", "0.5")["rows"]
+
+
+def test_one_of_many_and_what_follows_a_release(file: str) -> None:
+    first = ("--unit", "row", "--limit", "1:1e-6", "--purpose", "counts")
+    assert run_json(file, COUNT, *first, "--of", "100", "--preview")["more"] == 100
+    ranked = "SELECT diagnosis, COUNT(*) AS n, RANK() OVER (ORDER BY n DESC) AS place FROM visits GROUP BY 1 ORDER BY place"
+    paid = run_json(file, ranked, *first, "--epsilon", ".5")
+    assert [row["place"] for row in paid["rows"]] == list(range(1, len(paid["rows"]) + 1))
+    shares = "SELECT diagnosis, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM visits GROUP BY 1"
+    assert run_json(file, shares, "--epsilon", ".5")["again"]
+    text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.125) COUNT(*) AS n FROM visits"
+    assert run_json(file, text)["epsilon"] == 0.125

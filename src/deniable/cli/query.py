@@ -28,6 +28,13 @@ class QueryNoise(StrEnum):
     GAUSSIAN = "gaussian"
 
 
+class QueryPurpose(StrEnum):
+    """What an account is for."""
+
+    MIXED = "mixed"
+    COUNTS = "counts"
+
+
 @dataclass(frozen=True)
 class OpeningOptions:
     """How a data set is opened, as the options say it."""
@@ -44,6 +51,7 @@ class OpeningOptions:
     name: str | None
     data_version: str | None
     analyst: str | None
+    purpose: str | None = None
 
     @contextmanager
     def opened(self) -> Iterator[Curator]:
@@ -58,6 +66,7 @@ class OpeningOptions:
             keys=parse_keys(self.keys),
             version=self.data_version,
             analyst=self.analyst,
+            purpose=self.purpose,
         ) as curator:
             yield curator
 
@@ -138,6 +147,16 @@ def query(
     discover: Annotated[
         bool, typer.Option("--discover", help="Find missing bounds from a part of ε.")
     ] = False,
+    of: Annotated[
+        int | None,
+        typer.Option(
+            "--of", help="This is one of so many queries like it, which share ε, or the limit.", min=2
+        ),
+    ] = None,
+    purpose: Annotated[
+        QueryPurpose | None,
+        typer.Option("--purpose", help="At the first use: counts is for many answers (--of)."),
+    ] = None,
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write the answer as CSV.")
     ] = None,
@@ -172,6 +191,7 @@ def query(
         name,
         data_version,
         analyst,
+        None if purpose is None else str(purpose),
     )
     terms: dict[str, Any] = {
         "epsilon": None if epsilon is None else numbers.integral(epsilon),
@@ -182,6 +202,7 @@ def query(
         "max_groups": max_groups,
         "noise": str(noise),
         "discover": discover,
+        "of": of,
     }
     with opening.opened() as curator:
         if preview:
@@ -209,6 +230,7 @@ def _foretell(preview: Preview, json: bool) -> None:
             "free": preview.free,
             "left": {"epsilon": preview.left.epsilon, "rho": preview.left.rho, "delta": preview.left.delta},
             "refusal": preview.refusal,
+            "more": preview.more,
         }
     )
 
