@@ -147,6 +147,16 @@ def query(
     discover: Annotated[
         bool, typer.Option("--discover", help="Find missing bounds from a part of ε.")
     ] = False,
+    bounded_only: Annotated[
+        bool,
+        typer.Option(
+            "--bounded-only", help="Spend nothing on telling what the bound on a person's rows leaves out."
+        ),
+    ] = False,
+    most_rows: Annotated[
+        int | None,
+        typer.Option("--most-rows", help="Nobody has more rows than this, for what is told of that.", min=1),
+    ] = None,
     of: Annotated[
         int | None,
         typer.Option(
@@ -202,6 +212,8 @@ def query(
         "max_groups": max_groups,
         "noise": str(noise),
         "discover": discover,
+        "left_out": False if bounded_only else None,
+        "most_rows": most_rows,
         "of": of,
     }
     with opening.opened() as curator:
