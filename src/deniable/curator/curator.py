@@ -50,7 +50,7 @@ class Curator(Original):
     def __init__(self, desk: Desk, ledger: Ledger) -> None:
         self._desk = desk
         self._owned: list[Any] = []
-        self._proposal: opening.Proposal | None = None
+        self._proposal: opening.OpeningProposal | None = None
         self._unbound: opening.DataSetTerms | None = None
         self.schema = desk.schema
         self.schema_files: tuple[Path, ...] = ()

@@ -34,7 +34,7 @@ class DataSetTerms:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class OpeningProposal:
     """A data set that was opened and never charged: nothing of it is written before its first charge.
 
     Until then an account in memory stands for the one that would be made. `commit` makes what is missing: the
@@ -134,7 +134,7 @@ class Payment:
 
     ledger: Ledger
     account: Account
-    proposal: Proposal | None
+    proposal: OpeningProposal | None
     unbound: DataSetTerms | None
     owned: list[Ledger]
 
@@ -166,16 +166,16 @@ def is_bound(ledger: Ledger, terms: DataSetTerms) -> bool:
 
 def proposal(
     ledger: Ledger | None, place: str, terms: DataSetTerms, on_failure: OnFailure
-) -> Proposal | None:
+) -> OpeningProposal | None:
     """How the account is made at its first charge; None where it is there and stays as it is."""
     known = {} if ledger is None else {account.name: account for account in ledger.accounts()}
     there = known.get(terms.name)
     if there is None or ledger is None:
         if terms.limit is None:
             raise no_limit(terms.name, place)
-        return Proposal(ledger or place, terms, terms.limit, on_failure)
+        return OpeningProposal(ledger or place, terms, terms.limit, on_failure)
     if there.parent is None and there.owner == ledger.analyst and fresh(ledger, terms.name, terms.keys):
-        return Proposal(ledger, terms, terms.limit or there.limit, on_failure)
+        return OpeningProposal(ledger, terms, terms.limit or there.limit, on_failure)
     return None
 
 
