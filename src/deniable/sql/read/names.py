@@ -97,7 +97,7 @@ class Scope:
         fields = [f for f in self.fields if not table or fold(f.table) == fold(table)]
         if table and not fields:
             refuse(f"There is no table {shown(table)} here.")
-        return fields if table else [f for f in fields if not f.hidden]
+        return [f for f in fields if (table or not f.hidden) and not f.name.startswith("_")]
 
     def _called(self, name: str, table: str) -> list[Field]:
         fields = [f for f in self.fields if fold(f.name) == fold(name)]

@@ -37,7 +37,7 @@ from deniable.sql.tree import (
     Scan,
     Union,
 )
-from deniable.sql.types_relations import hoisted
+from deniable.sql.types_relations import columns, hoisted
 from deniable.units import Unit, UnitKind
 
 MAX_TABLES = 32
@@ -305,7 +305,8 @@ def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
         pairs = [(left.find(c), right.find(c)) for c in using]
         names = frozenset(fold(str(c.name)) for c in using)
         return Meeting(left, right, pairs, kind, names).joined(sources.unit)
-    pairs, rest = pairs_of(left, right, conjuncts(node.args.get("on")))
+    left, right, parts = _computed(left, right, conjuncts(node.args.get("on")))
+    pairs, rest = pairs_of(left, right, parts)
     if kind is JoinKind.INNER:
         scope = Meeting(left, right, pairs).joined(sources.unit)
         for part in rest:
@@ -313,6 +314,39 @@ def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
         return scope
     left, right = _restricted(left, right, rest, kind)
     return Meeting(left, right, pairs, kind).joined(sources.unit)
+
+
+def _computed(left: Scope, right: Scope, parts: list[exp.Expr]) -> tuple[Scope, Scope, list[exp.Expr]]:
+    """Both sides with the expressions that ON equates as columns of their own: CAST(a.t AS DATE) = b.day."""
+    made: list[exp.Expr] = []
+    for part in parts:
+        sides = [part.this, part.args["expression"]] if isinstance(part, exp.EQ) else []
+        if all(isinstance(side, exp.Column) for side in sides):
+            made.append(part)
+            continue
+        for a, b in (sides, sides[::-1]):
+            if _reads_one(left, a) and _reads_one(right, b):
+                (left, mine), (right, other) = _with_column(left, a, "l"), _with_column(right, b, "r")
+                part = exp.EQ(this=mine, expression=other)
+                break
+        made.append(part)
+    return left, right, made
+
+
+def _reads_one(scope: Scope, node: exp.Expr) -> bool:
+    """Whether an expression reads this side, and nothing else."""
+    return node.find(exp.Column) is not None and node.find(exp.Query) is None and _reads_only(scope, node)
+
+
+def _with_column(scope: Scope, node: exp.Expr, side: str) -> tuple[Scope, exp.Expr]:
+    if isinstance(node, exp.Column):
+        return scope, node
+    expr, own = scope.rows(node), columns(scope.relation)
+    column = Column(f"_{side}{len(own)}", expr.type)
+    items = (*((c.name, c) for c in own), (column.name, expr))
+    field = Field(column.name, "", column, scope.interval(expr), domain(expr, scope))
+    made = replace(scope, relation=Project(scope.relation, items), fields=(*scope.fields, field))
+    return made, exp.column(column.name)
 
 
 def _using(left: Scope, right: Scope, node: exp.Join) -> list[exp.Column]:
