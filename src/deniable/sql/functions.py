@@ -215,8 +215,6 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         (
             "unnest",
-            "range",
-            "generate_series",
             "list",
             "list_sum",
             "list_transform",

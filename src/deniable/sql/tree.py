@@ -147,6 +147,14 @@ class Scan:
 
 
 @dataclass(frozen=True)
+class Listed:
+    """A public table of one column, whose different values a query lists."""
+
+    column: Column
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
 class Project:
     """New columns computed from `of`; the unit is kept beside them."""
 
@@ -207,7 +215,7 @@ class PerUnit:
     aggregates: tuple[tuple[str, Aggregate], ...]
 
 
-Relation: TypeAlias = "Scan | Project | Filter | Join | Union | PerUnit"
+Relation: TypeAlias = "Scan | Listed | Project | Filter | Join | Union | PerUnit"
 
 
 # ------------------------------------------------------------------------------------------------ the query

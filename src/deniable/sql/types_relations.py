@@ -18,6 +18,7 @@ from deniable.sql.tree import (
     Join,
     JoinKind,
     JoinSide,
+    Listed,
     Literal,
     PerUnit,
     Project,
@@ -35,6 +36,8 @@ def columns(relation: Relation) -> tuple[Column, ...]:
     match relation:
         case Scan():
             return relation.columns
+        case Listed():
+            return (relation.column,)
         case Project():
             return tuple(Column(name, expr.type) for name, expr in relation.columns)
         case Filter():
@@ -51,7 +54,7 @@ def columns(relation: Relation) -> tuple[Column, ...]:
 def readings(relation: Relation) -> int:
     """How many times tables are read."""
     match relation:
-        case Scan():
+        case Scan() | Listed():
             return 1
         case Project() | Filter() | PerUnit():
             return readings(relation.of)
@@ -78,6 +81,8 @@ def has_unit(relation: Relation) -> bool:
     match relation:
         case Scan():
             return relation.unit is not None
+        case Listed():
+            return False
         case Project() | Filter():
             return has_unit(relation.of)
         case Join():
@@ -183,6 +188,8 @@ def prune(relation: Relation, needed: frozenset[str]) -> Relation:
     match relation:
         case Scan():
             return replace(relation, columns=tuple(c for c in relation.columns if c.name in needed))
+        case Listed():
+            return relation
         case Project():
             return _pruned_projection(relation, needed)
         case Filter():

@@ -95,10 +95,8 @@ SELECT COUNT(*) FROM trips WHERE EXTRACT(HOUR FROM pickup_at) NOT BETWEEN 6 AND 
 
 SELECT time_bucket(INTERVAL '15 minutes', pickup_at) AS t, COUNT(*) FROM trips GROUP BY t ORDER BY t
 
--- missing: is not answered
 SELECT g.h, COUNT(t.vendor) AS n FROM generate_series(0, 23) AS g(h) LEFT JOIN trips t ON hour(t.pickup_at) = g.h GROUP BY g.h ORDER BY g.h
 
--- missing: is not answered
 SELECT d.day, COUNT(t.rider_id) FROM generate_series(DATE '2015-01-01', DATE '2015-01-31', INTERVAL 1 DAY) AS d(day)
 LEFT JOIN trips t ON CAST(t.pickup_at AS DATE) = d.day GROUP BY d.day ORDER BY d.day
 

@@ -28,7 +28,7 @@ from deniable.sql.plan.private_bounds import SHARE, ValueBounds
 from deniable.sql.plan.quantiles import Bracket, Rank, divided
 from deniable.sql.plan.request import DEFAULT_GROUPS, Terms
 from deniable.sql.plan.row_classes import Classes, moved
-from deniable.sql.tree import Column, Filter, Join, PerUnit, Project, Query, Relation, Scan, Union
+from deniable.sql.tree import Column, Filter, Join, Listed, PerUnit, Project, Query, Relation, Scan, Union
 from deniable.sql.types import INTEGER
 from deniable.sql.types_relations import read
 from deniable.sql.write import prepared
@@ -305,6 +305,8 @@ def _readings(relation: Relation) -> dict[str, int]:
     match relation:
         case Scan(table, _, _, _):
             return {table: 1}
+        case Listed():
+            return {}
         case Project(of, _) | Filter(of, _) | PerUnit(of, _, _):
             return _readings(of)
         case Join(left=left, right=right):

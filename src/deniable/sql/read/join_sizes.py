@@ -23,6 +23,7 @@ from deniable.sql.tree import (
     Join,
     JoinKind,
     JoinSide,
+    Listed,
     Literal,
     PerUnit,
     Project,
@@ -50,6 +51,8 @@ def rows(relation: Relation) -> Rows:
     match relation:
         case Scan():
             return ((prune(relation, frozenset()),),)
+        case Listed():
+            return ((),)
         case Filter(of, _) | Project(of, _):
             return ((prune(relation, frozenset()),),) if _is_leaf(relation) else rows(of)
         case PerUnit(of, keys, _):

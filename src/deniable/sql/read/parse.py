@@ -284,6 +284,7 @@ ALLOWED: dict[type[exp.Expr], set[str]] = {
     exp.LimitOptions: {"rows"},
     exp.Any: _UNARY,
     exp.All: _UNARY,
+    exp.GenerateSeries: {"start", "end", "step", "is_end_exclusive"},
     exp.Fetch: {"count", "direction", "limit_options"},
     exp.ApproxQuantile: {"this", "quantile"},
     exp.WidthBucket: {"this", "min_value", "max_value", "num_buckets"},

@@ -26,6 +26,7 @@ from deniable.sql.read.names import Field, Scope, domain, fold
 from deniable.sql.read.parse import PARTS, refuse, refuse_node, shown
 from deniable.sql.read.per_unit import has_aggregate, per_unit, plain
 from deniable.sql.read.public_subqueries import read_public
+from deniable.sql.read.series import series
 from deniable.sql.read.tied_subqueries import read_tied
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import (
@@ -192,6 +193,8 @@ def _source(sources: Sources, node: exp.Expr) -> Scope:
 
 
 def _table(sources: Sources, node: exp.Table) -> Scope:
+    if isinstance(node.this, exp.GenerateSeries):
+        return series(node.this).named(str(node.alias or "generate_series"), _names(node))
     if not isinstance(node.this, exp.Identifier):
         refuse_node(node.this)
     _check_prefix(node)

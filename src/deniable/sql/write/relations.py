@@ -25,6 +25,7 @@ from deniable.sql.tree import (
     Filter,
     Join,
     JoinKind,
+    Listed,
     Literal,
     PerUnit,
     Project,
@@ -81,6 +82,9 @@ def relation(of: Relation, dialect: Dialect) -> str:
     match of:
         case Scan():
             return _scan(of, dialect)
+        case Listed(column, values):
+            name = dialect.quote(column.name)
+            return " UNION ALL ".join(f"SELECT {dialect.literal(v, column.type)} AS {name}" for v in values)
         case Project():
             items = [f"{expression(e, dialect)} AS {dialect.quote(name)}" for name, e in of.columns]
             return f"SELECT {_items(of, items, dialect)} FROM ({relation(of.of, dialect)}) AS t"
