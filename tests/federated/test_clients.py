@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.federated import Clients, dirichlet, iid, shards, unbalanced
@@ -61,6 +62,16 @@ def test_clients_from_a_file(tmp_path: Path) -> None:
     assert clients.rows(1)[0].tolist() == [[1.0, 4.0], [3.0, 6.0]]
     with pytest.raises(DataError, match="cannot be read"):
         Clients.from_parquet(tmp_path / "nothing.parquet", user="who", label="label", features=["u"])
+
+
+def test_clients_from_a_torch_set() -> None:
+    rows = torch.utils.data.TensorDataset(torch.arange(6.0).view(3, 2), torch.tensor([1, 0, 1]))
+    clients = Clients.from_dataset(rows, ["b", "a", "b"])
+    assert [clients.size(k) for k in range(len(clients))] == [1, 2]
+    assert clients.rows(1)[0].tolist() == [[0.0, 1.0], [4.0, 5.0]]
+    assert clients.rows(1)[1].tolist() == [1, 1]
+    with pytest.raises(DataError, match="at least one row"):
+        Clients.from_dataset(torch.utils.data.TensorDataset(torch.zeros(0, 2), torch.zeros(0)), [])
 
 
 def test_parts_that_do_not_fit_are_refused() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from deniable.federated import mcmahan
-from deniable.reproduce import communication, fedavg_tables
+from deniable.reproduce import communication, fedavg_shakespeare, fedavg_tables
 
 Item = TypeVar("Item")
 
@@ -48,6 +48,15 @@ def test_methods_stand_beside_each_other_with_what_they_send(tmp_path: Path) -> 
     report.write_table(tmp_path / "table.csv")
     with (tmp_path / "table.csv").open(encoding="utf-8") as file:
         assert next(csv.reader(file)) == list(report.columns)
+
+
+def test_plays_are_learnt_by_role_and_evenly(tmp_path: Path) -> None:
+    play = "".join(f"{role}:\n{'to be or not ' * 30}\n\n" for role in ("ROMEO", "NURSE", "TYBALT", "PARIS"))
+    cells = (("by role", 1, 2, 1.0, 2, 1), ("IID", 1, None, 1.0, 2, 1))
+    report = fedavg_shakespeare.report(play, cells, tmp_path, quiet)
+    assert [row[0] for row in report.rows] == ["by role, E = 1, B = 2", "IID, E = 1, B = ∞"]
+    assert [row[1] for row in report.rows] == [4, 4]
+    assert report.figure.exists()
 
 
 def test_bytes_and_steps_are_those_of_the_method() -> None:

@@ -73,6 +73,15 @@ class Clients:
         return cls(x, y, order, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
     @classmethod
+    def from_dataset(cls, dataset: Any, owner: Any) -> Clients:
+        """A torch set of (row, label) pairs, with the client of each: its items are read once and kept as tensors."""
+        pairs = [dataset[i] for i in range(len(dataset))]
+        if not pairs:
+            raise DataError("Expected a set with at least one row.")
+        x = torch.stack([torch.as_tensor(x) for x, _ in pairs])
+        return cls.by_owner(x, torch.stack([torch.as_tensor(y) for _, y in pairs]), owner)
+
+    @classmethod
     def from_parquet(cls, path: str | Path, *, user: str, label: str, features: Sequence[str]) -> Clients:
         """Numbers from a parquet file: the columns `features` and `label`, and in `user` whose row it is."""
         import pyarrow.parquet as pq

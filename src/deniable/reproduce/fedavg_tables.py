@@ -49,7 +49,7 @@ class TableCell:
 
 
 DEFAULT = (
-    TableCell("2NN", "IID", 0.1, 1, 10, 87, (0.2,), 200),
+    TableCell("2NN", "IID", 0.1, 1, 10, 87, (0.3,), 200),
     TableCell("2NN", "shards", 0.1, 1, 10, 664, (0.1,), 800),
     TableCell("2NN", "IID", 0.1, 1, None, 1474, (0.5,), 1500, every=5),
     TableCell("2NN", "shards", 0.1, 1, None, 1796, (0.5,), 1800, every=5),
@@ -62,7 +62,7 @@ FULL = (
     *(
         TableCell("2NN", split, share, 1, 10, paper, rates, 3500)
         for split, rates, column in (
-            ("IID", (0.1, 0.2, 0.4), {0.0: 316, 0.1: 87, 0.2: 77, 0.5: 75, 1.0: 70}),
+            ("IID", (0.1, 0.2, 0.3, 0.4), {0.0: 316, 0.1: 87, 0.2: 77, 0.5: 75, 1.0: 70}),
             ("shards", (0.05, 0.1, 0.2), {0.0: 3275, 0.1: 664, 0.2: 619, 0.5: 443, 1.0: 380}),
         )
         for share, paper in column.items()

@@ -1,0 +1,62 @@
+"""McMahan et al. 2017, Table 2 on text: a character LSTM of which every role of the plays is a client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from deniable.datasets.real import load
+from deniable.plots import learn as plots
+from deniable.reproduce import _learning
+from deniable.reproduce.report import Progress, Report
+
+SUMMARY = "McMahan et al. 2017: a character LSTM on Shakespeare, each role a client, FedAvg and FedSGD (about 10 CPU minutes)"
+
+CELLS = (
+    ("by role", 1, 10, 1.5, 100, 4),
+    ("IID", 1, 10, 1.5, 100, 4),
+    ("by role", 1, None, 3.0, 100, 4),
+)
+"""Split, local epochs, batch, learning rate, rounds, and how often accuracy is measured."""
+SHARE = 0.1
+LEVEL = 0.35
+"""The accuracy to which rounds are counted; the paper's 54 % takes its larger network and its whole Shakespeare."""
+
+READING = (
+    "A role's lines are cut into rows of 80 characters, its last fifth is held out. Tiny Shakespeare is a third of the plays "
+    "and has fewer roles than the paper's 1,146, whose split is not published; its network has two layers of 256 units, ours one "
+    "of 128, and rates were tried on a few values only. So rounds are compared with one another here, not with the "
+    "paper's (54 %: FedSGD 2,488 rounds IID and 3,906 by role, FedAvg with E = 5, B = 10 41 and 38)."
+)
+
+
+def run(out: Path, progress: Progress) -> Report:
+    _learning.need_torch()
+    return report(load("tiny-shakespeare"), CELLS, out, progress)
+
+
+def report(
+    text: str, cells: tuple[tuple[str, int, int | None, float, int, int], ...], out: Path, progress: Progress
+) -> Report:
+    from deniable.federated.plays import Roles
+
+    roles, rows, curves = Roles.of(text), [], {}
+    for split, epochs, batch, rate, rounds, every in progress(cells, "Ways to train"):
+        data = roles.dealt(split)
+        result = roles.learnt(
+            data,
+            share=SHARE,
+            rounds=rounds,
+            local_epochs=epochs,
+            batch=batch,
+            learning_rate=rate,
+            every=every,
+        )
+        name = f"{split}, E = {epochs}, B = {'∞' if batch is None else batch}"
+        curves[name] = result.scores
+        best, reached = max(result.scores.values()), result.rounds_to(LEVEL)
+        rows.append((name, len(data), rate, rounds, round(best, 4), reached and round(reached, 1)))
+    figure = plots.by_round(
+        curves, title="Next characters of Shakespeare, named rightly", path=out / "fedavg-shakespeare.png"
+    )
+    columns = ("way", "clients", "learning rate", "rounds", "best accuracy", f"rounds to {LEVEL:.0%}")
+    return Report("Federated averaging on plays", columns, rows, figure, READING)
