@@ -292,7 +292,8 @@ def _highest() -> int:
 
 
 def measure(model: Model, quick: bool) -> list[dict[str, Any]]:
-    names = [name for name in METHODS if not (quick and name == "Opacus hooks")]
+    slow = quick or model.words or model.rounds == 5
+    names = [name for name in METHODS if not (slow and name == "Opacus hooks")]
     if len(model.shape) == 1:
         names.remove("plain channels-last")
     found = times(model, names, max(3, model.rounds // (5 if quick else 1)))

@@ -48,7 +48,8 @@ def _agrees(task: Task, run: Pass, like: Batch, size: int, seed: int) -> bool:
 
 def _others(task: Task, own: Batch, draw: Draw, seed: int) -> list[Batch]:
     """Batches of other rows, near and far from 0; the targets are those of `own`, which the model takes."""
-    spreads = WIDE if own.examples <= LARGE else WIDE[:2]  # wide numbers are the rarer ones in other trials
+    # Two spreads at each size, for time; losses are tried with all of them (`probe`).
+    spreads = WIDE[::2] if own.examples <= LARGE else WIDE[1::2]
     far = [drawn(task, own, own.examples, seed + 1000, draw, wide) for wide in spreads]
     return [own, *(with_targets_of(task, own, others) for others in far)]
 
