@@ -10,12 +10,12 @@ from deniable.sql.read.expressions import Translator
 from deniable.sql.read.names import MAX_DOMAIN, Field, Scope
 from deniable.sql.read.parse import refuse
 from deniable.sql.read.periods import Period, moved, period
-from deniable.sql.tree import Column, Kind, Listed, Literal, Value
+from deniable.sql.tree import Column, Expr, Kind, Listed, Literal, Value
 
 
 def series(node: exp.GenerateSeries) -> Scope:
     """Whole numbers, days or moments from literal to literal by a literal step; a `range` ends before its end."""
-    read = Translator(lambda node: None)
+    read = Translator(_no_columns)
     start, end = read(node.args["start"]), read(node.args["end"])
     if (
         node.args.get("is_end_exclusive")
@@ -41,6 +41,12 @@ def series(node: exp.GenerateSeries) -> Scope:
     bounds = Interval.of(min(numbers), max(numbers)) if numbers else Interval()
     field = Field(column.name, column.name, column, bounds, tuple(values))
     return Scope(Listed(column, tuple(values)), (field,), unique=frozenset({column.name}))
+
+
+def _no_columns(node: exp.Expr) -> Expr | None:
+    if isinstance(node, exp.Column):
+        refuse("GENERATE_SERIES expects literals, not columns.", "Write generate_series(0, 23).")
+    return None
 
 
 def _numbers(start: Literal, end: Literal, step: exp.Expr | None, read: Translator) -> list[Value]:
