@@ -25,8 +25,10 @@ def test_an_answer_is_charged_to_the_analyst_and_to_the_data_set(fresh: Hospital
     said = fresh.ask("ada", epsilon="0.5").json()
     assert said["columns"] == [{"name": "n", "type": "int64"}]
     assert said["low"]["n"][0] < said["rows"][0][0] < said["high"]["n"][0]
-    assert (said["epsilon"], said["again"]) == (0.5, False)
-    assert [fresh.spent(name) for name in ("visits", "visits/ada", "visits/bob")] == [0.5, 0.5, 0.0]
+    assert (said["epsilon"], said["again"]) == (pytest.approx(0.5), False)
+    assert [fresh.spent(name) for name in ("visits", "visits/ada", "visits/bob")] == pytest.approx(
+        [0.5, 0.5, 0.0]
+    )
 
 
 def test_asked_again_it_is_free_and_the_same_through_either_spelling_of_a_number(fresh: Hospital) -> None:
@@ -64,7 +66,7 @@ def test_what_somebody_else_has_asked_looks_new(fresh: Hospital) -> None:
 def test_a_preview_is_free_and_says_what_the_answer_will_cost(fresh: Hospital) -> None:
     with fresh.api("ada") as client:
         said = client.post("/v1/datasets/visits/preview", json={"sql": COUNT, "epsilon": 0.25}).json()
-    assert (said["epsilon"], said["fits"], said["free"]) == (0.25, True, False)
+    assert (said["epsilon"], said["fits"], said["free"]) == (pytest.approx(0.25), True, False)
     assert "±" in said["expected"]["n"]
     assert fresh.spent() == 0
 
@@ -340,7 +342,7 @@ def test_the_remote_is_a_curator_elsewhere(fresh: Hospital) -> None:
     with dp.Remote(fresh.url, token=fresh.tokens["ada"], data="visits") as remote:
         assert remote.datasets() == ["visits"]
         assert "patient_id" in remote.schema()
-        assert remote.preview(COUNT, epsilon=1).epsilon == 1
+        assert remote.preview(COUNT, epsilon=1).epsilon == pytest.approx(1)
         answer = remote.sql("SELECT sex, AVG(days) AS d FROM visits GROUP BY sex", epsilon=2)
         assert answer.table.column_names == ["sex", "d", "d_low", "d_high"]
         assert "±" in str(answer)
@@ -354,6 +356,8 @@ def test_the_remote_is_a_curator_elsewhere(fresh: Hospital) -> None:
         with pytest.raises(BudgetExceeded, match="over its limit"):
             remote.sql(COUNT, epsilon=1e6)
         assert fresh.tokens["ada"] not in repr(remote)
+        assert "spent ε = 2 of 400" in remote._repr_html_()
+        assert "<li>visits</li>" in dp.Remote(fresh.url, token=fresh.tokens["ada"])._repr_html_()
     with pytest.raises(NotLoggedIn):
         dp.Remote(fresh.url, token="dnb_0123456789ab_x", data="visits").sql(COUNT, epsilon=1)
 

@@ -8,6 +8,7 @@ import json
 import secrets
 import ssl
 import threading
+from html import escape
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
@@ -66,6 +67,18 @@ class Remote(Original):
 
     def __repr__(self) -> str:
         return f"Remote({self._address[0]}:{self._address[1]}, data={self._data!r})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the data set, and what is left of one's part of it."""
+        if self._data is None:
+            rows = "".join(f"<li>{escape(name)}</li>" for name in self.datasets())
+            return f"<p><b>{escape(self._address[0])}</b>: the data sets that are for you</p><ul>{rows}</ul>"
+        said = self.account()
+        spent, limit, left = (_float(said[name]["epsilon"]) for name in ("spent", "limit", "left"))
+        return (
+            f"<p><b>{escape(self._data)}</b> at {escape(self._address[0])}: spent ε = {spent:.4g} of {limit:.4g}, "
+            f"left for one query ε ≤ {left:.4g}</p>"
+        )
 
     # -------------------------------------------------------------------------------------------- asking
 

@@ -4,9 +4,9 @@ is charged."""
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 
 from deniable.errors import InvalidParameter
 from deniable.server import audits
@@ -15,6 +15,7 @@ from deniable.server.http.door import AtDoor, Who
 from deniable.server.questions import number
 
 router = APIRouter(prefix="/v1", tags=["audits"])
+Number = Annotated[int, Path(ge=1, le=2**31)]
 
 
 @router.get("/audits")
@@ -37,13 +38,13 @@ async def run(body: bodies.NewAudit, caller: Who, door: AtDoor) -> dict[str, Any
 
 
 @router.get("/audits/{audit}")
-async def look(audit: int, caller: Who, door: AtDoor) -> dict[str, Any]:
+async def look(audit: Number, caller: Who, door: AtDoor) -> dict[str, Any]:
     """One finding, with its witness."""
     return _told(await door.run(audits.look, door.service, caller, audit))
 
 
 @router.post("/audits/{audit}/replay")
-async def replay(audit: int, caller: Who, door: AtDoor) -> dict[str, Any]:
+async def replay(audit: Number, caller: Who, door: AtDoor) -> dict[str, Any]:
     """The decisive part of a finding once more, from the same seed."""
     finding = await door.run(audits.run_again, door.service, caller, audit)
     said: dict[str, Any] = json.loads(finding.to_json())
