@@ -96,9 +96,12 @@ class GroupReader:
     def left_out(self, of: Expr, cell: Cell, group: Released) -> Fraction | None:
         """How much of a count or a sum, or of what is linear in these, stands for rows that do not count."""
         form = forms.form(of, lambda a: self._form(a, group))
-        if form is None or form.counted is None or not isinstance(cell.value, Fraction):
+        statistics = {self.plan.query.aggregates[a].statistic for a in evaluate.aggregates_in(of)}
+        if form is None or not isinstance(cell.value, Fraction):
             return None
-        return cell.value - form.counted.value
+        if not self.plan.tells or not statistics <= {*estimate.TOLD}:
+            return None
+        return cell.value - (form.counted or form).value
 
     def _first(self, aggregate: int) -> tuple[int, Measure]:
         position = self.plan.stands[aggregate][0]
