@@ -75,7 +75,8 @@ SCALARS: tuple[Function, ...] = (
     Function(
         "regexp",
         "regexp_matches(a, 'p'), a ~ 'p', a ~* 'p', a SIMILAR TO 'p'",
-        "a literal pattern without going back: characters, [a-z], \\d, \\w, \\s, ., *, +, ?, {2,3}, alternatives, ^, $",
+        "a literal pattern without going back: characters, `[a-z]`, `\\d`, `\\w`, `\\s`, "
+        "`.`, `*`, `+`, `?`, `{2,3}`, alternatives, `^`, `$`",
     ),
     Function("lower", "lower(a)", "ASCII letters made small"),
     Function("upper", "upper(a)", "ASCII letters made large"),
