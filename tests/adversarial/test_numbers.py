@@ -353,7 +353,9 @@ def test_steps_too_small_for_the_lattice_do_not_take_the_lower_side_along() -> N
 
 
 @pytest.mark.parametrize(
-    "node", [LaplaceNoise, lambda m: LaplaceNoise(m) if m % 1 else Pure(1 / exact(m))], ids=str
+    "node",
+    [LaplaceNoise, lambda m: LaplaceNoise(m) if m % 1 else Pure(1 / exact(m))],
+    ids=["laplace", "mixed"],
 )
 def test_rounded_steps_are_ordered_one_by_one(node: Callable[[Fraction], Loss]) -> None:
     """Each step above reveals no less than one of the steps as they are, each below no more."""
