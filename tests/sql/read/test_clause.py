@@ -80,7 +80,8 @@ def test_a_text_pays_what_it_says(curator: Curator) -> None:
     )
     preview, answer = curator.preview(text), curator.sql(text)
     assert (preview.epsilon, preview.delta) == (answer.epsilon, answer.delta)
-    assert (answer.epsilon, answer.delta) == (0.5, pytest.approx(1e-9, rel=1e-6))
+    assert answer.epsilon <= 0.5  # integer scales are rounded up, so a little less may be spent
+    assert (answer.epsilon, answer.delta) == pytest.approx((0.5, 1e-9), rel=1e-6)
     again = curator.sql("SELECT w, COUNT(*) FROM visits GROUP BY w", epsilon=0.5, delta=1e-9)
     assert again.again
     assert curator.sql(text, epsilon=0.5).again
