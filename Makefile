@@ -103,11 +103,14 @@ $(VENV)/.test: $(VENV)/.torch $(VENV)/.core $(VENV)/.programs pyproject.toml con
 
 # Programs that tests drive, from Debian's packages where we may install them; where not, their tests say loudly that
 # they did not run.
-PROGRAMS := chromium libpostgresql-jdbc-java postgresql-client nodejs npm
+# Each is a command (or a file) and the package that brings it.
+PROGRAMS := chromium:chromium psql:postgresql-client node:nodejs npm:npm /usr/share/java/postgresql.jar:libpostgresql-jdbc-java
 $(VENV)/.programs: $(VENV)/.made Makefile
-	@dpkg -s $(PROGRAMS) >/dev/null 2>&1 \
-	  || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(PROGRAMS) >/dev/null; } \
-	  || echo "Not installed, so some tests will be left out: $(PROGRAMS) (apt-get install, as root)."
+	@missing=""; for pair in $(PROGRAMS); do \
+	  command -v "$${pair%%:*}" >/dev/null || [ -e "$${pair%%:*}" ] || missing="$$missing $${pair##*:}"; done; \
+	[ -z "$$missing" ] \
+	  || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } \
+	  || echo "Not installed, so some tests will be left out:$$missing (apt-get install, as root)."
 	@touch $@
 
 console/node_modules/.package-lock.json: console/package.json console/package-lock.json
