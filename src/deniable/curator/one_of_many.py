@@ -87,8 +87,8 @@ def _noise_losses(planned: Plan) -> list[Loss]:
 
 def _width(plans: tuple[Plan, ...]) -> float:
     """How far the numbers of all plans may be off, together."""
-    known = [column.within for each in plans for column in each.expected()]
-    return sum(float("inf") if within is None else within for within in known)
+    bounds = [column.within for each in plans for column in each.expected()]
+    return sum(float("inf") if within is None else within for within in bounds)
 
 
 def _composed(losses: list[Loss]) -> Loss:

@@ -54,12 +54,12 @@ class OpeningProposal:
 
     def commit(self) -> tuple[Ledger, Account]:
         """The ledger and the account, made now."""
-        given = isinstance(self.place, Ledger)
+        is_ledger = isinstance(self.place, Ledger)
         ledger = self.place if isinstance(self.place, Ledger) else self._new_ledger(self.place)
         try:
             return ledger, self._account(ledger)
         except BaseException:
-            if not given:
+            if not is_ledger:
                 ledger.close()
             raise
 
@@ -72,8 +72,8 @@ class OpeningProposal:
         data_account(ledger, terms.name, True, terms.keys)
         other = {account.name: account for account in ledger.accounts()}.get(terms.name)
         if other is None:
-            named = (terms.name, terms.unit, self.limit, terms.analyst)
-            account = _first(ledger, *named, keys=terms.keys, purpose=terms.purpose)
+            arguments = (terms.name, terms.unit, self.limit, terms.analyst)
+            account = _first(ledger, *arguments, keys=terms.keys, purpose=terms.purpose)
         else:
             if (other.unit, other.limit) != (terms.unit, self.limit) and fresh(
                 ledger, terms.name, terms.keys
@@ -122,8 +122,10 @@ class LedgerPlace:
         """Under the account that the sources belong to already, if they do, and for the unit that it
         protects."""
         name = data_account(self.ledger, data.name, data.explicit, data.keys)
-        protected = protects(self.ledger, name, unit, limit, data.unit)
-        return DataSetTerms(name, protected, limit, analyst, data.keys, tuple(files(data.sources)), purpose)
+        account_unit = protects(self.ledger, name, unit, limit, data.unit)
+        return DataSetTerms(
+            name, account_unit, limit, analyst, data.keys, tuple(files(data.sources)), purpose
+        )
 
 
 @dataclass(frozen=True)
@@ -142,10 +144,10 @@ class Payment:
 def payment(place: LedgerPlace, terms: DataSetTerms, unit: Unit | None, on_failure: OnFailure) -> Payment:
     """Who pays for a data set on `terms`; `unit` as it was asked for, which an account that is there may
     contradict."""
-    proposed = proposal(place.ledger, place.address, terms, on_failure)
-    if proposed is not None:
-        ledger, account = proposed.proposed()
-        return Payment(place.ledger or ledger, account, proposed, None, [ledger])
+    opening = proposal(place.ledger, place.address, terms, on_failure)
+    if opening is not None:
+        ledger, account = opening.proposed()
+        return Payment(place.ledger or ledger, account, opening, None, [ledger])
     assert place.ledger is not None
     account = open_account(place.ledger, terms.name, unit, terms.limit, terms.analyst)
     unbound = None if is_bound(place.ledger, terms) else terms
@@ -168,8 +170,8 @@ def proposal(
     ledger: Ledger | None, place: str, terms: DataSetTerms, on_failure: OnFailure
 ) -> OpeningProposal | None:
     """How the account is made at its first charge; None where it is there and stays as it is."""
-    known = {} if ledger is None else {account.name: account for account in ledger.accounts()}
-    there = known.get(terms.name)
+    accounts = {} if ledger is None else {account.name: account for account in ledger.accounts()}
+    there = accounts.get(terms.name)
     if there is None or ledger is None:
         if terms.limit is None:
             raise no_limit(terms.name, place)
@@ -204,8 +206,8 @@ def open_ledger(
     url: str, name: str, limit: Budget | None, analyst: str | None, on_failure: OnFailure
 ) -> Ledger:
     """The ledger at `url`, made if there is none and the data set has a limit."""
-    known = known_ledger(url, name, limit, analyst, on_failure)
-    return known or Ledger.open(url, analyst=analyst, on_failure=on_failure)
+    ledger = known_ledger(url, name, limit, analyst, on_failure)
+    return ledger or Ledger.open(url, analyst=analyst, on_failure=on_failure)
 
 
 def data_account(ledger: Ledger | None, name: str, explicit: bool, keys: tuple[str, ...]) -> str:
@@ -232,9 +234,9 @@ def protects(
 ) -> Unit:
     """Whom the data set protects: as it was set at its first use, or as it is being set now, by `unit` or else
     by what its schema has `stated`."""
-    known = {} if ledger is None else {account.name: account for account in ledger.accounts()}
-    if name in known:
-        return unit or known[name].unit
+    accounts = {} if ledger is None else {account.name: account for account in ledger.accounts()}
+    if name in accounts:
+        return unit or accounts[name].unit
     if limit is None:
         raise no_limit(name, "this ledger")
     if unit is None and stated is not None:
@@ -251,12 +253,12 @@ def open_account(
     ledger: Ledger, name: str, unit: Unit | None, limit: Budget | None, analyst: str | None
 ) -> Account:
     """The account of a data set, made at its first use; the analyst's own part of it, if she has one."""
-    known = {account.name: account for account in ledger.accounts()}
-    if name not in known:
+    accounts = {account.name: account for account in ledger.accounts()}
+    if name not in accounts:
         if limit is None:
             raise no_limit(name, "this ledger")
         return _first(ledger, name, unit, limit, analyst)
-    root = known[name]
+    root = accounts[name]
     if root.parent is not None:
         raise InvalidParameter(
             f'The account "{name}" is a part of "{root.parent}", not a data set of its own. Nothing was opened. '
@@ -273,7 +275,7 @@ def open_account(
             "changed. Leave limit= (--limit) out, or raise it: curator.account.raise_limit(…), or `deniable "
             "ledger raise`."
         )
-    own = None if analyst is None else known.get(names.part(name, analyst))
+    own = None if analyst is None else accounts.get(names.part(name, analyst))
     return ledger.account(name, analyst=analyst) if own is None else part_of(ledger, own, name, analyst)
 
 

@@ -56,11 +56,11 @@ class Pace:
     def end(self) -> float:
         """When the response is given, as things stand. A wish to stop that comes while one waits counts from
         when it came."""
-        worked = self._passed if self._worked is None else self._worked
+        work_time = self._passed if self._worked is None else self._worked
         if self._stop.requested is None:
-            return _step(max(worked, self._least), self._floor)
-        asked = self._stop.requested - self._started + SETTLING if self._floor else 0.0
-        return _step(max(worked, asked), self._floor)
+            return _step(max(work_time, self._least), self._floor)
+        stop_time = self._stop.requested - self._started + SETTLING if self._floor else 0.0
+        return _step(max(work_time, stop_time), self._floor)
 
     @property
     def rest(self) -> float:

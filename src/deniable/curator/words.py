@@ -59,18 +59,18 @@ def number(value: Any, low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return plain(value)
     x = float(value)
-    whole = isinstance(value, int) and float(low).is_integer() and float(high).is_integer()
-    middle = _middle(value, low, high) if isinstance(value, int) and not whole else x
+    is_whole = isinstance(value, int) and float(low).is_integer() and float(high).is_integer()
+    middle = _middle(value, low, high) if isinstance(value, int) and not is_whole else x
     below, above = middle - low, high - middle
     half = max(below, above)
     if not math.isfinite(half):
         return f"{_grouped(x, 0 if float(x).is_integer() else 4)} (unbounded)"
-    places = 0 if whole else _places(half)
-    shown = round(x, places)
+    places = 0 if is_whole else _places(half)
+    figure = round(x, places)
     if min(below, above) >= (1 - ALIKE) * half:
-        return f"{_grouped(shown, places)} ± {_grouped(_ceil(half, places), places)}"
+        return f"{_grouped(figure, places)} ± {_grouped(_ceil(half, places), places)}"
     ends = (_grouped(-_ceil(-low, places), places), _grouped(_ceil(high, places), places))
-    return f"{_grouped(shown, places)} ({ends[0]} … {ends[1]})"
+    return f"{_grouped(figure, places)} ({ends[0]} … {ends[1]})"
 
 
 def _places(half: float) -> int:
@@ -105,8 +105,8 @@ def bounding(told: Bounding, columns: Collection[str]) -> str:
         unseen = "Nobody was seen to have more" if told.people is not None else "Nobody is said to have more"
         return f"Each person counts for at most {told.rows:,} rows. {unseen}: that is assumed."
     about = "" if told.people is None else f"; about {told.people:,} ± {told.within:,} people have more"
-    added = ", ".join(f"{name}_left_out" for name in columns)
-    where = f" What was added for it is in {added}." if added else ""
+    extra_columns = ", ".join(f"{name}_left_out" for name in columns)
+    where = f" What was added for it is in {extra_columns}." if extra_columns else ""
     return (
         f"Each person counts for at most {told.rows:,} rows{about}. ± allows for what that leaves out if nobody "
         f"has more than {told.most:,}: that is assumed.{where}"
@@ -128,11 +128,11 @@ def text_table(columns: Sequence[str], rows: Rows, right: Collection[str]) -> st
 
 
 def _line(cells: Sequence[str], columns: Sequence[str], widths: Sequence[int], right: Collection[str]) -> str:
-    put = (
+    texts = (
         _clean(cell).rjust(width) if name in right else _clean(cell).ljust(width)
         for cell, name, width in zip(cells, columns, widths, strict=True)
     )
-    return "  ".join(put).rstrip()
+    return "  ".join(texts).rstrip()
 
 
 def _clean(cell: str) -> str:
@@ -164,8 +164,8 @@ def html_table(columns: Sequence[str], rows: Rows, right: Collection[str], notes
     """For notebooks; everything that stands in it is escaped."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     body = "".join(f"<tr>{_cells(columns, row, right)}</tr>" for row in rows)
-    told = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in notes)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{told}"
+    foot = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in notes)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{foot}"
 
 
 def _cells(columns: Sequence[str], row: Sequence[str], right: Collection[str]) -> str:

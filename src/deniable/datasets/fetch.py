@@ -54,10 +54,10 @@ def fetch(remote: RemoteFile, folder: Path) -> None:
 def check(content: bytes, checksum: str | None, name: str, url: str) -> None:
     if checksum is None:
         return
-    found = hashlib.new(ALGORITHM[len(checksum)], content, usedforsecurity=False).hexdigest()
-    if found != checksum:
+    digest = hashlib.new(ALGORITHM[len(checksum)], content, usedforsecurity=False).hexdigest()
+    if digest != checksum:
         raise DataError(
-            f"{name} from {url} has the checksum {found}, and {checksum} was expected. It was not kept. Try "
+            f"{name} from {url} has the checksum {digest}, and {checksum} was expected. It was not kept. Try "
             "again, or fetch it by other means."
         )
 
@@ -67,19 +67,19 @@ def member(archive: IO[bytes], name: str) -> bytes:
     nothing is written by the archive's paths."""
     if zipfile.is_zipfile(archive):
         archive.seek(0)
-        with zipfile.ZipFile(archive) as zipped:
-            return zipped.read(_the_one(zipped.namelist(), name))
+        with zipfile.ZipFile(archive) as zip_file:
+            return zip_file.read(_the_one(zip_file.namelist(), name))
     archive.seek(0)
     with tarfile.open(fileobj=archive) as tar:
-        found = tar.extractfile(_the_one([info.name for info in tar if info.isfile()], name))
-        return found.read() if found else b""
+        file = tar.extractfile(_the_one([info.name for info in tar if info.isfile()], name))
+        return file.read() if file else b""
 
 
 def _the_one(paths: list[str], name: str) -> str:
-    found = [path for path in paths if path == name or PurePosixPath(path).name == name]
-    if not found:
+    matches = [path for path in paths if path == name or PurePosixPath(path).name == name]
+    if not matches:
         raise DataError(f"The archive does not hold {name}. Nothing was kept of it.")
-    return found[0]
+    return matches[0]
 
 
 def _download(url: str, into: IO[bytes]) -> None:

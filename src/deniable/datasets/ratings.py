@@ -40,7 +40,7 @@ def ratings(
     rng = np.random.default_rng(seed)
     weights = 1 / (np.arange(items) + 10.0)
     odds = np.minimum(each * weights / weights.sum(), 0.95)
-    rated = rng.random((users, items)) < odds
-    stars = np.where(rated, rng.choice(np.arange(1, 6), (users, items), p=(0.05, 0.1, 0.25, 0.35, 0.25)), 0)
-    when = np.where(rated, rng.integers(1, days + 1, (users, items)), 0)
+    mask = rng.random((users, items)) < odds
+    stars = np.where(mask, rng.choice(np.arange(1, 6), (users, items), p=(0.05, 0.1, 0.25, 0.35, 0.25)), 0)
+    when = np.where(mask, rng.integers(1, days + 1, (users, items)), 0)
     return Ratings(stars.astype(np.int8), when.astype(np.int16))

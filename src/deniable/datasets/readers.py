@@ -90,9 +90,9 @@ CENSUS = (
 
 def content(folder: Path, name: str) -> bytes:
     """What the file `name` holds, or `name`.gz unpacked."""
-    packed = folder / f"{name}.gz"
-    if packed.is_file():
-        return gzip.decompress(packed.read_bytes())
+    gzip_path = folder / f"{name}.gz"
+    if gzip_path.is_file():
+        return gzip.decompress(gzip_path.read_bytes())
     raw = (folder / name).read_bytes()
     return gzip.decompress(raw) if name.endswith(".gz") else raw
 
@@ -190,9 +190,9 @@ def _csv(raw: bytes, names: str | None = None, delimiter: str = ",") -> pa.Table
 def location30(folder: Path) -> CheckIns:
     copy = folder / "location30.npz"
     if copy.is_file():
-        with np.load(copy) as held:
-            bits = np.unpackbits(held["features"], axis=1)[:, : int(held["n_features"])]
-            return CheckIns(bits, held["labels"].astype(np.int64))
+        with np.load(copy) as arrays:
+            bits = np.unpackbits(arrays["features"], axis=1)[:, : int(arrays["n_features"])]
+            return CheckIns(bits, arrays["labels"].astype(np.int64))
     with (folder / "dataset_location.tgz").open("rb") as archive:
         text = member(archive, "bangkok").replace(b'"', b"").decode("ascii")
     rows = np.array([line.split(",") for line in text.splitlines() if line], np.int64)
@@ -202,8 +202,8 @@ def location30(folder: Path) -> CheckIns:
 def orl_faces(folder: Path) -> Faces:
     copy = folder / "orl_faces.npz"
     if copy.is_file():
-        with np.load(copy) as held:
-            return Faces(held["images"], held["person"].astype(np.int64))
+        with np.load(copy) as arrays:
+            return Faces(arrays["images"], arrays["person"].astype(np.int64))
     with zipfile.ZipFile(folder / "att_faces.zip") as archive:
         paths = {path.rsplit("s", 1)[-1]: path for path in archive.namelist() if path.endswith(".pgm")}
         images = [_pgm(archive.read(paths[f"{s}/{i}.pgm"])) for s in range(1, 41) for i in range(1, 11)]

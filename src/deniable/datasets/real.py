@@ -229,8 +229,8 @@ def cache() -> Path:
 def _places(name: str, folder: str | Path | None) -> list[Path]:
     if folder is not None:
         return [Path(folder) / name, Path(folder)]
-    given = os.environ.get(VARIABLE)
-    return [*([Path(given) / name] if given else []), cache() / name]
+    setting = os.environ.get(VARIABLE)
+    return [*([Path(setting) / name] if setting else []), cache() / name]
 
 
 def _fetch_all(name: str, source: ImageSource) -> None:

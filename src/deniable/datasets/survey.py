@@ -35,7 +35,7 @@ def survey(size: int = 2000, *, seed: int = 0) -> Survey:
     """
     at_least(1, size=size)
     rng = np.random.default_rng(seed)
-    plain = [rng.integers(0, values, size) for values in SIZES[:SMOKES]]
+    traits = [rng.integers(0, values, size) for values in SIZES[:SMOKES]]
     smokes = (rng.random(size) < 0.3).astype(np.int64)
     ill = rng.random(size) < np.where(smokes == 1, 0.6, 0.3)
-    return Survey(np.column_stack([*plain, smokes]), ill.astype(np.int64))
+    return Survey(np.column_stack([*traits, smokes]), ill.astype(np.int64))

@@ -123,9 +123,9 @@ class Coordinator(Conversing):
 
     def _total(self, turn: int) -> Floats | None:
         content = write_task(flat(parameters_of(self.model)), self._bound)
-        reached = sorted(self._transport.devices())
-        drawn = self._rng.poisson_sample(len(reached), self._run.rate)
-        cohort = [reached[int(place)] for place in drawn]
+        devices = sorted(self._transport.devices())
+        draws = self._rng.poisson_sample(len(devices), self._run.rate)
+        cohort = [devices[int(place)] for place in draws]
         if isinstance(self._run.noise, Shared):
             return self._secure_total(turn, cohort, content)
         replies = self._exchange(DeviceTask.UPDATE, turn, dict.fromkeys(cohort, content))
@@ -160,11 +160,11 @@ class Coordinator(Conversing):
         server = SumServer(self._agreement, turn)
         try:
             opening = server.open(self._exchange(DeviceTask.ADVERTISE, turn, dict.fromkeys(cohort, content)))
-            forwarded = server.forward(self._exchange(DeviceTask.SHARE, turn, opening))
-            for device, masked in self._exchange(DeviceTask.MASK, turn, forwarded).items():
-                server.add(device, masked)
-            confirmed = server.confirm(self._exchange(DeviceTask.SIGN, turn, server.survivors()))
-            total = centred(server.finish(self._exchange(DeviceTask.UNMASK, turn, confirmed)))
+            boxes = server.forward(self._exchange(DeviceTask.SHARE, turn, opening))
+            for device, vector in self._exchange(DeviceTask.MASK, turn, boxes).items():
+                server.add(device, vector)
+            signatures = server.confirm(self._exchange(DeviceTask.SIGN, turn, server.survivors()))
+            total = centred(server.finish(self._exchange(DeviceTask.UNMASK, turn, signatures)))
         except ProtocolError:
             return None
         seed = rotation_seed(self._agreement, turn)

@@ -173,14 +173,14 @@ def resume(
     _check_placement(run, agreement)
     folder = Checkpoint.open(checkpoint)
     try:
-        paid, over = paid_for(account, run, folder)
+        charge, over = paid_for(account, run, folder)
         state = folder.load()
-        begun = run.rounds if over else account.begun(paid.entry_id)
+        begun = run.rounds if over else account.begun(charge.entry_id)
         check_state(state, begun, run.rounds)
         federation = Federation(run, agreement)
-        coordinator = account.attempt(paid, lambda: federation.open(transport, rng=SecureRandom()))
+        coordinator = account.attempt(charge, lambda: federation.open(transport, rng=SecureRandom()))
         coordinator.restore(state, begun)
-        session: Session[Round] | None = None if over else Session(account, paid, coordinator)
+        session: Session[Round] | None = None if over else Session(account, charge, coordinator)
         deployment = Deployment(run, account, coordinator, session)
     except BaseException:
         folder.close()

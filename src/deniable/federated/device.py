@@ -169,8 +169,8 @@ def _check_terms(run: FedAvg, agreement: Agreement) -> None:
     if not isinstance(noise, Shared):
         raise InvalidParameter("Expected an agreement with noise=Shared(…) only: others send no secure sums.")
     length = noise.encoding(run.multiplier, run.shape).length
-    asked = (noise.least, noise.colluders, noise.bits, length)
-    if (agreement.least, agreement.colluders, agreement.bits, agreement.length) != asked:
+    terms = (noise.least, noise.colluders, noise.bits, length)
+    if (agreement.least, agreement.colluders, agreement.bits, agreement.length) != terms:
         raise InvalidParameter(
             f"Expected an agreement with least={noise.least}, colluders={noise.colluders}, bits={noise.bits} "
             f"and length={length:,}, as the run has it. Nothing was sent."

@@ -54,8 +54,8 @@ class Encoding:
     def blocks(self) -> tuple[int, ...]:
         """Lengths of the rotated blocks, powers of two: whole blocks, then what is left,
         padded to the next power of two."""
-        whole, rest = divmod(self.dimension, BLOCK)
-        return (BLOCK,) * whole + ((1 << (rest - 1).bit_length(),) if rest else ())
+        count, rest = divmod(self.dimension, BLOCK)
+        return (BLOCK,) * count + ((1 << (rest - 1).bit_length(),) if rest else ())
 
     @property
     def length(self) -> int:
@@ -80,13 +80,13 @@ class Encoding:
             )
         if not math.isfinite(norm):
             return np.zeros(self.length, np.int64)
-        scaled = self._rotated(update * (min(1.0, self.clip / norm) if norm else 1.0)) / self.step
-        low = np.floor(scaled)
-        fraction = scaled - low
+        vector = self._rotated(update * (min(1.0, self.clip / norm) if norm else 1.0)) / self.step
+        low = np.floor(vector)
+        fraction = vector - low
         for _ in range(DRAWS):
-            rounded: Integers = (low + (coins.random(self.length) < fraction)).astype(np.int64)
-            if int(rounded @ rounded) <= self.sensitivity**2:
-                return rounded
+            integers: Integers = (low + (coins.random(self.length) < fraction)).astype(np.int64)
+            if int(integers @ integers) <= self.sensitivity**2:
+                return integers
         return np.zeros(self.length, np.int64)
 
     def decode(self, total: Integers) -> Floats:
@@ -95,9 +95,9 @@ class Encoding:
         return (np.concatenate(parts) * self._signs)[: self.dimension]
 
     def _rotated(self, update: Floats) -> Floats:
-        padded = np.zeros(self.length)
-        padded[: self.dimension] = update
-        return np.concatenate([hadamard(part) for part in self._split(padded * self._signs)])
+        vector = np.zeros(self.length)
+        vector[: self.dimension] = update
+        return np.concatenate([hadamard(part) for part in self._split(vector * self._signs)])
 
     def _split(self, vector: Floats) -> Iterator[Floats]:
         place = 0

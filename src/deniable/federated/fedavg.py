@@ -125,25 +125,25 @@ class FedAvg:
 
     def _loss_at(self, multiplier: float, rounds: int, view: View) -> Loss:
         release = self.noise.release(multiplier, self.shape_at(multiplier), self.unit)
-        replaced = self.unit.relation is Relation.REPLACED
+        is_replacement = self.unit.relation is Relation.REPLACED
         if isinstance(self.noise, Correlated):
-            whole: Loss = release  # one release for all rounds: stopping early gives nothing back
+            loss: Loss = release  # one release for all rounds: stopping early gives nothing back
         elif view is View.SERVER:
-            whole = release * min(rounds, self.participations or rounds)
-        elif (self.rate == 1 and not replaced) or (replaced and isinstance(self.noise, Shared)):
-            whole = (
+            loss = release * min(rounds, self.participations or rounds)
+        elif (self.rate == 1 and not is_replacement) or (is_replacement and isinstance(self.noise, Shared)):
+            loss = (
                 release * rounds
             )  # for a replaced client under shared noise no gain from sampling is proved
         else:
-            whole = self._central_view(multiplier).sampled(self.rate, replace=replaced) * rounds
-        silenced = self.unit.relation is Relation.SILENCED and whole.relation is not Relation.SILENCED
-        return Silenced(whole) if silenced else whole
+            loss = self._central_view(multiplier).sampled(self.rate, replace=is_replacement) * rounds
+        is_silencing = self.unit.relation is Relation.SILENCED and loss.relation is not Relation.SILENCED
+        return Silenced(loss) if is_silencing else loss
 
     def _central_view(self, multiplier: float) -> Loss:
         """One round for a client that is drawn: sampled nodes are stated for one clip,
         whatever the relation."""
-        one = Unit.client(zero_out=True) if not isinstance(self.noise, Central) else Unit.client()
-        return self.noise.release(multiplier, self.shape_at(multiplier), one)
+        unit = Unit.client(zero_out=True) if not isinstance(self.noise, Central) else Unit.client()
+        return self.noise.release(multiplier, self.shape_at(multiplier), unit)
 
     @cached_property
     def multiplier(self) -> float:
@@ -260,8 +260,8 @@ class FedAvg:
         trial(model, self.new_optimizer(model))
 
     def _check_noise(self) -> None:
-        given = (self.noise.multiplier is None, self.epsilon is None, self.delta is None)
-        if given not in ((False, True, True), (True, False, False), (False, True, False)):
+        gaps = (self.noise.multiplier is None, self.epsilon is None, self.delta is None)
+        if gaps not in ((False, True, True), (True, False, False), (False, True, False)):
             raise InvalidParameter(
                 "Expected either a multiplier in noise=, or epsilon and delta from which it is solved. "
                 "Nothing was charged."

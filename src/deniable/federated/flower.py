@@ -52,23 +52,23 @@ class FlowerTransport:
 
     def exchange(self, messages: Mapping[int, bytes]) -> dict[int, bytes]:
         nodes = self._nodes()
-        sent = {nodes[device]: message for device, message in messages.items() if device in nodes}
-        replies = self._sent(sent)
+        node_messages = {nodes[device]: message for device, message in messages.items() if device in nodes}
+        replies = self._sent(node_messages)
         self._count(len(messages) - len(replies), len(messages))
         return {self._numbers[node]: reply for node, reply in replies.items()}
 
     def _nodes(self) -> dict[int, int]:
         """The node of each device that can be reached now. Nodes that are new are asked whose they are."""
-        reached = set(self._reached())
-        strangers = dict.fromkeys(reached - self._numbers.keys(), b"")
+        node_ids = set(self._reached())
+        strangers = dict.fromkeys(node_ids - self._numbers.keys(), b"")
         for node, reply in self._sent(strangers).items():
             number = relay.number_of(reply)
             if number is not None:
                 self._numbers[node] = number
         nodes: dict[int, list[int]] = {}
-        for node in reached & self._numbers.keys():
+        for node in node_ids & self._numbers.keys():
             nodes.setdefault(self._numbers[node], []).append(node)
-        return {device: claimed[0] for device, claimed in nodes.items() if len(claimed) == 1}
+        return {device: claimants[0] for device, claimants in nodes.items() if len(claimants) == 1}
 
     def _reached(self) -> Iterable[int]:
         try:

@@ -228,10 +228,10 @@ class Shared:
 
     def release(self, multiplier: float, shape: UpdateShape, unit: Unit) -> Loss:
         encoding = self.encoding(multiplier, shape)
-        replaced = _moves_twice("Shared", unit)
-        sensitivity = (2 if replaced else 1) * encoding.sensitivity
+        is_replacement = _moves_twice("Shared", unit)
+        sensitivity = (2 if is_replacement else 1) * encoding.sensitivity
         sigma = self.share(multiplier, encoding)
-        return IntegerGaussianSum(self.parties, sigma, sensitivity, encoding.length, replace=replaced)
+        return IntegerGaussianSum(self.parties, sigma, sensitivity, encoding.length, replace=is_replacement)
 
     def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
         sigma = self.share(multiplier, self.encoding(multiplier, shape))

@@ -63,16 +63,18 @@ class Roles:
             if count < FEWEST:
                 continue
             rows = np.stack([codes[i * LENGTH : (i + 1) * LENGTH + 1] for i in range(count)])
-            kept = count - max(1, count // HELD_OUT)
-            learn.append(rows[:kept])
-            test.append(rows[kept:])
-            owner += [role] * kept
+            cut = count - max(1, count // HELD_OUT)
+            learn.append(rows[:cut])
+            test.append(rows[cut:])
+            owner += [role] * cut
         if not learn:
             raise DataError(
                 "The text has no role that speaks long enough: a speech begins with a line like ROMEO:."
             )
-        rows, held = np.concatenate(learn), torch.from_numpy(np.concatenate(test))
-        return cls(characters, rows[:, :-1], rows[:, 1:], np.array(owner), held[:, :-1], held[:, 1:])
+        rows, test_rows = np.concatenate(learn), torch.from_numpy(np.concatenate(test))
+        return cls(
+            characters, rows[:, :-1], rows[:, 1:], np.array(owner), test_rows[:, :-1], test_rows[:, 1:]
+        )
 
     def dealt(self, split: str) -> Clients:
         """By role, or the same rows dealt out evenly to as many clients."""

@@ -32,14 +32,14 @@ def bar(run: FedAvg) -> Iterator[Callable[[Rounds], None]]:
         yield lambda rounds: None
         return
     columns = (TextColumn("rounds"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as drawn:
-        task, so_far = drawn.add_task("", total=run.rounds), 0.0
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as display:
+        task, so_far = display.add_task("", total=run.rounds), 0.0
 
         def watch(rounds: Rounds) -> None:
             nonlocal so_far
             if (rounds.taken - 1) % max(1, run.rounds // READINGS) == 0 or rounds.taken == run.rounds:
                 so_far = accounting.epsilon(run.loss_of(rounds.taken), float(run.delta or DELTA)).upper
-            drawn.update(task, completed=rounds.taken, description=described(run, rounds, so_far))
+            display.update(task, completed=rounds.taken, description=described(run, rounds, so_far))
 
         yield watch
 

@@ -89,19 +89,19 @@ class Rounds:
         """Every client by its own coin, each at most once a round, and no more often than declared."""
         if isinstance(self.run.noise, Correlated):
             return np.arange((self.taken - 1) % self.run.noise.apart, len(self.data), self.run.noise.apart)
-        drawn: Indices = self.rng.poisson_sample(len(self.data), self.run.rate)
+        cohort: Indices = self.rng.poisson_sample(len(self.data), self.run.rate)
         if self.run.participations is not None:
-            drawn = drawn[self._visits[drawn] < self.run.participations]
-        self._visits[drawn] += 1
-        return drawn
+            cohort = cohort[self._visits[cohort] < self.run.participations]
+        self._visits[cohort] += 1
+        return cohort
 
     def _updates(self, cohort: Indices) -> Iterator[Floats]:
         start = flat(parameters_of(self.model))
         seed = int(self.rng.uniform_integers(2**62))
         # Clients of like size train side by side; the order of a sum of integers does not matter.
-        ranked = sorted((int(client) for client in cohort), key=self.data.size)
-        for first in range(0, len(ranked), GROUP):
-            group = ranked[first : first + GROUP]
+        clients = sorted((int(client) for client in cohort), key=self.data.size)
+        for first in range(0, len(clients), GROUP):
+            group = clients[first : first + GROUP]
             for client, update in zip(group, self._trained(start, group, seed), strict=True):
                 yield as_floats(update) * self.run.weights.weight(self.data.size(client))
 
@@ -125,11 +125,11 @@ class Rounds:
 
 def framed(run: FedAvg, update: Floats, bound: float) -> Floats:
     """An update in units of the clip, clipped; with an adaptive clip, and whether its norm was within it."""
-    scaled = bounded(update / bound, 1.0)
+    vector = bounded(update / bound, 1.0)
     if run.adaptive is None:
-        return scaled
+        return vector
     within = 1.0 if float(np.linalg.norm(update)) <= bound else -1.0
-    return np.append(scaled, within * run.count_scale(run.multiplier))
+    return np.append(vector, within * run.count_scale(run.multiplier))
 
 
 def unframed(run: FedAvg, total: Floats, bound: float) -> tuple[Floats, float]:

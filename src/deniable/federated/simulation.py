@@ -111,11 +111,11 @@ class Averaging:
     ) -> Tensor:
         if recipe.batch is None and recipe.epochs == 1:
             return -recipe.learning_rate * self._gradient(model, data, cohort)
-        ranked = sorted(cohort, key=data.size)
-        pupils = (Pupil(*data.rows(client), seed=int(rng.integers(2**62))) for client in ranked)
+        clients = sorted(cohort, key=data.size)
+        pupils = (Pupil(*data.rows(client), seed=int(rng.integers(2**62))) for client in clients)
         start = flat(parameters_of(model))
         total = torch.zeros_like(start)
-        for client, update in zip(ranked, self._training.updates(start, pupils, recipe), strict=True):
+        for client, update in zip(clients, self._training.updates(start, pupils, recipe), strict=True):
             total.add_(update, alpha=data.size(client))
         return total / max(sum(map(data.size, cohort)), 1)
 

@@ -33,9 +33,9 @@ def read(table: Table, path: Path, user: str) -> Clients:
 
 def _places(names: Any) -> tuple[Indices, int]:
     """For each row the number of its client, −1 for nobody; and how many clients there are."""
-    encoded = names.dictionary_encode().combine_chunks()
-    places: Indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    words = encoded.dictionary.to_pylist()
+    codes = names.dictionary_encode().combine_chunks()
+    places: Indices = codes.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    words = codes.dictionary.to_pylist()
     if "" in words:  # what a CSV file has for nobody
         places[places == words.index("")] = -1
     return places, len(words)

@@ -99,8 +99,8 @@ def readable(data: Any, columns: int) -> NDArray[Any]:
     except Exception:  # rows of several lengths
         pass
     try:
-        found = data if isinstance(data, list | tuple) else np.asarray(data, object)
-        return np.array([_cells(row, columns) for row in found], np.float64).reshape(-1, columns)
+        rows = data if isinstance(data, list | tuple) else np.asarray(data, object)
+        return np.array([_cells(row, columns) for row in rows], np.float64).reshape(-1, columns)
     except Exception:  # no rows at all
         return np.empty((0, columns))
 
@@ -147,10 +147,10 @@ def column(y: Any) -> NDArray[Any]:
     of them anew for the sake of one, 0.0 as "0.0" beside a word."""
     if not isinstance(y, list | tuple):
         return np.asarray(y).reshape(-1)
-    found = np.empty(len(y), object)
+    values = np.empty(len(y), object)
     for i, value in enumerate(y):
-        found[i] = _only(value)
-    return found
+        values[i] = _only(value)
+    return values
 
 
 def positions(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
@@ -164,15 +164,15 @@ def positions(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
     >>> positions(labels([0, 1]), [0.0, 1, "1", None, "Ann", 2]).tolist()
     [0, 1, 1, -1, -1, -1]
     """
-    given = column(y)
-    if {given.dtype.kind, classes.dtype.kind} <= set("biuf"):
-        return _found(classes, given)
-    named = list(enumerate(classes.tolist()))
-    values = {value: place for place, value in named}
+    entries = column(y)
+    if {entries.dtype.kind, classes.dtype.kind} <= set("biuf"):
+        return _found(classes, entries)
+    pairs = list(enumerate(classes.tolist()))
+    values = {value: place for place, value in pairs}
     words = {
-        _words(value)[at]: place for at in (1, 0) for place, value in named
+        _words(value)[at]: place for at in (1, 0) for place, value in pairs
     }  # as it is written comes last, and wins
-    return np.array([_place(value, values, words) for value in given.tolist()], np.int64)
+    return np.array([_place(value, values, words) for value in entries.tolist()], np.int64)
 
 
 def one_row(unit: Unit) -> Unit:
@@ -194,10 +194,10 @@ def _found(classes: NDArray[Any], given: NDArray[Any]) -> NDArray[np.int64]:
 
 def _place(value: Any, values: dict[Any, int], words: dict[str, int]) -> int:
     try:
-        plain = _plain(_only(value))
-        if plain in values:
-            return values[plain]
-        as_is, other = _words(plain)
+        label = _plain(_only(value))
+        if label in values:
+            return values[label]
+        as_is, other = _words(label)
         return words.get(as_is, words.get(other, -1))
     except Exception:  # what cannot be compared or written is no class
         return -1
@@ -206,10 +206,10 @@ def _place(value: Any, values: dict[Any, int], words: dict[str, int]) -> int:
 def _words(value: Any) -> tuple[str, str]:
     """How a label may be written, as it is first: a whole number has a point in a column
     with gaps, and none in one without."""
-    written = str(value)
+    text = str(value)
     if isinstance(value, float) and value.is_integer():
-        return written, str(int(value))
-    return (written, written.removesuffix(".0")) if isinstance(value, str) else (written, f"{written}.0")
+        return text, str(int(value))
+    return (text, text.removesuffix(".0")) if isinstance(value, str) else (text, f"{text}.0")
 
 
 def _only(value: Any) -> Any:

@@ -88,10 +88,10 @@ class ByGroup:
         at = positions(np.asarray(self.groups), column(groups))
         rows = min(len(truth), len(scores), len(at))
         truth, scores, at = truth[:rows], scores[:rows], at[:rows]
-        kept = np.isin(truth, (0, 1)) & (scores >= 0) & (scores <= 1) & (at >= 0)
-        bins = np.minimum((np.where(kept, scores, 0) * self.bins).astype(np.int64), self.bins - 1)
-        cells = np.where(kept, at * self.bins + bins, -1)
-        return cells[:, None], np.where(kept, truth, 0).astype(np.int64)
+        mask = np.isin(truth, (0, 1)) & (scores >= 0) & (scores <= 1) & (at >= 0)
+        bins = np.minimum((np.where(mask, scores, 0) * self.bins).astype(np.int64), self.bins - 1)
+        cells = np.where(mask, at * self.bins + bins, -1)
+        return cells[:, None], np.where(mask, truth, 0).astype(np.int64)
 
     def _measured(self, group: Any, counts: NDArray[Any]) -> GroupMeasures:
         table = counts.astype(np.float64)
@@ -110,10 +110,10 @@ class ByGroup:
 
     def _share(self, hits: float, misses: float, reach: float) -> ShareEstimate:
         """The interval of Clopper and Pearson, at the worst of the counts that the noise allows."""
-        seen = [(max(count - reach, 0.0), max(count + reach, 0.0)) for count in (hits, misses)]
+        ranges = [(max(count - reach, 0.0), max(count + reach, 0.0)) for count in (hits, misses)]
         total = max(hits, 0.0) + max(misses, 0.0)
         value = max(hits, 0.0) / total if total > 0 else math.nan
-        return shares(seen[0], seen[1], (1 - self.confidence) / 2, value=value)
+        return shares(ranges[0], ranges[1], (1 - self.confidence) / 2, value=value)
 
     def _calibration(self, table: Floats) -> ShareEstimate:
         """The mean of (middle of the range − label). The rows' scatter by Hoeffding's bound, for numbers from

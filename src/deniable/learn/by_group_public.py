@@ -82,9 +82,11 @@ def by_group(
     if not 0 < confidence < 1:
         raise InvalidParameter(f"Expected confidence={confidence} in (0, 1).")
     labels, values, names = _rows(truth, scores, groups)
-    chosen = values >= threshold
+    decisions = values >= threshold
     return tuple(
-        _measured(name, labels[names == name], chosen[names == name], values[names == name], 1 - confidence)
+        _measured(
+            name, labels[names == name], decisions[names == name], values[names == name], 1 - confidence
+        )
         for name in sorted(set(names.tolist()), key=str)
     )
 

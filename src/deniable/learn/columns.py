@@ -32,7 +32,9 @@ def encoded(columns: Mapping[str, Any], frame: Any) -> Floats:
             f"Expected a frame with the declared columns; it has no {', '.join(map(repr, missing))}. Nothing was "
             "charged."
         )
-    return np.hstack([_inputs(name, declared, _values(frame[name])) for name, declared in columns.items()])
+    return np.hstack(
+        [_inputs(name, declaration, _values(frame[name])) for name, declaration in columns.items()]
+    )
 
 
 def _inputs(name: str, declared: Any, values: list[Any]) -> Floats:

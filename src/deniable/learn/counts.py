@@ -56,11 +56,11 @@ class CountTables:
 
     def _noise(self) -> Gaussian | Laplace:
         size = self.features * self.bins * self.classes
-        moved = self.features * (2 if self.unit.replace else 1)
+        change = self.features * (2 if self.unit.replace else 1)
         if not self.delta:
-            return Laplace.for_budget(self.epsilon, moved, dimension=size, unit=self.unit)
+            return Laplace.for_budget(self.epsilon, change, dimension=size, unit=self.unit)
         return Gaussian.for_budget(
-            self.epsilon, self.delta, root_up(Fraction(moved)), dimension=size, unit=self.unit
+            self.epsilon, self.delta, root_up(Fraction(change)), dimension=size, unit=self.unit
         )
 
     @property
@@ -76,8 +76,8 @@ class CountTables:
         )
 
     def count(self, cells: Whole, classes: Whole) -> Whole:
-        kept = (classes >= 0) & (classes < self.classes) & ((cells >= 0) & (cells < self.bins)).all(axis=1)
-        codes = (np.arange(self.features) * self.bins + cells[kept]) * self.classes + classes[kept, None]
+        mask = (classes >= 0) & (classes < self.classes) & ((cells >= 0) & (cells < self.bins)).all(axis=1)
+        codes = (np.arange(self.features) * self.bins + cells[mask]) * self.classes + classes[mask, None]
         size = self.features * self.bins * self.classes
         return np.bincount(codes.ravel(), minlength=size).reshape(self.features, self.bins, self.classes)
 
@@ -266,7 +266,7 @@ class PrivateDecisionTree(_Counting):
         """Charge, then grow."""
         data = self._encoded(X, y)
         levels = checks.whole("depth", self.depth, at_least=1)
-        epsilon, delta = (plain(exact(given) / levels) for given in (self.epsilon, self.delta))
+        epsilon, delta = (plain(exact(amount) / levels) for amount in (self.epsilon, self.delta))
         tables = CountTables(data[0].shape[1], self.bins, len(self.classes_), epsilon, delta, self._unit)
         self.tree_ = self._run(Growth(tables, levels), data)
         return self

@@ -77,10 +77,10 @@ def target_numbers(y: Any) -> Floats:
 
 def _targets(y: Any) -> NDArray[Any]:
     """One target for each row; a table of them is the owner's mistake, and told before the charge."""
-    found = column(y)
-    if found.dtype == object and any(isinstance(value, list | tuple | np.ndarray) for value in found):
+    targets = column(y)
+    if targets.dtype == object and any(isinstance(value, list | tuple | np.ndarray) for value in targets):
         raise ValueError
-    return found
+    return targets
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -113,9 +113,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _features(self, X: Any, *, reset: bool = False) -> Floats:
         """X as floats, of the columns that the model knows: how many, and by name if they have names."""
-        declared = getattr(self, "bounds", None)
-        if isinstance(declared, Mapping):
-            return columns.encoded(declared, X)
+        bounds = getattr(self, "bounds", None)
+        if isinstance(bounds, Mapping):
+            return columns.encoded(bounds, X)
         x = numbers(X)
         validate_data(self, X if hasattr(X, "columns") else x, reset=reset, skip_check_array=True)
         return x
@@ -149,8 +149,8 @@ class PrivateClassifier(ClassifierMixin):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows that are named rightly. Not private: for rows that are public, or for the
         owner."""
-        found = self.predict(X)
-        return quietly(lambda: float(accuracy_score(y, found, sample_weight=sample_weight)), _SCORE)
+        predictions = self.predict(X)
+        return quietly(lambda: float(accuracy_score(y, predictions, sample_weight=sample_weight)), _SCORE)
 
 
 class PrivateRegressor(RegressorMixin):  # type: ignore[misc]
@@ -160,5 +160,5 @@ class PrivateRegressor(RegressorMixin):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R². Not private: for rows that are public, or for the owner."""
-        found = self.predict(X)
-        return quietly(lambda: float(r2_score(y, found, sample_weight=sample_weight)), _SCORE)
+        predictions = self.predict(X)
+        return quietly(lambda: float(r2_score(y, predictions, sample_weight=sample_weight)), _SCORE)

@@ -116,17 +116,17 @@ class PrivatePCA:
         else:
             noisy = exact.laplace_symmetric(sums, Fraction(self._l1) / fraction(self.epsilon or 1), rng)
         values, vectors = (part.flip(-1)[..., : self.components] for part in torch.linalg.eigh(noisy))
-        found = Projection(vectors.T.contiguous().numpy(), values.numpy() / NORM**2, self.noise)
-        if found.above_noise < self.components:  # from what is released and public
+        projection = Projection(vectors.T.contiguous().numpy(), values.numpy() / NORM**2, self.noise)
+        if projection.above_noise < self.components:  # from what is released and public
             LOG.warning(
                 "%d of %d components are no stronger than noise alone makes them (%.3g): keep fewer, take a larger "
                 "ε%s, or fewer features.",
-                self.components - found.above_noise,
+                self.components - projection.above_noise,
                 self.components,
                 self.noise,
                 "" if self.noise_multiplier is not None else " or a δ above 0, whose noise is far smaller",
             )
-        return found
+        return projection
 
     @property
     def noise(self) -> float:
@@ -143,8 +143,8 @@ class PrivatePCA:
         for start in range(0, len(rows), CHUNK):
             with np.errstate(over="ignore"):  # what is too large is infinite, and its row is left out
                 part = rows[start : start + CHUNK].astype(np.float32)
-            whole = exact.units(torch.from_numpy(part), NORM, NORM).double()
-            total += whole.T @ whole
+            integers = exact.units(torch.from_numpy(part), NORM, NORM).double()
+            total += integers.T @ integers
         return total
 
     @property

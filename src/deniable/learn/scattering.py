@@ -106,10 +106,10 @@ class Scattering:
         """|x ⋆ ψ_1| at every second place: the four quarters of the spectrum fold onto one another."""
         half = self._padded // 2
         quarters = spectrum.reshape(len(spectrum), 1, 2, half, 2, half).transpose(3, 4).contiguous()
-        folded = quarters[:, :, 0, 0] * self._coarse[:, 0, 0]
+        total = quarters[:, :, 0, 0] * self._coarse[:, 0, 0]
         for a, b in ((0, 1), (1, 0), (1, 1)):
-            folded.addcmul_(quarters[:, :, a, b], self._coarse[:, a, b])
-        return _modulus(torch.fft.ifft2(folded))
+            total.addcmul_(quarters[:, :, a, b], self._coarse[:, a, b])
+        return _modulus(torch.fft.ifft2(total))
 
 
 def mirror_order() -> list[int]:

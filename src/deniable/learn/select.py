@@ -90,14 +90,14 @@ class Selection(Generic[Value]):
 
     def __call__(self, data: Any, *, rng: Random) -> Chosen[Value] | None:
         best: tuple[float, int] | None = None
-        chosen: Chosen[Value] | None = None
+        winner: Chosen[Value] | None = None
         for _ in range(draw_runs(self.runs, rng)):
             place = rng.uniform_integers(len(self.candidates))
             value = self.candidates[place](data, rng=rng)
             rank = (_scored(self.score, value), rng.uniform_integers(_TIE))
             if best is None or rank > best:
-                best, chosen = rank, Chosen(value, place, rank[0])
-        return chosen
+                best, winner = rank, Chosen(value, place, rank[0])
+        return winner
 
 
 def draw_runs(runs: NegativeBinomialRuns | PoissonRuns, rng: Random) -> int:
@@ -149,10 +149,10 @@ def _small_poisson(mean: Fraction, rng: Random) -> int:
 def _scored(score: Callable[[Value], float], value: Value) -> float:
     """The score as a number that can be compared; what fails or is none counts as the worst."""
     try:
-        found = float(score(value))
+        number = float(score(value))
     except Exception:  # a score that fails on some outputs must not tell which
         return -math.inf
-    return -math.inf if math.isnan(found) else found
+    return -math.inf if math.isnan(number) else number
 
 
 def _check_runs(runs: Any) -> None:

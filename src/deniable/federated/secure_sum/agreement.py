@@ -91,10 +91,10 @@ class Agreement:
         try:
             roster = {int(client): bytes.fromhex(key) for client, key in body["roster"].items()}
             numbers = {name: body[name] for name in NUMBERS}
-            whole = all(
+            is_whole = all(
                 type(value) is int for name, value in numbers.items() if (name, value) != ("neighbours", None)
             )
-            if not whole or set(body) != {*NUMBERS, "session", "adversary", "roster"}:
+            if not is_whole or set(body) != {*NUMBERS, "session", "adversary", "roster"}:
                 raise ValueError
             return cls(
                 bytes.fromhex(body["session"]), roster, adversary=Adversary(body["adversary"]), **numbers

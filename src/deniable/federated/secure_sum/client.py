@@ -204,11 +204,11 @@ class SumClient:
         """Given whose vectors arrived: a signature on that list. A client signs one list."""
         with self._step("sign", "unmask"):
             reader = BoxReader(survivors)
-            listed = reader.clients()
+            clients = reader.clients()
             reader.end()
-            self._check_survivors(frozenset(listed))
-            self._survivors = frozenset(listed)
-            self._statement = signing.survivors_statement(self._transcript, sorted(self._holders), listed)
+            self._check_survivors(frozenset(clients))
+            self._survivors = frozenset(clients)
+            self._statement = signing.survivors_statement(self._transcript, sorted(self._holders), clients)
             return self._signer.sign(self._statement)
 
     def _check_survivors(self, survivors: frozenset[int]) -> None:
@@ -234,8 +234,10 @@ class SumClient:
     def _check_confirmed(self, signatures: dict[int, bytes]) -> None:
         valid = 0
         for signer, signature in signatures.items():
-            known = signer in self._survivors
-            valid += known and signing.is_signed(self.agreement.roster[signer], signature, self._statement)
+            is_survivor = signer in self._survivors
+            valid += is_survivor and signing.is_signed(
+                self.agreement.roster[signer], signature, self._statement
+            )
             if valid >= self.agreement.least:
                 return
         raise ProtocolError(

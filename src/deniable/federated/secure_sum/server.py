@@ -45,10 +45,10 @@ class SumServer:
         self.agreement.check_cohort(cohort)
         self._transcript = self.agreement.transcript(self.turn, cohort)
         self._graph = self.agreement.graph(self.turn, cohort)
-        listed = write_clients(cohort)
+        client_list = write_clients(cohort)
         texts = {client: keys.to_bytes() for client, keys in self._keys.items()}
         return {
-            client: listed + write_by_client({v: texts[v] for v in self._graph.neighbours(client)})
+            client: client_list + write_by_client({v: texts[v] for v in self._graph.neighbours(client)})
             for client in cohort
         }
 
@@ -65,9 +65,9 @@ class SumServer:
         boxes = {client: parts for client, parts in map(self._packed, shared.items()) if parts is not None}
         self._holders = sorted(boxes)
         self._enough(self._holders, "shared their secrets")
-        listed = write_clients(self._holders)
+        client_list = write_clients(self._holders)
         return {
-            client: listed
+            client: client_list
             + write_by_client({v: boxes[v][client] for v in self._graph.neighbours(client) if v in boxes})
             for client in self._holders
         }
@@ -139,16 +139,16 @@ class SumServer:
         return {owner: int.from_bytes(part, "big") for owner, part in parts.items()}
 
     def _secret(self, owner: int, shares: Mapping[int, Mapping[int, int]]) -> bytes:
-        held = {
+        pieces = {
             v: shares[v][owner] for v in self._graph.neighbours(owner) if v in shares and owner in shares[v]
         }
         threshold = self.agreement.threshold
-        if len(held) < threshold:
+        if len(pieces) < threshold:
             raise ProtocolError(
-                f"{len(held)} shares of a secret of client {owner} came, fewer than threshold={threshold}: "
+                f"{len(pieces)} shares of a secret of client {owner} came, fewer than threshold={threshold}: "
                 "the sum cannot be opened. This round is over; begin another."
             )
-        secret = shamir.join(dict(list(held.items())[:threshold]))
+        secret = shamir.join(dict(list(pieces.items())[:threshold]))
         if secret >> (8 * shamir.SECRET_BYTES):
             raise _wrong_shares(owner)
         return secret.to_bytes(shamir.SECRET_BYTES, "big")

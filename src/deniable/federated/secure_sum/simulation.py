@@ -87,14 +87,14 @@ def simulate(
         return {v: act(clients[v], asked[v]) for v in present(stage, asked)}
 
     opening = server.open({v: clients[v].advertise() for v in present(Stage.ADVERTISE, clients)})
-    forwarded = server.forward(answers(Stage.SHARE, opening, SumClient.share))
-    for v in present(Stage.MASK, forwarded):
-        masked = clients[v].mask(forwarded[v], vectors[v])
+    boxes = server.forward(answers(Stage.SHARE, opening, SumClient.share))
+    for v in present(Stage.MASK, boxes):
+        message = clients[v].mask(boxes[v], vectors[v])
         if seen is not None:
-            seen(v, np.frombuffer(masked, agreement.dtype))
-        if not server.add(v, masked):
+            seen(v, np.frombuffer(message, agreement.dtype))
+        if not server.add(v, message):
             raise ProtocolError(f"The vector of client {v} was not taken. This round is over.")
     asked = server.survivors()
-    confirmed = server.confirm(answers(Stage.SIGN, asked, SumClient.sign))
-    total = server.finish(answers(Stage.UNMASK, confirmed, SumClient.unmask))
+    signatures = server.confirm(answers(Stage.SIGN, asked, SumClient.sign))
+    total = server.finish(answers(Stage.UNMASK, signatures, SumClient.unmask))
     return Outcome(total, tuple(asked))

@@ -45,11 +45,11 @@ class Patches:
     def forward(self, x: Tensor) -> Tensor:
         out_channels, channels, height, width = self.weight.shape
         top, left = self.padding
-        padded = F.pad(x, (left, left, top, top))
-        rows, cols = padded.shape[2] - height + 1, padded.shape[3] - width + 1
+        canvas = F.pad(x, (left, left, top, top))
+        rows, cols = canvas.shape[2] - height + 1, canvas.shape[3] - width + 1
         if self.places is None:
-            self.places = _windows(padded.shape, (channels, height, width), (rows, cols))
-        self.columns = padded.flatten(1)[:, self.places].view(len(x) * rows * cols, channels * height * width)
+            self.places = _windows(canvas.shape, (channels, height, width), (rows, cols))
+        self.columns = canvas.flatten(1)[:, self.places].view(len(x) * rows * cols, channels * height * width)
         kernel = self.weight.view(out_channels, -1).t()
         out = self.columns @ kernel if self.bias is None else torch.addmm(self.bias, self.columns, kernel)
         return out.view(len(x), rows, cols, out_channels).permute(0, 3, 1, 2)
@@ -92,10 +92,10 @@ class Convolution:
 
     def back(self, g: Tensor, deeper: bool) -> Tensor:
         sizes = None if self.bias is None else [len(self.weight)]
-        wanted = (deeper, True, self.bias is not None)
+        output_mask = (deeper, True, self.bias is not None)
         assert self.x is not None
         inner, kernel, bias = torch.ops.aten.convolution_backward(
-            g.contiguous(), self.x, self.weight, sizes, *self.settings, wanted
+            g.contiguous(), self.x, self.weight, sizes, *self.settings, output_mask
         )
         self.weight.sub_(kernel)
         if self.bias is not None:
@@ -186,16 +186,16 @@ class Convolutional:
         if not isinstance(modules[-1], nn.Linear) or not isinstance(modules[0], nn.Conv2d):
             return None
         shapes = tuple(p.shape for p in model.parameters())
-        counted = sum(1 + (m.bias is not None) for m in modules if isinstance(m, nn.Conv2d | nn.Linear))
-        return cls(modules, shapes) if counted == len(shapes) else None
+        count = sum(1 + (m.bias is not None) for m in modules if isinstance(m, nn.Conv2d | nn.Linear))
+        return cls(modules, shapes) if count == len(shapes) else None
 
     @torch.no_grad()
     def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: LocalRecipe) -> Iterator[Tensor]:
         weights = [part.clone() for part in unflat(start, self.shapes)]
         links = list(self._links(weights))
         for pupil in pupils:
-            for own, received in zip(weights, unflat(start, self.shapes), strict=True):
-                own.copy_(received)
+            for own, value in zip(weights, unflat(start, self.shapes), strict=True):
+                own.copy_(value)
             self._train(links, weights, start, pupil, recipe)
             yield flat(weights) - start
 
@@ -217,7 +217,9 @@ class Convolutional:
         if not recipe.proximal:
             return []
         factor = recipe.learning_rate * recipe.proximal
-        return [factor * (own - sent) for own, sent in zip(weights, unflat(start, self.shapes), strict=True)]
+        return [
+            factor * (own - origin) for own, origin in zip(weights, unflat(start, self.shapes), strict=True)
+        ]
 
     def _links(self, weights: list[Tensor]) -> Iterator[Link]:
         waiting = iter(weights)
@@ -270,8 +272,8 @@ def _link(module: nn.Module, weights: Iterator[Tensor], *, first: bool) -> Link:
 
 def _convolution(module: nn.Conv2d, weights: Iterator[Tensor], first: bool) -> Link:
     weight, bias = next(weights), next(weights) if module.bias is not None else None
-    plain = module.stride == (1, 1) and module.dilation == (1, 1) and module.groups == 1
-    if first and plain and module.in_channels <= FEW_CHANNELS:
+    is_simple = module.stride == (1, 1) and module.dilation == (1, 1) and module.groups == 1
+    if first and is_simple and module.in_channels <= FEW_CHANNELS:
         top, left = _pair(module.padding)
         return Patches(weight, bias, (top, left))
     settings = (module.stride, module.padding, module.dilation, False, (0, 0), module.groups)

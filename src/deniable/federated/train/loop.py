@@ -21,12 +21,12 @@ class Loop:
 
     def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: LocalRecipe) -> Iterator[Tensor]:
         model = copy.deepcopy(self.model).train()
-        received = unflat(start, [p.shape for p in model.parameters()])
+        origin = unflat(start, [p.shape for p in model.parameters()])
         for pupil in pupils:
             with torch.no_grad():
-                for p, value in zip(model.parameters(), received, strict=True):
+                for p, value in zip(model.parameters(), origin, strict=True):
                     p.copy_(value)
-            self._train(model, received, pupil, recipe)
+            self._train(model, origin, pupil, recipe)
             yield flat(parameters_of(model)) - start
 
     def _train(self, model: nn.Module, received: list[Tensor], pupil: Pupil, recipe: LocalRecipe) -> None:

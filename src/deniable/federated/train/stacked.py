@@ -137,15 +137,15 @@ class Stacked:
         size = max(recipe.size(len(pupil.x)) for pupil in pupils)
         steps = max(-(-len(pupil.x) // size) for pupil in pupils)
         x = places.new_zeros(steps, len(places), size, self.layers[0].shape[1])
-        wanted = places.new_zeros(steps, len(places), size, self.classes)
+        targets = places.new_zeros(steps, len(places), size, self.classes)
         share = places.new_zeros(steps, len(places), size, 1)
         for place, (pupil, orders) in enumerate(zip(pupils, plans, strict=True)):
             inputs, labels = pupil.x.flatten(1), pupil.y.long()
             for step, rows in enumerate(torch.split(orders[epoch], size) if len(inputs) else ()):
                 x[step, place, : len(rows)] = inputs[rows]
-                wanted[step, place, : len(rows)].scatter_(1, labels[rows, None], 1.0)
+                targets[step, place, : len(rows)].scatter_(1, labels[rows, None], 1.0)
                 share[step, place, : len(rows)] = recipe.learning_rate / len(rows)
-        return Lesson(x, wanted, share)
+        return Lesson(x, targets, share)
 
     def _step(
         self, chain: list[Dense], lesson: Lesson, step: int, recipe: LocalRecipe, start: Tensor
@@ -169,8 +169,8 @@ class Stacked:
             return []
         factor = (share.amax(1, keepdim=True) > 0).to(start.dtype) * (recipe.learning_rate * recipe.proximal)
         fresh = [part for layer in self.layers for part in _parts(self._dense(layer, start[None]))]
-        moved = [part for dense in chain for part in _parts(dense)]
-        return [(part, factor * (part - sent)) for part, sent in zip(moved, fresh, strict=True)]
+        parts = [part for dense in chain for part in _parts(dense)]
+        return [(part, factor * (part - origin)) for part, origin in zip(parts, fresh, strict=True)]
 
     def _dense(self, layer: Layer, weights: Tensor) -> Dense:
         count = len(weights)

@@ -72,15 +72,15 @@ class Attributes:
     @classmethod
     def of(cls, model: nn.Module, before: Attributes | None = None) -> Attributes:
         """As they are now. Copies of tensors that have not changed since `before` are taken from there."""
-        held = tuple(_Held.of(module) for module in model.modules())
-        known = (
+        contents = tuple(_Held.of(module) for module in model.modules())
+        copies = (
             {}
             if before is None
             else {id(value): (value, version, old) for value, version, old in before.tensors}
         )
-        unique = {id(value): value for each in held for value in each.tensors()}
+        unique = {id(value): value for each in contents for value in each.tensors()}
         return cls(
-            held, tuple(_copied(value, known) for value in unique.values() if not value.is_inference())
+            contents, tuple(_copied(value, copies) for value in unique.values() if not value.is_inference())
         )
 
     def restore(self) -> None:

@@ -35,14 +35,14 @@ def _spreads(cover: Cover, x: Any, p: Any) -> bool:
         cover.tape.tracks(p) and isinstance(x, Tensor) and not cover.tape.tracks(x) and x.dtype == p.dtype
     ):
         return False
-    shared = p.dim() < x.dim() or (p.dim() == x.dim() and p.shape[0] == 1)
-    return x.dim() > 1 and shared and x.shape[0] == cover.tape.rows and _broadcast(x, p) == x.shape
+    is_shared = p.dim() < x.dim() or (p.dim() == x.dim() and p.shape[0] == 1)
+    return x.dim() > 1 and is_shared and x.shape[0] == cover.tape.rows and _broadcast(x, p) == x.shape
 
 
 def _matmul(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:
     """x @ W with a bare matrix."""
-    covered = cover.tape.tracks(b) and not cover.tape.tracks(a) and b.dim() == 2 and a.dim() > 1
-    if options or not covered:
+    is_covered = cover.tape.tracks(b) and not cover.tape.tracks(a) and b.dim() == 2 and a.dim() > 1
+    if options or not is_covered:
         return func(a, b, **options)
     cover.expect(a)
     return taps.tapped(taps.Product, a, cover.anchor, cover.tape, cover.tape.part(b))

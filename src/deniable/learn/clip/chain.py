@@ -135,8 +135,8 @@ class Convolution:
         if x.dim() != 4:
             raise Uncovered("a convolution's input has no axis of examples")
         self.tape.expect(x)
-        out, *kept = taps.convolve(x, self.weight, self.bias, *self.geometry)
-        self.kept = kept[0], kept[1]
+        out, *tensors = taps.convolve(x, self.weight, self.bias, *self.geometry)
+        self.kept = tensors[0], tensors[1]
         return out
 
     def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
@@ -215,8 +215,8 @@ class Plain:
     def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
         if not self.out.requires_grad:
             return None
-        found: Tensor | None = torch.autograd.grad(self.out, self.x, g, allow_unused=True)[0]
-        return found
+        gradient: Tensor | None = torch.autograd.grad(self.out, self.x, g, allow_unused=True)[0]
+        return gradient
 
 
 def _relu(g: Tensor, out: Tensor, grad_input: Tensor) -> Tensor:

@@ -116,8 +116,8 @@ def _convolution(
 
 def _each(value: int | Sequence[int], axes: int) -> tuple[int, ...]:
     """A setting per axis."""
-    found = (value,) if isinstance(value, int) else tuple(value)
-    return found * axes if len(found) == 1 else found
+    settings = (value,) if isinstance(value, int) else tuple(value)
+    return settings * axes if len(settings) == 1 else settings
 
 
 def _padded(
@@ -125,10 +125,10 @@ def _padded(
 ) -> tuple[Tensor, tuple[int, ...]]:
     """Input and symmetric padding; "same" puts the odd one at the end, as PyTorch does."""
     if padding == "same":
-        whole = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
-        if any(w % 2 for w in whole):
-            x = F.pad(x, [p for w in reversed(whole) for p in (0, w % 2)])
-        return x, tuple(w // 2 for w in whole)
+        margins = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+        if any(w % 2 for w in margins):
+            x = F.pad(x, [p for w in reversed(margins) for p in (0, w % 2)])
+        return x, tuple(w // 2 for w in margins)
     return x, (0,) * len(kernel) if isinstance(padding, str) else _each(padding, len(kernel))
 
 
@@ -242,8 +242,8 @@ def _batch_norm(
         raise InvalidParameter(BATCH_NORM.format("A call of batch_norm"))
     if not cover.tape.tracks(weight, bias):
         return func(input, running_mean, running_var, weight, bias, training, momentum, eps)
-    plain = func(input, running_mean, running_var, None, None, training, momentum, eps)
-    return cover.affine(plain, weight, bias, _channel(input))
+    output = func(input, running_mean, running_var, None, None, training, momentum, eps)
+    return cover.affine(output, weight, bias, _channel(input))
 
 
 BATCH_NORM = (

@@ -29,11 +29,11 @@ def _held(cover: Cover, func: Callable[..., Tensor], x: Tensor, *rest: Any, **op
     ]
 
     def call(rows: Tensor, *values: Tensor) -> Tensor:
-        own, named = list(rest), dict(options)
+        own, keywords = list(rest), dict(options)
         for place, value in zip(names, values, strict=False):
             own[place] = value
-        named.update(zip(keys, values[len(names) :], strict=True))
-        return func(rows, *own, **named)
+        keywords.update(zip(keys, values[len(names) :], strict=True))
+        return func(rows, *own, **keywords)
 
     return taps.tapped(taps.Held, x, cover.anchor, cover.tape, call, parts)
 

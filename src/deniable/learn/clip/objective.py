@@ -119,10 +119,10 @@ def per_row(criterion: Criterion) -> Criterion:
         criterion.reduction = "none"  # type: ignore[attr-defined]
 
     def losses(output: Any, target: Any) -> Tensor:
-        found = criterion(output, target)
-        if isinstance(reduction, str) and found.dim() > 1:
-            found = found.flatten(1).mean(1) if reduction == "mean" else found.flatten(1).sum(1)
-        return _one_each(found, length(target))
+        values = criterion(output, target)
+        if isinstance(reduction, str) and values.dim() > 1:
+            values = values.flatten(1).mean(1) if reduction == "mean" else values.flatten(1).sum(1)
+        return _one_each(values, length(target))
 
     return losses
 

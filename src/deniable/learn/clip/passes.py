@@ -83,9 +83,9 @@ def _written(task: Task, batch: Batch, tape: Tape) -> Tensor:
     with torch.enable_grad(), mode:
         losses = task.losses(batch)
     if losses.requires_grad:
-        wanted = [mode.anchor, *task.parameters.values()]
-        found = torch.autograd.grad(losses, wanted, batch.shares(losses), allow_unused=True)
-        for name, gradient in zip(task.parameters, found[1:], strict=True):
+        inputs = [mode.anchor, *task.parameters.values()]
+        gradients = torch.autograd.grad(losses, inputs, batch.shares(losses), allow_unused=True)
+        for name, gradient in zip(task.parameters, gradients[1:], strict=True):
             if gradient is not None:
                 raise Uncovered(f"{name} is used outside of the covered functions")
     return losses.detach()

@@ -112,16 +112,16 @@ class PerExample:
         where they are not those of the examples alone, examples go through the model one by one.
         """
         batch = self._batch(rows)
-        found = self._way(batch)
-        if lot is not None and not same_alone(self._task, found.run, batch, self._sizes(found, lot)):
+        way = self._way(batch)
+        if lot is not None and not same_alone(self._task, way.run, batch, self._sizes(way, lot)):
             self._distrust(batch)
 
     def again(self, batch: Batch, *, lot: float, seed: int) -> None:
         """Try the gradients once more, with the weights and whatever else the model holds by now. Nothing
         shows of it but time: a model that fails sees one example at a time from here on."""
-        found = self._way(batch)
-        sizes = self._sizes(found, lot)
-        if not same_alone(self._task, found.run, batch, {sizes[seed % len(sizes)]}, seed):
+        way = self._way(batch)
+        sizes = self._sizes(way, lot)
+        if not same_alone(self._task, way.run, batch, {sizes[seed % len(sizes)]}, seed):
             self._distrust(batch)
 
     def _batch(self, rows: tuple[Any, ...]) -> Batch:
@@ -144,8 +144,8 @@ class PerExample:
     def method(self, *rows: Any) -> str:
         """How batches of this shape are clipped: "closed form", "vmap" or "one by one", and why not
         faster."""
-        found = self._way(self._batch(rows))
-        return METHODS[found.run.__name__] + (f" ({found.why})" if found.why else "")
+        way = self._way(self._batch(rows))
+        return METHODS[way.run.__name__] + (f" ({way.why})" if way.why else "")
 
     def __call__(self, *rows: Any, clip: Mapping[str, float] | float) -> Clipped:
         """Clip and sum the gradients of a lot: (inputs, targets), one nest of tensors,
@@ -155,11 +155,11 @@ class PerExample:
         self._refuse_lengths(batch)
         sums = _Sums(self._task, self.groups, bounds)
         if batch.examples:
-            found = self._tried(batch)
+            way = self._tried(batch)
             self._attributes = Attributes.of(self._task.model, self._attributes)
-            size = self._size(found, batch.examples)
+            size = self._size(way, batch.examples)
             for start in range(0, batch.examples, size):
-                self._add(sums, found, batch.part(start, min(start + size, batch.examples)))
+                self._add(sums, way, batch.part(start, min(start + size, batch.examples)))
         return sums.clipped()
 
     @staticmethod
@@ -177,22 +177,22 @@ class PerExample:
         shape = self._shape(batch)
         if shape not in self.ways and self._probing:
             structure.refuse(self._task.model)
-            found = probe(self._task, batch)
-            self.ways[shape] = found
-            if not same_alone(self._task, found.run, batch, (LARGE,)):
+            way = probe(self._task, batch)
+            self.ways[shape] = way
+            if not same_alone(self._task, way.run, batch, (LARGE,)):
                 self._distrust(batch)
         return self.ways.get(shape) or self._one_by_one("the shape was not declared")
 
     def _tried(self, batch: Batch) -> Found:
         """The way for a lot of this size; where nobody declared how large lots are,
         gradients are tried at powers of two."""
-        found = self._way(batch)
-        if not self._probing or found.run is alone:
-            return found
-        shape, size = self._shape(batch), 1 << (self._size(found, batch.examples) - 1).bit_length()
+        way = self._way(batch)
+        if not self._probing or way.run is alone:
+            return way
+        shape, size = self._shape(batch), 1 << (self._size(way, batch.examples) - 1).bit_length()
         if size > max(LARGE, self._largest.get(shape, 0)):
             self._largest[shape] = size
-            if not same_alone(self._task, found.run, batch, (size,)):
+            if not same_alone(self._task, way.run, batch, (size,)):
                 self._distrust(batch)
         return self._way(batch)
 
@@ -208,9 +208,9 @@ class PerExample:
         """A parameter frozen or thawed later would be trained without being clipped, or the reverse."""
         if [p.requires_grad for p in self._all] != self._trained:
             now = {name for name, p in self._task.model.named_parameters() if p.requires_grad}
-            changed = sorted(now ^ set(self._task.parameters))
+            difference = sorted(now ^ set(self._task.parameters))
             raise InvalidParameter(
-                f"The trainable parameters have changed: {changed}. Make a new PerExample."
+                f"The trainable parameters have changed: {difference}. Make a new PerExample."
             )
         if torch.get_float32_matmul_precision() != "highest":
             raise InvalidParameter(
@@ -232,7 +232,7 @@ class PerExample:
         """Add a microbatch. If it raises, one row did it: halves are tried down to that
         row, which adds nothing."""
         try:
-            passed = self._passed(found, batch)
+            outcome = self._passed(found, batch)
         except DeniableError:
             raise
         except Exception:
@@ -243,7 +243,7 @@ class PerExample:
             self._add(sums, found, batch.part(0, examples // 2))
             self._add(sums, found, batch.part(examples // 2, examples))
             return
-        sums.add(*passed)
+        sums.add(*outcome)
 
     def _passed(self, found: Found, batch: Batch) -> Passed:
         """Closed forms cover what they covered on generated inputs; a model that
@@ -296,11 +296,11 @@ class _Sums:
             group, own = self.group[key.name], term.squares()
             squares[group] = squares[group] + own if group in squares else own
         keep = self._kept(squares, losses)
-        for group, found in self.norms.items():
+        for group, parts in self.norms.items():
             total = squares[group] if group in squares else torch.zeros_like(losses, dtype=torch.float64)
             # A sum and a root in float64 err by less than this factor, whatever the number of parameters.
             norms = total.sqrt().mul_(1 + 2.0**-30)
-            found.append(norms if keep is None else torch.where(keep, norms, torch.inf))
+            parts.append(norms if keep is None else torch.where(keep, norms, torch.inf))
         scales = {
             group: weights(self.norms[group][-1], clip, self.like.dtype)
             for group, clip in self.bounds.items()
@@ -323,15 +323,15 @@ class _Sums:
 
     def left_out(self) -> None:
         """One example on which the model raised."""
-        one = self.like.new_full((1,), torch.inf, dtype=torch.float64)
-        for found in self.norms.values():
-            found.append(one)
-        self.losses.append(one * torch.nan)
+        norm = self.like.new_full((1,), torch.inf, dtype=torch.float64)
+        for parts in self.norms.values():
+            parts.append(norm)
+        self.losses.append(norm * torch.nan)
 
     def clipped(self) -> Clipped:
         for name in self.sums:
             self._place(name)
-        norms = {group: _joined(found) for group, found in self.norms.items()}
+        norms = {group: _joined(parts) for group, parts in self.norms.items()}
         return Clipped(self.sums, self.vectors, norms, _joined(self.losses))
 
     def _place(self, name: str) -> None:

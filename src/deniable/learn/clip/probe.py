@@ -139,13 +139,13 @@ def _seeded(task: Task, batch: Batch, seed: int) -> Tensor:
 def _refuse_ungraded(task: Task, batch: Batch) -> None:
     """A model that runs and cannot be differentiated would fail at the first lot."""
     parameters = [*task.parameters.values()]
-    reached: tuple[Tensor | None, ...] = ()
+    gradients: tuple[Tensor | None, ...] = ()
     try:
         with torch.enable_grad():
             losses, inputs = _followed(task, batch)
             if losses.requires_grad:
-                reached = torch.autograd.grad(losses.sum(), [*inputs, *parameters], allow_unused=True)
-        if all(part is None for part in reached[-len(parameters) :]):
+                gradients = torch.autograd.grad(losses.sum(), [*inputs, *parameters], allow_unused=True)
+        if all(part is None for part in gradients[-len(parameters) :]):
             raise InvalidParameter(UNREACHED)
     except DeniableError:
         raise
@@ -251,13 +251,13 @@ def _first_mixing(task: Task, batch: Batch) -> str:
 
 def _outputs(task: Task, batch: Batch) -> list[tuple[str, Tensor]]:
     """What each module gave, in the order of finishing."""
-    seen: list[tuple[str, Tensor]] = []
+    outputs: list[tuple[str, Tensor]] = []
 
     def note(name: str) -> Any:
         def hook(module: nn.Module, inputs: Any, output: Any) -> None:
             first = output[0] if isinstance(output, tuple) else output
             if isinstance(first, Tensor) and first.dim():
-                seen.append((name, first.detach().clone()))
+                outputs.append((name, first.detach().clone()))
 
         return hook
 
@@ -268,7 +268,7 @@ def _outputs(task: Task, batch: Batch) -> list[tuple[str, Tensor]]:
     finally:
         for handle in handles:
             handle.remove()
-    return seen
+    return outputs
 
 
 def _difference(task: Task, run: Pass, batches: list[list[Batch]]) -> str:
@@ -294,7 +294,7 @@ def _unlike(task: Task, run: Pass, batch: Batch) -> str:
     One example's gradient is held at a time, so the trial needs no more memory than a step. Hence two rounds:
     the first finds the largest entries, by which differences are measured.
     """
-    found, examples = run(task, batch), batch.examples
+    outcome, examples = run(task, batch), batch.examples
     sizes = dict.fromkeys(task.parameters, 0.0)
     for i in range(examples):
         sizes = {
@@ -303,7 +303,7 @@ def _unlike(task: Task, run: Pass, batch: Batch) -> str:
     least = 1e-3 * max(sizes.values())
     for i in range(examples):
         for name, right in row_gradients(task, batch, i).items():
-            if not close(gradient(task, found, name, i), right, scale=max(sizes[name], least)):
+            if not close(gradient(task, outcome, name, i), right, scale=max(sizes[name], least)):
                 return f"{run.__name__}: the gradient of {name} is not that of the examples alone"
     return ""
 
@@ -318,29 +318,29 @@ def row_gradients(task: Task, batch: Batch, i: int) -> dict[str, Tensor]:
 def gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
     """The i-th example's gradient of one parameter."""
     terms, losses = passed
-    found = torch.zeros_like(task.parameters[name], requires_grad=False)
-    one = torch.zeros(len(losses), dtype=found.dtype, device=found.device)
-    one[i] = 1
-    for key, term in ((key, term.masked(one > 0)) for key, term in terms.items()):  # 0·∞ is not 0
+    slope = torch.zeros_like(task.parameters[name], requires_grad=False)
+    indicator = torch.zeros(len(losses), dtype=slope.dtype, device=slope.device)
+    indicator[i] = 1
+    for key, term in ((key, term.masked(indicator > 0)) for key, term in terms.items()):  # 0·∞ is not 0
         if key == ParameterKey(name):
-            term.add(found.view(key.shape(found)), one)
+            term.add(slope.view(key.shape(slope)), indicator)
         elif key.name == name:
-            total = found.new_zeros(key.shape(found))
-            term.add(total, one)
-            key.place(total, found)
-    return found.detach()
+            total = slope.new_zeros(key.shape(slope))
+            term.add(total, indicator)
+            key.place(total, slope)
+    return slope.detach()
 
 
 def own_gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
     """The same from the i-th example's part of each term alone: quick where there are many examples."""
     terms, _ = passed
-    found = torch.zeros_like(task.parameters[name], requires_grad=False)
+    slope = torch.zeros_like(task.parameters[name], requires_grad=False)
     for key, term in terms.items():
         if key.name == name:
             for part in term.terms if isinstance(term, Mixed) else (term,):
-                like = found.new_empty(key.shape(found))
-                key.place(part.dense(slice(i, i + 1), like)[0].to(found.dtype), found)
-    return found.detach()
+                like = slope.new_empty(key.shape(slope))
+                key.place(part.dense(slice(i, i + 1), like)[0].to(slope.dtype), slope)
+    return slope.detach()
 
 
 def _largest(gradient: Tensor) -> float:
@@ -386,12 +386,12 @@ class _Still(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        given = kwargs or {}
+        options = kwargs or {}
         if func in DROPOUTS:
-            return args[0] if args else given["input"]
+            return args[0] if args else options["input"]
         if func is F.scaled_dot_product_attention:
-            args, given = _undropped(args, given)
-        return func(*args, **given)
+            args, options = _undropped(args, options)
+        return func(*args, **options)
 
 
 def _undropped(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -48,16 +48,16 @@ def _margins(d: int, dtype: torch.dtype) -> tuple[float, Tensor]:
 def _norms(x: Tensor) -> Tensor:
     """Norms of rows, in float64 between blocks."""
     d = x.shape[1]
-    whole = d - d % BLOCK
+    border = d - d % BLOCK
     if d <= BLOCK:
         return _norm(x, 1).double()
-    blocks = _norm(torch.unflatten(x[:, :whole], 1, (-1, BLOCK)), 2).double()
-    return _norm(blocks if d == whole else torch.cat([blocks, _norms(x[:, whole:])[:, None]], 1), 1)
+    blocks = _norm(torch.unflatten(x[:, :border], 1, (-1, BLOCK)), 2).double()
+    return _norm(blocks if d == border else torch.cat([blocks, _norms(x[:, border:])[:, None]], 1), 1)
 
 
 def _norm(x: Tensor, axis: int) -> Tensor:
-    found: Tensor = torch.linalg.vector_norm(x, dim=axis)
-    return found
+    norms: Tensor = torch.linalg.vector_norm(x, dim=axis)
+    return norms
 
 
 def bounded(squares: Tensor) -> Tensor:

@@ -52,9 +52,9 @@ def layer(step: Step) -> Callable[..., Any]:
             raise Uncovered("packed sequences have no axis of examples")
         if not cover.tape.tracks(*params):
             return func(input, hx, params, *rest)
-        biased, layers, dropout, train, both, batch_first = rest
+        has_bias, layers, dropout, train, both, batch_first = rest
         ways = 2 if both else 1
-        each = 4 if biased else 2
+        each = 4 if has_bias else 2
         if len(params) != each * layers * ways:
             raise Uncovered("projected recurrent layers have no closed form here")
         x = input if batch_first else input.transpose(0, 1)
@@ -160,8 +160,8 @@ def attention(
     if key_padding_mask is not None:
         scores = scores + _additive(key_padding_mask, scores)[:, None, None, :]
     shares = F.dropout(scores.softmax(-1), dropout_p, training)
-    mixed = (shares @ v).transpose(1, 2).flatten(2)
-    out = cover.linear(mixed, _part(cover, out_proj_weight), cover.optional(out_proj_bias)).transpose(0, 1)
+    context = (shares @ v).transpose(1, 2).flatten(2)
+    out = cover.linear(context, _part(cover, out_proj_weight), cover.optional(out_proj_bias)).transpose(0, 1)
     if not need_weights:
         return out, None
     return out, shares.mean(1) if average_attn_weights else shares

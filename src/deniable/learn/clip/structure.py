@@ -26,25 +26,25 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
             f"The parameter {lazy[0]!r} has no shape yet: its layer is lazy; nothing was trained. Run the "
             "model once on a made-up row first."
         )
-    found = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    if not found:
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not parameters:
         raise InvalidParameter(
             "Expected a model with a parameter that requires a gradient; there is none to train."
         )
-    kinds = {p.dtype for p in found.values()}
+    kinds = {p.dtype for p in parameters.values()}
     if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64}:
         raise InvalidParameter(
             f"Expected trainable parameters all in float32 or all in float64, got {sorted(map(str, kinds))}; "
             "norms of narrower numbers cannot be bounded. Use model.float()."
         )
-    return found
+    return parameters
 
 
 def refuse(model: nn.Module) -> None:
     """Raise for the modules that no method can clip."""
     for name, module in model.named_modules():
         where = f'The layer "{name}" ({type(module).__name__})'
-        trained = any(p.requires_grad for p in module.parameters(recurse=False))
+        is_trainable = any(p.requires_grad for p in module.parameters(recurse=False))
         if hasattr(module, "_orig_mod") or module._compiled_call_impl is not None:
             raise InvalidParameter(
                 f"{where} is compiled, and what is compiled cannot be looked into; nothing was trained. Give "
@@ -56,9 +56,15 @@ def refuse(model: nn.Module) -> None:
                 f"{where} is scripted, and what is scripted cannot be looked into; nothing was trained. Give the "
                 "module that torch.jit was given, and script what was trained afterwards."
             )
-        if isinstance(module, _BatchNorm) and (trained or module.training or not module.track_running_stats):
+        if isinstance(module, _BatchNorm) and (
+            is_trainable or module.training or not module.track_running_stats
+        ):
             raise InvalidParameter(BATCH_NORM.format(where))
-        if isinstance(module, _InstanceNorm) and module.track_running_stats and (module.training or trained):
+        if (
+            isinstance(module, _InstanceNorm)
+            and module.track_running_stats
+            and (module.training or is_trainable)
+        ):
             raise InvalidParameter(
                 f"{where} keeps running statistics of the data, without noise; nothing was trained. "
                 "Build it with track_running_stats=False."
@@ -104,16 +110,16 @@ def in_training(model: nn.Module) -> nn.Module:
 
 def grouping(groups: Mapping[str, Sequence[str]] | None, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Groups that hold every trainable parameter once."""
-    found = {ALL: tuple(names)} if groups is None else {str(g): tuple(own) for g, own in groups.items()}
-    listed = [name for own in found.values() for name in own]
-    if sorted(listed) != sorted(names):
-        missing, unknown = sorted(set(names) - set(listed)), sorted(set(listed) - set(names))
-        twice = sorted({name for name in listed if listed.count(name) > 1})
+    members = {ALL: tuple(names)} if groups is None else {str(g): tuple(own) for g, own in groups.items()}
+    entries = [name for own in members.values() for name in own]
+    if sorted(entries) != sorted(names):
+        missing, unknown = sorted(set(names) - set(entries)), sorted(set(entries) - set(names))
+        twice = sorted({name for name in entries if entries.count(name) > 1})
         raise InvalidParameter(
             f"Expected every trainable parameter in exactly one group; missing: {missing}, not trainable: "
             f"{unknown}, repeated: {twice}."
         )
-    return found
+    return members
 
 
 def clips(clip: Mapping[str, float] | float, groups: Sequence[str]) -> dict[str, float]:
@@ -122,12 +128,14 @@ def clips(clip: Mapping[str, float] | float, groups: Sequence[str]) -> dict[str,
         raise InvalidParameter(
             f"Expected one clip for each of the groups {list(groups)}, got clip={clip!r} alone."
         )
-    found = dict(clip) if isinstance(clip, Mapping) else {groups[0]: clip}
-    if sorted(found) != sorted(groups):
-        raise InvalidParameter(f"Expected a clip for each of the groups {list(groups)}, got {sorted(found)}.")
-    for name, value in found.items():
+    bounds = dict(clip) if isinstance(clip, Mapping) else {groups[0]: clip}
+    if sorted(bounds) != sorted(groups):
+        raise InvalidParameter(
+            f"Expected a clip for each of the groups {list(groups)}, got {sorted(bounds)}."
+        )
+    for name, value in bounds.items():
         if not LEAST_CLIP <= value <= MOST_CLIP:
             raise InvalidParameter(
                 f"Expected clip={value!r} of the group {name!r} in [{LEAST_CLIP:g}, {MOST_CLIP:g}]."
             )
-    return {name: float(value) for name, value in found.items()}
+    return {name: float(value) for name, value in bounds.items()}

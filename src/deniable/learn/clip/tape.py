@@ -112,8 +112,7 @@ class Tape:
         for name in {key.name for key in self.uses}:
             _disjoint(key for key in self.uses if key.name == name)
         return {
-            key: combined(found, self._like(key)) if found[1:] else found[0]
-            for key, found in self.uses.items()
+            key: combined(uses, self._like(key)) if uses[1:] else uses[0] for key, uses in self.uses.items()
         }
 
     def _like(self, key: ParameterKey) -> Tensor:
@@ -122,7 +121,7 @@ class Tape:
 
 
 def _disjoint(keys: Iterable[ParameterKey]) -> None:
-    ordered = sorted(keys, key=lambda key: key.start)
-    for before, after in pairwise(ordered):
+    sequence = sorted(keys, key=lambda key: key.start)
+    for before, after in pairwise(sequence):
         if before.stop is None or before.stop > after.start or before.last != after.last:
             raise Uncovered(f"{before.name} is used in ways that overlap")

@@ -55,16 +55,16 @@ def linear_back(
 ) -> Tensor | None:
     """Write what the weights' gradients are made of; the gradient of x if it is needed."""
     if g.dim() == 2 and tape.multiplicity == 1 and len(g) == tape.examples:
-        known = row_squares(g)  # the weight and the bias share a factor; it is measured once
-        tape.write(weight, Single(g, x, known))
+        squares = row_squares(g)  # the weight and the bias share a factor; it is measured once
+        tape.write(weight, Single(g, x, squares))
         if bias is not None:
-            tape.write(bias, GradientRows(g, known))
+            tape.write(bias, GradientRows(g, squares))
     else:
-        folded = tape.fold(g)
+        slopes = tape.fold(g)
         if weight.trained:
-            tape.write(weight, outer(folded, tape.fold(x)))
+            tape.write(weight, outer(slopes, tape.fold(x)))
         if bias is not None:
-            tape.write(bias, GradientRows(summed(folded)))
+            tape.write(bias, GradientRows(summed(slopes)))
     return g @ weight.value if deeper else None
 
 
@@ -110,8 +110,8 @@ class Convolution(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x,), (g,) = ctx.saved_tensors, grads
-        kept = (x, ctx.kernel, *ctx.geometry)
-        gx = convolve_back(ctx.tape, ctx.weight, ctx.bias, g, ctx.needs_input_grad[0], *kept)
+        arguments = (x, ctx.kernel, *ctx.geometry)
+        gx = convolve_back(ctx.tape, ctx.weight, ctx.bias, g, ctx.needs_input_grad[0], *arguments)
         return gx, None, None, None, None, None, None, None, None
 
 
@@ -127,9 +127,9 @@ def convolve(
     """The output, and input and kernel with channels last."""
     last = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
     x, kernel = channels_last(x), channels_last(weight.value)
-    plain = (False, [0] * len(stride), groups)
+    settings = (False, [0] * len(stride), groups)
     out = torch.convolution(
-        x, kernel, None if bias is None else bias.value, stride, padding, dilation, *plain
+        x, kernel, None if bias is None else bias.value, stride, padding, dilation, *settings
     )
     # Pooling is nine times slower on the other layout.
     return out.contiguous(memory_format=last), x, kernel
@@ -151,8 +151,8 @@ def convolve_back(
     """Write what the weights' gradients are made of; the gradient of x if it is needed."""
     flat = g.movedim(1, -1).flatten(1, -2)
     if weight.trained:
-        seen = windows(x, kernel.shape[2:], g.shape[2:], stride, padding, dilation)
-        tape.write(weight, convolved(tape.fold(flat), seen, groups))
+        patches = windows(x, kernel.shape[2:], g.shape[2:], stride, padding, dilation)
+        tape.write(weight, convolved(tape.fold(flat), patches, groups))
     if bias is not None:
         tape.write(bias, GradientRows(summed(tape.fold(flat))))
     if not deeper:
@@ -228,8 +228,8 @@ class Held(torch.autograd.Function):
         def of_example(rows: Tensor, slope: Tensor) -> Any:
             return vjp(lambda *own: call(rows, *own), *values)[1](slope)
 
-        folded = [torch.unflatten(each, 0, (tape.examples, tape.multiplicity)) for each in (x, g)]
-        for part, each in zip(ctx.parts, vmap(of_example)(*folded), strict=True):
+        stacks = [torch.unflatten(each, 0, (tape.examples, tape.multiplicity)) for each in (x, g)]
+        for part, each in zip(ctx.parts, vmap(of_example)(*stacks), strict=True):
             tape.write(part, GradientRows(each.flatten(1)))
         gx = vjp(lambda rows: call(rows, *values), x)[1](g)[0] if ctx.needs_input_grad[0] else None
         return gx, None, None, None, None
@@ -273,17 +273,17 @@ def windows(
 ) -> Tensor:
     """What each output position of a convolution saw: a view (rows, *out, *kernel,
     channels) of the padded input."""
-    moved = x.movedim(1, -1)
+    image = x.movedim(1, -1)
     if any(padding):
-        moved = F.pad(moved, [0, 0, *(p for pad in reversed(padding) for p in (pad, pad))])
-    moved = moved.contiguous()
-    rows, *steps, channel = moved.stride()
+        image = F.pad(image, [0, 0, *(p for pad in reversed(padding) for p in (pad, pad))])
+    image = image.contiguous()
+    rows, *steps, channel = image.stride()
     strides = (
         rows,
         *(s * t for s, t in zip(steps, stride, strict=True)),
         *(s * t for s, t in zip(steps, dilation, strict=True)),
     )
-    return moved.as_strided((x.shape[0], *out, *kernel, x.shape[1]), (*strides, channel))
+    return image.as_strided((x.shape[0], *out, *kernel, x.shape[1]), (*strides, channel))
 
 
 def convolved(rows: Tensor, seen: Tensor, groups: int) -> GradientRows | Outer:
@@ -307,15 +307,17 @@ def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int]) -> Gradien
     copied out within the cache."""
     n, positions, width = shape
     each, size = seen.shape[0] // n, max(1, CACHED // (positions * width))
-    found = rows.new_empty(n, rows.shape[2] * width)
+    gradients = rows.new_empty(n, rows.shape[2] * width)
     room = rows.new_empty(min(size, n) * each, *seen.shape[1:])
     for start in range(0, n, size):
         part = slice(start, min(start + size, n))
-        copied = copy_out(seen[start * each : part.stop * each], room[: (part.stop - start) * each])
+        copies = copy_out(seen[start * each : part.stop * each], room[: (part.stop - start) * each])
         torch.bmm(
-            rows[part].mT, copied.view(-1, positions, width), out=found[part].view(-1, rows.shape[2], width)
+            rows[part].mT,
+            copies.view(-1, positions, width),
+            out=gradients[part].view(-1, rows.shape[2], width),
         )
-    return GradientRows(found)
+    return GradientRows(gradients)
 
 
 def copy_out(seen: Tensor, room: Tensor) -> Tensor:
@@ -335,7 +337,7 @@ def copy_out(seen: Tensor, room: Tensor) -> Tensor:
 @lru_cache(maxsize=64)
 def _places(shape: Sequence[int], strides: Sequence[int]) -> Tensor:
     """Where the numbers of one row of a strided view lie, in its order."""
-    found = torch.zeros((), dtype=torch.int64)
+    offsets = torch.zeros((), dtype=torch.int64)
     for size, stride in zip(shape, strides, strict=True):
-        found = found[..., None] + torch.arange(size) * stride
-    return found.reshape(-1)
+        offsets = offsets[..., None] + torch.arange(size) * stride
+    return offsets.reshape(-1)

@@ -105,11 +105,11 @@ class Outer:
     def _gram(self) -> Tensor:
         """Σ_{s,t} (rows_s·rows_t)(cols_s·cols_t), in float64."""
         size = max(1, HELD // self.positions**2)
-        found = []
+        sums = []
         for rows, cols in zip(_parts(self.rows, size), _parts(self.cols, size), strict=True):
             r, c = rows.double(), cols.double()
-            found.append((r @ r.mT).mul_(c @ c.mT).sum((1, 2)))
-        return torch.cat(found)
+            sums.append((r @ r.mT).mul_(c @ c.mT).sum((1, 2)))
+        return torch.cat(sums)
 
     def add(self, into: Tensor, weights: Tensor, beta: int = 1) -> None:
         rows, cols = self.rows, self.cols
@@ -145,11 +145,11 @@ class Lookup:
     def _gram(self) -> Tensor:
         """Σ over pairs of equal ids of cols_s·cols_t, in float64."""
         size = max(1, HELD // self.ids.shape[1] ** 2)
-        found = []
+        sums = []
         for ids, cols in zip(_parts(self.ids, size), _parts(self.cols, size), strict=True):
             c = cols.double()
-            found.append((c @ c.mT).mul_(ids[:, :, None] == ids[:, None, :]).sum((1, 2)))
-        return torch.cat(found)
+            sums.append((c @ c.mT).mul_(ids[:, :, None] == ids[:, None, :]).sum((1, 2)))
+        return torch.cat(sums)
 
     def add(self, into: Tensor, weights: Tensor, beta: int = 1) -> None:
         if not beta:

@@ -59,7 +59,7 @@ def _unmoved(
 ) -> bool:
     """Whether the rows of `right` have among `others` the gradients that they have alone, which it holds."""
     try:
-        found = run(task, exchanged(own, others, list(right)))
+        outcome = run(task, exchanged(own, others, list(right)))
     except Exception:
         if others is own:
             raise
@@ -67,6 +67,6 @@ def _unmoved(
     for i, parts in right.items():
         size = max(float(part.abs().max()) for part in parts.values())
         for name, part in parts.items():
-            if not close(own_gradient(task, found, name, i), part, scale=size):
+            if not close(own_gradient(task, outcome, name, i), part, scale=size):
                 return False
     return True

@@ -142,15 +142,15 @@ class GradientPerturbation:
                 f"Expected lot={float(self.lot):g} of at most n={self.n}, the stated size. Nothing was "
                 "charged."
             )
-        found = calibrate_noise(
+        noise = calibrate_noise(
             epsilon, float(self.delta), rate=self.rate, steps=self.descent.steps, spent=self.spent
         )
-        if found > MOST_NOISE:
+        if noise > MOST_NOISE:
             raise InvalidParameter(
                 f"ε = {epsilon:g} is too small for {self.descent.steps:,} steps: it needs a noise multiplier "
-                f"of {found:.4g}, beyond {MOST_NOISE:g}. Nothing was charged. Take fewer steps or a larger ε."
+                f"of {noise:.4g}, beyond {MOST_NOISE:g}. Nothing was charged. Take fewer steps or a larger ε."
             )
-        object.__setattr__(self, "noise_multiplier", max(found, 1 / MOST_MU))
+        object.__setattr__(self, "noise_multiplier", max(noise, 1 / MOST_MU))
 
     # -------------------------------------------------------------------------------------------- what is known before data
 
@@ -185,13 +185,13 @@ class GradientPerturbation:
         MOMENTUM)·v·√(steps·features), kept to REACH."""
         if self.descent.learning_rate is not None:
             return float(self.descent.learning_rate)
-        drawn = (
+        drift = (
             self.noise_multiplier
             * self.clip
             / float(self.lot)
             * math.sqrt(self.descent.steps * self.features)
         )
-        return min(2 / (self.loss_function.smoothness + self.alpha), (1 - MOMENTUM) * REACH / drawn)
+        return min(2 / (self.loss_function.smoothness + self.alpha), (1 - MOMENTUM) * REACH / drift)
 
     def error(self, confidence: float = 0.95) -> None:
         return None
@@ -199,9 +199,9 @@ class GradientPerturbation:
     # -------------------------------------------------------------------------------------------- running
 
     def __call__(self, data: Any, *, rng: Random) -> Floats:
-        found, walk = self.rows(data), self.walk(rng)
+        rows, walk = self.rows(data), self.walk(rng)
         for _ in range(self.length):
-            walk.walk(found)
+            walk.walk(rows)
         return walk.result()
 
     def fits(self, data: Any) -> None:
@@ -244,12 +244,12 @@ class GradientPerturbation:
         residual = self.loss_function.residual
         margins = np.clip(scores - y if residual else y * scores, -FARTHEST, FARTHEST)
         at = np.rint(margins * SCORE)
-        found = self._table[(at + FARTHEST * SCORE).astype(np.int64)] * (1.0 if residual else y)
+        values = self._table[(at + FARTHEST * SCORE).astype(np.int64)] * (1.0 if residual else y)
         length = np.sqrt(
-            (found * found).sum(axis=1, keepdims=True)
+            (values * values).sum(axis=1, keepdims=True)
         )  # of integers, so the sum is exact in any order
         cut = np.trunc(
-            found * np.where(length > SLOPE, SLOPE * (1 - 2.0**-50) / np.maximum(length, 1.0), 1.0)
+            values * np.where(length > SLOPE, SLOPE * (1 - 2.0**-50) / np.maximum(length, 1.0), 1.0)
         )
         return np.where((cut * cut).sum(axis=1, keepdims=True) <= SLOPE**2, cut, 0.0)
 
@@ -277,9 +277,9 @@ class Way:
         x, y = rows
         run, step = self.run, self.taken
         self.taken += 1
-        kept = slice(None) if run.rate == 1 else self.rng.poisson_sample(len(y), run.rate)
-        gradient = run.noisy(run.sums(self.w, x[kept], y[kept]), self.rng) + run.alpha * self.w
-        self.counts.append(run.noisy_count(len(y[kept]), self.rng))
+        lot = slice(None) if run.rate == 1 else self.rng.poisson_sample(len(y), run.rate)
+        gradient = run.noisy(run.sums(self.w, x[lot], y[lot]), self.rng) + run.alpha * self.w
+        self.counts.append(run.noisy_count(len(y[lot]), self.rng))
         self.speed = MOMENTUM * self.speed + gradient
         self.w = _on_grid(self.w - run.learning_rate * self.speed)
         if step >= self._later:
@@ -295,8 +295,8 @@ class Way:
         self._tell()
         if not self.averaged:
             return np.asarray(self.w)
-        planned = self.run.length - self._later
-        return np.asarray(self.mean if self.averaged == planned else self.mean * (planned / self.averaged))
+        length = self.run.length - self._later
+        return np.asarray(self.mean if self.averaged == length else self.mean * (length / self.averaged))
 
     def _tell(self) -> None:
         """Say if most rows could not be used: from released counts alone."""
@@ -310,8 +310,8 @@ class Way:
 
     def state(self) -> dict[str, Any]:
         """Made of released weights alone, as lists: exact in double precision."""
-        named = {"w": self.w, "speed": self.speed, "mean": self.mean}
-        lists = {name: values.tolist() for name, values in named.items()}
+        vectors = {"w": self.w, "speed": self.speed, "mean": self.mean}
+        lists = {name: values.tolist() for name, values in vectors.items()}
         numbers = {"counts": self.counts, "averaged": self.averaged, "step": self.taken}
         return lists | numbers | {"loss": self.run.loss_of(self.taken).to_json()}
 
@@ -323,8 +323,8 @@ class Way:
 
 def _whole_rows(x: Floats) -> Whole:
     """Rows of norm at most 1 in grid units, cut towards 0, entry by entry."""
-    whole = np.trunc(x * ROW)
-    return np.where((whole * whole).sum(axis=1, keepdims=True) <= ROW**2, whole, 0.0)
+    rows = np.trunc(x * ROW)
+    return np.where((rows * rows).sum(axis=1, keepdims=True) <= ROW**2, rows, 0.0)
 
 
 def _scores(w: Floats, x: Whole) -> Floats:

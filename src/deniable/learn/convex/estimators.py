@@ -142,8 +142,8 @@ class _LinearClassifier(PrivateClassifier, _Linear):
         x, y = self._rows(X, y)
         self.classes_ = labels(self.classes)
         at = self._positions(self.classes_, y)
-        shown = range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_))
-        targets = np.column_stack([np.where(at < 0, np.nan, np.where(at == k, 1.0, -1.0)) for k in shown])
+        indices = range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_))
+        targets = np.column_stack([np.where(at < 0, np.nan, np.where(at == k, 1.0, -1.0)) for k in indices])
         self.coef_, self.intercept_ = self._solve(x, targets, self._margin_loss())
         return self
 
@@ -225,8 +225,8 @@ class PrivateLinearRegression(PrivateRegressor, _Linear):
         x, y = self._rows(X, y)
         low, high = self._said("target", "the public range of the target as (low, high)")
         box = Box.of((low, high), 1)
-        scaled = box.centred(target_numbers(y))
-        coef, intercept = self._solve(x, scaled, HuberResidual())
+        targets = box.centred(target_numbers(y))
+        coef, intercept = self._solve(x, targets, HuberResidual())
         self.coef_ = coef[0] * box.units[0]
         self.intercept_ = float(intercept[0] * box.units[0] + box.middle[0])
         return self

@@ -88,11 +88,11 @@ class OutputPerturbation:
     def __call__(self, data: Any, *, rng: Random) -> Floats:
         x, targets = rows(data, self.features, self.outputs, residual=self.loss_function.residual)
         zero = np.zeros(self.features)
-        found = [
+        solutions = [
             minimise(RidgeObjective(self.loss_function, x, y, self.ridge, zero), self._tolerance)
             for y in targets
         ]
-        return np.asarray(self.noise(np.concatenate(found), rng=rng)).reshape(self.outputs, self.features)
+        return np.asarray(self.noise(np.concatenate(solutions), rng=rng)).reshape(self.outputs, self.features)
 
     @property
     def ridge(self) -> float:
@@ -144,8 +144,8 @@ class ObjectivePerturbation:
     @property
     def loss(self) -> Loss:
         epsilon, delta = self._spent
-        one = Composed((Approximate(epsilon, delta) if delta else Pure(epsilon), self.noise.loss))
-        return one if self.outputs == 1 else one * self.outputs
+        part = Composed((Approximate(epsilon, delta) if delta else Pure(epsilon), self.noise.loss))
+        return part if self.outputs == 1 else part * self.outputs
 
     def error(self, confidence: float = 0.95) -> None:
         return None
@@ -210,8 +210,8 @@ def rows(data: Any, features: int, outputs: int = 1, *, residual: bool = False) 
     x, y = data
     x = np.nan_to_num(readable(x, features).astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     y = readable(y, outputs).astype(np.float64)
-    kept = np.isfinite(y).all(axis=1)
-    x, y = x[kept], y[kept] if residual else np.sign(y[kept])
+    mask = np.isfinite(y).all(axis=1)
+    x, y = x[mask], y[mask] if residual else np.sign(y[mask])
     large = np.maximum(
         np.abs(x).max(axis=1, initial=0.0), 1.0
     )  # divided out first, so that no square overflows

@@ -145,10 +145,10 @@ class ScaledWay:
         if self.taken == 0:
             self._taken = 1
             usable = np.isfinite(targets).all(axis=1)
-            found = self.run.standardizer(inputs[usable][:, list(self.run.numbers)], rng=self.rng)
+            statistics = self.run.standardizer(inputs[usable][:, list(self.run.numbers)], rng=self.rng)
             # Farther than to the other bound no number lies.
-            reach = np.minimum(WIDTH * found.deviation, 1 + np.abs(found.mean))
-            self.scaling = Scaling(found.mean, reach)
+            reach = np.minimum(WIDTH * statistics.deviation, 1 + np.abs(statistics.mean))
+            self.scaling = Scaling(statistics.mean, reach)
             return
         if self._rows is None:
             self._rows = self.run.descent.rows((self.run.scaled(inputs, self.scaling), targets))
@@ -164,7 +164,7 @@ class ScaledWay:
         return {"scaling": scaling, "descent": self.inner.state()} | own
 
     def restore(self, state: dict[str, Any]) -> None:
-        saved = state["scaling"]
-        self.scaling = Scaling(np.array(saved["middle"]), np.array(saved["reach"]))
+        scaling = state["scaling"]
+        self.scaling = Scaling(np.array(scaling["middle"]), np.array(scaling["reach"]))
         self.inner.restore(state["descent"])
         self._taken = int(state["step"])

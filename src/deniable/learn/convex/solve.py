@@ -114,9 +114,9 @@ def _accelerated(objective: RidgeObjective, w: Floats, tolerance: float) -> Floa
     momentum = (1 - root) / (1 + root)
     start = float(np.linalg.norm(objective.gradient(w)))
     # ‖∇F‖² ≤ 2L(F − F*) and F − F* ≤ (1 − root)^k·(F₀ − F* + Λ/2·r²) ≤ (1 − root)^k·‖∇F₀‖²/Λ.
-    needed = 2 * math.log(max(2.0, 2 * start / tolerance / root)) / root
+    steps = 2 * math.log(max(2.0, 2 * start / tolerance / root)) / root
     ahead = w
-    for k in range(math.ceil(2 * needed) + 100):
+    for k in range(math.ceil(2 * steps) + 100):
         if k % 10 == 0 and _arrived(objective, w, tolerance):
             break
         after = ahead - objective.gradient(ahead) / smoothness

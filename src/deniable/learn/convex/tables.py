@@ -52,8 +52,8 @@ class LinearTable:
     def rows(self, x: Tensor, y: Tensor) -> tuple[Floats, Floats]:
         """What `Table.read` read, with targets of ±1; a row that is to be left out has no target."""
         classes = y.numpy()
-        shown = range(1, 2) if self.outputs == 1 else range(self.outputs)
-        targets = np.column_stack([np.where(classes == k, 1.0, -1.0) for k in shown])
+        indices = range(1, 2) if self.outputs == 1 else range(self.outputs)
+        targets = np.column_stack([np.where(classes == k, 1.0, -1.0) for k in indices])
         targets[~np.isfinite(x.numpy()).all(axis=1)] = np.nan
         return x.numpy(), targets
 
@@ -83,10 +83,10 @@ class LinearTable:
         return replace(self.table, features=tuple(features))
 
     def _layer(self, weights: NDArray[np.float64]) -> nn.Module:
-        scaled = torch.from_numpy(weights / self.length).float()
+        coefficients = torch.from_numpy(weights / self.length).float()
         layer = nn.Linear(self.table.inputs, len(self.table.classes))
         with torch.no_grad():
-            for part, values in ((layer.weight, scaled[:, :-1]), (layer.bias, scaled[:, -1])):
+            for part, values in ((layer.weight, coefficients[:, :-1]), (layer.bias, coefficients[:, -1])):
                 part.zero_()
                 part[-len(values) :] = values
         return layer

@@ -108,8 +108,8 @@ class RemovalState:
 
     @property
     def objective(self) -> RidgeObjective:
-        kept, zero = self.present, np.zeros(self.how.features)
-        return RidgeObjective(self.how.loss_function, self.x[kept], self.y[kept], self.how.ridge, zero)
+        mask, zero = self.present, np.zeros(self.how.features)
+        return RidgeObjective(self.how.loss_function, self.x[mask], self.y[mask], self.how.ridge, zero)
 
     def trained(self) -> Floats:
         return minimise(self.objective, self.how.tolerance)
@@ -124,17 +124,17 @@ class RemovalState:
 
     def forget(self, places: Iterable[int]) -> RemovalState:
         """Take these rows out by one Newton step, or by training anew where the step leaves too much."""
-        gone = np.unique(np.asarray(list(places), np.int64))
-        if len(gone) and not (gone[0] >= 0 and gone[-1] < len(self.y)):
+        rows = np.unique(np.asarray(list(places), np.int64))
+        if len(rows) and not (rows[0] >= 0 and rows[-1] < len(self.y)):
             raise InvalidParameter(f"Expected places from 0 to {len(self.y) - 1}. Nothing was forgotten.")
         present = self.present.copy()
-        present[gone] = False
+        present[rows] = False
         without = replace(self, present=present, trained_anew=False)
         objective = without.objective
         step = np.linalg.solve(objective.hessian(self.weights), objective.gradient(self.weights))
-        stepped = replace(without, weights=np.asarray(self.weights - step, np.float64))
-        if stepped.distance <= self.how.reach:
-            return stepped
+        state = replace(without, weights=np.asarray(self.weights - step, np.float64))
+        if state.distance <= self.how.reach:
+            return state
         return replace(without, weights=without.trained(), trained_anew=True)
 
     def publish(self, *, rng: Random | None = None) -> Floats:

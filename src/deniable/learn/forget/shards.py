@@ -58,14 +58,14 @@ class Shards:
 
     def forget(self, places: Iterable[int]) -> Shards:
         """Without the rows at these places: only their shards are trained anew."""
-        gone = np.unique(np.asarray(list(places), np.int64))
-        if len(gone) and not (gone[0] >= 0 and gone[-1] < len(self.y)):
+        rows = np.unique(np.asarray(list(places), np.int64))
+        if len(rows) and not (rows[0] >= 0 and rows[-1] < len(self.y)):
             raise InvalidParameter(f"Expected places from 0 to {len(self.y) - 1}. Nothing was forgotten.")
         present = self.present.copy()
-        present[gone] = False
-        touched = set(self.shard[gone[self.present[gone]]].tolist())
+        present[rows] = False
+        shards = set(self.shard[rows[self.present[rows]]].tolist())
         models = tuple(
-            self._trained(k, present) if k in touched else model for k, model in enumerate(self.models)
+            self._trained(k, present) if k in shards else model for k, model in enumerate(self.models)
         )
         return Shards(self.train, self.x, self.y, self.shard, present, models)
 

@@ -183,8 +183,8 @@ class ConfidentGNMax:
 
     def loss_of(self, questions: int, answers: int) -> Loss:
         """Of this many checks and this many labels."""
-        checked = _noises(gaussian(self.sigma_check, 1, 1), questions)
-        return checked + _noises(gaussian(self.sigma, 1, 1), MOVED * answers)
+        check_loss = _noises(gaussian(self.sigma_check, 1, 1), questions)
+        return check_loss + _noises(gaussian(self.sigma, 1, 1), MOVED * answers)
 
     def open(self, data: Any, *, rng: Random) -> ConfidentVote:
         return ConfidentVote(self, _ensemble(data, self, rng), rng)

@@ -94,10 +94,10 @@ def log_failure(votes: Any, sigma: Number, *, distance: int = 0) -> Floats:
     With `distance=1` it holds for all votes that differ in one teacher, too. A sum over the other classes of
     the chance that two integer noises bridge the gap (Proposition 7), ties counted in full.
     """
-    ordered = -np.sort(-np.asarray(votes, np.int64), axis=-1)
-    gaps = np.maximum(ordered[..., :1] - ordered[..., 1:] - 2 * distance, 0)
-    bridged = difference_tail(sigma, int(gaps.max(initial=0)))[gaps].sum(axis=-1)
-    return np.asarray(np.log(np.minimum(bridged * (1 + _SLACK), 1.0)))
+    counts = -np.sort(-np.asarray(votes, np.int64), axis=-1)
+    gaps = np.maximum(counts[..., :1] - counts[..., 1:] - 2 * distance, 0)
+    chance = difference_tail(sigma, int(gaps.max(initial=0)))[gaps].sum(axis=-1)
+    return np.asarray(np.log(np.minimum(chance * (1 + _SLACK), 1.0)))
 
 
 def difference_tail(sigma: Number, most: int) -> Floats:
@@ -123,8 +123,8 @@ def tail(sigma: Number, most: int) -> Floats:
 
 
 def _from_above(chances: Floats, most: int) -> Floats:
-    summed = np.cumsum(chances[::-1])[::-1][: most + 1]
-    return np.asarray(np.minimum(summed * (1 + _SLACK) + _TINY, 1.0))
+    sums = np.cumsum(chances[::-1])[::-1][: most + 1]
+    return np.asarray(np.minimum(sums * (1 + _SLACK) + _TINY, 1.0))
 
 
 def rdp(log_q: Any, rho: float, order: float) -> Floats:
@@ -136,10 +136,10 @@ def rdp(log_q: Any, rho: float, order: float) -> Floats:
     """
     if not order > 1:
         raise InvalidParameter(f"Expected order={order} in (1, ∞).")
-    plain = rho * order
+    baseline = rho * order
     with np.errstate(all="ignore"):
         bound, valid = _theorem(np.asarray(log_q, np.float64), rho, order)
-        best = np.where(valid, np.minimum(np.maximum(bound, 0) * (1 + _SLACK) + 1e-12, plain), plain)
+        best = np.where(valid, np.minimum(np.maximum(bound, 0) * (1 + _SLACK) + 1e-12, baseline), baseline)
     return np.asarray(best * (1 + _SLACK))
 
 
@@ -148,13 +148,15 @@ def _theorem(log_q: Floats, rho: float, order: float) -> tuple[Floats, NDArray[n
     (docs/theory/pate.md)."""
     second = np.sqrt(-log_q / rho)
     first = second + 1
-    kept = 1 - 1 / second
-    moved = (log_q + rho * second) * kept  # ln of (q·e^ε₂)^((μ₂ − 1)/μ₂), what may fail on the neighbour
+    exponent = 1 - 1 / second
+    log_neighbour = (
+        log_q + rho * second
+    ) * exponent  # ln of (q·e^ε₂)^((μ₂ − 1)/μ₂), what may fail on the neighbour
     log_stay = _log1mexp(log_q)
-    log_a = log_stay - _log1mexp(moved)
+    log_a = log_stay - _log1mexp(log_neighbour)
     log_b = rho * first - log_q / (first - 1)
     # s·q^(s−1)·e^(s·ε₂) ≥ μ₁/(μ₁ − 1), s = (μ₂ − 1)/μ₂: up to this q the bound grows, if also A ≤ B.
-    slope = np.log(kept) - log_q / second + kept * rho * second
+    slope = np.log(exponent) - log_q / second + exponent * rho * second
     grows = slope >= np.log1p(1 / (first - 1)) + 1e-9
     valid = (second > 1) & (order <= first) & (log_q + rho * second < -1e-9) & grows & (log_a <= log_b)
     power = order - 1

@@ -158,10 +158,10 @@ def buy(
     """
     limit = account.limit
     aggregator = GNMax.for_budget(limit.epsilon, delta, classes=CLASSES, answers=count, unit=account.unit)
-    asked = public.questions(count)
+    questions = public.questions(count)
     with account.open(aggregator, ensemble, rng=rng, delta=delta) as session:
-        labels = session.ask(asked).value
-    return Bought(asked, labels, aggregator)
+        labels = session.ask(questions).value
+    return Bought(questions, labels, aggregator)
 
 
 def width(points: Tensor, most: int = 1000) -> float:

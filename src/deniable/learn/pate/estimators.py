@@ -60,22 +60,22 @@ class FittedEstimators:
         return check_examples(question, self.shape)
 
     def labels(self, question: NDArray[Any]) -> Labels:
-        votes = [_predict(one, question, self.classes, seed) for seed, one in enumerate(self.copies)]
+        votes = [_predict(teacher, question, self.classes, seed) for seed, teacher in enumerate(self.copies)]
         return np.stack(votes, axis=1)
 
 
 def _fit(estimator: Any, part: TeacherRows, seed: int) -> Any:
     if not len(part.y):
         return None
-    one = copy.deepcopy(estimator)
+    teacher = copy.deepcopy(estimator)
     try:
-        if "random_state" in getattr(one, "get_params", dict)():
-            one.set_params(random_state=seed)
+        if "random_state" in getattr(teacher, "get_params", dict)():
+            teacher.set_params(random_state=seed)
         with _seeded(seed):
-            one.fit(part.x, part.y)
+            teacher.fit(part.x, part.y)
     except Exception:  # what only a teacher's own part can show never raises
         return None
-    return one
+    return teacher
 
 
 def _predict(one: Any, question: NDArray[Any], classes: int, seed: int) -> Labels:
@@ -84,11 +84,11 @@ def _predict(one: Any, question: NDArray[Any], classes: int, seed: int) -> Label
         return none
     try:
         with _seeded(seed):
-            said = np.asarray(one.predict(question), np.float64).reshape(len(question))
+            answers = np.asarray(one.predict(question), np.float64).reshape(len(question))
     except Exception:
         return none
-    good = (said >= 0) & (said < classes) & (said == np.floor(said))
-    none[good] = said[good].astype(np.int64)
+    good = (answers >= 0) & (answers < classes) & (answers == np.floor(answers))
+    none[good] = answers[good].astype(np.int64)
     return none
 
 
@@ -96,7 +96,7 @@ def _predict(one: Any, question: NDArray[Any], classes: int, seed: int) -> Label
 def _seeded(seed: int) -> Iterator[None]:
     """The global generators of numpy, Python and (where it is loaded) torch at a seed,
     and afterwards where they were."""
-    before, plain = np.random.get_state(), random.getstate()  # noqa: NPY002 - scikit-learn's default is the global one
+    before, state = np.random.get_state(), random.getstate()  # noqa: NPY002 - scikit-learn's default is the global one
     np.random.seed(seed)  # noqa: NPY002
     random.seed(seed)
     try:
@@ -104,7 +104,7 @@ def _seeded(seed: int) -> Iterator[None]:
             yield
     finally:
         np.random.set_state(before)  # noqa: NPY002
-        random.setstate(plain)
+        random.setstate(state)
 
 
 @contextmanager

@@ -34,8 +34,8 @@ def neighbours(points: Tensor, count: int = 10) -> Graph:
         torch.cdist(points[i : i + CHUNK], points).topk(count + 1, largest=False)
         for i in range(0, len(points), CHUNK)
     ]
-    distance = torch.cat([found.values for found in near])[:, 1:].numpy()
-    other = torch.cat([found.indices for found in near])[:, 1:].numpy()
+    distance = torch.cat([chunk.values for chunk in near])[:, 1:].numpy()
+    other = torch.cat([chunk.indices for chunk in near])[:, 1:].numpy()
     scale = np.maximum(distance[:, SCALE - 1], 1e-12)
     weight = np.exp(-(distance**2) / (scale[:, None] * scale[other])).astype(np.float32)
     here = np.repeat(np.arange(len(points)), count)
@@ -49,10 +49,10 @@ def neighbours(points: Tensor, count: int = 10) -> Graph:
 
 def spread(graph: Graph, start: Floats, *, share: float, steps: int) -> Floats:
     """F ← share·S·F + (1 − share)·start, `steps` times (Zhou et al. 2004)."""
-    found = start
+    mass = start
     for _ in range(steps):
-        found = share * (graph @ found) + (1 - share) * start
-    return np.asarray(found, np.float32)
+        mass = share * (graph @ mass) + (1 - share) * start
+    return np.asarray(mass, np.float32)
 
 
 def spread_labels(graph: Graph, asked: NDArray[np.int64], labels: NDArray[np.int64], classes: int) -> Floats:
@@ -60,8 +60,8 @@ def spread_labels(graph: Graph, asked: NDArray[np.int64], labels: NDArray[np.int
     start = np.zeros((graph.shape[0], classes), np.float32)
     np.add.at(start, (asked, labels), 1)
     start /= np.maximum(start.sum(axis=0), 1)
-    found = spread(graph, start, share=0.98, steps=60)
-    return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-12))
+    mass = spread(graph, start, share=0.98, steps=60)
+    return np.asarray(mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-12))
 
 
 def sureness(chances: Floats) -> Floats:

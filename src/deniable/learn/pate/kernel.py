@@ -53,9 +53,9 @@ class KernelRidge:
         """Rows that fill up have a zero kernel and zero targets: their weights are exactly 0."""
         gram = similarity(x, x, self.width) * there[:, :, None] * there[:, None, :]
         gram.diagonal(dim1=1, dim2=2).add_(self.ridge)
-        factor, failed = torch.linalg.cholesky_ex(gram)
+        factor, faults = torch.linalg.cholesky_ex(gram)
         weights = torch.cholesky_solve(targets.to(torch.float32), factor)
-        weights[failed != 0] = torch.nan
+        weights[faults != 0] = torch.nan
         return weights
 
 

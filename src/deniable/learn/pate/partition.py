@@ -86,8 +86,8 @@ def _keyed(name: bytes, key: bytes, teachers: int) -> int:
 
 def _name(person: Any) -> bytes:
     """The bytes of a name; 7 and "7" are two people, 7 and numpy's 7 are one."""
-    plain = person.item() if isinstance(person, np.generic) else person
-    return plain if isinstance(plain, bytes) else f"{type(plain).__name__}:{plain}".encode()
+    key = person.item() if isinstance(person, np.generic) else person
+    return key if isinstance(key, bytes) else f"{type(key).__name__}:{key}".encode()
 
 
 def _contents(rows: int, content: NDArray[Any] | None) -> list[bytes]:

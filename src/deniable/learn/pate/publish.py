@@ -108,21 +108,21 @@ class DependentBound:
     @property
     def costs(self) -> Whole:
         """F of each gap, 0 to `teachers`, in units of the grid."""
-        bridged = difference_tail(self.sigma, self.teachers)
-        narrowed = bridged[np.maximum(np.arange(self.teachers + 1) - 2, 0)]
-        log_q = np.log(np.minimum((self.classes - 1) * narrowed * (1 + 1e-9), 1.0))
+        tail = difference_tail(self.sigma, self.teachers)
+        chances = tail[np.maximum(np.arange(self.teachers + 1) - 2, 0)]
+        log_q = np.log(np.minimum((self.classes - 1) * chances * (1 + 1e-9), 1.0))
         return np.ceil(rdp(log_q, 1 / float(self.sigma) ** 2, self.order) / GRID).astype(np.int64)
 
     def smooth_sensitivity(self, gaps: Whole) -> Fraction:
         """S, exactly."""
         local, decay, power, best = _largest_change(self.costs), 1 / (1 + self._decay), Fraction(1), 0
-        found = Fraction(0)
+        sensitivity = Fraction(0)
         for _ in range(self.teachers // 2 + 2):
             total = int(local[gaps].sum())
             if total > best:
-                best, found = total, max(found, power * total)
+                best, sensitivity = total, max(sensitivity, power * total)
             local, power = _widen(local), power * decay
-        return 1 + found
+        return 1 + sensitivity
 
     @property
     def _margin(self) -> Fraction:
@@ -141,8 +141,8 @@ class DependentBound:
             votes = np.nan_to_num(np.asarray(data, np.float64).reshape(-1, self.classes))[: self.answers]
         except Exception:  # whatever the data are, they read as votes
             votes = np.zeros((0, self.classes))
-        ordered = np.sort(np.clip(np.rint(votes), 0, self.teachers).astype(np.int64), axis=1)
-        return np.asarray(ordered[:, -1] - ordered[:, -2])
+        counts = np.sort(np.clip(np.rint(votes), 0, self.teachers).astype(np.int64), axis=1)
+        return np.asarray(counts[:, -1] - counts[:, -2])
 
 
 def _largest_change(costs: Whole) -> Whole:
@@ -153,8 +153,8 @@ def _largest_change(costs: Whole) -> Whole:
 
 def _widen(values: Whole) -> Whole:
     """The largest value within 2 of each place."""
-    padded = np.pad(values, 2, mode="edge")
-    return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, 5).max(axis=1))
+    series = np.pad(values, 2, mode="edge")
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(series, 5).max(axis=1))
 
 
 def _above(x: float) -> Fraction:

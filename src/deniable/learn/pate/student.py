@@ -48,8 +48,8 @@ class Student:
     def fit(self, points: Tensor, graph: Graph, asked: Any, labels: Sequence[int | None]) -> Taught:
         """From public `points` (examples, features), their graph, the indices `asked`
         and their labels (None: no answer)."""
-        places, said = _known(asked, labels, len(points), self.classes)
-        every: Labels = spread_labels(graph, places, said, self.classes).argmax(axis=1)
+        places, answers = _known(asked, labels, len(points), self.classes)
+        every: Labels = spread_labels(graph, places, answers, self.classes).argmax(axis=1)
         gram = similarity(points, points, self.width)
         gram.diagonal().add_(self.ridge)
         inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
@@ -57,7 +57,7 @@ class Student:
             targets = _targets(every, self.classes)
             without = targets - (inverse @ targets) / inverse.diagonal()[:, None]
             every = without.argmax(dim=1).numpy()
-            every[places] = said
+            every[places] = answers
         return Taught(points, inverse @ _targets(every, self.classes), self.width, every)
 
 
@@ -71,10 +71,10 @@ class Taught:
     labels: Labels
 
     def predict(self, points: Tensor) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = (
+        classes: NDArray[np.int64] = (
             (similarity(points, self.points, self.width) @ self.weights).argmax(dim=1).numpy()
         )
-        return found
+        return classes
 
 
 def _targets(labels: Labels, classes: int) -> Tensor:
@@ -89,9 +89,9 @@ def _known(asked: Any, labels: Sequence[int | None], most: int, classes: int) ->
             f"Expected a label for each of {len(places)} examples asked about, got {len(labels)}."
         )
     got = np.array([label is not None for label in labels], bool)
-    said = np.array([label for label in labels if label is not None], np.int64)
-    if not len(said):
+    answers = np.array([label for label in labels if label is not None], np.int64)
+    if not len(answers):
         raise InvalidParameter("Expected at least one label: a student cannot learn from none.")
-    if places.min() < 0 or places.max() >= most or said.min() < 0 or said.max() >= classes:
+    if places.min() < 0 or places.max() >= most or answers.min() < 0 or answers.max() >= classes:
         raise InvalidParameter(f"Expected indices in [0, {most}) and labels in [0, {classes}).")
-    return places[got], said
+    return places[got], answers

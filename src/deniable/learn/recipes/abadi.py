@@ -94,9 +94,9 @@ class PcaNetwork:
     def for_budget(cls, epsilon: float, delta: float, *, share: float = 0.3, **settings: Any) -> PcaNetwork:
         """The least noise for (ε, δ) where the projection takes `share` of the μ of a
         single Gaussian release of that cost."""
-        made = cls(**settings, pca_noise=analytic_sigma(epsilon, delta) / share)
-        noise = accounting.calibrate(lambda x: made.loss_with(x), Budget(epsilon, delta), start=1.5)
-        return replace(made, noise_multiplier=noise)
+        draft = cls(**settings, pca_noise=analytic_sigma(epsilon, delta) / share)
+        noise = accounting.calibrate(lambda x: draft.loss_with(x), Budget(epsilon, delta), start=1.5)
+        return replace(draft, noise_multiplier=noise)
 
     @cached_property
     def pca(self) -> PrivatePCA | None:
@@ -141,13 +141,13 @@ class PcaNetwork:
         size = min(map(len, data))
         images, labels = readable(data[0], FEATURES)[:size], positions(np.arange(CLASSES), data[1])[:size]
         projection = None if self.pca is None else self.pca(images, rng=rng)
-        seen = inputs(images, projection)
-        seen[torch.from_numpy(labels < 0)] = torch.nan  # a row that holds no number is left out
-        found = rows((seen, torch.from_numpy(np.maximum(labels, 0))))
-        self.training.check(found)  # reads shapes, which are ours
+        examples = inputs(images, projection)
+        examples[torch.from_numpy(labels < 0)] = torch.nan  # a row that holds no number is left out
+        dataset = rows((examples, torch.from_numpy(np.maximum(labels, 0))))
+        self.training.check(dataset)  # reads shapes, which are ours
         trainer, per_epoch = Trainer.fresh(self.training, rng), self.n // self.lot
         for step in range(1, self.training.plan.steps + 1):
-            trainer.step(trainer.draw(found))
+            trainer.step(trainer.draw(dataset))
             if self.on_epoch is not None and step % per_epoch == 0:
                 self.on_epoch(step // per_epoch, Network(trainer.result().model, projection))
         return Network(trainer.result().model, projection)
@@ -164,8 +164,8 @@ def inputs(images: Any, projection: Projection | None) -> Tensor:
     """Each image in the directions of the projection, half whitened (free:
     post-processing), at length `GAIN`."""
     flat = np.array(images, np.float32).reshape(-1, FEATURES)
-    turned = flat if projection is None else projection.transform(flat, power=POWER).astype(np.float32)
-    return GAIN * torch.nn.functional.normalize(torch.from_numpy(turned), dim=1)
+    coordinates = flat if projection is None else projection.transform(flat, power=POWER).astype(np.float32)
+    return GAIN * torch.nn.functional.normalize(torch.from_numpy(coordinates), dim=1)
 
 
 def tuned(**settings: Any) -> PcaNetwork:

@@ -123,10 +123,10 @@ class Recipe:
         sigma = exact.multiplier_for(epsilon, delta)
         left = 1 - STATISTICS * share**2
         noise = (sigma / share, sigma * math.sqrt(descent.steps / left))
-        made = cls(n, maps, descent, *noise, shapes, power, ridge, classes, on_step)
-        if accounting.epsilon(made.loss, delta).upper > epsilon:
+        recipe = cls(n, maps, descent, *noise, shapes, power, ridge, classes, on_step)
+        if accounting.epsilon(recipe.loss, delta).upper > epsilon:
             raise InvalidParameter(f"Expected epsilon={epsilon:g} and delta={delta:g} that some noise fits.")
-        return made
+        return recipe
 
     @property
     def loss(self) -> Composed:
@@ -185,10 +185,10 @@ def mapped(images: Any, maps: Callable[[Tensor], Tensor]) -> Tensor:
 
     An image on which `maps` fails has features of zeros, which count as none.
     """
-    given = _tensor(images)
-    like = _units(maps(given.new_zeros(1, *given.shape[1:])))
+    tensor = _tensor(images)
+    like = _units(maps(tensor.new_zeros(1, *tensor.shape[1:])))
     return torch.cat(
-        [like[:0], *(_each(given[i : i + CHUNK], maps, like) for i in range(0, len(given), CHUNK))]
+        [like[:0], *(_each(tensor[i : i + CHUNK], maps, like) for i in range(0, len(tensor), CHUNK))]
     )
 
 
@@ -199,20 +199,20 @@ def _each(images: Tensor, maps: Callable[[Tensor], Tensor], like: Tensor) -> Ten
         return _checked(maps, images, like)
     except Exception:  # steered by an image: it must not show
         good = torch.tensor([_runs(images[i : i + 1], maps, like) for i in range(len(images))])
-    shaped = good.reshape(-1, *[1] * (images.ndim - 1))
-    kept = torch.where(shaped, images, images.new_zeros(()))
+    mask = good.reshape(-1, *[1] * (images.ndim - 1))
+    safe_images = torch.where(mask, images, images.new_zeros(()))
     try:
-        found = _checked(maps, kept, like)
+        features = _checked(maps, safe_images, like)
     except Exception:  # fails on images together that it takes alone
-        found = torch.cat([like[:1] * 0] * len(images))
-    return found * good.reshape(-1, *[1] * (found.ndim - 1))
+        features = torch.cat([like[:1] * 0] * len(images))
+    return features * good.reshape(-1, *[1] * (features.ndim - 1))
 
 
 def _checked(maps: Callable[[Tensor], Tensor], images: Tensor, like: Tensor) -> Tensor:
-    found = _units(maps(images))
-    if found.shape != (len(images), *like.shape[1:]):
+    features = _units(maps(images))
+    if features.shape != (len(images), *like.shape[1:]):
         raise InvalidParameter("Expected features of one shape for each image.")
-    return found
+    return features
 
 
 def _runs(image: Tensor, maps: Callable[[Tensor], Tensor], like: Tensor) -> bool:

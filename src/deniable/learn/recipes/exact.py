@@ -101,8 +101,8 @@ def laplace(sums: Tensor, scale: Fraction, rng: Random) -> Tensor:
 
 
 def _added(sums: Tensor, noise: IntegerNoise, rng: Random) -> Tensor:
-    drawn = noise.draw(rng, sums.numel()).astype(np.float64)
-    return sums.double() + torch.from_numpy(drawn).reshape(sums.shape)
+    draws = noise.draw(rng, sums.numel()).astype(np.float64)
+    return sums.double() + torch.from_numpy(draws).reshape(sums.shape)
 
 
 def laplace_symmetric(sums: Tensor, scale: Fraction, rng: Random) -> Tensor:
@@ -141,10 +141,10 @@ def units(rows: Tensor, norm: int, most: int) -> Tensor:
     """
     flat = rows.flatten(1).float()
     length = flat.norm(dim=1, keepdim=True)
-    whole = (flat * (norm / length)).trunc_().clamp_(-most, most)
-    longer = whole.double().square().sum(1) > norm * norm  # sums of squares of integers: exact below 2^53
+    integers = (flat * (norm / length)).trunc_().clamp_(-most, most)
+    longer = integers.double().square().sum(1) > norm * norm  # sums of squares of integers: exact below 2^53
     good = torch.isfinite(length[:, 0]) & (length[:, 0] > 0) & ~longer
-    return torch.where(good[:, None], whole, 0.0).reshape(rows.shape)
+    return torch.where(good[:, None], integers, 0.0).reshape(rows.shape)
 
 
 def filled(rows: Tensor, size: int) -> Tensor:

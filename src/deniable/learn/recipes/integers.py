@@ -50,9 +50,9 @@ def _has_dot_products() -> bool:
 
 
 def _true_at(rows: int, columns: int, width: int, a: int, b: int) -> bool:
-    whole = torch.full((rows, columns), a, dtype=torch.int8)
-    scores = torch._int_mm(whole, torch.full((columns, width), b, dtype=torch.int8))
-    sums = torch._int_mm(torch.full((width, rows), b, dtype=torch.int8), whole)
+    matrix = torch.full((rows, columns), a, dtype=torch.int8)
+    scores = torch._int_mm(matrix, torch.full((columns, width), b, dtype=torch.int8))
+    sums = torch._int_mm(torch.full((width, rows), b, dtype=torch.int8), matrix)
     return bool((scores == a * b * columns).all() and (sums == a * b * rows).all())
 
 
@@ -88,14 +88,14 @@ def scores(features: Tensor, weights: Tensor) -> Tensor:
     A row's scores do not depend, to the bit, on the other rows: they are whole numbers, times one unit.
     """
     unit = float(weights.abs().max()) / (MOST * FINE) or 1.0
-    whole = (weights / unit).round()
-    high = (whole / FINE).round()
-    digits = torch.cat([high, whole - FINE * high]).to(torch.int8).T.contiguous()
+    levels = (weights / unit).round()
+    high = (levels / FINE).round()
+    digits = torch.cat([high, levels - FINE * high]).to(torch.int8).T.contiguous()
     if exact_at(*features.shape, 2 * len(weights)):
-        found = torch._int_mm(features, digits).double()
+        products = torch._int_mm(features, digits).double()
     else:
-        found = _whole_by_floats(features, digits)
-    return ((found[:, : len(weights)] * FINE + found[:, len(weights) :]) * unit).float()
+        products = _whole_by_floats(features, digits)
+    return ((products[:, : len(weights)] * FINE + products[:, len(weights) :]) * unit).float()
 
 
 def _whole_by_floats(left: Tensor, right: Tensor) -> Tensor:

@@ -30,8 +30,8 @@ def pictures(count: int, size: int, key: int = 0) -> Tensor:
     >>> pictures(1, 16).shape
     torch.Size([1, 3, 16, 16])
     """
-    drawn = uniform(count * MOST * 11, key).reshape(count, MOST, 11)
-    canvases = np.stack([_covered(each, 2 * size) for each in drawn])
+    draws = uniform(count * MOST * 11, key).reshape(count, MOST, 11)
+    canvases = np.stack([_covered(each, 2 * size) for each in draws])
     return torch.nn.functional.avg_pool2d(torch.from_numpy(canvases).clamp(0, 1).float(), 2)
 
 
@@ -65,9 +65,9 @@ def _lay(leaf: NDArray[np.float64], canvas: NDArray[np.float64], empty: NDArray[
     along, across = math.cos(turn) * dx + math.sin(turn) * dy, math.cos(turn) * dy - math.sin(turn) * dx
     u, v = along / (stretch * radius), across * stretch / radius
     shape = u * u + v * v < 1 if leaf[5] < 0.6 else np.maximum(abs(u), abs(v)) < 0.85
-    seen = shape & empty[rows, columns]
+    area = shape & empty[rows, columns]
     shade = (SHADE / max(radius, 8.0)) * ((leaf[9] - 0.5) * dy + (leaf[10] - 0.5) * dx)
     colour = leaf[6] + CHROMA * (np.array([leaf[7], leaf[8], 1 - (leaf[7] + leaf[8]) / 2]) - 0.5)
     for channel in range(3):
-        canvas[channel, rows, columns][seen] = (colour[channel] + shade)[seen]
-    empty[rows, columns] &= ~seen
+        canvas[channel, rows, columns][area] = (colour[channel] + shade)[area]
+    empty[rows, columns] &= ~area

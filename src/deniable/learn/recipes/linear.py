@@ -70,12 +70,12 @@ class LinearDescent:
             sums = (
                 exact.noisy(self.sums(model, features, targets), multiplier, SENSITIVITY, rng) * to_gradient
             )
-            for at, moved, by in (
+            for at, velocity, by in (
                 (model.weights, speed.weights, sums[:, :-1]),
                 (model.bias, speed.bias, sums[:, -1]),
             ):
-                moved.mul_(self.momentum).add_(by)
-                at.sub_(moved, alpha=self.rate_at(step))
+                velocity.mul_(self.momentum).add_(by)
+                at.sub_(velocity, alpha=self.rate_at(step))
             each(step + 1, model)
         return model
 
@@ -86,9 +86,9 @@ class LinearDescent:
         """Σ clipped gradients [classes, features + 1] in grid units: integers in 64-bit floats, exact."""
         total = torch.zeros(targets.shape[1], features.shape[1] + 1, dtype=torch.float64)
         for start in range(0, len(features), BLOCK):
-            part, wanted = (exact.filled(rows[start : start + BLOCK], BLOCK) for rows in (features, targets))
+            part, labels = (exact.filled(rows[start : start + BLOCK], BLOCK) for rows in (features, targets))
             scores = integers.scores(part, model.weights / NORM) + model.bias
-            residuals = self.residuals(scores, wanted.float())
+            residuals = self.residuals(scores, labels.float())
             total[:, :-1] += integers.product(residuals, part)
             total[:, -1] += residuals.double().sum(0) * NORM
         return total
@@ -96,9 +96,9 @@ class LinearDescent:
     def residuals(self, scores: Tensor, targets: Tensor) -> Tensor:
         """Clipped residuals in grid units, cut towards 0; checked in integers to be no
         longer than `RESIDUAL`."""
-        seen = targets.sum(1, keepdim=True)
-        raw = (torch.softmax(scores, 1) - targets) * seen
+        presence = targets.sum(1, keepdim=True)
+        raw = (torch.softmax(scores, 1) - targets) * presence
         scale = RESIDUAL / raw.norm(dim=1, keepdim=True).clamp_min(self.clip / math.sqrt(2))
-        whole = (raw * scale).trunc_()
-        good = torch.isfinite(scale) & (whole.square().sum(1, keepdim=True) <= RESIDUAL**2)
-        return torch.where(good, whole, 0.0)
+        levels = (raw * scale).trunc_()
+        good = torch.isfinite(scale) & (levels.square().sum(1, keepdim=True) <= RESIDUAL**2)
+        return torch.where(good, levels, 0.0)

@@ -71,12 +71,12 @@ def frozen(module: nn.Module) -> Map:
     >>> frozen(nn.Sequential(nn.Flatten(), nn.Linear(4, 3)))(torch.zeros(5, 2, 2)).shape
     torch.Size([5, 3, 1])
     """
-    copied = copy.deepcopy(module).eval().requires_grad_(False)
+    network = copy.deepcopy(module).eval().requires_grad_(False)
 
     def maps(images: Tensor) -> Tensor:
         with torch.no_grad():
-            found: Tensor = copied(images.float())
-        return found.reshape(len(images), found.shape[1], -1)
+            features: Tensor = network(images.float())
+        return features.reshape(len(images), features.shape[1], -1)
 
     return maps
 
@@ -105,8 +105,8 @@ def scattered(pictures: Tensor) -> Tensor:
     That sum is its own mirror image, so that its left half says everything.
     """
     grey, balance = _balance()
-    balanced = (Scattering(32)(pictures) - grey) * balance
-    return (balanced + mirrored(balanced))[..., :4].flatten(2)
+    features = (Scattering(32)(pictures) - grey) * balance
+    return (features + mirrored(features))[..., :4].flatten(2)
 
 
 def _balance() -> tuple[Tensor, Tensor]:

@@ -44,8 +44,8 @@ def features(pictures: Tensor) -> Tensor:
     with torch.no_grad():
         for i, picture in enumerate(pictures):
             answers = normal(_patches(picture.float())) @ filters
-            kept = torch.cat([(answers - THRESHOLD).relu_(), (-answers).sub_(THRESHOLD).relu_()], 1)
-            out[i] = _both_ways(means @ kept)
+            activations = torch.cat([(answers - THRESHOLD).relu_(), (-answers).sub_(THRESHOLD).relu_()], 1)
+            out[i] = _both_ways(means @ activations)
     return out
 
 
@@ -53,33 +53,33 @@ def features(pictures: Tensor) -> Tensor:
 def dictionary() -> Tensor:
     """Filters [108, 512] for patches of mean 0 and length about 1: whitened patches of
     drawn pictures, whitened once more."""
-    found = _patches(leaves.pictures(CANVASES, CANVAS), stride=1)
-    even = normal(found)
+    patches = _patches(leaves.pictures(CANVASES, CANVAS), stride=1)
+    even = normal(patches)
     whitener = _whitener(even.double())
-    strong = even[(found - found.mean(1, keepdim=True)).square().mean(1) > CONTRAST]
-    chosen = (torch.from_numpy(leaves.uniform(FILTERS // 2, key=1)) * len(strong)).long()
-    white = torch.nn.functional.normalize(strong[chosen].double() @ whitener, dim=1)
+    strong = even[(patches - patches.mean(1, keepdim=True)).square().mean(1) > CONTRAST]
+    indices = (torch.from_numpy(leaves.uniform(FILTERS // 2, key=1)) * len(strong)).long()
+    white = torch.nn.functional.normalize(strong[indices].double() @ whitener, dim=1)
     filters = (white @ whitener).reshape(-1, 3, SIDE, SIDE)
     return torch.cat([filters, filters.flip(3)]).flatten(1).T.float().contiguous()
 
 
 def normal(patches: Tensor) -> Tensor:
     """Patches [m, 108] less their mean, at one contrast."""
-    centred = patches - patches.mean(1, keepdim=True)
-    return centred * (centred.square().mean(1, keepdim=True) + FLOOR).rsqrt()
+    deviations = patches - patches.mean(1, keepdim=True)
+    return deviations * (deviations.square().mean(1, keepdim=True) + FLOOR).rsqrt()
 
 
 def _patches(pictures: Tensor, stride: int = STRIDE) -> Tensor:
     """All patches [m, 108] of a picture, or of several."""
-    found: Tensor = torch.nn.functional.unfold(pictures, SIDE, stride=stride)
-    return found.T if found.ndim == 2 else found.transpose(1, 2).flatten(0, 1)
+    columns: Tensor = torch.nn.functional.unfold(pictures, SIDE, stride=stride)
+    return columns.T if columns.ndim == 2 else columns.transpose(1, 2).flatten(0, 1)
 
 
 def _whitener(patches: Tensor) -> Tensor:
-    centred = patches - patches.mean(0)
-    values, vectors = torch.linalg.eigh(centred.T @ centred / len(patches))
-    scaled: Tensor = vectors * (values.clamp_min(0) + RIDGE).rsqrt()
-    return torch.matmul(scaled, vectors.T)
+    deviations = patches - patches.mean(0)
+    values, vectors = torch.linalg.eigh(deviations.T @ deviations / len(patches))
+    basis: Tensor = vectors * (values.clamp_min(0) + RIDGE).rsqrt()
+    return torch.matmul(basis, vectors.T)
 
 
 @cache

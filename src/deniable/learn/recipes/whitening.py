@@ -30,10 +30,10 @@ class Whitening:
 
     def __call__(self, maps: Tensor) -> Tensor:
         """Rows [n, …] in grid units of `NORM` to rows [n, features]."""
-        centred = maps.flatten(1).float() / NORM - self.mean
+        deviations = maps.flatten(1).float() / NORM - self.mean
         shapes = tuple((len(left), len(right)) for left, right in self.roots)
         parts = (
-            left @ m @ right for m, (left, right) in zip(split(centred, shapes), self.roots, strict=True)
+            left @ m @ right for m, (left, right) in zip(split(deviations, shapes), self.roots, strict=True)
         )
         return torch.cat([torch.nn.functional.normalize(part.flatten(1), dim=1) for part in parts], 1)
 
@@ -80,13 +80,13 @@ def _second_moments(maps: Tensor, shapes: Shapes, mean: Tensor) -> list[tuple[Te
     sums = [tuple(torch.zeros(size, size, dtype=torch.float64) for size in shape) for shape in shapes]
     for start in range(0, len(maps), CHUNK):
         part = maps[start : start + CHUNK].flatten(1)
-        seen = part.any(
+        presence = part.any(
             1, keepdim=True
         )  # a row of 0 stands for an example that is left out, also after centring
-        for (channels, places), found in zip(
-            sums, split((part.float() / NORM - mean) * seen, shapes), strict=True
+        for (channels, places), block in zip(
+            sums, split((part.float() / NORM - mean) * presence, shapes), strict=True
         ):
-            m = exact.units(found, NORM, MOST).double()
+            m = exact.units(block, NORM, MOST).double()
             rows, columns = m.transpose(0, 1).reshape(len(channels), -1), m.reshape(-1, len(places))
             channels += rows @ rows.T
             places += columns.T @ columns
@@ -96,5 +96,5 @@ def _second_moments(maps: Tensor, shapes: Shapes, mean: Tensor) -> list[tuple[Te
 def _root(moments: Tensor, power: float, ridge: float) -> Tensor:
     """(moments + ridge)^−power; what noise made negative counts as 0."""
     values, vectors = torch.linalg.eigh(moments)
-    scaled = vectors * (values.clamp_min(0) + ridge).pow(-power)
-    return torch.matmul(scaled, vectors.T).float()
+    basis = vectors * (values.clamp_min(0) + ridge).pow(-power)
+    return torch.matmul(basis, vectors.T).float()

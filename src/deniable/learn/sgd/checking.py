@@ -56,19 +56,19 @@ def tried(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
         )
     form = _form(run, data)
     _refuse_hooks(run.model, copied=model is None)
-    given = structure.in_training(copied(run.model)) if model is None else model
-    clipper = run.clipper(given)
-    shapes, made = set(), []
+    network = structure.in_training(copied(run.model)) if model is None else model
+    clipper = run.clipper(network)
+    shapes, batches = set(), []
     for size in [1] if run.privacy.max_rows is None else sizes(run.privacy.max_rows):
         batch = Batch(form.repeated(2 * size), size, public=True)
         shapes.add(shape_of(batch))
-        made.append(_viewed(run, batch))
-        clipper.check(made[-1], lot=run.plan.lot)
+        batches.append(_viewed(run, batch))
+        clipper.check(batches[-1], lot=run.plan.lot)
     if model is None:
-        _refuse_own_weights(run, given, made[0])
+        _refuse_own_weights(run, network, batches[0])
     if run.example is not None:
         _refuse_example(run, clipper, form)
-    return Checked(frozenset(shapes), clipper.ways, tuple(made))
+    return Checked(frozenset(shapes), clipper.ways, tuple(batches))
 
 
 def copied(value: Copied) -> Copied:
@@ -117,17 +117,17 @@ def _viewed(run: DPSGD, batch: Batch) -> Batch:
 def _refuse_own_weights(run: DPSGD, copied: nn.Module, batch: Batch) -> None:
     """A criterion that uses the weights of the model that was given acts on nothing: a copy is trained."""
     weights = [p for p in run.model.parameters() if p.requires_grad]
-    reached: tuple[Tensor | None, ...] = ()
+    gradients: tuple[Tensor | None, ...] = ()
     with (
         torch.enable_grad(),
         torch.random.fork_rng(devices=[]),
         suppress(Exception),
     ):  # zeros may be no rows for it
         losses = objective(run.criterion)(copied, batch.rows)
-        reached = (
+        gradients = (
             torch.autograd.grad(losses.sum(), weights, allow_unused=True) if losses.requires_grad else ()
         )
-    if any(part is not None for part in reached):
+    if any(part is not None for part in gradients):
         raise InvalidParameter(
             "The criterion uses the weights of the model that was given, and a copy of it is trained, on "
             "which that does not act. Nothing was charged. Take weight_decay of the optimizer for a penalty, "
@@ -191,19 +191,19 @@ def _refuse_drawn(run: DPSGD) -> None:
 def refuse_model(run: DPSGD) -> None:
     if not isinstance(run.model, nn.Module):
         raise InvalidParameter(f"Expected model to be a torch.nn.Module, got {type(run.model).__name__}.")
-    trained = {name: p for name, p in run.model.named_parameters() if p.requires_grad}
-    if not trained:
+    parameters = {name: p for name, p in run.model.named_parameters() if p.requires_grad}
+    if not parameters:
         raise InvalidParameter("Expected a model with a trainable parameter. Nothing was charged.")
-    if wrong := sorted({str(p.dtype) for p in trained.values() if p.dtype not in PRECISIONS}):
+    if wrong := sorted({str(p.dtype) for p in parameters.values() if p.dtype not in PRECISIONS}):
         raise InvalidParameter(
             f"Expected parameters in float32 or float64, got {', '.join(wrong)}: sums in fewer bits would "
             "break the clip's bound. Use model.float(). Nothing was charged."
         )
     if elsewhere := sorted({str(p.device) for p in run.model.parameters() if p.device.type != "cpu"}):
         raise InvalidParameter(f"Expected a model on the CPU, got {', '.join(elsewhere)}. Use model.cpu().")
-    if len({p.dtype for p in trained.values()}) > 1:
+    if len({p.dtype for p in parameters.values()}) > 1:
         raise InvalidParameter("Expected trainable parameters of one precision. Use model.float().")
-    _refuse_groups(run, list(trained))
+    _refuse_groups(run, list(parameters))
     run.clipper(run.model)
     bounds = (run.rule.low, run.rule.high) if isinstance(run.rule, Adaptive) else run.rule.bounds.values()
     for bound in bounds:
@@ -211,13 +211,13 @@ def refuse_model(run: DPSGD) -> None:
 
 
 def _refuse_groups(run: DPSGD, trained: list[str]) -> None:
-    listed = [name for names in run.groups.values() for name in names]
-    if sorted(listed) != sorted(trained):
+    members = [name for names in run.groups.values() for name in names]
+    if sorted(members) != sorted(trained):
         missing, twice = (
-            sorted(set(trained) - set(listed)),
-            sorted({n for n in listed if listed.count(n) > 1}),
+            sorted(set(trained) - set(members)),
+            sorted({n for n in members if members.count(n) > 1}),
         )
-        unknown = sorted(set(listed) - set(trained))
+        unknown = sorted(set(members) - set(trained))
         raise InvalidParameter(
             "Expected every trainable parameter in one group of clip=PerLayer(…); "
             f"missing: {missing}, repeated: {twice}, not trainable: {unknown}. Nothing was charged."
@@ -237,8 +237,8 @@ def refuse_optimizer(run: DPSGD) -> None:
         ) from None
     refuse_groups_of_rates(run, optimizer)
     trial(model, optimizer)
-    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    if not {id(p) for p in model.parameters() if p.requires_grad} <= held:
+    identities = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if not {id(p) for p in model.parameters() if p.requires_grad} <= identities:
         raise InvalidParameter(
             "Expected the optimizer to hold every trainable parameter. Nothing was charged."
         )

@@ -87,29 +87,29 @@ class PerLayer:
     parts: tuple[tuple[str, Group], ...]
 
     def __init__(self, parts: Mapping[str, Group]) -> None:
-        named = parts.items() if isinstance(parts, Mapping) else ()
-        if not named or not all(isinstance(group, Group) for _, group in named):
+        items = parts.items() if isinstance(parts, Mapping) else ()
+        if not items or not all(isinstance(group, Group) for _, group in items):
             raise InvalidParameter(
                 f'Expected groups like {{"head": Group(("2.weight",), clip=1)}}, got {parts!r}.'
             )
-        object.__setattr__(self, "parts", tuple((str(name), group) for name, group in named))
+        object.__setattr__(self, "parts", tuple((str(name), group) for name, group in items))
 
     @classmethod
     def by_module(cls, model: nn.Module, clip: float) -> PerLayer:
         """One group for each module with trainable parameters of its own, each with
         `clip`/√L, so that the whole is `clip`."""
-        trained = {
+        parameters = {
             name for name, p in model.named_parameters() if p.requires_grad
         }  # a tied one by its first name only
-        owned = {
+        members = {
             name or ALL: tuple(
                 full
                 for own, _ in part.named_parameters(recurse=False)
-                if (full := f"{name}.{own}".lstrip(".")) in trained
+                if (full := f"{name}.{own}".lstrip(".")) in parameters
             )
             for name, part in model.named_modules()
         }
-        layers = {name: names for name, names in owned.items() if names}
+        layers = {name: names for name, names in members.items() if names}
         return cls({name: Group(names, clip / math.sqrt(len(layers))) for name, names in layers.items()})
 
     @property
@@ -121,8 +121,8 @@ class PerLayer:
         return {name: group.clip for name, group in self.parts}
 
     def multipliers(self, noise_multiplier: float) -> dict[str, float]:
-        whole = noise_multiplier * math.sqrt(math.fsum(group.noise**-2 for _, group in self.parts))
-        return {name: up(whole * group.noise) for name, group in self.parts}
+        total = noise_multiplier * math.sqrt(math.fsum(group.noise**-2 for _, group in self.parts))
+        return {name: up(total * group.noise) for name, group in self.parts}
 
 
 @dataclass(frozen=True)

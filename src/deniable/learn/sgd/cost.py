@@ -66,8 +66,8 @@ class Cost:
         start = accounting.calibrate_noise(
             epsilon, delta, rate=plan.rate, steps=plan.steps, replace=self.replace
         )
-        plain = len(self.stages) == 1 and not self.grids and plan.cap is None and not plan.passes
-        for more in (1.0, 1.0003, 1.001) if plain else ():
+        is_plain = len(self.stages) == 1 and not self.grids and plan.cap is None and not plan.passes
+        for more in (1.0, 1.0003, 1.001) if is_plain else ():
             if accounting.epsilon(self.loss(start * more, plan.steps), delta).upper <= epsilon:
                 return start * more
         return accounting.calibrate(lambda z: self.loss(z, plan.steps), budget, start=start)

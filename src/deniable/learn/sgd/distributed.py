@@ -122,7 +122,7 @@ def _agree(run: DPSGD) -> None:
     mine = torch.frombuffer(bytearray(hashlib.sha256(repr(terms).encode()).digest()), dtype=torch.uint8)
     all_of_them = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
     dist.all_gather(all_of_them, mine)
-    if not all(torch.equal(mine, one) for one in all_of_them):
+    if not all(torch.equal(mine, other) for other in all_of_them):
         raise DataError(
             "Expected the same run on every rank; clip, noise, rate or model differ. Nothing was run."
         )

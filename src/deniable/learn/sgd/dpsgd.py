@@ -181,9 +181,9 @@ class DPSGD:
                 "charged."
             )
         else:
-            solved = self.cost.solved(budget)
-            self.cost.refuse_hopeless(budget, solved)
-            privacy = replace(privacy, noise_multiplier=solved)
+            multiplier = self.cost.solved(budget)
+            self.cost.refuse_hopeless(budget, multiplier)
+            privacy = replace(privacy, noise_multiplier=multiplier)
         self.cost.loss(privacy.noise, self.plan.steps)  # raises if the rule cannot share this noise
         if budget is not None:
             self.cost.refuse_budget(budget, privacy.noise)
@@ -203,11 +203,11 @@ class DPSGD:
     def groups(self) -> dict[str, tuple[str, ...]]:
         """The trainable parameters of each group, in the model's order."""
         names = [name for name, p in self.model.named_parameters() if p.requires_grad]
-        given = self.rule.groups
+        declaration = self.rule.groups
         return (
             {ALL: tuple(names)}
-            if given is None
-            else {group: tuple(listed) for group, listed in given.items()}
+            if declaration is None
+            else {group: tuple(members) for group, members in declaration.items()}
         )
 
     @cached_property

@@ -186,8 +186,8 @@ def declared(values: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
     )
     if values.dtype is kind:
         return values, good
-    changed = torch.where(good.reshape(-1, *[1] * (values.ndim - 1)), values, 0).to(kind)
-    return changed, good & _each(changed.to(values.dtype) == values)
+    conversion = torch.where(good.reshape(-1, *[1] * (values.ndim - 1)), values, 0).to(kind)
+    return conversion, good & _each(conversion.to(values.dtype) == values)
 
 
 def _each(values: Tensor) -> Tensor:

@@ -81,10 +81,10 @@ class Lots:
 
     @cached_property
     def plan(self) -> LotPlan:
-        found = plan(self.n, self.lot, self.rate, self.epochs, self.steps)
+        draft = plan(self.n, self.lot, self.rate, self.epochs, self.steps)
         if checks.flag("allocated", self.allocated):
-            self._refuse_parts_of_passes(found)
-        return LotPlan(found.rate, found.lot, found.steps, self._cap(found), self.allocated)
+            self._refuse_parts_of_passes(draft)
+        return LotPlan(draft.rate, draft.lot, draft.steps, self._cap(draft), self.allocated)
 
     def _cap(self, drawn: LotPlan) -> Cap | None:
         if self.cap is None and self.at_most is None:
@@ -123,31 +123,33 @@ def plan(
         ...
     deniable.errors.InvalidParameter: Expected two of n, lot and rate, got rate=0.01. ...
     """
-    chosen, size = _drawn(n, lot, rate)
+    probability, size = _drawn(n, lot, rate)
     if (epochs is None) == (steps is None):
         raise InvalidParameter(
             f"Expected one of epochs and steps, got epochs={epochs} and steps={steps}. Nothing was charged."
         )
     if steps is not None:
-        return LotPlan(chosen, size, checks.whole("steps", steps, at_least=1))
+        return LotPlan(probability, size, checks.whole("steps", steps, at_least=1))
     passes = exact(checks.number("epochs", epochs, above=0))
-    return LotPlan(chosen, size, math.ceil(passes / exact(chosen)))
+    return LotPlan(probability, size, math.ceil(passes / exact(probability)))
 
 
 def _drawn(n: Number | None, lot: Number | None, rate: Number | None) -> tuple[Number, float]:
     """(rate, lot). The number of rows is private: n is a size that the caller states."""
-    given = {name: value for name, value in (("n", n), ("lot", lot), ("rate", rate)) if value is not None}
-    if len(given) != 2:
-        told = ", ".join(f"{name}={value}" for name, value in given.items()) or "none"
+    parameters = {
+        name: value for name, value in (("n", n), ("lot", lot), ("rate", rate)) if value is not None
+    }
+    if len(parameters) != 2:
+        description = ", ".join(f"{name}={value}" for name, value in parameters.items()) or "none"
         raise InvalidParameter(
-            f"Expected two of n, lot and rate, got {told}. A row is drawn with probability rate = lot/n and "
+            f"Expected two of n, lot and rate, got {description}. A row is drawn with probability rate = lot/n and "
             "the noisy sum is divided by lot; both are public sizes that you state, never len(data). Nothing "
             "was charged."
         )
-    sizes = {name: checks.number(name, value, above=0) for name, value in given.items()}
-    chosen = sizes["rate"] if "rate" in sizes else plain(exact(sizes["lot"]) / exact(sizes["n"]))
-    if chosen > 1:
+    sizes = {name: checks.number(name, value, above=0) for name, value in parameters.items()}
+    probability = sizes["rate"] if "rate" in sizes else plain(exact(sizes["lot"]) / exact(sizes["n"]))
+    if probability > 1:
         raise InvalidParameter(
-            f"Expected rate={float(chosen):g} in (0, 1]: a lot is no larger than n. Nothing was charged."
+            f"Expected rate={float(probability):g} in (0, 1]: a lot is no larger than n. Nothing was charged."
         )
-    return chosen, float(sizes["lot"] if "lot" in sizes else exact(sizes["n"]) * exact(chosen))
+    return probability, float(sizes["lot"] if "lot" in sizes else exact(sizes["n"]) * exact(probability))

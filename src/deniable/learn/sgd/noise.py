@@ -60,12 +60,12 @@ def noisy_mean(total: Tensor, deviation: float, lot: float, rng: Random) -> Tens
     Noise and sum are added in double precision and rounded once to that of `total`. The division comes after
     the release. The deviation is raised by more than the roundings of the noise take away.
     """
-    raised, whole = deviation * (1 + 2.0**-49), 1 / lot
+    spread, factor = deviation * (1 + 2.0**-49), 1 / lot
     count = max(1, round(len(total) / _BLOCK))
     room = _Room(-(-len(total) // count))
     for block in torch.split(total, max(1, -(-len(total) // count))):
-        room.add(block, raised, rng)
-        block.mul_(whole)
+        room.add(block, spread, rng)
+        block.mul_(factor)
     return total
 
 
@@ -115,8 +115,8 @@ class _Room:
         if isinstance(rng, Generator):
             rng.fill(self.bytes)
         else:
-            drawn = rng.uniform_integers(1 << 63, len(self.words))
-            self.integers.copy_(torch.from_numpy((np.asarray(drawn, np.int64) - (1 << 62)) << 1))
+            draws = rng.uniform_integers(1 << 63, len(self.words))
+            self.integers.copy_(torch.from_numpy((np.asarray(draws, np.int64) - (1 << 62)) << 1))
         self.words.copy_(self.integers)
 
 
@@ -144,8 +144,8 @@ class GradientGrid:
 
     @property
     def sensitivity(self) -> int:
-        whole = self._largest
-        return math.isqrt(whole**2 + self.weight**2 - 1) + 1 if self.counts else whole
+        length = self._largest
+        return math.isqrt(length**2 + self.weight**2 - 1) + 1 if self.counts else length
 
     @property
     def weight(self) -> int:

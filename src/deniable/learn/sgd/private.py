@@ -189,11 +189,11 @@ def _guard(private: Private) -> Callable[..., None]:
 
 def _joined(lot: Lot) -> Any:
     """Rows as they are put together; where they have several shapes, each part is a list of tensors."""
-    shown = [batch.rows if batch.weights is None else _own_rows(batch) for batch in lot]
-    if len(shown) == 1:
-        return shown[0]
-    structure, _ = taken_apart(shown[0])
-    return structure.built([list(parts) for parts in zip(*map(tensors, shown), strict=True)])
+    contents = [batch.rows if batch.weights is None else _own_rows(batch) for batch in lot]
+    if len(contents) == 1:
+        return contents[0]
+    structure, _ = taken_apart(contents[0])
+    return structure.built([list(parts) for parts in zip(*map(tensors, contents), strict=True)])
 
 
 def _own_rows(batch: Batch) -> Any:

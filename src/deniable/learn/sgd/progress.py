@@ -46,8 +46,8 @@ def bar(run: DPSGD, console: Console | None = None) -> Iterator[Watch]:
         else float(run.privacy.epsilon)
     )
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, TimeRemainingColumn(), console=screen, transient=True) as drawn:
-        task, so_far = drawn.add_task("", total=steps), 0.0
+    with Progress(*columns, TimeRemainingColumn(), console=screen, transient=True) as display:
+        task, so_far = display.add_task("", total=steps), 0.0
 
         def watch(trainer: Trainer) -> None:
             nonlocal so_far
@@ -55,7 +55,7 @@ def bar(run: DPSGD, console: Console | None = None) -> Iterator[Watch]:
                 so_far = accounting.epsilon(trainer.used, delta).upper
             loss, rows, left_out = shown(trainer.seen)
             mean = f"loss {loss / rows:.3f} (yours alone)" if rows else "empty lot"
-            drawn.update(
+            display.update(
                 task, completed=trainer.taken,
                 description=f"ε {so_far:.3g} of {limit:.3g} · {mean}" + (f" · {left_out} left out" if left_out else ""),
             )  # fmt: skip

@@ -116,13 +116,13 @@ class TensorRows(Rows):
         form = RowForm(self._structure, tuple(own))
         if self.example is None:
             return form
-        stated = RowForm.of(self.example, dtype)
-        if (stated.structure, stated.shapes) != (form.structure, form.shapes):
+        example_form = RowForm.of(self.example, dtype)
+        if (example_form.structure, example_form.shapes) != (form.structure, form.shapes):
             raise InvalidParameter(
-                f"The example has parts of the shapes {stated.shapes}, and the tensors have rows of "
+                f"The example has parts of the shapes {example_form.shapes}, and the tensors have rows of "
                 f"{form.shapes}. Nothing was charged."
             )
-        return stated
+        return example_form
 
 
 class DatasetRows(Rows):
@@ -269,8 +269,8 @@ def _is_frame(data: Any) -> bool:
 def _has_positions(data: Any) -> bool:
     """A sequence of rows of a type of its own (`datasets.Dataset`); lists, words and
     tables by name are none."""
-    plain = isinstance(data, str | bytes | Mapping | list | tuple | Tensor | np.ndarray)
-    return not plain and hasattr(data, "__len__") and hasattr(data, "__getitem__")
+    is_plain = isinstance(data, str | bytes | Mapping | list | tuple | Tensor | np.ndarray)
+    return not is_plain and hasattr(data, "__len__") and hasattr(data, "__getitem__")
 
 
 def is_numeric(values: Any) -> bool:

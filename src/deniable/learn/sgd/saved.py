@@ -84,16 +84,16 @@ def resume(
     block = checks.whole("every", every, at_least=1)
     folder = Checkpoint.open(checkpoint)
     try:
-        paid, over = paid_for(account, run, folder)
-        state, begun = folder.load(), run.length if over else account.begun(paid.entry_id)
+        charge, over = paid_for(account, run, folder)
+        state, begun = folder.load(), run.length if over else account.begun(charge.entry_id)
         check_state(state, begun, run.length)
         walking = Walking(run, begun, state)
         if over:
             result = walking.started(SecureRandom()).result()
-            return Release(result, run.loss, run.unit, None, paid.entry_id, paid.private)
-        opened = account.attempt(paid, lambda: walking.open(_data(data), rng=SecureRandom()))
-        session: Session[Any] = Session(account, paid, opened)
-        return _driven(run, session, walking.walks[0], paid.private, _Notes(account, folder, block))
+            return Release(result, run.loss, run.unit, None, charge.entry_id, charge.private)
+        walk = account.attempt(charge, lambda: walking.open(_data(data), rng=SecureRandom()))
+        session: Session[Any] = Session(account, charge, walk)
+        return _driven(run, session, walking.walks[0], charge.private, _Notes(account, folder, block))
     finally:
         folder.close()
 

@@ -32,5 +32,5 @@ def cosine(start: float, over: int, end: float = 0.0) -> Schedule:
 
 def constant(value: float) -> Schedule:
     """The same at every step."""
-    chosen = float(checks.number("learning_rate", value, above=0))
-    return lambda step: chosen
+    rate = float(checks.number("learning_rate", value, above=0))
+    return lambda step: rate

@@ -218,11 +218,18 @@ def cross_entropy(outputs: Tensor, classes: Tensor) -> Tensor:
 
 def load(folder: Path) -> tuple[Table, nn.Module]:
     """What `Table.save` wrote."""
-    told = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     features = tuple(
-        WordFeature(f["name"], tuple(f["words"])) if "words" in f else Feature(**f) for f in told["features"]
+        WordFeature(f["name"], tuple(f["words"])) if "words" in f else Feature(**f)
+        for f in description["features"]
     )
-    table = Table(features, told["target"], tuple(told["classes"]), ModelShape(told["shape"]), told["hidden"])
+    table = Table(
+        features,
+        description["target"],
+        tuple(description["classes"]),
+        ModelShape(description["shape"]),
+        description["hidden"],
+    )
     model = table.model()
     model.load_state_dict(torch.load(folder / "model.pt", weights_only=True))
     return table, model
@@ -260,8 +267,8 @@ def _places(column: Any, words: Sequence[str]) -> NDArray[np.int64]:
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind):
         texts = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
-        found = pc.index_in(texts, value_set=pa.array(words, pa.large_string()))
-        return np.array(pc.fill_null(found, -1).to_numpy(), np.int64)
+        indices = pc.index_in(texts, value_set=pa.array(words, pa.large_string()))
+        return np.array(pc.fill_null(indices, -1).to_numpy(), np.int64)
     places = {word: place for place, word in enumerate(words)}
     return np.array([places.get(_word(value).strip(), -1) for value in column.to_pylist()], np.int64)
 
