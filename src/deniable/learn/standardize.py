@@ -42,8 +42,8 @@ class Standardizer:
     def transform(self, rows: Any) -> Floats:
         """What is no number becomes its column's mean, that is 0."""
         x = readable(rows, len(self.mean)).astype(np.float64)
-        clamped = np.clip(np.where(np.isnan(x), self.mean, x), self.lower, self.upper)
-        return np.asarray((clamped - self.mean) / self.deviation)
+        values = np.clip(np.where(np.isnan(x), self.mean, x), self.lower, self.upper)
+        return np.asarray((values - self.mean) / self.deviation)
 
 
 @dataclass(frozen=True)

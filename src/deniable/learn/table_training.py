@@ -75,14 +75,14 @@ class TableDeclaration:
         file = _Schema() if schema is None else _Schema.read(schema, size)
         count = file.n if n is None else n
         labels = tuple(classes.split(",")) if classes else file.classes
-        declared = tuple(map(parse_feature, features)) or file.features
-        for value, option in ((count, f"--{size}"), (labels, "--classes"), (declared, "--feature")):
+        feature_list = tuple(map(parse_feature, features)) or file.features
+        for value, option in ((count, f"--{size}"), (labels, "--classes"), (feature_list, "--feature")):
             if not value:
                 raise InvalidParameter(
                     f"Expected {option}: it cannot be read from private data. Nothing was charged. "
                     "Give it, or a --schema that has it."
                 )
-        return cls(checks.whole(size, count, at_least=1), labels, declared)
+        return cls(checks.whole(size, count, at_least=1), labels, feature_list)
 
     def table(self, target: str, method: TableMethod, hidden: int) -> Table:
         shape = ModelShape.MLP if method is TableMethod.MLP else ModelShape.LINEAR
@@ -101,14 +101,16 @@ class _Schema:
     def read(cls, path: Path, size: str) -> _Schema:
         try:
             content = yaml.safe_load(path.read_text(encoding="utf-8"))
-            listed = {str(name): list(values) for name, values in dict(content.get("features") or {}).items()}
+            features = {
+                str(name): list(values) for name, values in dict(content.get("features") or {}).items()
+            }
             count, classes = content.get(size), tuple(map(str, content.get("classes") or ()))
         except (yaml.YAMLError, AttributeError, TypeError, ValueError):
             raise InvalidParameter(
                 f"Expected {path} to hold {size}, classes and features with [low, high] or [word, word, …] as "
                 "YAML."
             ) from None
-        return cls(count, classes, tuple(declared_feature(name, values) for name, values in listed.items()))
+        return cls(count, classes, tuple(declared_feature(name, values) for name, values in features.items()))
 
 
 def read(table: Table, path: Path) -> tuple[Any, Any]:
@@ -247,10 +249,10 @@ def _logistic(table: Table, n: int, options: StepOptions, budget: Budget) -> Tab
         steps = lots.plan(n, inner.lot, None, options.epochs, None).steps
         run = linear.run(n, budget.epsilon, budget.delta, replace(descent, steps=steps))
         inner = run.descent if isinstance(run, ScaledRegression) else run
-    arranged = linear.rows if isinstance(run, ScaledRegression) else linear.unscaled
+    arrange = linear.rows if isinstance(run, ScaledRegression) else linear.unscaled
 
     def rows(path: Path) -> Any:
-        return arranged(*table.read(path))
+        return arrange(*table.read(path))
 
     return TableTraining(
         table, run, inner.descent.steps, float(inner.rate), float(inner.lot), rows, linear.fitted

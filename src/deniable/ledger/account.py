@@ -158,10 +158,10 @@ class Account(Original):
         error = mechanism.error()
         if isinstance(mechanism, Fitting):
             mechanism.fits(None if isinstance(data, OPENERS) else data)
-        paid = self._pay(Kind.RUN, mechanism, source, delta, analyst, description)
-        value = self.attempt(paid, lambda: mechanism(_opened(data), rng=source), fair=fair)
+        payment = self._pay(Kind.RUN, mechanism, source, delta, analyst, description)
+        value = self.attempt(payment, lambda: mechanism(_opened(data), rng=source), fair=fair)
         grid = getattr(mechanism, "granularity", None)
-        return Release(value, paid.loss, paid.unit, error, paid.entry_id, paid.private, grid)
+        return Release(value, payment.loss, payment.unit, error, payment.entry_id, payment.private, grid)
 
     def open(
         self,
@@ -175,8 +175,10 @@ class Account(Original):
     ) -> Session[Value]:
         """Charge the loss of a whole conversation, then begin it."""
         source = self._source(rng)
-        paid = self._pay(Kind.OPEN, interactive, source, delta, analyst, description)
-        return Session(self, paid, self.attempt(paid, lambda: interactive.open(_opened(data), rng=source)))
+        payment = self._pay(Kind.OPEN, interactive, source, delta, analyst, description)
+        return Session(
+            self, payment, self.attempt(payment, lambda: interactive.open(_opened(data), rng=source))
+        )
 
     def _source(self, rng: Random | None) -> Random:
         source: Random = SecureRandom() if rng is None else rng
@@ -206,11 +208,11 @@ class Account(Original):
             )  # what does not fit makes nothing
             self.before_charge()
             self._source(source)  # of the account that is there now
-        named = {} if delta is None else {"delta": str(exact(delta))}
+        delta_detail = {} if delta is None else {"delta": str(exact(delta))}
         details = {
             "charges": {name: charge.to_dict() for name, charge in charges.items()},
             "private": source.private,
-            **named,
+            **delta_detail,
             **requests.details(),
         }
         words = type(mechanism).__name__ if description is None else description
@@ -320,15 +322,15 @@ class Account(Original):
         be stopped at any time; a loss that was charged at a δ may not, since its ε is by
         a theorem for fixed parameters: that one stays."""
         used = paid.loss if used is None else used
-        kept = {name: self._kept(name, used, paid) for name in paid.charges}
-        returned = {name: (paid.charges[name] - kept[name]).to_dict() for name in kept}
+        costs = {name: self._kept(name, used, paid) for name in paid.charges}
+        refunds = {name: (paid.charges[name] - costs[name]).to_dict() for name in costs}
         draft = Draft(
             Kind.SETTLE,
             self.name,
             paid.entry.analyst,
             f"Closed the session of entry {paid.seq}.",
             paid.entry.unit_json,
-            {"session": paid.seq, "returned": returned},
+            {"session": paid.seq, "returned": refunds},
             used.to_json(),
         )
 
@@ -339,12 +341,12 @@ class Account(Original):
         self._journal.append(self._names, decide)
 
     def _kept(self, name: str, used: Loss, paid: Paid) -> Charge:
-        whole = paid.charges[name]
+        charge = paid.charges[name]
         try:
-            kept = self._filters[name].charge(used)
+            cost = self._filters[name].charge(used)
         except DeniableError:
-            return whole
-        return kept if paid.delta is None and kept.within(whole) else whole
+            return charge
+        return cost if paid.delta is None and cost.within(charge) else charge
 
     # -------------------------------------------------------------------------------------------- steps
 
@@ -374,8 +376,8 @@ class Account(Original):
         self._check_unit(release.unit)
         if release.entry is None:
             raise InvalidParameter("Expected a release that an account paid for. Nothing was kept.")
-        kept = Kept.of(key, release.entry, release.loss, delta, release.private, content, release.unit)
-        return releases.keep(self._journal, kept, self._names)
+        record = Kept.of(key, release.entry, release.loss, delta, release.private, content, release.unit)
+        return releases.keep(self._journal, record, self._names)
 
     def recall(
         self, key: str, *, analyst: str | None = None, description: str = "Read again."
@@ -423,12 +425,12 @@ class Account(Original):
         delta = None if kept.delta is None else Fraction(kept.delta)
         prices = self._prices(kept.loss, delta)
         charges = {name: prices[name] for name in owing}
-        named = {} if kept.delta is None else {"delta": kept.delta}
+        delta_detail = {} if kept.delta is None else {"delta": kept.delta}
         details = {
             "charges": {name: charge.to_dict() for name, charge in charges.items()},
             "private": kept.private,
             "reads": kept.entry,
-            **named,
+            **delta_detail,
             **requests.details(),
         }
         draft = Draft(Kind.RUN, self.name, analyst, description, self._unit_json, details, kept.loss_json)
@@ -471,8 +473,8 @@ class Account(Original):
         return self._left(self._journal.standings(self._seen), {})
 
     def _left(self, standings: Standings, charges: Mapping[str, Charge]) -> Left:
-        seen = [standings[name] for name in self._seen]
-        each = [s.filter.left(s.spent + charges[s.name] if s.name in charges else s.spent) for s in seen]
+        accounts = [standings[name] for name in self._seen]
+        each = [s.filter.left(s.spent + charges[s.name] if s.name in charges else s.spent) for s in accounts]
         return Left(
             *(min(getattr(left, part) for left in each) for part in ("epsilon", "rho", "delta", "mu"))
         )
@@ -495,12 +497,12 @@ class Account(Original):
         """How often such a loss would still be granted, one after the other, up to a million; by the accounts whose
         numbers are told here."""
         prices, standings = self._prices(loss, delta), self.view().standings
-        known = [(standings[name].filter, standings[name].spent, prices[name]) for name in self._seen]
+        balances = [(standings[name].filter, standings[name].spent, prices[name]) for name in self._seen]
         low, high = 0, 1_000_000
         while low < high:
             middle = (low + high + 1) // 2
-            granted = all(rules.admits(spent + each * middle) for rules, spent, each in known)
-            low, high = (middle, high) if granted else (low, middle - 1)
+            is_granted = all(rules.admits(total + each * middle) for rules, total, each in balances)
+            low, high = (middle, high) if is_granted else (low, middle - 1)
         return low
 
     def price(self, loss: Loss, delta: Number) -> Price:
@@ -548,9 +550,9 @@ class Account(Original):
 
         def decide(before: Standings) -> Draft:
             standing = before[self.name]
-            raised = standing.filter.raised(limit)
+            rules = standing.filter.raised(limit)
             words = f"Limit raised from {standing.filter.limit} to {limit}."
-            return Draft(Kind.RAISE, self.name, by, words, standing.unit_json, {"filter": raised.to_dict()})
+            return Draft(Kind.RAISE, self.name, by, words, standing.unit_json, {"filter": rules.to_dict()})
 
         self._journal.append([self.name], decide)
         self._filter_json = self.standing().filter_json
@@ -613,9 +615,9 @@ class Account(Original):
 
     def _freeze(self, names: list[str], reason: str, by: str) -> None:
         def decide(before: Standings) -> Draft:
-            stopped = [name for name in names if before[name].status is Status.OPEN]
+            accounts = [name for name in names if before[name].status is Status.OPEN]
             return Draft(
-                Kind.FREEZE, self.name, by, reason, before[self.name].unit_json, {"accounts": stopped}
+                Kind.FREEZE, self.name, by, reason, before[self.name].unit_json, {"accounts": accounts}
             )
 
         self._journal.append(self._names, decide)
@@ -653,8 +655,8 @@ def check_open(before: Standings, paid: Entry, charges: dict[str, Charge]) -> No
 
 def concerns(entry: Entry, name: str) -> bool:
     details = entry.details
-    listed = details.get("charges") or details.get("returned") or details.get("accounts") or ()
-    return entry.account == name or name in listed
+    names = details.get("charges") or details.get("returned") or details.get("accounts") or ()
+    return entry.account == name or name in names
 
 
 def _opened(data: Any) -> Any:

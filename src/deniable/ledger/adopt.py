@@ -61,10 +61,10 @@ def _replayed(journal: Journal, transaction: Transaction) -> tuple[Replay, dict[
 
 def _seal(journal: Journal, transaction: Transaction, replay: Replay, at: Tip, key: bytes) -> None:
     for row in transaction.all(schema.ACCOUNTS):
-        standing, known = read_standing(row), replay.accounts.get(row[0])
+        standing, account = read_standing(row), replay.accounts.get(row[0])
         genuine = chain.sealed(key, journal.id, standing) == row[-1]
-        if known is not None and genuine and standing.seq == known.seq:
-            journal.put(transaction, known, key, at.accounts[known.name], new=False)
+        if account is not None and genuine and standing.seq == account.seq:
+            journal.put(transaction, account, key, at.accounts[account.name], new=False)
 
 
 def _freeze(

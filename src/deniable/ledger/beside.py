@@ -41,14 +41,14 @@ def bind(journal: Journal, data: Path) -> None:
 def ledger_of(data: Path) -> str:
     """The address of the ledger that meters `data`: the one its mark names, or `privacy.db` in its folder."""
     try:
-        marked = str(_read_mark(data)["ledger"])
+        address = str(_read_mark(data)["ledger"])
     except FileNotFoundError:
         return f"sqlite:///{data.resolve().with_name(BESIDE)}"
-    if HIDDEN in marked:
+    if HIDDEN in address:
         raise LedgerError(
-            f'The ledger of "{data}" is {marked}. Name it with its password: ledger="postgresql://…".'
+            f'The ledger of "{data}" is {address}. Name it with its password: ledger="postgresql://…".'
         )
-    return marked
+    return address
 
 
 def _mark_of(data: Path) -> Path:

@@ -61,9 +61,9 @@ def key_check(key: bytes, ledger: str) -> str:
 
 def key_path(given: str | Path | None, database: Path | None) -> Path:
     """Where the key is: as given, as the environment says, beside the file, or in the user's own folder."""
-    named = given or os.environ.get(VARIABLE)
-    if named:
-        return Path(named)
+    location = given or os.environ.get(VARIABLE)
+    if location:
+        return Path(location)
     if database is not None:
         return database.with_name(database.name + ".key")
     folder = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")

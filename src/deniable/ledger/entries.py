@@ -149,8 +149,8 @@ def apply(
                 for n, c in details["returned"].items()
             }
         case Kind.RAISE:
-            raised = compact(details["filter"])
-            return {entry.account: before[entry.account]._replace(filter_json=raised, seq=entry.seq)}
+            rules = compact(details["filter"])
+            return {entry.account: before[entry.account]._replace(filter_json=rules, seq=entry.seq)}
         case Kind.FREEZE:
             return {n: before[n]._replace(status=Status.FROZEN, seq=entry.seq) for n in details["accounts"]}
         case Kind.THAW:
@@ -202,9 +202,9 @@ def _reset(entry: Entry, standing: Standing, details: Mapping[str, Any]) -> Stan
 
 
 def _moved(standing: Standing, change: Charge, seq: int, sign: int) -> Standing:
-    spent = standing.spent + change if sign > 0 else standing.spent - change
-    if spent.negative or change.negative:
+    total = standing.spent + change if sign > 0 else standing.spent - change
+    if total.negative or change.negative:
         raise LedgerError(
             f'Entry {seq} would bring the account "{standing.name}" below nothing. It was not written.'
         )
-    return standing._replace(spent_json=compact(spent.to_dict()), seq=seq)
+    return standing._replace(spent_json=compact(total.to_dict()), seq=seq)

@@ -137,8 +137,8 @@ def forget(
     receipt, root = secrets.token_hex(BYTES), request.account
 
     def decide(before: Standings) -> Draft:
-        number, known = before.tip.forgotten.get(root, NEVER)
-        at = request.declared_after(known)
+        number, promise = before.tip.forgotten.get(root, NEVER)
+        at = request.declared_after(promise)
         details = {"receipt": receipt, "number": number + request.units, "declared": at}
         words = f"Forgotten by now: {number + request.units:,}; everything is made anew at {at:,}."
         return Draft(Kind.FORGET, root, request.by, words, before[root].unit_json, details)
@@ -151,10 +151,10 @@ def forget(
 
 def released(entries: Iterable[Entry]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The entries that released something under a guarantee, and those that did so from a seed."""
-    paid = [entry for entry in entries if entry.kind in (Kind.RUN, Kind.OPEN)]
+    payments = [entry for entry in entries if entry.kind in (Kind.RUN, Kind.OPEN)]
     return (
-        tuple(entry.seq for entry in paid if entry.details.get("private", True)),
-        tuple(entry.seq for entry in paid if not entry.details.get("private", True)),
+        tuple(entry.seq for entry in payments if entry.details.get("private", True)),
+        tuple(entry.seq for entry in payments if not entry.details.get("private", True)),
     )
 
 
@@ -188,9 +188,9 @@ def for_people(limit: Budget, people: int) -> Budget:
 
 def wrong(entry: Entry, details: Mapping[str, Any], before: tuple[int, int]) -> str | None:
     """What is wrong with an entry that says a person was forgotten, after `before`; None if nothing is."""
-    number, declared = before
+    number, promise = before
     fair = details.keys() == DETAILS and details["number"] > number
-    fair = fair and 1 <= details["declared"] <= (declared or details["declared"])
+    fair = fair and 1 <= details["declared"] <= (promise or details["declared"])
     fair = fair and len(bytes.fromhex(details["receipt"])) == BYTES
     return (
         None

@@ -75,27 +75,27 @@ class Journal(Original):
 
     def _identity(self) -> tuple[str, bytes | None]:
         with self.store.reading() as transaction:
-            known = transaction.first(schema.IDENTITY)
-        if known is None:
+            identity = transaction.first(schema.IDENTITY)
+        if identity is None:
             return self._begin()
         key = None if self.store.in_memory else chain.read_key(self.key_path)
-        if key is not None and chain.key_check(key, known[0]) != known[1]:
+        if key is not None and chain.key_check(key, identity[0]) != identity[1]:
             raise LedgerError(
                 f"The key in {self.key_path} is not the key of the ledger in {self.store}. Nothing was "
                 "opened."
             )
-        return known[0], key
+        return identity[0], key
 
     def _begin(self) -> tuple[str, bytes]:
         """The identity of a new ledger; of two processes that come at once the first decides."""
         key = self._new_key()
         with self.store.writing() as transaction:
-            known = transaction.first(schema.IDENTITY)
-            name = str(uuid.uuid4()) if known is None else str(known[0])
+            identity = transaction.first(schema.IDENTITY)
+            name = str(uuid.uuid4()) if identity is None else str(identity[0])
             check = chain.key_check(key, name)
-            if known is None:
+            if identity is None:
                 transaction.run(schema.BEGIN, id=name, key_check=check, form=schema.CHAINED)
-            elif known[1] != check:
+            elif identity[1] != check:
                 raise LedgerError(f"The key in {self.key_path} is not the key of the ledger in {self.store}.")
         return name, key
 
@@ -123,9 +123,9 @@ class Journal(Original):
         key = self._writer()
         for name in names:
             _check_text(name)
-        known = self._tip
+        tip_before = self._tip
         with self.store.writing() as transaction:
-            before = self.standings_in(transaction, names, self.followed(transaction, known))
+            before = self.standings_in(transaction, names, self.followed(transaction, tip_before))
             entry, after = self.write(transaction, decide(before), before, key)
             if also is not None:
                 also(transaction, entry)
@@ -226,9 +226,9 @@ class Journal(Original):
     @contextmanager
     def following(self) -> Iterator[tuple[Transaction, Tip]]:
         """One consistent view, and the tip of the journal in it."""
-        known = self._tip  # before the view is taken, which therefore holds all of it
+        tip_before = self._tip  # before the view is taken, which therefore holds all of it
         with self.store.reading() as transaction:
-            at = self.followed(transaction, known)
+            at = self.followed(transaction, tip_before)
             yield transaction, at
         self._tip = at
 
@@ -269,22 +269,22 @@ class Journal(Original):
 
     def path(self, name: str) -> list[Standing]:
         """The account, the one it is part of, and so on."""
-        found: list[Standing] = []
-        wanted: str | None = self.resolved(name)
-        while wanted is not None:
-            standing = self.standings([wanted]).get(wanted)
+        standings: list[Standing] = []
+        account: str | None = self.resolved(name)
+        while account is not None:
+            standing = self.standings([account]).get(account)
             if standing is None:
-                raise LedgerError(f'There is no account "{wanted}" in {self.store}.')
-            found.append(standing)
-            wanted = standing.parent
-        return found
+                raise LedgerError(f'There is no account "{account}" in {self.store}.')
+            standings.append(standing)
+            account = standing.parent
+        return standings
 
     def standings_in(self, transaction: Transaction, names: Sequence[str], at: Tip) -> Standings:
         rows = {name: transaction.first(schema.ACCOUNT, this=name) for name in names}
-        found = {
+        standings = {
             name: self._genuine(name, row, at) for name, row in rows.items() if row or name in at.accounts
         }
-        return Standings(found, at, lambda seq: self._entry(transaction, seq))
+        return Standings(standings, at, lambda seq: self._entry(transaction, seq))
 
     def _entry(self, transaction: Transaction, seq: int) -> Entry | None:
         row = transaction.first(schema.ENTRY, this=seq)
@@ -346,8 +346,8 @@ def genuine(key: bytes | None, row: Row, entry: str | None) -> Standing | None:
     """The account in a row that is sealed to the seal of the `entry` that changed it
     last. Without the key any row is."""
     standing = read_standing(row)
-    sealed = entry is not None and (key is None or chain.sealed(key, entry, standing) == row[-1])
-    return standing if sealed else None
+    is_genuine = entry is not None and (key is None or chain.sealed(key, entry, standing) == row[-1])
+    return standing if is_genuine else None
 
 
 def read_standing(row: Row) -> Standing:

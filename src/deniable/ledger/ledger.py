@@ -105,7 +105,7 @@ class Ledger(Original):
         and unfreeze. `data` are keys of sources that belong to the account from the beginning.
         """
         names.account(name, parent)
-        made = _rules(limit, purpose, filter)
+        rules = _rules(limit, purpose, filter)
 
         def decide(before: Standings) -> Draft:
             if name in before or name in before.tip.aliases:
@@ -113,13 +113,13 @@ class Ledger(Original):
                     f'There is an account "{name}" already. Nothing was changed; open it with ledger.account.'
                 )
             above = None if parent is None else _parent(before, parent)
-            chosen = _unit(name, unit, above)
+            own_unit = _unit(name, unit, above)
             holder = owner or (self.analyst if above is None else above.owner)
             sources.check(before, name, data)
             bound = {"sources": sorted(data)} if data else {}
-            details = {"parent": parent, "owner": holder, "filter": made.to_dict()} | bound
-            words = f"Account of {holder}, limit {limit}, protects {chosen}."
-            return Draft(Kind.CREATE, name, self.analyst, words, chosen.to_json(), details)
+            details = {"parent": parent, "owner": holder, "filter": rules.to_dict()} | bound
+            words = f"Account of {holder}, limit {limit}, protects {own_unit}."
+            return Draft(Kind.CREATE, name, self.analyst, words, own_unit.to_json(), details)
 
         self._journal.append([name] if parent is None else [name, parent], decide)
         return self.account(name)
@@ -132,7 +132,7 @@ class Ledger(Original):
         limit is what is granted in all.
         """
         by = owner or self.analyst
-        made = _rules(limit, None, None)
+        rules = _rules(limit, None, None)
         account = self.account(name)
 
         def decide(before: Standings) -> Draft:
@@ -152,7 +152,7 @@ class Ledger(Original):
                     f'The account "{account.name}" has parts, made for its limit. Nothing was changed.'
                 )
             words = f"Set anew before the first charge: limit {limit}, protects {unit}."
-            return Draft(Kind.RESET, account.name, by, words, unit.to_json(), {"filter": made.to_dict()})
+            return Draft(Kind.RESET, account.name, by, words, unit.to_json(), {"filter": rules.to_dict()})
 
         self._journal.append([account.name], decide)
         return self.account(account.name)
@@ -214,8 +214,8 @@ class Ledger(Original):
     def paid(self, request: str) -> int | None:
         """The entry that paid for a request (`requests.paid_once`), by its key; None if none did."""
         with self._journal.store.reading() as transaction:
-            known = transaction.first(schema.REQUEST, this=request)
-        return None if known is None else int(known[1])
+            row = transaction.first(schema.REQUEST, this=request)
+        return None if row is None else int(row[1])
 
     def head(self) -> Head:
         """How many entries there are, and the last seal. Keep it elsewhere: `verify`
@@ -271,13 +271,13 @@ def _rules(limit: Budget, purpose: Purpose | str | None, filter: Callable[[Budge
         raise InvalidParameter(
             "Expected a purpose or a filter of an account, not both: a purpose chooses the filter."
         )
-    made = filter(limit)
-    if made.limit != limit:
+    rules = filter(limit)
+    if rules.limit != limit:
         raise InvalidParameter(
-            f"Expected a filter that keeps the limit {limit}, got one for {made.limit}. Nothing was created. "
+            f"Expected a filter that keeps the limit {limit}, got one for {rules.limit}. Nothing was created. "
             "Name the rule alone, like filter=Filter.basic."
         )
-    return made
+    return rules
 
 
 def _parent(before: Standings, name: str) -> Standing:

@@ -24,10 +24,10 @@ _LOCK = 0x44504C
 def migrate(store: Store, *, create: bool) -> None:
     """Create or upgrade the tables, unless they are as they should be. Processes that
     open at once take turns."""
-    found = _version(store) if create or store.exists() else None
-    if found == NEWEST:
+    version = _version(store) if create or store.exists() else None
+    if version == NEWEST:
         return
-    if found is None and not create:
+    if version is None and not create:
         raise LedgerError(f"There is no ledger in {store}. Nothing was created.")
     if store.path is not None:
         write_ahead(store)

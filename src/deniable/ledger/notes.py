@@ -28,15 +28,15 @@ def begin(journal: Journal, names: Sequence[str], by: str, entry: str, start: in
         )
 
     def decide(before: Standings) -> Draft:
-        paid = _paid(before, names, head)
-        noted = before.tip.begun.get(paid.seq, 0)
-        if start < noted:
+        payment = _paid(before, names, head)
+        last_step = before.tip.begun.get(payment.seq, 0)
+        if start < last_step:
             raise LedgerError(
-                f"Step {start + 1} of entry {paid.seq} was begun before: the ledger has noted {noted}, and "
-                f"no step is taken twice. Nothing was begun. Go on with step {noted + 1}."
+                f"Step {start + 1} of entry {payment.seq} was begun before: the ledger has noted {last_step}, and "
+                f"no step is taken twice. Nothing was begun. Go on with step {last_step + 1}."
             )
-        details = {"entry": paid.seq, "start": start, "stop": stop}
-        words = f"Steps {start + 1} to {stop} of entry {paid.seq} begun."
+        details = {"entry": payment.seq, "start": start, "stop": stop}
+        words = f"Steps {start + 1} to {stop} of entry {payment.seq} begun."
         return Draft(Kind.BEGIN, names[0], by, words, before[names[0]].unit_json, details)
 
     journal.append(names, decide)

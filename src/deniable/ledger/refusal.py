@@ -39,14 +39,14 @@ def why(account: Unit, loss: Unit) -> str:
 
 def refusal(standing: Standing, charge: Charge, loss: Loss | None = None) -> BudgetExceeded:
     """The sentence and the numbers of a charge that does not fit."""
-    limit, spent, total = standing.filter, standing.spent, standing.spent + charge
+    limit, balance, total = standing.filter, standing.spent, standing.spent + charge
     say = _over_delta if total.delta > limit.reserve else _over_epsilon
-    if loss is not None and spent == limit.nothing and _fits_alone(limit, loss):
+    if loss is not None and balance == limit.nothing and _fits_alone(limit, loss):
         say = _over_shares
     return BudgetExceeded(
         say(standing, charge, total),
         asked=limit.reading(charge),
-        spent=limit.reading(spent),
+        spent=limit.reading(balance),
         total=limit.reading(total),
         limit=float(limit.limit.epsilon),
     )
@@ -54,33 +54,33 @@ def refusal(standing: Standing, charge: Charge, loss: Loss | None = None) -> Bud
 
 def refused_above(own: Standing) -> BudgetExceeded:
     """To whom the numbers of the data set are not told. Those of the error are her own part's."""
-    limit, spent = own.filter, own.filter.reading(own.spent)
+    limit, balance = own.filter, own.filter.reading(own.spent)
     return BudgetExceeded(
         f'The data set that "{own.name}" is a part of has not enough left for this query. Nothing was run and nothing was '
         f"charged. Ask for less, or speak to its owner, {own.owner}.",
         asked=float("nan"),
-        spent=spent,
+        spent=balance,
         total=float("nan"),
         limit=float(limit.limit.epsilon),
     )
 
 
 def _over_delta(standing: Standing, charge: Charge, total: Charge) -> str:
-    before, asked, after = (f"{float(x):.4g}" for x in (standing.spent.delta, charge.delta, total.delta))
+    before, price, after = (f"{float(x):.4g}" for x in (standing.spent.delta, charge.delta, total.delta))
     return (
         f'This query would bring the δ of the account "{standing.name}" to {after}, over the '
         f"{float(standing.filter.reserve):.4g} that its limit keeps for such charges (spent: {before}, "
-        f"asked: {asked}). Nothing was run and nothing was charged. Name a smaller delta, or use another "
+        f"asked: {price}). Nothing was run and nothing was charged. Name a smaller delta, or use another "
         "account."
     )
 
 
 def _over_epsilon(standing: Standing, charge: Charge, total: Charge) -> str:
     limit = standing.filter
-    before, asked, after = (_tell(limit.reading(x)) for x in (standing.spent, charge, total))
+    before, price, after = (_tell(limit.reading(x)) for x in (standing.spent, charge, total))
     return (
         f'This query would bring the account "{standing.name}" to ε = {after}, over its limit ε = {show(limit.limit.epsilon)} '
-        f"(spent: {before}, asked: {asked}). Nothing was run and nothing was charged. "
+        f"(spent: {before}, asked: {price}). Nothing was run and nothing was charged. "
         f"{_way_out(limit, standing.spent)}"
     )
 

@@ -96,8 +96,8 @@ def view(journal: Journal, names: Sequence[str], key: str | None, unit: Unit) ->
         row = None if key is None or journal.key is None else transaction.first(schema.RELEASE, this=key)
         if row is None or row[-1] is None or row[-1] != unit.to_json():
             return LedgerView(standings)
-        kept = _genuine(journal, transaction, row)
-        return LedgerView(standings, kept, dict(_readers(journal, transaction, kept)))
+        release = _genuine(journal, transaction, row)
+        return LedgerView(standings, release, dict(_readers(journal, transaction, release)))
 
 
 def keep(journal: Journal, kept: Kept, accounts: Sequence[str]) -> bool:
@@ -108,9 +108,9 @@ def keep(journal: Journal, kept: Kept, accounts: Sequence[str]) -> bool:
     """
     if journal.key is None:
         return False
-    known = journal.tip
+    tip_before = journal.tip
     with journal.store.writing() as transaction:
-        before = journal.standings_in(transaction, (), journal.followed(transaction, known))
+        before = journal.standings_in(transaction, (), journal.followed(transaction, tip_before))
         _check_paid(before, kept, accounts[0])
         row = transaction.first(schema.RELEASE, this=kept.key)
         if row is not None and row[-1] is not None:
@@ -127,8 +127,8 @@ def admit(
     journal: Journal, transaction: Transaction, kept: Kept, accounts: Iterable[str], entry: str
 ) -> None:
     """Write down that these accounts have paid for the release, by `entry`."""
-    known = dict(_readers(journal, transaction, kept))
-    for account in (name for name in accounts if name not in known):
+    readers = dict(_readers(journal, transaction, kept))
+    for account in (name for name in accounts if name not in readers):
         mac = _seal(journal, "reader", (kept.key, kept.entry, account, entry))
         transaction.run(schema.ADMIT, key=kept.key, account=account, entry=entry, mac=mac)
 
@@ -164,10 +164,10 @@ def _seal(journal: Journal, kind: str, fields: tuple[str | int | None, ...]) -> 
 
 def _genuine(journal: Journal, transaction: Transaction, row: Row) -> Kept:
     key, entry, loss, delta, private, content, mac, unit = row
-    kept = Kept(key, entry, loss, delta, bool(private), content, unit)
-    if _seal(journal, "release", kept.fields) != mac or not _stands(transaction, entry):
+    release = Kept(key, entry, loss, delta, bool(private), content, unit)
+    if _seal(journal, "release", release.fields) != mac or not _stands(transaction, entry):
         raise _tampered(key, entry)
-    return kept
+    return release
 
 
 def _readers(journal: Journal, transaction: Transaction, kept: Kept) -> Iterator[tuple[str, str]]:

@@ -40,14 +40,16 @@ class Replay:
         try:
             details = entry.details
             problems = list(self._wrong(entry, details))
-            changed = self._void(entry, details) if problems else apply(entry, self.accounts)
-            self.accounts |= changed
-            self.seals |= dict.fromkeys(changed, entry.mac)
+            standings = self._void(entry, details) if problems else apply(entry, self.accounts)
+            self.accounts |= standings
+            self.seals |= dict.fromkeys(standings, entry.mac)
             self._remember(entry, details)
         except UNREADABLE:
             return [f"Entry {entry.seq} cannot be read, or speaks of an account that was never made."]
         if entry.kind in (Kind.RUN, Kind.OPEN):
-            over = [name for name, standing in changed.items() if not standing.filter.admits(standing.spent)]
+            over = [
+                name for name, standing in standings.items() if not standing.filter.admits(standing.spent)
+            ]
             problems += [f'Entry {entry.seq} brings the account "{name}" over its limit.' for name in over]
         return problems
 
@@ -69,8 +71,8 @@ class Replay:
             case Kind.RENAME if details["name"] in self.accounts or details["name"] in self._aliases:
                 yield f'Entry {entry.seq} gives the account "{entry.account}" the name of another, "{details["name"]}".'
             case Kind.FORGET:
-                if said := forget.wrong(entry, details, self._forgotten.get(entry.account, forget.NEVER)):
-                    yield said
+                if problem := forget.wrong(entry, details, self._forgotten.get(entry.account, forget.NEVER)):
+                    yield problem
 
     def _wrong_settle(self, entry: Entry, session: int, returned: Charges) -> Iterator[str]:
         if session in self._settled:
@@ -109,8 +111,8 @@ class Replay:
             case Kind.RUN:
                 self._paid[entry.seq] = entry.account
             case Kind.BIND | Kind.CREATE:
-                given = details.get("sources", [])
-                self._sources |= {source: entry.account for source in given if source not in self._sources}
+                sources = details.get("sources", [])
+                self._sources |= {source: entry.account for source in sources if source not in self._sources}
             case Kind.RENAME:
                 self._aliases.setdefault(details["name"], entry.account)
             case Kind.FORGET:

@@ -57,11 +57,11 @@ def claim(transaction: Transaction, entry: Entry) -> None:
     request = _CURRENT.get()
     if request is None:
         return
-    known = transaction.first(schema.REQUEST, this=request.key)
-    if known is None:
+    row = transaction.first(schema.REQUEST, this=request.key)
+    if row is None:
         transaction.run(schema.CLAIM, key=request.key, body=request.body, entry=entry.seq)
         return
-    body, seq = str(known[0]), int(known[1])
+    body, seq = str(row[0]), int(row[1])
     if body != request.body:
         raise InvalidParameter(
             f"This key was used for another request, which entry {seq} paid for. Nothing was charged and "

@@ -107,7 +107,7 @@ class Session(Original, Generic[Value]):
 def _used(conversation: Conversation[Any]) -> Loss | None:
     """What the conversation says it used; None, which keeps the whole charge, if it cannot say."""
     try:
-        used = conversation.used
+        loss = conversation.used
     except Exception:
         return None
-    return used if isinstance(used, Loss) else None
+    return loss if isinstance(loss, Loss) else None

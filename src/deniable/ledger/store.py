@@ -56,8 +56,8 @@ class Transaction:
 
     def run(self, statement: CoreStatement, **values: Any) -> None:
         self._home.check("This transaction", "The parent goes on with it.")
-        text, given = self._store.compiled(statement)
-        self._cursor.execute(text, {**given, **values})
+        text, parameters = self._store.compiled(statement)
+        self._cursor.execute(text, {**parameters, **values})
 
     def all(self, statement: CoreStatement, **values: Any) -> list[Row]:
         self.run(statement, **values)
@@ -102,11 +102,11 @@ class Store(Original):
         return self.path is None or self.path.exists()
 
     def compiled(self, statement: CoreStatement) -> tuple[str, dict[str, Any]]:
-        known = self._texts.get(statement)
-        if known is None:
-            made = statement.compile(dialect=self.engine.dialect)
-            known = self._texts[statement] = (str(made), dict(made.params))
-        return known
+        entry = self._texts.get(statement)
+        if entry is None:
+            compilation = statement.compile(dialect=self.engine.dialect)
+            entry = self._texts[statement] = (str(compilation), dict(compilation.params))
+        return entry
 
     def reading(self) -> AbstractContextManager[Transaction]:
         """One consistent view of everything committed."""
@@ -193,8 +193,8 @@ class Store(Original):
         """What SQLite itself finds wrong in its file; a server keeps its own checks."""
         if not self.sqlite:
             return []
-        found = [str(row[0]) for row in transaction.all(schema.CHECK)]
-        return [] if found == ["ok"] else found
+        problems = [str(row[0]) for row in transaction.all(schema.CHECK)]
+        return [] if problems == ["ok"] else problems
 
     @contextmanager
     def failures(self) -> Iterator[None]:
@@ -217,10 +217,10 @@ _BARRED: set[tuple[int, int]] = set()
 
 def _inode(path: Path | None) -> set[tuple[int, int]]:
     try:
-        found = os.stat(path or "")
+        status = os.stat(path or "")
     except OSError:
         return set()
-    return {(found.st_dev, found.st_ino)}
+    return {(status.st_dev, status.st_ino)}
 
 
 def _let_go(connection: Any, here: Home) -> None:
@@ -235,14 +235,14 @@ def _let_go(connection: Any, here: Home) -> None:
 def parse(url: str) -> URL:
     """The address of a database: SQLite, or PostgreSQL by its psycopg driver."""
     try:
-        parsed = make_url(url)
+        address = make_url(url)
     except ArgumentError:
         raise InvalidParameter(f"Expected a ledger URL like sqlite:///privacy.db, got {url!r}.") from None
-    if parsed.drivername in ("postgresql", "postgres"):
-        return parsed.set(drivername="postgresql+psycopg")
-    if parsed.drivername in ("sqlite", "postgresql+psycopg"):
-        return parsed
-    raise InvalidParameter(f"Expected a ledger in sqlite:// or postgresql://, got {parsed.drivername}://.")
+    if address.drivername in ("postgresql", "postgres"):
+        return address.set(drivername="postgresql+psycopg")
+    if address.drivername in ("sqlite", "postgresql+psycopg"):
+        return address
+    raise InvalidParameter(f"Expected a ledger in sqlite:// or postgresql://, got {address.drivername}://.")
 
 
 def _engine(url: URL, in_memory: bool) -> Engine:

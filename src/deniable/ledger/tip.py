@@ -64,9 +64,9 @@ class Tip(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str) -> Tip:
-        seq, time, mac, accounts, begun, sources, aliases, charged, *later = json.loads(text)
+        seq, time, mac, accounts, begun, sources, aliases, payers, *later = json.loads(text)
         forgotten = {name: (number, at) for name, (number, at) in (later[0] if later else {}).items()}
-        return cls(seq, time, mac, accounts, dict(begun), sources, aliases, frozenset(charged), forgotten)
+        return cls(seq, time, mac, accounts, dict(begun), sources, aliases, frozenset(payers), forgotten)
 
 
 def start(root: str) -> Tip:
@@ -102,12 +102,12 @@ class _State:
         self.forgotten = tip.forgotten
 
     def note(self, entry: Entry, details: Mapping[str, Any]) -> None:
-        changed = tuple(touched(entry, details))
-        for name in changed:
+        accounts = tuple(touched(entry, details))
+        for name in accounts:
             self.accounts[name] = entry.mac
         match entry.kind:
             case Kind.OPEN | Kind.RUN:
-                self._charge(entry, changed)
+                self._charge(entry, accounts)
             case Kind.SETTLE:
                 self.begun.pop(details["session"], None)
             case Kind.BEGIN:

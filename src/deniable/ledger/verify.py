@@ -63,8 +63,8 @@ class _Reading:
 
     def problems(self) -> Iterator[str]:
         try:
-            for said in self._journal.store.damage(self._transaction):
-                yield f"The file of the ledger is damaged: {said}."
+            for problem in self._journal.store.damage(self._transaction):
+                yield f"The file of the ledger is damaged: {problem}."
             for entry in self._journal.entries(self._transaction):
                 yield from self._entry(entry)
         except DeniableError as error:
@@ -101,17 +101,17 @@ class _Reading:
             yield from self._standing(name, rows.get(name))
 
     def _standing(self, name: str, row: Row | None) -> Iterator[str]:
-        known = self._replay.accounts.get(name)
-        if known is None:
+        truth = self._replay.accounts.get(name)
+        if truth is None:
             yield f'The account "{name}" is not what the journal comes to: no entry ever made it.'
         elif row is None:
-            yield f'The account "{name}" is not what the journal comes to: its row is missing. Entry {known.seq} changed it last.'
+            yield f'The account "{name}" is not what the journal comes to: its row is missing. Entry {truth.seq} changed it last.'
         elif differing := [
-            field for field, a, b in zip(Standing._fields, row, known, strict=False) if a != b
+            field for field, a, b in zip(Standing._fields, row, truth, strict=False) if a != b
         ]:
             yield (
                 f'The account "{name}" in the table of accounts is not as it was written: {_listed(differing)} '
-                f"{'is' if len(differing) == 1 else 'are'} not what the journal comes to. Entry {known.seq} "
+                f"{'is' if len(differing) == 1 else 'are'} not what the journal comes to. Entry {truth.seq} "
                 "changed it last."
             )
         elif genuine(self._journal.key, row, self._replay.seals[name]) is None:

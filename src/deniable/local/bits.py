@@ -65,8 +65,8 @@ def column_sums(rows: Bytes, width: int) -> Integers:
     total = np.zeros(8 * rows.shape[1], np.int64)
     for start in range(0, len(rows), ROWS):
         block = rows[start : start + ROWS]
-        whole = len(block) // 8 * 8
-        total += _sum_of_eights(block[:whole]) + _plain_sum(block[whole:])
+        end = len(block) // 8 * 8
+        total += _sum_of_eights(block[:end]) + _plain_sum(block[end:])
     return total[:width]
 
 
@@ -84,8 +84,8 @@ def _sum_of_eights(rows: Bytes) -> Integers:
     a, b, c, d, e, f, g, h = (rows[i::8] for i in range(8))
     (s0, c0), (s1, c1), (s2, c2) = _add(a, b, c), _add(d, e, f), (g ^ h, g & h)
     ones, c3 = _add(s0, s1, s2)
-    carried, d0 = _add(c0, c1, c2)
-    twos, d1 = carried ^ c3, carried & c3
+    carries, d0 = _add(c0, c1, c2)
+    twos, d1 = carries ^ c3, carries & c3
     fours, eights = d0 ^ d1, d0 & d1
     return _plain_sum(ones) + 2 * _plain_sum(twos) + 4 * _plain_sum(fours) + 8 * _plain_sum(eights)
 

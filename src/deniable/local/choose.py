@@ -26,14 +26,14 @@ NEAR = 1.05
 
 def candidates(k: int, epsilon: Number) -> list[Oracle]:
     """All oracles that can serve k items at ε."""
-    found = []
+    oracles = []
     for oracle in ORACLES:
         try:
-            found.append(oracle(k, epsilon))
+            oracles.append(oracle(k, epsilon))
         except InvalidParameter:
             if oracle is GeneralisedResponse:
                 raise
-    return found
+    return oracles
 
 
 def best(k: int, epsilon: Number, *, most_bytes: int | None = None) -> Oracle:

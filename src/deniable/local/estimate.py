@@ -47,8 +47,8 @@ class Estimate:
     def significant(self, alpha: float = 0.05) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Items that are there: one-sided, Bonferroni over all items, most frequent first."""
         z = NormalDist().inv_cdf(1 - alpha / max(len(self.counts), 1))
-        found = np.flatnonzero(self.counts > z * self.standard_errors)
-        return found[np.argsort(-self.counts[found], kind="stable")]
+        items = np.flatnonzero(self.counts > z * self.standard_errors)
+        return items[np.argsort(-self.counts[items], kind="stable")]
 
 
 @dataclass(frozen=True)

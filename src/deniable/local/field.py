@@ -29,8 +29,8 @@ def polynomial(m: int) -> int:
 
 def times_x(a: NDArray[Item], m: int) -> NDArray[Item]:
     """a·X in GF(2^m)."""
-    doubled = a << 1
-    return np.asarray(doubled ^ (doubled >> m) * polynomial(m), a.dtype)
+    double = a << 1
+    return np.asarray(double ^ (double >> m) * polynomial(m), a.dtype)
 
 
 def multiply(a: NDArray[Item], b: NDArray[Item], m: int) -> NDArray[Item]:

@@ -81,8 +81,8 @@ class HashFamily:
         return self._hash(a, b, c, x)
 
     def _hash(self, a: Words, b: Words, c: Words, x: Words) -> Integers:
-        mixed = a * (x & LOW) + b * (x >> HALF) + c
-        return np.asarray(mixed >> np.uint64(65 - self.buckets.bit_length())).astype(np.int64)
+        word = a * (x & LOW) + b * (x >> HALF) + c
+        return np.asarray(word >> np.uint64(65 - self.buckets.bit_length())).astype(np.int64)
 
 
 @lru_cache(maxsize=32)

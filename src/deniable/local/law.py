@@ -70,8 +70,8 @@ class Law:
         low, high = self._cumulative(CELL)
         edges = np.arange(1 << CELL)
         index = np.searchsorted(np.array(high), edges, side="right")
-        settled = edges < np.append(np.array(low), 1 << CELL)[index]
-        return np.where(settled, index, OPEN).astype(np.uint16)
+        is_certain = edges < np.append(np.array(low), 1 << CELL)[index]
+        return np.where(is_certain, index, OPEN).astype(np.uint16)
 
     def draw(self, rng: Random, n: int) -> Bytes:
         """`n` independent outcomes."""

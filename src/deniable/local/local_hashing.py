@@ -91,8 +91,8 @@ class LocalHashing(Oracle):
     def encode(self, inputs: Integers, rng: Random) -> Bytes:
         x, m, g = self.inside(inputs, rng), self.m, self.g
         a = (source(rng).halves(len(x)) >> np.uint32(32 - m)).astype(np.int32)
-        hashed = field.multiply(a, x.astype(np.int32), m) & (g - 1)
-        answer = hashed ^ shift(self.p, g).draw(rng, len(x))
+        buckets = field.multiply(a, x.astype(np.int32), m) & (g - 1)
+        answer = buckets ^ shift(self.p, g).draw(rng, len(x))
         return pack((a * g + answer).astype(np.int64), self.payload)
 
     def valid(self, payloads: Bytes) -> Booleans:
@@ -109,14 +109,14 @@ class LocalHashing(Oracle):
         leaves one transform over x.
         """
         per_function = walsh_hadamard(counts.reshape(1 << self.m, self.g))
-        gathered = np.zeros(1 << self.m, np.int64)
+        spectrum = np.zeros(1 << self.m, np.int64)
         for u, v in enumerate(self._functionals()):
-            np.add.at(gathered, v, per_function[:, u])
-        return walsh_hadamard(gathered)[: self.k] // self.g
+            np.add.at(spectrum, v, per_function[:, u])
+        return walsh_hadamard(spectrum)[: self.k] // self.g
 
     def _functionals(self) -> Iterator[Integers]:
         """v(·, u) for u = 0, …, g − 1: the exclusive or of the dual rows that u names."""
         rows = field.dual(np.arange(1 << self.m), self.m, self.g.bit_length() - 1)
         for u in range(self.g):
-            named = [row for i, row in enumerate(rows) if u >> i & 1]
-            yield np.bitwise_xor.reduce(np.array([np.zeros_like(rows[0]), *named]), axis=0)
+            parts = [row for i, row in enumerate(rows) if u >> i & 1]
+            yield np.bitwise_xor.reduce(np.array([np.zeros_like(rows[0]), *parts]), axis=0)

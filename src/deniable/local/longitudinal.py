@@ -48,15 +48,15 @@ class Device:
         """The device at the start of a period, with a new memo. Whether there is budget
         left depends on the calendar only."""
         each, limit = exact(self.client.memo_epsilon), exact(self.limit.epsilon)
-        spent = each * self.periods
-        if spent + each > limit:
+        total = each * self.periods
+        if total + each > limit:
             raise BudgetExceeded(
-                f"A new period would bring this device to ε = {float(spent + each):.6g}, over its limit "
-                f"ε = {show(self.limit.epsilon)} (spent: {float(spent):.6g}). Nothing was drawn. "
+                f"A new period would bring this device to ε = {float(total + each):.6g}, over its limit "
+                f"ε = {show(self.limit.epsilon)} (spent: {float(total):.6g}). Nothing was drawn. "
                 "The device may go on to replay its last memo, at no further loss.",
                 asked=float(each),
-                spent=float(spent),
-                total=float(spent + each),
+                spent=float(total),
+                total=float(total + each),
                 limit=float(limit),
             )
         return replace(self, periods=self.periods + 1, memo=self.client.memoise(value, rng=rng))

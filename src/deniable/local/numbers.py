@@ -49,8 +49,8 @@ class _Number(Client[Mean]):
         if array.ndim != 1 or array.dtype.kind not in "fiub":
             raise InvalidParameter(f"Expected a sequence of numbers, got {array.dtype}. Nothing was drawn.")
         low, high = float(self.low), float(self.high)
-        scaled = (np.clip(array.astype(np.float64), low, high) - low) / (high - low) * 2 - 1
-        return np.where(np.isnan(scaled), 0.0, scaled)
+        numbers = (np.clip(array.astype(np.float64), low, high) - low) / (high - low) * 2 - 1
+        return np.where(np.isnan(numbers), 0.0, numbers)
 
     def mean(self, value: float, variance: float, users: int) -> Mean:
         """A mean in [−1, 1], with the variance of one report around it, in the units of the user."""

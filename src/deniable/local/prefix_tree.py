@@ -107,14 +107,14 @@ class PrefixTree(Client[HeavyHitters]):
         """The values found; the optional question is how many prefixes to keep on each level (64)."""
         keep = int(question[0]) if question else 64
         prefixes, last = np.arange(1 << self.lengths[0], dtype=np.uint64), self.lengths[0]
-        found = Estimate(np.empty(0), np.empty(0), users)
+        outcome = Estimate(np.empty(0), np.empty(0), users)
         for length, (part, mine, n) in zip(self.lengths, self.split.shares(counts), strict=True):
             prefixes, last = _extended(prefixes, length - last), length
             level = scaled(part.estimate(mine, n, prefixes), users)
-            chosen = _frequent(level, keep)
-            prefixes = prefixes[chosen]
-            found = Estimate(level.counts[chosen], level.standard_errors[chosen], users)
-        return HeavyHitters(prefixes, found.counts, found.standard_errors, users)
+            places = _frequent(level, keep)
+            prefixes = prefixes[places]
+            outcome = Estimate(level.counts[places], level.standard_errors[places], users)
+        return HeavyHitters(prefixes, outcome.counts, outcome.standard_errors, users)
 
 
 def _extended(prefixes: Words, more: int) -> Words:

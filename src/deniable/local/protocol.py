@@ -174,14 +174,14 @@ class Server(Generic[Result]):
     def add(self, reports: Reports) -> int:
         """Count one report (bytes), several (an iterable of bytes) or many (rows of an
         array); how many were accepted."""
-        rows, dropped = self._rows(reports)
+        rows, rejects = self._rows(reports)
         before = self.users
         step = max(ROWS, self.client.cells)
         for start in range(0, len(rows), step):
             self._count(rows[start : start + step])
-        accepted = self.users - before
-        self.dropped += dropped + len(rows) - accepted
-        return accepted
+        count = self.users - before
+        self.dropped += rejects + len(rows) - count
+        return count
 
     def _count(self, rows: Bytes) -> None:
         rows = _kept(rows, (rows[:, 0] == self.client.header[0]) & (rows[:, 1] == self.client.header[1]))
@@ -239,14 +239,14 @@ class Server(Generic[Result]):
             or hashlib.blake2b(body, digest_size=CHECK).digest() != check
         ):
             raise InvalidParameter("This is no whole summary of this client's reports. Nothing was loaded.")
-        magic, digest, users, dropped = _HEAD.unpack_from(body)
+        magic, digest, users, rejects = _HEAD.unpack_from(body)
         if magic != MAGIC or digest != client.digest:
             raise InvalidParameter(
                 "This summary is of another version or other parameters. Nothing was loaded."
             )
         server = cls(client)
         server.counts = np.frombuffer(body, "<i8", offset=_HEAD.size).astype(np.int64)
-        server.users, server.dropped = users, dropped
+        server.users, server.dropped = users, rejects
         return server
 
 

@@ -83,10 +83,10 @@ class FragmentPuzzle(Client[Decoded]):
         return words.spell(values, self.length)
 
     def encode(self, inputs: Words, rng: Random) -> Bytes:
-        fragments, whole = self.sketches
+        fragments, word_sketch = self.sketches
         position = rng.uniform_integers(self.positions, len(inputs))
         piece = fragments.encode(self.piece(inputs, position), rng)
-        return np.hstack([position.astype(np.uint8)[:, None], piece, whole.encode(inputs, rng)])
+        return np.hstack([position.astype(np.uint8)[:, None], piece, word_sketch.encode(inputs, rng)])
 
     def piece(self, spelled: Words, position: Integers) -> Words:
         """Position, hash and two letters as one item of the first sketch."""
@@ -100,28 +100,30 @@ class FragmentPuzzle(Client[Decoded]):
         return family(self.key + b"/puzzle", 1, 256).each(first, spelled).astype(np.uint64)
 
     def valid(self, payloads: Bytes) -> Booleans:
-        (fragments, whole), middle = self.sketches, 1 + self.sketches[0].payload
+        (fragments, word_sketch), middle = self.sketches, 1 + self.sketches[0].payload
         return np.asarray(
             (payloads[:, 0] < self.positions)
             & fragments.valid(payloads[:, 1:middle])
-            & whole.valid(payloads[:, middle:])
+            & word_sketch.valid(payloads[:, middle:])
         )
 
     def tally(self, payloads: Bytes) -> Integers:
-        (fragments, whole), middle = self.sketches, 1 + self.sketches[0].payload
-        return np.concatenate([fragments.tally(payloads[:, 1:middle]), whole.tally(payloads[:, middle:])])
+        (fragments, word_sketch), middle = self.sketches, 1 + self.sketches[0].payload
+        return np.concatenate(
+            [fragments.tally(payloads[:, 1:middle]), word_sketch.tally(payloads[:, middle:])]
+        )
 
     def estimate(self, counts: Integers, users: int, *question: Any) -> Decoded:
         """The words that were found; the optional question is how many fragments of a position to keep
         (32)."""
         keep = int(question[0]) if question else 32
         first, second = np.split(counts, [self.sketches[0].cells])
-        found = [self._fragments(first, users, position, keep) for position in range(self.positions)]
-        candidates = self._joined(found)
+        fragments = [self._fragments(first, users, position, keep) for position in range(self.positions)]
+        candidates = self._joined(fragments)
         estimate = self.sketches[1].estimate(second, users, candidates)
         p_values = special.ndtr(-estimate.counts / estimate.standard_errors)
-        spelled = tuple(words.read(candidates, self.length))
-        return Decoded(spelled, estimate.counts, estimate.standard_errors, p_values, users)
+        spellings = tuple(words.read(candidates, self.length))
+        return Decoded(spellings, estimate.counts, estimate.standard_errors, p_values, users)
 
     def _fragments(self, counts: Integers, users: int, position: int, keep: int) -> dict[int, list[int]]:
         """The frequent pairs of letters at a position, by the hash of their word."""
@@ -130,17 +132,17 @@ class FragmentPuzzle(Client[Decoded]):
         hashes = np.arange(256, dtype=np.uint64)
         items = (hashes[:, None] << np.uint64(16) | letters).ravel()
         estimate = self.sketches[0].estimate(counts, users, items | np.uint64(position) << np.uint64(32))
-        grouped: dict[int, list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for item in items[estimate.significant()[:keep]]:
-            grouped.setdefault(int(item) >> 16, []).append(int(item) & 0xFFFF)
-        return grouped
+            groups.setdefault(int(item) >> 16, []).append(int(item) & 0xFFFF)
+        return groups
 
     def _joined(self, found: list[dict[int, list[int]]]) -> Words:
         """Words made of one fragment from each position, all with one hash, that indeed have this hash."""
-        joined = []
+        candidates = []
         for value in set.intersection(*(set(position) for position in found)):
             for parts in islice(product(*(position[value] for position in found)), MOST):
                 word = sum(part << PAIR * i for i, part in enumerate(reversed(parts)))
                 if int(self._hash(np.array([word], np.uint64))[0]) == value:
-                    joined.append(word)
-        return np.array(sorted(joined), np.uint64)
+                    candidates.append(word)
+        return np.array(sorted(candidates), np.uint64)

@@ -47,17 +47,17 @@ class RangeEstimate:
     def _nodes(self, low: int, high: int) -> list[tuple[int, int, int]]:
         """(level, first node, end) of disjoint nodes that make up the range: at most
         2(fanout − 1) on each level."""
-        found: list[tuple[int, int, int]] = []
+        nodes: list[tuple[int, int, int]] = []
         level, b = 0, self.fanout
         while low < high and level < len(self.levels):
             if level == len(self.levels) - 1:
-                return [*found, (level, low, high)]
+                return [*nodes, (level, low, high)]
             left, right = min(high, -(-low // b) * b), max(low, high // b * b)
             if left > right:
-                return [*found, (level, low, high)]
-            found += [(level, low, left), (level, right, high)]
+                return [*nodes, (level, low, high)]
+            nodes += [(level, low, left), (level, right, high)]
             low, high, level = left // b, right // b, level + 1
-        return found
+        return nodes
 
     def quantile(self, share: float) -> int:
         """The least item below or at which at least this share of the users lies, by

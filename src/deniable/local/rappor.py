@@ -136,8 +136,8 @@ class Rappor(Client[Decoded]):
 
     def _instant(self, permanent: Bytes, rng: Random) -> Bytes:
         set_, unset = (bits.coins(rng, exact(c), len(permanent), self.width) for c in (self.q, self.p))
-        kept = permanent[:, 2:]
-        return np.hstack([permanent[:, :2], (kept & set_) | (~kept & unset)])
+        memo = permanent[:, 2:]
+        return np.hstack([permanent[:, :2], (memo & set_) | (~memo & unset)])
 
     def places(self, cohort: Integers, names: Words, i: int) -> Integers:
         """The bit that function i of each one's cohort sets for it."""

@@ -59,20 +59,20 @@ def decode(
     """
     users, count = int(sizes.sum()), len(candidates)
     counts, errors, p_values = np.zeros(count), np.full(count, np.inf), np.ones(count)
-    seen = sizes > 0
+    cohorts = sizes > 0
     if users and count:
         scale = users / np.maximum(sizes, 1)
-        target = ((ones - p * sizes[:, None]) / (q - p) * scale[:, None])[seen].ravel()
-        rows = design.reshape(len(sizes), -1, count)[seen].reshape(len(target), count)
+        target = ((ones - p * sizes[:, None]) / (q - p) * scale[:, None])[cohorts].ravel()
+        rows = design.reshape(len(sizes), -1, count)[cohorts].reshape(len(target), count)
         # A report bit has variance at most 1/4; the larger of the two Bernoulli variances is a bound for all.
         noise = np.repeat(
-            (max(p * (1 - p), q * (1 - q)) * sizes * scale**2 / (q - p) ** 2)[seen], ones.shape[1]
+            (max(p * (1 - p), q * (1 - q)) * sizes * scale**2 / (q - p) ** 2)[cohorts], ones.shape[1]
         )
-        chosen = (
+        columns = (
             np.arange(count) if ROOM * count <= len(target) else _lasso(rows, target, float(noise.mean()))
         )
-        counts[chosen], errors[chosen] = _least_squares(rows[:, chosen], target, noise)
-        p_values[chosen] = special.ndtr(-counts[chosen] / errors[chosen])
+        counts[columns], errors[columns] = _least_squares(rows[:, columns], target, noise)
+        p_values[columns] = special.ndtr(-counts[columns] / errors[columns])
     return Decoded(candidates, counts, errors, p_values, users)
 
 
@@ -83,8 +83,8 @@ def _lasso(rows: Floats, target: Floats, noise: float) -> Integers:
     λ = the deviation of X'(noise): a candidate who is not there is kept about one time in six, one who is
     there is not lost. Centring the columns is the same as fitting the constant c.
     """
-    centred, t = rows - rows.mean(axis=0), target - target.mean()
-    gram, pull = centred.T @ centred, centred.T @ t
+    deviations, t = rows - rows.mean(axis=0), target - target.mean()
+    gram, pull = deviations.T @ deviations, deviations.T @ t
     penalty = np.sqrt(noise * np.diag(gram))
     step = 1 / max(float(np.linalg.norm(gram, 2)), 1e-12)
     b = ahead = np.zeros(len(pull))
@@ -102,7 +102,7 @@ def _least_squares(rows: Floats, target: Floats, noise: Floats) -> tuple[Floats,
     x = np.hstack([rows, np.ones((len(target), 1))])
     inverse = np.linalg.pinv(x.T @ x)
     b = inverse @ (x.T @ target)
-    known = np.einsum("ij,i,ij->j", x @ inverse, noise, x @ inverse)
+    noise_variance = np.einsum("ij,i,ij->j", x @ inverse, noise, x @ inverse)
     freedom = max(len(target) - x.shape[1], 1)
-    seen = np.diag(inverse) * float(((target - x @ b) ** 2).sum()) / freedom
-    return b[:-1], np.sqrt(np.maximum(known, seen))[:-1]
+    residual_variance = np.diag(inverse) * float(((target - x @ b) ** 2).sum()) / freedom
+    return b[:-1], np.sqrt(np.maximum(noise_variance, residual_variance))[:-1]

@@ -89,9 +89,9 @@ def simulate(client: Oracles, k: int, users: int, *, rng: Random, seed: int = 0)
         truth += np.bincount(values, minlength=k)
         begun = time.process_time()
         reports = client.reports(values, rng=rng)
-        encoded = time.process_time()
+        middle = time.process_time()
         server.add(reports)
-        encode, add = encode + encoded - begun, add + time.process_time() - encoded
+        encode, add = encode + middle - begun, add + time.process_time() - middle
     estimate = server.estimate(*(() if isinstance(client, Oracle) else (np.arange(k),)))
     mse = float(((estimate.counts - truth) ** 2).mean())
     return Simulation(client, users, truth, estimate, mse, theory(client, truth), encode, add)

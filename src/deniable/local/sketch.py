@@ -72,16 +72,16 @@ class _Sketch(Client[Estimate]):
         step = max(1, ITEMS // self.hashes)
         means, spreads = [np.empty(0)], [np.empty(0)]
         for i in range(0, len(names), step):
-            found = table[rows, self.family.all(names[i : i + step])]
-            means.append(found.mean(axis=0))
-            spreads.append(found.var(axis=0, ddof=1))
+            cells = table[rows, self.family.all(names[i : i + step])]
+            means.append(cells.mean(axis=0))
+            spreads.append(cells.var(axis=0, ddof=1))
         scale = self.width / (self.width - 1)
         estimates = scale * (np.concatenate(means) - users / self.width)
         # The rows are independent looks at an item: their spread shows who met a heavy item, theory who might
         # have.
         spread = scale**2 * np.concatenate(spreads) / self.hashes
-        expected = self.variance(users, self._second_moment(table, users))
-        return Estimate(estimates, np.sqrt(np.maximum(spread, expected)), users)
+        theory = self.variance(users, self._second_moment(table, users))
+        return Estimate(estimates, np.sqrt(np.maximum(spread, theory)), users)
 
     def _second_moment(self, table: Floats, users: int) -> float:
         """Σ_x n_x², estimated by what the squares of a row exceed those of its noise by."""
@@ -140,17 +140,17 @@ class CountMeanSketch(_Sketch):
     def table(self, counts: Integers) -> Floats:
         ones = counts[: self.hashes * self.width].reshape(self.hashes, self.width)
         sizes = counts[self.hashes * self.width :, None]
-        kept = float(self.kept)
-        return np.asarray(self.hashes * (ones - (1 - kept) * sizes) / (2 * kept - 1))
+        probability = float(self.kept)
+        return np.asarray(self.hashes * (ones - (1 - probability) * sizes) / (2 * probability - 1))
 
     @property
     def row_moment(self) -> float:
-        kept = float(self.kept)
-        return self.width * kept * (1 - kept) / (2 * kept - 1) ** 2 + 1
+        probability = float(self.kept)
+        return self.width * probability * (1 - probability) / (2 * probability - 1) ** 2 + 1
 
     def variance(self, users: int, second_moment: float = 0.0) -> float:
-        kept = float(self.kept)
-        noise = users * kept * (1 - kept) / (2 * kept - 1) ** 2
+        probability = float(self.kept)
+        noise = users * probability * (1 - probability) / (2 * probability - 1) ** 2
         return (self.width / (self.width - 1)) ** 2 * (noise + self._collided(users, second_moment))
 
 
@@ -190,20 +190,20 @@ class HadamardSketch(_Sketch):
         function = rng.uniform_integers(self.hashes, len(inputs))
         place = (source(rng).cells(len(inputs)) >> np.uint16(17 - self.width.bit_length())).astype(np.int64)
         minus = bits.parity(self.family.each(function, inputs) & place)
-        told = minus ^ (1 - rng.bernoulli(self.kept, len(inputs)).astype(np.int64))
-        return pack((function * self.width + place) << 1 | told, self.payload)
+        sign = minus ^ (1 - rng.bernoulli(self.kept, len(inputs)).astype(np.int64))
+        return pack((function * self.width + place) << 1 | sign, self.payload)
 
     def valid(self, payloads: Bytes) -> Booleans:
         return unpack(payloads) < 2 * self.cells
 
     def tally(self, payloads: Bytes) -> Integers:
         """How often each entry was told as +1, less how often as −1."""
-        told = np.bincount(unpack(payloads), minlength=2 * self.cells)
-        return told[::2] - told[1::2]
+        tallies = np.bincount(unpack(payloads), minlength=2 * self.cells)
+        return tallies[::2] - tallies[1::2]
 
     def table(self, counts: Integers) -> Floats:
-        transformed = bits.walsh_hadamard(counts.reshape(self.hashes, self.width))
-        return np.asarray(self.hashes * transformed / (2 * float(self.kept) - 1))
+        spectrum = bits.walsh_hadamard(counts.reshape(self.hashes, self.width))
+        return np.asarray(self.hashes * spectrum / (2 * float(self.kept) - 1))
 
     @property
     def row_moment(self) -> float:

@@ -66,11 +66,11 @@ class Split(Client[tuple[Any, ...]]):
         return side_by_side([part.inputs(column) for part, column in zip(self.parts, columns, strict=True)])
 
     def encode(self, inputs: NDArray[Any], rng: Random) -> Bytes:
-        drawn = rng.uniform_integers(len(self.parts), len(inputs))
+        choices = rng.uniform_integers(len(self.parts), len(inputs))
         rows = np.zeros((len(inputs), self.payload), np.uint8)
-        rows[:, 0] = drawn
+        rows[:, 0] = choices
         for i, part in enumerate(self.parts):
-            mine = np.flatnonzero(drawn == i)
+            mine = np.flatnonzero(choices == i)
             rows[mine, 1 : 1 + part.payload] = part.encode(inputs[f"f{i}"][mine], rng)
         return rows
 
@@ -104,11 +104,11 @@ class Split(Client[tuple[Any, ...]]):
         questions = question or (None,) * len(self.parts)
         if len(questions) != len(self.parts):
             raise InvalidParameter(f"Expected items (or None) for each of {len(self.parts)} parts.")
-        found = []
+        estimates = []
         for (part, mine, n), items in zip(self.shares(counts), questions, strict=True):
             estimate = part.estimate(mine, n, *(() if items is None else (items,)))
-            found.append(scaled(estimate, users) if isinstance(estimate, Estimate) else estimate)
-        return tuple(found)
+            estimates.append(scaled(estimate, users) if isinstance(estimate, Estimate) else estimate)
+        return tuple(estimates)
 
 
 def scaled(estimate: Estimate, users: int) -> Estimate:

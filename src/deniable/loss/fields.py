@@ -85,11 +85,11 @@ def replaced_or_added(replace: bool) -> Relation:
 def check_relation(node: Node, relation: Relation, *parts: LossTree) -> None:
     """Neighbour relations never mix in one tree: a loss for added rows says nothing about replaced ones."""
     for part in parts:
-        stated = part.relation
-        if stated is not None and stated is not relation:
+        part_relation = part.relation
+        if part_relation is not None and part_relation is not relation:
             raise InvalidLoss(
                 f"{type(node).__name__} needs losses stated for a unit {relation.value}, "
-                f"but ({part}) is for one {stated.value}."
+                f"but ({part}) is for one {part_relation.value}."
             )
 
 

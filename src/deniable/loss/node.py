@@ -108,10 +108,10 @@ def _decode(value: object, level: int = 1) -> Node:
     if kind is None:
         raise InvalidLoss(f"Unknown loss node {shown(name)}.")
     fields = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    given = set(value) - {"node"}
-    if given != fields:
+    names = set(value) - {"node"}
+    if names != fields:
         raise InvalidLoss(
-            f"Expected the fields {sorted(fields)} of {kind.__name__}, got {shown(sorted(map(str, given)))}."
+            f"Expected the fields {sorted(fields)} of {kind.__name__}, got {shown(sorted(map(str, names)))}."
         )
     return kind(**{name: _decode_field(name, value[name], level) for name in fields})
 

@@ -64,8 +64,8 @@ class IntegerGaussianSum(Loss):
         terms = [math.exp(-2 * math.pi**2 * square * k / (k + 1)) for k in range(1, few + 1)]
         # The exponents grow with k, so the remaining terms are below the last.
         rest = (self.parties - 1 - few) * terms[-1] if terms else 0.0
-        changed = min(self.dimension, math.floor(exact(self.sensitivity) ** 2))
-        return 10 * (math.fsum(terms) + rest) * changed * (1 + 1e-9)
+        coordinates = min(self.dimension, math.floor(exact(self.sensitivity) ** 2))
+        return 10 * (math.fsum(terms) + rest) * coordinates * (1 + 1e-9)
 
     def __str__(self) -> str:
         return (

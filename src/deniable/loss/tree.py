@@ -38,12 +38,12 @@ class Loss(LossTree, abstract=True):
 
     def with_children(self, change: Callable[[Loss], Loss]) -> Self:
         """This node with every child changed; itself where no child was."""
-        changed: dict[str, Any] = {}
+        updates: dict[str, Any] = {}
         for name, parts in self._below():
             new = tuple(map(change, parts))
             if any(a is not b for a, b in zip(new, parts, strict=True)):
-                changed[name] = new if isinstance(getattr(self, name), tuple) else new[0]
-        return replace(self, **changed) if changed else self  # type: ignore[type-var]
+                updates[name] = new if isinstance(getattr(self, name), tuple) else new[0]
+        return replace(self, **updates) if updates else self  # type: ignore[type-var]
 
     def _below(self) -> Iterator[tuple[str, tuple[Loss, ...]]]:
         """The fields that hold losses."""
@@ -112,8 +112,8 @@ class Sampled(Loss):
 
     def __str__(self) -> str:
         kind = {"poisson": "a Poisson sample", "without replacement": "a fixed-size sample"}
-        one = ", one record replaced" if self.replace else ""
-        return f"{self.of}, on {kind.get(self.scheme, 'shuffled batches')} of rate {show(self.rate)}{one}"
+        suffix = ", one record replaced" if self.replace else ""
+        return f"{self.of}, on {kind.get(self.scheme, 'shuffled batches')} of rate {show(self.rate)}{suffix}"
 
 
 @dataclass(frozen=True)
@@ -145,10 +145,17 @@ class Composed(Loss):
     def __post_init__(self) -> None:
         check_losses(self, "parts")
         # Once, at the start: asked anew at each level, a deep tree would take for ever.
-        stated = next((known for known in (part.relation for part in self.parts) if known is not None), None)
-        object.__setattr__(self, "_relation", stated)
-        if stated is not None:
-            check_relation(self, stated, *self.parts)
+        relation = next(
+            (
+                relation_of_part
+                for relation_of_part in (part.relation for part in self.parts)
+                if relation_of_part is not None
+            ),
+            None,
+        )
+        object.__setattr__(self, "_relation", relation)
+        if relation is not None:
+            check_relation(self, relation, *self.parts)
 
     @property
     def relation(self) -> Relation | None:
@@ -200,8 +207,8 @@ class Parallel(Loss):
         return cls(parts, unit.replace)
 
     def __str__(self) -> str:
-        touched = "the two largest" if self.replace else "the largest"
-        return f"{touched} of ({', '.join(str(p) for p in self.parts)}), on disjoint parts"
+        subject = "the two largest" if self.replace else "the largest"
+        return f"{subject} of ({', '.join(str(p) for p in self.parts)}), on disjoint parts"
 
 
 @dataclass(frozen=True)
@@ -251,7 +258,9 @@ class Shuffled(Loss):
 def mismatch(loss: Loss, unit: Unit) -> str | None:
     """Why `loss` says nothing about `unit`: it is stated for the other neighbour
     relation. None if it is not."""
-    stated = loss.relation
-    if stated is None or stated is unit.relation:
+    relation = loss.relation
+    if relation is None or relation is unit.relation:
         return None
-    return f"This loss is stated for a unit that is {stated.value}, so it says nothing about {unit}: {loss}."
+    return (
+        f"This loss is stated for a unit that is {relation.value}, so it says nothing about {unit}: {loss}."
+    )

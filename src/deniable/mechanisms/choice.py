@@ -34,9 +34,9 @@ class Weights(Protocol):
 def draw(weights: Weights, rng: Random) -> int:
     """An index with probability exactly proportional to its weight."""
     u = rng.uniform_integers(1 << 64)
-    found = _by_floats(*weights.floats(), u)
-    if found is not None:
-        return found
+    index = _by_floats(*weights.floats(), u)
+    if index is not None:
+        return index
 
     def cumulative(bits: int) -> tuple[list[int], int]:
         low, slack = weights.brackets(bits + 8)
@@ -99,6 +99,6 @@ class Exponentials:
         distances = self.distances.tolist()
         times = [1] * len(distances) if self.multiplicities is None else self.multiplicities.tolist()
         width = bits + (2 * max(times)).bit_length()
-        known = {d: exp_bounds(self.rate * d, width)[0] for d in set(distances)}
+        weights = {d: exp_bounds(self.rate * d, width)[0] for d in set(distances)}
         extra = width - bits
-        return [(m * known[d]) >> extra for m, d in zip(times, distances, strict=True)], 2
+        return [(m * weights[d]) >> extra for m, d in zip(times, distances, strict=True)], 2

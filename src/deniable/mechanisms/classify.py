@@ -103,5 +103,5 @@ def _entropy(counts: NDArray[np.float64]) -> float:
 
 def _log_share(counts: Counts, smoothing: float) -> NDArray[np.float64]:
     """ln of the share along the first axis."""
-    raised = np.maximum(counts, 0) + smoothing
-    return np.asarray(np.log(raised / raised.sum(axis=0)))
+    weights = np.maximum(counts, 0) + smoothing
+    return np.asarray(np.log(weights / weights.sum(axis=0)))

@@ -61,12 +61,12 @@ class NoisyCounts:
 
     @staticmethod
     def _table(table: Any, columns: int) -> tuple[int, ...]:
-        chosen = checks.choices("table", table)
-        if not all(isinstance(c, int) and 0 <= c < columns for c in chosen):
+        positions = checks.choices("table", table)
+        if not all(isinstance(c, int) and 0 <= c < columns for c in positions):
             raise InvalidParameter(
-                f"Expected table={chosen} to name columns by position, 0 to {columns - 1}."
+                f"Expected table={positions} to name columns by position, 0 to {columns - 1}."
             )
-        return chosen
+        return positions
 
     @classmethod
     def for_budget(
@@ -78,8 +78,8 @@ class NoisyCounts:
         unit: Unit = checks.ROW,
     ) -> NoisyCounts:
         """The least noise that is ε-DP for all tables together."""
-        sized = cls(domains, 1, tables, unit)
-        return cls(domains, Laplace.for_budget(epsilon, sized.loss.sensitivity).scale, tables, unit)
+        template = cls(domains, 1, tables, unit)
+        return cls(domains, Laplace.for_budget(epsilon, template.loss.sensitivity).scale, tables, unit)
 
     @property
     def loss(self) -> DiscreteLaplaceNoise:
@@ -116,15 +116,15 @@ class NoisyCounts:
 
     @cached_property
     def _noise(self) -> Laplace:
-        moved = sensitivity.histogram(self.unit, tables=len(self.tables))
-        return Laplace(self.scale, int(moved.l1), dimension=self._cells, unit=self.unit)
+        change = sensitivity.histogram(self.unit, tables=len(self.tables))
+        return Laplace(self.scale, int(change.l1), dimension=self._cells, unit=self.unit)
 
 
 def _values(row: Any, columns: int) -> list[Any]:
     """Exactly `columns` values of a row; what is missing is None, which is in no domain
     that does not list it."""
-    listed = list(row) if isinstance(row, tuple | list | np.ndarray) else [row]
-    return (listed + [_Missing] * columns)[:columns]
+    values = list(row) if isinstance(row, tuple | list | np.ndarray) else [row]
+    return (values + [_Missing] * columns)[:columns]
 
 
 class _Missing:

@@ -155,12 +155,12 @@ class TopK:
 
     def __call__(self, data: Any, *, rng: Random) -> tuple[Any, ...]:
         scores = _scores(data, self.candidates, self.sensitivity)
-        rate, left, named = _rate(self) / self.count, np.arange(len(scores)), []
+        rate, left, winners = _rate(self) / self.count, np.arange(len(scores)), []
         for _ in range(self.count):
-            chosen = draw(Exponentials(rate, scores[left].max() - scores[left]), rng)
-            named.append(self.candidates[left[chosen]])
-            left = np.delete(left, chosen)
-        return tuple(named)
+            place = draw(Exponentials(rate, scores[left].max() - scores[left]), rng)
+            winners.append(self.candidates[left[place]])
+            left = np.delete(left, place)
+        return tuple(winners)
 
 
 def _check(choice: Any) -> None:

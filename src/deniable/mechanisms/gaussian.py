@@ -74,12 +74,12 @@ class Gaussian(NumberMechanism):
         width = exact(checks.number("sensitivity", sensitivity, above=0))
         start = accounting.calibrate(GaussianNoise, budget)
         g = chosen(exact(start) * width, granularity, real, _BITS)
-        sized = cls(1 if g is None else g, sensitivity, dimension, g, unit)
-        units = sized.loss.sensitivity
+        template = cls(1 if g is None else g, sensitivity, dimension, g, unit)
+        units = template.loss.sensitivity
         sigma = accounting.calibrate(
-            lambda x: replace(sized.loss, sigma=x), budget, start=start * float(units)
+            lambda x: replace(template.loss, sigma=x), budget, start=start * float(units)
         )
-        return replace(sized, sigma=sized.shape.measured(sigma))
+        return replace(template, sigma=template.shape.measured(sigma))
 
     @classmethod
     def for_error(
@@ -104,8 +104,8 @@ class Gaussian(NumberMechanism):
 
     @cached_property
     def noise(self) -> IntegerNoise:
-        shape, rounded = self.shape, self.granularity is not None
-        units = grid.l2_units(self.sensitivity, shape.step, shape.size) if rounded else self.sensitivity
+        shape, has_grid = self.shape, self.granularity is not None
+        units = grid.l2_units(self.sensitivity, shape.step, shape.size) if has_grid else self.sensitivity
         return gaussian(shape.stated(self.sigma), units, shape.size)
 
     @property

@@ -112,8 +112,8 @@ def read(data: Any, dimension: int, g: Fraction) -> Whole:
     """`dimension` coordinates of `data`, each in grid units and within ±LIMIT. Never raises (rules above)."""
     entries = _entries(data)
     out = np.zeros(dimension, np.int64)
-    found = entries[:dimension]
-    out[: len(found)] = _units(found, g)
+    head = entries[:dimension]
+    out[: len(head)] = _units(head, g)
     return out
 
 
@@ -184,8 +184,8 @@ def _units(entries: Any, g: Fraction) -> Whole:
         return np.asarray(np.clip(entries.astype(np.int64), -LIMIT, LIMIT))
     if g == Fraction(2) ** exponent(g) and (_is_double(entries) or (kind in "iub" and _fits_float(entries))):
         return _nearest_floats(entries.astype(np.float64), exponent(g))
-    listed = entries if isinstance(entries, list) else entries.tolist()
-    return np.array([_nearest(x, g) for x in listed], np.int64)
+    numbers = entries if isinstance(entries, list) else entries.tolist()
+    return np.array([_nearest(x, g) for x in numbers], np.int64)
 
 
 def _is_double(entries: Any) -> bool:

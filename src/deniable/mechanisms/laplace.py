@@ -77,8 +77,8 @@ class Laplace(NumberMechanism):
         eps = exact(checks.number("epsilon", epsilon, above=0))
         delta = exact(checks.number("sensitivity", sensitivity, above=0))
         g = chosen(delta / eps, granularity, real)
-        sized = cls(1 if g is None else g, sensitivity, dimension, g, unit)
-        return replace(sized, scale=plain(sized.loss.sensitivity * sized.shape.step / eps))
+        template = cls(1 if g is None else g, sensitivity, dimension, g, unit)
+        return replace(template, scale=plain(template.loss.sensitivity * template.shape.step / eps))
 
     @classmethod
     def for_error(
@@ -107,8 +107,8 @@ class Laplace(NumberMechanism):
 
     @cached_property
     def noise(self) -> IntegerNoise:
-        shape, rounded = self.shape, self.granularity is not None
-        units = grid.l1_units(self.sensitivity, shape.step, shape.size) if rounded else int(self.sensitivity)
+        shape, has_grid = self.shape, self.granularity is not None
+        units = grid.l1_units(self.sensitivity, shape.step, shape.size) if has_grid else int(self.sensitivity)
         return laplace(shape.stated(self.scale), units)
 
     @property
@@ -165,8 +165,8 @@ class TruncatedGeometric:
         """E|error| at x is c(1 − a^(upper − x)) + c(1 − a^(x − lower)), c = E|noise|/2:
         concave, so the middle is worst."""
         inner, half = self._inner.error(confidence), (self.upper - self.lower) / 2
-        expected = self._inner.noise.mean * -math.expm1(-half / float(self.scale))
-        return replace(inner, within=min(inner.within, float(self.upper - self.lower)), expected=expected)
+        mean = self._inner.noise.mean * -math.expm1(-half / float(self.scale))
+        return replace(inner, within=min(inner.within, float(self.upper - self.lower)), expected=mean)
 
     def __call__(self, data: Any, *, rng: Random) -> int:
         inside = self._clamp(int(grid.read(data, 1, Fraction(1))[0]))

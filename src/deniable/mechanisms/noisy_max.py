@@ -77,5 +77,5 @@ class NoisyMax:
 
     @cached_property
     def _noise(self) -> IntegerNoise:
-        moved = (1 if self.monotone else 2) * RESOLUTION
-        return laplace(Fraction(moved) / exact(self.epsilon), moved)
+        change = (1 if self.monotone else 2) * RESOLUTION
+        return laplace(Fraction(change) / exact(self.epsilon), change)

@@ -81,8 +81,8 @@ class Quantile:
         firsts, lengths, below, above = _cells(self._positions(data), self._points)
         a, b = exact(self.level).as_integer_ratio()
         misses = np.abs((b - a) * below - a * above)
-        chosen = draw(Exponentials(self._rate, misses - misses.min(), lengths), rng)
-        point = int(firsts[chosen]) + rng.uniform_integers(int(lengths[chosen]))
+        cell = draw(Exponentials(self._rate, misses - misses.min(), lengths), rng)
+        point = int(firsts[cell]) + rng.uniform_integers(int(lengths[cell]))
         value = exact(self.lower) + point * exact(self.granularity)
         return int(value) if exact(self.granularity) >= 1 else float(value)
 
@@ -100,8 +100,8 @@ class Quantile:
     def _rate(self) -> Fraction:
         """The exponent of one b-th of a rank: ε/(2Δ)."""
         a, b = exact(self.level).as_integer_ratio()
-        moved = b if self.unit.replace else max(a, b - a)
-        return exact(self.epsilon) / (2 * moved * checks.rows_of(self.unit))
+        change = b if self.unit.replace else max(a, b - a)
+        return exact(self.epsilon) / (2 * change * checks.rows_of(self.unit))
 
 
 def _cells(positions: grid.Whole, points: int) -> tuple[NDArray[np.int64], ...]:
@@ -116,5 +116,5 @@ def _cells(positions: grid.Whole, points: int) -> tuple[NDArray[np.int64], ...]:
     lengths = np.diff(np.append(firsts, points))
     below = np.concatenate([[0], np.stack([through - counts, through], 1).ravel()])
     above = len(positions) - np.concatenate([[0], np.stack([through, through], 1).ravel()])
-    kept = lengths > 0
-    return firsts[kept], lengths[kept], below[kept], above[kept]
+    mask = lengths > 0
+    return firsts[mask], lengths[mask], below[mask], above[mask]

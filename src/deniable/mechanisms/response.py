@@ -71,8 +71,8 @@ class RandomizedResponse:
     ) -> RandomizedResponse:
         """The survey: with probability `heads` the truth, else one of all the options,
         the true one too, uniformly."""
-        told = exact(checks.number("heads", heads, above=0, below=1))
-        return cls(told + (1 - told) / len(checks.choices("options", options, at_least=2)), options)
+        coin = exact(checks.number("heads", heads, above=0, below=1))
+        return cls(coin + (1 - coin) / len(checks.choices("options", options, at_least=2)), options)
 
     @classmethod
     def for_budget(cls, epsilon: Number, options: tuple[Any, ...] = (False, True)) -> RandomizedResponse:
@@ -130,8 +130,8 @@ class RandomizedResponse:
         Fair coins take a prior of 0.02 to 0.058.
         """
         p = exact(checks.number("prior", prior, at_least=0, below=1))
-        told = p * exact(self.truth)
-        return float(told / (told + (1 - p) * self.lie))
+        joint = p * exact(self.truth)
+        return float(joint / (joint + (1 - p) * self.lie))
 
     def variance(self, share: Number, reports: int) -> float:
         """Of the estimate of `share` from this many reports: λ(1 − λ)/(n·(truth −
@@ -141,8 +141,8 @@ class RandomizedResponse:
         """
         p = exact(checks.number("share", share, at_least=0))
         n, gain = checks.whole("reports", reports, at_least=1), exact(self.truth) - self.lie
-        reported = self.lie + p * gain
-        return float(reported * (1 - reported) / (n * gain**2))
+        rate = self.lie + p * gain
+        return float(rate * (1 - rate) / (n * gain**2))
 
     def estimate(self, reports: Iterable[Any], confidence: float = 0.95) -> dict[Any, Share]:
         """Unbiased shares of all options from the reports, each with its variance and interval.
@@ -151,11 +151,11 @@ class RandomizedResponse:
         with at least this confidence when the people are a random sample. Shares may lie outside [0, 1];
         clipping them would bias them.
         """
-        beta, counted = float(checks.failure(confidence)), Counter(reports)
-        n = sum(counted[option] for option in self.options)
+        beta, tallies = float(checks.failure(confidence)), Counter(reports)
+        n = sum(tallies[option] for option in self.options)
         if n < 2:
             raise InvalidParameter(f"Expected at least 2 reports among the options, got {n}.")
-        return {option: self._share(counted[option], n, beta) for option in self.options}
+        return {option: self._share(tallies[option], n, beta) for option in self.options}
 
     def _share(self, count: int, n: int, beta: float) -> Share:
         lie, gain = float(self.lie), float(exact(self.truth) - self.lie)

@@ -55,10 +55,10 @@ def sum(lower: Number, upper: Number, unit: Unit, *, filtered: bool = False) -> 
     low, high = _bounds(lower, upper)
     rows, may_miss = checks.rows_of(unit), checks.flag("filtered", filtered) or unit.kind is UnitKind.COLUMN
     if not unit.replace:
-        moved = max(abs(low), abs(high))
+        change = max(abs(low), abs(high))
     else:
-        moved = max(high, Fraction(0)) - min(low, Fraction(0)) if may_miss else high - low
-    total = plain(moved * rows)
+        change = max(high, Fraction(0)) - min(low, Fraction(0)) if may_miss else high - low
+    total = plain(change * rows)
     return Sensitivity(total, total)
 
 
@@ -69,8 +69,8 @@ def mean(lower: Number, upper: Number, rows: int, unit: Unit, *, filtered: bool 
     >>> mean(0, 100, rows=50, unit=Unit.row(replace=True))
     Sensitivity(l1=2, l2=2)
     """
-    moved = exact(sum(lower, upper, unit, filtered=filtered).l1)
-    share = plain(moved / checks.whole("rows", rows, at_least=1))
+    change = exact(sum(lower, upper, unit, filtered=filtered).l1)
+    share = plain(change / checks.whole("rows", rows, at_least=1))
     return Sensitivity(share, share)
 
 

@@ -130,10 +130,10 @@ class Runs(Conversing):
         if self._threshold is None:
             self._threshold = self._units(m.threshold) + self._threshold_noise.draw(self._rng)
         answer = self._units(_answer(question, self._data))
-        passed = answer + self._question_noise.draw(self._rng) >= self._threshold
-        if passed:
+        is_above = answer + self._question_noise.draw(self._rng) >= self._threshold
+        if is_above:
             self._passed, self._threshold = self._passed + 1, None
-        return passed
+        return is_above
 
     def _units(self, value: Any) -> int:
         return int(grid.read([value], 1, self._grid)[0])

@@ -59,15 +59,17 @@ def laplace_norm_tail(scale: Fraction, dimension: int, n: int) -> float:
     if dimension > _MIXED:
         return _laplace_chernoff(scale, dimension, n)
     x = float(1 / scale)
-    moved = np.arange(1, dimension + 1, dtype=float)
+    nonzeros = np.arange(1, dimension + 1, dtype=float)
     share = 2 * math.exp(-x) / (1 + math.exp(-x))
     if not share:
         return _SMALLEST
     weight = np.exp(
-        _log_choose(dimension, moved) + moved * math.log(share) + (dimension - moved) * math.log1p(-share)
+        _log_choose(dimension, nonzeros)
+        + nonzeros * math.log(share)
+        + (dimension - nonzeros) * math.log1p(-share)
     )
-    rest = np.maximum(n - moved, 1.0)
-    tails = np.where(moved >= n, 1.0, special.betaincc(moved, rest, -math.expm1(-x)))
+    rest = np.maximum(n - nonzeros, 1.0)
+    tails = np.where(nonzeros >= n, 1.0, special.betaincc(nonzeros, rest, -math.expm1(-x)))
     return min(1.0, float(np.sum(weight * tails)) * (1 + 1e-9) + _SMALLEST)
 
 
@@ -205,8 +207,10 @@ def _down(x: float) -> float:
 
 def _least(exponent: Callable[[float], float], low: float, high: float) -> float:
     """e to the least exponent found; every λ gives a valid bound, so a poor search costs tightness only."""
-    found = optimize.minimize_scalar(exponent, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
-    return min(1.0, _exp(min(0.0, float(found.fun))) * _UP + _SMALLEST)
+    minimum = optimize.minimize_scalar(
+        exponent, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+    )
+    return min(1.0, _exp(min(0.0, float(minimum.fun))) * _UP + _SMALLEST)
 
 
 def _minus(x: float, y: float) -> float:

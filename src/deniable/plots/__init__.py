@@ -44,9 +44,9 @@ def empty(width: float, height: float) -> Figure:
 
     class Picture(Figure):
         def _repr_png_(self) -> bytes:
-            held = BytesIO()
-            self.savefig(held, format="png")
-            return held.getvalue()
+            buffer = BytesIO()
+            self.savefig(buffer, format="png")
+            return buffer.getvalue()
 
     return Picture(figsize=(width, height), dpi=150, layout="constrained")
 

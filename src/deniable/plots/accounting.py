@@ -22,8 +22,8 @@ def cost(steps: Sequence[int], curves: Mapping[str, Sequence[float]], *, delta: 
     picture, plane = axes(
         title=f"What a run costs, by method (δ = {delta:g})", x="releases", y="ε (upper bound)"
     )
-    known = {name: curve for name, curve in curves.items() if any(map(math.isfinite, curve))}
-    for i, (name, curve) in enumerate(known.items()):
+    bounds = {name: curve for name, curve in curves.items() if any(map(math.isfinite, curve))}
+    for i, (name, curve) in enumerate(bounds.items()):
         heavy = name == "numerical"
         label = "numerical (tight)" if heavy else name
         style = STYLES[0] if heavy else STYLES[1 + i % 3]

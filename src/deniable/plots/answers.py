@@ -60,12 +60,12 @@ def _draw(plane: Axes, labels: Sequence[str], numbers: Numbers) -> None:
     places = range(len(labels))
     heights = [math.nan if v is None else float(v) for v in value]
     below, above = (_reach(heights, side, sign) for side, sign in ((low, -1), (high, 1)))
-    known = [math.isfinite(a) and math.isfinite(b) for a, b in zip(below, above, strict=True)]
-    drawn = plane.bar(places, heights, color=COLOURS[4], edgecolor=COLOURS[0], linewidth=0.8)
-    for bar, closed in zip(drawn, known, strict=True):
-        bar.set_fill(closed)
-    reach = [[side[i] for i in places if known[i]] for side in (below, above)]
-    at = [i for i in places if known[i]]
+    is_finite = [math.isfinite(a) and math.isfinite(b) for a, b in zip(below, above, strict=True)]
+    boxes = plane.bar(places, heights, color=COLOURS[4], edgecolor=COLOURS[0], linewidth=0.8)
+    for bar, fill in zip(boxes, is_finite, strict=True):
+        bar.set_fill(fill)
+    reach = [[side[i] for i in places if is_finite[i]] for side in (below, above)]
+    at = [i for i in places if is_finite[i]]
     plane.errorbar(
         at, [heights[i] for i in at], yerr=reach, fmt="none", ecolor=COLOURS[6], elinewidth=1, capsize=3
     )
@@ -91,13 +91,13 @@ def picture(
     """An answer: its keys, each with a label for every row, and its numbers."""
     many = len(next(iter(numbers.values()))[0])
     if len(keys) == 2 and len(set(zip(*keys.values(), strict=True))) == many:
-        drawn = _two(TwoKeys(*keys.items()), numbers, title)
+        figure = _two(TwoKeys(*keys.items()), numbers, title)
     else:
         labels = [" · ".join(row) for row in zip(*keys.values(), strict=True)] if keys else [""] * many
-        drawn = panels(labels, numbers, title=title, x=", ".join(keys))
+        figure = panels(labels, numbers, title=title, x=", ".join(keys))
     if path is not None:
-        save(drawn, Path(path))
-    return drawn
+        save(figure, Path(path))
+    return figure
 
 
 def _two(keys: TwoKeys, numbers: Mapping[str, Numbers], title: str) -> Figure:
@@ -105,8 +105,8 @@ def _two(keys: TwoKeys, numbers: Mapping[str, Numbers], title: str) -> Figure:
     sizes = [len(set(cells)) for _, cells in (keys.first, keys.second)]
     if min(sizes) > FACETS:
         return heat_map(keys, numbers, title=title)
-    ordered = keys if sizes[0] <= sizes[1] else TwoKeys(keys.second, keys.first)
-    return facets(ordered, numbers, title=title)
+    pair = keys if sizes[0] <= sizes[1] else TwoKeys(keys.second, keys.first)
+    return facets(pair, numbers, title=title)
 
 
 def panels(labels: Sequence[str], numbers: Mapping[str, Numbers], *, title: str, x: str) -> Figure:
@@ -196,8 +196,8 @@ def _written(value: float | int | None, low: float | int | None, high: float | i
 
 
 def _middle(heights: Sequence[Sequence[float]]) -> float:
-    known = [h for row in heights for h in row if not math.isnan(h)]
-    return (max(known) + min(known)) / 2 if known else math.nan
+    numbers = [h for row in heights for h in row if not math.isnan(h)]
+    return (max(numbers) + min(numbers)) / 2 if numbers else math.nan
 
 
 def _reach(heights: Sequence[float], side: Cells, sign: int) -> list[float]:

@@ -122,12 +122,12 @@ def _roc(plane: Axes, finding: Finding, witness: Witness) -> None:
     above, totals = np.cumsum(counts[::-1], axis=0)[::-1], np.maximum(counts.sum(axis=0), 1)
     middle, low, high = above / totals, lower(above, totals, 0.025), upper(above, totals, 0.025)
     if flat:  # both rates' intervals add up
-        shown, least, most = middle[:, 0] - middle[:, 1], low[:, 0] - high[:, 1], high[:, 0] - low[:, 1]
+        heights, least, most = middle[:, 0] - middle[:, 1], low[:, 0] - high[:, 1], high[:, 0] - low[:, 1]
     else:
-        shown, least, most = middle[:, 0], low[:, 0], high[:, 0]
+        heights, least, most = middle[:, 0], low[:, 0], high[:, 0]
     wide = None if flat else np.maximum(0, [middle[:, 1] - low[:, 1], high[:, 1] - middle[:, 1]])
     plane.errorbar(
-        middle[:, 1], shown, xerr=wide, yerr=np.maximum(0, [shown - least, most - shown]),
+        middle[:, 1], heights, xerr=wide, yerr=np.maximum(0, [heights - least, most - heights]),
         fmt="o-", color=COLOURS[1], markersize=3, linewidth=1, elinewidth=0.6, label="found (95 % intervals)",
     )  # fmt: skip
     plane.plot([0, 1], [0, 0 if flat else 1], color="#999999", linewidth=0.8)
@@ -175,10 +175,10 @@ def _scores(plane: Axes, finding: Finding, witness: Witness) -> None:
 def _even(witness: Witness) -> tuple[Array, Array]:
     """Cuts and counts without those at the thresholds, which would stand as slivers between even steps."""
     cuts, counts = np.array(witness.cuts), np.array(witness.counts, np.float64)
-    kept = ~np.isin(cuts, (witness.high, witness.low))
-    if kept.sum() < 2:
+    mask = ~np.isin(cuts, (witness.high, witness.low))
+    if mask.sum() < 2:
         return cuts, counts
-    return cuts[kept], np.add.reduceat(counts, np.concatenate([[0], 1 + np.flatnonzero(kept)]), axis=0)
+    return cuts[mask], np.add.reduceat(counts, np.concatenate([[0], 1 + np.flatnonzero(mask)]), axis=0)
 
 
 def _thresholds(witness: Witness) -> list[tuple[float, str, str]]:
@@ -233,13 +233,13 @@ def ladder(findings: Sequence[Finding], path: Path) -> Path:
         title="Claimed and found", x="ε", y="", width=7, height=max(2.5, 0.28 * len(findings) + 1.2)
     )
     for row, finding in enumerate(findings):
-        claimed, found = max(float(finding.claim.epsilon), LEAST), max(finding.epsilon, LEAST)
+        claim, bound = max(float(finding.claim.epsilon), LEAST), max(finding.epsilon, LEAST)
         colour = COLOURS[1] if finding.exit_code == 1 else COLOURS[2]
         # What was not certified at all sits at the edge, hollow: a logarithmic axis has no 0.
         full = colour if finding.epsilon > LEAST else "white"
-        plane.plot([claimed, found], [row, row], color=colour, linewidth=1)
-        plane.plot([claimed], [row], "|", color="black", markersize=11)
-        plane.plot([found], [row], "o", color=colour, markerfacecolor=full)
+        plane.plot([claim, bound], [row, row], color=colour, linewidth=1)
+        plane.plot([claim], [row], "|", color="black", markersize=11)
+        plane.plot([bound], [row], "o", color=colour, markerfacecolor=full)
     for marker, colour, full, label in LEGEND:
         plane.plot([], [], marker, color=colour, markerfacecolor=full, label=label, linestyle="none")
     plane.set_yticks(range(len(findings)), [_short(finding.target) for finding in findings], fontsize=8)

@@ -22,7 +22,13 @@ def by_traffic(curves: Mapping[str, Sequence[tuple[float, float]]], *, title: st
     picture, plane = axes(title=title, x="sent by clients (MB)", y="accuracy on the test set (%)", width=8.0)
     for i, (name, points) in enumerate(curves.items()):
         best = np.maximum.accumulate([score for _, score in points])
-        plane.plot([sent for sent, _ in points], 100 * best, color=COLOURS[i % 8], label=name, linewidth=1.6)
+        plane.plot(
+            [megabytes for megabytes, _ in points],
+            100 * best,
+            color=COLOURS[i % 8],
+            label=name,
+            linewidth=1.6,
+        )
     plane.set_xscale("log")
     plane.set_ylim(bottom=80)
     plane.legend(frameon=False, fontsize=8, loc="lower right")

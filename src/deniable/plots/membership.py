@@ -28,8 +28,8 @@ def curves(
         plane.plot(*_shown(*private[name]), color=colour, linestyle=(0, (2, 1.5)), linewidth=1.2)
     grid = np.geomspace(LOWEST, 1, 200)
     plane.plot(grid, grid, color=COLOURS[7], linewidth=1, label="guessing")
-    allowed = [ceiling(float(rate)) for rate in grid]
-    plane.plot(grid, allowed, color="black", linestyle=":", label="most that the guarantee allows")
+    limits = [ceiling(float(rate)) for rate in grid]
+    plane.plot(grid, limits, color="black", linestyle=":", label="most that the guarantee allows")
     plane.set_xscale("log")
     plane.set_yscale("log")
     plane.set_xlim(LOWEST, 1)

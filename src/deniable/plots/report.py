@@ -75,5 +75,5 @@ def _picture(finding: Finding) -> str:
     if finding.witness is None or not finding.witness.counts:
         return ""
     with tempfile.TemporaryDirectory() as folder:
-        drawn = pictures.overview(finding, Path(folder) / "finding.png").read_bytes()
-    return f'<p><img alt="guesses against the claim" src="data:image/png;base64,{base64.b64encode(drawn).decode()}"></p>'
+        image = pictures.overview(finding, Path(folder) / "finding.png").read_bytes()
+    return f'<p><img alt="guesses against the claim" src="data:image/png;base64,{base64.b64encode(image).decode()}"></p>'

@@ -47,14 +47,14 @@ def panels(
     first.remove()
     picture.suptitle(title, x=0.01, ha="left", fontsize=11)
     columns = min(3, len(planes))
-    for i, (name, (curves, printed)) in enumerate(planes.items()):
+    for i, (name, (curves, points)) in enumerate(planes.items()):
         plane = picture.add_subplot(-(-len(planes) // columns), columns, i + 1)
         plane.set_title(name, loc="left", fontsize=9)
         plane.set_xlabel(x)
         plane.grid(visible=True, color="#dddddd", linewidth=0.6)
         if i % columns == 0:
             plane.set_ylabel(y)
-        _lines(plane, curves, printed)
+        _lines(plane, curves, points)
         plane.legend(frameon=False, fontsize=7)
     return save(picture, path)
 

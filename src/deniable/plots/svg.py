@@ -44,8 +44,8 @@ def document(picture: str) -> str:
 
 
 def _picture(width: float, height: float, label: str, parts: Iterable[str]) -> str:
-    said = escape(label, quote=True)
-    return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{said}">{"".join(parts)}</svg>'
+    caption = escape(label, quote=True)
+    return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{caption}">{"".join(parts)}</svg>'
 
 
 def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
@@ -58,8 +58,8 @@ def _box(kind: str, x: float, y: float, width: float, height: float, more: str =
 
 
 def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
-    named = f' class="{kind}"' if kind else ""
-    return f'<text{named} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+    attribute = f' class="{kind}"' if kind else ""
+    return f'<text{attribute} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def _told(mark: str, words: str) -> str:
@@ -111,8 +111,8 @@ def _finite(*sides: Cells) -> list[float]:
 
 def _span(values: Cells, low: Cells, high: Cells) -> tuple[float, float]:
     """What an axis must show: every bar from 0, and every interval that ends."""
-    seen = [0.0, *_finite(values, low, high)]
-    least, most = min(seen), max(seen)
+    ends = [0.0, *_finite(values, low, high)]
+    least, most = min(ends), max(ends)
     return (least, most * 1.04 + (most == least)) if most > least else (least, least + 1)
 
 
@@ -159,9 +159,9 @@ def _bar(
     place: Callable[[float], float], middle: float, value: float, low: float | None, high: float | None
 ) -> str:
     left, right = sorted((place(0), place(value)))
-    known = low is not None and high is not None and math.isfinite(low) and math.isfinite(high)
-    mark = _box("mark" if known else "soft", left, middle - 9, right - left, 18)
-    if not known or low is None or high is None:
+    has_interval = low is not None and high is not None and math.isfinite(low) and math.isfinite(high)
+    mark = _box("mark" if has_interval else "soft", left, middle - 9, right - left, 18)
+    if not has_interval or low is None or high is None:
         return mark
     ends = "".join(_line("error", place(x), middle - 5, place(x), middle + 5) for x in (low, high))
     return mark + _line("error", place(low), middle, place(high), middle) + ends
@@ -187,14 +187,14 @@ def lines(
             _line("grid", left, up(tick), right, up(tick)),
             _text(left - 8, up(tick) + 4, short(tick), "end"),
         ]
-    closed = [
+    intervals = [
         (x, up(float(a)), up(float(b)))
         for x, a, b in zip(across, low, high, strict=True)
         if a is not None and b is not None and math.isfinite(a) and math.isfinite(b)
     ]
-    band = [(x, b) for x, _, b in closed] + [(x, a) for x, a, _ in reversed(closed)]
-    drawn = [(x, up(float(v))) for x, v in zip(across, values, strict=True) if v is not None]
-    parts += [_path("soft", band, close=True), _path("line", drawn)]
+    band = [(x, b) for x, _, b in intervals] + [(x, a) for x, a, _ in reversed(intervals)]
+    points = [(x, up(float(v))) for x, v in zip(across, values, strict=True) if v is not None]
+    parts += [_path("soft", band, close=True), _path("line", points)]
     for x, words, value, lower, upper in zip(across, labels, values, low, high, strict=True):
         if value is not None:
             dot = f'<circle class="dot" cx="{x:.1f}" cy="{up(float(value)):.1f}" r="3"/>'
@@ -222,8 +222,8 @@ def heat(
     room = _room(rows)
     width = (WIDTH - room - 8) / max(len(columns), 1)
     height, top = 34, 52
-    known = [abs(value) for value, _ in cells.values() if math.isfinite(value)]
-    most = max(known, default=1.0) or 1.0
+    sizes = [abs(value) for value, _ in cells.values() if math.isfinite(value)]
+    most = max(sizes, default=1.0) or 1.0
     parts = [_text(room, 16, name, kind="strong")]
     parts += [
         _text(room + width * (j + 0.5), 40, _fitting(words, width), "middle")
@@ -234,13 +234,15 @@ def heat(
         parts.append(_text(room - 10, y + height / 2 + 4, _cut(words), "end"))
         for j, column in enumerate(columns):
             if (i, j) in cells:
-                value, told = cells[i, j]
+                value, caption = cells[i, j]
                 weight = 0.06 + 0.44 * abs(value) / most if math.isfinite(value) else 0.0
                 x = room + width * j
                 field = _box("track", x + 1, y + 1, width - 2, height - 2)
                 field += _box("heat", x + 1, y + 1, width - 2, height - 2, f' fill-opacity="{weight:.2f}"')
-                field += _text(x + width / 2, y + height / 2 + 4, _fitting(told, width), "middle", "strong")
-                parts.append(_told(field, f"{words}, {column}: {told}"))
+                field += _text(
+                    x + width / 2, y + height / 2 + 4, _fitting(caption, width), "middle", "strong"
+                )
+                parts.append(_told(field, f"{words}, {column}: {caption}"))
     return _picture(WIDTH, top + height * len(rows) + 8, label, parts)
 
 
@@ -261,16 +263,16 @@ def dial(share: float, *, middle: str, below: str, label: str) -> str:
     length = math.pi * 80
     arc = "M20 96A80 80 0 0 1 180 96"
     full = f'<path class="ring" d="{arc}"/>'
-    used = f'<path class="ring used" d="{arc}" stroke-dasharray="{part * length:.1f} {2 * length:.0f}"/>'
+    stroke = f'<path class="ring used" d="{arc}" stroke-dasharray="{part * length:.1f} {2 * length:.0f}"/>'
     words = _text(100, 78, middle, "middle", "strong big") + _text(100, 98, below, "middle")
-    return _picture(200, 106, label, [full, used if part > 0 else "", words])
+    return _picture(200, 106, label, [full, stroke if part > 0 else "", words])
 
 
 def meter(share: float, *, label: str) -> str:
     """A bar that fills up."""
     part = min(max(share, 0.0), 1.0)
-    used = _box("warn" if part >= 0.999 else "dot", 0, 0, 240 * part, 8)
-    return _picture(240, 8, label, [_box("track", 0, 0, 240, 8), used if part > 0 else ""])
+    bar = _box("warn" if part >= 0.999 else "dot", 0, 0, 240 * part, 8)
+    return _picture(240, 8, label, [_box("track", 0, 0, 240, 8), bar if part > 0 else ""])
 
 
 def steps(

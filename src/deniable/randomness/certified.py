@@ -147,8 +147,8 @@ def weighted(gammas: Sequence[Fraction]) -> Cumulative:
 
     def cumulative(bits: int) -> tuple[list[int], int]:
         width = bits + 8 + len(gammas).bit_length()
-        known = {gamma: exp_bounds(gamma - least, width)[0] for gamma in set(gammas)}
-        sums = list(accumulate(known[gamma] for gamma in gammas))
+        weights = {gamma: exp_bounds(gamma - least, width)[0] for gamma in set(gammas)}
+        sums = list(accumulate(weights[gamma] for gamma in gammas))
         low, slack = normalized(sums[:-1], sums[-1], 2 * len(gammas), 0, bits)
         return [*low, 1 << bits], slack
 

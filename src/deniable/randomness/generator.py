@@ -96,11 +96,11 @@ class Generator(ABC):
     def poisson_sample(self, n: int, rate: Number) -> Integers:
         """The indices below `n` whose own coin of probability exactly `rate` fell heads, in order."""
         count, probability = _whole("n", n), rational(_in_range("rate", rate, most=1))
-        found = [
+        chunks = [
             np.flatnonzero(coins(self, probability, min(CHUNK, count - i))) + i
             for i in range(0, count, CHUNK)
         ]
-        return np.concatenate([np.empty(0, np.int64), *found])
+        return np.concatenate([np.empty(0, np.int64), *chunks])
 
     def categorical_exp(self, gammas: Sequence[Number]) -> int:
         """An index i with probability exactly proportional to exp(−gammas[i]), by inversion."""

@@ -56,8 +56,12 @@ class Noise:
     @cached_property
     def law(self) -> Law:
         step = (1 << self.shift) / self.scale
-        folded = self.signed and self.shift == 0
-        return Law(step * step / 2, step * step, folded) if self.quadratic else Law(step, Fraction(0), folded)
+        is_folded = self.signed and self.shift == 0
+        return (
+            Law(step * step / 2, step * step, is_folded)
+            if self.quadratic
+            else Law(step, Fraction(0), is_folded)
+        )
 
     @property
     def table(self) -> Table:
@@ -73,14 +77,14 @@ class Noise:
         if self.shift == 0:
             index = self.table.draw(source, n)
             return unfold(index) if self.signed else index
-        values, accepted = self._propose(source, n)
-        rejected = np.flatnonzero(~accepted)
-        while len(rejected):
-            again, accepted = self._propose(source, len(rejected))
+        values, hits = self._propose(source, n)
+        places = np.flatnonzero(~hits)
+        while len(places):
+            again, hits = self._propose(source, len(places))
             if again.dtype != values.dtype:
                 values = values.astype(object)
-            values[rejected] = again
-            rejected = rejected[~accepted]
+            values[places] = again
+            places = places[~hits]
         return values
 
     def _propose(self, source: Source, n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -92,10 +96,10 @@ class Noise:
         )
         sign, place = place & 1, place >> 1
         inside = place + sign
-        accepted = self._accept(source, block, inside)
+        hits = self._accept(source, block, inside)
         if self.scale > WIDE_FROM or block.max(initial=0) >= 1 << (62 - self.shift):
             block, place = block.astype(object), place.astype(object)
-        return ((block << self.shift) + place) ^ -sign, accepted
+        return ((block << self.shift) + place) ^ -sign, hits
 
     def _accept(
         self, source: Source, block: NDArray[np.int64], inside: NDArray[np.int64]
@@ -108,11 +112,11 @@ class Noise:
         """
         gamma = self._gamma(block, inside)
         v = source.halves(len(block))
-        accepted = v >= gamma * (2.0**32 * (1 + 2.0**-40))
-        late = np.flatnonzero(~accepted)
+        hits = v >= gamma * (2.0**32 * (1 + 2.0**-40))
+        late = np.flatnonzero(~hits)
         if len(late):
-            accepted[late] = self._settle(source, v[late], gamma[late], block[late], inside[late])
-        return accepted
+            hits[late] = self._settle(source, v[late], gamma[late], block[late], inside[late])
+        return hits
 
     def _settle(
         self,
@@ -131,12 +135,12 @@ class Noise:
         """
         limit = one_minus_exp(gamma)
         below = v * HALF
-        accepted = below >= limit + HALF
-        unsure = ~accepted & (below + HALF > limit - HALF) | (gamma > 1)
+        hits = below >= limit + HALF
+        unsure = ~hits & (below + HALF > limit - HALF) | (gamma > 1)
         for i in np.flatnonzero(unsure):
             exponent = self._exponent(int(block[i]), int(inside[i]))
-            accepted[i] = not is_below(source, int(v[i]), 32, complement(exponent))
-        return accepted
+            hits[i] = not is_below(source, int(v[i]), 32, complement(exponent))
+        return hits
 
     def _gamma(self, block: NDArray[np.int64], inside: NDArray[np.int64]) -> NDArray[np.float64]:
         """γ as a double. All operands are positive, so the roundings (at most 8) add up

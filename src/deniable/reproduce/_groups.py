@@ -56,18 +56,18 @@ def people(name: str, most: int | None = None, seed: int = 0) -> tuple[People, P
     rows = np.hstack([rows, np.ones((len(rows), 1), np.float32)])
     rows *= np.minimum(1, LONGEST / np.linalg.norm(rows, axis=1, keepdims=True))
     labels = np.array([INCOMES[name] in str(value) for value in table[data.target].to_pylist()], np.int64)
-    whole = People(rows, labels, groups(table["race"].to_pylist(), table["sex"].to_pylist()))
+    population = People(rows, labels, groups(table["race"].to_pylist(), table["sex"].to_pylist()))
     first = parts[0].num_rows
-    return whole.taken(slice(0, first)), whole.taken(slice(first, None))
+    return population.taken(slice(0, first)), population.taken(slice(first, None))
 
 
 def groups(races: Sequence[str], sexes: Sequence[str]) -> NDArray[Any]:
     """White or Black women or men; everybody else is of "others"."""
-    named = []
+    names = []
     for race, sex in zip(races, sexes, strict=True):
         colour, kind = race.strip(), "women" if sex.strip() == "Female" else "men"
-        named.append(f"{colour.lower()} {kind}" if colour in ("White", "Black") else f"other {kind}")
-    return np.array(named)
+        names.append(f"{colour.lower()} {kind}" if colour in ("White", "Black") else f"other {kind}")
+    return np.array(names)
 
 
 def _taken(table: pa.Table, most: int | None, seed: int) -> pa.Table:

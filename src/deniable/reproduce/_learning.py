@@ -47,15 +47,15 @@ class Accuracy:
 def measure(mechanism: Any, data: tuple[Any, Any], test: tuple[Any, Any], runs: Sequence[int]) -> Accuracy:
     """Independent releases by an account each, with the secure generator, scored on the
     test set (taken as public)."""
-    found, start = [], time.process_time()
+    accuracies, start = [], time.process_time()
     for _ in runs:
         limit = Budget(1.001 * upper(mechanism.loss), DELTA)  # room for the rounding of the charge
         account = Ledger.open("sqlite://").create(
             "training", mechanism.unit, limit=limit, filter=Filter.basic
         )
         release = account.run(mechanism, data, delta=DELTA)
-        found.append(100 * release.value.accuracy(*test))
-    return Accuracy(tuple(found), (time.process_time() - start) / len(found))
+        accuracies.append(100 * release.value.accuracy(*test))
+    return Accuracy(tuple(accuracies), (time.process_time() - start) / len(accuracies))
 
 
 def upper(loss: Loss) -> float:

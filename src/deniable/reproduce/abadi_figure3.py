@@ -35,17 +35,19 @@ def run(out: Path, progress: Progress) -> Report:
 
     data, curves, rows = load("mnist"), dict[str, list[float]](), []
     for level in progress(list(NOISE), "Levels of noise"):
-        noise, pca_noise, printed_epsilon, printed = NOISE[level]
+        noise, pca_noise, printed_epsilon, paper_accuracy = NOISE[level]
         curve: list[float] = []
 
         def note(epoch: int, network: Network, curve: list[float] = curve) -> None:
             curve.append(100 * network.accuracy(data.test_images, data.test_labels))
 
-        made = PcaNetwork(epochs=EPOCHS, noise_multiplier=noise, pca_noise=pca_noise, on_epoch=note)
-        made((data.images, data.labels), rng=SecureRandom())
+        recipe = PcaNetwork(epochs=EPOCHS, noise_multiplier=noise, pca_noise=pca_noise, on_epoch=note)
+        recipe((data.images, data.labels), rng=SecureRandom())
         curves[f"{level} noise: σ = {noise:g}"] = curve
-        moments = epsilon(made.loss, DELTA, method="moments").upper
-        rows.append((level, noise, pca_noise, moments, upper(made.loss), curve[-1], printed, printed_epsilon))
+        moments = epsilon(recipe.loss, DELTA, method="moments").upper
+        rows.append(
+            (level, noise, pca_noise, moments, upper(recipe.loss), curve[-1], paper_accuracy, printed_epsilon)
+        )
     figure = plots.by_epoch(
         curves,
         title="MNIST by epoch, 60 components and 1000 hidden units (Abadi et al. 2016, Fig. 3)",

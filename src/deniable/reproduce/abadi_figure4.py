@@ -30,7 +30,7 @@ def run(out: Path, progress: Progress) -> Report:
     from deniable.randomness import SecureRandom
 
     data = load("mnist")
-    seen: list[tuple[PcaNetwork, int, float]] = []
+    outcomes: list[tuple[PcaNetwork, int, float]] = []
     for noise in progress(NOISE, "Levels of noise"):
         curve: dict[int, float] = {}
 
@@ -38,13 +38,13 @@ def run(out: Path, progress: Progress) -> Report:
             if epoch % EVERY == 0:
                 curve[epoch] = 100 * network.accuracy(data.test_images, data.test_labels)
 
-        made = tuned(epochs=EPOCHS, noise_multiplier=noise, pca_noise=2 * noise, on_epoch=note)
-        made((data.images, data.labels), rng=SecureRandom())
-        seen += [(made, epoch, accuracy) for epoch, accuracy in curve.items()]
+        recipe = tuned(epochs=EPOCHS, noise_multiplier=noise, pca_noise=2 * noise, on_epoch=note)
+        recipe((data.images, data.labels), rng=SecureRandom())
+        outcomes += [(recipe, epoch, accuracy) for epoch, accuracy in curve.items()]
     costs = {
         delta: [
-            (epsilon(made.loss_with(made.noise_multiplier, epoch), delta).upper, accuracy)
-            for made, epoch, accuracy in seen
+            (epsilon(recipe.loss_with(recipe.noise_multiplier, epoch), delta).upper, accuracy)
+            for recipe, epoch, accuracy in outcomes
         ]
         for delta in DELTAS
     }
@@ -56,7 +56,7 @@ def run(out: Path, progress: Progress) -> Report:
     figure = plots.by_epsilon(
         {
             f"δ = {delta:g}": [
-                (limit, found) for limit in EPSILONS if (found := best[limit, delta]) is not None
+                (limit, score) for limit in EPSILONS if (score := best[limit, delta]) is not None
             ]
             for delta in DELTAS
         },

@@ -43,13 +43,13 @@ def run(out: Path, progress: Progress) -> Report:
     data = load("mnist")
     jobs = [(name, field, value) for name, (field, values) in VARIED.items() for value in values]
     rows: list[tuple[str, float, float, float]] = []
-    known: dict[PcaNetwork, float] = {}
+    accuracies: dict[PcaNetwork, float] = {}
     for name, field, value in progress(jobs, "Runs"):
-        made = tuned_for(EPSILON, DELTA, **(BASE | {field: value}))
-        if made not in known:
-            network = made((data.images, data.labels), rng=SecureRandom())
-            known[made] = 100 * network.accuracy(data.test_images, data.test_labels)
-        rows.append((name, float(value), made.noise_multiplier, known[made]))
+        recipe = tuned_for(EPSILON, DELTA, **(BASE | {field: value}))
+        if recipe not in accuracies:
+            network = recipe((data.images, data.labels), rng=SecureRandom())
+            accuracies[recipe] = 100 * network.accuracy(data.test_images, data.test_labels)
+        rows.append((name, float(value), recipe.noise_multiplier, accuracies[recipe]))
     figure = plots.panels(
         {name: [(row[1], row[3]) for row in rows if row[0] == name] for name in VARIED},
         title=f"MNIST accuracy at ε = {EPSILON:g} by one parameter at a time (Abadi et al. 2016, Fig. 5)",

@@ -49,10 +49,12 @@ def run(out: Path, progress: Progress) -> Report:
                 right = found.linear(features[0]).argmax(1).numpy() == data.test_labels
                 curve.append(100 * float(right.mean()))
 
-        made = cifar10.cifar10(target, maps=maps.ready, on_step=note)
-        made((pictures, data.labels), rng=SecureRandom())
+        recipe = cifar10.cifar10(target, maps=maps.ready, on_step=note)
+        recipe((pictures, data.labels), rng=SecureRandom())
         curves[f"ε = {target:g}"] = curve
-        rows.append((target, upper(made.loss), made.descent.steps, made.step_noise, curve[-1], PAPER[target]))
+        rows.append(
+            (target, upper(recipe.loss), recipe.descent.steps, recipe.step_noise, curve[-1], PAPER[target])
+        )
     figure = plots.by_epoch(
         curves,
         title="CIFAR-10 in the course of training (Abadi et al. 2016, Fig. 6)",

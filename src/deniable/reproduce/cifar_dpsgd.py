@@ -34,7 +34,7 @@ def run(out: Path, progress: Progress) -> Report:
 
     data = load("cifar10")
     pictures, test = (mapped(part, maps.pictures) for part in (data.images, data.test_images))
-    found = {
+    accuracies = {
         epsilon: _learning.measure(
             cifar10.cifar10(epsilon, maps=maps.ready),
             (pictures, data.labels),
@@ -44,7 +44,7 @@ def run(out: Path, progress: Progress) -> Report:
         for epsilon in progress(OURS, "Training")
     }
     figure = plots.by_epsilon(
-        {"ours, no public data": [(epsilon, accuracy.mean) for epsilon, accuracy in found.items()]},
+        {"ours, no public data": [(epsilon, accuracy.mean) for epsilon, accuracy in accuracies.items()]},
         {
             "Abadi et al. 2016, CIFAR-100 public": list(PAPER.items()),
             "Tramèr, Boneh 2021, no public data": list(SCATTERING.items()),
@@ -54,7 +54,7 @@ def run(out: Path, progress: Progress) -> Report:
     )
     rows = [
         (epsilon, PAPER.get(epsilon), SCATTERING.get(epsilon), str(accuracy), round(accuracy.seconds))
-        for epsilon, accuracy in found.items()
+        for epsilon, accuracy in accuracies.items()
     ]
     columns = ("ε", "Abadi 2016 %", "Tramèr, Boneh %", "ours %", "CPU s a run")
     return Report("CIFAR-10 accuracy by ε", columns, rows, figure, READING.format(runs=RUNS))

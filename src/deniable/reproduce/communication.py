@@ -95,14 +95,14 @@ def report(methods: Sequence[Method], data: Digits, out: Path, progress: Progres
 def _row(method: Method, rounds: float | None) -> tuple[object, ...]:
     if rounds is None:
         return (method.split, method.name, method.steps, f"> {method.most}", None, None)
-    taken = round(rounds, 1)
+    count = round(rounds, 1)
     return (
         method.split,
         method.name,
         method.steps,
-        taken,
-        round(taken * method.megabytes),
-        round(taken * method.steps),
+        count,
+        round(count * method.megabytes),
+        round(count * method.steps),
     )
 
 

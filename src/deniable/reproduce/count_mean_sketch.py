@@ -27,8 +27,8 @@ SHOWN = 25
 def vocabulary() -> list[str]:
     """512 words that can be spoken, in an order without meaning."""
     parts = ["".join(pair) for pair in product("kmptrsln", "aeiou")]
-    made = [a + b + c for a, b, c in product(parts, parts, ("", "n", "s"))]
-    return [made[i] for i in np.random.default_rng(1).permutation(len(made))[:512]]
+    words = [a + b + c for a, b, c in product(parts, parts, ("", "n", "s"))]
+    return [words[i] for i in np.random.default_rng(1).permutation(len(words))[:512]]
 
 
 def run(out: Path, progress: Progress) -> Report:
@@ -41,12 +41,12 @@ def run(out: Path, progress: Progress) -> Report:
     sketch, puzzle, tree = cms.server(), fragments.server(), lengths.server()
     truth = np.zeros(len(words), np.int64)
     for _ in progress(range(USERS // BATCH), "Reports"):
-        drawn = people.choice(len(words), BATCH, p=zipf(len(words), 1.3))
-        truth += np.bincount(drawn, minlength=len(words))
-        told = np.array(words)[drawn]
-        sketch.add(cms.reports(told, rng=rng))
-        puzzle.add(fragments.reports(told, rng=rng))
-        tree.add(lengths.reports(spell(told, 8), rng=rng))
+        indices = people.choice(len(words), BATCH, p=zipf(len(words), 1.3))
+        truth += np.bincount(indices, minlength=len(words))
+        values = np.array(words)[indices]
+        sketch.add(cms.reports(values, rng=rng))
+        puzzle.add(fragments.reports(values, rng=rng))
+        tree.add(lengths.reports(spell(values, 8), rng=rng))
     estimate, pieces, prefixes = sketch.estimate(words), puzzle.estimate(), tree.estimate()
     by_puzzle = {word for word, _, _ in pieces.found()}
     by_tree = set(read(prefixes.values, 8))

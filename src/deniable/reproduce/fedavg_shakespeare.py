@@ -52,8 +52,8 @@ def report(
         )
         name = f"{split}, E = {epochs}, B = {'∞' if batch is None else batch}"
         curves[name] = result.scores
-        best, reached = max(result.scores.values()), result.rounds_to(LEVEL)
-        rows.append((name, len(data), rate, rounds, round(best, 4), reached and round(reached, 1)))
+        best, duration = max(result.scores.values()), result.rounds_to(LEVEL)
+        rows.append((name, len(data), rate, rounds, round(best, 4), duration and round(duration, 1)))
     figure = plots.by_round(
         curves, title="Next characters of Shakespeare, named rightly", path=out / "fedavg-shakespeare.png"
     )

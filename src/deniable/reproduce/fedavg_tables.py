@@ -139,20 +139,20 @@ def report(cells: Sequence[TableCell], out: Path, progress: Progress) -> Report:
 
 def outcome(cell: TableCell, data: Digits, out: Path) -> TrainingOutcome:
     """The best of the cell's rates; taken from the folder where it was computed before."""
-    kept = out / "fedavg-cells" / f"{key_of(cell)}.json"
-    if kept.exists():
-        known = json.loads(kept.read_text(encoding="utf-8"))
+    path = out / "fedavg-cells" / f"{key_of(cell)}.json"
+    if path.exists():
+        content = json.loads(path.read_text(encoding="utf-8"))
         return TrainingOutcome(
-            known["rate"], known["rounds"], {int(k): v for k, v in known["scores"].items()}
+            content["rate"], content["rounds"], {int(k): v for k, v in content["scores"].items()}
         )
-    tried = [(rate, played(cell, rate, data)) for rate in cell.rates]
+    trials = [(rate, played(cell, rate, data)) for rate in cell.rates]
     rate, best = min(
-        tried,
+        trials,
         key=lambda pair: (pair[1].rounds_to(cell.target) or float("inf"), -max(pair[1].scores.values())),
     )
     result = TrainingOutcome(rate, best.rounds_to(cell.target), best.scores)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
         json.dumps({"cell": cell.name, "rate": rate, "rounds": result.rounds, "scores": best.scores}),
         encoding="utf-8",
     )

@@ -53,11 +53,11 @@ def shard_weights(ensemble: Shards) -> Floats:
 
 def run(out: Path, progress: Progress) -> Report:
     x, y = made_up(ROWS, 0)
-    strangers, gone = made_up(20_000, 1), np.arange(GONE)
+    strangers, leavers = made_up(20_000, 1), np.arange(GONE)
     how = Removal(EPSILON, DELTA, FEATURES, ridge=RIDGE, reach=0.05)
     model, training = timed(lambda: how.fit(x, y))
     anew, again = timed(lambda: how.fit(x[GONE:], y[GONE:]))
-    stepped, step = timed(lambda: model.forget(gone))
+    newton_model, step = timed(lambda: model.forget(leavers))
 
     small = Removal(EPSILON, DELTA, FEATURES, ridge=RIDGE / SHARDS, reach=0.5)
 
@@ -66,16 +66,16 @@ def run(out: Path, progress: Progress) -> Report:
         return lambda asked: (asked @ weights)[:, None]
 
     shards = Shards.fit(train, x, y, shards=SHARDS, rng=SeededRandom(0))
-    parted, part = timed(lambda: shards.forget([0]))
+    remainder, part = timed(lambda: shards.forget([0]))
     private = OutputPerturbation(Logistic(), FEATURES, ROWS, RIDGE / ROWS, EPSILON, DELTA)(
         (x, y), rng=SeededRandom(0)
     )
     ways = [
         ("keep the model", model.weights, 0.0),
         ("train anew", anew.weights, again / training),
-        (f"{SHARDS} shards (cost of one row)", shard_weights(parted.forget(gone)), part / training),
-        ("a Newton step", stepped.weights, step / training),
-        ("a Newton step, published", stepped.publish(rng=SeededRandom(1)), step / training),
+        (f"{SHARDS} shards (cost of one row)", shard_weights(remainder.forget(leavers)), part / training),
+        ("a Newton step", newton_model.weights, step / training),
+        ("a Newton step, published", newton_model.publish(rng=SeededRandom(1)), step / training),
         (f"keep a model of ε = {EPSILON:g}", private[0], 0.0),
     ]
     length = float(np.linalg.norm(anew.weights))

@@ -53,22 +53,22 @@ class Line:
 
 
 def run(out: Path, progress: Progress) -> Report:
-    loaded = real.load("diabetes-hospitals")
-    table = loaded.table.select(["patient_nbr", *BOUNDS, *KEYS, "medical_specialty"])
+    data = real.load("diabetes-hospitals")
+    table = data.table.select(["patient_nbr", *BOUNDS, *KEYS, "medical_specialty"])
     with Curator.open(
         table, name="visits", unit=UNIT, limit=LIMIT, ledger="sqlite://", bounds=BOUNDS, keys=KEYS
     ) as curator:
-        asked = [curator.sql(text, epsilon=EPSILON) for text in progress(QUESTIONS, "Queries")]
-        spent = curator.account.spent().epsilon
-    lines = [line for i, answer in enumerate(asked) for line in _compared(table, i, answer)]
-    figure = _drawn(table, asked[DRAWN], out / "hospital-visits.png")
+        replies = [curator.sql(text, epsilon=EPSILON) for text in progress(QUESTIONS, "Queries")]
+        cost = curator.account.spent().epsilon
+    lines = [line for i, answer in enumerate(replies) for line in _compared(table, i, answer)]
+    figure = _drawn(table, replies[DRAWN], out / "hospital-visits.png")
     rows = [
         (f"Q{line.question + 1}", line.group, line.column, _shown(line.truth), line.said) for line in lines
     ]
-    held = sum(line.holds for line in lines)
+    hits = sum(line.holds for line in lines)
     reading = (
         f"{table.num_rows:,} visits; all visits of a patient are protected together, and at most {MAX_ROWS} "
-        f"of them count. The six answers cost ε = {numbers.up(spent)} in total. {held} of {len(lines)} "
+        f"of them count. The six answers cost ε = {numbers.up(cost)} in total. {hits} of {len(lines)} "
         "intervals hold the true value; they count noise and rounding, not what was left out of patients "
         f"with more than {MAX_ROWS} visits."
     )
@@ -79,11 +79,11 @@ def run(out: Path, progress: Progress) -> Report:
 
 def _truth(table: Any, text: str) -> dict[str, dict[str, Any]]:
     """The same text on the bare table, without a curator: by group."""
-    found: Any
+    answer: Any
     with duckdb.connect() as connection:
         connection.register("visits", table)
-        found = connection.sql(text.partition(" LIMIT ")[0]).to_arrow_table()
-    return {_group(row, found.column_names): row for row in found.to_pylist()}
+        answer = connection.sql(text.partition(" LIMIT ")[0]).to_arrow_table()
+    return {_group(row, answer.column_names): row for row in answer.to_pylist()}
 
 
 def _shown(truth: float) -> str:

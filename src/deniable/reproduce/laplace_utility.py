@@ -61,15 +61,15 @@ def run(out: Path, progress: Progress) -> Report:
 
 
 def row(epsilon: float) -> tuple[float, float, float, float, float, float, float]:
-    one, many = Laplace.for_budget(epsilon), Laplace.for_budget(epsilon, dimension=COORDINATES)
-    drawn = np.abs(Laplace.for_budget(epsilon, dimension=DRAWS)(np.zeros(DRAWS, int), rng=SeededRandom(1)))
-    typical, rare = (one.error(confidence) for confidence in CONFIDENCES.values())
+    scalar, many = Laplace.for_budget(epsilon), Laplace.for_budget(epsilon, dimension=COORDINATES)
+    draws = np.abs(Laplace.for_budget(epsilon, dimension=DRAWS)(np.zeros(DRAWS, int), rng=SeededRandom(1)))
+    typical, rare = (scalar.error(confidence) for confidence in CONFIDENCES.values())
     union = COORDINATES * math.log(COORDINATES / 0.05) / epsilon
     return (
         epsilon,
         float(typical.expected or 0.0),
         typical.within,
-        float(np.sort(drawn)[math.ceil(0.95 * DRAWS) - 1]),
+        float(np.sort(draws)[math.ceil(0.95 * DRAWS) - 1]),
         rare.within,
         many.norm_error(0.95).within,
         union,

@@ -29,9 +29,9 @@ def run(out: Path, progress: Progress) -> Report:
     for users in progress(USERS, "Users"):
         inner = amplified_from(users)
         local = simulate(best(ITEMS, EPSILON), ITEMS, users, rng=rng)
-        mixed = simulate(best(ITEMS, inner), ITEMS, users, rng=rng)
+        mixture = simulate(best(ITEMS, inner), ITEMS, users, rng=rng)
         rows.append(
-            (users, math.sqrt(local.mse) / users, inner, math.sqrt(mixed.mse) / users, central(users))
+            (users, math.sqrt(local.mse) / users, inner, math.sqrt(mixture.mse) / users, central(users))
         )
     curves = {
         "local": [row[1] for row in rows],

@@ -31,9 +31,11 @@ READING = (
 
 def run(out: Path, progress: Progress) -> Report:
     _learning.need_torch()
-    found = results(progress)
-    ours = {epsilon: accuracy.mean for (kind, epsilon), accuracy in found.items() if kind == "ours"}
-    network = {epsilon: accuracy.mean for (kind, epsilon), accuracy in found.items() if kind == "network"}
+    accuracies = results(progress)
+    ours = {epsilon: accuracy.mean for (kind, epsilon), accuracy in accuracies.items() if kind == "ours"}
+    network = {
+        epsilon: accuracy.mean for (kind, epsilon), accuracy in accuracies.items() if kind == "network"
+    }
     figure = plots.by_epsilon(
         {"best of ours": list(ours.items()), "60 components, 1000 hidden units": list(network.items())},
         {"Abadi et al. 2016": list(PAPER.items()), "Tramèr, Boneh 2021": list(SCATTERING.items())},
@@ -48,7 +50,7 @@ def run(out: Path, progress: Progress) -> Report:
             str(accuracy),
             round(accuracy.seconds),
         )
-        for (kind, epsilon), accuracy in found.items()
+        for (kind, epsilon), accuracy in accuracies.items()
     ]
     columns = ("model", "ε", "paper's %", "ours %", "CPU s a run")
     return Report("MNIST accuracy by ε", columns, rows, figure, READING.format(runs=RUNS))
@@ -61,7 +63,7 @@ def results(progress: Progress) -> dict[tuple[str, float], Accuracy]:
 
     data = load("mnist")
     images, test = (mapped(part, maps.digits) for part in (data.images, data.test_images))
-    found: dict[tuple[str, float], Accuracy] = {}
+    accuracies: dict[tuple[str, float], Accuracy] = {}
     jobs: list[tuple[str, float]] = [*product(["network"], NETWORK), *product(["ours"], OURS)]
     for kind, epsilon in progress(jobs, "Training"):
         make: Any = (
@@ -69,8 +71,8 @@ def results(progress: Progress) -> dict[tuple[str, float], Accuracy]:
             if kind == "network"
             else (lambda e: mnist.mnist(e, maps=maps.ready))
         )
-        train, held = (data.images, data.test_images) if kind == "network" else (images, test)
-        found[kind, epsilon] = _learning.measure(
-            make(epsilon), (train, data.labels), (held, data.test_labels), range(RUNS)
+        train, test_rows = (data.images, data.test_images) if kind == "network" else (images, test)
+        accuracies[kind, epsilon] = _learning.measure(
+            make(epsilon), (train, data.labels), (test_rows, data.test_labels), range(RUNS)
         )
-    return found
+    return accuracies

@@ -88,8 +88,8 @@ def run(out: Path, progress: Progress) -> Report:
         for budget, count in BUDGETS if split.name == PAPERS else BUDGETS[-1:]:
             bought = _buy(digits, ensemble, public, budget, count)
             student = public.learn(bought.asked, bought.labels)
-            found = public.predict(student, test[split.held])
-            runs.append(_run(split, budget, bought, truth, found))
+            predictions = public.predict(student, test[split.held])
+            runs.append(_run(split, budget, bought, truth, predictions))
             owner = owner or _owner(ensemble, bought) if budget == BUDGETS[-1][0] else owner
     return _report(runs, owner, out)
 
@@ -127,23 +127,25 @@ def _owner(ensemble: Ensemble, bought: Bought) -> str:
     from deniable.randomness import SecureRandom
 
     sigma, votes = bought.aggregator.sigma, ensemble.votes(bought.asked)
-    one, both = (analysis.cost(votes, sigma, DELTA, sides=sides).epsilon for sides in (1, 2))
+    one_side, both = (analysis.cost(votes, sigma, DELTA, sides=sides).epsilon for sides in (1, 2))
     bound = DependentBound(10, sigma, TEACHERS, len(votes), ORDER, BOUND_EPSILON, BOUND_DELTA)
-    published = bound(votes, rng=SecureRandom()).epsilon(DELTA)
+    bound_epsilon = bound(votes, rng=SecureRandom()).epsilon(DELTA)
     return (
-        f"The owner, whose eyes alone they are for, sees data-dependent ε's of {numbers.up(one)} (one "
+        f"The owner, whose eyes alone they are for, sees data-dependent ε's of {numbers.up(one_side)} (one "
         f"direction, as the papers print) and {numbers.up(both)} (both); a published bound of "
-        f"{numbers.up(published)} would cost a further ε = {BOUND_EPSILON:g} at δ = {BOUND_DELTA:g}, and "
+        f"{numbers.up(bound_epsilon)} would cost a further ε = {BOUND_EPSILON:g} at δ = {BOUND_DELTA:g}, and "
         "nothing is refunded."
     )
 
 
 def _report(runs: Sequence[Run], owner: str, out: Path) -> Report:
-    rotations = [one for one in runs if one.split != PAPERS]
-    papers = [[one for one in runs if one.split == PAPERS and one.budget == budget] for budget, _ in BUDGETS]
+    rotations = [trial for trial in runs if trial.split != PAPERS]
+    papers = [
+        [trial for trial in runs if trial.split == PAPERS and trial.budget == budget] for budget, _ in BUDGETS
+    ]
     groups = [
         *((f"{PAPERS} (mean of {REPEATS})", of) for of in papers),
-        *((one.split, [one]) for one in rotations),
+        *((trial.split, [trial]) for trial in rotations),
         ("all rotations (mean)", rotations),
     ]
     rows = [(name, *_row(of)) for name, of in groups]
@@ -166,12 +168,12 @@ def _report(runs: Sequence[Run], owner: str, out: Path) -> Report:
 
 
 def _point(of: Sequence[Run]) -> tuple[float, list[float]]:
-    return of[0].upper, [one.accuracy for one in of]
+    return of[0].upper, [trial.accuracy for trial in of]
 
 
 def _row(of: Sequence[Run]) -> tuple[object, ...]:
     first = of[0]
-    mean = {name: float(np.mean([getattr(one, name) for one in of])) for name in ("right", "accuracy")}
+    mean = {name: float(np.mean([getattr(trial, name) for trial in of])) for name in ("right", "accuracy")}
     return (
         numbers.up(first.upper),
         first.asked,

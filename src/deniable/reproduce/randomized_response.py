@@ -30,7 +30,7 @@ def run(out: Path, progress: Progress) -> Report:
     survey = RandomizedResponse.coins()
     noise = variance_of_laplace(survey)
     rows = [row(survey, n, noise) for n in progress(PEOPLE, "People")]
-    truthful, response, measured, with_noise, added = (
+    truthful, response, measurements, with_noise, additions = (
         list(column) for column in list(zip(*rows, strict=True))[1:]
     )
     figure = plots.falling(
@@ -39,13 +39,13 @@ def run(out: Path, progress: Progress) -> Report:
             "randomized response": response,
             "truthful answers": truthful,
             "Laplace noise on the count": with_noise,
-            "what Laplace adds": added,
+            "what Laplace adds": additions,
         },
         title=f"Variance of an estimated share of {SHARE}, fair coins (ε = ln 3)",
         x="people N",
         y="variance of the estimate",
         path=out / "randomized-response.png",
-        measured={"randomized response": measured},
+        measured={"randomized response": measurements},
     )
     reading = READING.format(
         prior=PRIOR,
@@ -63,8 +63,15 @@ def row(
 ) -> tuple[int, float, float, float, float, float]:
     """Variances at this many people: computed but for the fourth, which is measured."""
     truthful = SHARE * (1 - SHARE) / people
-    added = noise / people**2
-    return people, truthful, survey.variance(SHARE, people), measure(survey, people), truthful + added, added
+    addition = noise / people**2
+    return (
+        people,
+        truthful,
+        survey.variance(SHARE, people),
+        measure(survey, people),
+        truthful + addition,
+        addition,
+    )
 
 
 def measure(survey: RandomizedResponse, people: int) -> float:

@@ -27,26 +27,26 @@ def run(out: Path, progress: Progress) -> Report:
     client, rng, people = Rappor(), SecureRandom(), np.random.default_rng(0)
     server, truth = client.server(), np.zeros(len(WORDS), np.int64)
     for _ in progress(range(USERS // BATCH), "Reports"):
-        drawn = people.choice(len(WORDS), BATCH, p=zipf(len(WORDS)))
-        truth += np.bincount(drawn, minlength=len(WORDS))
-        server.add(client.reports(np.array(WORDS)[drawn], rng=rng))
-    decoded = server.estimate(WORDS + OTHERS)
-    found = decoded.found()
+        indices = people.choice(len(WORDS), BATCH, p=zipf(len(WORDS)))
+        truth += np.bincount(indices, minlength=len(WORDS))
+        server.add(client.reports(np.array(WORDS)[indices], rng=rng))
+    estimate = server.estimate(WORDS + OTHERS)
+    discoveries = estimate.found()
     rows = [
         (word, int(truth[WORDS.index(word)]) if word in WORDS else 0, round(count), round(error))
-        for word, count, error in found
+        for word, count, error in discoveries
     ]
-    names = [decoded.candidates.index(word) for word, _, _ in found if word in WORDS][:SHOWN]
+    names = [estimate.candidates.index(word) for word, _, _ in discoveries if word in WORDS][:SHOWN]
     figure = plots.estimates(
         [float(truth[i]) for i in names],
-        [float(decoded.counts[i]) for i in names],
-        [quantile(0.95) * float(decoded.standard_errors[i]) for i in names],
+        [float(estimate.counts[i]) for i in names],
+        [quantile(0.95) * float(estimate.standard_errors[i]) for i in names],
         title=f"RAPPOR: {USERS:,} users, ε = {numbers.up(client.epsilon)} a report, {numbers.up(client.memo_epsilon)} for life",
         path=out / "rappor.png",
     )
-    false = sum(word not in WORDS for word, _, _ in found)
+    false = sum(word not in WORDS for word, _, _ in discoveries)
     reading = (
-        f"{len(found)} words are found at significance 0.05 (Bonferroni over {len(WORDS + OTHERS)} "
+        f"{len(discoveries)} words are found at significance 0.05 (Bonferroni over {len(WORDS + OTHERS)} "
         f"candidates), {false} of them nobody's; the vocabulary has {len(WORDS)}. As in the paper a word "
         "needs a multiple of √users users to rise above the noise. One report costs ε = "
         f"{numbers.up(client.epsilon, 5)} (the paper prints 1.0743), all reports of a memo "

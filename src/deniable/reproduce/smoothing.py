@@ -82,11 +82,11 @@ class AccuracyCurve:
 
 def run(out: Path, progress: Progress) -> Report:
     _learning.need_torch()
-    curves, attacked = [], None
+    curves, validity = [], None
     for setting in progress(SETTINGS, "Settings"):
-        curve, found = _measure(setting)
+        curve, outcome = _measure(setting)
         curves.append(curve)
-        attacked = found or attacked
+        validity = outcome or validity
     rows = [_row(curve) for curve in curves]
     rows.append(("CIFAR-10, Cohen et al. 2019", None, *(COHEN.get(r) for r in RADII), None, None, None))
     columns = (
@@ -106,7 +106,7 @@ def run(out: Path, progress: Progress) -> Report:
         path=out / "smoothing.png",
     )
     return Report(
-        "Certified accuracy by radius", columns, rows, figure, READING.format(name=ATTACKED, attack=attacked)
+        "Certified accuracy by radius", columns, rows, figure, READING.format(name=ATTACKED, attack=validity)
     )
 
 
@@ -115,10 +115,10 @@ def _measure(setting: Setting) -> tuple[AccuracyCurve, Validity | None]:
     from deniable.smooth.bank import certify_with_bank
 
     start = time.process_time()
-    smoothed, images, labels = _smoothed(setting)
-    chosen = np.linspace(0, len(images) - 1, setting.pictures).astype(int)
-    answers = certify_with_bank(smoothed, images[chosen], Sampling(samples=setting.samples))
-    right = np.array([answer.label == label for answer, label in zip(answers, labels[chosen], strict=True)])
+    classifier, images, labels = _smoothed(setting)
+    places = np.linspace(0, len(images) - 1, setting.pictures).astype(int)
+    answers = certify_with_bank(classifier, images[places], Sampling(samples=setting.samples))
+    right = np.array([answer.label == label for answer, label in zip(answers, labels[places], strict=True)])
     curve = AccuracyCurve(
         setting,
         np.where(right, [answer.radius for answer in answers], 0.0),
@@ -126,8 +126,8 @@ def _measure(setting: Setting) -> tuple[AccuracyCurve, Validity | None]:
         100 * float(np.mean([answer.abstained for answer in answers])),
         time.process_time() - start,
     )
-    found = _attack(smoothed, images[chosen], answers) if setting.name == ATTACKED else None
-    return curve, found
+    validity = _attack(classifier, images[places], answers) if setting.name == ATTACKED else None
+    return curve, validity
 
 
 def _smoothed(setting: Setting) -> tuple[Smoothed, NDArray[np.float32], NDArray[Any]]:
@@ -138,10 +138,12 @@ def _smoothed(setting: Setting) -> tuple[Smoothed, NDArray[np.float32], NDArray[
     grey = setting.data == "mnist"
     data = load("mnist") if grey else load("cifar10")
     shape = (-1, 1, 28, 28) if grey else (-1, 3, 32, 32)
-    images, tested = ((part / np.float32(255)).reshape(shape) for part in (data.images, data.test_images))
+    images, test_images = (
+        (part / np.float32(255)).reshape(shape) for part in (data.images, data.test_images)
+    )
     network = networks.perceptron() if grey else networks.colour(width=24)
     train(network, images, data.labels, setting.noise, Schedule(setting.epochs, mirror=not grey))
-    return Smoothed(network, setting.noise, classes=10), np.ascontiguousarray(tested), data.test_labels
+    return Smoothed(network, setting.noise, classes=10), np.ascontiguousarray(test_images), data.test_labels
 
 
 def _defined(noise: InputNoise, answers: Sequence[Certified]) -> NDArray[np.float64]:
@@ -153,8 +155,8 @@ def _defined(noise: InputNoise, answers: Sequence[Certified]) -> NDArray[np.floa
 def _attack(smoothed: Smoothed, images: NDArray[Any], answers: Sequence[Certified]) -> Validity:
     from deniable.smooth.attack import Effort, attack, flips
 
-    moved = attack(smoothed, images, answers, Effort(steps=10, copies=8))
-    return flips(smoothed, moved, answers)
+    pictures = attack(smoothed, images, answers, Effort(steps=10, copies=8))
+    return flips(smoothed, pictures, answers)
 
 
 def _plane(

@@ -65,30 +65,30 @@ READING = (
 
 def run(out: Path, progress: Progress) -> Report:
     todo = [*arms("adult", FEW), *MITIGATIONS, *arms("adult", None)[:6], *arms("census-kdd", 40_000)]
-    known: dict[tuple[str, int | None], tuple[People, People]] = {}
-    rows, found = [], {}
+    cache: dict[tuple[str, int | None], tuple[People, People]] = {}
+    rows, outcomes = [], {}
     for arm in progress(todo, "Training"):
         key = (arm.data, arm.rows)
-        if key not in known:
-            known = {key: people(*key)}  # one at a time: census-kdd is large
-        found[arm] = measured(arm, *known[key])
-        rows.append(line(arm, len(known[key][0]), found[arm]))
+        if key not in cache:
+            cache = {key: people(*key)}  # one at a time: census-kdd is large
+        outcomes[arm] = measured(arm, *cache[key])
+        rows.append(line(arm, len(cache[key][0]), outcomes[arm]))
     few = arms("adult", FEW)
     figure = plots.recalls(
-        {name: [mean(found[arm], name) for arm in few] for name in SHOWN},
+        {name: [mean(outcomes[arm], name) for arm in few] for name in SHOWN},
         [label(arm) for arm in few],
-        accuracy=[accuracy(found[arm]) for arm in few],
+        accuracy=[accuracy(outcomes[arm]) for arm in few],
         title=f"Who pays: recall of incomes above 50,000, Adult, {FEW:,} training rows, equal steps",
         path=out / "who-pays.png",
     )
-    plain, private = few[0], few[3 + EPSILONS.index(0.2)]
-    scatter = next(each for each in found[plain][0] if each.group == "black women").recall
+    baseline, private = few[0], few[3 + EPSILONS.index(0.2)]
+    scatter = next(each for each in outcomes[baseline][0] if each.group == "black women").recall
     reading = READING.format(
         few=FEW,
         many=32_561,
-        women=[mean(found[arm], "white women") for arm in (plain, private)],
-        men=[mean(found[arm], "white men") for arm in (plain, private)],
-        all=[accuracy(found[arm]) for arm in (plain, private)],
+        women=[mean(outcomes[arm], "white women") for arm in (baseline, private)],
+        men=[mean(outcomes[arm], "white men") for arm in (baseline, private)],
+        all=[accuracy(outcomes[arm]) for arm in (baseline, private)],
         seeds=SEEDS,
         scatter=(scatter.high - scatter.low) / 2,
     )

@@ -49,8 +49,8 @@ class PricedQuestion:
         if value is None:
             return cls(words, table, column, "COUNT(*)", {k: float(n) for k, n in sizes.items()}, sizes, {})
         numbers = table[value].to_numpy().astype(np.float64)
-        named = np.array(keys, object)
-        truth = {key: float(numbers[named == key].mean()) for key in sizes}
+        names = np.array(keys, object)
+        truth = {key: float(numbers[names == key].mean()) for key in sizes}
         ends = (float(numbers.min()), float(numbers.max()))
         return cls(words, table, column, f"AVG({value})", truth, sizes, {value: ends})
 
@@ -61,8 +61,8 @@ class PricedQuestion:
         keys = {self.column: list(self.sizes)}
         source: dict[str, Any] = {"name": "people", "unit": Unit.row(), "limit": LIMIT, "ledger": "sqlite://"}
         with Curator.open(self.table, bounds=self.bounds, keys=keys, **source) as curator:
-            said = curator.sql(text, epsilon=EPSILON).value
-        answers = dict(zip(said[self.column].to_pylist(), said["answer"].to_pylist(), strict=True))
+            reply = curator.sql(text, epsilon=EPSILON).value
+        answers = dict(zip(reply[self.column].to_pylist(), reply["answer"].to_pylist(), strict=True))
         return {key: abs((answers.get(key) or 0.0) - truth) / abs(truth) for key, truth in self.truth.items()}
 
 
@@ -86,9 +86,9 @@ def run(out: Path, progress: Progress) -> Report:
         points[question.words] = [(question.sizes[key], max(mean[key], 1e-6)) for key in mean]
         rows += _bands(question, mean)
     sizes = np.geomspace(4, 30_000, 60).tolist()
-    expected = {"count": [(n, 1 / math.sinh(EPSILON) / n) for n in sizes]}
+    theory = {"count": [(n, 1 / math.sinh(EPSILON) / n) for n in sizes]}
     title = f"Relative error of an answer by the size of its group, ε = {EPSILON:g} for each table"
-    figure = plots.by_size(points, expected, title=title, path=out / "who-pays-sql.png")
+    figure = plots.by_size(points, theory, title=title, path=out / "who-pays-sql.png")
     reading = (
         f"The same noise for every group: {1 / math.sinh(EPSILON):.2f} people on average at ε = {EPSILON:g}, "
         "so the relative error of a count is that over its size; a mean's is larger by the range of the "

@@ -161,14 +161,14 @@ class Pendings:
             task.exception()  # looked at: nothing is logged of it
 
     async def _answered(self, make: Callable[[], Pending], then: Callable[[Answer], T]) -> T:
-        made: list[Pending] = []
+        pendings: list[Pending] = []
 
         def begin() -> tuple[bool, list[T]]:
             """Whether it was its turn, and the outcome, where nothing is to be waited for."""
-            made[:] = made or [make()]
-            if not made[0].enter():
+            pendings[:] = pendings or [make()]
+            if not pendings[0].enter():
                 return False, []
-            answer = made[0].begin()
+            answer = pendings[0].begin()
             return True, [] if answer is None else [then(answer)]
 
         while not (turn := await self._run(begin))[0]:
@@ -176,9 +176,9 @@ class Pendings:
         if turn[1]:
             outcome: T = turn[1][0]
             return outcome
-        while (rest := made[0].rest) > 0:
+        while (rest := pendings[0].rest) > 0:
             await asyncio.sleep(min(rest, TICK))
-        outcome = await self._run(lambda: then(made[0].finish()))
+        outcome = await self._run(lambda: then(pendings[0].finish()))
         return outcome
 
     async def close(self) -> None:

@@ -55,12 +55,12 @@ def run(service: Service, caller: Caller, data: str, text: str, epsilon: Fractio
     caller.need(Right.LOOK)
     service.throttle.hit("requests", caller.name)
     endpoint = made_up(service, caller, data, text, epsilon, delta)
-    attacked = endpoint if endpoint.plan.settles else endpoint.measured
+    target = endpoint if endpoint.plan.settles else endpoint.measured
     options = {"data": data, "sql": text, "epsilon": str(epsilon), "delta": str(delta)}
-    samples = SAMPLES if attacked is not endpoint else 2000
+    samples = SAMPLES if target is not endpoint else 2000
     with _alone():
         finding = audit(
-            attacked, endpoint.pairs(), endpoint.claim, samples=samples, name=endpoint.name, workers=1
+            target, endpoint.pairs(), endpoint.claim, samples=samples, name=endpoint.name, workers=1
         )
     return _keep(service, caller, f"question about {data}", finding, options)
 
@@ -83,9 +83,9 @@ def run_again(service: Service, caller: Caller, number: int) -> Finding:
     """The decisive part of a finding once more, from the same seed: nothing is chosen anew."""
     caller.need(Right.LOOK)
     service.throttle.hit("requests", caller.name)
-    audited, options = _row(service, number)
+    record, options = _row(service, number)
     epsilon, delta = Fraction(options["epsilon"]), Fraction(options["delta"])
-    finding, target = audited.finding, None
+    finding, target = record.finding, None
     if "mechanism" in options:
         target = _target(options["mechanism"], epsilon, delta).of
     else:
@@ -139,8 +139,8 @@ def _keep(service: Service, caller: Caller, about: str, finding: Finding, option
 
 def _row(service: Service, number: int) -> tuple[Audited, dict[str, str]]:
     with service.state.reading() as connection:
-        wanted = sa.select(store.audits).where(store.audits.c.id == number)
-        row = connection.execute(wanted).mappings().first()
+        query = sa.select(store.audits).where(store.audits.c.id == number)
+        row = connection.execute(query).mappings().first()
     if row is None:
         raise NotFound("There is no audit of this number.")
     options: dict[str, str] = json.loads(row["options"])

@@ -64,9 +64,9 @@ class Sums:
 
 def shown(seen: list[tuple[Tensor, Tensor]]) -> tuple[float, int, int]:
     """What the owner's terminal shows of losses and norms: Σ of losses, rows, rows left out."""
-    kept = [torch.isfinite(norms) for _, norms in seen]
+    masks = [torch.isfinite(norms) for _, norms in seen]
     losses = [losses.double().nan_to_num(0.0, 0.0, 0.0).sum() for losses, _ in seen]
-    return float(sum(losses)), int(sum(k.sum() for k in kept)), int(sum((~k).sum() for k in kept))
+    return float(sum(losses)), int(sum(k.sum() for k in masks)), int(sum((~k).sum() for k in masks))
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ class Trainer:
         """
         learning, examples = self.run.learning, batch.examples
         try:
-            seen = views.viewed(learning.augment, batch, learning.multiplicity, self.run.criterion)
-            clipped = self._clipper(seen, clip=dict(self.bounds))
+            view_batch = views.viewed(learning.augment, batch, learning.multiplicity, self.run.criterion)
+            gradients = self._clipper(view_batch, clip=dict(self.bounds))
         except (Exception, SystemExit):  # steered by a row: it must not show, our own errors included
             if examples > 1:
                 self._add(sums, batch.part(0, examples // 2))
@@ -177,14 +177,14 @@ class Trainer:
             else:
                 sums.seen.append((torch.zeros(1), torch.tensor([torch.inf])))
             return
-        for group, vector in clipped.vectors.items():
+        for group, vector in gradients.vectors.items():
             grid = self.run.grids.get(group)
             sums.add(group, vector if grid is None else grid.rounded(vector))
-        norms = next(iter(clipped.norms.values()))
+        norms = next(iter(gradients.norms.values()))
         sums.usable += int(torch.isfinite(norms).sum())
         if isinstance(self.run.rule, Adaptive):
             sums.inside += float((norms <= self.bounds[ALL]).sum()) - examples / 2
-        sums.seen.append((clipped.losses, norms))
+        sums.seen.append((gradients.losses, norms))
 
     def _rounded(self, total: Tensor | None, names: tuple[str, ...]) -> Tensor:
         """The sum in its final type, of which there is one whatever the lot was: ranks add theirs up."""
@@ -278,9 +278,9 @@ class Trainer:
             raise InvalidQuery(
                 "Inside torch.inference_mode there are no gradients. Nothing was run; step outside of it."
             )
-        if changed := self._state.changes():
+        if changes := self._state.changes():
             raise InvalidQuery(
-                f"The trainable parameters have changed: {', '.join(changed)}. Begin a new run for these."
+                f"The trainable parameters have changed: {', '.join(changes)}. Begin a new run for these."
             )
 
     def step(self, lot: Lot) -> dict[str, Tensor]:
@@ -298,11 +298,11 @@ class Trainer:
     def try_again(self) -> None:
         """At about ten random steps of a thousand, fewer and fewer: are gradients in a
         batch still those of rows alone?"""
-        made = self.run.checked.made
-        if self.taken < self._next or not made or self.run.privacy.grid:
+        probes = self.run.checked.made
+        if self.taken < self._next or not probes or self.run.privacy.grid:
             return
         self._next = self.taken + 1 + self.rng.uniform_integers(max(2, 2 * self.taken))
-        like = made[self.rng.uniform_integers(len(made))]
+        like = probes[self.rng.uniform_integers(len(probes))]
         self._clipper.again(like, lot=self.run.plan.lot, seed=self.rng.uniform_integers(1 << 31))
 
     def walk(self, rows: Rows) -> None:
@@ -322,11 +322,11 @@ class Trainer:
         its own forward pass wrote.
         """
         model = copy.deepcopy(self.run.model)
-        trained = self._named if self._average is None else self._average
+        parameters = self._named if self._average is None else self._average
         with torch.no_grad():
             for name, parameter in model.named_parameters():
-                if name in trained:
-                    parameter.copy_(trained[name])
+                if name in parameters:
+                    parameter.copy_(parameters[name])
                 parameter.grad = None
         usable = self._usable()
         if usable is not None and usable.few and self.taken == self.run.plan.steps:

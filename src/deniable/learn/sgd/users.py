@@ -66,13 +66,13 @@ class UserRows(Rows):
         A user is in one batch only, so rows of another shape than declared are left out:
         two batches would be clipped apart.
         """
-        chosen = [self._chosen(self._users[position], rng) for position in positions]
-        if not chosen:
+        row_lists = [self._chosen(self._users[position], rng) for position in positions]
+        if not row_lists:
             return []
-        owners = np.repeat(np.arange(len(chosen)), [len(own) for own in chosen])
+        owners = np.repeat(np.arange(len(row_lists)), [len(own) for own in row_lists])
         shapes = self.form(dtype).shapes
         lot: Lot = []
-        for group in self.read(np.concatenate(chosen), dtype):
+        for group in self.read(np.concatenate(row_lists), dtype):
             if tuple(tuple(part.shape[1:]) for part in tensors(group.rows)) == shapes:
                 lot += batches(group.rows, owners[group.places], self._most)
         return lot

@@ -49,34 +49,34 @@ class AskForm:
 
     @classmethod
     def of(cls, typed: Typed) -> AskForm:
-        given = {name: typed[name] for name in FIELDS if name in typed}
-        given = START | {"sql": "", "discover": ""} | given
+        values = {name: typed[name] for name in FIELDS if name in typed}
+        values = START | {"sql": "", "discover": ""} | values
         field, _, value = typed["way"].partition("=")
         if field in FIELDS:
-            given[field] = value
-        return cls(typed["data"], given)
+            values[field] = value
+        return cls(typed["data"], values)
 
     @property
     def question(self) -> Question:
         """What is asked. The half of "± or ε" that was not chosen does not count."""
-        typed = self.typed
-        if not typed["sql"].strip():
+        fields = self.typed
+        if not fields["sql"].strip():
             raise InvalidParameter("Expected a question in SQL. Nothing was charged and nothing was run.")
-        if len(typed["sql"]) > LONGEST_QUERY:
+        if len(fields["sql"]) > LONGEST_QUERY:
             raise InvalidParameter(
                 f"Expected a question of at most {LONGEST_QUERY:,} characters. Nothing was run."
             )
-        by = "within" if typed["by"] == "within" else "epsilon"
-        if typed["noise"] not in NOISES:
+        by = "within" if fields["by"] == "within" else "epsilon"
+        if fields["noise"] not in NOISES:
             raise InvalidParameter(f"Expected noise among {', '.join(NOISES)}. Nothing was run.")
         return Question.of(
-            typed["sql"],
-            **{by: _decimal(typed[by])},
-            confidence=_confidence(typed["confidence"]),
-            at_least=_whole("at_least", typed["at_least"]),
-            max_groups=_whole("max_groups", typed["max_groups"]),
-            noise=typed["noise"],
-            discover=typed["discover"] == "on",
+            fields["sql"],
+            **{by: _decimal(fields[by])},
+            confidence=_confidence(fields["confidence"]),
+            at_least=_whole("at_least", fields["at_least"]),
+            max_groups=_whole("max_groups", fields["max_groups"]),
+            noise=fields["noise"],
+            discover=fields["discover"] == "on",
         )
 
 
@@ -211,23 +211,23 @@ def _examples(curator: Curator) -> list[tuple[str, str]]:
     group = group or next(
         (c for c in table.columns if c.type.kind.value == "text" and c.name not in hidden), None
     )
-    bounded = next((c for c in table.columns if c.lower is not None and c.name not in hidden), None)
-    found = [("How many rows", f"SELECT COUNT(*) AS n\nFROM {name}")]
+    quantity = next((c for c in table.columns if c.lower is not None and c.name not in hidden), None)
+    questions = [("How many rows", f"SELECT COUNT(*) AS n\nFROM {name}")]
     if group is not None:
         key = _quoted(group.name)
-        found.append(
+        questions.append(
             (f"How many by {group.name}", f"SELECT {key}, COUNT(*) AS n\nFROM {name}\nGROUP BY {key}")
         )
-    if group is not None and bounded is not None:
-        key, value = _quoted(group.name), _quoted(bounded.name)
+    if group is not None and quantity is not None:
+        key, value = _quoted(group.name), _quoted(quantity.name)
         text = f"SELECT {key}, AVG({value}) AS average\nFROM {name}\nGROUP BY {key}"
-        found.append((f"Average {bounded.name} by {group.name}", text))
-    return found
+        questions.append((f"Average {quantity.name} by {group.name}", text))
+    return questions
 
 
 def _quoted(name: str) -> str:
-    plain = re.fullmatch(r"[a-z_][a-z0-9_]*", name)
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    match = re.fullmatch(r"[a-z_][a-z0-9_]*", name)
+    return name if match else '"' + name.replace('"', '""') + '"'
 
 
 # ------------------------------------------------------------------------------------------------ before and after paying
@@ -239,11 +239,11 @@ async def _preview(here: Visit, asking: AskForm) -> dict[str, Any]:
         return none
     try:
         service = here.door.service
-        said = await here.door.run(service.preview, here.caller, asking.data, asking.question)
+        reply = await here.door.run(service.preview, here.caller, asking.data, asking.question)
     except DeniableError as error:
         sentence = told(error)[1]["message"]
         return none | {"problem": sentence, "preview_ways": ways(sentence, asking)}
-    return none | {"preview": said, "preview_ways": ways(said.refusal or "", asking)}
+    return none | {"preview": reply, "preview_ways": ways(reply.refusal or "", asking)}
 
 
 async def _answer(here: Visit, asking: AskForm) -> dict[str, Any]:
@@ -277,17 +277,17 @@ def shown(answer: Answer) -> dict[str, Any]:
 
 def ways(sentence: str, asking: AskForm, error: DeniableError | None = None) -> list[WayOut]:
     """Buttons for what a refusal says in words."""
-    found = []
+    buttons = []
     if limit := WITHIN_LIMIT.search(sentence):
-        found.append(WayOut(f"Ask for ε = {limit[1]} instead", "epsilon", limit[1]))
+        buttons.append(WayOut(f"Ask for ε = {limit[1]} instead", "epsilon", limit[1]))
     if "discover=True" in sentence and asking.typed["discover"] != "on":
-        found.append(WayOut("Find the bounds privately, from part of ε", "discover", "on"))
+        buttons.append(WayOut("Find the bounds privately, from part of ε", "discover", "on"))
     if "epsilon= instead" in sentence and asking.typed["by"] == "within":
-        found.append(WayOut("Say what it may cost instead", "by", "epsilon"))
+        buttons.append(WayOut("Say what it may cost instead", "by", "epsilon"))
     if "at_least=" in sentence:
-        found.append(WayOut("Say how large each group is at least", "at_least"))
+        buttons.append(WayOut("Say how large each group is at least", "at_least"))
     if "max_groups" in sentence:
-        found.append(WayOut("Say how many groups one person may be in", "max_groups"))
+        buttons.append(WayOut("Say how many groups one person may be in", "max_groups"))
     if isinstance(error, AlreadyPaid):
-        found.append(WayOut("Ask anew, as a new charge", "sql", asking.typed["sql"]))
-    return found
+        buttons.append(WayOut("Ask anew, as a new charge", "sql", asking.typed["sql"]))
+    return buttons

@@ -30,14 +30,14 @@ async def page(here: Here) -> Response:
 
 @router.post("/audits")
 async def run(here: Here) -> Response:
-    typed, service = here.typed, here.door.service
+    form, service = here.typed, here.door.service
 
     def act() -> int:
-        epsilon = number("epsilon", typed.clean("epsilon"))
-        delta = number("delta", typed.clean("delta") or "0")
-        if typed["what"] == "question":
-            return audits.run(service, here.caller, typed["data"], typed["sql"], epsilon, delta)
-        return audits.run_mechanism(service, here.caller, typed["what"], epsilon, delta)
+        epsilon = number("epsilon", form.clean("epsilon"))
+        delta = number("delta", form.clean("delta") or "0")
+        if form["what"] == "question":
+            return audits.run(service, here.caller, form["data"], form["sql"], epsilon, delta)
+        return audits.run_mechanism(service, here.caller, form["what"], epsilon, delta)
 
     try:
         done = await here.door.run(act)
@@ -49,34 +49,34 @@ async def run(here: Here) -> Response:
 
 @router.get("/audits/{audit}")
 async def one(here: Here, audit: int) -> Response:
-    audited = await here.door.run(audits.look, here.door.service, here.caller, audit)
-    return here.draw("audit.html", **_facts(audited), again=None)
+    record = await here.door.run(audits.look, here.door.service, here.caller, audit)
+    return here.draw("audit.html", **_facts(record), again=None)
 
 
 @router.post("/audits/{audit}/replay")
 async def replay(here: Here, audit: int) -> Response:
     service = here.door.service
-    audited = await here.door.run(audits.look, service, here.caller, audit)
+    record = await here.door.run(audits.look, service, here.caller, audit)
     again = await here.door.run(audits.run_again, service, here.caller, audit)
-    return here.draw("audit.html", **_facts(audited), again=again)
+    return here.draw("audit.html", **_facts(record), again=again)
 
 
 @router.get("/audits/{audit}/finding.json")
 async def finding(here: Here, audit: int) -> Response:
-    audited = await here.door.run(audits.look, here.door.service, here.caller, audit)
+    record = await here.door.run(audits.look, here.door.service, here.caller, audit)
     name = f'attachment; filename="finding-{audit}.json"'
     return Response(
-        audited.finding.to_json(), media_type="application/json", headers={"content-disposition": name}
+        record.finding.to_json(), media_type="application/json", headers={"content-disposition": name}
     )
 
 
 async def _page(here: Visit, status: int = 200, *, sentence: str | None = None) -> Response:
     service = here.door.service
-    listed = await here.door.run(audits.listed, service, here.caller)
+    records = await here.door.run(audits.listed, service, here.caller)
     data = await here.door.run(service.datasets, here.caller)
-    typed = {name: here.typed.get(name, value) for name, value in START.items()}
+    fields = {name: here.typed.get(name, value) for name, value in START.items()}
     return here.draw(
-        "audits.html", status, listed=listed, data=data, typed=typed, sentence=sentence,
+        "audits.html", status, listed=records, data=data, typed=fields, sentence=sentence,
         mechanisms=audits.MECHANISMS, broken=audits.BROKEN,
     )  # fmt: skip
 

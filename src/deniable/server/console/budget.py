@@ -61,8 +61,8 @@ class Balance:
 
     @property
     def meter(self) -> Markup:
-        used = min(math.ceil(100 * self.spent.share), 100)
-        return safe(svg.meter(self.spent.share, label=f"{self.name}: {used} % of the limit used"))
+        percent = min(math.ceil(100 * self.spent.share), 100)
+        return safe(svg.meter(self.spent.share, label=f"{self.name}: {percent} % of the limit used"))
 
     @property
     def words(self) -> str:
@@ -82,24 +82,22 @@ async def page(here: Here) -> Response:
 
 @router.post("/budget/raise")
 async def raise_limit(here: Here) -> Response:
-    typed = here.typed
+    form = here.typed
 
     def act() -> str | None:
-        limit = Budget(number("epsilon", typed.clean("epsilon")), number("delta", typed.clean("delta")))
-        analyst = typed["analyst"] or None
-        return here.door.service.raise_limit(
-            here.caller, typed["data"], analyst, limit, typed.clean("reason")
-        )
+        limit = Budget(number("epsilon", form.clean("epsilon")), number("delta", form.clean("delta")))
+        analyst = form["analyst"] or None
+        return here.door.service.raise_limit(here.caller, form["data"], analyst, limit, form.clean("reason"))
 
     return await _acted(here, act)
 
 
 @router.post("/budget/freeze")
 async def freeze(here: Here) -> Response:
-    typed = here.typed
-    act = here.door.service.unfreeze if typed["act"] == "unfreeze" else here.door.service.freeze
+    form = here.typed
+    act = here.door.service.unfreeze if form["act"] == "unfreeze" else here.door.service.freeze
     return await _acted(
-        here, lambda: act(here.caller, typed["data"], typed["analyst"] or None, typed.clean("reason"))
+        here, lambda: act(here.caller, form["data"], form["analyst"] or None, form.clean("reason"))
     )
 
 
@@ -125,13 +123,13 @@ async def _acted(here: Visit, act: Any) -> Response:
 async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
     service = here.door.service
     balances, charts = await here.door.run(_facts, here)
-    whole = here.caller.may(Right.LOOK)
-    waiting = await here.door.run(service.waiting, here.caller) if whole else []
-    given = {"sentence": None, "proposal": None} | more
+    sees_all = here.caller.may(Right.LOOK)
+    waiting = await here.door.run(service.waiting, here.caller) if sees_all else []
+    facts = {"sentence": None, "proposal": None} | more
     roots = [each for each in balances if each.analyst is None] or balances
     return here.draw(
         "budget.html", status, roots=roots, balances=balances, charts=charts, typed=here.typed,
-        second=service.settings.second_person, whole=whole, waiting=waiting, **given,
+        second=service.settings.second_person, whole=sees_all, waiting=waiting, **facts,
     )  # fmt: skip
 
 
@@ -146,18 +144,16 @@ def _facts(here: Visit) -> tuple[list[Balance], list[Markup]]:
 def _balances(here: Visit, entries: list[Entry]) -> list[Balance]:
     service, caller = here.door.service, here.caller
     last = _last_times(entries)
-    found = []
+    rows = []
     for name in service.datasets(caller):
         schema = service.schema(caller, name).schema
         if not caller.may(Right.LOOK):
-            found.append(
-                _balance(service.account(caller, name, caller.name), name, caller.name, schema, last)
-            )
+            rows.append(_balance(service.account(caller, name, caller.name), name, caller.name, schema, last))
             continue
-        found.append(_balance(service.account(caller, name), name, None, schema, last))
+        rows.append(_balance(service.account(caller, name), name, None, schema, last))
         for part in service.parts(caller, name):
-            found.append(_balance(part, name, analyst_of(part), schema, last))
-    return found
+            rows.append(_balance(part, name, analyst_of(part), schema, last))
+    return rows
 
 
 def analyst_of(part: Account) -> str:

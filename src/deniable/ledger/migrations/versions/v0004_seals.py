@@ -17,5 +17,5 @@ NEW = (("ledger", "form", sa.Integer), ("releases", "unit", sa.Text), ("readers"
 def upgrade() -> None:
     inspector = sa.inspect(op.get_bind())
     for table, column, kind in NEW:
-        if column not in {known["name"] for known in inspector.get_columns(table)}:
+        if column not in {field["name"] for field in inspector.get_columns(table)}:
             op.add_column(table, sa.Column(column, kind))
