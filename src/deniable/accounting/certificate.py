@@ -41,8 +41,8 @@ def certify(
     """A certificate for `loss` at `delta`, with the sentences that its reader must grant."""
     if wrong := mismatch(loss, unit):
         raise UnitMismatch(wrong)
-    granted = (*dict.fromkeys((*_assumed(unit), *_rests_on(loss), *assumptions)),)
-    return Certificate(loss, unit, float(delta), epsilon(loss, delta), granted, VERSION, head)
+    sentences = (*dict.fromkeys((*_assumed(unit), *_rests_on(loss), *assumptions)),)
+    return Certificate(loss, unit, float(delta), epsilon(loss, delta), sentences, VERSION, head)
 
 
 @guarded
@@ -50,33 +50,33 @@ def verify(certificate: Certificate) -> Bound:
     """Compute the claim again and return the bracket; `InvalidCertificate` says what does not hold."""
     if wrong := mismatch(certificate.loss, certificate.unit):
         raise InvalidCertificate(wrong)
-    claimed = certificate.bound
-    found = epsilon(certificate.loss, certificate.delta)
-    if claimed.upper < found.lower * (1 - _ROUNDING):
+    claim = certificate.bound
+    bracket = epsilon(certificate.loss, certificate.delta)
+    if claim.upper < bracket.lower * (1 - _ROUNDING):
         raise InvalidCertificate(
-            f"The certificate is false: it claims ε ≤ {claimed.upper:.6g} at δ = {certificate.delta:g}, "
-            f"but a mechanism with its loss reaches ε ≥ {found.lower:.6g}. Do not rely on it."
+            f"The certificate is false: it claims ε ≤ {claim.upper:.6g} at δ = {certificate.delta:g}, "
+            f"but a mechanism with its loss reaches ε ≥ {bracket.lower:.6g}. Do not rely on it."
         )
-    if claimed.upper < found.upper * (1 - _ROUNDING):
+    if claim.upper < bracket.upper * (1 - _ROUNDING):
         raise InvalidCertificate(
-            f"The certificate claims ε ≤ {claimed.upper:.6g} at δ = {certificate.delta:g}, which could not "
-            f"be confirmed: only ε ≤ {found.upper:.6g} is proved here."
+            f"The certificate claims ε ≤ {claim.upper:.6g} at δ = {certificate.delta:g}, which could not "
+            f"be confirmed: only ε ≤ {bracket.upper:.6g} is proved here."
         )
-    if claimed.lower > found.upper * (1 + _ROUNDING):
+    if claim.lower > bracket.upper * (1 + _ROUNDING):
         raise InvalidCertificate(
-            f"The certificate is false: it claims that ε ≥ {claimed.lower:.6g} is reached, but its loss "
-            f"never passes {found.upper:.6g}. Do not rely on it."
+            f"The certificate is false: it claims that ε ≥ {claim.lower:.6g} is reached, but its loss "
+            f"never passes {bracket.upper:.6g}. Do not rely on it."
         )
-    if claimed.lower > found.lower * (1 + _ROUNDING):
+    if claim.lower > bracket.lower * (1 + _ROUNDING):
         raise InvalidCertificate(
-            f"The certificate claims that ε ≥ {claimed.lower:.6g} is reached, which could not be confirmed: "
-            f"only ε ≥ {found.lower:.6g} is known here."
+            f"The certificate claims that ε ≥ {claim.lower:.6g} is reached, which could not be confirmed: "
+            f"only ε ≥ {bracket.lower:.6g} is known here."
         )
     missing = set(_assumed(certificate.unit)) | set(_rests_on(certificate.loss))
     missing -= set(certificate.assumptions)
     if missing:
         raise InvalidCertificate(f"The certificate hides an assumption its claim rests on: {min(missing)}")
-    return found
+    return bracket
 
 
 def _assumed(unit: Unit) -> Iterator[str]:

@@ -216,12 +216,16 @@ def cost(loss: Loss, orders: Orders, *, gaussian: bool = False) -> Charge:
         case Repeated(times, of):
             return cost(of, orders, gaussian=gaussian) * times
         case _:
-            pair, moved = _pair(loss), _shift(loss) if gaussian else Charge()
-            known = gaussian and moved.gaussian < UNKNOWN
+            pair, shift_charge = _pair(loss), _shift(loss) if gaussian else Charge()
+            is_known = gaussian and shift_charge.gaussian < UNKNOWN
             rest = (
-                _without_epsilon(loss, orders, known) if pair is None else _with_epsilon(loss, *pair, orders)
+                _without_epsilon(loss, orders, is_known)
+                if pair is None
+                else _with_epsilon(loss, *pair, orders)
             )
-            return replace(rest, delta=_short(rest.delta + moved.delta), gaussian=moved.gaussian)
+            return replace(
+                rest, delta=_short(rest.delta + shift_charge.delta), gaussian=shift_charge.gaussian
+            )
 
 
 def _shift(loss: Loss) -> Charge:
@@ -229,10 +233,10 @@ def _shift(loss: Loss) -> Charge:
 
     What fails with a δ is, but for that, an ε-DP answer (Kairouz, Oh, Viswanath 2015)."""
     pair = _pair(loss)
-    found = shift(Pure(pair[0]) if pair is not None and pair[1] else loss)
-    if found is None:
+    release = shift(Pure(pair[0]) if pair is not None and pair[1] else loss)
+    if release is None:
         return Charge(gaussian=UNKNOWN)
-    return Charge(delta=found.left, gaussian=min(math.ceil(found.square * UNIT), UNKNOWN))
+    return Charge(delta=release.left, gaussian=min(math.ceil(release.square * UNIT), UNKNOWN))
 
 
 def _with_epsilon(loss: Loss, epsilon: Fraction, delta: Fraction, orders: Orders) -> Charge:
@@ -247,13 +251,13 @@ def _with_epsilon(loss: Loss, epsilon: Fraction, delta: Fraction, orders: Orders
 def _without_epsilon(loss: Loss, orders: Orders, gaussian: bool) -> Charge:
     divergences = _divergences(loss, orders)
     if not gaussian and all(d >= UNKNOWN for d in divergences):
-        known = (
+        reason = (
             "no Rényi curve is known at the orders tracked here"
             if orders
             else "Rényi orders are not tracked here"
         )
         raise Unaccountable(
-            f"This loss has no ε of its own, and {known}: {loss}. Nothing was charged. "
+            f"This loss has no ε of its own, and {reason}: {loss}. Nothing was charged. "
             "Name a δ to charge it as (ε, δ), like delta=1e-8."
         )
     return Charge(impure=1, renyi=divergences)

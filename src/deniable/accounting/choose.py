@@ -93,8 +93,8 @@ def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
         return Bound(0.0, _inverted(_method(method), loss, epsilon), method)
     bound, refusal = _attempt(numerical.delta, loss, epsilon)
     if bound is not None and bound.gap <= TIGHT_DELTA * bound.upper:
-        listed = strong.optimal_delta(loss, epsilon) if strong.outcomes(loss) <= SHORT else math.inf
-        return _bracket(bound.lower, *min((bound.upper, bound.method), (listed, "optimal")))
+        optimum = strong.optimal_delta(loss, epsilon) if strong.outcomes(loss) <= SHORT else math.inf
+        return _bracket(bound.lower, *min((bound.upper, bound.method), (optimum, "optimal")))
     upper, name = _least_delta(loss, epsilon)
     if bound is not None:
         return _bracket(bound.lower, *min((bound.upper, bound.method), (upper, name)))
@@ -228,8 +228,8 @@ def _split(loss: Loss, delta: float) -> float:
     if not hard or len(parts) == 1:
         raise Unaccountable(f"No part of {loss} can be split off.")
     share = delta / (2 * len(hard))
-    settled = [Approximate(epsilon(part, share).upper, share) if part in hard else part for part in parts]
-    return numerical.epsilon(Composed(tuple(settled)), delta).upper
+    pieces = [Approximate(epsilon(part, share).upper, share) if part in hard else part for part in parts]
+    return numerical.epsilon(Composed(tuple(pieces)), delta).upper
 
 
 def _has_pair(loss: Loss) -> bool:

@@ -85,7 +85,7 @@ def _relation(
 ) -> Loss:
     """The run for a unit that is one row."""
     once, rate = GaussianNoise(noise), Fraction(lot, n)
-    exchanged = GaussianNoise(exact(noise) / 2)
+    exchange = GaussianNoise(exact(noise) / 2)
     match lots:
         case Lots.POISSON if cap is not None:
             return _stated(CappedSample(rate, cap, n, once), relation, lots) * steps
@@ -96,11 +96,11 @@ def _relation(
         case Lots.ALLOCATION:
             return _stated(Allocated(-(-n // lot), once), relation, lots) * _passes(lot, n, steps)
         case Lots.WITHOUT_REPLACEMENT if relation is not Relation.SILENCED:
-            return Sampled(rate, exchanged, WITHOUT_REPLACEMENT, relation is Relation.REPLACED) * steps
+            return Sampled(rate, exchange, WITHOUT_REPLACEMENT, relation is Relation.REPLACED) * steps
         case Lots.WITH_REPLACEMENT if relation is Relation.REPLACED:
-            return DrawnSample(lot, n, exchanged) * steps
+            return DrawnSample(lot, n, exchange) * steps
         case Lots.SHUFFLED if relation is Relation.REPLACED:
-            return exchanged * _passes(lot, n, steps)
+            return exchange * _passes(lot, n, steps)
         case _:
             raise _refusal(lots, relation)
 

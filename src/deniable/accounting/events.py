@@ -57,7 +57,7 @@ def from_event(event: Any, relation: Relation = Relation.ADDED) -> Loss:
 
 def _event(event: Any, relation: Relation) -> Loss:
     name = type(event).__name__
-    added = relation is not Relation.REPLACED
+    is_addition = relation is not Relation.REPLACED
     match name:
         case "NoOpDpEvent":
             return Composed(())
@@ -67,21 +67,21 @@ def _event(event: Any, relation: Relation) -> Loss:
             return Repeated(int(event.count), _event(event.event, relation))
         case "ZCDpEvent" if not event.xi:
             return Zcdp(event.rho)
-        case "RandomizedResponseDpEvent" if not added:
+        case "RandomizedResponseDpEvent" if not is_addition:
             noise = exact(float(event.noise_parameter))
             return ResponseNoise(1 - noise + noise / event.num_buckets, int(event.num_buckets))
         case "PoissonSampledDpEvent":
             # A coin takes a record out or puts one in, whatever the relation: its content is read for added
             # records.
             return Sampled(
-                event.sampling_probability, _event(event.event, Relation.ADDED), POISSON, not added
+                event.sampling_probability, _event(event.event, Relation.ADDED), POISSON, not is_addition
             )
-        case "SampledWithoutReplacementDpEvent" if not added:
+        case "SampledWithoutReplacementDpEvent" if not is_addition:
             rate = Fraction(int(event.sample_size), int(event.source_dataset_size))
             return Sampled(rate, _noise(event.event), WITHOUT_REPLACEMENT, replace=True)
-        case "SampledWithReplacementDpEvent" if not added:
+        case "SampledWithReplacementDpEvent" if not is_addition:
             return DrawnSample(int(event.sample_size), int(event.source_dataset_size), _noise(event.event))
-        case "TruncatedSubsampledGaussianDpEvent" if added:
+        case "TruncatedSubsampledGaussianDpEvent" if is_addition:
             noise_of = GaussianNoise(event.noise_multiplier)
             return CappedSample(
                 event.sampling_probability, int(event.truncated_batch_size), int(event.dataset_size), noise_of
@@ -92,7 +92,7 @@ def _event(event: Any, relation: Relation) -> Loss:
             return Selected(
                 _event(event.event, relation), NegativeBinomialRuns(1, 1 / exact(float(event.mean)))
             )
-        case _ if added and name in _NOISES:
+        case _ if is_addition and name in _NOISES:
             return _noise(event)
         case _:
             raise Unaccountable(_refusal(name, relation))
@@ -157,8 +157,8 @@ def _to_event(loss: Loss, events: Any) -> Any:
         case Sampled(rate, of, scheme) if scheme is POISSON:
             return events.PoissonSampledDpEvent(min(1.0, ceil_float(exact(rate))), _to_event(of, events))
         case CappedSample(rate, cap, rows, GaussianNoise(multiplier)):
-            rounded = min(1.0, ceil_float(exact(rate)))
-            return events.TruncatedSubsampledGaussianDpEvent(rows, rounded, cap, _down(exact(multiplier)))
+            probability = min(1.0, ceil_float(exact(rate)))
+            return events.TruncatedSubsampledGaussianDpEvent(rows, probability, cap, _down(exact(multiplier)))
         case MixedGaussianNoise(sigma, shifts, weights):
             return events.MixtureOfGaussiansDpEvent(
                 _down(exact(sigma)), [ceil_float(exact(s)) for s in shifts], [float(w) for w in weights]

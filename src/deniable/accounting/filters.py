@@ -112,9 +112,15 @@ class Filter:
     def gaussians(cls, limit: Budget, *, reserve: Number = Fraction(1, 100)) -> Filter:
         """The basic rule, or Σμ² of everything granted at most the μ² that is the limit
         (docs/theory/filters.md, Theorem 6)."""
-        kept = _kept(limit, reserve)
+        reserve_delta = _kept(limit, reserve)
         orders = cls.renyi(limit).orders
-        return cls(limit, kept, orders, (), GaussianRule.fit(limit.epsilon, exact(limit.delta) - kept))
+        return cls(
+            limit,
+            reserve_delta,
+            orders,
+            (),
+            GaussianRule.fit(limit.epsilon, exact(limit.delta) - reserve_delta),
+        )
 
     @classmethod
     def basic(cls, limit: Budget) -> Filter:
@@ -130,12 +136,12 @@ class Filter:
         The limit follows from the divergence at α_max alone, so only that order is bounded by default.
         `orders` bounds all of these by the largest line whose best conversion at one of them gives the limit.
         """
-        kept = _kept(limit, reserve)
+        reserve_delta = _kept(limit, reserve)
         if orders is not None:
-            return _line(limit, kept, _checked(orders), ())
-        top = max(_candidates(), key=lambda order: _level(limit, kept, order) / Fraction(order))
+            return _line(limit, reserve_delta, _checked(orders), ())
+        top = max(_candidates(), key=lambda order: _level(limit, reserve_delta, order) / Fraction(order))
         around = {_whole(top * factor) for factor in _AROUND} - {top}
-        return _line(limit, kept, (top,), tuple(sorted(around)))
+        return _line(limit, reserve_delta, (top,), tuple(sorted(around)))
 
     def raised(self, limit: Budget) -> Filter:
         """The same orders under a higher limit. The guarantee is then that of the highest limit ever set."""
@@ -148,10 +154,8 @@ class Filter:
             return Filter.basic(limit)
         if self.gaussian is not None:
             return Filter.gaussians(limit, reserve=self.reserve / old)._reading(self.orders)
-        bounded = len(self.curve)
-        return _line(
-            limit, exact(limit.delta) * self.reserve / old, self.orders[:bounded], self.orders[bounded:]
-        )
+        count = len(self.curve)
+        return _line(limit, exact(limit.delta) * self.reserve / old, self.orders[:count], self.orders[count:])
 
     @property
     def nothing(self) -> Charge:
@@ -392,10 +396,10 @@ def _whole(order: float) -> float:
 
 
 def _checked(orders: Iterable[float]) -> Orders:
-    given = tuple(sorted({float(order) for order in orders}))
-    if not given or not all(1 < order < math.inf for order in given):
-        raise InvalidParameter(f"Expected Rényi orders in (1, ∞), got {given}.")
-    return given
+    values = tuple(sorted({float(order) for order in orders}))
+    if not values or not all(1 < order < math.inf for order in values):
+        raise InvalidParameter(f"Expected Rényi orders in (1, ∞), got {values}.")
+    return values
 
 
 def _ratio(part: Fraction | int, whole: Fraction | int) -> float:

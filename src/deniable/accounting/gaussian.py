@@ -70,13 +70,13 @@ def epsilon_of(mu: float, delta: float) -> float:
 @guarded
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε of a composition of Gaussian noise, exactly; raises `Unaccountable` for any other loss."""
-    squared = squared_mu(loss)
-    if squared is None:
+    square = squared_mu(loss)
+    if square is None:
         raise Unaccountable(f"The closed form is for Gaussian noise alone, and this loss is {loss}.")
     left = floor_float(share(delta))
-    if left == 0 or squared == 0:
-        return math.inf if squared else 0.0
-    return epsilon_of(up(math.sqrt(ceil_float(squared)), 4 * ULP), left)
+    if left == 0 or square == 0:
+        return math.inf if square else 0.0
+    return epsilon_of(up(math.sqrt(ceil_float(square)), 4 * ULP), left)
 
 
 @guarded
@@ -86,10 +86,10 @@ def textbook_epsilon(loss: Loss, delta: Number) -> float:
     Read so it gives ε above 1, where the classical theorem says nothing; the comparison
     with the exact ε makes it valid.
     """
-    exactly, squared = epsilon(loss, delta), squared_mu(loss)
-    if not squared or math.isinf(exactly):
+    exactly, square = epsilon(loss, delta), squared_mu(loss)
+    if not square or math.isinf(exactly):
         return exactly
-    return max(exactly, up(math.sqrt(2 * math.log(1.25 / float(delta)) * ceil_float(squared))))
+    return max(exactly, up(math.sqrt(2 * math.log(1.25 / float(delta)) * ceil_float(square))))
 
 
 def squared_mu(loss: Loss) -> Fraction | None:
@@ -104,8 +104,8 @@ def squared_mu(loss: Loss) -> Fraction | None:
             inners = [squared_mu(part) for part in parts]
             return None if None in inners else sum((i for i in inners if i is not None), Fraction(0))
         case Grouped(size, of):
-            moved = spread(size, of)
-            return None if moved is None else squared_mu(moved)
+            group_loss = spread(size, of)
+            return None if group_loss is None else squared_mu(group_loss)
         case _:
             return None
 

@@ -115,8 +115,8 @@ def shift(loss: Loss) -> Shift | None:
             return _sum([shift(part) for part in parts])
         case Parallel(parts, replace):
             return _largest([shift(part) for part in parts], 4 if replace else 1)
-        case Grouped(size, of) if (moved := spread(size, of)) is not None:
-            return shift(moved)
+        case Grouped(size, of) if (group_loss := spread(size, of)) is not None:
+            return shift(group_loss)
         case _:
             return _response(loss)
 
@@ -137,10 +137,10 @@ def _sum(parts: list[Shift | None]) -> Shift | None:
 def _largest(parts: list[Shift | None], factor: int) -> Shift | None:
     """Less is a post-processing of more. A replaced unit touches two parts, or one twice
     as far: 4·μ² covers both."""
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+    shifts = [part for part in parts if part is not None]
+    if len(shifts) < len(parts):
         return None
-    return Shift(factor * max(part.square for part in known), 2 * max(part.left for part in known))
+    return Shift(factor * max(part.square for part in shifts), 2 * max(part.left for part in shifts))
 
 
 def response_of(mu: float) -> float:

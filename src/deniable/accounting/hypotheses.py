@@ -82,8 +82,8 @@ def _leaves(loss: Loss) -> list[tuple[Pair, bool, bool]] | None:
     except Unaccountable:
         return None
     leaves = [(_alone(case), case.upper, case.lower) for case in every]
-    known = [(pair, upper, lower) for pair, upper, lower in leaves if pair is not None]
-    return known if len(known) == len(leaves) and any(upper for _, upper, _ in known) else None
+    triples = [(pair, upper, lower) for pair, upper, lower in leaves if pair is not None]
+    return triples if len(triples) == len(leaves) and any(upper for _, upper, _ in triples) else None
 
 
 def _alone(case: Case) -> Pair | None:
@@ -130,10 +130,10 @@ def _finite(pair: Finite, alpha: Array) -> Array:
     """Reject from the likeliest outcome of the alternative down; between two outcomes by
     a coin (Neyman, Pearson 1933)."""
     alarms = np.append(0.0, np.cumsum(pair.q[::-1]))
-    caught = np.append(0.0, np.cumsum(pair.p[::-1]))
+    hits = np.append(0.0, np.cumsum(pair.p[::-1]))
     # Outcomes that only the alternative has raise no false alarm: take the last of equal alarms.
     last = np.append(np.diff(alarms) > 0, True)
-    return np.asarray(1 - np.interp(alpha, alarms[last], caught[last]), np.float64)
+    return np.asarray(1 - np.interp(alpha, alarms[last], hits[last]), np.float64)
 
 
 # ------------------------------------------------------------------------------------------------ any tree
@@ -172,11 +172,11 @@ class _Cell:
 
 def _cell(grid: Array, below: Array, above: Array, alpha: float) -> _Cell:
     low = float(_value(grid, above, alpha).max())
-    reached = _value(grid[:-1], below[1:], alpha)
-    best = np.flatnonzero(reached > low)
+    values = _value(grid[:-1], below[1:], alpha)
+    best = np.flatnonzero(values > low)
     first, last = (int(best[0]), int(best[-1]) + 1) if len(best) else (0, 1)
     beyond = float(_value(grid[-1:], np.zeros(1), alpha)[0])
-    outside = float(np.delete(reached, np.arange(first, last)).max(initial=beyond))
+    outside = float(np.delete(values, np.arange(first, last)).max(initial=beyond))
     return _Cell(float(grid[first]), float(grid[last]), low, outside)
 
 

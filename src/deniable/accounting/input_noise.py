@@ -183,11 +183,11 @@ class IntegerGaussian(Node, InputNoise):
         return 2.0
 
     def native_loss(self, reach: Fraction) -> Loss:
-        squared = math.floor(reach**2)
-        if squared == 0:
+        square = math.floor(reach**2)
+        if square == 0:
             return Composed(())
-        root = math.isqrt(squared)
-        sensitivity: Number = root if root * root == squared else Fraction(up(math.sqrt(squared)))
+        root = math.isqrt(square)
+        sensitivity: Number = root if root * root == square else Fraction(up(math.sqrt(square)))
         return DiscreteGaussianNoise(self.sigma, sensitivity)
 
     def __str__(self) -> str:
@@ -264,8 +264,8 @@ class Ablation(Node, InputNoise):
         return 0.0
 
     def native_loss(self, reach: Fraction) -> Loss:
-        changed = min(math.floor(reach), self.pixels)
-        unseen = Fraction(math.comb(self.pixels - changed, self.keep), math.comb(self.pixels, self.keep))
+        changes = min(math.floor(reach), self.pixels)
+        unseen = Fraction(math.comb(self.pixels - changes, self.keep), math.comb(self.pixels, self.keep))
         return Approximate(0, 1 - unseen)
 
     def __str__(self) -> str:

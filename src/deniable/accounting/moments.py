@@ -29,12 +29,12 @@ MOMENTS = 32
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε by the 2016 moments accountant. The Rényi method is never worse; this one is
     kept to compare with the paper."""
-    kept, failed = conditioned(loss)
-    left = floor_float(share(delta) - failed) if failed <= share(delta) else -1.0
+    core, failure = conditioned(loss)
+    left = floor_float(share(delta) - failure) if failure <= share(delta) else -1.0
     if left <= 0:
         return math.inf
     moments = np.arange(1.0, MOMENTS + 1)
-    return up(max(0.0, float(np.min(curve(kept, moments + 1) - math.log(left) / moments))))
+    return up(max(0.0, float(np.min(curve(core, moments + 1) - math.log(left) / moments))))
 
 
 @guarded
@@ -55,8 +55,8 @@ def theorem1_constant(
             f"Expected rate={rate} in (0, 1], noise_multiplier={noise_multiplier} in (0, ∞), steps={steps} "
             f"of at least 1 and delta={delta} in (0, 1)."
         )
-    spent = _epsilon(rate, noise_multiplier, steps, delta) if epsilon is None else epsilon
-    return noise_multiplier * spent / (rate * math.sqrt(steps * math.log(1 / delta)))
+    cost = _epsilon(rate, noise_multiplier, steps, delta) if epsilon is None else epsilon
+    return noise_multiplier * cost / (rate * math.sqrt(steps * math.log(1 / delta)))
 
 
 def _epsilon(rate: float, noise_multiplier: float, steps: int, delta: float) -> float:

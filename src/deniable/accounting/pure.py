@@ -47,16 +47,16 @@ Pair = tuple[Fraction, Fraction]
 @guarded
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε by basic composition; ∞ if the δ's of the parts come to more than `delta`."""
-    total, spent = exact_pair(loss)
-    return ceil_float(total) if spent <= share(delta) else math.inf
+    total, failure = exact_pair(loss)
+    return ceil_float(total) if failure <= share(delta) else math.inf
 
 
 def exact_epsilon(loss: Loss) -> Fraction:
     """The pure ε of `loss`, exact where it is rational. Raises `Unaccountable` where there is none."""
-    total, spent = exact_pair(loss)
-    if spent:
+    total, failure = exact_pair(loss)
+    if failure:
         raise Unaccountable(
-            f"No pure ε is known for {loss}: it fails with a probability of up to {float(spent):.3g}."
+            f"No pure ε is known for {loss}: it fails with a probability of up to {float(failure):.3g}."
         )
     return total
 
@@ -83,12 +83,12 @@ def exact_pair(loss: Loss) -> Pair:
 def _combined(loss: Loss) -> Pair:
     match loss:
         case Repeated(times, of):
-            total, spent = exact_pair(of)
-            return times * total, min(times * spent, Fraction(1))
+            total, failure = exact_pair(of)
+            return times * total, min(times * failure, Fraction(1))
         case Composed(parts):
             pairs = [exact_pair(part) for part in parts]
-            total, spent = (sum((p[i] for p in pairs), Fraction(0)) for i in (0, 1))
-            return total, min(spent, Fraction(1))
+            total, failure = (sum((p[i] for p in pairs), Fraction(0)) for i in (0, 1))
+            return total, min(failure, Fraction(1))
         case Parallel(parts, replace):
             pairs = [exact_pair(part) for part in parts]
             worst = max(p[0] for p in pairs), max(p[1] for p in pairs)

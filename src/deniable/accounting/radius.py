@@ -164,10 +164,10 @@ def radii(
     ahead = a > b
     wide = noise.norm if norm is None else norm
     factor = float(stretch(noise.norm, wide, dimension))
-    found = np.zeros(a.shape)
+    distances = np.zeros(a.shape)
     if ahead.any():
-        found[ahead] = _radii(noise, a[ahead], b[ahead], factor, norm, dimension)
-    return found
+        distances[ahead] = _radii(noise, a[ahead], b[ahead], factor, norm, dimension)
+    return distances
 
 
 def _radii(
@@ -227,14 +227,14 @@ def _integer_gaussian(sigma: float, a: Array, b: Array) -> Array:
 
 def _by_level(noise: InputNoise, a: Array, b: Array) -> Array:
     """Whole radii one after the other, until nobody is safe."""
-    found, left = np.zeros(a.shape), np.arange(a.size)
+    levels, left = np.zeros(a.shape), np.arange(a.size)
     step = 1
     while len(left):
         lows = misses(noise.loss_at(step), np.concatenate([_complements(a[left]), b[left]]))[0]
         left = left[lows[: len(left)] > 1 - lows[len(left) :]]
-        found[left] = step
+        levels[left] = step
         step += 1
-    return found
+    return levels
 
 
 def _each(noise: InputNoise, a: Array, b: Array, norm: float | None, dimension: int | None) -> Array:

@@ -189,7 +189,7 @@ def verify_radius(certificate: RadiusCertificate) -> float:
 
 def _assumed(claim: RadiusCertificate) -> list[str]:
     alpha, looks = claim.votes.looks.alpha, len(claim.votes.looks.sizes)
-    said = [
+    sentences = [
         f"The claim is about {claim.unit}: the likeliest class of the noisy input stays the same.",
         "The counts are of independent noise, drawn after the input was fixed; they mislead with "
         f"probability {alpha:g} at most.",
@@ -197,20 +197,20 @@ def _assumed(claim: RadiusCertificate) -> list[str]:
         + ("once." if looks == 1 else f"at {looks} sizes fixed beforehand, or fewer."),
     ]
     if claim.evaluation.bank:
-        said.append("The inputs were fixed before the noise bank was drawn, and it was not used again.")
+        sentences.append("The inputs were fixed before the noise bank was drawn, and it was not used again.")
     if claim.precision == EXACT:
         if claim.norm:
-            said.append("The input is whole numbers, and so is every input it is compared with.")
-        said.append(
+            sentences.append("The input is whole numbers, and so is every input it is compared with.")
+        sentences.append(
             f"The classifier is one fixed function, evaluated {claim.evaluation.batch} noisy inputs at a "
             "time; its answers were seen to be the same, bit for bit, wherever an input stands among them."
         )
     else:
-        said.append(
+        sentences.append(
             "Noise and classifier are as in the theorem up to rounding: floating-point numbers only come "
             "near it."
         )
-    return said
+    return sentences
 
 
 def _read(value: Mapping[str, Any]) -> RadiusCertificate:

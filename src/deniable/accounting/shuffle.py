@@ -103,12 +103,12 @@ def closed_form(loss: Shuffled, delta: float) -> float:
 
 
 def _known_clones(loss: Shuffled, local: float) -> list[_Clones]:
-    found = [_clones(loss.reports - 1, math.exp(-local), 1.0, local)]
+    candidates = [_clones(loss.reports - 1, math.exp(-local), 1.0, local)]
     if isinstance(loss.of, ResponseNoise):
         truth = exact(loss.of.truth)
         lie = (1 - truth) / (loss.of.options - 1)
-        found.append(_clones(loss.reports - 1, floor_float(2 * lie), ceil_float(truth + lie), local))
-    return found
+        candidates.append(_clones(loss.reports - 1, floor_float(2 * lie), ceil_float(truth + lie), local))
+    return candidates
 
 
 def _clones(others: int, chance: float, tells: float, local: float) -> _Clones:
@@ -151,7 +151,7 @@ def _solve(clones: _Clones, target: float) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
-    found: float = brentq(excess, 0.0, clones.local, xtol=1e-9 * clones.local, rtol=1e-9)
-    while clones.delta(found) > target:
-        found = min(clones.local, found * (1 + 1e-9) + 1e-10 * clones.local)
-    return up(found)
+    root: float = brentq(excess, 0.0, clones.local, xtol=1e-9 * clones.local, rtol=1e-9)
+    while clones.delta(root) > target:
+        root = min(clones.local, root * (1 + 1e-9) + 1e-10 * clones.local)
+    return up(root)

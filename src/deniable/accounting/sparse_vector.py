@@ -34,5 +34,5 @@ def above_threshold(
     checks.number("query_scale", query_scale, above=0)
     checks.number("sensitivity", sensitivity, above=0)
     checks.whole("answers", answers, at_least=1)
-    moved = (1 if monotone else 2) * answers * exact(sensitivity)
-    return Pure(exact(sensitivity) / exact(threshold_scale) + moved / exact(query_scale))
+    movement = (1 if monotone else 2) * answers * exact(sensitivity)
+    return Pure(exact(sensitivity) / exact(threshold_scale) + movement / exact(query_scale))

@@ -48,12 +48,12 @@ def best_split(
         return _at(flatten(loss, 0.0, noise), delta, total)
     if delta <= 0:
         return math.inf
-    known: dict[float, float] = {}
+    cache: dict[float, float] = {}
 
     def value(log_each: float) -> float:
-        if log_each not in known:
-            known[log_each] = _at(flatten(loss, min(1.0, math.exp(log_each)), noise), delta, rough or total)
-        return known[log_each]
+        if log_each not in cache:
+            cache[log_each] = _at(flatten(loss, min(1.0, math.exp(log_each)), noise), delta, rough or total)
+        return cache[log_each]
 
     place = math.log(delta) - math.log(_count(loss))
     for width, points in ((8.4, 6), (1.4, 4), (0.35, 3), (0.1, 2)):
@@ -62,12 +62,12 @@ def best_split(
 
 
 def _at(steps: Steps, delta: float, total: Total) -> float:
-    failed = sum((step.times * step.delta for step in steps), Fraction(0))
-    if failed > exact(delta) or failed >= 1:
+    failure = sum((step.times * step.delta for step in steps), Fraction(0))
+    if failure > exact(delta) or failure >= 1:
         return math.inf
-    # All of 1 − Π(1 − δᵢ) ≤ failed is spent; the composition has (δ − failed)/(1 − failed) left, rounded
-    # down.
-    return total(steps, floor_float((exact(delta) - failed) / (1 - failed)))
+    # All of 1 − Π(1 − δᵢ) ≤ failure is spent; the composition has (δ − failure)/(1 − failure) left,
+    # rounded down.
+    return total(steps, floor_float((exact(delta) - failure) / (1 - failure)))
 
 
 def flatten(loss: Loss, each: float, noise: Method = gaussian.epsilon) -> Steps:

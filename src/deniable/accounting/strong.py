@@ -74,7 +74,7 @@ def optimal_delta(loss: Loss, epsilon: float) -> float:
     if outcomes(loss) > _ATOMS:
         return 1.0
     steps = flatten(loss, 0.0)
-    failed = min(sum((step.times * step.delta for step in steps), Fraction(0)), Fraction(1))
+    failure = min(sum((step.times * step.delta for step in steps), Fraction(0)), Fraction(1))
     steps = [step for step in steps if step.epsilon > 0]
     if any(step.epsilon > _LARGE for step in steps):
         return 1.0
@@ -83,8 +83,8 @@ def optimal_delta(loss: Loss, epsilon: float) -> float:
     gain = -np.expm1(np.minimum(epsilon - loss_of[above], 0.0)) * np.exp(log_p[above])
     # Losses are right to a few ulp of the largest, which moves e^(ε − loss) as much; masses to `slack`.
     edge = 8 * ULP * (1 + float(np.abs(loss_of).max(initial=0.0)))
-    listed = float(gain.sum()) * (1 + slack) + edge * float(np.exp(log_p[above]).sum()) * (1 + slack)
-    return min(1.0, up(ceil_float(failed) + listed))
+    excess = float(gain.sum()) * (1 + slack) + edge * float(np.exp(log_p[above]).sum()) * (1 + slack)
+    return min(1.0, up(ceil_float(failure) + excess))
 
 
 def _advanced(steps: Steps, left: float) -> float:

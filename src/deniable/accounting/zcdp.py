@@ -73,13 +73,13 @@ def rho(loss: Loss) -> float:
 @guarded
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε of ρ-zCDP at `delta`, at the best order (Canonne, Kamath, Steinke 2020), below ρ + 2√(ρ·ln 1/δ)."""
-    kept, failed = conditioned(loss)
-    total = rho(kept)
-    left = floor_float((share(delta) - failed) / (1 - failed)) if failed < 1 else 0.0
+    core, failure = conditioned(loss)
+    total = rho(core)
+    left = floor_float((share(delta) - failure) / (1 - failure)) if failure < 1 else 0.0
     if left <= 0 or math.isinf(total):
-        return 0.0 if total == 0 and share(delta) >= failed else math.inf
-    found = best(lambda at: total * at, lambda at, d: to_epsilon(at, d, left))
-    return max(0.0, up(found))
+        return 0.0 if total == 0 and share(delta) >= failure else math.inf
+    bound = best(lambda at: total * at, lambda at, d: to_epsilon(at, d, left))
+    return max(0.0, up(bound))
 
 
 @guarded
@@ -87,10 +87,12 @@ def delta(loss: Loss, epsilon: float) -> float:
     """δ of ρ-zCDP at `epsilon`, at the best order."""
     if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise InvalidParameter(f"Expected epsilon={epsilon} in [0, ∞).")
-    kept, failed = conditioned(loss)
-    total = rho(kept)
-    found = best(lambda at: total * at, lambda at, d: to_log_delta(at, d, epsilon)) if total else -math.inf
-    return min(1.0, up(ceil_float(failed) + math.exp(min(found, 0.0))))
+    core, failure = conditioned(loss)
+    total = rho(core)
+    log_delta = (
+        best(lambda at: total * at, lambda at, d: to_log_delta(at, d, epsilon)) if total else -math.inf
+    )
+    return min(1.0, up(ceil_float(failure) + math.exp(min(log_delta, 0.0))))
 
 
 def response(epsilon: float) -> float:

@@ -101,7 +101,7 @@ def anonymity(classes: Whole) -> int:
 
 def diversity(classes: Whole, secrets: Sequence[Any]) -> int:
     """l: the fewest different secrets in a class."""
-    return min(len(found) for found in _values(classes, secrets).values())
+    return min(len(values) for values in _values(classes, secrets).values())
 
 
 def closeness(classes: Whole, secrets: Whole) -> float:
@@ -114,9 +114,9 @@ def swapped(secrets: Whole, rate: float, seed: int = 0) -> Whole:
     if not 0 <= rate <= 1:
         raise InvalidParameter(f"Expected rate={rate:g} in [0, 1].")
     rng = np.random.default_rng(seed)
-    chosen = rng.permutation(len(secrets))[: 2 * round(rate * len(secrets) / 2)]
+    picks = rng.permutation(len(secrets))[: 2 * round(rate * len(secrets) / 2)]
     result = secrets.copy()
-    result[chosen] = secrets[np.concatenate([chosen[len(chosen) // 2 :], chosen[: len(chosen) // 2]])]
+    result[picks] = secrets[np.concatenate([picks[len(picks) // 2 :], picks[: len(picks) // 2]])]
     return result
 
 
@@ -124,10 +124,10 @@ def swapped(secrets: Whole, rate: float, seed: int = 0) -> Whole:
 
 
 def _values(classes: Whole, secrets: Sequence[Any]) -> dict[int, set[Any]]:
-    found: dict[int, set[Any]] = {}
+    groups: dict[int, set[Any]] = {}
     for number, value in zip(classes.tolist(), secrets, strict=True):
-        found.setdefault(number, set()).add(value)
-    return found
+        groups.setdefault(number, set()).add(value)
+    return groups
 
 
 def homogeneity(classes: Whole, secrets: Sequence[Any]) -> dict[int, Any]:
@@ -143,7 +143,7 @@ def background(
     are known not to be theirs."""
     values = _values(classes, secrets)
     left = {row: values[c] - set(impossible.get(row, ())) for row, c in enumerate(classes.tolist())}
-    return {row: next(iter(found)) for row, found in left.items() if len(found) == 1}
+    return {row: next(iter(options)) for row, options in left.items() if len(options) == 1}
 
 
 def guess_by_class(

@@ -37,8 +37,8 @@ def random_subsets(queries: int, people: int, seed: int = 0) -> Subsets:
     if queries < 1 or people < 1:
         raise InvalidParameter(f"Expected queries={queries} and people={people} to be at least 1.")
     rng = np.random.default_rng(seed)
-    packed = np.frombuffer(rng.bytes(queries * ((people + 7) // 8)), np.uint8).reshape(queries, -1)
-    return np.unpackbits(packed, axis=1, count=people)
+    octets = np.frombuffer(rng.bytes(queries * ((people + 7) // 8)), np.uint8).reshape(queries, -1)
+    return np.unpackbits(octets, axis=1, count=people)
 
 
 def all_subsets(people: int) -> Subsets:
@@ -81,13 +81,13 @@ def each(ask: Callable[[Subsets], float]) -> Ask:
     """An `Ask` of a function that answers one question; the first `BudgetExceeded` ends the conversation."""
 
     def answer(subsets: Subsets) -> Answers:
-        said: list[float] = []
+        answers: list[float] = []
         for subset in subsets:
             try:
-                said.append(float(ask(subset)))
+                answers.append(float(ask(subset)))
             except BudgetExceeded:
                 break
-        return np.array(said)
+        return np.array(answers)
 
     return answer
 
@@ -107,7 +107,7 @@ def accounted(
     """
 
     def answer(subsets: Subsets) -> Answers:
-        said: list[Answers] = []
+        replies: list[Answers] = []
         for start in range(0, len(subsets), batch):
             some = subsets[start : start + batch]
             try:
@@ -116,12 +116,12 @@ def accounted(
                 )
             except BudgetExceeded:
                 break
-            said.append(np.asarray(release.value, np.float64).reshape(-1))
-            if len(said[-1]) != len(some):
+            replies.append(np.asarray(release.value, np.float64).reshape(-1))
+            if len(replies[-1]) != len(some):
                 raise InvalidParameter(
-                    f"Expected a mechanism that answers {len(some)} counts, got {len(said[-1])} answers."
+                    f"Expected a mechanism that answers {len(some)} counts, got {len(replies[-1])} answers."
                 )
-        return np.concatenate(said) if said else np.zeros(0)
+        return np.concatenate(replies) if replies else np.zeros(0)
 
     return answer
 
@@ -137,8 +137,10 @@ def trained(run: Mechanism[Any], data: Any, *, epsilon: float, delta: float) -> 
     """The model that a run of DP-SGD releases through an account of exactly (ε, δ) for a
     row, which it spends."""
     with Ledger.open("sqlite://") as ledger:
-        paid = ledger.create("attacked", Unit.row(), limit=Budget(epsilon, delta), filter=Filter.basic)
-        return paid.run(run, data, delta=delta).value.model
+        ledger_account = ledger.create(
+            "attacked", Unit.row(), limit=Budget(epsilon, delta), filter=Filter.basic
+        )
+        return ledger_account.run(run, data, delta=delta).value.model
 
 
 def through_sql(
@@ -152,8 +154,8 @@ def through_sql(
     names = np.asarray(keys)
 
     def ask(subset: Subsets) -> float:
-        chosen = ", ".join(map(str, names[subset.astype(bool)].tolist())) or "NULL"
-        return run(f"SELECT count(*) FROM {table} WHERE {condition} AND {key} IN ({chosen})")
+        members = ", ".join(map(str, names[subset.astype(bool)].tolist())) or "NULL"
+        return run(f"SELECT count(*) FROM {table} WHERE {condition} AND {key} IN ({members})")
 
     return each(ask)
 

@@ -34,9 +34,9 @@ def infer(model: Model, rows: Whole, labels: Whole, *, column: int, prior: Float
     the column itself is not looked at."""
     fits = []
     for value, weight in enumerate(prior):
-        asked = rows.copy()
-        asked[:, column] = value
-        sure = model(asked)
+        trial = rows.copy()
+        trial[:, column] = value
+        sure = model(trial)
         fits.append(weight * np.where(labels == 1, sure, 1 - sure))
     return np.asarray(np.argmax(fits, axis=0), np.int64)
 
@@ -84,10 +84,10 @@ def memorising(data: Survey) -> Model:
 
 def bayes(labels: Floats, features: list[Floats]) -> Model:
     """Naive Bayes from counts, as probabilities of label 1."""
-    fitted = NaiveBayes.from_counts(labels, features)
+    model = NaiveBayes.from_counts(labels, features)
 
     def sure(rows: Whole) -> Floats:
-        logs = fitted.prior + sum(table[rows[:, i]] for i, table in enumerate(fitted.features))
+        logs = model.prior + sum(table[rows[:, i]] for i, table in enumerate(model.features))
         return np.asarray(1 / (1 + np.exp(logs[:, 0] - logs[:, 1])), np.float64)
 
     return sure
@@ -108,8 +108,8 @@ def protected(data: Survey, epsilon: float, rng: Random | None = None) -> Model:
     tables = ((last,), *((column, last) for column in range(last)))
     mechanism = NoisyCounts.for_budget(epsilon, domains, tables)
     rows = [(*row, label) for row, label in zip(data.rows.tolist(), data.labels.tolist(), strict=True)]
-    with asking.account(epsilon, unit=Unit.row()) as paid:
-        labels, *features = paid.run(mechanism, lambda: rows, rng=rng).value
+    with asking.account(epsilon, unit=Unit.row()) as account:
+        labels, *features = account.run(mechanism, lambda: rows, rng=rng).value
     return bayes(np.asarray(labels, np.float64), [np.asarray(f, np.float64) for f in features])
 
 

@@ -69,7 +69,7 @@ def encoded(lines: Sequence[str], letters: str) -> tuple[Tensor, Tensor]:
 
 def asked(model: nn.Module, letters: str, alphabet: str) -> Asked:
     """The model as `memorize` asks it: log-probabilities of the alphabet's characters after each text."""
-    wanted = torch.tensor([letters.index(c) + 1 for c in alphabet])
+    columns = torch.tensor([letters.index(c) + 1 for c in alphabet])
 
     def answer(texts: list[str]) -> NDArray[np.float64]:
         rows = np.full((len(texts), CONTEXT), PAD, np.int64)
@@ -78,7 +78,7 @@ def asked(model: nn.Module, letters: str, alphabet: str) -> Asked:
             row[CONTEXT - len(codes) :] = codes
         with torch.no_grad():
             logits = model(torch.from_numpy(rows))[:, 0]
-        return np.asarray(torch.log_softmax(logits.double(), dim=1)[:, wanted].numpy())
+        return np.asarray(torch.log_softmax(logits.double(), dim=1)[:, columns].numpy())
 
     return answer
 
@@ -188,9 +188,9 @@ def compare(
     watch: Watch = unwatched,
 ) -> dict[str, list[Exposed]]:
     """The same text with the same canaries, learnt without protection and by DP-SGD."""
-    planted = canaries(copies, digits, seed)
-    text = [line for line in lines if line.strip()] + [c.line for c in planted for _ in range(c.copies)]
-    letters = "".join(sorted(set("".join(text)) | set("0123456789") | set("".join(c.line for c in planted))))
+    secrets = canaries(copies, digits, seed)
+    text = [line for line in lines if line.strip()] + [c.line for c in secrets for _ in range(c.copies)]
+    letters = "".join(sorted(set("".join(text)) | set("0123456789") | set("".join(c.line for c in secrets))))
     x, y = encoded(text, letters)
     torch.manual_seed(seed)
     start = Characters(len(letters))
@@ -198,7 +198,7 @@ def compare(
         "plain": plain(copy.deepcopy(start), x, y, epochs=epochs, seed=seed, watch=watch),
         f"private, ε = {epsilon:g}": private(start, x, y, epochs=epochs, epsilon=epsilon),
     }
-    return {name: measure(model, letters, planted, seed=seed) for name, model in models.items()}
+    return {name: measure(model, letters, secrets, seed=seed) for name, model in models.items()}
 
 
 def _times(number: int) -> str:

@@ -38,9 +38,9 @@ def difference(ask: Ask, people: int, person: int, pairs: int, seed: int = 0) ->
     that stick to their question differ."""
     rng = np.random.default_rng((seed, person))
     companions = rng.integers(0, 2, (pairs, people), dtype=np.uint8)
-    asked = np.repeat(companions, 2, axis=0)
-    asked[0::2, person], asked[1::2, person] = 1, 0
-    return _mean_difference(ask, asked)
+    questions = np.repeat(companions, 2, axis=0)
+    questions[0::2, person], questions[1::2, person] = 1, 0
+    return _mean_difference(ask, questions)
 
 
 def _mean_difference(ask: Ask, asked: Subsets) -> tuple[float, int]:
@@ -67,15 +67,22 @@ def attack(
         raise InvalidParameter(f"Expected targets={targets} from 1 to the {len(bits)} people.")
     done = [estimate(ask, len(bits), person, pairs, seed) for person in range(targets)]
     right = sum((value > 0.5) == bool(bit) for (value, _), bit in zip(done, bits, strict=False))
-    answered = sum(pairs for _, pairs in done) / targets
+    mean_pairs = sum(pairs for _, pairs in done) / targets
     name = AVERAGE if estimate is average else DIFFERENCE
     promise = "" if bound is None else f" No attack on that account can expect more than {percent_up(bound)}."
     reading = (
-        f"{release}: from {_pairs(answered)} of counts about many people, {percent(right / targets)} of "
+        f"{release}: from {_pairs(mean_pairs)} of counts about many people, {percent(right / targets)} of "
         f"{targets} people's own bits were learnt; guessing gets 50 %.{promise}"
     )
     return Learnt(
-        name, release, right, targets, 0.5, reading, bound, {"pairs_asked": pairs, "pairs_answered": answered}
+        name,
+        release,
+        right,
+        targets,
+        0.5,
+        reading,
+        bound,
+        {"pairs_asked": pairs, "pairs_answered": mean_pairs},
     )
 
 
@@ -113,8 +120,8 @@ def compare(
         (f"sticky noise of {noise:g}, asked again", average, stuck, pairs),
         (f"sticky noise of {noise:g}, many companions", difference, stuck, pairs),
     ]
-    found = [attack(how, ask, bits, targets, k, release=name, seed=seed) for name, how, ask, k in plans]
-    return [*found, against_account(bits, targets, epsilon, pairs=pairs, seed=seed, rng=rng)]
+    results = [attack(how, ask, bits, targets, k, release=name, seed=seed) for name, how, ask, k in plans]
+    return [*results, against_account(bits, targets, epsilon, pairs=pairs, seed=seed, rng=rng)]
 
 
 def against_account(
@@ -127,9 +134,9 @@ def against_account(
     share = Laplace.for_budget(epsilon / 4, unit=asking.PERSON)
 
     def one(ask: Ask, people: int, person: int, asked: int, seed: int) -> tuple[float, int]:
-        with asking.account(epsilon) as paid:
+        with asking.account(epsilon) as account:
             return difference(
-                asking.accounted(paid, bits, lambda _: share, rng=rng), people, person, asked, seed
+                asking.accounted(account, bits, lambda _: share, rng=rng), people, person, asked, seed
             )
 
     name = f"account of ε = {epsilon:g}"

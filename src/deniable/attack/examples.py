@@ -33,8 +33,8 @@ def rows(name: str, size: int | None = None, *, seed: int = 0) -> Rows:
     x, y = readers[name]()
     if size is not None and not 100 <= size <= len(y):
         raise InvalidParameter(f"Expected rows={size} between 100 and {len(y)}, the size of {name}.")
-    kept = np.random.default_rng(seed).permutation(len(y))[: size or len(y)]
-    return np.ascontiguousarray(x[kept], np.float32), y[kept].astype(np.int64)
+    picks = np.random.default_rng(seed).permutation(len(y))[: size or len(y)]
+    return np.ascontiguousarray(x[picks], np.float32), y[picks].astype(np.int64)
 
 
 def _digits() -> Rows:
@@ -43,13 +43,13 @@ def _digits() -> Rows:
 
 
 def _location() -> Rows:
-    found = load("location30")
-    return found.features.astype(np.float32), found.labels
+    data = load("location30")
+    return data.features.astype(np.float32), data.labels
 
 
 def _mnist() -> Rows:
-    found = load("mnist")
-    return (found.images.reshape(len(found.images), -1) / 255).astype(np.float32), found.labels
+    data = load("mnist")
+    return (data.images.reshape(len(data.images), -1) / 255).astype(np.float32), data.labels
 
 
 def _adult() -> Rows:

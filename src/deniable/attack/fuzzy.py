@@ -36,15 +36,15 @@ def known(data: Ratings, user: int, items: int, *, days: float = 14, seed: int =
     """`items` of the user's ratings at random: stars off by up to one, days by up to
     `days`, one item in eight not theirs."""
     rng = np.random.default_rng((seed, user))
-    rated = np.flatnonzero(data.stars[user])
-    if not len(rated):
+    own_items = np.flatnonzero(data.stars[user])
+    if not len(own_items):
         raise InvalidParameter(f"Expected a user with ratings, but user {user} has none.")
-    chosen = rng.choice(rated, min(items, len(rated)), replace=False)
-    stars = data.stars[user, chosen] + rng.integers(-1, 2, len(chosen))
-    when = data.days[user, chosen] + rng.uniform(-days, days, len(chosen))
-    wrong = rng.random(len(chosen)) < 1 / 8
-    mistaken = rng.integers(0, data.stars.shape[1], len(chosen))
-    return Known(np.where(wrong, mistaken, chosen), np.clip(stars, 1, 5).astype(float), when)
+    picks = rng.choice(own_items, min(items, len(own_items)), replace=False)
+    stars = data.stars[user, picks] + rng.integers(-1, 2, len(picks))
+    when = data.days[user, picks] + rng.uniform(-days, days, len(picks))
+    wrong = rng.random(len(picks)) < 1 / 8
+    mistaken = rng.integers(0, data.stars.shape[1], len(picks))
+    return Known(np.where(wrong, mistaken, picks), np.clip(stars, 1, 5).astype(float), when)
 
 
 def scores(data: Ratings, about: Known) -> Floats:
@@ -73,12 +73,12 @@ def attack(
     """Name the records of the first `targets` users who rated anything; record u of
     `released` is that of user u."""
     users = np.flatnonzero(np.count_nonzero(original.stars, axis=1))[:targets]
-    found = [match(released, known(original, int(user), items, seed=seed)) for user in users]
-    right = sum(guess == user for guess, user in zip(found, users.tolist(), strict=True))
-    named = sum(guess is not None for guess in found)
-    facts = {"named": named, "wrong": named - right, "items_known": items}
+    guesses = [match(released, known(original, int(user), items, seed=seed)) for user in users]
+    right = sum(guess == user for guess, user in zip(guesses, users.tolist(), strict=True))
+    name_count = sum(guess is not None for guess in guesses)
+    facts = {"named": name_count, "wrong": name_count - right, "items_known": items}
     reading = (
-        f"{release}: from {items} ratings known roughly, {named} of {len(users)} people were given a record "
+        f"{release}: from {items} ratings known roughly, {name_count} of {len(users)} people were given a record "
         f"and {right} of them ({percent(right / len(users))}) their own; a random record would be right for "
         f"{percent(1 / released.users)}."
     )
@@ -89,30 +89,30 @@ def blurred(data: Ratings, seed: int = 0, *, days: int = 30, kept: float = 0.7) 
     """Naive noise: a share of the ratings kept, half the stars moved by one, all days moved by up to
     `days`."""
     rng = np.random.default_rng((seed, 7))
-    rated = (data.stars > 0) & (rng.random(data.stars.shape) < kept)
-    moved = np.clip(data.stars + rng.choice([-1, 0, 0, 1], data.stars.shape), 1, 5)
+    mask = (data.stars > 0) & (rng.random(data.stars.shape) < kept)
+    stars = np.clip(data.stars + rng.choice([-1, 0, 0, 1], data.stars.shape), 1, 5)
     when = np.maximum(data.days + rng.integers(-days, days + 1, data.stars.shape), 1)
-    return Ratings((moved * rated).astype(np.int8), (when * rated).astype(np.int16))
+    return Ratings((stars * mask).astype(np.int8), (when * mask).astype(np.int16))
 
 
 def coarsened(data: Ratings) -> Ratings:
     """Generalised: liked or not, and the year only."""
-    rated = data.stars > 0
-    stars = np.where(data.stars >= 4, 5, 2) * rated
-    return Ratings(stars.astype(np.int8), ((data.days // 365 * 365 + 182) * rated).astype(np.int16))
+    mask = data.stars > 0
+    stars = np.where(data.stars >= 4, 5, 2) * mask
+    return Ratings(stars.astype(np.int8), ((data.days // 365 * 365 + 182) * mask).astype(np.int16))
 
 
 def grouped(data: Ratings, k: int = 5) -> Ratings:
     """k-anonymous: classes of at least k users, one record for all of a class: what half
     of them rated, on average."""
     classes = mondrian(data.stars, k)
-    rated = np.array([np.bincount(classes, item) for item in (data.stars > 0).T]).T
-    kept = rated >= np.bincount(classes)[:, None] / 2
+    counts = np.array([np.bincount(classes, item) for item in (data.stars > 0).T]).T
+    mask = counts >= np.bincount(classes)[:, None] / 2
     means = [
-        np.array([np.bincount(classes, item) for item in value.T]).T / np.maximum(rated, 1)
+        np.array([np.bincount(classes, item) for item in value.T]).T / np.maximum(counts, 1)
         for value in (data.stars, data.days)
     ]
-    stars, days = (np.where(kept, np.rint(mean), 0)[classes] for mean in means)
+    stars, days = (np.where(mask, np.rint(mean), 0)[classes] for mean in means)
     return Ratings(stars.astype(np.int8), days.astype(np.int16))
 
 
@@ -128,19 +128,19 @@ def drawn(
     items = data.stars.shape[1]
     unit = Unit.column("user", max_rows=most)
     mechanism = Laplace.for_budget(epsilon, most + 1, dimension=items + 1, unit=unit)
-    with asking.account(epsilon, unit=unit) as paid:
-        said = np.asarray(paid.run(mechanism, lambda: _bounded_support(data, most), rng=rng).value)
-    random, users = np.random.default_rng((seed, 8)), max(int(said[-1]), 1)
-    rated = random.random((users, items)) < np.clip(said[:-1] / users, 0, 1)
-    stars = random.integers(1, 6, rated.shape) * rated
-    return Ratings(stars.astype(np.int8), (random.integers(1, 2001, rated.shape) * rated).astype(np.int16))
+    with asking.account(epsilon, unit=unit) as account:
+        counts = np.asarray(account.run(mechanism, lambda: _bounded_support(data, most), rng=rng).value)
+    random, users = np.random.default_rng((seed, 8)), max(int(counts[-1]), 1)
+    mask = random.random((users, items)) < np.clip(counts[:-1] / users, 0, 1)
+    stars = random.integers(1, 6, mask.shape) * mask
+    return Ratings(stars.astype(np.int8), (random.integers(1, 2001, mask.shape) * mask).astype(np.int16))
 
 
 def _bounded_support(data: Ratings, most: int) -> Whole:
     """Users per item, of each user only the first `most` items (a choice that depends on
     that user alone), and users at last."""
-    rated = data.stars > 0
-    return np.append((rated & (rated.cumsum(axis=1) <= most)).sum(axis=0), data.users).astype(np.int64)
+    mask = data.stars > 0
+    return np.append((mask & (mask.cumsum(axis=1) <= most)).sum(axis=0), data.users).astype(np.int64)
 
 
 def compare(
@@ -161,4 +161,6 @@ def compare(
         "30 % dropped, stars and days blurred": blurred(data, seed),
         f"records drawn from counts of ε = {epsilon:g}": drawn(data, epsilon, seed=seed, rng=rng),
     }
-    return [attack(data, shown, items, targets, release=name, seed=seed) for name, shown in releases.items()]
+    return [
+        attack(data, version, items, targets, release=name, seed=seed) for name, version in releases.items()
+    ]

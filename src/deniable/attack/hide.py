@@ -59,22 +59,22 @@ def compare(
     at_least(100, people=size)
     table = people(size, seed=seed)
     identity, secrets = quasi_identifiers(table), diagnoses(table)
-    alone, grouped = np.arange(size), mondrian(identity, k)
+    alone, classes = np.arange(size), mondrian(identity, k)
     close = mondrian(identity, k, secrets=secrets, t=t)
-    noise = np.random.default_rng(seed).integers(-1, 2, (int(grouped.max()) + 1, len(DIAGNOSES)))
-    noisy = np.maximum(_counts(grouped, secrets) + noise, 0)
+    noise = np.random.default_rng(seed).integers(-1, 2, (int(classes.max()) + 1, len(DIAGNOSES)))
+    noisy = np.maximum(_counts(classes, secrets) + noise, 0)
     cells = public_cells(identity)
-    protected = protect(cells, secrets, epsilon, rng)
+    counts = protect(cells, secrets, epsilon, rng)
     return [
         guess_by_class(alone, secrets, secrets, release="raw table"),
         guess_by_class(alone, secrets, swapped(secrets, 0.1, seed), release="raw table, 10 % swapped"),
-        guess_by_class(grouped, secrets, secrets, release=f"{k}-anonymous"),
-        guess_by_class(grouped, secrets, noisy, release=f"{k}-anonymous, counts off by up to one"),
+        guess_by_class(classes, secrets, secrets, release=f"{k}-anonymous"),
+        guess_by_class(classes, secrets, noisy, release=f"{k}-anonymous, counts off by up to one"),
         guess_by_class(
             close, secrets, secrets, release=f"{k}-anonymous and {closeness(close, secrets):.2f}-close"
         ),
         several(min(size, 400), 12, t=0.3, seed=seed),
-        guess_by_class(cells, secrets, protected, release=f"account of ε = {epsilon:g}", epsilon=epsilon),
+        guess_by_class(cells, secrets, counts, release=f"account of ε = {epsilon:g}", epsilon=epsilon),
     ]
 
 
@@ -97,8 +97,8 @@ def protect(cells: Whole, secrets: Whole, epsilon: float, rng: Random | None = N
     domains = (tuple(range(ZIPS * PERIODS * 2)), tuple(range(len(DIAGNOSES))))
     mechanism = NoisyCounts.for_budget(epsilon, domains)
     rows = list(zip(cells.tolist(), secrets.tolist(), strict=True))
-    with asking.account(epsilon, unit=Unit.row()) as paid:
-        (counts,) = paid.run(mechanism, lambda: rows, rng=rng).value
+    with asking.account(epsilon, unit=Unit.row()) as account:
+        (counts,) = account.run(mechanism, lambda: rows, rng=rng).value
     return np.maximum(counts, 0).astype(np.float64)
 
 

@@ -100,9 +100,9 @@ def album(data: str = "digits", people: int | None = None, *, seed: int = 0) -> 
 
 
 def _faces() -> tuple[Images, Labels, tuple[int, int]]:
-    found = load("orl-faces")
-    blocks = found.images.reshape(len(found.images), 28, 4, 23, 4).mean(axis=(2, 4)) / 255
-    return blocks.reshape(len(blocks), -1).astype(np.float32), found.person.astype(np.int64), (28, 23)
+    data = load("orl-faces")
+    blocks = data.images.reshape(len(data.images), 28, 4, 23, 4).mean(axis=(2, 4)) / 255
+    return blocks.reshape(len(blocks), -1).astype(np.float32), data.person.astype(np.int64), (28, 23)
 
 
 def _digits() -> tuple[Images, Labels, tuple[int, int]]:
@@ -183,9 +183,9 @@ class FaceGenerator:
     def learn(cls, public: Images, size: int) -> FaceGenerator:
         """The likeliest: basis = U·√(Λ − σ²), σ² the mean of the eigenvalues left
         (Tipping, Bishop 1999, eq. 7 and 8)."""
-        fitted = PCA(size, svd_solver="full").fit(public.astype(np.float64))
-        stretch = np.sqrt(np.maximum(fitted.explained_variance_ - fitted.noise_variance_, 0))
-        mean, basis = fitted.mean_, fitted.components_ * stretch[:, None]
+        analysis = PCA(size, svd_solver="full").fit(public.astype(np.float64))
+        stretch = np.sqrt(np.maximum(analysis.explained_variance_ - analysis.noise_variance_, 0))
+        mean, basis = analysis.mean_, analysis.components_ * stretch[:, None]
         return cls(torch.from_numpy(mean).float(), torch.from_numpy(basis).float())
 
     def __call__(self, z: Tensor) -> Tensor:
@@ -273,10 +273,10 @@ def evaluator(x: Images, y: Labels) -> Pipeline:
     """Fisherfaces (Belhumeur et al. 1997): discriminants of the principal components.
     Another kind of model than the target."""
     size = min(40, len(x) - int(y.max()) - 2, x.shape[1])
-    fitted: Pipeline = make_pipeline(
+    judge: Pipeline = make_pipeline(
         PCA(size, svd_solver="full"), LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.3)
     ).fit(x, y)
-    return fitted
+    return judge
 
 
 def measure(
@@ -307,7 +307,7 @@ def compare(
     pixels = of.seen.shape[1]
     judge = evaluator(of.unseen, of.unseen_labels)
     generator = FaceGenerator.learn(of.public, min(60, pixels // 2, len(of.public) - 1))
-    found = []
+    results = []
     for k in watch(range(2), "Training and inverting"):
         model, name = network(pixels, of.people, hidden=hidden, seed=seed), "plain"
         if k:
@@ -322,7 +322,7 @@ def compare(
             "confidence": by_confidence(model, of.people, pixels),
             "generator": by_generator(model, of.people, generator),
         }
-        found += [
+        results += [
             measure(v, of, judge, model=name, attack=attack, accuracy=right) for attack, v in guesses.items()
         ]
-    return found
+    return results

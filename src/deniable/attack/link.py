@@ -60,14 +60,14 @@ def attack(register: Whole, secrets: Whole, released: Whole, shown: Whole, *, re
     `released` are the quasi-identifiers of the release, `shown` its secrets; its order is not used. Chance is
     the share that would be right if those who meet one row met a random one.
     """
-    found = join(register, released)
-    linked = found >= 0
-    right = int((shown[found[linked]] == secrets[linked]).sum())
+    matches = join(register, released)
+    links = matches >= 0
+    right = int((shown[matches[links]] == secrets[links]).sum())
     agree = float(((np.bincount(secrets) / len(secrets)) ** 2).sum())
-    chance = float(linked.mean()) * agree
+    chance = float(links.mean()) * agree
     facts = {
-        "linked": float(linked.mean()),
-        "wrong": int(linked.sum()) - right,
+        "linked": float(links.mean()),
+        "wrong": int(links.sum()) - right,
         "unique": unique_share(released),
     }
     reading = (
@@ -87,10 +87,10 @@ def compare(
     identity, secrets = hide.quasi_identifiers(table), hide.diagnoses(table)
     order = np.random.default_rng((seed, 3)).permutation(size)
     jitter = np.random.default_rng((seed, 4)).integers(-3, 4, size)
-    moved, classes = identity.copy(), mondrian(identity, k)
-    moved[:, 1] += jitter
+    rough_identity, classes = identity.copy(), mondrian(identity, k)
+    rough_identity[:, 1] += jitter
     coarse = np.column_stack([identity[:, 0], identity[:, 1] // DAYS, identity[:, 2]])
-    made, told = synthetic(identity, secrets, epsilon, seed, rng)
+    rows, diagnoses = synthetic(identity, secrets, epsilon, seed, rng)
 
     def against(name: str, known: Whole, released: Whole, shown: Whole) -> Learnt:
         return attack(known, secrets, released[order], shown[order], release=name)
@@ -98,11 +98,11 @@ def compare(
     return [
         against("raw table", identity, identity, secrets),
         against("year of birth only", coarse, coarse, secrets),
-        against("birth dates off by up to 3 days", identity, moved, secrets),
+        against("birth dates off by up to 3 days", identity, rough_identity, secrets),
         against("10 % of diagnoses swapped", identity, identity, swapped(secrets, 0.1, seed)),
         against(f"{k}-anonymous, by the join", classes[:, None], classes[:, None], secrets),
         guess_by_class(classes, secrets, secrets, release=f"{k}-anonymous, by its classes"),
-        attack(identity, secrets, made, told, release=f"rows made from counts of ε = {epsilon:g}"),
+        attack(identity, secrets, rows, diagnoses, release=f"rows made from counts of ε = {epsilon:g}"),
     ]
 
 
@@ -115,8 +115,8 @@ def synthetic(
     Drawing rows from released counts is post-processing, and costs nothing more.
     """
     counts = np.rint(hide.protect(hide.public_cells(identity), secrets, epsilon, rng)).astype(np.int64)
-    cells, told = (np.repeat(index.ravel(), counts.ravel()) for index in np.indices(counts.shape))
-    return _rows_of(cells, np.random.default_rng((seed, 5))), told
+    cells, diagnoses = (np.repeat(index.ravel(), counts.ravel()) for index in np.indices(counts.shape))
+    return _rows_of(cells, np.random.default_rng((seed, 5))), diagnoses
 
 
 def _rows_of(cells: Whole, random: np.random.Generator) -> Whole:

@@ -109,9 +109,9 @@ def rank(model: Asked, space: Space, secret: str) -> int:
         costs = bits[:, None] + following
         own = ends.index(secret[:place]), space.alphabet.index(secret[place])
         if place + 1 < space.length:
-            kept = costs <= limit
-            kept[own] = True
-            rows, letters = np.nonzero(kept)
+            mask = costs <= limit
+            mask[own] = True
+            rows, letters = np.nonzero(mask)
             if len(rows) > _LARGEST:
                 raise InvalidParameter(
                     f"Expected a secret that the model knows: more than {_LARGEST:,} beginnings are as "
@@ -161,16 +161,16 @@ def likeliest(model: Asked, space: Space, count: int = 1) -> list[tuple[str, flo
 
     Extraction: if the secret comes first, asking the model to complete the sentence gives it away.
     """
-    found: list[tuple[str, float]] = []
+    secrets: list[tuple[str, float]] = []
     heap: list[tuple[float, str]] = [(0.0, "")]
-    while heap and len(found) < count:
+    while heap and len(secrets) < count:
         bits, text = heapq.heappop(heap)
         if len(text) == space.length:
-            found.append((text, bits))
+            secrets.append((text, bits))
             continue
         for c, more in zip(space.alphabet, _bits(model, [space.prefix + text])[0], strict=True):
             heapq.heappush(heap, (bits + float(more), text + c))
-    return found
+    return secrets
 
 
 def _bits(model: Asked, texts: list[str]) -> Floats:

@@ -49,8 +49,8 @@ def support_vectors(
             alpha[i] = min(max(alpha[i] + (1 - matrix[i] @ alpha) / matrix[i, i], 0.0), cost)
         if np.abs(alpha - before).max() < 1e-6:
             break
-    kept = alpha > 1e-8
-    return SupportVectors(rows[kept], (alpha * labels)[kept], gamma)
+    mask = alpha > 1e-8
+    return SupportVectors(rows[mask], (alpha * labels)[mask], gamma)
 
 
 def _kernel(a: Floats, b: Floats, gamma: float) -> Floats:
@@ -60,9 +60,9 @@ def _kernel(a: Floats, b: Floats, gamma: float) -> Floats:
 
 def standing_in(released: Floats, rows: Floats) -> Whole:
     """The rows that stand in the release, value for value."""
-    shown = {row.tobytes() for row in np.ascontiguousarray(released, np.float64)}
+    keys = {row.tobytes() for row in np.ascontiguousarray(released, np.float64)}
     return np.array(
-        [i for i, row in enumerate(np.ascontiguousarray(rows, np.float64)) if row.tobytes() in shown],
+        [i for i, row in enumerate(np.ascontiguousarray(rows, np.float64)) if row.tobytes() in keys],
         np.int64,
     )
 
@@ -102,11 +102,13 @@ def class_means(rows: Floats, labels: Whole, epsilon: float, rng: Random | None 
     one count and one sum per column."""
     unit, columns = Unit.row(), rows.shape[1]
     mechanism = Laplace.for_budget(epsilon, 1 + columns, dimension=2 * (1 + columns), real=True, unit=unit)
-    clipped = np.clip(rows, 0, 1)
-    sums = [np.r_[(labels == c).sum(), clipped[labels == c].sum(axis=0)] for c in (-1, 1)]
-    with asking.account(epsilon, unit=unit) as paid:
-        said = np.asarray(paid.run(mechanism, lambda: np.concatenate(sums), rng=rng).value).reshape(2, -1)
-    return np.asarray(said[:, 1:] / np.maximum(said[:, :1], 1.0), np.float64)
+    values = np.clip(rows, 0, 1)
+    sums = [np.r_[(labels == c).sum(), values[labels == c].sum(axis=0)] for c in (-1, 1)]
+    with asking.account(epsilon, unit=unit) as account:
+        totals = np.asarray(account.run(mechanism, lambda: np.concatenate(sums), rng=rng).value).reshape(
+            2, -1
+        )
+    return np.asarray(totals[:, 1:] / np.maximum(totals[:, :1], 1.0), np.float64)
 
 
 def compare_medians(
@@ -119,17 +121,17 @@ def compare_medians(
     groups = (random.random((questions, size)) < 0.1).astype(np.uint8)
     groups[:, 0] |= groups.sum(axis=1) == 0
     mechanism = Quantile(0.5, 0, top, epsilon / 10)
-    with asking.account(epsilon, unit=Unit.row()) as paid:
-        ask = asking.each(lambda g: float(paid.run(mechanism, lambda: pay[g.astype(bool)], rng=rng).value))
-        protected = ask(groups)
+    with asking.account(epsilon, unit=Unit.row()) as account:
+        ask = asking.each(lambda g: float(account.run(mechanism, lambda: pay[g.astype(bool)], rng=rng).value))
+        answers = ask(groups)
     exact = medians(pay, groups).astype(np.float64)
     rows = pay.astype(np.float64)[:, None]
     return [
         attack(exact[:, None], rows, release=f"{questions} exact medians"),
         attack(
-            protected[:, None],
+            answers[:, None],
             rows,
-            release=f"{len(protected)} medians from an account of ε = {epsilon:g}",
-            chance=len(protected) / (top + 1),
+            release=f"{len(answers)} medians from an account of ε = {epsilon:g}",
+            chance=len(answers) / (top + 1),
         ),
     ]

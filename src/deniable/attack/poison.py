@@ -104,27 +104,27 @@ def _attacked(
     lies = supporting(client, target, round(liars * len(values)), rng)
     together = honest.copy()
     together[: len(lies)] = lies
-    scattered = together[rng.permutation(len(together))]
-    lied = _shares(client, together)
+    mixture = together[rng.permutation(len(together))]
+    shares = _shares(client, together)
     return Poisoned(
         protocol=name,
         truth=float(np.mean(values == target)),
         honest=float(_shares(client, honest)[target]),
-        lied=float(lied[target]),
+        lied=float(shares[target]),
         most=reach(client, len(lies) / len(values)),
-        consistent=float(norm_sub(lied)[target]),
-        median=_median(client, scattered, target),
+        consistent=float(norm_sub(shares)[target]),
+        median=_median(client, mixture, target),
         median_together=_median(client, together, target),
     )
 
 
 def supporting(client: Oracle, target: int, number: int, rng: Random) -> Bytes:
     """So many reports that an honest owner of `target` might send, all of which support it."""
-    chosen: list[Bytes] = []
-    while len(chosen) < number:
+    picks: list[Bytes] = []
+    while len(picks) < number:
         rows = client.reports(np.full(CHUNK, target), rng=rng)
-        chosen += [row for row in rows if _shares(client, row[None])[target] > 0]
-    return np.array(chosen[:number], np.uint8).reshape(number, client.size)
+        picks += [row for row in rows if _shares(client, row[None])[target] > 0]
+    return np.array(picks[:number], np.uint8).reshape(number, client.size)
 
 
 def _shares(client: Oracle, reports: Bytes) -> Floats:

@@ -77,8 +77,8 @@ def score(
         f"of {len(bits):,} secret bits follow from them ({found.method}, {found.seconds:.2f} s); guessing "
         f"gets 50 %.{bound}"
     )
-    known: dict[str, float] = {"asked": found.asked, "answered": found.answered, "seconds": found.seconds}
-    return Learnt(ATTACK, release, right, len(bits), 0.5, reading, ceiling, known | (facts or {}))
+    numbers: dict[str, float] = {"asked": found.asked, "answered": found.answered, "seconds": found.seconds}
+    return Learnt(ATTACK, release, right, len(bits), 0.5, reading, ceiling, numbers | (facts or {}))
 
 
 # ------------------------------------------------------------------------------------------------ releases
@@ -98,12 +98,14 @@ def against_noise(
     bits = secret(people, seed)
     ask = asking.exact(bits)
     deviation = noise * math.sqrt(people)
-    found = reconstruct(asking.noisy(ask, deviation, seed), people, queries, method=method, seed=seed)
+    reconstruction = reconstruct(
+        asking.noisy(ask, deviation, seed), people, queries, method=method, seed=seed
+    )
     facts = {"noise": noise, "deviation": deviation}
     if method is SolvingMethod.LEAST_SQUARES and queries > people / 2:
         facts["expected"] = expected_share(noise, queries / people)
     name = f"noise of {noise:g}·√n, no account" if noise else "exact counts"
-    return score(found, bits, name, facts=facts)
+    return score(reconstruction, bits, name, facts=facts)
 
 
 def against_account(
@@ -125,20 +127,20 @@ def against_account(
     """
     bits = secret(people, seed)
     name = f"account of ε = {float(epsilon):g}" + (", all at once" if batch is None else ", until refused")
-    with asking.account(float(epsilon), float(delta)) as paid:
+    with asking.account(float(epsilon), float(delta)) as account:
         if batch is None:
-            rho = paid.remaining().rho
+            rho = account.remaining().rho
             ask = asking.accounted(
-                paid, bits, lambda k: _at_once(k, float(epsilon), rho), batch=queries, rng=rng
+                account, bits, lambda k: _at_once(k, float(epsilon), rho), batch=queries, rng=rng
             )
         else:
             ask = asking.accounted(
-                paid, bits, lambda k: _laplace(k, float(epsilon) / 100), batch=batch, rng=rng
+                account, bits, lambda k: _laplace(k, float(epsilon) / 100), batch=batch, rng=rng
             )
-        found = reconstruct(ask, people, queries, method=method, seed=seed)
-        spent = paid.spent().epsilon
-    facts = {"epsilon": float(epsilon), "delta": float(delta), "spent": spent}
-    return score(found, bits, name, ceiling=ceiling(epsilon, delta), facts=facts)
+        reconstruction = reconstruct(ask, people, queries, method=method, seed=seed)
+        cost = account.spent().epsilon
+    facts = {"epsilon": float(epsilon), "delta": float(delta), "spent": cost}
+    return score(reconstruction, bits, name, ceiling=ceiling(epsilon, delta), facts=facts)
 
 
 def ceiling(epsilon: Number, delta: Number = 0) -> float:
@@ -190,17 +192,17 @@ def exhaustive_errors(people: int, errors: tuple[float, ...], *, seed: int = 0) 
     against the 4E of the theorem."""
     bits, subsets = secret(people, seed), all_subsets(people)
     truth = asking.counts(subsets, bits)
-    found = []
+    results = []
     for error in errors:
         rng = np.random.default_rng((seed, 2))
         answers = {
             "random": truth + rng.uniform(-error, error, len(truth)),
             "misleading": _misleading(subsets, bits, error),
         }
-        for name, said in answers.items():
-            wrong = int((exhaustive(subsets, said) != bits).sum())
-            found.append(Worst(error, wrong, 4 * error, name))
-    return found
+        for name, replies in answers.items():
+            wrong = int((exhaustive(subsets, replies) != bits).sum())
+            results.append(Worst(error, wrong, 4 * error, name))
+    return results
 
 
 def _misleading(subsets: asking.Subsets, bits: Bits, error: float) -> asking.Answers:

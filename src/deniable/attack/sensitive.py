@@ -150,8 +150,8 @@ def hidden(learner: Learner, x: Rows, *, models: int = 16, targets: int = 4, see
         others = np.arange(models) != target
         # Shadows whose coin fell on 1 take the part of models with the row, the others of those without.
         guesses.append(lira(Evidence(logits[target], logits[others], bits[others], ones)) > 0)
-    found, reach = advantage(np.concatenate(guesses), bits[:targets].ravel())
-    return Hidden(learner.words, learner.epsilon, found, reach, targets * len(x))
+    gain, reach = advantage(np.concatenate(guesses), bits[:targets].ravel())
+    return Hidden(learner.words, learner.epsilon, gain, reach, targets * len(x))
 
 
 def strangers(learner: Learner, x: Rows, bits: Bits, *, models: int = 1, seed: int = 0) -> Hidden:
@@ -160,8 +160,8 @@ def strangers(learner: Learner, x: Rows, bits: Bits, *, models: int = 1, seed: i
     half = len(x) // 2
     logits = learner.train(x[:half], np.stack([bits[:half]] * models), seed).logits(x[half:])
     guesses = logits.argmax(axis=2) == 1
-    found, reach = advantage(guesses.ravel(), np.concatenate([bits[half:]] * models))
-    return Hidden(learner.words, learner.epsilon, found, reach, len(x) - half)
+    gain, reach = advantage(guesses.ravel(), np.concatenate([bits[half:]] * models))
+    return Hidden(learner.words, learner.epsilon, gain, reach, len(x) - half)
 
 
 def people(name: str = "made-up", rows: int = 400, *, seed: int = 0) -> tuple[Rows, Bits]:
@@ -175,8 +175,8 @@ def people(name: str = "made-up", rows: int = 400, *, seed: int = 0) -> tuple[Ro
     if name != "adult":
         raise InvalidParameter(f"Expected data={name!r} to be one of {', '.join(NAMES)}.")
     x, women = encoded(FileTable(load("adult").table, "sex"), "Female")
-    kept = np.random.default_rng(seed).permutation(len(women))[:rows]
-    return np.ascontiguousarray(x[kept]), women[kept].astype(np.bool_)
+    picks = np.random.default_rng(seed).permutation(len(women))[:rows]
+    return np.ascontiguousarray(x[picks]), women[picks].astype(np.bool_)
 
 
 POPULATION = 4000
@@ -193,8 +193,8 @@ class Comparison:
     strangers: list[Hidden]
 
     def to_dict(self) -> dict[str, Any]:
-        named = {"memorising": self.memorising, "small": self.small, "strangers": self.strangers}
-        return {name: [each.to_dict() for each in found] for name, found in named.items()}
+        groups = {"memorising": self.memorising, "small": self.small, "strangers": self.strangers}
+        return {name: [each.to_dict() for each in group] for name, group in groups.items()}
 
 
 def compare(
@@ -213,9 +213,9 @@ def compare(
     each: list[float | None] = [None, *(EPSILONS if epsilons is None else epsilons)]
     wide = [Learner("memorises", epsilon=e, steps=200 if e is None else 60) for e in each]
     small = [Learner("cannot memorise", hidden=1, epsilon=e, steps=60) for e in each]
-    found: tuple[list[Hidden], ...] = ([], [], [])
+    results: tuple[list[Hidden], ...] = ([], [], [])
     for at in watch(range(len(each)), "Training"):
-        found[0].append(hidden(wide[at], x, models=12, seed=seed))
-        found[1].append(hidden(small[at], x, models=12, seed=seed))
-        found[2].append(strangers(wide[at], *population, seed=seed))
-    return Comparison(*found)
+        results[0].append(hidden(wide[at], x, models=12, seed=seed))
+        results[1].append(hidden(small[at], x, models=12, seed=seed))
+        results[2].append(strangers(wide[at], *population, seed=seed))
+    return Comparison(*results)

@@ -53,7 +53,7 @@ def lines(name: str, count: int, *, seed: int = 0) -> list[str]:
         return [f"{WHO[a]} {DOES[b]} {WHAT[c]} {WHEN[d]}" for a, b, c, d in picks.tolist()]
     if name != "tiny-shakespeare":
         raise InvalidParameter(f"Expected data={name!r} to be made-up or tiny-shakespeare.")
-    found = [line for line in load("tiny-shakespeare").splitlines() if line.strip()]
-    if count > len(found):
-        raise InvalidParameter(f"Expected lines={count} of at most {len(found):,}, all that there are.")
-    return found[:count]
+    texts = [line for line in load("tiny-shakespeare").splitlines() if line.strip()]
+    if count > len(texts):
+        raise InvalidParameter(f"Expected lines={count} of at most {len(texts):,}, all that there are.")
+    return texts[:count]

@@ -36,9 +36,9 @@ def attack(
     """Find each walker's series from `days` days known to within `off` steps: the
     nearest one; row i of both is walker i."""
     rng = np.random.default_rng((seed, 9))
-    told = original[:, :days] + rng.integers(-off, off + 1, (len(original), days))
+    hints = original[:, :days] + rng.integers(-off, off + 1, (len(original), days))
     # Squared distances by the cosine law; walkers × walkers in memory.
-    there, here = released[:, :days].astype(np.float64), told.astype(np.float64)
+    there, here = released[:, :days].astype(np.float64), hints.astype(np.float64)
     squares = (here**2).sum(1)[:, None] - 2 * here @ there.T + (there**2).sum(1)[None, :]
     right = int((squares.argmin(axis=1) == np.arange(len(original))).sum())
     reading = (
@@ -69,8 +69,8 @@ def drawn(series: Whole, epsilon: float, *, seed: int = 0, rng: Random | None = 
     bands = tuple(range(MOST // BAND))
     mechanism = NoisyCounts.for_budget(epsilon, (bands,) * days, tuple((day,) for day in range(days)))
     rows = np.minimum(series, MOST - 1) // BAND
-    with asking.account(epsilon, unit=Unit.row()) as paid:
-        tables = paid.run(mechanism, lambda: [tuple(row) for row in rows.tolist()], rng=rng).value
+    with asking.account(epsilon, unit=Unit.row()) as account:
+        tables = account.run(mechanism, lambda: [tuple(row) for row in rows.tolist()], rng=rng).value
     random = np.random.default_rng((seed, 10))
     # How many walkers there are is private as well; every released table says it again.
     size = max(round(float(np.mean([table.sum() for table in tables]))), 1)
@@ -96,4 +96,4 @@ def compare(
         "noise of 500 steps on each day": np.maximum(data + np.rint(noise).astype(np.int64), 0),
         f"series drawn from histograms of ε = {epsilon:g}": drawn(data, epsilon, seed=seed, rng=rng),
     }
-    return [attack(data, shown, days, release=name, seed=seed) for name, shown in releases.items()]
+    return [attack(data, version, days, release=name, seed=seed) for name, version in releases.items()]

@@ -38,14 +38,14 @@ class SolvingMethod(StrEnum):
 def solve(subsets: Subsets, answers: Answers, method: SolvingMethod = SolvingMethod.LEAST_SQUARES) -> Bits:
     """The bits that fit the answers best. Questions that got no answer are left out;
     without any, all bits are 0."""
-    asked = subsets[: len(answers)]
+    questions = subsets[: len(answers)]
     if not len(answers):
         return np.zeros(subsets.shape[1], np.int8)
     if method is SolvingMethod.EXHAUSTIVE:
-        return exhaustive(asked, answers)
+        return exhaustive(questions, answers)
     if method is SolvingMethod.LEAST_SQUARES:
-        return rounded(least_squares(asked, answers))
-    return rounded(linear_program(asked, answers, largest=method is SolvingMethod.LARGEST))
+        return rounded(least_squares(questions, answers))
+    return rounded(linear_program(questions, answers, largest=method is SolvingMethod.LARGEST))
 
 
 def rounded(x: NDArray[np.floating]) -> Bits:
@@ -68,15 +68,15 @@ def exhaustive(subsets: Subsets, answers: Answers) -> Bits:
             f"{people} people and {len(subsets)} questions. Take another method."
         )
     low = people // 2
-    asked = subsets.astype(np.float64)
-    low_sums, high_sums = _sums(asked[:, :low]), _sums(asked[:, low:])
-    best, found = math.inf, 0
+    matrix = subsets.astype(np.float64)
+    low_sums, high_sums = _sums(matrix[:, :low]), _sums(matrix[:, low:])
+    best, table = math.inf, 0
     for high, sums in enumerate(high_sums):
         off = np.abs(low_sums + (sums - answers)).max(axis=1)
         at = int(off.argmin())
         if off[at] < best:
-            best, found = float(off[at]), high << low | at
-    return ((found >> np.arange(people)) & 1).astype(np.int8)
+            best, table = float(off[at]), high << low | at
+    return ((table >> np.arange(people)) & 1).astype(np.int8)
 
 
 def _sums(asked: Floats) -> Floats:
@@ -93,10 +93,10 @@ def linear_program(subsets: Subsets, answers: Answers, *, largest: bool = True) 
                (the sum withstands some wild answers).
     """
     m, n = subsets.shape
-    asked = sparse.csr_matrix(subsets, dtype=np.float64)
+    matrix = sparse.csr_matrix(subsets, dtype=np.float64)
     slack = sparse.csr_matrix(np.ones((m, 1))) if largest else sparse.identity(m, format="csr")
     width = slack.shape[1]
-    both = sparse.vstack([sparse.hstack([asked, -slack]), sparse.hstack([-asked, -slack])]).tocsc()
+    both = sparse.vstack([sparse.hstack([matrix, -slack]), sparse.hstack([-matrix, -slack])]).tocsc()
     done = linprog(
         np.r_[np.zeros(n), np.ones(width)],
         A_ub=both,
@@ -124,10 +124,10 @@ def least_squares(subsets: Subsets, answers: Answers, *, most: int = 200, tolera
     y, t = x, 1.0
     for _ in range(most):
         new = np.clip(y - np.float32(step) * system.gradient(y), 0, 1)
-        moved = new - x
+        change = new - x
         later = (1 + math.sqrt(1 + 4 * t * t)) / 2
-        y, x, t = new + np.float32((t - 1) / later) * moved, new, later
-        if float(np.abs(moved).max()) < tolerance:
+        y, x, t = new + np.float32((t - 1) / later) * change, new, later
+        if float(np.abs(change).max()) < tolerance:
             break
     return np.asarray(x, np.float64)
 
@@ -140,13 +140,13 @@ class _System:
 
     @classmethod
     def of(cls, subsets: Subsets, answers: Answers) -> _System:
-        asked = subsets.astype(np.float32)
-        mean = np.asarray(asked.mean(axis=0, dtype=np.float64), np.float32)
+        matrix = subsets.astype(np.float32)
+        mean = np.asarray(matrix.mean(axis=0, dtype=np.float64), np.float32)
         # Entries near ±½ instead of 0 and 1 keep the sums small, and with them the rounding; C does not
         # change.
-        asked -= np.float32(0.5)
+        matrix -= np.float32(0.5)
         average = float(answers.mean())
-        return cls(asked, mean, np.asarray(answers - average, np.float32), average)
+        return cls(matrix, mean, np.asarray(answers - average, np.float32), average)
 
     def gradient(self, x: Singles) -> Singles:
         return self._back(self.asked @ x - self.target, float(self.mean @ x) - self.average)

@@ -86,9 +86,9 @@ def train(net: Net, x: Floats, y: Labels) -> Net:
         value = cross_entropy(logits, labels, reduction="sum") + DECAY / 2 * (first**2).sum()
         return value.item(), DECAY * left(first, net.second, points, targets).numpy().ravel()
 
-    found = _least(objective, net.first.detach().numpy().ravel(), rounds=3000)[0]
+    weights = _least(objective, net.first.detach().numpy().ravel(), rounds=3000)[0]
     with torch.no_grad():
-        net.first.copy_(torch.from_numpy(found).view(shape))
+        net.first.copy_(torch.from_numpy(weights).view(shape))
     return net
 
 
@@ -156,12 +156,12 @@ def reconstruct(
     draws = [
         spread * np.random.default_rng([seed, k]).normal(size=len(y) * len(basis)) for k in range(starts)
     ]
-    tried = [
+    attempts = [
         _least(objective, draws[k], rounds // 10)
         for k in watch(range(starts), "Looking for the training images")
     ]
-    best, value = min(tried, key=lambda one: one[1])
-    for code, _ in sorted(tried, key=lambda one: one[1])[:FOLLOWED]:
+    best, value = min(attempts, key=lambda one: one[1])
+    for code, _ in sorted(attempts, key=lambda one: one[1])[:FOLLOWED]:
         if np.sqrt(2 * value) > SOLVED:
             best, value = min((best, value), _least(objective, code, rounds), key=lambda one: one[1])
     points = (origin + torch.from_numpy(best).view(len(y), -1) @ basis) @ rows
@@ -171,14 +171,14 @@ def reconstruct(
 def _span(first: Tensor) -> Tensor:
     """An orthonormal basis of the row space of W, in which the training points (x, 1) lie."""
     _, stretch, rows = torch.linalg.svd(first, full_matrices=False)
-    kept: Tensor = rows[stretch > 1e-5 * stretch[0]]
-    return kept
+    basis: Tensor = rows[stretch > 1e-5 * stretch[0]]
+    return basis
 
 
 def _least(objective: object, start: Floats, rounds: int) -> tuple[Floats, float]:
     options = {"maxiter": rounds, "maxfun": 2 * rounds, "maxcor": 30, "ftol": 1e-18, "gtol": 1e-12}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(found.x), float(found.fun)
+    minimum = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(minimum.x), float(minimum.fun)
 
 
 def _ones(x: Tensor) -> Tensor:
@@ -253,18 +253,20 @@ def compare(
         raise InvalidParameter(
             f"Expected size={size} between {of.people} (people) and {len(of.seen)} (images)."
         )
-    kept = _first(of.seen_labels, size)
-    y, lens = of.seen_labels[kept], Lens.of(of.public)
-    x = lens(of.seen[kept])
+    places = _first(of.seen_labels, size)
+    y, lens = of.seen_labels[places], Lens.of(of.public)
+    x = lens(of.seen[places])
     nets = {
         "plain": train(Net(x.shape[1], of.people, seed=seed), x, y),
         f"private, ε = {epsilon:g}": private(Net(x.shape[1], of.people, seed=seed), x, y, epsilon=epsilon),
     }
     out = []
     for name, net in nets.items():
-        solved = reconstruct(net, y, starts=starts if name == "plain" else 2, seed=seed, watch=watch)
-        grey = StationaryPoint(lens.back(solved.points), solved.residual)
-        out.append(measure(grey, of.seen[kept].astype(np.float64), of.unseen.astype(np.float64), model=name))
+        solution = reconstruct(net, y, starts=starts if name == "plain" else 2, seed=seed, watch=watch)
+        grey = StationaryPoint(lens.back(solution.points), solution.residual)
+        out.append(
+            measure(grey, of.seen[places].astype(np.float64), of.unseen.astype(np.float64), model=name)
+        )
     return out
 
 

@@ -52,8 +52,8 @@ class Layered:
     def count(self, conditions: Conditions) -> float:
         """How many rows meet all conditions, with two layers of noise for each."""
         text = f"SELECT list(id ORDER BY id) FROM patients WHERE {' AND '.join(conditions)}"
-        ((found,),) = self.connection.execute(text).fetchall()
-        ids = list(found or ())
+        ((members,),) = self.connection.execute(text).fetchall()
+        ids = list(members or ())
         layers = [hashed_normal(self.secret, c.encode()) for c in conditions]
         layers += [hashed_normal(self.secret, f"{c}|{ids}".encode()) for c in conditions]
         return len(ids) + self.deviation * sum(layers)
@@ -93,10 +93,10 @@ def attack(
 ) -> Learnt:
     """Ask `count` for the sick among those whom each trick picks, and reconstruct."""
     ids = np.arange(1, len(bits) + 1, dtype=np.float64)
-    asked = tricks(queries, seed)
-    subsets = np.array([trick.members(ids) for trick in asked])
+    questions = tricks(queries, seed)
+    subsets = np.array([trick.members(ids) for trick in questions])
     answers: list[float] = []
-    for trick in asked:
+    for trick in questions:
         try:
             answers.append(count(["sick = 1", trick.condition]))
         except BudgetExceeded:
@@ -132,32 +132,32 @@ def compare(
     """The trick on exact counts, layered noise, counts with the small ones suppressed,
     and an account; and named sets."""
     bits = secret(people, seed)
-    curator, plain = Layered.over(bits), Layered.over(bits, deviation=0)
-    found = [
-        attack(plain.count, bits, queries, release="exact counts, arithmetic", seed=seed),
+    curator, truth = Layered.over(bits), Layered.over(bits, deviation=0)
+    results = [
+        attack(truth.count, bits, queries, release="exact counts, arithmetic", seed=seed),
         attack(curator.count, bits, queries, release="noise per condition, arithmetic", seed=seed),
         attack(
-            suppressed(plain.count), bits, queries, release="counts under 5 left out, arithmetic", seed=seed
+            suppressed(truth.count), bits, queries, release="counts under 5 left out, arithmetic", seed=seed
         ),
         by_name(curator.count, bits, queries, release="noise per condition, people named", seed=seed),
     ]
-    with asking.account(epsilon, 1e-6) as paid:
-        sigma = math.sqrt(queries / (2 * paid.remaining().rho)) * (1 + 1e-9)
+    with asking.account(epsilon, 1e-6) as account:
+        sigma = math.sqrt(queries / (2 * account.remaining().rho)) * (1 + 1e-9)
         mechanism = Gaussian(sigma, unit=asking.PERSON)
 
         def through(conditions: Conditions) -> float:
-            return float(account_count(paid, plain, mechanism, conditions, rng))
+            return float(account_count(account, truth, mechanism, conditions, rng))
 
         name, bound = f"account of ε = {epsilon:g}, arithmetic", ceiling(epsilon, 1e-6)
-        return [*found, attack(through, bits, queries, release=name, bound=bound, seed=seed)]
+        return [*results, attack(through, bits, queries, release=name, bound=bound, seed=seed)]
 
 
 def suppressed(count: Callable[[Conditions], float], least: int = 5) -> Callable[[Conditions], float]:
     """k-anonymity for counts: 0 is said where fewer than `least` people meet the conditions."""
 
     def answer(conditions: Conditions) -> float:
-        found = count(conditions)
-        return found if found >= least else 0.0
+        size = count(conditions)
+        return size if size >= least else 0.0
 
     return answer
 

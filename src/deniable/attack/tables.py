@@ -75,26 +75,26 @@ def publish(people: Whole, *, least: int = 1, base: int = 1) -> list[PublishedSt
     Nothing is said about families of fewer than `least` people; with `base` above 1
     counts are rounded to its multiples.
     """
-    said: list[PublishedStatistic] = []
+    statistics: list[PublishedStatistic] = []
     for family in families():
         size = int(people[family].sum())
         if size >= least:
-            said.append(_count(family, size, base))
-            said += _ages(people, family) if size else []
+            statistics.append(_count(family, size, base))
+            statistics += _ages(people, family) if size else []
     bands = [(age_of // BAND == b) & (sex_of == s) for b in range(BANDS) for s in range(len(SEXES))]
     sizes = [int(people[band].sum()) for band in bands]
-    return said + [
+    return statistics + [
         _count(b, n, base) for b, n in zip(bands, sizes, strict=True) if n >= least or (n == 0 and least == 1)
     ]
 
 
 def _count(members: NDArray[np.bool_], size: int, base: int = 1) -> PublishedStatistic:
     """A count, exact or rounded to the nearest multiple of `base` (halves up)."""
-    shown = (2 * size + base) // (2 * base) * base
+    multiple = (2 * size + base) // (2 * base) * base
     inside = [
         n
-        for n in range(max(0, shown - base), shown + base + 1)
-        if (2 * n + base) // (2 * base) * base == shown
+        for n in range(max(0, multiple - base), multiple + base + 1)
+        if (2 * n + base) // (2 * base) * base == multiple
     ]
     return PublishedStatistic(members.astype(np.float64), inside[0], inside[-1])
 
@@ -118,10 +118,10 @@ def _ages(people: Whole, family: NDArray[np.bool_]) -> list[PublishedStatistic]:
 def off_by_one(said: Sequence[PublishedStatistic], rng: np.random.Generator) -> list[PublishedStatistic]:
     """Naive noise: every count is published off by −1, 0 or 1. Whoever knows the rule is
     left with an interval."""
-    shown = [max(0.0, s.low + int(rng.integers(-1, 2))) if s.low == s.high else None for s in said]
+    numbers = [max(0.0, s.low + int(rng.integers(-1, 2))) if s.low == s.high else None for s in said]
     return [
         s if n is None else PublishedStatistic(s.weights, max(0.0, n - 1), n + 1)
-        for s, n in zip(said, shown, strict=True)
+        for s, n in zip(said, numbers, strict=True)
     ]
 
 
@@ -133,15 +133,15 @@ def protect(
 
     Which blocks there are is public: it is given, and not read from where people live.
     """
-    known = tuple(range(count))
-    domains = (known, tuple(range(BANDS)), tuple(range(len(SEXES))), tuple(range(len(GROUPS))))
+    block_numbers = tuple(range(count))
+    domains = (block_numbers, tuple(range(BANDS)), tuple(range(len(SEXES))), tuple(range(len(GROUPS))))
     mechanism = NoisyCounts.for_budget(epsilon, domains, ((0, 1, 2), (0, 2, 3), (0, 1, 3)))
     people = [
         (r["block"], r["age"] // BAND, SEXES.index(r["sex"]), GROUPS.index(r["group"]))
         for r in table.to_pylist()
     ]
-    with asking.account(epsilon, unit=Unit.row()) as paid:
-        counts = paid.run(mechanism, lambda: people, rng=rng).value
+    with asking.account(epsilon, unit=Unit.row()) as account:
+        counts = account.run(mechanism, lambda: people, rng=rng).value
     values = (None, age_of // BAND, sex_of, group_of)
     return [
         [
@@ -149,15 +149,15 @@ def protect(
             for axes, count in zip(((1, 2), (2, 3), (1, 3)), counts, strict=True)
             for s in _noisy(count[b], axes, values)
         ]
-        for b in known
+        for b in block_numbers
     ]
 
 
 def _noisy(counts: Whole, axes: Sequence[int], values: Sequence[Any]) -> Iterator[PublishedStatistic]:
-    for place, said in np.ndenumerate(counts):
+    for place, number in np.ndenumerate(counts):
         cell = reduce(np.logical_and, (values[a] == p for a, p in zip(axes, place, strict=True)))
-        known = max(0.0, float(said))
-        yield PublishedStatistic(cell.astype(np.float64), known, known)
+        value = max(0.0, float(number))
+        yield PublishedStatistic(cell.astype(np.float64), value, value)
 
 
 def swap(table: Any, rate: float, seed: int = 0) -> Any:
@@ -165,9 +165,9 @@ def swap(table: Any, rate: float, seed: int = 0) -> Any:
     if not 0 <= rate <= 1:
         raise InvalidParameter(f"Expected rate={rate:g} in [0, 1].")
     where = table["block"].to_numpy().copy()
-    chosen = np.random.default_rng(seed).permutation(len(where))[: 2 * round(rate * len(where) / 2)]
-    half = len(chosen) // 2
-    where[chosen] = where[np.concatenate([chosen[half:], chosen[:half]])]
+    picks = np.random.default_rng(seed).permutation(len(where))[: 2 * round(rate * len(where) / 2)]
+    half = len(picks) // 2
+    where[picks] = where[np.concatenate([picks[half:], picks[:half]])]
     return table.set_column(0, "block", [where])
 
 
@@ -178,8 +178,8 @@ def solve(said: Sequence[PublishedStatistic], *, nodes: int = 500) -> Whole:
     """People whom nothing published contradicts; if none are found, people contradicted
     as little as possible."""
     weights, low, high = _rules(said)
-    found = _integers(np.zeros(len(EVERYBODY)), [LinearConstraint(weights, low, high)], nodes)
-    return _nearest(weights, low, high, nodes) if found is None else found
+    people = _integers(np.zeros(len(EVERYBODY)), [LinearConstraint(weights, low, high)], nodes)
+    return _nearest(weights, low, high, nodes) if people is None else people
 
 
 def _rules(said: Sequence[PublishedStatistic]) -> tuple[Floats, Floats, Floats]:
@@ -192,9 +192,13 @@ def _rules(said: Sequence[PublishedStatistic]) -> tuple[Floats, Floats, Floats]:
 
 def _integers(cost: Floats, rules: Sequence[LinearConstraint], nodes: int) -> Whole | None:
     """The cheapest table of whole numbers under the rules; variables beyond the table's cells are real."""
-    whole = (np.arange(len(cost)) < len(EVERYBODY)).astype(np.int64)
+    integrality = (np.arange(len(cost)) < len(EVERYBODY)).astype(np.int64)
     done = milp(
-        cost, constraints=rules, integrality=whole, bounds=Bounds(0, np.inf), options={"node_limit": nodes}
+        cost,
+        constraints=rules,
+        integrality=integrality,
+        bounds=Bounds(0, np.inf),
+        options={"node_limit": nodes},
     )
     return None if done.x is None else np.rint(done.x[: len(EVERYBODY)]).astype(np.int64)
 
@@ -206,8 +210,8 @@ def _nearest(weights: Floats, low: Floats, high: Floats, nodes: int) -> Whole:
         LinearConstraint(np.hstack([weights, slack]), lb=low),
         LinearConstraint(np.hstack([weights, -slack]), ub=high),
     ]
-    found = _integers(np.r_[np.zeros(len(EVERYBODY)), np.ones(len(low))], rules, nodes)
-    return np.zeros(len(EVERYBODY), np.int64) if found is None else found
+    people = _integers(np.r_[np.zeros(len(EVERYBODY)), np.ones(len(low))], rules, nodes)
+    return np.zeros(len(EVERYBODY), np.int64) if people is None else people
 
 
 def unique(said: Sequence[PublishedStatistic], found: Whole, *, nodes: int = 500) -> bool:
@@ -246,18 +250,18 @@ def attack(
 ) -> Learnt:
     """Solve every block and count the people found with their exact age, sex and group.
     Chance: another block's people."""
-    found = [solve(one) for one in said]
-    right = sum(int(np.minimum(t, f).sum()) for t, f in zip(truth, found, strict=True))
+    solutions = [solve(block) for block in said]
+    right = sum(int(np.minimum(t, f).sum()) for t, f in zip(truth, solutions, strict=True))
     of = int(sum(t.sum() for t in truth))
     other = sum(int(np.minimum(t, u).sum()) for t, u in zip(truth, [*truth[1:], truth[0]], strict=True))
     facts: dict[str, Any] = {"blocks": len(truth)}
-    told = ""
+    proof = ""
     if proofs:
-        facts["proved_unique"] = sum(unique(s, f) for s, f in zip(said, found, strict=True))
-        told = f" In {facts['proved_unique']} of {len(truth)} blocks this is proved to be the only solution."
+        facts["proved_unique"] = sum(unique(s, f) for s, f in zip(said, solutions, strict=True))
+        proof = f" In {facts['proved_unique']} of {len(truth)} blocks this is proved to be the only solution."
     reading = (
         f"{release}: {right} of {of} people ({percent(right / of)}) were found with their exact age, sex and "
-        f"group; the people of another block would be right for {percent(other / of)}.{told}"
+        f"group; the people of another block would be right for {percent(other / of)}.{proof}"
     )
     return Learnt(ATTACK, release, right, of, other / of, reading, facts=facts)
 

@@ -33,12 +33,12 @@ class Toeplitz:
     coefficients: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        given = tuple(float(c) for c in self.coefficients)
-        if not given or not all(math.isfinite(c) for c in given) or given[0] <= 0:
+        values = tuple(float(c) for c in self.coefficients)
+        if not values or not all(math.isfinite(c) for c in values) or values[0] <= 0:
             raise InvalidParameter(
                 "Expected finite coefficients of a Toeplitz matrix, the first of them above 0."
             )
-        object.__setattr__(self, "coefficients", given)
+        object.__setattr__(self, "coefficients", values)
 
     @property
     def steps(self) -> int:
@@ -161,14 +161,14 @@ def buffered(steps: int, buffers: int = 4) -> BufferedToeplitz:
     """
     steps, buffers = _count(steps, "steps"), _count(buffers, "buffers")
     spread = (4.0 * steps) ** (-(np.arange(buffers) + 0.5) / buffers)
-    wanted = _square_root(steps)[1:]
-    if not len(wanted):
+    target = _square_root(steps)[1:]
+    if not len(target):
         return BufferedToeplitz(steps, (), ())
     powers = np.power.outer(1 - spread, np.arange(steps - 1.0)).T
     # Each of the running sums counts alike, so early coefficients, which enter most of them, weigh more.
     weight = np.sqrt(np.arange(steps - 1.0, 0, -1))
-    fitted = optimize.nnls(powers * weight[:, None], wanted * weight)[0]
-    weights = fitted / max(1.0, math.fsum(fitted) * (1 + 1e-12))
+    solution = optimize.nnls(powers * weight[:, None], target * weight)[0]
+    weights = solution / max(1.0, math.fsum(solution) * (1 + 1e-12))
     return BufferedToeplitz(steps, tuple((1 - spread).tolist()), tuple(weights.tolist()))
 
 

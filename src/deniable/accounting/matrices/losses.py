@@ -33,8 +33,8 @@ def loss(
     A replaced unit moves twice as far.
     """
     checks.positive(sigma=sigma, clip=clip)
-    moved = sensitivity(encoder, who) * clip * (2 if relation is Relation.REPLACED else 1)
-    return GaussianNoise(sigma / moved * _DOWN)
+    distance = sensitivity(encoder, who) * clip * (2 if relation is Relation.REPLACED else 1)
+    return GaussianNoise(sigma / distance * _DOWN)
 
 
 def cyclic_loss(

@@ -144,11 +144,11 @@ def _prefixes(products: Array, who: Participation) -> Array:
     before it, themselves apart."""
     n, most = who.steps, who.most
     best = np.zeros((n + 1, most, n))  # after how many steps, of how many, for which i
-    found = np.zeros((most, n))
+    prefixes = np.zeros((most, n))
     for j in range(n):
         if j >= who.apart:
-            found[:, j] = best[j - who.apart + 1, :, j]
+            prefixes[:, j] = best[j - who.apart + 1, :, j]
         best[j + 1] = best[j]
         before = max(j + 1 - who.apart, 0)
         best[j + 1, 1:] = np.maximum(best[j, 1:], best[before, :-1] + products[:, j])
-    return found
+    return prefixes

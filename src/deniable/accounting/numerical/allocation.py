@@ -66,8 +66,8 @@ class Cells:
 
     def below(self) -> tuple[Array, Array]:
         """Every cell seen as one outcome: its ratio is the mean."""
-        held = self.mass > 0
-        return self.moment[held] / self.mass[held], self.mass[held]
+        mask = self.mass > 0
+        return self.moment[mask] / self.mass[mask], self.mass[mask]
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ def allocated(pair: Pair, steps: int, *, upper: bool) -> Pair:
     if steps == 1:
         return pair
     side: Side = Cells.above if upper else Cells.below
-    one, variance, step = _single(pair, side)
-    total = _power(one, steps, lambda a, b: _added(a, b, variance, step, side))
+    law, variance, step = _single(pair, side)
+    total = _power(law, steps, lambda a, b: _added(a, b, variance, step, side))
     return _pair(total, upper)
 
 
@@ -130,10 +130,10 @@ def _single(pair: Pair, side: Side) -> tuple[Sum, float, float]:
     p, q = _masses(pair, edges)
     values, mass = side(Cells(edges, q, p))
     beyond_p, beyond_q = (float(m[0]) for m in pair.cells(np.array([math.log(last), np.inf])))
-    revealed = float(pair.atoms[1][np.isposinf(pair.atoms[0])].sum())
+    exposure = float(pair.atoms[1][np.isposinf(pair.atoms[0])].sum())
     error = relative(max(abs(low), abs(high)))
-    lost, carried = beyond_q + pair.slack, beyond_p + revealed + pair.slack
-    return Sum(1, values, mass, lost, carried, error), variance, step
+    tail_mass, tail_moment = beyond_q + pair.slack, beyond_p + exposure + pair.slack
+    return Sum(1, values, mass, tail_mass, tail_moment, error), variance, step
 
 
 def _width(count: int, variance: float) -> float:
@@ -147,10 +147,10 @@ def _masses(pair: Pair, edges: Array) -> tuple[Array, Array]:
     losses, atom_p, atom_q = pair.atoms
     ratios = np.exp(np.where(np.isfinite(losses), losses, -np.inf))
     cell = np.clip(np.searchsorted(edges, ratios) - 1, 0, len(edges) - 2)
-    kept = ~np.isposinf(losses)
+    mask = ~np.isposinf(losses)
     return (
-        p + np.bincount(cell[kept], atom_p[kept], len(p)),
-        q + np.bincount(cell[kept], atom_q[kept], len(q)),
+        p + np.bincount(cell[mask], atom_p[mask], len(p)),
+        q + np.bincount(cell[mask], atom_q[mask], len(q)),
     )
 
 
@@ -177,15 +177,15 @@ def _added(a: Sum, b: Sum, variance: float, step: float, side: Side) -> Sum:
     edges = grid.nodes(first, last)
     cell = _cell(grid, edges, values)
     cells = Cells(edges, _piled(cell, mass, len(edges) - 1), _piled(cell, mass * values, len(edges) - 1))
-    values, mass, lost, carried = _trimmed(*side(cells), count, side is Cells.above)
+    values, mass, tail_mass, tail_moment = _trimmed(*side(cells), count, side is Cells.above)
     longest = int(np.bincount(cell).max())
     return Sum(
         count,
         values,
         mass,
-        a.lost + b.lost + lost,
+        a.lost + b.lost + tail_mass,
         # The mean of an untouched sum is its count; nothing revealed is forgotten.
-        a.carried + b.carried + a.lost * b.count + b.lost * a.count + carried,
+        a.carried + b.carried + a.lost * b.count + b.lost * a.count + tail_moment,
         a.error + b.error + (longest + 16) * U,
     )
 
@@ -210,19 +210,19 @@ def _trimmed(values: Array, mass: Array, count: int, spread: bool) -> tuple[Arra
     little at the bottom is merged."""
     heavy = mass * (1 + values / count)
     top = np.cumsum(heavy[::-1])[::-1] > TAIL
-    lost, carried = float(mass[~top].sum()), float((mass * values)[~top].sum())
+    tail_mass, tail_moment = float(mass[~top].sum()), float((mass * values)[~top].sum())
     values, mass, heavy = values[top], mass[top], heavy[top]
     few = int((np.cumsum(heavy) < TAIL).sum())
     if few > 1:
-        whole, moment = float(mass[:few].sum()), float((mass * values)[:few].sum())
+        low_mass, moment = float(mass[:few].sum()), float((mass * values)[:few].sum())
         if spread:
             up = moment / values[few]
-            values, mass = np.append(0.0, values[few:]), np.append(max(whole - up, 0.0), mass[few:])
+            values, mass = np.append(0.0, values[few:]), np.append(max(low_mass - up, 0.0), mass[few:])
             mass[1] += up
         else:
-            mean = moment / whole if whole else 0.0
-            values, mass = np.append(mean, values[few:]), np.append(whole, mass[few:])
-    return values, mass, lost, carried
+            mean = moment / low_mass if low_mass else 0.0
+            values, mass = np.append(mean, values[few:]), np.append(low_mass, mass[few:])
+    return values, mass, tail_mass, tail_moment
 
 
 def _pair(total: Sum, upper: bool) -> Pair:

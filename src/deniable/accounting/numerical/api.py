@@ -27,8 +27,8 @@ def epsilon(loss: Loss, delta: float) -> Bound:
     """
     if not 0 <= delta < 1:
         raise InvalidParameter(f"Expected delta={delta} in [0, 1).")
-    found, upper = epsilon_bounds(cases(loss), float(delta))
-    return _bound(found, upper)
+    lower_bound, upper = epsilon_bounds(cases(loss), float(delta))
+    return _bound(lower_bound, upper)
 
 
 @guarded
@@ -36,8 +36,8 @@ def delta(loss: Loss, epsilon: float) -> Bound:
     """The least δ such that `loss` is (ε, δ)-DP, bracketed."""
     if not 0 <= epsilon < math.inf:
         raise InvalidParameter(f"Expected epsilon={epsilon} in [0, ∞).")
-    found, upper = delta_bounds(cases(loss), float(epsilon))
-    return _bound(found, upper)
+    lower_bound, upper = delta_bounds(cases(loss), float(epsilon))
+    return _bound(lower_bound, upper)
 
 
 @guarded

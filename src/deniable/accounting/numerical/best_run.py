@@ -88,8 +88,8 @@ def smallest(sigma: float, runs: Runs) -> Finite:
     p, q = (_least(edges, shift, sigma, runs) for shift in (1.0, 0.0))
     none = math.exp(-float(runs.mean)) if isinstance(runs, PoissonRuns) else 0.0
     p, q = np.append(p, none), np.append(q, none)
-    held = (p > 1e-250) & (q > 1e-250)
-    p, q = p[held], q[held]
+    mask = (p > 1e-250) & (q > 1e-250)
+    p, q = p[mask], q[mask]
     losses = np.log(p / q)
     order = np.argsort(losses, kind="stable")
     return Sided.of(losses[order], p[order], q[order], 0.0, -OFF)

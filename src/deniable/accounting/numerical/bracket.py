@@ -151,9 +151,9 @@ def _pieces(sketches: Sequence[Sketch], cut: float, epsilon: float) -> tuple[Pie
         range(len(sketches)), key=lambda i: sketches[i].times * float(sketches[i].above(cut).mass.sum())
     )
     rest = [s.fewer() if i == best else s for i, s in enumerate(bulk)]
-    moved, log_moved = tilt([*(r for r in rest if r.times), sketches[best].above(cut)], epsilon=epsilon)
-    log_moved += math.log(sketches[best].times)
-    return Piece(still, False, log_still > log_moved - 8), Piece(moved, True, log_moved > log_still - 8)
+    jump, log_jump = tilt([*(r for r in rest if r.times), sketches[best].above(cut)], epsilon=epsilon)
+    log_jump += math.log(sketches[best].times)
+    return Piece(still, False, log_still > log_jump - 8), Piece(jump, True, log_jump > log_still - 8)
 
 
 def _cut(sketches: Sequence[Sketch], rare: float) -> float:
@@ -209,14 +209,14 @@ def _laws(
     upper: list[Part] = []
     lower: list[Part] = []
     reach = 0.0
-    for (pair, t), one in zip(terms, sketches, strict=True):
+    for (pair, t), outline in zip(terms, sketches, strict=True):
         low, high = pair.span(plan.tail)
         reach = max(reach, abs(low), abs(high))
         place = anchor(pair, dt)
         # Losses too low to matter: the upper side lifts them, the lower side drops them.
-        density = plan.density(one)
-        low = min(max(low, light(one, density, 1e-10 / times)), high)
-        thin = thinner(one, density, place[0], dt, valley=math.isinf(plan.cut))
+        density = plan.density(outline)
+        low = min(max(low, light(outline, density, 1e-10 / times)), high)
+        thin = thinner(outline, density, place[0], dt, valley=math.isinf(plan.cut))
         above, below = discretise(pair, dt, low, high, thin, place)
         if below is None and len(terms) > 1 and low <= 0:
             # All its losses lie within a cell or two: beside others it may count below as if it said nothing.
@@ -243,10 +243,10 @@ def _gap(laws: Laws, piece: Piece, cut: float) -> float:
 
 def _distance(above: Law, below: Law, theta: float, keep: Bools) -> float:
     z = theta * above.losses[keep]
-    filled = above.mass[keep] > 0
-    if not filled.any():
+    mask = above.mass[keep] > 0
+    if not mask.any():
         return 0.0
-    weight = np.exp(np.minimum(z - z[filled].max(), 0.0))
+    weight = np.exp(np.minimum(z - z[mask].max(), 0.0))
     high, low = float(weight @ above.mass[keep]), float(weight @ below.mass[keep])
     return math.log(high / low) / theta if low > 0 else math.inf
 
@@ -257,20 +257,20 @@ def curves(terms: Sequence[Term], plan: Plan) -> tuple[Curve, Curve | None]:
     _within_reach(terms, plan.tail)
     laws = discretise_all(terms, plan)
     _check(terms, laws.upper, plan.tail)
-    revealed = -math.expm1(sum(t * math.log1p(-min(infinite_mass(p), 1 - U)) for p, t in terms))
+    exposure = -math.expm1(sum(t * math.log1p(-min(infinite_mass(p), 1 - U)) for p, t in terms))
     tails = times * plan.tail + sum(t * pair.slack for pair, t in terms)
-    pushed = max(float(np.abs(law.losses[[0, -1]]).max()) for law, _ in laws.upper) * max(
+    exponent = max(float(np.abs(law.losses[[0, -1]]).max()) for law, _ in laws.upper) * max(
         piece.theta for piece in plan.pieces
     )
     r = relative(laws.reach)
-    safe = math.exp(times * (r + 4 * U * (8 + pushed)))
+    safe = math.exp(times * (r + 4 * U * (8 + exponent)))
     shift = 2 * times * r
     above, twice = _sums(laws.upper, plan, None)
-    upper = Curve(above, 1, safe, shift, revealed * (1 + 16 * U) + tails + twice)
+    upper = Curve(above, 1, safe, shift, exposure * (1 + 16 * U) + tails + twice)
     if laws.lower is None:
         return upper, None
     below, _ = _sums(laws.lower, plan, above)
-    return upper, Curve(below, -1, safe, shift, revealed * (1 - 16 * U))
+    return upper, Curve(below, -1, safe, shift, exposure * (1 - 16 * U))
 
 
 def _within_reach(terms: Sequence[Term], tail: float) -> None:
@@ -309,9 +309,11 @@ def _sums(
         if mass > 0:
             jumping += times * mass
             rest = [b for k, b in enumerate(bulk) if k != i] + ([(low, times - 1)] if times > 1 else [])
-            one = [*rest, (high, 1)]
+            jump_parts = [*rest, (high, 1)]
             out.append(
-                compose(one, thetas[1], plan.eta, reach=plan.reach, wide=wide, log_weight=math.log(times))
+                compose(
+                    jump_parts, thetas[1], plan.eta, reach=plan.reach, wide=wide, log_weight=math.log(times)
+                )
             )
     return tuple(out), 0.5 * jumping**2 * (1 + 1e-9)
 

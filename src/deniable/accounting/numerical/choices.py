@@ -33,8 +33,8 @@ OFF = 1e-9
 def blocks(epsilon: float, times: int) -> tuple[tuple[int, int], ...]:
     """(size, count) of the blocks that `times` choices are cut into."""
     size = min(times, LARGEST_BLOCK, max(1, int(REACH / epsilon)))
-    whole, rest = divmod(times, size)
-    return ((size, whole), (rest, 1)) if rest else ((size, whole),)
+    count, rest = divmod(times, size)
+    return ((size, count), (rest, 1)) if rest else ((size, count),)
 
 
 def _parts(times: int) -> int:
@@ -59,9 +59,9 @@ def above(epsilon: float, times: int) -> Finite:
 
 def _extended(heights: Array, parts: int, dt: float) -> Array:
     """Heights at nodes −parts … count + 2·parts: mirrored below 0, and 0 above."""
-    padded = np.concatenate([heights, np.zeros(2 * parts)])
+    profile = np.concatenate([heights, np.zeros(2 * parts)])
     below = dt * np.arange(parts, 0, -1)
-    return np.concatenate([-np.expm1(-below) + np.exp(-below) * padded[parts:0:-1], padded])
+    return np.concatenate([-np.expm1(-below) + np.exp(-below) * profile[parts:0:-1], profile])
 
 
 def _worst(rest: Array, parts: int, dt: float) -> Array:
@@ -72,14 +72,14 @@ def _worst(rest: Array, parts: int, dt: float) -> Array:
     0, concave, so its top is known in closed form.
     """
     count = len(rest) - 2 * parts
-    omega, whole = math.expm1(dt), -math.expm1(-parts * dt)
+    omega, total = math.expm1(dt), -math.expm1(-parts * dt)
     best = np.zeros(count)
     for cell in range(parts):
         # r goes from 0 to 1 while t rises by dt and both heights climb to the node before.
         left_low, left_high = _slices(rest, parts - cell - 1, count)
         right_low, right_high = _slices(rest, 2 * parts - cell - 1, count)
-        p = -math.expm1((cell - parts) * dt) / whole
-        falls = math.exp((cell - parts) * dt) * omega / whole
+        p = -math.expm1((cell - parts) * dt) / total
+        falls = math.exp((cell - parts) * dt) * omega / total
         up, up_right = left_low - left_high, right_low - right_high
         start = (1 + omega) * (p * up + (1 - p) * up_right) - falls * (left_high - right_high)
         end = ((p - falls) * up + (1 - p + falls) * up_right) / (1 + omega) - falls * (left_low - right_low)
@@ -124,8 +124,8 @@ def below(epsilon: float, times: int) -> Finite:
 def _best_on_lattice(tails: Array, parts: int, dt: float) -> Array:
     """P and Q of {loss > y} at each node y ≥ 0 after one more choice, t being the best multiple of dt."""
     count = tails.shape[1] + parts
-    padded = np.concatenate([tails, np.zeros((2, 2 * parts))], axis=1)
-    rest = np.concatenate([1 - padded[::-1, parts:0:-1], padded], axis=1)
+    profile = np.concatenate([tails, np.zeros((2, 2 * parts))], axis=1)
+    rest = np.concatenate([1 - profile[::-1, parts:0:-1], profile], axis=1)
     x = np.exp(dt * np.arange(count))
     best = np.zeros((2, count))
     heights = np.full(count, -1.0)

@@ -150,15 +150,15 @@ def compose(
     """Compose laws that share one dt. `reach`: losses that the window must hold; `wide`: use long doubles."""
     dt = parts[0][0].dt
     log_mass = log_total = log_weight
-    base, mean, tilted = 0.0, 0.0, []
+    base, mean, laws = 0.0, 0.0, []
     for law, times in parts:
-        one, log_one = _tilt(law, theta, times)
-        tilted.append(one)
-        log_mass += times * log_one
+        part, log_part = _tilt(law, theta, times)
+        laws.append(part)
+        log_mass += times * log_part
         log_total += times * math.log(float(law.mass.sum()))
         base += times * law.offset
-        mean += times * float(one.index[0] - one.away[0])
-    window = _window(tilted, mean, dt, theta, eta, slopes)
+        mean += times * float(part.index[0] - part.away[0])
+    window = _window(laws, mean, dt, theta, eta, slopes)
     low, high = window.low, window.high
     if reach is not None:
         low, high = (
@@ -175,8 +175,8 @@ def compose(
     # Under a slight tilt the kernel would run round the circle undiminished (T6's `lap`); the FFT path has no
     # circle.
     fades = theta * dt * (high - mean) > 20
-    direct = _direct(tilted, low, high, dt, theta, wide) if steps > FEW and fades else None
-    size, kernel, error = direct if direct is not None else _by_fft(tilted, low, high, dt, theta)
+    direct = _direct(laws, low, high, dt, theta, wide) if steps > FEW and fades else None
+    size, kernel, error = direct if direct is not None else _by_fft(laws, low, high, dt, theta)
     return Composition(
         theta=theta,
         log_mass=log_mass,
@@ -222,18 +222,18 @@ def _window(
     variance = sum(t.times * t.variance for t in tilted)
     coarse = [_coarse(t) for t in tilted]
     full = [(t.weight, t.away, t.times) for t in tilted]
-    found, ends = [], []
-    for sign, known in zip((-1, 1), slopes or (None, None), strict=True):
-        s = known if known is not None else _slope(coarse, sign, goal, variance)
+    exponents, ends = [], []
+    for sign, slope in zip((-1, 1), slopes or (None, None), strict=True):
+        s = slope if slope is not None else _slope(coarse, sign, goal, variance)
         far = sum(t.times * float(t.away[-1] if sign > 0 else -t.away[0]) for t in tilted) + 1
         ends.append(mean + sign * min((goal + log_moment(sign * s, full)) / s, far))
-        found.append(s)
+        exponents.append(s)
     low, high = math.floor(ends[0]) - 1, math.ceil(ends[1]) + 1
     if sum(t.times for t in tilted) > FEW:
         high = max(high, math.ceil(mean + min(40 / (theta * dt), 8 * (high - mean))))
     # The kernel's weight e^(−θa)(1 − e^−a) is at most θ^θ/(1+θ)^(1+θ).
     peak = math.exp(-theta * math.log1p(1 / theta)) / (1 + theta)
-    return Window(low, high, 1.01 * eta * peak, (found[0], found[1]))
+    return Window(low, high, 1.01 * eta * peak, (exponents[0], exponents[1]))
 
 
 def _coarse(tilted: Tilted) -> tuple[Array, Array, int]:
@@ -253,10 +253,10 @@ def _slope(coarse: Sequence[tuple[Array, Array, int]], sign: int, goal: float, v
     def end(v: float) -> float:
         return (goal + moment(sign * math.exp(v))) * math.exp(-v)
 
-    found = optimize.minimize_scalar(
+    minimum = optimize.minimize_scalar(
         end, bounds=(start - 7, start + 3), method="bounded", options={"xatol": 0.05}
     )
-    return math.exp(float(found.x))
+    return math.exp(float(minimum.x))
 
 
 def _power(f: Complex, times: int) -> Complex:
@@ -356,7 +356,7 @@ def _convolved(a: _Dense, b: _Dense) -> _Dense:
     size = fast_length(count)
     rho, root = fft_error(size), math.sqrt(size)
     mass = fft.irfft(fft.rfft(a.mass, size) * fft.rfft(b.mass, size), size)[:count]
-    norms = [float(np.linalg.norm(one.mass)) for one in (a, b)]
+    norms = [float(np.linalg.norm(factor.mass)) for factor in (a, b)]
     # ‖FFT‖∞ ≤ ‖·‖₁ ≤ 1 + √n·error, which `heavy` covers for both factors.
     heavy = 1 + root * (a.error + b.error + 2 * rho * sum(norms))
     fresh = (2 * rho * sum(norms) + (math.sqrt(5) + 1) * U * min(norms)) * heavy

@@ -31,9 +31,9 @@ def gaussian(sigma: float, weights: tuple[float, ...], left: float) -> Finite:
     w, shifts = np.array(weights), np.arange(1.0, len(weights))
     losses = _nodes(sigma, w, shifts)
     heights = _heights(losses, sigma, w, shifts) + left
-    kept = heights > LOST + left
-    kept[: int(kept.sum()) + 1] = True
-    return connected(losses[kept], heights[kept])
+    mask = heights > LOST + left
+    mask[: int(mask.sum()) + 1] = True
+    return connected(losses[mask], heights[mask])
 
 
 def _ratio(t: Array, sigma: float, shifts: Array) -> Array:

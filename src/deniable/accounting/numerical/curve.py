@@ -44,8 +44,8 @@ class Curve:
         left = delta - self.beyond
         if left <= 0:
             return math.inf
-        found = self.solve(left / self.safe if self.sign > 0 else left * self.safe, self.sign)
-        return max(0.0, found + self.sign * self.shift)
+        root = self.solve(left / self.safe if self.sign > 0 else left * self.safe, self.sign)
+        return max(0.0, root + self.sign * self.shift)
 
     def estimate(self, delta: float) -> float:
         """The same without error terms: steers the next pass, claims nothing."""

@@ -161,12 +161,12 @@ def _few(
     the node below it allows."""
     losses, p, q = atoms
     floor = np.where(on, index, np.floor((losses - offset) / dt).astype(np.int64))
-    lowered = np.where(on, p, np.minimum(p, np.exp(offset + dt * floor) * q))
-    rise = np.where(on, 0.0, np.clip((p - lowered) / -math.expm1(-dt), 0, p))
+    floor_mass = np.where(on, p, np.minimum(p, np.exp(offset + dt * floor) * q))
+    rise = np.where(on, 0.0, np.clip((p - floor_mass) / -math.expm1(-dt), 0, p))
     nodes = np.union1d(floor, floor + 1)
     at = np.searchsorted(nodes, floor)
     above = _pile(at, p - rise, len(nodes)) + _pile(at + 1, rise, len(nodes))
-    return Law(offset, dt, nodes, above), Law(offset, dt, nodes, _pile(at, lowered, len(nodes)))
+    return Law(offset, dt, nodes, above), Law(offset, dt, nodes, _pile(at, floor_mass, len(nodes)))
 
 
 def _atoms(
@@ -242,12 +242,12 @@ class Cells:
         width = np.diff(self.losses)
         slope, rise = np.diff(halves.gaps()), (p - self.x[:-1] * q) / -np.expm1(-width)
         # The last cell is floored outright: as a difference its upper node would be 0 only up to rounding.
-        floored = self.x[end] * q[end] * (1 - 8 * U)
+        last_mass = self.x[end] * q[end] * (1 - 8 * U)
         p[end:] = rise[end:] = slope[end:] = 0
         low = _spread(p, rise)
         low[:-1] -= slope / np.expm1(width)
         low[1:] -= slope / np.expm1(-width)
-        low[end] += floored
+        low[end] += last_mass
         return low
 
 
@@ -275,14 +275,14 @@ class _Halves:
     def of(cls, p: Array, q: Array, x: Array) -> _Halves:
         pa, pb, qa, qb = p[0::2].copy(), p[1::2].copy(), q[0::2].copy(), q[1::2].copy()
         grow, fall = pb > LEAN * pa, pa > LEAN * pb
-        filled = np.flatnonzero(pa + pb)
-        end = int(filled[-1]) if len(filled) else 0
+        places = np.flatnonzero(pa + pb)
+        end = int(places[-1]) if len(places) else 0
         # Nothing above the last mass: the curve is 0 there, so that cell is floored. If the tangent of the
         # cell before it falls below 0 at their common node, the two are floored together.
         while end > 0:
-            needed = 0.0 if fall[end - 1] else x[end] * qb[end - 1] - pb[end - 1]
-            needed += x[end] * qa[end - 1] - pa[end - 1] if grow[end - 1] else 0.0
-            if needed <= pa[end] + pb[end] - x[end] * (qa[end] + qb[end]):
+            gap = 0.0 if fall[end - 1] else x[end] * qb[end - 1] - pb[end - 1]
+            gap += x[end] * qa[end - 1] - pa[end - 1] if grow[end - 1] else 0.0
+            if gap <= pa[end] + pb[end] - x[end] * (qa[end] + qb[end]):
                 break
             pb[end - 1] += pa[end] + pb[end]
             qb[end - 1] += qa[end] + qb[end]

@@ -22,8 +22,8 @@ def connected(losses: Array, heights: Array, lattice: Lattice | None = None) -> 
     The last height is charged as revealed.
     """
     rest = float(heights[-1])
-    kept = hull(losses, heights - rest)
-    losses, heights = losses[kept], heights[kept] - rest
+    corners = hull(losses, heights - rest)
+    losses, heights = losses[corners], heights[corners] - rest
     x, widths = np.exp(losses), np.exp(losses[:-1]) * np.expm1(np.diff(losses))
     q = np.maximum(np.diff(np.append(np.diff(heights) / widths, 0.0)), 0.0)
     # Summed up again by positive terms alone, these masses show what their rounding has cost; they are raised
@@ -67,12 +67,12 @@ def _bridged(losses: Array, heights: Array, lattice: Lattice | None, rest: float
 def hull(losses: Array, heights: Array) -> list[int]:
     """Which dots the greatest convex curve under all of them passes: the truth, being
     convex, lies under it too."""
-    kept: list[int] = []
+    corners: list[int] = []
     for i in range(len(losses)):
-        while len(kept) > 1 and _above(losses, heights, kept[-2], kept[-1], i):
-            kept.pop()
-        kept.append(i)
-    return kept
+        while len(corners) > 1 and _above(losses, heights, corners[-2], corners[-1], i):
+            corners.pop()
+        corners.append(i)
+    return corners
 
 
 def _above(losses: Array, heights: Array, a: int, b: int, c: int) -> bool:

@@ -26,8 +26,8 @@ MOST_NODES = 40_000
 def finite(node: FiniteOutcomes) -> Pair:
     """The pair itself, its outcomes in the order of their loss."""
     p, q = (np.array([float(x) for x in side]) for side in (node.present, node.absent))
-    held = p + q > 0
-    p, q = p[held], q[held]
+    mask = p + q > 0
+    p, q = p[mask], q[mask]
     with np.errstate(divide="ignore"):
         losses = np.log(p) - np.log(q)
     order = np.argsort(losses, kind="stable")
@@ -37,13 +37,13 @@ def finite(node: FiniteOutcomes) -> Pair:
 
 def mixture(node: MixedGaussianNoise) -> Pair | None:
     """Shifts in units of 1, equal ones together; None if nothing ever moves."""
-    found: dict[Fraction, Fraction] = {}
+    totals: dict[Fraction, Fraction] = {}
     for shift, weight in zip(node.shifts, node.weights, strict=True):
-        found[exact(shift)] = found.get(exact(shift), Fraction(0)) + exact(weight)
-    held = sorted((shift, weight) for shift, weight in found.items() if weight)
-    if held[-1][0] == 0:
+        totals[exact(shift)] = totals.get(exact(shift), Fraction(0)) + exact(weight)
+    atoms = sorted((shift, weight) for shift, weight in totals.items() if weight)
+    if atoms[-1][0] == 0:
         return None
-    shifts, weights = (tuple(float(x) for x in column) for column in zip(*held, strict=True))
+    shifts, weights = (tuple(float(x) for x in column) for column in zip(*atoms, strict=True))
     return GaussianMixture(float(exact(node.sigma)), shifts, weights, _missing(node.weights))
 
 
@@ -71,13 +71,13 @@ def product(factors: Sequence[tuple[Pair, int]]) -> tuple[Pair, Pair | None] | N
     count = sum(times for _, times in factors)
     reach = max(max(abs(low), abs(high)) for (low, high), _ in spans)
     off = 2 * count * (relative(reach) + MOST_NODES * U)
-    revealed = -math.expm1(
+    exposure = -math.expm1(
         sum(times * math.log1p(-min(infinite_mass(pair), 1 - U)) for pair, times in factors)
     )
     left = count * PRODUCT_TAIL + sum(times * pair.slack for pair, times in factors)
-    upper = _joined([(above, times) for (above, _), times in laws], revealed, left, off)
+    upper = _joined([(above, times) for (above, _), times in laws], exposure, left, off)
     lowers = [(below, times) for (_, below), times in laws if below is not None]
-    return upper, _joined(lowers, revealed, 0.0, -off) if len(lowers) == len(laws) else None
+    return upper, _joined(lowers, exposure, 0.0, -off) if len(lowers) == len(laws) else None
 
 
 def _joined(laws: Sequence[tuple[Law, int]], revealed: float, left: float, off: float) -> Pair:

@@ -355,8 +355,8 @@ class Symmetrised(Shape):
         return -high, high
 
     def grid(self, tail: float) -> Array:
-        one = self.one.grid(tail)
-        return np.concatenate([-one[one > 0][::-1], one[one > 0]])
+        nodes = self.one.grid(tail)
+        return np.concatenate([-nodes[nodes > 0][::-1], nodes[nodes > 0]])
 
 
 @dataclass(frozen=True)

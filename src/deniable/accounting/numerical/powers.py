@@ -90,14 +90,14 @@ def power(pair: Pair, runs: int) -> Finite:
     order = np.argsort(total, kind="stable")
     masses = [ways * np.prod(mass[finite] ** counts, axis=1) for mass in (p, q)]
     # What only one of the two measures can say is said in one of the runs or in none.
-    shown = [
+    exposures = [
         -math.expm1(runs * math.log1p(-min(float(mass[losses == end].sum()), 1 - 2.0**-53)))
         for mass, end in ((q, -math.inf), (p, math.inf))
     ]
     return Finite(
         np.concatenate([[-math.inf], total[order], [math.inf]]),
-        np.concatenate([[0.0], masses[0][order], [shown[1]]]),
-        np.concatenate([[shown[0]], masses[1][order], [0.0]]),
+        np.concatenate([[0.0], masses[0][order], [exposures[1]]]),
+        np.concatenate([[exposures[0]], masses[1][order], [0.0]]),
         None,
         runs * pair.slack,
     )

@@ -60,5 +60,5 @@ def expm1(real: Any, imaginary: npt.NDArray[Any]) -> npt.NDArray[Any]:
     In the precision of its arguments (numpy's own complex expm1 promises nothing).
     """
     half = np.sin(imaginary / 2)
-    whole = np.expm1(real) * np.cos(imaginary) - 2 * half * half
-    return np.asarray(whole + 1j * (np.exp(real) * np.sin(imaginary)))
+    real_part = np.expm1(real) * np.cos(imaginary) - 2 * half * half
+    return np.asarray(real_part + 1j * (np.exp(real) * np.sin(imaginary)))

@@ -100,21 +100,25 @@ def drawn(inside: Callable[[int], Known], draws: int, rows: int) -> Known:
         return Known(None, (), "the record is drawn too often for its counts to be told apart")
     pairs = []
     for k in range(1, len(weights)):
-        one = inside(k)
-        if one.upper is None or one.upper.sided:
-            return Known(None, (), one.why or "its content is not symmetric")
-        pairs.append(one.upper)
+        answer = inside(k)
+        if answer.upper is None or answer.upper.sided:
+            return Known(None, (), answer.why or "its content is not symmetric")
+        pairs.append(answer.upper)
     single = pairs[0]
     if isinstance(single, Gaussian) and not single.left and len(weights) > 2:
         copies, shares = tuple(map(float, range(len(weights)))), tuple(weights.tolist())
         lowers = GaussianMixture(single.sigma, copies, shares), triangle(single.sigma, shares)
         return Known(copied.gaussian(single.sigma, shares, 2 * RARE), lowers)
-    seen = -math.expm1(draws * math.log1p(-1 / rows))
-    parts = tuple((float(weight) / seen, pair) for weight, pair in zip(weights[1:], pairs, strict=True))
+    chance = -math.expm1(draws * math.log1p(-1 / rows))
+    parts = tuple((float(weight) / chance, pair) for weight, pair in zip(weights[1:], pairs, strict=True))
     below = (
-        (mix(single, seen), triangle(single.sigma, (1 - seen, seen))) if isinstance(single, Gaussian) else ()
+        (mix(single, chance), triangle(single.sigma, (1 - chance, chance)))
+        if isinstance(single, Gaussian)
+        else ()
     )
-    return Known(Symmetrised(Mixed(Either(parts, 2 * RARE / seen), seen)), below if len(weights) == 2 else ())
+    return Known(
+        Symmetrised(Mixed(Either(parts, 2 * RARE / chance), chance)), below if len(weights) == 2 else ()
+    )
 
 
 def counts(trials: int, rate: float) -> tuple[int, Array]:
@@ -134,8 +138,8 @@ def counts(trials: int, rate: float) -> tuple[int, Array]:
     below = np.cumprod(down / (trials - down + 1) / odds)
     weights = np.concatenate([below[::-1], [1.0], above])
     weights /= weights.sum()
-    kept = np.flatnonzero(weights > RARE / (len(weights) + 1))
-    return mode - len(down) + int(kept[0]), weights[kept[0] : kept[-1] + 1]
+    places = np.flatnonzero(weights > RARE / (len(weights) + 1))
+    return mode - len(down) + int(places[0]), weights[places[0] : places[-1] + 1]
 
 
 def caught(sigma: float, size: int, rate: float) -> Pair | None:

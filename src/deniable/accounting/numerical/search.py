@@ -66,8 +66,8 @@ def merge(terms: Sequence[Term]) -> tuple[Term, ...]:
             squares, left = squares + times / pair.sigma**2, left + times * pair.left
         else:
             rest[id(pair)] = (pair, rest.get(id(pair), (pair, 0))[1] + times)
-    merged = (Gaussian(1 / math.sqrt(squares), left), 1) if squares else None
-    return tuple(rest.values()) + ((merged,) if merged else ())
+    term = (Gaussian(1 / math.sqrt(squares), left), 1) if squares else None
+    return tuple(rest.values()) + ((term,) if term else ())
 
 
 def directions(cases: Sequence[Case], delta: float, epsilon: float = 0.0) -> list[Side]:
@@ -75,8 +75,8 @@ def directions(cases: Sequence[Case], delta: float, epsilon: float = 0.0) -> lis
     sides = []
     for case in cases:
         terms = merge(case.terms)
-        flipped = tuple((swap(pair), times) for pair, times in terms)
-        for direction in (terms, flipped) if any(pair.sided for pair, _ in terms) else (terms,):
+        reverse = tuple((swap(pair), times) for pair, times in terms)
+        for direction in (terms, reverse) if any(pair.sided for pair, _ in terms) else (terms,):
             sides.append(Side(in_blocks(direction), case.upper, case.lower, Steering(delta, epsilon)))
     return sides
 
@@ -157,12 +157,12 @@ def _start(side: Side, delta: float) -> None:
         side.lower = side.upper = 0.0
         side.done = True
         return
-    revealed = revealed_mass(terms)
-    if delta < revealed * (1 - 16 * U):
+    exposure = revealed_mass(terms)
+    if delta < exposure * (1 - 16 * U):
         side.lower = side.upper = math.inf
         side.done = True
         return
-    if delta >= revealed * (1 if len(terms) == 1 and terms[0][1] == 1 else 1 + 16 * U):
+    if delta >= exposure * (1 if len(terms) == 1 and terms[0][1] == 1 else 1 + 16 * U):
         side.upper = tops(terms) if not any(pair.slack for pair, _ in terms) else math.inf
     if side.upper == 0:
         side.done = True
@@ -171,8 +171,8 @@ def _start(side: Side, delta: float) -> None:
         side.lower = 0.0 if any(pair.slack for pair, _ in terms) else math.inf
         side.done = True
         return
-    if delta <= revealed * (1 + 1e-9):
-        side.lower = side.upper * (1 - 16 * U) if delta == revealed and math.isfinite(side.upper) else 0.0
+    if delta <= exposure * (1 + 1e-9):
+        side.lower = side.upper * (1 - 16 * U) if delta == exposure and math.isfinite(side.upper) else 0.0
         side.done = True
         return
     if len(terms) == 1 and terms[0][1] == 1:

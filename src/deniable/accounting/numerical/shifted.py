@@ -97,8 +97,8 @@ class LaplaceReplace(Shape):
         below, above = np.diff(lower) / self.b, np.diff(upper) / self.b
         left = np.exp(lower[:-1] / self.b) * np.expm1(below)
         right = -np.exp(-upper[:-1] / self.b) * np.expm1(-above)
-        moved = np.exp((x[:-1] - 1) / self.b) * np.expm1(np.diff(x) / self.b)
-        return np.asarray(0.5 * ((1 - self.rate) * (left + right) + self.rate * moved))
+        neighbour = np.exp((x[:-1] - 1) / self.b) * np.expm1(np.diff(x) / self.b)
+        return np.asarray(0.5 * ((1 - self.rate) * (left + right) + self.rate * neighbour))
 
     def span(self, tail: float, weight: float = 1.0) -> tuple[float, float]:
         return -self.top, self.top
@@ -152,10 +152,10 @@ class GaussianMixture(Shape):
         # Each single term bounds the loss from below, so its own root lies right of the true one; the least
         # is closest.
         s, w = (np.array(a) for a in (self.shifts, self.weights))
-        moved = s > 0
+        mask = s > 0
         live = (losses > edge) & np.isfinite(losses)
         ends = losses[live]
-        x = ((np.subtract.outer(ends, np.log(w[moved])) * self.sigma**2) / s[moved] + 0.5 * s[moved]).min(
+        x = ((np.subtract.outer(ends, np.log(w[mask])) * self.sigma**2) / s[mask] + 0.5 * s[mask]).min(
             axis=-1
         )
         for _ in range(80):

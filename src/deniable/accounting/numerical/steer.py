@@ -65,8 +65,8 @@ def _fewer(losses: Array, mass: Array, times: int) -> Sketch:
     if block < 2:
         return Sketch(losses, mass, times)
     cut = np.arange(0, len(losses), block)
-    merged = np.maximum(np.add.reduceat(mass, cut), 1e-300)
-    return Sketch(np.add.reduceat(mass * losses, cut) / merged, merged, times)
+    masses = np.maximum(np.add.reduceat(mass, cut), 1e-300)
+    return Sketch(np.add.reduceat(mass * losses, cut) / masses, masses, times)
 
 
 def tilt(
@@ -81,8 +81,8 @@ def tilt(
         k = moment(t) - t * math.log1p(1 / t) - math.log1p(t)
         return (k - math.log(delta)) / t if epsilon is None else k - t * epsilon
 
-    found = optimize.minimize_scalar(bound, bounds=(-7, 18), method="bounded", options={"xatol": 0.03})
-    return math.exp(float(found.x)), float(found.fun)
+    minimum = optimize.minimize_scalar(bound, bounds=(-7, 18), method="bounded", options={"xatol": 0.03})
+    return math.exp(float(minimum.x)), float(minimum.fun)
 
 
 def spread(sketches: Sequence[Sketch]) -> float:

@@ -85,9 +85,9 @@ def cases(loss: Loss) -> list[Case]:
         return _parallel(loss)
     steps = flatten(loss)
     check_range(steps.items())
-    rounded = coarse(steps)
-    if rounded is not None:
-        above, below = _cases(_what(rounded[0])), _cases(_what(rounded[1]))
+    coarse_steps = coarse(steps)
+    if coarse_steps is not None:
+        above, below = _cases(_what(coarse_steps[0])), _cases(_what(coarse_steps[1]))
         return [replace(case, lower=False) for case in above] + [replace(case, upper=False) for case in below]
     return _cases(_what(steps))
 
@@ -111,8 +111,8 @@ def lower_cases(loss: Loss) -> list[Case]:
         return [case for part in loss.parts for case in lower_cases(part)]
     steps = flatten(loss)
     check_range(steps.items())
-    rounded = coarse(steps)
-    return _lower_cases(_what(steps if rounded is None else rounded[1]))
+    coarse_steps = coarse(steps)
+    return _lower_cases(_what(steps if coarse_steps is None else coarse_steps[1]))
 
 
 def _what(nodes: Mapping[Loss, int]) -> list[Step]:
@@ -128,25 +128,25 @@ def _what(nodes: Mapping[Loss, int]) -> list[Step]:
 def _step(node: Loss, times: int, *, last: bool = False, alone: bool = False) -> Step:
     if isinstance(node, BoundedRange) and node.epsilon > 0:
         return _choices(float(node.epsilon), times, last, alone)
-    known = what(node)
-    upper = None if known.upper is None else ((known.upper, times),)
-    lowers: tuple[tuple[Term, ...], ...] = tuple(((pair, times),) for pair in known.lowers)
+    answer = what(node)
+    upper = None if answer.upper is None else ((answer.upper, times),)
+    lowers: tuple[tuple[Term, ...], ...] = tuple(((pair, times),) for pair in answer.lowers)
     if isinstance(node, Selected) and isinstance(node.runs, NegativeBinomialRuns):
         # Where all scores are equal a run at random is shown, all of its releases.
         run = lower_cases(node.of)
         lowers += tuple(
             tuple((pair, times * count) for pair, count in case.terms) for case in run if case.terms
         )
-    return Step(upper, lowers, known.why)
+    return Step(upper, lowers, answer.why)
 
 
 def _choices(epsilon: float, times: int, last: bool, alone: bool) -> Step:
     """Choices of range ε, a block together; below, all with the same two losses, or
     (`last`) the best for what is left."""
     same = tuple(((finite.choice(epsilon, share), times),) for share in SHARES)
-    one: tuple[Term, ...] = ((Range(epsilon), 1),)
+    choice: tuple[Term, ...] = ((Range(epsilon), 1),)
     if times == 1:
-        return Step(one, (one,) if alone else (one, *same) if last else same)
+        return Step(choice, (choice,) if alone else (choice, *same) if last else same)
     blocks = choices.blocks(epsilon, times)
     upper = tuple(
         (choices.above(epsilon, size), count) if size > 1 else (Range(epsilon), count)
@@ -159,11 +159,11 @@ def _choices(epsilon: float, times: int, last: bool, alone: bool) -> Step:
 
 def _lower_cases(steps: Sequence[Step]) -> list[Case]:
     """The i-th case takes every node's i-th attained terms; a node without any is taken to reveal nothing."""
-    found = []
+    case_list = []
     for i in range(max((len(step.lowers) for step in steps), default=0)):
-        chosen = [step.lowers[min(i, len(step.lowers) - 1)] for step in steps if step.lowers]
-        found.append(Case(tuple(term for terms in chosen for term in terms), upper=False))
-    return found or [Case((), upper=False)]
+        selection = [step.lowers[min(i, len(step.lowers) - 1)] for step in steps if step.lowers]
+        case_list.append(Case(tuple(term for terms in selection for term in terms), upper=False))
+    return case_list or [Case((), upper=False)]
 
 
 def flatten(loss: Loss, times: int = 1) -> dict[Loss, int]:
@@ -179,8 +179,8 @@ def flatten(loss: Loss, times: int = 1) -> dict[Loss, int]:
                     total[node] = total.get(node, 0) + count
             return total
         case Grouped(size, of):
-            moved = grouped(of, size)
-            return {moved: times} if isinstance(moved, Grouped) else flatten(moved, times)
+            inner = grouped(of, size)
+            return {inner: times} if isinstance(inner, Grouped) else flatten(inner, times)
         case Sampled(1, of, scheme, replace) if scheme is not Scheme.SHUFFLED and not (
             scheme is Scheme.POISSON and replace
         ):
@@ -348,22 +348,24 @@ def _shared(node: Sample, of: Loss | None = None) -> Known:
     """Everything released from one sample, as one pair: Gaussians merge, finite pairs are multiplied out.
 
     `of` stands in for the node's own content."""
-    inner = [(one, times) for one, times in flatten(of or node.of).items()]
+    inner = [(item, times) for item, times in flatten(of or node.of).items()]
     if not inner:
         return attained(finite.response(0.0))
-    if not all(_plain(one, node) for one, _ in inner):
+    if not all(_plain(item, node) for item, _ in inner):
         return Known(
             None, (), _refusal(node, "its content is stated for another neighbour than the sample gives it")
         )
-    known = [what(one) for one, _ in inner]
+    answers = [what(item) for item, _ in inner]
     if len(inner) == 1 and inner[0][1] == 1:
-        return known[0]
-    pairs = [one.upper for one in known]
+        return answers[0]
+    pairs = [item.upper for item in answers]
     if all(isinstance(pair, Gaussian) for pair in pairs):
         return _merged([(pair, times) for pair, (_, times) in zip(pairs, inner, strict=True)])
-    if all(isinstance(pair, Finite) for pair in pairs) and all(one.lowers == (one.upper,) for one in known):
+    if all(isinstance(pair, Finite) for pair in pairs) and all(
+        item.lowers == (item.upper,) for item in answers
+    ):
         return _multiplied(node, [(pair, times) for pair, (_, times) in zip(pairs, inner, strict=True)])
-    return _product(node, [_step(one, times) for one, times in inner])
+    return _product(node, [_step(item, times) for item, times in inner])
 
 
 def _product(node: Loss, steps: Sequence[Step]) -> Known:
@@ -385,16 +387,16 @@ def _product(node: Loss, steps: Sequence[Step]) -> Known:
 def _factors(terms: Sequence[Term]) -> list[Term]:
     gaussians = [(pair, count) for pair, count in terms if isinstance(pair, Gaussian)]
     rest = [(pair, count) for pair, count in terms if not isinstance(pair, Gaussian)]
-    whole = _merged(gaussians).upper if gaussians else None
-    return rest if whole is None else [*rest, (whole, 1)]
+    gaussian = _merged(gaussians).upper if gaussians else None
+    return rest if gaussian is None else [*rest, (gaussian, 1)]
 
 
 def _merged(factors: Sequence[tuple[Pair | None, int]]) -> Known:
     """Gaussians seen together are one Gaussian; what they leave out adds up."""
     parts = [(pair, times) for pair, times in factors if isinstance(pair, Gaussian)]
     squares = sum(Fraction(times) / Fraction(pair.sigma) ** 2 for pair, times in parts)
-    whole = Gaussian(1 / math.sqrt(squares), sum(times * pair.left for pair, times in parts))
-    return Known(whole, ()) if whole.left else attained(whole)
+    gaussian = Gaussian(1 / math.sqrt(squares), sum(times * pair.left for pair, times in parts))
+    return Known(gaussian, ()) if gaussian.left else attained(gaussian)
 
 
 def _plain(inner: Loss, outer: Sample) -> bool:
@@ -461,10 +463,10 @@ def _capped(node: CappedSample) -> Known:
 
 
 def _drawn(node: DrawnSample) -> Known:
-    one = samples.drawn(lambda k: _shared(node, grouped(node.of, k)), node.draws, node.rows)
-    if one.upper is not None or one.why.endswith("know one."):
-        return one
-    return Known(None, (), _refusal(node, one.why))
+    answer = samples.drawn(lambda k: _shared(node, grouped(node.of, k)), node.draws, node.rows)
+    if answer.upper is not None or answer.why.endswith("know one."):
+        return answer
+    return Known(None, (), _refusal(node, answer.why))
 
 
 @lru_cache(maxsize=16)
@@ -525,13 +527,11 @@ def _parallel(loss: Parallel) -> list[Case]:
         return [case for part in parts for case in cases(part)]
     if len(parts) > MOST_PARTS:
         raise Unaccountable(_refusal(loss, f"{len(parts)} different parts are over {MOST_PARTS}"))
-    found = [case for part in parts for case in cases(_replaced(part))]
-    repeated = [part for part in parts if loss.parts.count(part) > 1]
-    pairs = [(a, b) for i, a in enumerate(parts) for b in parts[i + 1 :]] + [
-        (part, part) for part in repeated
-    ]
-    joined = [_joined(a, b) for one, other in pairs for a in cases(one) for b in cases(other)]
-    return found + [case for case in joined if case.upper or case.lower]
+    own_cases = [case for part in parts for case in cases(_replaced(part))]
+    repeats = [part for part in parts if loss.parts.count(part) > 1]
+    pairs = [(a, b) for i, a in enumerate(parts) for b in parts[i + 1 :]] + [(part, part) for part in repeats]
+    joint_cases = [_joined(a, b) for source, other in pairs for a in cases(source) for b in cases(other)]
+    return own_cases + [case for case in joint_cases if case.upper or case.lower]
 
 
 def _replaced(part: Loss) -> Loss:
@@ -540,7 +540,7 @@ def _replaced(part: Loss) -> Loss:
         case Repeated(times, of):
             return Repeated(times, _replaced(of))
         case Composed(parts):
-            return Composed(tuple(_replaced(one) for one in parts))
+            return Composed(tuple(_replaced(piece) for piece in parts))
         case Sampled(rate, of, Scheme.POISSON, False):
             return Sampled(rate, of, Scheme.POISSON, True)
         case Sampled() | Grouped() | Parallel():
@@ -550,5 +550,5 @@ def _replaced(part: Loss) -> Loss:
 
 
 def _joined(one: Case, other: Case) -> Case:
-    flipped = tuple((swap(pair), times) for pair, times in other.terms)
-    return Case(one.terms + flipped, one.upper and other.upper, one.lower and other.lower)
+    reverse = tuple((swap(pair), times) for pair, times in other.terms)
+    return Case(one.terms + reverse, one.upper and other.upper, one.lower and other.lower)

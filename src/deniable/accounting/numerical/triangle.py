@@ -57,8 +57,8 @@ def _merged(p: Array, q: Array) -> Finite:
     starts = np.arange(0, len(order), max(1, len(order) // OUTCOMES))
     p, q = np.add.reduceat(p[order], starts), np.add.reduceat(q[order], starts)
     losses = np.log1p((p - q) / q)
-    kept = losses > 0
-    losses, p, q = losses[kept], p[kept], q[kept]
+    mask = losses > 0
+    losses, p, q = losses[mask], p[mask], q[mask]
     middle = max(0.0, 1 - float(p.sum()) - float(q.sum()))
     return Finite(
         np.concatenate([-losses[::-1], [0.0], losses]),

@@ -33,12 +33,12 @@ less than a relative 1e-4."""
 def epsilon(loss: Loss, delta: Number) -> float:
     """The least ε at `delta` that any Rényi order gives; the δ's of Approximate parts
     are taken from `delta`."""
-    kept, failed = conditioned(loss)
-    left = floor_float((share(delta) - failed) / (1 - failed)) if failed < 1 else 0.0
+    core, failure = conditioned(loss)
+    left = floor_float((share(delta) - failure) / (1 - failure)) if failure < 1 else 0.0
     if left <= 0:
-        return _pure(kept) if share(delta) >= failed else math.inf
-    found = best(lambda at: curve(kept, at), lambda at, d: to_epsilon(at, d, left))
-    return max(0.0, min(up(found), _pure(kept)))
+        return _pure(core) if share(delta) >= failure else math.inf
+    bound = best(lambda at: curve(core, at), lambda at, d: to_epsilon(at, d, left))
+    return max(0.0, min(up(bound), _pure(core)))
 
 
 @guarded
@@ -46,11 +46,11 @@ def delta(loss: Loss, epsilon: float) -> float:
     """The least δ at `epsilon` that any Rényi order gives."""
     if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise InvalidParameter(f"Expected epsilon={epsilon} in [0, ∞).")
-    kept, failed = conditioned(loss)
-    if _pure(kept) <= epsilon:
-        return ceil_float(failed)
-    found = best(lambda at: curve(kept, at), lambda at, d: to_log_delta(at, d, epsilon))
-    return min(1.0, up(ceil_float(failed) + math.exp(min(found, 0.0))))
+    core, failure = conditioned(loss)
+    if _pure(core) <= epsilon:
+        return ceil_float(failure)
+    log_delta = best(lambda at: curve(core, at), lambda at, d: to_log_delta(at, d, epsilon))
+    return min(1.0, up(ceil_float(failure) + math.exp(min(log_delta, 0.0))))
 
 
 def to_epsilon(orders: Array, divergences: Array, delta: float) -> Array:

@@ -185,6 +185,6 @@ def _log_factorials(count: int) -> Array:
 def interpolated(orders: Array, at: Array, divergences: Array) -> Array:
     """(α − 1)·D_α is convex in α and 0 at α = 1, so the line between two orders lies
     above it; ∞ beyond the last."""
-    whole, moments = np.concatenate([[1.0], at]), np.concatenate([[0.0], divergences * (at - 1)])
-    line: Array = np.interp(orders, whole, moments, right=math.inf)
+    nodes, moments = np.concatenate([[1.0], at]), np.concatenate([[0.0], divergences * (at - 1)])
+    line: Array = np.interp(orders, nodes, moments, right=math.inf)
     return line / (orders - 1) * (1 + 8 * ULP)

@@ -168,11 +168,11 @@ def lattice(scale: Fraction, sensitivity: int) -> Atoms:
     if epsilon < TINY or epsilon > 600:
         return response(epsilon)
     inverse = float(1 / scale)
-    kept = np.unique(np.round(np.linspace(0, sensitivity, min(sensitivity, CELLS) + 1)))
-    ratio = (2 * kept - sensitivity) * inverse
-    log_mass = -kept * inverse + math.log(math.tanh(inverse / 2))  # Q(x) = tanh(1/2s)·e^{−x/s}
+    outcomes = np.unique(np.round(np.linspace(0, sensitivity, min(sensitivity, CELLS) + 1)))
+    ratio = (2 * outcomes - sensitivity) * inverse
+    log_mass = -outcomes * inverse + math.log(math.tanh(inverse / 2))  # Q(x) = tanh(1/2s)·e^{−x/s}
     log_mass[[0, -1]] = np.array([0.0, -sensitivity * inverse]) - math.log1p(math.exp(-inverse))
-    return ratio, np.logaddexp(log_mass, _shared(kept, inverse))
+    return ratio, np.logaddexp(log_mass, _shared(outcomes, inverse))
 
 
 def _shared(kept: Array, inverse: float) -> Array:

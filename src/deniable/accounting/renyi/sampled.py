@@ -106,12 +106,12 @@ def gaussian(rate: float, sigma: float, orders: Array) -> Array:
     """Gaussian noise on a Poisson sample: exact at whole orders by the sum, at others by quadrature."""
     slope = (1 + 4 * ULP) / (2 * sigma * sigma)
     result = slope * orders  # valid without credit for the sample
-    whole = (orders == np.round(orders)) & (orders <= LONGEST)
-    for i in np.flatnonzero(whole):
+    mask = (orders == np.round(orders)) & (orders <= LONGEST)
+    for i in np.flatnonzero(mask):
         k = np.arange(int(orders[i]) + 1)
         excess = binomial_excess(rate, k * (k - 1.0) * slope, int(orders[i]))
         result[i] = min(result[i], from_log_excess(np.array([excess]), orders[i : i + 1])[0])
-    rest = np.flatnonzero(~whole)
+    rest = np.flatnonzero(~mask)
     if len(rest):
         result[rest] = np.minimum(result[rest], _fractional(rate, sigma, orders[rest]))
     return result
@@ -126,38 +126,38 @@ def _fractional(rate: float, sigma: float, orders: Array) -> Array:
 
 
 def _general(rate: float, of_curve: Curve, orders: Array, *, both: bool) -> Array:
-    whole, log_moments = _moments(of_curve, orders)
+    integers, log_moments = _moments(of_curve, orders)
     second = log_moments[2]
-    excess = np.array([binomial_excess(rate, log_moments, int(n)) for n in whole])
+    excess = np.array([binomial_excess(rate, log_moments, int(n)) for n in integers])
     if both:
-        excess = np.maximum(excess, _reverse(rate, second, whole))
-    sampled = interpolated(orders, whole, from_log_excess(excess, whole))
+        excess = np.maximum(excess, _reverse(rate, second, integers))
+    divergences = interpolated(orders, integers, from_log_excess(excess, integers))
     low = orders < 2
     start = _curvature(rate, orders[low]) + _log_chi(second)
     if both:
         start = np.maximum(start, _reverse(rate, second, orders[low]))
-    sampled[low] = np.minimum(sampled[low], from_log_excess(start, orders[low]))
-    return np.minimum(sampled, of_curve(orders))
+    divergences[low] = np.minimum(divergences[low], from_log_excess(start, orders[low]))
+    return np.minimum(divergences, of_curve(orders))
 
 
 def replaced_without(rate: float, of_curve: Curve, orders: Array) -> Array:
     """Without replacement, one record replaced, in terms of `of` under the same relation."""
-    whole, log_moments = _moments(of_curve, orders)
+    integers, log_moments = _moments(of_curve, orders)
     second = log_moments[2]
     log_moments = log_moments + math.log(2)
     log_moments[2] = min(math.log(4) + _log_chi(second), math.log(2) + second)
-    excess = np.array([binomial_excess(rate, log_moments, int(n), without=True) for n in whole])
-    return np.minimum(interpolated(orders, whole, from_log_excess(excess, whole)), of_curve(orders))
+    excess = np.array([binomial_excess(rate, log_moments, int(n), without=True) for n in integers])
+    return np.minimum(interpolated(orders, integers, from_log_excess(excess, integers)), of_curve(orders))
 
 
 def _moments(of_curve: Curve, orders: Array) -> tuple[Array, Array]:
     """The whole orders next to `orders`, as far as they are summed, and ln E_Q[L^k] for
     k = 0, 1, 2, … up to the last."""
     near = np.concatenate([np.floor(orders), np.ceil(orders)])
-    whole = np.unique(np.clip(near, 2, LONGEST_GENERAL))
+    integers = np.unique(np.clip(near, 2, LONGEST_GENERAL))
     # A power of two of moments, so that a cache of the inner curve is hit whatever the orders are.
-    k = np.arange(2.0, 2 ** math.ceil(math.log2(whole[-1] + 1)) + 1)
-    return whole, np.concatenate([[0.0, 0.0], (k - 1) * of_curve(k)])
+    k = np.arange(2.0, 2 ** math.ceil(math.log2(integers[-1] + 1)) + 1)
+    return integers, np.concatenate([[0.0, 0.0], (k - 1) * of_curve(k)])
 
 
 def _curvature(rate: float, orders: Array) -> Array:

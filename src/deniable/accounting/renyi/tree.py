@@ -86,8 +86,8 @@ def conditioned(loss: Loss) -> tuple[Loss, Fraction]:
             inner, delta = conditioned(of)
             return Sampled(rate, inner), exact(rate) * delta
         case Grouped(size, of) if (inner_loss := spread(size, of)) is not None:
-            kept, delta = conditioned(inner_loss)
-            return (kept, delta) if delta else (loss, delta)
+            core, delta = conditioned(inner_loss)
+            return (core, delta) if delta else (loss, delta)
         case _:
             return loss, Fraction(0)
 
@@ -111,10 +111,10 @@ def _curve(loss: Loss, orders: Array) -> Array:
         case Sampled() | Grouped() | Selected():
             return _cached(loss, tuple(orders))
         case _:
-            found = leaf(loss, orders)
-            if found is None:
+            divergences = leaf(loss, orders)
+            if divergences is None:
                 raise Unaccountable(_no_curve(loss))
-            return found
+            return divergences
 
 
 @lru_cache(maxsize=512)

@@ -43,9 +43,9 @@ def invert(update: Update, pixels: int, count: int, noise: float = 0.0) -> Image
         square = float(bias @ bias)
         signal = square - HIDDEN * noise**2
         return np.clip(bias @ weight / max(signal if signal > 0 else square, 1e-300), 0, 1)[None]
-    excited = np.flatnonzero(np.abs(bias) > 1e-12)
-    ratios = weight[excited] / bias[excited, None]
-    return _agreed(ratios[np.argsort(-np.abs(bias[excited]))], count, pixels)
+    neurons = np.flatnonzero(np.abs(bias) > 1e-12)
+    ratios = weight[neurons] / bias[neurons, None]
+    return _agreed(ratios[np.argsort(-np.abs(bias[neurons]))], count, pixels)
 
 
 def _agreed(ratios: Images, count: int, pixels: int) -> Images:
@@ -66,11 +66,11 @@ def attack(victims: Victims, run: FedAvg, release: str, *, batch: int = 1) -> In
     """One device for each `batch` images."""
     pixels = victims.images.shape[1]
     images: list[Images] = []
-    reached: list[float] = []
+    scores: list[float] = []
     for first in range(0, len(victims.images) - batch + 1, batch):
         update = received(run, *victims.rows(first, batch))
         candidates = invert(update, pixels, batch, noise_of(run))
         best, values = nearest(candidates, victims.images[first : first + batch])
         images.extend(best)
-        reached.extend(values)
-    return Inverted(release, "the first layer", np.array(images), tuple(reached), cost(run))
+        scores.extend(values)
+    return Inverted(release, "the first layer", np.array(images), tuple(scores), cost(run))

@@ -50,20 +50,20 @@ def search(run: FedAvg, update: Update, *, seed: int = 0) -> Images:
     """An image whose clipped update comes nearest to the one that was sent."""
     pixels = _pixels(run.model)
     label = torch.tensor([int(update[-10:].argmax())])
-    wanted = torch.from_numpy(-update).float()
+    target = torch.from_numpy(-update).float()
     guess = torch.rand(1, pixels, generator=torch.Generator().manual_seed(seed)).requires_grad_()
     descent = torch.optim.LBFGS([guess], lr=1, max_iter=INNER)
 
     def distance() -> Tensor:
         descent.zero_grad()
-        loss = SCALE * ((_gradient(run, guess, label) - wanted) ** 2).sum()
+        loss = SCALE * ((_gradient(run, guess, label) - target) ** 2).sum()
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
     for _ in range(OUTER):
         descent.step(distance)  # type: ignore[no-untyped-call]
-    found: Images = guess.detach().clamp(0, 1).double().nan_to_num(0.5).numpy()
-    return found
+    image: Images = guess.detach().clamp(0, 1).double().nan_to_num(0.5).numpy()
+    return image
 
 
 def _gradient(run: FedAvg, image: Tensor, label: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ def attack(victims: Victims, run: FedAvg, release: str, *, images: int, watch: W
     """The first `images` victims, one device each."""
     candidates = [search(run, received(run, *victims.rows(k, 1))) for k in watch(range(images), release)]
     pairs = [nearest(each, victims.images[k : k + 1]) for k, each in enumerate(candidates)]
-    reached = tuple(value for _, values in pairs for value in values)
+    scores = tuple(value for _, values in pairs for value in values)
     return Inverted(
-        release, "search (L-BFGS)", np.concatenate([image for image, _ in pairs]), reached, cost(run)
+        release, "search (L-BFGS)", np.concatenate([image for image, _ in pairs]), scores, cost(run)
     )

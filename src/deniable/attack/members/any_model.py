@@ -66,12 +66,12 @@ def membership(
     x, labels = data[0], np.asarray(data[1])
     labels = _checked(labels)
     members = coins(models, len(labels), seed)
-    asked = [query(x) for query in (itself, *queries)]
+    versions = [query(x) for query in (itself, *queries)]
     outputs = []
     for model in watch(range(models), f"Training {models} models"):
         inside = np.flatnonzero(members[model])
         predict = train(x[inside], data[1][inside], seed + model)
-        outputs.append(_answers(predict, asked, len(labels), probabilities))
+        outputs.append(_answers(predict, versions, len(labels), probabilities))
     logits = _padded(outputs, labels)
     return measured(
         logits, members, labels, name=name, targets=targets, epsilon=epsilon, delta=delta, attacks=attacks
@@ -88,7 +88,7 @@ def _checked(labels: Any) -> Any:
 
 def _answers(predict: Predict, asked: Sequence[Any], rows: int, probabilities: bool) -> Logits:
     """(queries, rows, classes) of one model."""
-    answers = np.stack([np.asarray(predict(one)) for one in asked])
+    answers = np.stack([np.asarray(predict(version)) for version in asked])
     if answers.ndim != 3 or answers.shape[1] != rows:
         raise InvalidParameter(
             f"Expected the trained model to give (rows, classes) for {rows} rows, got {answers.shape[1:]}."
@@ -105,7 +105,7 @@ def _answers(predict: Predict, asked: Sequence[Any], rows: int, probabilities: b
 def _padded(outputs: Sequence[Logits], labels: Any) -> Logits:
     """All models' outputs; one that knows fewer classes than there are would put its columns in the wrong
     places."""
-    widths = {one.shape[2] for one in outputs}
+    widths = {output.shape[2] for output in outputs}
     if len(widths) > 1 or max(widths) <= labels.max(initial=0):
         raise InvalidParameter(
             f"Expected every trained model to know the same {int(labels.max(initial=0)) + 1} classes, got "

@@ -106,9 +106,9 @@ def measured(
     scores: dict[str, list[Floats]] = {attack: [] for attack in attacks}
     for target in range(targets):
         others = np.arange(len(members)) != target
-        seen = Evidence(logits[target], logits[others], members[others], labels)
+        evidence = Evidence(logits[target], logits[others], members[others], labels)
         for attack in attacks:
-            scores[attack].append(ATTACKS[attack](seen))
+            scores[attack].append(ATTACKS[attack](evidence))
     truth = members[:targets].ravel()
     curves = {attack: Curve.of(np.concatenate(each), truth) for attack, each in scores.items()}
     right = logits[:, 0].argmax(axis=2) == labels

@@ -38,8 +38,8 @@ def loss(seen: Evidence) -> Floats:
 def shokri(seen: Evidence) -> Floats:
     """Log odds of a classifier trained on all shadow models' outputs, sorted, with the confidence in the
     label."""
-    known = np.concatenate([_features(one[0], seen.labels) for one in seen.shadows])
-    classifier = LogisticRegression(max_iter=200).fit(known, seen.members.ravel())
+    features = np.concatenate([_features(shadow[0], seen.labels) for shadow in seen.shadows])
+    classifier = LogisticRegression(max_iter=200).fit(features, seen.members.ravel())
     return np.asarray(classifier.decision_function(_features(seen.target[0], seen.labels)), np.float64)
 
 
@@ -67,7 +67,7 @@ def rmia(seen: Evidence, gamma: float = GAMMA) -> Floats:
     Models with the row and without it weigh half each. A mean over all shadows would tell by itself where
     every row is in half of all models: it is in fewer of the others if it is in the target."""
     others = seen.shadows_confidence()
-    sides = [_log_mean(others, kept[:, None]) for kept in (seen.members, ~seen.members)]
+    sides = [_log_mean(others, side[:, None]) for side in (seen.members, ~seen.members)]
     return _beaten(seen, np.logaddexp(*sides) - np.log(2), gamma)
 
 
@@ -102,8 +102,8 @@ def _beaten(seen: Evidence, usual: Floats, gamma: float) -> Floats:
         np.ones(seen.rows, np.bool_) if seen.population is None else np.asarray(seen.population, np.bool_)
     )
     shares = [
-        np.searchsorted(np.sort(one[population]), one - np.log(gamma), side="right") / population.sum()
-        for one in ratios
+        np.searchsorted(np.sort(ratio[population]), ratio - np.log(gamma), side="right") / population.sum()
+        for ratio in ratios
     ]
     order = rankdata(ratios.mean(axis=0)) / (seen.rows + 1)
     return np.asarray(np.mean(shares, axis=0) + order / (seen.queries * population.sum()))

@@ -42,9 +42,9 @@ __all__ = ["CASES", "NULLS", "Case", "case"]
 
 def case(name: str) -> Case:
     """The case of this name."""
-    for found in (*CASES, *NULLS):
-        if found.name.lower() == name.lower():
-            return found
+    for entry in (*CASES, *NULLS):
+        if entry.name.lower() == name.lower():
+            return entry
     raise InvalidParameter(
         f'Expected name="{name}" to be a case of the bench: {", ".join(c.name for c in (*CASES, *NULLS))}.'
     )

@@ -52,8 +52,8 @@ class TruncatedGeometric(Case):
         r = math.exp(-self.true_epsilon)
         mass = np.abs(np.arange(6.0) - float(data[0]))
         mass = r**mass * np.array([1, 1 - r, 1 - r, 1 - r, 1 - r, 1]) / (1 + r)
-        found = np.searchsorted(np.cumsum(mass)[:-1], rng.random(n), side="right")
-        return found.astype(np.float64)[:, None]
+        places = np.searchsorted(np.cumsum(mass)[:-1], rng.random(n), side="right")
+        return places.astype(np.float64)[:, None]
 
 
 @dataclass(frozen=True)

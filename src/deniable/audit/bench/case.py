@@ -48,8 +48,8 @@ class Case(ABC):
     @property
     def broken(self) -> bool:
         """Whether the claim is false."""
-        claimed = getattr(self.loss, "epsilon", 0.0)
-        return bool(self.true_epsilon > claimed + 1e-9)
+        claim = getattr(self.loss, "epsilon", 0.0)
+        return bool(self.true_epsilon > claim + 1e-9)
 
     @abstractmethod
     def pairs(self) -> list[Pair]:

@@ -102,9 +102,9 @@ class TinySgd:
         scores = np.zeros(canaries)
         for _ in range(self.training.steps):
             own = self.gradients_of(self.data, self.label)
-            released = self.step(np.concatenate([own, loud]), rng)
+            release = self.step(np.concatenate([own, loud]), rng)
             norms = np.maximum(np.linalg.norm(own, axis=1), 1e-12)
-            known = np.minimum(1, self.training.clip / norms) @ own
-            scores += released[places] * self.training.lot - known[places]
-            self.update(released, 0.1)
+            own_sum = np.minimum(1, self.training.clip / norms) @ own
+            scores += release[places] * self.training.lot - own_sum[places]
+            self.update(release, 0.1)
         return scores / (self.training.clip * math.sqrt(self.training.steps)), inside
