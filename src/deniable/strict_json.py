@@ -63,8 +63,8 @@ def parse(text: str | bytes, error: type[DeniableError], what: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        keys: set[str] = set()
+        twice = next(key for key, _ in pairs if key in keys or keys.add(key))  # type: ignore[func-returns-value]
         raise _Unreadable(f'the key "{twice[:60]}" stands twice in one object')
     return value
 

@@ -140,14 +140,14 @@ class Unit:
 
     def to_dict(self) -> dict[str, Any]:
         """Only what is set, so that a later kind of unit does not change the JSON of an earlier one."""
-        given = {k: v for k, v in asdict(self).items() if v is not None}
-        return given | {"p": "inf"} if self.p == math.inf else given
+        entries = {k: v for k, v in asdict(self).items() if v is not None}
+        return entries | {"p": "inf"} if self.p == math.inf else entries
 
     @classmethod
     def from_dict(cls, value: object) -> Unit:
         names = {f.name for f in fields(cls)}
-        known = isinstance(value, dict) and set(value) <= names and isinstance(value.get("kind"), str)
-        if not isinstance(value, dict) or not known or value["kind"] not in list(UnitKind):
+        is_known = isinstance(value, dict) and set(value) <= names and isinstance(value.get("kind"), str)
+        if not isinstance(value, dict) or not is_known or value["kind"] not in list(UnitKind):
             raise InvalidParameter(f"Expected the JSON of a unit with a kind among {', '.join(UnitKind)}.")
         v, replace = dict(value), value.get("replace", False)
         zero_out = v.get("zero_out", False)

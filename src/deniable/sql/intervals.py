@@ -143,13 +143,13 @@ def hull(parts: Sequence[Interval]) -> Interval:
 
 
 def _all(pick: Callable[[list[Fraction]], Fraction], ends: Sequence[Fraction | None]) -> Fraction | None:
-    known = [end for end in ends if end is not None]
-    return pick(known) if len(known) == len(ends) else None
+    finite_ends = [end for end in ends if end is not None]
+    return pick(finite_ends) if len(finite_ends) == len(ends) else None
 
 
 def _any(pick: Callable[[list[Fraction]], Fraction], ends: Sequence[Fraction | None]) -> Fraction | None:
-    known = [end for end in ends if end is not None]
-    return pick(known) if known else None
+    finite_ends = [end for end in ends if end is not None]
+    return pick(finite_ends) if finite_ends else None
 
 
 def _plus(a: Fraction | None, b: Fraction | None) -> Fraction | None:

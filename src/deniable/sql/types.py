@@ -71,14 +71,14 @@ def is_null(expr: Expr) -> bool:
 def common(types: Iterable[Type]) -> Type | None:
     """The type that all these become when they meet (in a comparison, CASE, COALESCE,
     …); None if there is none."""
-    given = list(types)
-    kinds = {t.kind for t in given}
+    items = list(types)
+    kinds = {t.kind for t in items}
     if len(kinds) == 1 and not kinds & {Kind.DECIMAL, Kind.TEXT}:
         return Type(kinds.pop())
     if kinds == {Kind.TEXT}:
-        return text(max(t.length for t in given))
+        return text(max(t.length for t in items))
     if kinds <= WHOLE:
-        return decimal(max(t.scale for t in given))
+        return decimal(max(t.scale for t in items))
     if kinds <= NUMBERS:
         return FLOAT
     return TIMESTAMP if kinds == TIMES else None
@@ -118,15 +118,15 @@ def _decimal(value: Value, to: Type) -> Value:
         return None
     with localcontext() as context:
         context.prec = 60
-        scaled = Decimal(value).quantize(Decimal(1).scaleb(-to.scale), half)
-    return scaled if LOWEST <= scaled.scaleb(to.scale) <= HIGHEST else None
+        number = Decimal(value).quantize(Decimal(1).scaleb(-to.scale), half)
+    return number if LOWEST <= number.scaleb(to.scale) <= HIGHEST else None
 
 
 def _float(value: Value, to: Type) -> Value:
     if isinstance(value, str) and not re.fullmatch(FLOAT_TEXT, value):
         return None
-    found = float(value) if isinstance(value, (int, float, Decimal, str)) else math.nan
-    return found if math.isfinite(found) else None
+    number = float(value) if isinstance(value, (int, float, Decimal, str)) else math.nan
+    return number if math.isfinite(number) else None
 
 
 def _text(value: Value, to: Type) -> Value:

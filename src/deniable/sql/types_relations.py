@@ -128,26 +128,26 @@ def hoisted(relation: Relation, exprs: Sequence[Expr | None]) -> tuple[Relation,
     """The same, with every subquery in an expression as a column of its own: Spark takes
     none inside a higher-order function."""
     relation, exprs = _with_tied(relation, exprs)
-    found = list(dict.fromkeys(lookup for expr in exprs for lookup in _lookups(expr)))
-    if not found:
+    lookups = list(dict.fromkeys(lookup for expr in exprs for lookup in _lookups(expr)))
+    if not lookups:
         return relation, list(exprs)
-    kept = columns(relation)
-    names = {lookup: Column(f"_q{len(kept) + i}", lookup.type) for i, lookup in enumerate(found)}
-    made = [*((c.name, c) for c in kept), *((column.name, lookup) for lookup, column in names.items())]
-    return Project(relation, tuple(made)), [_replaced(expr, names) for expr in exprs]
+    base = columns(relation)
+    names = {lookup: Column(f"_q{len(base) + i}", lookup.type) for i, lookup in enumerate(lookups)}
+    items = [*((c.name, c) for c in base), *((column.name, lookup) for lookup, column in names.items())]
+    return Project(relation, tuple(items)), [_replaced(expr, names) for expr in exprs]
 
 
 def _with_tied(relation: Relation, exprs: Sequence[Expr | None]) -> tuple[Relation, list[Expr | None]]:
     """The same, with what the rows of a unit tell about one of them joined to it."""
     values: dict[Expr, Expr | None] = {}
     sides: dict[Tied, dict[Column, Column]] = {}
-    for tied in dict.fromkeys(tied for expr in exprs for tied in _tied(expr)):
-        rows = replace(tied, value=Literal(None, types.BOOLEAN), type=types.BOOLEAN)
+    for tie in dict.fromkeys(tie for expr in exprs for tie in _tied(expr)):
+        rows = replace(tie, value=Literal(None, types.BOOLEAN), type=types.BOOLEAN)
         if rows not in sides:
-            at, theirs = len(columns(relation)), columns(tied.relation)
+            at, theirs = len(columns(relation)), columns(tie.relation)
             sides[rows] = {column: Column(f"_t{at}_{i}", column.type) for i, column in enumerate(theirs)}
-            relation = _beside(relation, tied, sides[rows])
-        values[tied] = _replaced(tied.value, sides[rows])
+            relation = _beside(relation, tie, sides[rows])
+        values[tie] = _replaced(tie.value, sides[rows])
     return relation, [_replaced(expr, values) for expr in exprs]
 
 
@@ -179,8 +179,8 @@ def _replaced(expr: Expr | None, by: Mapping[Any, Any]) -> Expr | None:
     if isinstance(expr, Call):
         args = (_replaced(arg, by) for arg in expr.args)
         return replace(expr, args=tuple(arg for arg in args if arg is not None))
-    replaced: Expr | None = by.get(expr, expr)
-    return replaced
+    substitute: Expr | None = by.get(expr, expr)
+    return substitute
 
 
 def prune(relation: Relation, needed: frozenset[str]) -> Relation:

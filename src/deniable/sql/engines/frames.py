@@ -85,29 +85,30 @@ def _chunked(chunks: Iterable[pa.Array], kind: pa.DataType) -> pa.ChunkedArray:
 def _dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Few values for many rows: as it is where they are text or numbers that can be read, else row by row."""
     kind = column.type.value_type
-    plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
+    is_simple = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
     values = [_chunked([chunk.dictionary], kind) for chunk in column.chunks]
-    if plain and all(safe(each) is each for each in values):
+    if is_simple and all(safe(each) is each for each in values):
         return column
     return safe(_chunked([chunk.dictionary_decode() for chunk in column.chunks], kind))
 
 
 def _between(column: pa.ChunkedArray, low: int, high: int) -> pa.ChunkedArray:
     kind = column.type
-    whole = pa.int32() if kind.bit_width == 32 else pa.int64()
+    integer_type = pa.int32() if kind.bit_width == 32 else pa.int64()
     low, high = (
         max(-(2 ** (kind.bit_width - 1)), min(2 ** (kind.bit_width - 1) - 1, end)) for end in (low, high)
     )
 
     def change(chunk: pa.Array) -> pa.Array:
-        numbers = chunk.view(whole)
+        numbers = chunk.view(integer_type)
         ends = pc.min_max(numbers)
         if not ends["min"].is_valid or (ends["min"].as_py() >= low and ends["max"].as_py() <= high):
             return chunk
         inside = pc.and_(
-            pc.greater_equal(numbers, pa.scalar(low, whole)), pc.less_equal(numbers, pa.scalar(high, whole))
+            pc.greater_equal(numbers, pa.scalar(low, integer_type)),
+            pc.less_equal(numbers, pa.scalar(high, integer_type)),
         )
-        return pc.if_else(inside, numbers, pa.scalar(None, whole)).view(kind)
+        return pc.if_else(inside, numbers, pa.scalar(None, integer_type)).view(kind)
 
     return _mapped(column, change)
 
@@ -148,10 +149,10 @@ def from_pandas(frame: Any) -> tuple[pa.Table, frozenset[str], str]:
     names, columns, loose = [str(label) for label in frame.columns], [], {}
     for i, name in enumerate(names):
         series = frame.iloc[:, i]
-        fixed = _fixed(series.dtype)
-        if not fixed:
+        is_fixed = _fixed(series.dtype)
+        if not is_fixed:
             loose[name] = _NULLABLE.get(getattr(series.dtype, "kind", "O"), "string")
-        columns.append(_column(name, series, fixed))
+        columns.append(_column(name, series, is_fixed))
     return pa.table(columns, names=names), frozenset(loose), f"frame = frame.astype({json.dumps(loose)})"
 
 
@@ -171,8 +172,8 @@ def _column(name: str, series: Any, fixed: bool) -> pa.ChunkedArray:
     try:
         if not fixed and not (isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufb"):
             return _chunked([_texts(series.tolist())], pa.string())
-        made = pa.array(series, from_pandas=True)
-        return made if isinstance(made, pa.ChunkedArray) else pa.chunked_array([made])
+        array = pa.array(series, from_pandas=True)
+        return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
     except (pa.ArrowException, TypeError, ValueError):
         raise DataError(
             f'The column "{name}" is of a type that cannot be read here. Nothing was opened; leave it out, or make it text.'

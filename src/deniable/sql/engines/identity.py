@@ -37,11 +37,11 @@ SELECT oid FROM part
 
 def keys(sources: Mapping[str, Any], private: frozenset[str]) -> tuple[str, ...]:
     """The keys of all private tables. Public tables belong to nobody."""
-    named = tuple(table for table in sources if table in private)
-    found = recognised({table: sources[table] for table in named}, named)
-    folders = [_folder(sources[table]) for table in named]
+    tables = tuple(table for table in sources if table in private)
+    origins = recognised({table: sources[table] for table in tables}, tables)
+    folders = [_folder(sources[table]) for table in tables]
     every = [key for keys in folders for key in keys]
-    return tuple(dict.fromkeys((*every, *(key for source in found.values() for key in _keys(source)))))
+    return tuple(dict.fromkeys((*every, *(key for source in origins.values() for key in _keys(source)))))
 
 
 def _folder(source: Any) -> Iterator[str]:
@@ -63,10 +63,10 @@ def _keys(source: Any) -> Iterator[str]:
 
 def _files(path: Path) -> Iterator[str]:
     if path.is_dir():
-        found = sorted(file for file in path.rglob("*") if file.is_file())
+        files = sorted(file for file in path.rglob("*") if file.is_file())
     else:
-        found = [Path(each) for each in sorted(glob.glob(str(path), recursive=True))] or [path]
-    for file in found:
+        files = [Path(each) for each in sorted(glob.glob(str(path), recursive=True))] or [path]
+    for file in files:
         real = file.resolve()
         yield f"path:{real}"
         if real.exists():
@@ -95,8 +95,8 @@ def _tables(address: str, table: str, schema: str) -> Iterator[str]:
         database = connection.execute(
             "SELECT oid FROM pg_database WHERE datname = current_database()"
         ).fetchone()
-        quoted = sql.Identifier(schema, table).as_string(connection)
-        for (oid,) in connection.execute(MEMBERS, [quoted]).fetchall():
+        identifier = sql.Identifier(schema, table).as_string(connection)
+        for (oid,) in connection.execute(MEMBERS, [identifier]).fetchall():
             yield f"postgresql:{server}/{database[0] if database else 0}/{oid}"
 
 

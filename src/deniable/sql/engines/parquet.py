@@ -52,8 +52,8 @@ def check_layout(source: Parquet) -> None:
 
 def state(source: Parquet) -> tuple[tuple[int, int, int], ...]:
     """What changes when a file does."""
-    found = (os.stat(file) for file in source.files)
-    return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in found)
+    statuses = (os.stat(file) for file in source.files)
+    return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in statuses)
 
 
 # ------------------------------------------------------------------------------------------------ values to be left out
@@ -62,8 +62,8 @@ def state(source: Parquet) -> tuple[tuple[int, int, int], ...]:
 def strays(source: Parquet, table: TableInfo) -> bool:
     """Whether a declared column may hold times or decimals that DuckDB fails on, as far as the footers
     tell."""
-    wanted = {column.name.casefold() for column in table.columns}
-    return any(_strays(pq.read_metadata(file), wanted) for file in source.files)
+    columns = {column.name.casefold() for column in table.columns}
+    return any(_strays(pq.read_metadata(file), columns) for file in source.files)
 
 
 def _strays(footer: Any, wanted: set[str]) -> bool:
@@ -87,8 +87,8 @@ def _limit(column: Any) -> int | None:
 
 def _milliseconds(column: Any) -> bool:
     logical = column.logical_type
-    stated = logical.type == "TIMESTAMP" and "milliseconds" in logical.to_json()
-    return stated or column.converted_type == "TIMESTAMP_MILLIS"
+    has_milliseconds = logical.type == "TIMESTAMP" and "milliseconds" in logical.to_json()
+    return has_milliseconds or column.converted_type == "TIMESTAMP_MILLIS"
 
 
 def _within(statistics: Any, limit: int) -> bool:
@@ -105,12 +105,12 @@ def _number(stored: int | bytes) -> int:
 def batches(source: Parquet, table: TableInfo) -> pa.RecordBatchReader:
     """The declared columns of all files, with nothing in them that DuckDB could fail on."""
     names = pq.read_schema(source.files[0]).names
-    wanted = {column.name.casefold() for column in table.columns}
-    stored = [name for name in names if name.casefold() in wanted]
-    pieces = _pieces(source, table, stored)
+    columns = {column.name.casefold() for column in table.columns}
+    selection = [name for name in names if name.casefold() in columns]
+    pieces = _pieces(source, table, selection)
     first = next(pieces, None)
     if first is None:
-        empty = readable(pq.read_schema(source.files[0]).empty_table().select(stored), table)
+        empty = readable(pq.read_schema(source.files[0]).empty_table().select(selection), table)
         return pa.RecordBatchReader.from_batches(empty.schema, iter(()))
     return pa.RecordBatchReader.from_batches(first.schema, _all(first, pieces))
 
@@ -149,12 +149,12 @@ def check_identities(connection: Any, table: TableInfo, source: Parquet, identit
     """Text that tells people apart is text: replaced bytes could make two of them one.
     For the owner, at the opening."""
     rows = connection.execute(f"DESCRIBE SELECT * FROM {scan(source)}").fetchall()
-    stored = {row[0]: row[1] for row in rows}
+    column_types = {row[0]: row[1] for row in rows}
     for column in table.columns:
         if column.name not in identities or column.type.kind is not Kind.TEXT:
             continue
-        name = named(table, column.name, stored)
-        if DUCKDB.physical(stored[name]) is Physical.TEXT:
+        name = named(table, column.name, column_types)
+        if DUCKDB.physical(column_types[name]) is Physical.TEXT:
             _check_text(connection, table.name, name, scan(source, strict=True))
 
 

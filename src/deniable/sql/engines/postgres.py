@@ -79,14 +79,14 @@ class PostgresEngine(Engine):
             raise
 
     def _view(self, table: TableInfo, source: PostgresTable, identities: frozenset[str]) -> str:
-        stored = _columns(self._connection, source)
-        if not stored:
+        column_types = _columns(self._connection, source)
+        if not column_types:
             raise DataError(
                 f'There is no table "{source.schema}"."{source.table}" on the server, or its role may not see it. '
                 "Nothing was opened."
             )
         origin = ".".join(POSTGRES.quote(part) for part in (source.schema, source.table))
-        return view(table, stored, origin, POSTGRES, identities)
+        return view(table, column_types, origin, POSTGRES, identities)
 
     def _check_encoding(self) -> None:
         """In other encodings a database may hold text that has no Unicode, and a
@@ -157,8 +157,8 @@ def ask(connection: Any, sql: str, values: tuple[str, ...] = (), timeout: int = 
 
 
 def _columns(connection: Any, source: PostgresTable) -> dict[str, str]:
-    found = ask(connection, COLUMNS, (source.schema, source.table))
-    return dict(zip(found.column("name").to_pylist(), found.column("type").to_pylist(), strict=True))
+    reply = ask(connection, COLUMNS, (source.schema, source.table))
+    return dict(zip(reply.column("name").to_pylist(), reply.column("type").to_pylist(), strict=True))
 
 
 def stored_columns(source: PostgresTable) -> dict[str, str]:

@@ -72,10 +72,10 @@ class CSV:
         return first
 
     def _head(self, file: str) -> tuple[str, ...]:
-        opened = gzip.open if file.endswith(".gz") else open
+        opener = gzip.open if file.endswith(".gz") else open
         try:
             # What follows the header may be in any encoding: a decoder reads ahead, and is not to judge.
-            with opened(file, "rt", encoding="utf-8-sig", errors="replace", newline="") as stream:
+            with opener(file, "rt", encoding="utf-8-sig", errors="replace", newline="") as stream:
                 row: list[str] = next(csv.reader(stream, delimiter=self.delimiter, quotechar=self.quote), [])
                 return tuple(row)
         except (OSError, csv.Error) as error:
@@ -138,21 +138,21 @@ def recognise(source: Any, name: str) -> Source:
 
 def recognised(sources: Any, names: tuple[str, ...]) -> dict[str, Source]:
     """The source of every declared table: from a mapping by name, or one source that holds them all."""
-    given = sources if isinstance(sources, Mapping) else dict.fromkeys(names, sources)
-    if missing := [name for name in names if name not in given]:
+    mapping = sources if isinstance(sources, Mapping) else dict.fromkeys(names, sources)
+    if missing := [name for name in names if name not in mapping]:
         raise InvalidParameter(f'Expected a source for the declared table "{missing[0]}"; there is none.')
-    if extra := [name for name in given if name not in names]:
+    if extra := [name for name in mapping if name not in names]:
         raise InvalidParameter(
             f'The source "{extra[0]}" belongs to no declared table. Declare it, or leave it out.'
         )
-    found = {name: recognise(given[name], name) for name in names}
+    origins = {name: recognise(mapping[name], name) for name in names}
     several = not isinstance(sources, Mapping) and len(names) > 1
-    if several and not isinstance(next(iter(found.values())), DuckDBTable | PostgresTable | SparkTable):
+    if several and not isinstance(next(iter(origins.values())), DuckDBTable | PostgresTable | SparkTable):
         raise InvalidParameter(
             f"One file cannot hold the {len(names)} declared tables. Give a source for each: {{table: "
             f"source, …}}."
         )
-    return found
+    return origins
 
 
 def _path(path: str, name: str) -> Source:
@@ -183,13 +183,13 @@ def _files(path: str | Path, endings: tuple[str, ...]) -> tuple[str, ...]:
     that begin with _ left out."""
     path = str(path)
     if os.path.isdir(path):
-        found = [str(file) for file in Path(path).rglob("*") if file.name.lower().endswith(endings)]
-        found = [file for file in found if not Path(file).name.startswith(("_", "."))]
+        files = [str(file) for file in Path(path).rglob("*") if file.name.lower().endswith(endings)]
+        files = [file for file in files if not Path(file).name.startswith(("_", "."))]
     else:
-        found = [path] if os.path.isfile(path) else glob.glob(path, recursive=True)
-    if not found:
+        files = [path] if os.path.isfile(path) else glob.glob(path, recursive=True)
+    if not files:
         raise DataError(f"There is no file {path}. Nothing was opened.")
-    return tuple(sorted(os.path.abspath(file) for file in found))
+    return tuple(sorted(os.path.abspath(file) for file in files))
 
 
 def _object(source: Any, name: str) -> Source:
@@ -216,5 +216,5 @@ def _arrow(table: pa.Table, line: str) -> Frame:
     loose = [field.name for field in table.schema if pa.types.is_null(field.type)]
     if not loose:
         return Frame(table)
-    shown = line.format(name=json.dumps(loose[0]), index=table.column_names.index(loose[0]))
-    return Frame(table, frozenset(loose), shown)
+    code = line.format(name=json.dumps(loose[0]), index=table.column_names.index(loose[0]))
+    return Frame(table, frozenset(loose), code)

@@ -25,16 +25,16 @@ DIGITS = 18
 
 def check_files(session: Any, frame: Any, table: TableInfo) -> None:
     """Refuse a table over parquet files that hold a declared column so that Spark could fail on it."""
-    declared = {column.name.casefold() for column in table.columns}
+    columns = {column.name.casefold() for column in table.columns}
     for file in frame.inputFiles():
         footer = _footer(session, file)
         if footer is None:
             continue
-        stored = {column[0].casefold() for column in footer.getFileMetaData().getSchema().getPaths()}
+        paths = {column[0].casefold() for column in footer.getFileMetaData().getSchema().getPaths()}
         # Where declared columns are made from others, any of the file's may be read.
-        made = not declared <= stored | {name.casefold() for name in folders(file)}
+        is_computed = not columns <= paths | {name.casefold() for name in folders(file)}
         for name, reason in _failing(footer):
-            if made or name.casefold() in declared:
+            if is_computed or name.casefold() in columns:
                 raise DataError(
                     f'The column "{name}" of "{table.name}" is stored as {reason}, which Spark cannot read for every value. '
                     "Nothing was opened; write it anew, or leave the column out of the frame and of the "

@@ -75,9 +75,9 @@ def text(
 ) -> str:
     """The whole statement, the tables `before` put in front of it; `hint` is said of
     those, not of the statement's own."""
-    given = [f"{dialect.quote(name)} AS {hint}({body})" for name, body in before]
+    tables = [f"{dialect.quote(name)} AS {hint}({body})" for name, body in before]
     own = [f"{dialect.quote(name)} AS ({body})" for name, body in statement.ctes]
-    return f"WITH {', '.join([*given, *own])} {statement.select}" if given or own else statement.select
+    return f"WITH {', '.join([*tables, *own])} {statement.select}" if tables or own else statement.select
 
 
 @contextmanager
@@ -105,7 +105,7 @@ class TimeLimit:
     @contextmanager
     def __call__(self, stop: Callable[[], object] | None = None) -> Iterator[None]:
         """Call `stop` from another thread if the block takes longer than the limit; never after the block."""
-        self.reached, started = False, time.monotonic()
+        self.reached, start = False, time.monotonic()
         if self.seconds is None:
             yield
             return
@@ -119,7 +119,7 @@ class TimeLimit:
             timer.cancel()
             with self._lock:
                 running.clear()
-            if time.monotonic() - started >= NEARLY * self.seconds:
+            if time.monotonic() - start >= NEARLY * self.seconds:
                 self.reached = True
 
     def _fire(self, running: list[bool], stop: Callable[[], object] | None) -> None:

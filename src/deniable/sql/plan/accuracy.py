@@ -22,10 +22,10 @@ P = TypeVar("P", bound=Foreseen)
 def least(planned: Callable[[Fraction], P], terms: Terms) -> P:
     """The plan of the least ε, to four digits, at which every number is off by at most `within`; errors fall
     with ε."""
-    wanted = float(terms.within or 0)
+    bound = float(terms.within or 0)
 
     def far(epsilon: Fraction) -> bool:
-        return _worst(planned(epsilon).expected(), terms) > wanted
+        return _worst(planned(epsilon).expected(), terms) > bound
 
     exponent = 0
     while far(Fraction(2) ** exponent) and exponent < 12:
@@ -48,9 +48,9 @@ def least(planned: Callable[[Fraction], P], terms: Terms) -> P:
 def _worst(expected: tuple[Expected, ...], terms: Terms) -> float:
     """The largest error: a ± in the numbers' own measure, or of quantiles the share of a group's rows that
     the rank is off."""
-    if any(shown.ranks is not None for shown in expected):
-        return max(_level(shown, terms) for shown in expected)
-    return max((_number(shown, terms) for shown in expected), default=0.0)
+    if any(item.ranks is not None for item in expected):
+        return max(_level(item, terms) for item in expected)
+    return max((_number(item, terms) for item in expected), default=0.0)
 
 
 def _number(shown: Expected, terms: Terms) -> float:

@@ -102,16 +102,16 @@ def _by_laplace(
     items: Sequence[Item], selections: int, epsilon: Fraction, delta: Number, aside: Fraction
 ) -> Allotment:
     shares = pure_shares([item.use for item in items] + [1.0] * selections)
-    reserved = epsilon * aside
-    left = epsilon - reserved
+    reserve = epsilon * aside
+    left = epsilon - reserve
     amounts = tuple(left * share for share in shares[: len(items)])
     return Allotment(
         Family.LAPLACE,
         amounts,
         (left * shares[-1], exact(delta) / selections) if selections else (Fraction(0), Fraction(0)),
-        sum(amounts, reserved),
+        sum(amounts, reserve),
         Fraction(0),
-        reserved,
+        reserve,
     )
 
 
@@ -132,11 +132,11 @@ def _by_gaussian(
     rho: float | Fraction,
     aside: Fraction,
 ) -> Allotment:
-    reserved = exact(rho) * aside
-    total = exact(rho) - reserved
+    reserve = exact(rho) * aside
+    total = exact(rho) - reserve
     amounts = tuple(total * share for share in concentrated_shares([item.use for item in items]))
-    chosen, lost = laplace.selection
-    return Allotment(Family.GAUSSIAN, amounts, (chosen, lost / 2), *pair, reserved)
+    epsilon, delta = laplace.selection
+    return Allotment(Family.GAUSSIAN, amounts, (epsilon, delta / 2), *pair, reserve)
 
 
 def _score(items: Sequence[Item], allotment: Allotment, beta: float) -> float:

@@ -50,13 +50,13 @@ class Draws:
     def _of_set(self, index: int, integers: Integers, n: int, rng: Random) -> Iterator[Column]:
         group, origin = self.plan.sets[index], self.first.integers()[index]
         for key in self.keys(index):
-            shown = np.ones(n, np.bool_)
+            presence = np.ones(n, np.bool_)
             if group.selection is not None:
                 chance = group.selection.probability((integers.supports or {}).get(key, 0))
-                shown = rng.bernoulli(chance, n) if chance else np.zeros(n, np.bool_)
-                yield shown.astype(np.float64)
+                presence = rng.bernoulli(chance, n) if chance else np.zeros(n, np.bool_)
+                yield presence.astype(np.float64)
             for noisy, part, start in zip(group.measures, integers.parts, origin.parts, strict=True):
-                yield np.where(shown, _numbers(noisy.noise, part, start, key, n, rng), np.nan)
+                yield np.where(presence, _numbers(noisy.noise, part, start, key, n, rng), np.nan)
 
 
 def _numbers(

@@ -90,7 +90,7 @@ def _noisy(noise: Noise | Rank, part: Mapping[Group, Any], keys: Sequence[Group]
     """One number for each key; a group without rows is measured as all others are."""
     if isinstance(noise, Rank):
         return [noise(part.get(key, {}), rng=rng) for key in keys]
-    return [part.get(key, 0) + drawn for key, drawn in zip(keys, noise.draw(len(keys), rng), strict=True)]
+    return [part.get(key, 0) + draw for key, draw in zip(keys, noise.draw(len(keys), rng), strict=True)]
 
 
 def _around(

@@ -59,8 +59,8 @@ class KeySelection:
 
     def __call__(self, units: Mapping[Group, int], *, rng: Random) -> list[Group]:
         """The released keys in the order of their values, which says nothing about the data behind them."""
-        ordered = sorted((group for group in units if units[group] > 0), key=_rank)
-        return [group for group in ordered if rng.bernoulli(self.probability(units[group]))]
+        groups = sorted((group for group in units if units[group] > 0), key=_rank)
+        return [group for group in groups if rng.bernoulli(self.probability(units[group]))]
 
 
 @lru_cache(maxsize=64)
@@ -79,8 +79,8 @@ def _table(epsilon: Fraction, delta: Fraction) -> list[int]:
     while table[-1] < _ONE:
         last = table[-1]
         grown = last * bottom // top + step
-        mirrored = _ONE - -(-max(0, _ONE - last - step) * top // bottom)
-        table.append(min(grown, mirrored, _ONE))
+        mirror = _ONE - -(-max(0, _ONE - last - step) * top // bottom)
+        table.append(min(grown, mirror, _ONE))
         if table[-1] == last or len(table) > 1_000_000:
             raise InvalidQuery(
                 "The share of ε and δ for private keys is too small to release any. Nothing was run and "

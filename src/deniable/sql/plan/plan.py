@@ -167,11 +167,11 @@ class Plan:
         """What part of ε goes where, beside the numbers themselves."""
         people = self.private_bounds.classes
         noisy = [each for group in self.sets for each in group.measures]
-        told = [each for each in noisy if isinstance(each.measure, LeftOut)]
-        if not told or self.price.allotment.family is not Family.LAPLACE:
+        leftovers = [each for each in noisy if isinstance(each.measure, LeftOut)]
+        if not leftovers or self.price.allotment.family is not Family.LAPLACE:
             return ()
         parts = [] if people is None else [f"{float(people.noise.epsilon):.3g} for how many rows people have"]
-        beyond = sum(each.noise.epsilon for each in told)
+        beyond = sum(each.noise.epsilon for each in leftovers)
         parts.append(f"{float(beyond):.3g} for what the bound on a person's rows leaves out")
         return (f"Of this ε: {', '.join(parts)} (left_out=False spends all of it on the numbers).",)
 
@@ -224,16 +224,16 @@ class Plan:
     def groups(self, data: Engine, rng: Random) -> tuple[Settled, list[Released]]:
         """A run whose numbers are still to be read: as the query's outputs, or in any other way."""
         salt = format(rng.uniform_integers(_SALTS), "x")
-        settled = self.settle(data, rng)
-        return settled, settled.measure(data, salt).groups(rng)
+        run = self.settle(data, rng)
+        return run, run.measure(data, salt).groups(rng)
 
     def settle(self, engine: Engine, rng: Random) -> Settled:
         """First the bounds that are found privately: on rows, then, with rows weighed, on values. Where all
         is declared, nothing is asked and nothing drawn."""
-        settled = self.prepared(engine.prepared).start.with_rows(engine, rng)
+        run = self.prepared(engine.prepared).start.with_rows(engine, rng)
         for bounds in self.private_bounds.values:
-            settled = settled.with_values(bounds, engine, rng)
-        return settled
+            run = run.with_values(bounds, engine, rng)
+        return run
 
     def measure(self, engine: Engine, salt: str) -> Exact:
         """The integers before noise, where no bound is to be found privately."""

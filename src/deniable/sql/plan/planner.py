@@ -75,8 +75,8 @@ class _Planner:
     bounding: bool
 
     def plan(self) -> Plan:
-        selected = any(self.private) or self.shares.family is Family.GAUSSIAN
-        delta = self.terms.delta if selected else 0
+        has_delta = any(self.private) or self.shares.family is Family.GAUSSIAN
+        delta = self.terms.delta if has_delta else 0
         price = PlanPrice(plain(self.epsilon), delta, self.shares)
         bounds = PrivateBounds(self._classes(), tuple(self._value_bounds()), self.bits)
         sets = tuple(self._set(index) for index in range(len(self.query.sets)))
@@ -91,9 +91,11 @@ class _Planner:
 
     @cached_property
     def footprint(self) -> Footprint:
-        weighed = any(not isinstance(measure, Units) for measure in self.measures)
-        chosen = self.unit.kind is UnitKind.COLUMN and self.unit.max_rows is None and weighed
-        return Footprint(_limit(self.query, self.unit, self.terms, self.bounding), self.unit.replace, chosen)
+        has_weights = any(not isinstance(measure, Units) for measure in self.measures)
+        is_chosen = self.unit.kind is UnitKind.COLUMN and self.unit.max_rows is None and has_weights
+        return Footprint(
+            _limit(self.query, self.unit, self.terms, self.bounding), self.unit.replace, is_chosen
+        )
 
     @cached_property
     def private(self) -> list[bool]:
@@ -141,8 +143,8 @@ class _Planner:
         """Of the L2 to the L1 sensitivity; None for a choice."""
         for single in self.single:
             for measure in self.measures:
-                moved = measure.sensitivity(self.footprint, single=single, bits=VALUE_BITS)
-                yield None if moved is None else math.sqrt(moved.l2_squared) / moved.l1
+                sensitivity = measure.sensitivity(self.footprint, single=single, bits=VALUE_BITS)
+                yield None if sensitivity is None else math.sqrt(sensitivity.l2_squared) / sensitivity.l1
 
     @cached_property
     def bits(self) -> int:
@@ -180,19 +182,19 @@ class _Planner:
         """How often the interval of each quantile may fail: β over the number of aggregates in an output, of
         the largest output that reads it."""
         beta = float(self.terms.beta)
-        ranked = {i: beta for i, measure in enumerate(self.measures) if isinstance(measure, Ranks)}
+        betas = {i: beta for i, measure in enumerate(self.measures) if isinstance(measure, Ranks)}
         for output in self.query.outputs:
             aggregates = evaluate.aggregates_in(output.of)
             for position in (self.stands.positions[a][0] for a in aggregates):
-                if position in ranked:
-                    ranked[position] = min(ranked[position], beta / len(aggregates))
-        return ranked
+                if position in betas:
+                    betas[position] = min(betas[position], beta / len(aggregates))
+        return betas
 
     def _selection(self) -> KeySelection:
         groups, replace = self.footprint.limit.groups, self.unit.replace
-        touched = groups * (2 if replace else 1)
+        touches = groups * (2 if replace else 1)
         epsilon, delta = self.shares.selection
-        return KeySelection(epsilon / touched, delta / touched, groups, replace)
+        return KeySelection(epsilon / touches, delta / touches, groups, replace)
 
     def _classes(self) -> Classes | None:
         if not self._aside:
@@ -202,9 +204,9 @@ class _Planner:
         return Classes(class_edges(self.unit.max_rows), noise(sensitivity, self.shares.reserved))
 
     def _value_bounds(self) -> Iterator[ValueBounds]:
-        moved = counted(self.footprint.limit.total, replace=self.unit.replace, single=False)
+        sensitivity = counted(self.footprint.limit.total, replace=self.unit.replace, single=False)
         for measure in self.missing:
-            yield ValueBounds(measure, laplace(moved, self.epsilon * SHARE))
+            yield ValueBounds(measure, laplace(sensitivity, self.epsilon * SHARE))
 
 
 def _bracketed(
@@ -240,22 +242,22 @@ def _check(query: Query, unit: Unit, terms: Terms, measures: Iterable[Measure]) 
 
 def _missing(relation: Relation, measures: Sequence[Measure], terms: Terms) -> list[Measure]:
     """One measure for each expression without bounds."""
-    unbounded: dict[object, Measure] = {}
+    gaps: dict[object, Measure] = {}
     for measure in measures:
         if measure.valued and measure.bounds is None:
-            unbounded.setdefault((measure.of, measure.where), measure)
-    if unbounded and not terms.discover:
+            gaps.setdefault((measure.of, measure.where), measure)
+    if gaps and not terms.discover:
         raise InvalidQuery(
-            f"{_called(relation, list(unbounded.values()))} no bounds. Nothing was run and nothing was "
+            f"{_called(relation, list(gaps.values()))} no bounds. Nothing was run and nothing was "
             "charged. Let the owner declare them (bounds= or --bounds x=0:100), clamp in the query, like "
             "SUM(CLAMP(x, 0, 100)), or find them privately with discover=True (--discover)."
         )
-    if len(unbounded) > MOST_FOUND:
+    if len(gaps) > MOST_FOUND:
         raise InvalidQuery(
-            f"Bounds of {len(unbounded)} values would have to be found privately; at most {MOST_FOUND} can "
+            f"Bounds of {len(gaps)} values would have to be found privately; at most {MOST_FOUND} can "
             "be in one query."
         )
-    return list(unbounded.values())
+    return list(gaps.values())
 
 
 def _called(relation: Relation, measures: Sequence[Measure]) -> str:
@@ -264,9 +266,9 @@ def _called(relation: Relation, measures: Sequence[Measure]) -> str:
     names = list(dict.fromkeys(prepared.source(relation, column) for column in columns))
     if not names or None in names:
         return "A value that is summed, averaged or ranked has"
-    listed = " and ".join(f'"{name}"' for name in names)
+    listing = " and ".join(f'"{name}"' for name in names)
     alone = len(measures) == 1 and isinstance(measures[0].of, Column)
-    return f"{'The column' if alone else 'An expression of'} {listed} is summed, averaged or ranked, and has"
+    return f"{'The column' if alone else 'An expression of'} {listing} is summed, averaged or ranked, and has"
 
 
 def _is_private(query: Query, group: Sequence[int]) -> bool:

@@ -88,11 +88,11 @@ class Rank:
         """How far each cell is from the wanted rank, given the weights in the cells."""
         a, b = self._ratio
         weights = [cells.get(i, 0) for i in range(self.cells)]
-        reached, misses = -a * sum(weights), []
+        position, misses = -a * sum(weights), []
         for i, weight in enumerate(weights):
-            last, reached = reached, reached + b * weight
+            last, position = position, position + b * weight
             over = last - self.shift if i else 0
-            under = self.shift - reached if i < self.cells - 1 else 0
+            under = self.shift - position if i < self.cells - 1 else 0
             misses.append(max(over, under, 0))
         return misses
 

@@ -59,7 +59,7 @@ class Classes:
 
     def __call__(self, units: Mapping[int, int], *, rng: Random) -> Crowd:
         noises = self.noise.draw(len(self.edges), rng)
-        sizes = tuple(units.get(i, 0) + drawn for i, drawn in enumerate(noises))
+        sizes = tuple(units.get(i, 0) + noise for i, noise in enumerate(noises))
         return Crowd(self.edges, sizes, self.noise)
 
 
@@ -99,9 +99,9 @@ class Crowd:
             near = sum(mean for mean, _ in beliefs) < SMALL * self.scale and (
                 i <= 2 or max(before) >= self.scale / 2
             )
-            expected = max(before[-1] * slope, self._ahead(i) if near else 0.0)
-            weight = expected**2 / (expected**2 + spread**2)
-            beliefs.append((max(0.0, expected + weight * (size - expected)), spread * math.sqrt(weight)))
+            guess = max(before[-1] * slope, self._ahead(i) if near else 0.0)
+            weight = guess**2 / (guess**2 + spread**2)
+            beliefs.append((max(0.0, guess + weight * (size - guess)), spread * math.sqrt(weight)))
         return tuple(beliefs)
 
     def _ahead(self, i: int) -> float:
@@ -155,10 +155,10 @@ class Crowd:
 
     def quantile(self) -> int:
         """Of rows per unit."""
-        reached, everybody = 0.0, math.fsum(mean for mean, _ in self.believed)
+        total, everybody = 0.0, math.fsum(mean for mean, _ in self.believed)
         for edge, (mean, _) in zip(self.edges, self.believed, strict=True):
-            reached += mean
-            if reached >= LEVEL * everybody:
+            total += mean
+            if total >= LEVEL * everybody:
                 return edge
         return self.most
 

@@ -62,13 +62,13 @@ class Settled:
     def with_rows(self, engine: Engine, rng: Random) -> Settled:
         """With a contribution bound, where none is declared, and a cap up to which it is told what that
         leaves out."""
-        classes, assumed = self.plan.private_bounds.classes, self.plan.terms.most_rows
+        classes, ceiling = self.plan.private_bounds.classes, self.plan.terms.most_rows
         if classes is None:
-            return replace(self, limit=replace(self.limit, most=self._cap(self.limit.rows, assumed or 0)))
+            return replace(self, limit=replace(self.limit, most=self._cap(self.limit.rows, ceiling or 0)))
         units = self._units(classes, engine)
         crowd = classes(units, rng=rng)
         rows = self._bound(crowd) if self.plan.chooses else self.limit.rows
-        most = self._cap(rows, crowd.most if assumed is None else assumed)
+        most = self._cap(rows, crowd.most if ceiling is None else ceiling)
         limit = bounded(self.limit, rows) if self.plan.chooses else self.limit
         return replace(self, limit=replace(limit, most=most), crowd=crowd)
 
@@ -93,12 +93,12 @@ class Settled:
         query, group = self.plan.query, self.plan.sets[0]
         adds = any(a.statistic in (Statistic.COUNT, Statistic.SUM) for a in query.aggregates)
         noise = _average([noisy.per_row(Count | Sum) for noisy in group.measures])
-        told = _average([noisy.per_row(LeftOut) for noisy in group.measures])
-        if noise is None or not (adds or told):
+        excess_noise = _average([noisy.per_row(LeftOut) for noisy in group.measures])
+        if noise is None or not (adds or excess_noise):
             return crowd.quantile()
         keys = [query.keys[i] for i in group.keys]
         groups = PRIVATE_GROUPS if group.selection is not None else len(combinations(keys))
-        return crowd.best(noise, told, groups)
+        return crowd.best(noise, excess_noise, groups)
 
     def with_values(self, bounds: ValueBounds, engine: Engine, rng: Random) -> Settled:
         """With bounds on the values of one expression; the rows of a unit are weighed as they will be."""
@@ -110,8 +110,8 @@ class Settled:
         return replace(self, grids=grids, bounds={**self.bounds, name: (float(lower), float(upper))})
 
     def _regrid(self, measure: Measure, bounds: ValueBounds, ends: tuple[Fraction, Fraction]) -> Grid:
-        found = self.plan.grid(measure, ends) if measure.bounds is None and bounds.concerns(measure) else None
-        return found or self.grids[measure]
+        grid = self.plan.grid(measure, ends) if measure.bounds is None and bounds.concerns(measure) else None
+        return grid or self.grids[measure]
 
     # -------------------------------------------------------------------------------------------- statements
 
@@ -186,13 +186,13 @@ class Settled:
         if summary is None:
             yield totals, self._sums_of(totals, group, replace(writer, present=self._present(engine)))
             return
-        known = prepared.whole(query, totals, self.grids, summary)
-        writer = replace(writer, present=known, inside=known)
-        counted = [total for total in totals if not isinstance(total, LeftOut)]
-        short = prepared.summed(query, group, counted, self.grids, summary, engine.dialect)
-        rest = totals if short is None else [total for total in totals if total not in counted]
+        whole_totals = prepared.whole(query, totals, self.grids, summary)
+        writer = replace(writer, present=whole_totals, inside=whole_totals)
+        base_totals = [total for total in totals if not isinstance(total, LeftOut)]
+        short = prepared.summed(query, group, base_totals, self.grids, summary, engine.dialect)
+        rest = totals if short is None else [total for total in totals if total not in base_totals]
         if short is not None:
-            yield counted, short
+            yield base_totals, short
         if rest:
             yield rest, self._sums_of(rest, group, writer)
 
@@ -222,8 +222,8 @@ class Settled:
 
 
 def _average(numbers: Sequence[float | None]) -> float | None:
-    known = [number for number in numbers if number is not None]
-    return sum(known) / len(known) if known else None
+    values = [number for number in numbers if number is not None]
+    return sum(values) / len(values) if values else None
 
 
 def _text(of: Expr | None) -> str:

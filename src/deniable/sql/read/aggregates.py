@@ -34,13 +34,13 @@ def aggregate(node: exp.Expr, scope: Scope, *, inner: bool = False) -> Aggregate
     """The aggregate that this node is, or None. `inner`: computed for each unit in a
     subquery, without noise."""
     if isinstance(node, exp.Filter):
-        made = aggregate(node.this, scope, inner=inner)
-        if made is None:
+        reading = aggregate(node.this, scope, inner=inner)
+        if reading is None:
             refuse_node(node)
-        return _also(made, condition(scope.rows, node.args["expression"].this, "FILTER"))
-    made = _times(node, scope) if inner else None
-    made = _aggregate(node, scope) if made is None else made
-    return _exact(made) if made is not None and inner else made
+        return _also(reading, condition(scope.rows, node.args["expression"].this, "FILTER"))
+    reading = _times(node, scope) if inner else None
+    reading = _aggregate(node, scope) if reading is None else reading
+    return _exact(reading) if reading is not None and inner else reading
 
 
 def _times(node: exp.Expr, scope: Scope) -> Aggregate | None:
@@ -66,10 +66,10 @@ def extreme_time(node: exp.Expr, scope: Scope) -> tuple[Aggregate, Type] | None:
     statistic = NUMERIC.get(type(inner), Statistic.QUANTILE)
     level = Fraction(1, 2) if isinstance(inner, exp.Median) else None
     bounds = Fraction(first), Fraction(last + length - 1)
-    made = Aggregate(statistic, number, None, level, bounds, Fraction(1))
+    extreme = Aggregate(statistic, number, None, level, bounds, Fraction(1))
     if isinstance(node, exp.Filter):
-        made = _also(made, condition(scope.rows, node.args["expression"].this, "FILTER"))
-    return made, of.type
+        extreme = _also(extreme, condition(scope.rows, node.args["expression"].this, "FILTER"))
+    return extreme, of.type
 
 
 def time_of(number: Expr, of: Type) -> Expr:
@@ -217,8 +217,8 @@ def _exact(made: Aggregate) -> Aggregate:
             f"{made.statistic.upper()} inside a subquery is not answered.",
             "Use COUNT, COUNT(DISTINCT x), SUM, AVG, MIN or MAX there.",
         )
-    summed = made.statistic in (Statistic.SUM, Statistic.AVG)
-    if not summed or made.of is None or made.of.type.kind is not Kind.FLOAT:
+    is_sum = made.statistic in (Statistic.SUM, Statistic.AVG)
+    if not is_sum or made.of is None or made.of.type.kind is not Kind.FLOAT:
         return made
     places = _places(made.bounds)
     return replace(made, of=convert(made.of, types.decimal(places)), granularity=Fraction(1, 10**places))

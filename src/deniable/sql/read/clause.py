@@ -39,12 +39,12 @@ class PrivacyClause:
 
     def check(self, unit: Unit) -> None:
         """Refuse what contradicts the owner's declaration."""
-        named = self.privacy_unit_column
+        unit_column = self.privacy_unit_column
         column = str(unit.column_name) if unit.kind is UnitKind.COLUMN else None
-        if named is not None and (column is None or fold(named) != fold(column)):
-            declared = "a row" if column is None else f"the column {shown(column)}"
+        if unit_column is not None and (column is None or fold(unit_column) != fold(column)):
+            owner_unit = "a row" if column is None else f"the column {shown(column)}"
             refuse(
-                f"The text names {shown(named)} as the unit of privacy, and the owner declared {declared}.",
+                f"The text names {shown(unit_column)} as the unit of privacy, and the owner declared {owner_unit}.",
                 "Leave privacy_unit_column out, or name that.",
             )
         rows = self.max_rows_contributed
@@ -57,8 +57,8 @@ class PrivacyClause:
     @property
     def terms(self) -> dict[str, Any]:
         """The terms of a query that it states."""
-        named = {"epsilon": self.epsilon, "delta": self.delta, "max_groups": self.max_groups_contributed}
-        return {name: value for name, value in named.items() if value is not None}
+        options = {"epsilon": self.epsilon, "delta": self.delta, "max_groups": self.max_groups_contributed}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 NOTHING = PrivacyClause()
@@ -78,18 +78,18 @@ def without_clause(text: str) -> tuple[str, PrivacyClause]:
     except TokenError:
         return text, NOTHING  # the reader of queries says what is wrong with it
     words = [token.text.upper() for token in tokens]
-    found: list[PrivacyClause] = []
+    clauses: list[PrivacyClause] = []
     for at in range(len(words) - 3):
         if words[at : at + 3] == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]:
             last, clause = _clause(tokens, words, at + 3)
             first, end = tokens[at + 1].start, tokens[last].end
             text = text[:first] + " " * (end + 1 - first) + text[end + 1 :]
-            found.append(clause)
-    if len(set(found)) > 1:
+            clauses.append(clause)
+    if len(set(clauses)) > 1:
         refuse(
             "The clauses WITH DIFFERENTIAL_PRIVACY of a text say different things.", "Write one, at its top."
         )
-    return text, found[0] if found else NOTHING
+    return text, clauses[0] if clauses else NOTHING
 
 
 def _clause(tokens: list[Any], words: list[str], at: int) -> tuple[int, PrivacyClause]:
@@ -114,10 +114,10 @@ def _option(tokens: list[Any]) -> tuple[str, Any]:
     if name in _OTHERS:
         refuse(f"The option {name} is not answered.", _OTHERS[name])
     if name not in PrivacyClause.__dataclass_fields__ or len(tokens) < 3 or tokens[1].text != "=":
-        known = ", ".join(PrivacyClause.__dataclass_fields__)
+        options = ", ".join(PrivacyClause.__dataclass_fields__)
         refuse(
             f"The option {shown(name)} is not known, or has no value.",
-            f"Write one of {known}, like epsilon = 0.5.",
+            f"Write one of {options}, like epsilon = 0.5.",
         )
     value = "".join(token.text for token in tokens[2:])
     if name in _NUMBERS:

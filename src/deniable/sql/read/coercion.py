@@ -38,10 +38,10 @@ def convert(expr: Expr, to: Type) -> Expr:
     if expr.type == to or (expr.type.kind is to.kind and to.kind is not Kind.DECIMAL):
         return expr
     if isinstance(expr, Literal):
-        found = types.literal_as(_in_utc(expr.value) if to.kind is Kind.TIMESTAMP else expr.value, to)
-        if found is None:
+        literal = types.literal_as(_in_utc(expr.value) if to.kind is Kind.TIMESTAMP else expr.value, to)
+        if literal is None:
             refuse(f"{shown_literal(expr)} is not of type {types.name(to)}.", "Write a literal of that type.")
-        return found
+        return literal
     return Call("cast", (expr,), to)
 
 
@@ -86,12 +86,12 @@ def text_way_out(expr: Expr, beside: Sequence[Type] = ()) -> str | None:
         return None
     # c0, c1, … are the columns of a subquery, which has no other names for them here.
     name = "x" if re.fullmatch("c[0-9]+", expr.name) else expr.name
-    quoted = name if re.fullmatch(r"\w+", name) else f'"{name}"'
+    identifier = name if re.fullmatch(r"\w+", name) else f'"{name}"'
     times = [kind.kind for kind in beside if kind.kind in TIMES]
     bounds = "" if times else f" --bounds {name}=LOW:HIGH makes it a number;"
     return (
-        f"The column {quoted} is TEXT, as every column of a CSV file is until its owner says otherwise:{bounds} "
-        f"`deniable schema init` declares all types. Or write CAST({quoted} AS {times[0].upper() if times else 'DOUBLE'})."
+        f"The column {identifier} is TEXT, as every column of a CSV file is until its owner says otherwise:{bounds} "
+        f"`deniable schema init` declares all types. Or write CAST({identifier} AS {times[0].upper() if times else 'DOUBLE'})."
     )
 
 

@@ -28,7 +28,7 @@ def by_strftime(given: str) -> str:
 
 def by_to_char(given: str) -> str:
     """PostgreSQL's patterns; names are not filled up with blanks."""
-    made, bare = [], False
+    parts, bare = [], False
     for token in _TOKEN.findall(given):
         if token == "FM":
             bare = True
@@ -36,11 +36,11 @@ def by_to_char(given: str) -> str:
         code = _TO_CHAR.get(token)
         if code is None and token[:1] != '"' and token.isalpha() and token != "T":
             _refuse(token)
-        unfilled = code is not None and bare and f"%-{code[1:]}" in NUMBERS
+        is_unpadded = code is not None and bare and f"%-{code[1:]}" in NUMBERS
         literal = token.strip('"').replace("%", "%%")
-        made.append(literal if code is None else (f"%-{code[1:]}" if unfilled else code))
+        parts.append(literal if code is None else (f"%-{code[1:]}" if is_unpadded else code))
         bare = False
-    return _checked("".join(made), given)
+    return _checked("".join(parts), given)
 
 
 def _checked(form: str, given: str) -> str:
@@ -53,5 +53,5 @@ def _checked(form: str, given: str) -> str:
 
 
 def _refuse(code: str) -> None:
-    known = ", ".join([*NUMBERS, *NAMES])
-    refuse(f"The format {shown(code)} is not answered.", f"In strftime use {known}.")
+    codes = ", ".join([*NUMBERS, *NAMES])
+    refuse(f"The format {shown(code)} is not answered.", f"In strftime use {codes}.")

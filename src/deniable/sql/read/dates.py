@@ -53,13 +53,13 @@ def _literal_days(expr: Expr) -> int | None:
 def _add(of: NodeReader, node: exp.Expr, sign: int = 1) -> Expr:
     """date_add(d, INTERVAL 1 DAY), date_add(d, 7)."""
     by, start = node.args.get("expression"), of(node.this)
-    known = period(by)
-    if known is None and by is not None and node.args.get("unit") is None:
+    step = period(by)
+    if step is None and by is not None and node.args.get("unit") is None:
         days = _literal_days(of(by))
-        known = None if days is None else Period(days=days)
-    if known is None:
+        step = None if days is None else Period(days=days)
+    if step is None:
         refuse("Dates are moved by a literal INTERVAL.", "Write d + INTERVAL '3 months'.")
-    return moved(start, known.times(sign))
+    return moved(start, step.times(sign))
 
 
 def added(of: NodeReader, args: list[exp.Expr]) -> Expr:
@@ -119,9 +119,9 @@ def date_part(of: NodeReader, part: str, node: exp.Expr) -> Expr:
         return Call("divide", (seconds, Literal(1e6, FLOAT)), FLOAT)
     if part in ("decade", "century"):
         year = Call("date_part", (Literal("year", TEXT), x), INTEGER)
-        shifted = year if part == "decade" else Call("add", (year, Literal(99, INTEGER)), INTEGER)
+        dividend = year if part == "decade" else Call("add", (year, Literal(99, INTEGER)), INTEGER)
         width = Literal(10 if part == "decade" else 100, INTEGER)
-        return Call("int_divide", (shifted, width), INTEGER)
+        return Call("int_divide", (dividend, width), INTEGER)
     if part not in PARTS:
         refuse(f"EXTRACT does not know {shown(part)}.", f"Use one of {', '.join(PARTS)}, epoch.")
     if part in ("hour", "minute", "second") and x.type.kind is Kind.DATE:
@@ -226,12 +226,12 @@ def formatted(x: Expr, form: str) -> Expr:
 
 
 def _strftime(of: NodeReader, node: exp.Expr) -> Expr:
-    given, form = of(node.this), node.args.get("format")
-    if isinstance(given, Literal) and isinstance(given.value, str):
+    moment, form = of(node.this), node.args.get("format")
+    if isinstance(moment, Literal) and isinstance(moment.value, str):
         refuse(
             "STRFTIME expects a date and then a format, written as a literal.", "Write strftime(d, '%Y-%m')."
         )
-    return formatted(given, by_strftime(string(form, "STRFTIME")))
+    return formatted(moment, by_strftime(string(form, "STRFTIME")))
 
 
 def _to_char(of: NodeReader, node: exp.Expr) -> Expr:
@@ -249,8 +249,8 @@ def _last_day(of: NodeReader, node: exp.Expr) -> Expr:
 
 def _bin(of: NodeReader, node: exp.Expr) -> Expr:
     """time_bucket(INTERVAL '15 minutes', t), date_bin('15 minutes', t, origin)."""
-    given, origin = node.this, node.args.get("unit")
-    by = written(str(given.this)) if isinstance(given, exp.Literal) else period(given)
+    interval, origin = node.this, node.args.get("unit")
+    by = written(str(interval.this)) if isinstance(interval, exp.Literal) else period(interval)
     x = of(node.args["expression"])
     if by is None or by.months < 0 or by.days < 0 or by.micros < 0:
         refuse("TIME_BUCKET expects a literal INTERVAL.", "Write time_bucket(INTERVAL '15 minutes', t).")
@@ -264,11 +264,11 @@ def _bin(of: NodeReader, node: exp.Expr) -> Expr:
     width = by.days * _WHOLE["day"] + by.micros
     if not isinstance(start, Literal) or not width:
         refuse("TIME_BUCKET expects an origin written as a literal, and an INTERVAL that is not empty.")
-    made = Call(
+    bucket = Call(
         "time_bin", (Literal(width, INTEGER), convert(as_time(x, "TIME_BUCKET"), TIMESTAMP), start), TIMESTAMP
     )
     whole_days = x.type.kind is Kind.DATE and not width % _WHOLE["day"]
-    return convert(made, DATE) if whole_days else made
+    return convert(bucket, DATE) if whole_days else bucket
 
 
 def read_as(of: NodeReader, node: exp.Expr, form: exp.Expr | None, to: Type) -> Expr:

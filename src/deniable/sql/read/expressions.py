@@ -38,19 +38,19 @@ class Translator:
     allowed: frozenset[str] = functions.OPS
 
     def __call__(self, node: exp.Expr) -> Expr:
-        found = self.leaf(node)
-        if found is not None:
-            return found
+        leaf = self.leaf(node)
+        if leaf is not None:
+            return leaf
         rule = RULES.get(type(node))
         if rule is None:
             refuse_node(node)
-        made = rule(self, node)
-        if isinstance(made, Call) and made.op not in self.allowed:
+        expr = rule(self, node)
+        if isinstance(expr, Call) and expr.op not in self.allowed:
             refuse(
-                f"{made.op.upper()} is not computed from released results.",
+                f"{expr.op.upper()} is not computed from released results.",
                 "Put it into the query's groups or aggregates, or compute it from the answer.",
             )
-        return made
+        return expr
 
     def all(self, nodes: Sequence[exp.Expr]) -> list[Expr]:
         return [self(node) for node in nodes]
@@ -60,12 +60,12 @@ class Translator:
 
 
 def _literal(of: Translator, node: exp.Expr) -> Expr:
-    given = str(node.this)
+    text = str(node.this)
     if node.args.get("is_string"):
-        if len(given) > types.MAX_TEXT:
-            refuse(f"Expected texts of at most {types.MAX_TEXT:,} characters, got one of {len(given):,}.")
-        return Literal(given, types.text(max(1, len(given))))
-    return _numeral(given)
+        if len(text) > types.MAX_TEXT:
+            refuse(f"Expected texts of at most {types.MAX_TEXT:,} characters, got one of {len(text):,}.")
+        return Literal(text, types.text(max(1, len(text))))
+    return _numeral(text)
 
 
 def _numeral(given: str) -> Expr:
@@ -84,10 +84,10 @@ def _numeral(given: str) -> Expr:
 def _wide(given: str, value: Decimal) -> Literal:
     if given.isdecimal() and value <= types.HIGHEST:
         return Literal(int(value), INTEGER)
-    found = types.literal_as(float(value), FLOAT)
-    if found is None:
+    literal = types.literal_as(float(value), FLOAT)
+    if literal is None:
         refuse(f"{shown(given)} is beyond the range of a float.")
-    return found
+    return literal
 
 
 def _negate(of: Translator, node: exp.Expr) -> Expr:
@@ -138,8 +138,8 @@ def _divide(of: Translator, node: exp.Expr) -> Expr:
 def _whole_division(op: str) -> Callable[[Translator, exp.Expr], Expr]:
     def rule(of: Translator, node: exp.Expr) -> Expr:
         sign = "//" if op == "int_divide" else "%"
-        given = [number(of(x), sign, WHOLE) for x in (node.this, node.args["expression"])]
-        (a, b), to = meet(given, sign)
+        operands = [number(of(x), sign, WHOLE) for x in (node.this, node.args["expression"])]
+        (a, b), to = meet(operands, sign)
         return Call(op, (a, b), INTEGER if op == "int_divide" else to)
 
     return rule
@@ -167,8 +167,8 @@ def _whole_part(op: str) -> Callable[[Translator, exp.Expr], Expr]:
 
 def _round(of: Translator, node: exp.Expr) -> Expr:
     x = number(of(node.this), "ROUND")
-    given = node.args.get("decimals")
-    digits = whole(given, "The number of digits of ROUND", -15, 15) if given is not None else 0
+    decimals = node.args.get("decimals")
+    digits = whole(decimals, "The number of digits of ROUND", -15, 15) if decimals is not None else 0
     if digits < 0:
         width = Literal(float(10**-digits), FLOAT)
         units = Call("round", (Call("divide", (convert(x, FLOAT), width), FLOAT), Literal(0, INTEGER)), FLOAT)
@@ -257,31 +257,31 @@ def _compare(op: str) -> Callable[[Translator, exp.Expr], Expr]:
 
 def _any(of: Translator, node: exp.Expr, op: str) -> Expr:
     """x = ANY (ARRAY[…]) and x <> ALL (ARRAY[…]), which are IN and NOT IN."""
-    given = node.args["expression"]
-    values = given.this
+    quantifier = node.args["expression"]
+    values = quantifier.this
     while isinstance(values, exp.Paren):
         values = values.this
-    wanted = "eq" if isinstance(given, exp.Any) else "ne"
-    if not isinstance(values, exp.Array) or op != wanted:
+    comparison = "eq" if isinstance(quantifier, exp.Any) else "ne"
+    if not isinstance(values, exp.Array) or op != comparison:
         refuse(
             "ANY and ALL are answered as = ANY (ARRAY[…]) and <> ALL (ARRAY[…]).",
             "Use IN, or OR between comparisons.",
         )
     member = _in(of, exp.In(this=node.this, expressions=values.expressions))
-    return member if wanted == "eq" else negation(member)
+    return member if comparison == "eq" else negation(member)
 
 
 def _tuples(of: Translator, node: exp.Expr) -> Expr:
     """(a, b) IN ((1, 2), (3, 4))."""
-    names, found = node.this.expressions, []
+    names, choices = node.this.expressions, []
     for row in node.expressions:
         if not isinstance(row, exp.Tuple) or len(row.expressions) != len(names):
             refuse(
                 "IN of several columns expects lists of as many values.", "Write (a, b) IN ((1, 2), (3, 4))."
             )
         pairs = zip(names, row.expressions, strict=True)
-        found.append(exp.and_(*(exp.EQ(this=a.copy(), expression=b.copy()) for a, b in pairs)))
-    return of(exp.or_(*found))
+        choices.append(exp.and_(*(exp.EQ(this=a.copy(), expression=b.copy()) for a, b in pairs)))
+    return of(exp.or_(*choices))
 
 
 def _same(of: Translator, node: exp.Expr) -> Expr:
@@ -292,10 +292,10 @@ def _same(of: Translator, node: exp.Expr) -> Expr:
 
 
 def _trunc(of: Translator, node: exp.Expr) -> Expr:
-    given = node.args.get("decimals")
-    if isinstance(given, exp.Literal) and given.is_string:
-        return dates.truncated(of(node.this), str(given.this))
-    if given is not None and str(given.this) != "0":
+    argument = node.args.get("decimals")
+    if isinstance(argument, exp.Literal) and argument.is_string:
+        return dates.truncated(of(node.this), str(argument.this))
+    if argument is not None and str(argument.this) != "0":
         refuse("TRUNC to decimal places is not answered.", "Use round(x, 2), or floor.")
     x = number(of(node.this), "TRUNC")
     if x.type.kind is Kind.INTEGER:
@@ -338,27 +338,31 @@ def _in(of: Translator, node: exp.Expr) -> Expr:
     if isinstance(node.this, exp.Tuple) and node.expressions:
         return _tuples(of, node)
     values = of.all(node.expressions)
-    known = [v for v in values if not (isinstance(v, Literal) and v.value is None)]
-    args, _ = meet([of(node.this), *known], "IN")
+    members = [v for v in values if not (isinstance(v, Literal) and v.value is None)]
+    args, _ = meet([of(node.this), *members], "IN")
     if all(isinstance(v, Literal) for v in args[1:]):
-        found = Call("in", tuple(args), BOOLEAN) if known else Literal(None, BOOLEAN)
+        membership = Call("in", tuple(args), BOOLEAN) if members else Literal(None, BOOLEAN)
     else:
-        found = Call("or", tuple(Call("eq", (args[0], v), BOOLEAN) for v in args[1:]), BOOLEAN)
+        membership = Call("or", tuple(Call("eq", (args[0], v), BOOLEAN) for v in args[1:]), BOOLEAN)
     # Beside NULL, what is not found is not known to be missing.
-    return found if len(known) == len(values) else Call("or", (found, Literal(None, BOOLEAN)), BOOLEAN)
+    return (
+        membership
+        if len(members) == len(values)
+        else Call("or", (membership, Literal(None, BOOLEAN)), BOOLEAN)
+    )
 
 
 def _chain(op: str) -> Callable[[Translator, exp.Expr], Expr]:
     def rule(of: Translator, node: exp.Expr) -> Expr:
         """Flat and without recursion along the chain: a OR b OR c … may be long."""
-        kind, waiting, found = type(node), [node], []
+        kind, waiting, parts = type(node), [node], []
         while waiting:
-            one = waiting.pop()
-            if type(one) is kind:
-                waiting += [one.args["expression"], one.this]
+            link = waiting.pop()
+            if type(link) is kind:
+                waiting += [link.args["expression"], link.this]
             else:
-                found.append(one)
-        return Call(op, tuple(condition(of, part, op.upper()) for part in found), BOOLEAN)
+                parts.append(link)
+        return Call(op, tuple(condition(of, part, op.upper()) for part in parts), BOOLEAN)
 
     return rule
 
@@ -374,8 +378,8 @@ def _is(of: Translator, node: exp.Expr) -> Expr:
     if not isinstance(what, exp.Boolean):
         refuse_node(node)
     x = boolean(x, "IS TRUE")
-    wanted = x if what.this else negation(x)
-    return Call("coalesce", (wanted, Literal(False, BOOLEAN)), BOOLEAN)
+    truth = x if what.this else negation(x)
+    return Call("coalesce", (truth, Literal(False, BOOLEAN)), BOOLEAN)
 
 
 def _anonymous(of: Translator, node: exp.Expr) -> Expr:
@@ -389,9 +393,9 @@ def _anonymous(of: Translator, node: exp.Expr) -> Expr:
         return Call("least", (Call("greatest", (x, low), to), high), to)
     if name in ("date_part", "datepart") and len(args) == 2:
         return date_part(of, part_name(args[0]), args[1])
-    named = NAMED.get((name, len(args)))
-    if named is not None:
-        return named(of, args)
+    rule = NAMED.get((name, len(args)))
+    if rule is not None:
+        return rule(of, args)
     refuse_node(node)
 
 

@@ -60,5 +60,5 @@ def _is_null(expr: Expr) -> bool:
 
 
 def _most(places: list[int | None]) -> int | None:
-    known = [each for each in places if each is not None]
-    return max(known) if known and len(known) == len(places) else None
+    numbers = [each for each in places if each is not None]
+    return max(numbers) if numbers and len(numbers) == len(places) else None

@@ -37,41 +37,43 @@ def similar(name: str, known: Iterable[str], alike: float = ALIKE) -> str | None
     ('length', None)
     """
     by_fold = {each.lower(): each for each in known}
-    found = get_close_matches(name.lower(), by_fold, n=1, cutoff=alike)
-    return by_fold[found[0]] if found else None
+    matches = get_close_matches(name.lower(), by_fold, n=1, cutoff=alike)
+    return by_fold[matches[0]] if matches else None
 
 
 def of_function(name: str) -> str:
     """What to do about a function that is not known."""
-    known = functions.REFUSED.get(name.lower())
-    if known is not None:
-        return known
-    meant = similar(name, known_functions(), ALIKE_FUNCTIONS)
-    return f"Did you mean {meant.upper()}? {functions.UNKNOWN}" if meant else functions.UNKNOWN
+    hint = functions.REFUSED.get(name.lower())
+    if hint is not None:
+        return hint
+    guess = similar(name, known_functions(), ALIKE_FUNCTIONS)
+    return f"Did you mean {guess.upper()}? {functions.UNKNOWN}" if guess else functions.UNKNOWN
 
 
 def of_column(node: exp.Column, names: Iterable[str]) -> str:
     """What to do about a column that is not there: quotes, another name, or the list of them all."""
-    name, listed = str(node.name), sorted(set(names))
-    quoted = next((known for known in listed if _is_start(name, known)), None)
-    if quoted is not None:
-        return f'Names with other characters than letters, digits and _ stand in double quotes: "{quoted}".'
-    meant = similar(name, listed)
-    if meant is not None:
-        return f"Did you mean {in_quotes(meant)}? {_all(listed)}"
+    name, columns = str(node.name), sorted(set(names))
+    full_name = next((column for column in columns if _is_start(name, column)), None)
+    if full_name is not None:
+        return (
+            f'Names with other characters than letters, digits and _ stand in double quotes: "{full_name}".'
+        )
+    guess = similar(name, columns)
+    if guess is not None:
+        return f"Did you mean {in_quotes(guess)}? {_all(columns)}"
     if isinstance(node.this, exp.Identifier) and node.this.args.get("quoted") and not node.table:
         text = name.replace("'", "''")
         return (
-            f"A text stands in single quotes: '{text}'. {_all(listed)}" if len(text) <= 60 else _all(listed)
+            f"A text stands in single quotes: '{text}'. {_all(columns)}" if len(text) <= 60 else _all(columns)
         )
-    return _all(listed)
+    return _all(columns)
 
 
 def of_table(name: str, names: Iterable[str]) -> str:
-    listed = sorted(names)
-    meant = similar(name, listed)
-    have = ", ".join(listed[:LISTED]) or "none"
-    return (f"Did you mean {in_quotes(meant)}? " if meant else "") + f"The tables are: {have}."
+    tables = sorted(names)
+    guess = similar(name, tables)
+    have = ", ".join(tables[:LISTED]) or "none"
+    return (f"Did you mean {in_quotes(guess)}? " if guess else "") + f"The tables are: {have}."
 
 
 def in_quotes(name: str) -> str:
@@ -109,5 +111,5 @@ def reworded(message: str, tree: exp.Expr) -> str:
     kinds = _FAMILIES.get(name)
     if kinds is None or tree.find(exp.Extract) is not None:
         return message
-    written = [str(n.meta["written"]) for n in tree.find_all(*kinds) if "written" in n.meta]
-    return message.replace(name, written[0], 1) if written else message
+    words = [str(n.meta["written"]) for n in tree.find_all(*kinds) if "written" in n.meta]
+    return message.replace(name, words[0], 1) if words else message

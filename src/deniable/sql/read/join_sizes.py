@@ -103,8 +103,8 @@ def bounded(left: Relation, right: Relation) -> tuple[Relation, Relation]:
     if all(len(set(term)) + (len(term) > len(set(term))) < 2 for term in terms):
         return left, right
     many = _too_many(terms)
-    chained = any(len(term) > 1 for side in sides for term in side)
-    return _without(left, many), _without(right, many) if chained else right
+    is_chain = any(len(term) > 1 for side in sides for term in side)
+    return _without(left, many), _without(right, many) if is_chain else right
 
 
 def rarely_repeated(relation: Relation, names: tuple[str, ...]) -> Relation:
@@ -136,8 +136,8 @@ def _too_many(terms: Rows) -> Relation:
     )
     fits = Call("le", (size, _times(_whole(MOST_JOINED), longest)), types.BOOLEAN)
     # A product beyond 64 bits is NULL, and so is its comparison.
-    known = Call("coalesce", (fits, Literal(False, types.BOOLEAN)), types.BOOLEAN)
-    return Filter(_counts(leaves, names), Call("not", (known,), types.BOOLEAN))
+    check = Call("coalesce", (fits, Literal(False, types.BOOLEAN)), types.BOOLEAN)
+    return Filter(_counts(leaves, names), Call("not", (check,), types.BOOLEAN))
 
 
 def _counts(leaves: list[Relation], names: list[str]) -> Relation:
@@ -159,9 +159,9 @@ def _without(relation: Relation, units: Relation) -> Relation:
     """The rows of all other units. `units` has few rows, mostly none, so that looking
     each row up costs little."""
     first = columns(units)[0]
-    met = Join(relation, units, (), True, JoinKind.LEFT, JoinSide.RIGHT)
-    kept = tuple((column.name, column) for column in columns(relation))
-    return Project(Filter(met, Call("is_null", (first,), types.BOOLEAN), first=True), kept)
+    join = Join(relation, units, (), True, JoinKind.LEFT, JoinSide.RIGHT)
+    items = tuple((column.name, column) for column in columns(relation))
+    return Project(Filter(join, Call("is_null", (first,), types.BOOLEAN), first=True), items)
 
 
 def _times(a: Expr, b: Expr) -> Expr:

@@ -51,15 +51,15 @@ NO_EQUALITY = Obstacle(
 
 def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     """The conditions that all must hold; of alternatives those that are in every one of them."""
-    made: list[exp.Expr] = []
+    parts: list[exp.Expr] = []
     waiting = [node] if node is not None else []
     while waiting:
         part = waiting.pop()
         if isinstance(part, (exp.And, exp.Paren)) and not _is_choice(part):
             waiting += [x for x in (part.args.get("expression"), part.this) if x is not None]
         else:
-            made.append(part)
-    return [*made, *_shared(made)]
+            parts.append(part)
+    return [*parts, *_shared(parts)]
 
 
 def _is_choice(node: exp.Expr) -> bool:
@@ -68,13 +68,13 @@ def _is_choice(node: exp.Expr) -> bool:
 
 def _shared(parts: Iterable[exp.Expr]) -> list[exp.Expr]:
     """(a = b AND c) OR (a = b AND d) holds only where a = b does."""
-    made: list[exp.Expr] = []
+    equalities: list[exp.Expr] = []
     for part in parts:
         inner = part.unnest() if isinstance(part, exp.Paren) else part
         if isinstance(inner, exp.Or):
             first, *others = (conjuncts(choice) for choice in inner.flatten())
-            made += [x for x in first if isinstance(x, exp.EQ) and all(x in other for other in others)]
-    return made
+            equalities += [x for x in first if isinstance(x, exp.EQ) and all(x in other for other in others)]
+    return equalities
 
 
 def pairs_of(left: Scope, right: Scope, parts: Iterable[exp.Expr]) -> tuple[Pairs, list[exp.Expr]]:
@@ -91,8 +91,8 @@ def pairs_of(left: Scope, right: Scope, parts: Iterable[exp.Expr]) -> tuple[Pair
 
 def _pair(left: Scope, right: Scope, node: exp.Expr) -> tuple[Field, Field] | None:
     sides = (node.this, node.args.get("expression")) if isinstance(node, exp.EQ) else (None, None)
-    found = [_found(left, right, side) for side in map(_bare, sides)]
-    match found:
+    candidates = [_found(left, right, side) for side in map(_bare, sides)]
+    match candidates:
         case [(Field() as a, None), (None, Field() as b)]:
             return a, b
         case [(None, Field() as b), (Field() as a, None)]:
@@ -154,8 +154,8 @@ class Meeting:
 
     def _scope(self) -> Scope:
         on = tuple(_equal(a, b) for a, b in self.pairs if not (a.unit and b.unit))
-        left, right, matched = self._few_rows(on)
-        join = Join(left.relation, right.relation, on, self.on_unit, self.kind, matched)
+        left, right, side = self._few_rows(on)
+        join = Join(left.relation, right.relation, on, self.on_unit, self.kind, side)
         return bounded_readings(_merged(left, right, join, self.using))
 
     def _few_rows(self, on: tuple[tuple[str, str], ...]) -> tuple[Scope, Scope, JoinSide | None]:
@@ -281,10 +281,10 @@ def bounded_readings(scope: Scope) -> Scope:
 
 def apart(right: Scope, left: Scope) -> Scope:
     """The right side with its columns renamed where the left has the same names."""
-    taken = {c.name for c in columns(left.relation)}
-    if not taken & {c.name for c in columns(right.relation)}:
+    names = {c.name for c in columns(left.relation)}
+    if not names & {c.name for c in columns(right.relation)}:
         return right
-    fresh = {c: f"r{len(taken)}_{i}" for i, c in enumerate(columns(right.relation))}
+    fresh = {c: f"r{len(names)}_{i}" for i, c in enumerate(columns(right.relation))}
     relation = Project(right.relation, tuple((name, column) for column, name in fresh.items()))
     fields = (
         replace(f, column=None if f.column is None else Column(fresh[f.column], f.column.type))

@@ -157,9 +157,9 @@ class Scope:
         """The same under another name: FROM … AS table (names…)."""
         if len(names) > len(self.fields):
             refuse(f"{shown(table)} has {len(self.fields)} columns, but {len(names)} names are given.")
-        given = names + [f.name for f in self.fields[len(names) :]]
+        all_names = names + [f.name for f in self.fields[len(names) :]]
         fields = (
-            replace(f, name=n, table=table, hidden=False) for f, n in zip(self.fields, given, strict=True)
+            replace(f, name=n, table=table, hidden=False) for f, n in zip(self.fields, all_names, strict=True)
         )
         return replace(self, fields=tuple(fields))
 
@@ -222,7 +222,7 @@ def _by_type(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
     low, high = -(-bounds[0] * unit // 1), bounds[1] * unit // 1
     if high - low >= MAX_DOMAIN:
         return None
-    whole = range(int(low), int(high) + 1)
+    numbers = range(int(low), int(high) + 1)
     if expr.type.kind is Kind.INTEGER:
-        return (*whole, None)
-    return (*(Decimal(n).scaleb(-expr.type.scale) for n in whole), None)
+        return (*numbers, None)
+    return (*(Decimal(n).scaleb(-expr.type.scale) for n in numbers), None)

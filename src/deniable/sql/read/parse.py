@@ -128,7 +128,7 @@ def _nesting(tokens: list[str]) -> int:
 
 def _read(text: str) -> exp.Expr:
     try:
-        found = sqlglot.parse(text, read="duckdb")
+        statements = sqlglot.parse(text, read="duckdb")
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         where = f" near line {first.get('line')}, column {first.get('col')}" if first.get("line") else ""
@@ -137,7 +137,7 @@ def _read(text: str) -> exp.Expr:
         refuse(f"The query could not be read{where}{at}.", "Write it in DuckDB's SQL.")
     except RecursionError:
         refuse("The query is nested too deep to be read.", "Use WITH to name its parts.")
-    trees = [tree for tree in found if tree is not None and not isinstance(tree, exp.Semicolon)]
+    trees = [tree for tree in statements if tree is not None and not isinstance(tree, exp.Semicolon)]
     if len(trees) != 1:
         refuse("Expected one statement, got more than one.", "Ask them one by one.")
     return trees[0]
@@ -156,11 +156,11 @@ def _check_depth(tree: exp.Expr) -> None:
 
 
 def _check_node(node: exp.Expr) -> None:
-    allowed = ALLOWED.get(type(node))
-    if allowed is None:
+    parts = ALLOWED.get(type(node))
+    if parts is None:
         refuse_node(node)
     for part, value in node.args.items():
-        if value and part not in allowed:
+        if value and part not in parts:
             what, way_out = PARTS.get(
                 part, (f"{part.upper().strip('_')} of {name_of(node)}", functions.UNKNOWN)
             )
@@ -172,9 +172,9 @@ def refuse_node(node: exp.Expr) -> NoReturn:
     for kind, way_out in NODES.items():
         if isinstance(node, kind):
             refuse(f"{name} is not answered.", way_out)
-    plain = _parsed_name(node).lower()
-    called = hints.of_function(name) if isinstance(node, exp.Func) else functions.REFUSED.get(name.lower())
-    refuse(f"{name} is not answered.", functions.REFUSED.get(plain) or called or functions.UNKNOWN)
+    node_name = _parsed_name(node).lower()
+    hint = hints.of_function(name) if isinstance(node, exp.Func) else functions.REFUSED.get(name.lower())
+    refuse(f"{name} is not answered.", functions.REFUSED.get(node_name) or hint or functions.UNKNOWN)
 
 
 def name_of(node: exp.Expr) -> str:

@@ -84,23 +84,23 @@ class _Reader:
         return _Piece(text, first, any(p.empty for p in parts), any(p.endless for p in parts))
 
     def sequence(self, *, outer: bool) -> _Piece:
-        made: list[_Piece] = []
+        pieces: list[_Piece] = []
         while self.rest and self.rest[0] not in "|)":
-            made.append(self.piece(first=not made, outer=outer))
+            pieces.append(self.piece(first=not pieces, outer=outer))
             self.pieces += 1
             if self.pieces > MOST:
                 _refuse("so many pieces")
-        _check_repetitions(made)
+        _check_repetitions(pieces)
         first: frozenset[int] = frozenset()
-        for piece in made:
+        for piece in pieces:
             first |= piece.first
             if not piece.empty:
                 break
         return _Piece(
-            "".join(piece.text for piece in made),
+            "".join(piece.text for piece in pieces),
             first,
-            all(p.empty for p in made),
-            any(p.endless for p in made),
+            all(p.empty for p in pieces),
+            any(p.endless for p in pieces),
         )
 
     def piece(self, *, first: bool, outer: bool) -> _Piece:
@@ -160,12 +160,12 @@ class _Reader:
         return _Piece(_escaped(sign), frozenset({min(ord(sign), _OTHER)}))
 
     def characters(self) -> _Piece:
-        found = re.match(r"\^?(?:[^\]\[\\]|\\.)+\]", self.rest, re.S)
-        if found is None or "[:" in self.rest[: found.end()]:
+        match = re.match(r"\^?(?:[^\]\[\\]|\\.)+\]", self.rest, re.S)
+        if match is None or "[:" in self.rest[: match.end()]:
             _refuse("these square brackets")
-        given, self.rest = found[0][:-1], self.rest[found.end() :]
-        negative, given = given.startswith("^"), given.removeprefix("^")
-        inside = re.sub(r"\\(.)|([^\\])", self._member, given, flags=re.S)
+        body, self.rest = match[0][:-1], self.rest[match.end() :]
+        negative, body = body.startswith("^"), body.removeprefix("^")
+        inside = re.sub(r"\\(.)|([^\\])", self._member, body, flags=re.S)
         if self.fold:
             inside += "".join(_other_case(part) for part in re.findall(r"[A-Za-z](?:-[A-Za-z])?", inside))
         text = f"[{'^' if negative else ''}{inside}]"
@@ -175,35 +175,35 @@ class _Reader:
             _refuse("these square brackets")
 
     def _member(self, found: re.Match[str]) -> str:
-        escaped, plain = found[1], found[2]
-        if plain is not None:
+        escape, character = found[1], found[2]
+        if character is not None:
             return (
-                plain
-                if plain == "-" or plain.isalnum() or not plain.isascii()
-                else f"\\{plain}"
-                if plain != " "
-                else plain
+                character
+                if character == "-" or character.isalnum() or not character.isascii()
+                else f"\\{character}"
+                if character != " "
+                else character
             )
-        if escaped in _SETS:
-            return _SETS[escaped]
-        if escaped in _SIGNS or not escaped.isalnum():
-            return f"\\{escaped}"
-        _refuse(f"\\{escaped}")
+        if escape in _SETS:
+            return _SETS[escape]
+        if escape in _SIGNS or not escape.isalnum():
+            return f"\\{escape}"
+        _refuse(f"\\{escape}")
 
     def repeated(self, of: _Piece) -> _Piece:
-        found = re.match(r"[*+?]|\{([0-9]{1,3})(,([0-9]{0,3}))?\}", self.rest)
-        if found is None:
+        match = re.match(r"[*+?]|\{([0-9]{1,3})(,([0-9]{0,3}))?\}", self.rest)
+        if match is None:
             return of
-        self.rest = self.rest[found.end() :]
+        self.rest = self.rest[match.end() :]
         if self.rest[:1] in ("?", "+", "*", "{"):
             _refuse("a repetition of a repetition")
-        low, high = found[1], found[3] if found[2] else found[1]
+        low, high = match[1], match[3] if match[2] else match[1]
         if max(int(low or 0), int(high or 0)) > MOST or (low and high and int(low) > int(high)):
             _refuse("such a repetition")
-        endless = found[0] in ("*", "+") or (found[2] is not None and not found[3])
-        empty = found[0] in ("*", "?") or (low is not None and int(low) == 0)
-        varies = endless or (found[2] is not None and found[3] != low and int(high or 0) > 8)
-        return _Piece(of.text + found[0], of.first, empty, varies)
+        endless = match[0] in ("*", "+") or (match[2] is not None and not match[3])
+        empty = match[0] in ("*", "?") or (low is not None and int(low) == 0)
+        varies = endless or (match[2] is not None and match[3] != low and int(high or 0) > 8)
+        return _Piece(of.text + match[0], of.first, empty, varies)
 
 
 def _check_repetitions(pieces: list[_Piece]) -> None:
@@ -224,9 +224,9 @@ def _check_repetitions(pieces: list[_Piece]) -> None:
 
 def _members(text: str) -> frozenset[int]:
     """The characters of a class; those beyond Latin-1 stand together."""
-    found = re.compile(text)
-    inside = frozenset(code for code in range(255) if found.fullmatch(chr(code)))
-    beyond = not text.isascii() or found.fullmatch("\u4e2d") is not None
+    matcher = re.compile(text)
+    inside = frozenset(code for code in range(255) if matcher.fullmatch(chr(code)))
+    beyond = not text.isascii() or matcher.fullmatch("\u4e2d") is not None
     return inside | {_OTHER} if beyond else inside
 
 

@@ -73,8 +73,8 @@ def _keys(scope: Scope, nodes: list[exp.Expr]) -> list[Expr]:
 
 
 def aliases(select: exp.Select) -> dict[str, exp.Expr]:
-    named = [item for item in select.expressions if isinstance(item, exp.Alias)]
-    return {fold(str(item.alias)): plain(item) for item in named}
+    items = [item for item in select.expressions if isinstance(item, exp.Alias)]
+    return {fold(str(item.alias)): plain(item) for item in items}
 
 
 def meant(node: exp.Expr, scope: Scope, select: exp.Select) -> exp.Expr:
@@ -181,8 +181,8 @@ def _grouped(scope: Scope, select: exp.Select, keys: list[Expr], max_rows: int |
         relation = Filter(relation, where)
     bounds = groups.bounds()
     inner = Scope(relation, tuple(Field(c.name, "", c, bounds[c.name]) for c in columns(relation)))
-    known = {name: inner.interval(expr) for name, expr in outputs}
-    fields = (f if f.column is None else replace(f, bounds=known[f.column.name]) for f in items)
+    intervals = {name: inner.interval(expr) for name, expr in outputs}
+    fields = (f if f.column is None else replace(f, bounds=intervals[f.column.name]) for f in items)
     return Scope(Project(relation, tuple(outputs)), tuple(fields), scope.private)
 
 
@@ -199,18 +199,18 @@ def _items(groups: _Groups, select: exp.Select) -> tuple[list[Field], list[tuple
             continue
         expr = rows(node)
         outputs.append((f"c{i}", expr))
-        named = groups.scope.named_by(node) if isinstance(node, exp.Column) else None
-        key = None if named is None else named.key
+        origin = groups.scope.named_by(node) if isinstance(node, exp.Column) else None
+        key = None if origin is None else origin.key
         items.append(Field(name, "", Column(f"c{i}", expr.type), key=key))
     return items, outputs
 
 
 def _per_unit(relation: Relation, keys: list[Expr], made: list[Aggregate]) -> PerUnit:
     relation, exprs = hoisted(relation, [*keys, *(x for a in made for x in (a.of, a.where))])
-    named = tuple((f"k{i}", key) for i, key in enumerate(exprs[: len(keys)]) if key is not None)
+    key_items = tuple((f"k{i}", key) for i, key in enumerate(exprs[: len(keys)]) if key is not None)
     pairs = zip(exprs[len(keys) :: 2], exprs[len(keys) + 1 :: 2], strict=True)
     ours = [replace(a, of=of, where=where) for a, (of, where) in zip(made, pairs, strict=True)]
-    return PerUnit(relation, named, tuple((f"a{i}", a) for i, a in enumerate(ours)))
+    return PerUnit(relation, key_items, tuple((f"a{i}", a) for i, a in enumerate(ours)))
 
 
 def _inner_bounds(made: Aggregate, max_rows: int | None) -> Interval:

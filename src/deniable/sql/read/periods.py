@@ -45,9 +45,9 @@ def unit_name(given: str) -> str:
     ('hour', 'year')
     """
     name = given.lower()
-    for known in (name, name.removesuffix("s")):
-        if known in _UNITS or known in _SHORT:
-            return _SHORT.get(known, known)
+    for spelling in (name, name.removesuffix("s")):
+        if spelling in _UNITS or spelling in _SHORT:
+            return _SHORT.get(spelling, spelling)
     return name
 
 
@@ -78,8 +78,8 @@ def period(node: exp.Expr | None) -> Period | None:
 
 
 def _multiple(a: exp.Expr, b: exp.Expr) -> Period | None:
-    for one, other in ((a, b), (b, a)):
-        inner = period(one)
+    for interval, other in ((a, b), (b, a)):
+        inner = period(interval)
         if inner is not None:
             digits = str(other.this) if isinstance(other, exp.Literal) and not other.is_string else ""
             if not digits.isdecimal() or len(digits) > 7:
@@ -105,7 +105,7 @@ def written(text: str) -> Period:
     >>> written("2 weeks 3 days"), written("-1 hour")
     (Period(months=0, days=17, micros=0), Period(months=0, days=0, micros=-3600000000))
     """
-    made = Period()
+    total = Period()
     rest = text.strip()
     while rest:
         part = re.match(r"([+-]?[0-9]{1,9}(?:[.][0-9]{1,6})?)\s*([A-Za-z]+)\s*", rest)
@@ -115,15 +115,15 @@ def written(text: str) -> Period:
         size = Fraction(part[1]) * factor
         if size.denominator != 1:
             _refuse(text)
-        made = Period(**{**vars(made), name: getattr(made, name) + int(size)})
+        total = Period(**{**vars(total), name: getattr(total, name) + int(size)})
         rest = rest[part.end() :]
-    return made
+    return total
 
 
 def _refuse(text: str) -> NoReturn:
-    said = f" {shown(text)}" if text else ""
+    quote = f" {shown(text)}" if text else ""
     refuse(
-        f"The INTERVAL{said} cannot be read.",
+        f"The INTERVAL{quote} cannot be read.",
         "Write a literal such as INTERVAL '3 months' or INTERVAL 90 DAY.",
     )
 
@@ -215,5 +215,5 @@ def _cuts_to_days(node: exp.Expr | None) -> bool:
 
 
 def _moves_by_hours(node: exp.Expr, above: exp.Expr | None) -> bool:
-    periods = [period(found) for found in above.find_all(exp.Interval)] if above is not None else []
-    return any(found is not None and found.micros % DAY for found in periods)
+    periods = [period(interval) for interval in above.find_all(exp.Interval)] if above is not None else []
+    return any(interval is not None and interval.micros % DAY for interval in periods)

@@ -45,9 +45,9 @@ def _select(node: exp.Expr) -> exp.Select:
         )
     for part in ("order", "limit", "offset", "group", "having"):
         if node.args.get(part):
-            said = {"order": "ORDER BY", "group": "GROUP BY"}.get(part, part.upper())
+            clause = {"order": "ORDER BY", "group": "GROUP BY"}.get(part, part.upper())
             refuse(
-                f"{said} in a subquery in an expression is not answered.", "Use an aggregate, IN or a join."
+                f"{clause} in a subquery in an expression is not answered.", "Use an aggregate, IN or a join."
             )
     return node
 
@@ -93,14 +93,14 @@ def _scalar(select: exp.Select, rows: Rows) -> Expr:
             "A subquery used as a value is one aggregate of a public table, so that it always has one row.",
             "Write (SELECT MAX(x) FROM …), or use IN or a join.",
         )
-    scope, made = _public(rows, select), list[Aggregate]()
+    scope, aggregates = _public(rows, select), list[Aggregate]()
 
     def leaf(node: exp.Expr) -> Expr | None:
-        found = aggregate(node, scope, inner=True)
-        if found is not None:
-            if found not in made:
-                made.append(found)
-            return Column(f"a{made.index(found)}", aggregate_type(found))
+        reading = aggregate(node, scope, inner=True)
+        if reading is not None:
+            if reading not in aggregates:
+                aggregates.append(reading)
+            return Column(f"a{aggregates.index(reading)}", aggregate_type(reading))
         if isinstance(node, exp.Column):
             refuse(
                 f"The column {shown(str(node.name))} is not inside an aggregate.", "Write MAX(x) or MIN(x)."
@@ -108,7 +108,7 @@ def _scalar(select: exp.Select, rows: Rows) -> Expr:
         return None
 
     value = Translator(leaf)(plain(items[0]))
-    needed = frozenset(name for a in made for x in (a.of, a.where) for name in read(x))
+    names = frozenset(name for a in aggregates for x in (a.of, a.where) for name in read(x))
     return Scalar(
-        prune(scope.relation, needed), tuple((f"a{i}", a) for i, a in enumerate(made)), value, value.type
+        prune(scope.relation, names), tuple((f"a{i}", a) for i, a in enumerate(aggregates)), value, value.type
     )

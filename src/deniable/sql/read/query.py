@@ -95,27 +95,27 @@ class _Answer:
         sets = self._sets()
         over = Translator(self._leaf, functions.POST)
         outputs = self._outputs(over)
-        aliased = Translator(self._alias_leaf, functions.POST)
+        translator = Translator(self._alias_leaf, functions.POST)
         having = self.select.args.get("having")
-        kept = condition(aliased, having.this, "HAVING") if having is not None else None
-        order = tuple(self._order(aliased, outputs))
+        test = condition(translator, having.this, "HAVING") if having is not None else None
+        order = tuple(self._order(translator, outputs))
         limit, offset = (_number(self.select.args.get(part), part) for part in ("limit", "offset"))
         relation, keys, aggregates = self._columns()
-        return Query(relation, keys, aggregates, tuple(outputs), sets, kept, order, limit, offset or 0)
+        return Query(relation, keys, aggregates, tuple(outputs), sets, test, order, limit, offset or 0)
 
     def _columns(self) -> tuple[Relation, tuple[Key, ...], tuple[Aggregate, ...]]:
         """The relation with the columns that are read and no others; subqueries in
         expressions are columns of it."""
-        used = [key.of for key in self.keys] + [x for a in self.aggregates for x in (a.of, a.where)]
-        relation, exprs = hoisted(self.scope.relation, used)
+        inputs = [key.of for key in self.keys] + [x for a in self.aggregates for x in (a.of, a.where)]
+        relation, exprs = hoisted(self.scope.relation, inputs)
         many = len(self.keys)
         keys = (
             replace(key, of=of) for key, of in zip(self.keys, exprs[:many], strict=True) if of is not None
         )
         pairs = zip(exprs[many::2], exprs[many + 1 :: 2], strict=True)
         ours = (replace(a, of=of, where=where) for a, (of, where) in zip(self.aggregates, pairs, strict=True))
-        needed = frozenset(name for expr in exprs for name in read(expr))
-        return prune(relation, needed), tuple(keys), tuple(ours)
+        names = frozenset(name for expr in exprs for name in read(expr))
+        return prune(relation, names), tuple(keys), tuple(ours)
 
     @property
     def items(self) -> list[exp.Expr]:
@@ -133,10 +133,10 @@ class _Answer:
         if distinct or _is_all(group):
             return (tuple(sorted({self._key(item) for item in values})),)
         parts = [self._element(element) for element in _elements(group)]
-        combined = dict.fromkeys(tuple(sorted(set(sum(choice, ())))) for choice in product(*parts))
-        if len(combined) > MAX_SETS:
-            refuse(f"Expected at most {MAX_SETS} grouping sets, got {len(combined)}.")
-        return tuple(combined)
+        grouping_sets = dict.fromkeys(tuple(sorted(set(sum(choice, ())))) for choice in product(*parts))
+        if len(grouping_sets) > MAX_SETS:
+            refuse(f"Expected at most {MAX_SETS} grouping sets, got {len(grouping_sets)}.")
+        return tuple(grouping_sets)
 
     def _element(self, node: exp.Expr) -> list[tuple[int, ...]]:
         parts = [self._members(part) for part in node.expressions] if not isinstance(node, exp.Tuple) else []
@@ -153,7 +153,7 @@ class _Answer:
 
     def _members(self, node: exp.Expr) -> tuple[int, ...]:
         inside = node.expressions if isinstance(node, exp.Tuple) else [node]
-        return tuple(self._key(plain(one)) for one in inside)
+        return tuple(self._key(plain(element)) for element in inside)
 
     def _key(self, node: exp.Expr) -> int:
         node, name = self._named(node)
@@ -170,11 +170,11 @@ class _Answer:
                 "Group by it in a subquery, and aggregate over that.",
             )
         expr = as_key(self.scope.rows(node))
-        known = [key.of for key in self.keys]
-        if expr not in known:
+        exprs = [key.of for key in self.keys]
+        if expr not in exprs:
             self._add_key(name, expr)
             return len(self.keys) - 1
-        return known.index(expr)
+        return exprs.index(expr)
 
     def _add_key(self, name: str, expr: Expr) -> None:
         values = domain(expr, self.scope)
@@ -191,12 +191,12 @@ class _Answer:
     def _named(self, node: exp.Expr) -> tuple[exp.Expr, str]:
         """What a group means, and the name it goes by."""
         node = meant(node, self.scope, self.select)
-        given = {
+        names_by_node = {
             id(plain(item)): str(item.alias)
             for item in self.select.expressions
             if isinstance(item, exp.Alias)
         }
-        return node, given.get(id(node)) or (
+        return node, names_by_node.get(id(node)) or (
             self.scope.find(node).name if isinstance(node, exp.Column) else ""
         )
 
@@ -253,39 +253,39 @@ class _Answer:
         return self._leaf(node)
 
     def _outputs(self, over: Translator) -> list[Output]:
-        made: list[Output] = []
+        outputs: list[Output] = []
         for item in self.select.expressions:
             expr = over(plain(item))
-            name = str(item.alias) if isinstance(item, exp.Alias) else self._name(expr, len(made))
-            taken = {fold(output.name) for output in made}
-            unique = next(n for n in (name, *(f"{name}_{i}" for i in range(2, 999))) if fold(n) not in taken)
-            made.append(Output(unique, expr))
-        if not made:
+            name = str(item.alias) if isinstance(item, exp.Alias) else self._name(expr, len(outputs))
+            names = {fold(output.name) for output in outputs}
+            unique = next(n for n in (name, *(f"{name}_{i}" for i in range(2, 999))) if fold(n) not in names)
+            outputs.append(Output(unique, expr))
+        if not outputs:
             refuse("The query has no columns.", "Name some after SELECT.")
         if not self.aggregates and not self.keys:
             refuse("The query has no aggregate and no group.", "Use COUNT(*), SUM(x), … or GROUP BY.")
-        return made
+        return outputs
 
     def _name(self, expr: Expr, index: int) -> str:
         if isinstance(expr, KeyRef):
             return self.keys[expr.index].name
         if isinstance(expr, AggregateRef):
-            made = self.aggregates[expr.index]
-            read_from = list(dict.fromkeys(read(made.of)))
-            return "_".join([made.statistic.replace(" ", "_"), *(read_from if len(read_from) == 1 else [])])
+            entry = self.aggregates[expr.index]
+            read_from = list(dict.fromkeys(read(entry.of)))
+            return "_".join([entry.statistic.replace(" ", "_"), *(read_from if len(read_from) == 1 else [])])
         return f"column{index + 1}"
 
     def _order(self, over: Translator, outputs: list[Output]) -> list[Order]:
-        made, order = [], self.select.args.get("order")
-        for one in order.expressions if order is not None else ():
-            node = plain(one.this)
+        orders, order = [], self.select.args.get("order")
+        for term in order.expressions if order is not None else ():
+            node = plain(term.this)
             if isinstance(node, exp.Var):
-                made += [Order(output.of, bool(one.args.get("desc"))) for output in outputs]
+                orders += [Order(output.of, bool(term.args.get("desc"))) for output in outputs]
                 continue
             by = outputs[_place(node, len(outputs))].of if _is_number(node) else over(node)
             if not isinstance(by, Literal):
-                made.append(Order(by, bool(one.args.get("desc")), bool(one.args.get("nulls_first"))))
-        return made
+                orders.append(Order(by, bool(term.args.get("desc")), bool(term.args.get("nulls_first"))))
+        return orders
 
 
 def _is_all(group: exp.Expr | None) -> bool:
@@ -306,18 +306,18 @@ def _is_number(node: exp.Expr) -> bool:
 
 
 def _place(node: exp.Expr, count: int) -> int:
-    given = str(node.this)
-    at = int(given) if given.isdecimal() and len(given) < 6 else 0
+    text = str(node.this)
+    at = int(text) if text.isdecimal() and len(text) < 6 else 0
     if not 1 <= at <= count:
-        refuse(f"Expected the position of one of {count} columns, got {shown(given)}.")
+        refuse(f"Expected the position of one of {count} columns, got {shown(text)}.")
     return at - 1
 
 
 def _number(node: exp.Expr | None, part: str) -> int | None:
     if node is None:
         return None
-    given = node.args.get("count") if isinstance(node, exp.Fetch) else node.args.get("expression")
-    text = str(given.this) if given is not None and _is_number(given) else ""
+    literal = node.args.get("count") if isinstance(node, exp.Fetch) else node.args.get("expression")
+    text = str(literal.this) if literal is not None and _is_number(literal) else ""
     if not text.isdecimal() or len(text) > 9 or int(text) > MAX_LIMIT:
         refuse(f"{part.upper()} expects a whole number up to {MAX_LIMIT:,}, written as a literal.")
     return int(text)

@@ -59,50 +59,50 @@ class Sources:
     inside: bool = False
 
     def with_ctes(self, query: exp.Expr) -> Sources:
-        made, given = self, query.args.get("with_")
-        for cte in given.expressions if given is not None else ():
-            made = made.with_cte(cte, subquery(made, cte.this))
-        return made
+        sources, clause = self, query.args.get("with_")
+        for cte in clause.expressions if clause is not None else ():
+            sources = sources.with_cte(cte, subquery(sources, cte.this))
+        return sources
 
     def with_cte(self, cte: exp.Expr, scope: Scope | None) -> Sources:
         """With one more name in sight, for rows or for a released result."""
         if len(self.ctes) >= MAX_NAMES:
             refuse(f"Expected at most {MAX_NAMES} names in WITH.", "Ask for less at once.")
-        named = None if scope is None else scope.named(str(cte.alias), _names(cte))
-        return replace(self, ctes=(*self.ctes, (fold(str(cte.alias)), named)))
+        view = None if scope is None else scope.named(str(cte.alias), _names(cte))
+        return replace(self, ctes=(*self.ctes, (fold(str(cte.alias)), view)))
 
     def is_released(self, name: str) -> bool:
         """Whether a table's name stands for a released result."""
-        known = [scope for cte, scope in self.ctes if cte == fold(name)]
-        return bool(known) and known[-1] is None
+        scopes = [scope for cte, scope in self.ctes if cte == fold(name)]
+        return bool(scopes) and scopes[-1] is None
 
 
 def _names(node: exp.Expr) -> list[str]:
     alias = node.args.get("alias")
-    given = (alias.args.get("columns") or []) if isinstance(alias, exp.TableAlias) else []
-    return [str(c.name) for c in given]
+    identifiers = (alias.args.get("columns") or []) if isinstance(alias, exp.TableAlias) else []
+    return [str(c.name) for c in identifiers]
 
 
 def rows_of(sources: Sources, select: exp.Select) -> Scope:
     """FROM with its joins, and WHERE."""
-    given = select.args.get("from_")
-    if given is None:
+    origin = select.args.get("from_")
+    if origin is None:
         refuse("A query without FROM is not answered.", "Name a declared table.")
     joins = select.args.get("joins") or []
     if len(joins) >= MAX_TABLES:
         refuse(f"Expected at most {MAX_TABLES} tables in one FROM.")
     where = select.args.get("where")
     chains, conditions = (
-        _chains(sources, given.this, joins),
+        _chains(sources, origin.this, joins),
         conjuncts(where.this if where is not None else None),
     )
-    scope, met = _met(sources, chains, conditions)
+    scope, equalities = _met(sources, chains, conditions)
     scope = replace(scope, lookup=partial(_lookup, sources), inside=sources.inside)
     if where is None:
         return scope
-    if not met:
+    if not equalities:
         return _filter(scope, condition(scope.rows, where.this, "WHERE"))
-    rest = [part for part in _parts(where.this) if part not in met]
+    rest = [part for part in _parts(where.this) if part not in equalities]
     return _filter(scope, condition(scope.rows, exp.and_(*rest, copy=False), "WHERE")) if rest else scope
 
 
@@ -133,15 +133,15 @@ def _is_comma(node: exp.Join) -> bool:
 def _met(sources: Sources, chains: list[Scope], conditions: list[exp.Expr]) -> tuple[Scope, list[exp.Expr]]:
     """All of them joined by the equalities among the conditions, which are told: first those that can be."""
     scope, *waiting = chains
-    met: list[exp.Expr] = []
+    equalities: list[exp.Expr] = []
     while waiting:
         meetings = [_meeting(scope, other, conditions, waiting) for other in waiting]
         free = [i for i, (m, _) in enumerate(meetings) if m.obstacle(sources.unit) is None]
         at = free[0] if free else next((i for i, (m, _) in enumerate(meetings) if m.pairs), 0)
-        meeting, used = meetings[at]
+        meeting, parts = meetings[at]
         scope, waiting = meeting.joined(sources.unit), waiting[:at] + waiting[at + 1 :]
-        met += used
-    return scope, met
+        equalities += parts
+    return scope, equalities
 
 
 def _meeting(
@@ -156,9 +156,9 @@ def _meeting(
 
 def _names_another(node: exp.Expr, scopes: list[Scope]) -> bool:
     """Whether a column without a table's name before it may be another table's."""
-    named = [scope.named_by(c) for c in node.find_all(exp.Column) for scope in scopes]
+    fields = [scope.named_by(c) for c in node.find_all(exp.Column) for scope in scopes]
     # A unit that lies behind a path has a name of another table's column.
-    return isinstance(node, exp.EQ) and any(f is not None and f.column is not None for f in named)
+    return isinstance(node, exp.EQ) and any(f is not None and f.column is not None for f in fields)
 
 
 def _lookup(sources: Sources, node: exp.Expr, outer: Scope) -> Expr:
@@ -177,8 +177,8 @@ def _lookup(sources: Sources, node: exp.Expr, outer: Scope) -> Expr:
 
 
 def _filter(scope: Scope, where: Expr) -> Scope:
-    relation, [kept] = hoisted(scope.relation, [where])
-    return scope if kept is None else replace(scope, relation=Filter(relation, kept))
+    relation, [test] = hoisted(scope.relation, [where])
+    return scope if test is None else replace(scope, relation=Filter(relation, test))
 
 
 def _source(sources: Sources, node: exp.Expr) -> Scope:
@@ -208,17 +208,17 @@ def _table(sources: Sources, node: exp.Table) -> Scope:
                     "Aggregate the rows first, in WITH or in FROM, and join the two results.",
                 )
             return scope.named(str(node.alias or node.name), _names(node))
-    found = [table for table in sources.schema.tables if fold(table.name) == name]
-    if len(found) != 1:
+    matches = [table for table in sources.schema.tables if fold(table.name) == name]
+    if len(matches) != 1:
         names = [t.name for t in sources.schema.tables]
         refuse(f"There is no table {shown(str(node.name))}.", hints.of_table(str(node.name), names))
-    return _scan(sources, found[0]).named(str(node.alias or found[0].name), _names(node))
+    return _scan(sources, matches[0]).named(str(node.alias or matches[0].name), _names(node))
 
 
 def _check_prefix(node: exp.Table) -> None:
     """All declared tables lie in one schema, which goes by the usual names."""
-    given = [fold(str(part)) for part in (node.db, node.catalog) if str(part)]
-    if any(name not in SCHEMAS for name in given[:1]) or len(given) > 1:
+    prefix = [fold(str(part)) for part in (node.db, node.catalog) if str(part)]
+    if any(name not in SCHEMAS for name in prefix[:1]) or len(prefix) > 1:
         refuse("A name in another schema or catalog is not answered.", functions._FILE)
 
 
@@ -282,8 +282,8 @@ def _keyed(schema: Schema, table: TableInfo, f: Field) -> Field:
     here = (table.name, f.name)
     if table.path and table.path[0][0] == f.name:
         return replace(f, key=table.path[0][1:])
-    named = any(step[1:] == here for other in schema.tables for step in other.path)
-    return replace(f, key=here, identifies=True) if named else f
+    is_target = any(step[1:] == here for other in schema.tables for step in other.path)
+    return replace(f, key=here, identifies=True) if is_target else f
 
 
 # ------------------------------------------------------------------------------------------------ joins
@@ -321,19 +321,19 @@ def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
 
 def _computed(left: Scope, right: Scope, parts: list[exp.Expr]) -> tuple[Scope, Scope, list[exp.Expr]]:
     """Both sides with the expressions that ON equates as columns of their own: CAST(a.t AS DATE) = b.day."""
-    made: list[exp.Expr] = []
+    equations: list[exp.Expr] = []
     for part in parts:
         sides = [part.this, part.args["expression"]] if isinstance(part, exp.EQ) else []
         if all(isinstance(side, exp.Column) for side in sides):
-            made.append(part)
+            equations.append(part)
             continue
         for a, b in (sides, sides[::-1]):
             if _reads_one(left, a) and _reads_one(right, b):
                 (left, mine), (right, other) = _with_column(left, a, "l"), _with_column(right, b, "r")
                 part = exp.EQ(this=mine, expression=other)
                 break
-        made.append(part)
-    return left, right, made
+        equations.append(part)
+    return left, right, equations
 
 
 def _reads_one(scope: Scope, node: exp.Expr) -> bool:
@@ -348,16 +348,16 @@ def _with_column(scope: Scope, node: exp.Expr, side: str) -> tuple[Scope, exp.Ex
     column = Column(f"_{side}{len(own)}", expr.type)
     items = (*((c.name, c) for c in own), (column.name, expr))
     field = Field(column.name, "", column, scope.interval(expr), domain(expr, scope))
-    made = replace(scope, relation=Project(scope.relation, items), fields=(*scope.fields, field))
-    return made, exp.column(column.name)
+    extension = replace(scope, relation=Project(scope.relation, items), fields=(*scope.fields, field))
+    return extension, exp.column(column.name)
 
 
 def _using(left: Scope, right: Scope, node: exp.Join) -> list[exp.Column]:
     """The names of USING, or of NATURAL JOIN: those that both sides have."""
     if str(node.args.get("method") or "") == "NATURAL":
         here = {fold(f.name) for f in left.visible("")}
-        shared = [f.name for f in right.visible("") if fold(f.name) in here]
-        return [exp.column(name, quoted=True) for name in shared]
+        names = [f.name for f in right.visible("") if fold(f.name) in here]
+        return [exp.column(name, quoted=True) for name in names]
     return [exp.Column(this=exp.to_identifier(str(c.name))) for c in node.args.get("using") or []]
 
 
@@ -399,22 +399,24 @@ def subquery(sources: Sources, node: exp.Expr) -> Scope:
     if not isinstance(node, exp.Select):
         refuse(f"{type(node).__name__.upper()} in FROM is not answered.", "Write a SELECT.")
     scope = rows_of(sources.with_ctes(node), node)
-    grouped = (
+    has_groups = (
         node.args.get("group") or node.args.get("distinct") or any(has_aggregate(e) for e in node.expressions)
     )
     return (
-        per_unit(scope, node, sources.unit) if grouped or node.args.get("having") else _project(scope, node)
+        per_unit(scope, node, sources.unit)
+        if has_groups or node.args.get("having")
+        else _project(scope, node)
     )
 
 
 def _project(scope: Scope, select: exp.Select) -> Scope:
-    made: list[tuple[str, Expr]] = []
+    outputs: list[tuple[str, Expr]] = []
     spread = [each for item in select.expressions for each in _spread(scope, item)]
-    fields = [_item(scope, item, scope.rows, made, i) for i, item in enumerate(spread)]
-    kept = {e.name: name for name, e in made if isinstance(e, Column)}
-    unique = frozenset(kept[u] for u in scope.unique) if scope.unique <= kept.keys() else frozenset()
-    relation, exprs = hoisted(scope.relation, [expr for _, expr in made])
-    items = tuple((name, expr) for (name, _), expr in zip(made, exprs, strict=True) if expr is not None)
+    fields = [_item(scope, item, scope.rows, outputs, i) for i, item in enumerate(spread)]
+    names = {e.name: name for name, e in outputs if isinstance(e, Column)}
+    unique = frozenset(names[u] for u in scope.unique) if scope.unique <= names.keys() else frozenset()
+    relation, exprs = hoisted(scope.relation, [expr for _, expr in outputs])
+    items = tuple((name, expr) for (name, _), expr in zip(outputs, exprs, strict=True) if expr is not None)
     return Scope(Project(relation, items), tuple(fields), scope.private, unique)
 
 
@@ -433,15 +435,19 @@ def _spread(scope: Scope, item: exp.Expr) -> list[exp.Expr]:
 
 def _item(scope: Scope, item: exp.Expr, rows: Translator, made: list[tuple[str, Expr]], i: int) -> Field:
     node, name = plain(item), str(item.alias_or_name) or f"column{i + 1}"
-    found = scope.find(node) if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) else None
-    if found is not None and found.unit and found.column is None:
+    origin = (
+        scope.find(node) if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) else None
+    )
+    if origin is not None and origin.unit and origin.column is None:
         return Field(name, "", None, unit=True)
     expr = rows(node)
     column = Column(f"c{i}", expr.type)
     made.append((column.name, expr))
-    known = domain(expr, scope) if isinstance(expr, Column) else None
-    of = Field(name, "", column, scope.interval(expr), known)
-    return of if found is None else replace(of, unit=found.unit, key=found.key, identifies=found.identifies)
+    key_domain = domain(expr, scope) if isinstance(expr, Column) else None
+    of = Field(name, "", column, scope.interval(expr), key_domain)
+    return (
+        of if origin is None else replace(of, unit=origin.unit, key=origin.key, identifies=origin.identifies)
+    )
 
 
 def _union(sources: Sources, node: exp.Union) -> Scope:

@@ -28,8 +28,8 @@ def _like(of: NodeReader, node: exp.Expr, escape: str | None = None) -> Expr:
     shape = like_pattern(str(pattern.this), escape)
     if isinstance(node, exp.ILike):
         x, shape = Call("lower", (x,), x.type), "".join(c.lower() if c.isascii() else c for c in shape)
-    made = Call("like", (x, Literal(shape, types.text(len(shape)))), BOOLEAN)
-    return negation(made) if node.args.get("negate") else made
+    test = Call("like", (x, Literal(shape, types.text(len(shape)))), BOOLEAN)
+    return negation(test) if node.args.get("negate") else test
 
 
 def like_pattern(given: str, escape: str | None) -> str:
@@ -39,22 +39,22 @@ def like_pattern(given: str, escape: str | None) -> str:
     >>> like_pattern("50!%%", None), like_pattern("50!%", "!")
     ('50!!%', '50!%')
     """
-    made: list[str] = []
+    parts: list[str] = []
     signs = iter(given)
     for sign in signs:
         if sign == escape:
             sign = next(signs, "")
             if sign not in ("%", "_", escape):
                 refuse("In LIKE the ESCAPE character must stand before %, _ or itself.")
-            made.append("!" + sign if sign in "%_!" else sign)
-        elif not (sign == "%" and made and made[-1] == "%"):
-            made.append("!!" if sign == "!" else sign)
-    if made.count("%") > 3 or len(given) > 256:
+            parts.append("!" + sign if sign in "%_!" else sign)
+        elif not (sign == "%" and parts and parts[-1] == "%"):
+            parts.append("!!" if sign == "!" else sign)
+    if parts.count("%") > 3 or len(given) > 256:
         refuse(
             "LIKE expects a pattern of at most 256 characters with at most 3 runs of %.",
             "Use AND between patterns.",
         )
-    return "".join(made)
+    return "".join(parts)
 
 
 def _escape(of: NodeReader, node: exp.Expr) -> Expr:
@@ -78,8 +78,8 @@ def _length(of: NodeReader, node: exp.Expr) -> Expr:
 
 def _substring(of: NodeReader, node: exp.Expr) -> Expr:
     start = whole(node.args.get("start"), "The start of SUBSTRING", 1, types.MAX_TEXT)
-    given = node.args.get("length")
-    count = types.MAX_TEXT if given is None else whole(given, "The count of SUBSTRING", 0, types.MAX_TEXT)
+    length = node.args.get("length")
+    count = types.MAX_TEXT if length is None else whole(length, "The count of SUBSTRING", 0, types.MAX_TEXT)
     return _cut("substring", a_text(of(node.this), "SUBSTRING"), start, count)
 
 

@@ -90,10 +90,10 @@ def _looks_out(part: exp.Expr, here: list[Scope], outer: Scope) -> bool:
 
 def _without(select: exp.Select, parts: list[exp.Expr]) -> exp.Select:
     """The same without some of its conditions."""
-    kept = [part for part in _conditions(select) if not any(part is each for each in parts)]
-    made = select.copy()
-    made.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
-    return made
+    rest = [part for part in _conditions(select) if not any(part is each for each in parts)]
+    copy = select.copy()
+    copy.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+    return copy
 
 
 @dataclass(frozen=True)
@@ -147,27 +147,27 @@ class _Subquery:
         item = plain(items[0])
         if not self.inner.private and not has_aggregate(item):
             return self._public_value(item)
-        made: list[Aggregate] = []
-        value = Translator(lambda node: self._leaf(node, made))(item)
-        return self._looked_up(self.ties, tuple((f"a{i}", a) for i, a in enumerate(made)), value)
+        aggregates: list[Aggregate] = []
+        value = Translator(lambda node: self._leaf(node, aggregates))(item)
+        return self._looked_up(self.ties, tuple((f"a{i}", a) for i, a in enumerate(aggregates)), value)
 
     def _leaf(self, node: exp.Expr, made: list[Aggregate]) -> Expr | None:
         if isinstance(node, (exp.LogicalOr, exp.LogicalAnd)):
             made.append(holding(node, self.inner))
             return held(Column(f"a{len(made) - 1}", INTEGER))
-        found = aggregate(node, self.inner, inner=True)
-        if found is None:
+        reading = aggregate(node, self.inner, inner=True)
+        if reading is None:
             if isinstance(node, exp.Column):
                 refuse(
                     f"The column {shown(str(node.name))} is not inside an aggregate, so that the subquery may have several rows.",
                     "Write MAX(x) or MIN(x).",
                 )
             return None
-        if found not in made:
-            made.append(found)
-        column = Column(f"a{made.index(found)}", aggregate_type(found))
+        if reading not in made:
+            made.append(reading)
+        column = Column(f"a{made.index(reading)}", aggregate_type(reading))
         counts = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS)
-        if found.statistic not in counts:
+        if reading.statistic not in counts:
             return column
         return Call("greatest", (Call("coalesce", (column, _ZERO), INTEGER), _ZERO), INTEGER)
 
@@ -175,9 +175,9 @@ class _Subquery:
         """x IN (SELECT y …), NULL where SQL says so."""
         inner, values = self._values()
         tie = _Tie(of, values)
-        found = _some(replace(self, inner=inner)._looked_up([*self.ties, tie], COUNTED, Column("n", INTEGER)))
+        match = _some(replace(self, inner=inner)._looked_up([*self.ties, tie], COUNTED, Column("n", INTEGER)))
         if tied(of, values):
-            return found
+            return match
         rows = tuple(
             zip(
                 ("n", "m"),
@@ -186,25 +186,27 @@ class _Subquery:
             )
         )
         same = replace(self, inner=inner)
-        number, known = (
+        number, value_count = (
             same._looked_up(self.ties, rows, Call("coalesce", (Column(name, INTEGER), _ZERO), INTEGER))
             for name in "nm"
         )
         if of.column is None:
             refuse(f"The unit of privacy {shown(of.name)} is compared only with the unit of the subquery.")
         unknown = Call(
-            "or", (Call("is_null", (of.column,), BOOLEAN), Call("gt", (number, known), BOOLEAN)), BOOLEAN
+            "or",
+            (Call("is_null", (of.column,), BOOLEAN), Call("gt", (number, value_count), BOOLEAN)),
+            BOOLEAN,
         )
         no, null = Literal(False, BOOLEAN), Literal(None, BOOLEAN)
         none = Call("eq", (number, _ZERO), BOOLEAN)
-        return Call("case", (none, no, found, Literal(True, BOOLEAN), unknown, null, no), BOOLEAN)
+        return Call("case", (none, no, match, Literal(True, BOOLEAN), unknown, null, no), BOOLEAN)
 
     def is_tied(self, of: Field) -> bool:
         """Whether x and y of x IN (SELECT y …) are one unit's wherever they are equal."""
         items = self.select.expressions
         item = plain(items[0]) if len(items) == 1 else None
-        found = self.inner.named_by(item) if isinstance(item, exp.Column) else None
-        return found is not None and tied(of, found)
+        field = self.inner.named_by(item) if isinstance(item, exp.Column) else None
+        return field is not None and tied(of, field)
 
     def _values(self) -> tuple[Scope, Field]:
         """The rows of the subquery, and its one column."""
@@ -219,9 +221,9 @@ class _Subquery:
                 "IN expects a subquery of one column without an aggregate.",
                 "Write x = (SELECT MAX(y) FROM …).",
             )
-        named = self.inner.named_by(item) if isinstance(item, exp.Column) else None
-        if named is not None:
-            return self.inner, named
+        field = self.inner.named_by(item) if isinstance(item, exp.Column) else None
+        if field is not None:
+            return self.inner, field
         refuse("IN expects a column after SELECT.", "Compute it in a subquery in FROM.")
 
     # -------------------------------------------------------------------------------------------- how it is found

@@ -46,12 +46,12 @@ def remembered(data: Path) -> Schema | None:
 def _check_owner(place: Path, data: Path) -> None:
     try:
         link, target = place.lstat(), place.stat()
-        trusted = {0, os.geteuid()} | ({data.stat().st_uid} if data.exists() else set())
+        owners = {0, os.geteuid()} | ({data.stat().st_uid} if data.exists() else set())
     except AttributeError:  # no owners on this system: whoever may write into the folder is trusted with it
         return
     except OSError as error:
         raise DataError(f"The schema {place} cannot be read: {error}.") from error
-    if {link.st_uid, target.st_uid} <= trusted and not target.st_mode & stat.S_IWOTH:
+    if {link.st_uid, target.st_uid} <= owners and not target.st_mode & stat.S_IWOTH:
         return
     raise InvalidParameter(
         f"The schema {place} lies beside the data, but belongs to another user or may be written by everybody. "

@@ -58,16 +58,16 @@ class Schema:
         """The columns of a table that tell people apart (its unit, and what a path to
         the unit goes by) or its rows (unique)."""
         units = {table.unit for table in self.tables}
-        named = {
+        pairs = {
             (table.name, column.name)
             for table in self.tables
             for column in table.columns
             if column.name in units
         }
         for table in self.tables:
-            named |= {(table.name, column) for column in table.unique}
+            pairs |= {(table.name, column) for column in table.unique}
             here = table.name
             for column, there, its in table.path:
-                named |= {(here, column), (there, its)}
+                pairs |= {(here, column), (there, its)}
                 here = there
-        return frozenset(column for table_name, column in named if table_name == name)
+        return frozenset(column for table_name, column in pairs if table_name == name)

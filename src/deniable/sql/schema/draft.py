@@ -48,12 +48,12 @@ def likely_unit(table: TableInfo) -> str | None:
 
 def _line(column: ColumnInfo, unit: str | None) -> str:
     kind = column.type.kind
-    said = column.lower is not None or column.keys is not None or column.name == unit
-    note = "" if said else NOTES[Kind.INTEGER if kind in (Kind.DECIMAL, Kind.FLOAT) else kind]
+    is_complete = column.lower is not None or column.keys is not None or column.name == unit
+    note = "" if is_complete else NOTES[Kind.INTEGER if kind in (Kind.DECIMAL, Kind.FLOAT) else kind]
     return f"      {yaml_name(column.name)}: {inline(column)}" + (f"  # {note}" if note else "")
 
 
 def yaml_name(name: str) -> str:
     """A name as YAML reads it back: plain where it can be, else in quotes."""
-    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in YAML_WORDS
-    return name if plain else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    is_bare = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in YAML_WORDS
+    return name if is_bare else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -60,10 +60,10 @@ def parse(text: str) -> Schema:
     deniable.errors.InvalidParameter: In visits.days: expected a type among boolean, integer, ..., got 'int'.
     """
     try:
-        given = yaml.load(text, Loader=_Loader)
+        document = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         raise InvalidParameter(f"The schema is not YAML: {error}") from None
-    root = _mapping(given, "the schema", {"version", "tables"})
+    root = _mapping(document, "the schema", {"version", "tables"})
     tables = _mapping(root.get("tables"), "tables")
     if not tables:
         raise InvalidParameter("In tables: expected at least one table.")
@@ -86,9 +86,9 @@ def inline(column: ColumnInfo) -> str:
     '{type: integer, bounds: [0, 60]}'
     """
     out = _column_out(column)
-    said = out if isinstance(out, dict) else {"type": out}
+    declaration = out if isinstance(out, dict) else {"type": out}
     text: str = yaml.dump(
-        said, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10**9
+        declaration, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10**9
     )
     return text.strip()
 
@@ -127,15 +127,15 @@ def _walk(schema: Schema, table: TableInfo) -> None:
 
 
 def _distinct(names: list[str], where: str) -> None:
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for name in names:
         if not name or name.startswith("_"):
             raise InvalidParameter(f'In {where}: expected a name that does not begin with "_", got "{name}".')
-        if name.casefold() in seen:
+        if name.casefold() in earlier_names:
             raise InvalidParameter(
                 f'In {where}: "{name}" stands there twice; upper and lower case are one name in SQL.'
             )
-        seen.add(name.casefold())
+        earlier_names.add(name.casefold())
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -159,7 +159,9 @@ def _table(name: str, value: Any) -> TableInfo:
         raise InvalidParameter(
             f"In {name}: expected public as true or false and unit as the name of a column."
         )
-    infos = tuple(_column(f"{name}.{column}", str(column), given) for column, given in columns.items())
+    infos = tuple(
+        _column(f"{name}.{column}", str(column), declaration) for column, declaration in columns.items()
+    )
     path = tuple(_step(name, step) for step in _list(body.get("path"), f"{name}.path"))
     return TableInfo(
         name, infos, public, unit, path, tuple(map(str, _list(body.get("unique"), f"{name}.unique")))
@@ -167,10 +169,10 @@ def _table(name: str, value: Any) -> TableInfo:
 
 
 def _step(name: str, step: Any) -> tuple[str, str, str]:
-    found = STEP.fullmatch(str(step))
-    if found is None:
+    match = STEP.fullmatch(str(step))
+    if match is None:
         raise InvalidParameter(f'In {name}.path: expected "column -> table.column", got {step!r}.')
-    return found[1], found[2], found[3]
+    return match[1], match[2], match[3]
 
 
 def _list(value: Any, where: str) -> list[Any]:
@@ -195,10 +197,10 @@ def _column(where: str, name: str, value: Any) -> ColumnInfo:
 
 def _type(where: str, body: Mapping[Any, Any]) -> Type:
     # Bounds alone say that it is a number, and not that it is a whole one.
-    stated = body.get("type", Kind.FLOAT.value if body.get("bounds") is not None else None)
-    if stated not in list(Kind):
-        raise InvalidParameter(f"In {where}: expected a type among {', '.join(Kind)}, got {stated!r}.")
-    kind = Kind(stated)
+    type_name = body.get("type", Kind.FLOAT.value if body.get("bounds") is not None else None)
+    if type_name not in list(Kind):
+        raise InvalidParameter(f"In {where}: expected a type among {', '.join(Kind)}, got {type_name!r}.")
+    kind = Kind(type_name)
     scale = _whole(where, "scale", body.get("scale", 0), 0, MAX_SCALE)
     length = _whole(where, "length", body.get("length", LENGTH), 1, MAX_LENGTH)
     if ("scale" in body and kind is not Kind.DECIMAL) or ("length" in body and kind is not Kind.TEXT):
@@ -264,22 +266,24 @@ def _key(where: str, kind: Type, value: Any) -> Value:
 
 def _table_out(table: TableInfo) -> dict[str, Any]:
     path = [f"{column} -> {name}.{other}" for column, name, other in table.path]
-    said = {"public": table.public, "unit": table.unit, "path": path, "unique": list(table.unique)}
-    return {k: v for k, v in said.items() if v} | {"columns": {c.name: _column_out(c) for c in table.columns}}
+    entries = {"public": table.public, "unit": table.unit, "path": path, "unique": list(table.unique)}
+    return {k: v for k, v in entries.items() if v} | {
+        "columns": {c.name: _column_out(c) for c in table.columns}
+    }
 
 
 def _column_out(column: ColumnInfo) -> Any:
     kind = column.type
-    said: dict[str, Any] = {"type": kind.kind.value}
+    entries: dict[str, Any] = {"type": kind.kind.value}
     if kind.kind is Kind.DECIMAL:
-        said["scale"] = kind.scale
+        entries["scale"] = kind.scale
     if kind.kind is Kind.TEXT and kind.length != LENGTH:
-        said["length"] = kind.length
+        entries["length"] = kind.length
     if column.lower is not None and column.upper is not None:
-        said["bounds"] = [_plain(column.lower), _plain(column.upper)]
+        entries["bounds"] = [_plain(column.lower), _plain(column.upper)]
     if column.keys is not None:
-        said["keys"] = [_plain(key) if isinstance(key, Decimal) else key for key in column.keys]
-    return said if len(said) > 1 else kind.kind.value
+        entries["keys"] = [_plain(key) if isinstance(key, Decimal) else key for key in column.keys]
+    return entries if len(entries) > 1 else kind.kind.value
 
 
 def _plain(number: Fraction | Decimal) -> int | Decimal:

@@ -66,9 +66,11 @@ def _undeclared(frame: Frame) -> str:
 
 
 def _described(name: str, source: Source) -> TableInfo:
-    found, dialect = _stored(source)
+    column_types, dialect = _stored(source)
     columns = [
-        ColumnInfo(column, kind) for column, stored in found.items() if (kind := _type(stored, dialect))
+        ColumnInfo(column, kind)
+        for column, type_name in column_types.items()
+        if (kind := _type(type_name, dialect))
     ]
     if not columns:
         raise DataError(f'The table "{name}" has no column that can be asked about.')
@@ -150,12 +152,12 @@ def _embedded(source: Parquet | DuckDBTable | Frame) -> dict[str, str]:
 
 def _types(connection: Any, table: pa.Table) -> dict[str, str]:
     """Column by column and without a row: DuckDB does not know every type that Arrow has."""
-    found: dict[str, str] = {}
+    column_types: dict[str, str] = {}
     for name in table.column_names:
         with suppress(duckdb.Error):
             connection.register("_column", table.select([name]).slice(0, 0))
-            found |= embedded.columns(connection, "_column")
-    return found
+            column_types |= embedded.columns(connection, "_column")
+    return column_types
 
 
 def _type(stored: str, dialect: Dialect) -> Type | None:

@@ -91,8 +91,8 @@ def parse_types(texts: Sequence[str]) -> dict[str, Type]:
 
 
 def _parse_typed(text: str) -> tuple[str, Type]:
-    column, _, stated = text.partition("=")
-    return column, parse_type(stated)
+    column, _, type_name = text.partition("=")
+    return column, parse_type(type_name)
 
 
 def parse_type(text: str) -> Type:
@@ -102,8 +102,8 @@ def parse_type(text: str) -> Type:
     ('date', 40)
     """
     name, _, size = text.strip().lower().partition(":")
-    sized = {"decimal": MAX_SCALE, "text": MAX_LENGTH}.get(name, 0)
-    if name not in list(Kind) or (size and not (size.isdecimal() and len(size) < 9 and int(size) <= sized)):
+    limit = {"decimal": MAX_SCALE, "text": MAX_LENGTH}.get(name, 0)
+    if name not in list(Kind) or (size and not (size.isdecimal() and len(size) < 9 and int(size) <= limit)):
         raise InvalidParameter(
             f"Expected type={text!r} to be one of {', '.join(Kind)}, with decimal:2 for two places and text:40 "
             "for 40 characters."
@@ -168,21 +168,21 @@ def _changed(schema: Schema, name: str, change: Any) -> Schema:
 
 
 def _find(schema: Schema, name: str) -> tuple[TableInfo, ColumnInfo]:
-    found = list(_named(schema, name))
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ways = ", ".join(f'"{table.name}.{column.name}"' for table, column in found)
+    matches = list(_named(schema, name))
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        ways = ", ".join(f'"{table.name}.{column.name}"' for table, column in matches)
         raise InvalidParameter(f'There are several columns "{name}". Nothing was opened; say which: {ways}.')
-    known = ", ".join(f'"{column.name}"' for table in schema.tables for column in table.columns)
-    raise InvalidParameter(f'There is no column "{name}". Nothing was opened; there are: {known}.')
+    names = ", ".join(f'"{column.name}"' for table in schema.tables for column in table.columns)
+    raise InvalidParameter(f'There is no column "{name}". Nothing was opened; there are: {names}.')
 
 
 def _named(schema: Schema, name: str) -> Iterator[tuple[TableInfo, ColumnInfo]]:
-    wanted = name.lower()
+    target = name.lower()
     for table in schema.tables:
         for column in table.columns:
-            if wanted in (column.name.lower(), f"{table.name}.{column.name}".lower()):
+            if target in (column.name.lower(), f"{table.name}.{column.name}".lower()):
                 yield table, column
 
 
@@ -193,8 +193,8 @@ def _bounded(column: ColumnInfo, lower: Any, upper: Any) -> ColumnInfo:
             f"Expected bounds of {column.name} with lower ≤ upper, got ({lower}, {upper})."
         )
     # Text with bounds is a number, whole or not, that is written as text: nothing in a CSV file says so itself.
-    stated = Type(Kind.FLOAT) if column.type.kind is Kind.TEXT else column.type
-    return replace(column, type=stated, lower=low, upper=high)
+    column_type = Type(Kind.FLOAT) if column.type.kind is Kind.TEXT else column.type
+    return replace(column, type=column_type, lower=low, upper=high)
 
 
 def _number(name: str, x: Any) -> Fraction:
@@ -224,33 +224,33 @@ def key(name: str, type: Type, value: Any) -> Value:
     if value is None:
         return None
     try:
-        made = _read(type.kind, value)
+        reading = _read(type.kind, value)
     except (TypeError, ValueError, InvalidOperation):
-        made = None
-    if made is None:
+        reading = None
+    if reading is None:
         raise InvalidParameter(
             f"Expected keys of {name} of the type {type.kind}, got {value!r}. Nothing was opened."
         )
-    return made
+    return reading
 
 
 def _read(kind: Kind, value: Any) -> Value:
-    said = value.item() if hasattr(value, "item") else value
-    match kind, said:
+    content = value.item() if hasattr(value, "item") else value
+    match kind, content:
         case (Kind.TEXT, str()):
-            return str(said)
+            return str(content)
         case (Kind.BOOLEAN, bool()):
-            return bool(said)
+            return bool(content)
         case (Kind.BOOLEAN, "true" | "false"):
-            return bool(said == "true")
-        case (Kind.INTEGER, int() | str()) if not isinstance(said, bool):
-            return int(said)
-        case (Kind.DECIMAL, int() | str() | Decimal()) if not isinstance(said, bool):
-            return Decimal(said)
-        case (Kind.FLOAT, int() | float() | str()) if not isinstance(said, bool):
-            return float(said)
+            return bool(content == "true")
+        case (Kind.INTEGER, int() | str()) if not isinstance(content, bool):
+            return int(content)
+        case (Kind.DECIMAL, int() | str() | Decimal()) if not isinstance(content, bool):
+            return Decimal(content)
+        case (Kind.FLOAT, int() | float() | str()) if not isinstance(content, bool):
+            return float(content)
         case (Kind.TIMESTAMP, str() | datetime()):
-            return datetime.fromisoformat(str(said))
-        case (Kind.DATE, str() | date()) if not isinstance(said, datetime):
-            return date.fromisoformat(str(said))
+            return datetime.fromisoformat(str(content))
+        case (Kind.DATE, str() | date()) if not isinstance(content, datetime):
+            return date.fromisoformat(str(content))
     return None

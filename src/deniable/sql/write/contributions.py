@@ -46,8 +46,8 @@ def weight(one: int, rows: int, dialect: Dialect) -> str:
 
     n times it is at most one·rows, whatever n is (docs/theory/curator.md, Theorem 1).
     """
-    shared = f"LEAST({one}, {dialect.quotient(whole(one * rows), 'COUNT(*)')})"
-    return dialect.small(shared)  # at most 2^24
+    share = f"LEAST({one}, {dialect.quotient(whole(one * rows), 'COUNT(*)')})"
+    return dialect.small(share)  # at most 2^24
 
 
 def excess(rows: int, most: int, dialect: Dialect) -> str:
@@ -56,20 +56,20 @@ def excess(rows: int, most: int, dialect: Dialect) -> str:
 
     n times it is at most TOTAL, whatever n is (docs/theory/curator.md, Theorem 9).
     """
-    capped = f"LEAST(COUNT(*), {whole(most)})"  # so that no branch overflows, taken or not
-    between = dialect.quotient(f"(({capped} - {rows}) * {TOTAL})", f"({capped} * {whole(most - rows)})")
+    row_count = f"LEAST(COUNT(*), {whole(most)})"  # so that no branch overflows, taken or not
+    between = dialect.quotient(f"(({row_count} - {rows}) * {TOTAL})", f"({row_count} * {whole(most - rows)})")
     beyond = dialect.quotient(whole(TOTAL), "COUNT(*)")
-    shared = f"CASE WHEN COUNT(*) <= {rows} THEN 0 WHEN COUNT(*) < {most} THEN {between} ELSE {beyond} END"
-    return dialect.small(shared)  # at most 2^24
+    share = f"CASE WHEN COUNT(*) <= {rows} THEN 0 WHEN COUNT(*) < {most} THEN {between} ELSE {beyond} END"
+    return dialect.small(share)  # at most 2^24
 
 
 def stored_excess(rows: int, most: int, dialect: Dialect) -> str:
     """The same of a stored weight w: ⌊(min(ONE·rows, w·most) − w·rows)·TOTAL/(ONE·rows·(most − rows))⌋, at
     most TOTAL/ONE·w/rows, so at most TOTAL for all rows of a unit."""
-    held = dialect.quote(WEIGHT)
-    above = f"LEAST({whole(ONE * rows)}, {held} * {whole(most)}) - {held} * {whole(rows)}"
-    shared = dialect.quotient(f"(({above}) * {TOTAL // ONE})", whole(rows * (most - rows)))
-    return f"(CASE WHEN {held} < {ONE} THEN {shared} ELSE 0 END)"
+    column = dialect.quote(WEIGHT)
+    above = f"LEAST({whole(ONE * rows)}, {column} * {whole(most)}) - {column} * {whole(rows)}"
+    share = dialect.quotient(f"(({above}) * {TOTAL // ONE})", whole(rows * (most - rows)))
+    return f"(CASE WHEN {column} < {ONE} THEN {share} ELSE 0 END)"
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,10 @@ def rows(
     """The rows that reach the aggregate: the named expressions over `relation`, with the
     unit where it is a column."""
     names = [f"{relations.expression(of, dialect)} AS {dialect.quote(name)}" for name, of in columns]
-    kept = [dialect.quote("_unit")] if by_unit else []
-    kept += [dialect.quote(WEIGHT)] if stored else []
+    extras = [dialect.quote("_unit")] if by_unit else []
+    extras += [dialect.quote(WEIGHT)] if stored else []
     return (
-        f"SELECT {', '.join(kept + names) or '1 AS ' + dialect.quote('_one')} "
+        f"SELECT {', '.join(extras + names) or '1 AS ' + dialect.quote('_one')} "
         f"FROM ({relations.relation(relation, dialect)}) AS {dialect.quote('_relation')}"
     )
 
@@ -128,10 +128,10 @@ def inside(keys: Sequence[tuple[str, Key]], dialect: Dialect) -> str:
 
 def _on_list(name: str, key: Key, dialect: Dialect) -> str:
     column = dialect.quote(name)
-    listed = [
+    literals = [
         relations.expression(Literal(v, key.of.type), dialect) for v in key.domain or () if v is not None
     ]
-    tests = [f"{column} IN ({', '.join(listed)})"] if listed else []
+    tests = [f"{column} IN ({', '.join(literals)})"] if literals else []
     tests += [f"{column} IS NULL"] if None in (key.domain or ()) else []
     return f"({' OR '.join(tests) or '1 = 0'})"
 
@@ -209,11 +209,11 @@ def chosen(text: str, names: Sequence[str], most: int, salt: str, dialect: Diale
     columns = ", ".join(q(name) for name in names)
     pairs = f"SELECT DISTINCT {', '.join(filter(None, (q('_unit'), columns)))} FROM ({text}) AS {q('_all')}"
     sizes = f"SELECT {q('_unit')} AS {q('_id')}, COUNT(*) AS {q('_n')} FROM ({pairs}) AS {q('_p')} GROUP BY {q('_unit')}"
-    joined = f"({pairs}) AS {q('_pairs')} JOIN ({sizes}) AS {q('_sizes')} ON {q('_unit')} = {q('_id')}"
+    source = f"({pairs}) AS {q('_pairs')} JOIN ({sizes}) AS {q('_sizes')} ON {q('_unit')} = {q('_id')}"
     order = ", ".join([_hash(["_unit", *names], salt, dialect), *(q(name) for name in names)])
     rank = f"ROW_NUMBER() OVER (PARTITION BY {q('_unit')} ORDER BY {order}) AS {q('_rank')}"
-    few = f"SELECT {columns} FROM {joined} WHERE {q('_n')} <= {most}"
-    many = f"SELECT {columns}, {rank} FROM {joined} WHERE {q('_n')} > {most}"
+    few = f"SELECT {columns} FROM {source} WHERE {q('_n')} <= {most}"
+    many = f"SELECT {columns}, {rank} FROM {source} WHERE {q('_n')} > {most}"
     return f"{few} UNION ALL SELECT {columns} FROM ({many}) AS {q('_ranked')} WHERE {q('_rank')} <= {most}"
 
 

@@ -111,10 +111,10 @@ def _whole_part(name: str, call: Call, args: list[str], dialect: Dialect) -> str
     of = call.args[0].type
     if of.kind not in WHOLE:
         return dialect.whole_part(name, args[0])
-    one, beyond, step = whole(10**of.scale), *(("<", "- 1") if name == "floor" else (">", "+ 1"))
+    unit, beyond, step = whole(10**of.scale), *(("<", "- 1") if name == "floor" else (">", "+ 1"))
 
     def body(x: str) -> str:
-        return f"({dialect.quotient(x, one)} + CASE WHEN {x} % {one} {beyond} 0 THEN 0 {step} ELSE 0 END)"
+        return f"({dialect.quotient(x, unit)} + CASE WHEN {x} % {unit} {beyond} 0 THEN 0 {step} ELSE 0 END)"
 
     return dialect.let(args, body)
 
@@ -139,12 +139,12 @@ def exponential(call: Call, args: list[str], dialect: Dialect) -> str:
 
 def power(call: Call, args: list[str], dialect: Dialect) -> str:
     def body(a: str, b: str) -> str:
-        zero, one, log = dialect.double(0.0), dialect.double(1.0), f"{b} * ln(abs({a}))"
+        zero, unity, log = dialect.double(0.0), dialect.double(1.0), f"{b} * ln(abs({a}))"
         return (
-            f"CASE WHEN {a} IS NULL OR {b} IS NULL THEN NULL WHEN {b} = 0 THEN {one} WHEN {a} = 0 AND {b} > "
+            f"CASE WHEN {a} IS NULL OR {b} IS NULL THEN NULL WHEN {b} = 0 THEN {unity} WHEN {a} = 0 AND {b} > "
             f"0 THEN {zero} WHEN {a} = 0 THEN NULL WHEN abs({b}) > {dialect.double(1e300)} THEN NULL "
             f"WHEN {a} < 0 AND (abs({b}) > {2**52} OR {b} <> floor({b})) THEN NULL "
-            f"WHEN abs({b}) < {dialect.double(1e-200)} THEN {one} WHEN {log} > 709 THEN NULL "
+            f"WHEN abs({b}) < {dialect.double(1e-200)} THEN {unity} WHEN {log} > 709 THEN NULL "
             f"WHEN {log} < -690 THEN {zero} ELSE power({a}, {b}) END"
         )
 
@@ -174,17 +174,15 @@ def bucket(call: Call, args: list[str], dialect: Dialect) -> str:
     """Lower edges; compared as doubles where the value is one."""
     edges = [e for e in call.args[1:] if isinstance(e, Literal)]
     is_float = call.args[0].type.kind is Kind.FLOAT
-    compared = [
+    thresholds = [
         dialect.double(float(e.value)) if is_float else dialect.literal(e.value, e.type)  # type: ignore[arg-type]
         for e in edges
     ]
-    given = [dialect.literal(e.value, e.type) for e in edges]
+    labels = [dialect.literal(e.value, e.type) for e in edges]
 
     def body(x: str) -> str:
-        inner = " ".join(f"WHEN {x} < {compared[i]} THEN {given[i - 1]}" for i in range(1, len(edges)))
-        return (
-            f"CASE WHEN {x} < {compared[0]} THEN NULL {inner} WHEN {x} = {compared[-1]} THEN {given[-2]} END"
-        )
+        inner = " ".join(f"WHEN {x} < {thresholds[i]} THEN {labels[i - 1]}" for i in range(1, len(edges)))
+        return f"CASE WHEN {x} < {thresholds[0]} THEN NULL {inner} WHEN {x} = {thresholds[-1]} THEN {labels[-2]} END"
 
     return dialect.let(args[:1], body)
 

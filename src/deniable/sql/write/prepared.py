@@ -58,13 +58,13 @@ def summarised(
 ) -> Relation | None:
     """The same rows put together by `keys` in the table `name`; None where they must be told apart by more
     than `keys`, by `exprs` or by what decides about rows."""
-    pruned = prune(relation, frozenset(column for expr in exprs for column in read(expr)))
-    scan = pruned
+    base = prune(relation, frozenset(column for expr in exprs for column in read(expr)))
+    scan = base
     while isinstance(scan, Project | Filter):
         scan = scan.of
     if not isinstance(scan, Scan) or not keys.issuperset(column.name for column in scan.columns):
         return None
-    return _onto(pruned, replace(scan, table=name, unit=None))
+    return _onto(base, replace(scan, table=name, unit=None))
 
 
 def _onto(relation: Relation, scan: Scan) -> Relation:
@@ -140,13 +140,13 @@ class _Writer:
         wheres: list[Expr],
         totals: list[tuple[Total, StoredTerms]],
     ) -> Statement:
-        held = list(dict.fromkeys(name for _, stored in totals for name, _ in stored))
-        kept = [Column(name, STORED.type) for name in held]
+        names = list(dict.fromkeys(name for _, terms in totals for name, _ in terms))
+        sum_columns = [Column(name, STORED.type) for name in names]
         columns: list[tuple[str, Expr]] = [(f"k{i}", key.of) for i, key in enumerate(self.query.keys)]
         columns += [(f"f{i}", where) for i, where in enumerate(wheres)] + [
-            (column.name, column) for column in kept
+            (column.name, column) for column in sum_columns
         ]
-        rows = contributions.rows(carrying(relation, *kept), columns, self.dialect, by_unit=False)
+        rows = contributions.rows(carrying(relation, *sum_columns), columns, self.dialect, by_unit=False)
         inside = contributions.inside([(f"k{i}", key) for i, key in enumerate(self.query.keys)], self.dialect)
         sums = [
             self._sum(total, f"f{wheres.index(part.where)}" if part.where else None) for part, total in totals
@@ -160,8 +160,8 @@ class _Writer:
         terms = " + ".join(
             self._q(name) if times == 1 else f"{self._q(name)} * ({times})" for name, times in stored
         )
-        met = f"CASE WHEN {self._q(where)} THEN {terms} END" if where else terms
-        return self.dialect.as_text(f"SUM({met})")
+        summand = f"CASE WHEN {self._q(where)} THEN {terms} END" if where else terms
+        return self.dialect.as_text(f"SUM({summand})")
 
     def _q(self, name: str) -> str:
         return self.dialect.quote(name)

@@ -89,8 +89,10 @@ def relation(of: Relation, dialect: Dialect) -> str:
             items = [f"{expression(e, dialect)} AS {dialect.quote(name)}" for name, e in of.columns]
             return f"SELECT {_items(of, items, dialect)} FROM ({relation(of.of, dialect)}) AS t"
         case Filter():
-            kept = f"SELECT * FROM ({relation(of.of, dialect)}) AS t WHERE {expression(of.where, dialect)}"
-            return dialect.first(kept) if of.first else kept
+            selection = (
+                f"SELECT * FROM ({relation(of.of, dialect)}) AS t WHERE {expression(of.where, dialect)}"
+            )
+            return dialect.first(selection) if of.first else selection
         case Join():
             return _join(of, dialect)
         case Union():

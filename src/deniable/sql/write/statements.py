@@ -68,8 +68,10 @@ class Writer:
         columns: list[tuple[str, Expr]] = [(f"k{i}", key.of) for i, key in enumerate(self.query.keys)]
         columns += [(f"x{i}", of) for i, of in enumerate(_values(measures))]
         columns += [(f"f{i}", where) for i, where in enumerate(_filters(measures))]
-        by_unit, stored = self.limit.by_unit, self.limit.stored
-        return contributions.rows(self.query.relation, columns, self.dialect, by_unit=by_unit, stored=stored)
+        by_unit, is_stored = self.limit.by_unit, self.limit.stored
+        return contributions.rows(
+            self.query.relation, columns, self.dialect, by_unit=by_unit, stored=is_stored
+        )
 
     def strictly(self, text: str) -> str:
         """Those of the rows whose keys are on their public lists."""
@@ -84,8 +86,8 @@ class Writer:
         """The rows with their weights, for FROM, and the name of the weight there. Groups outside the public
         lists are dropped by the reader where every listed key is a key of the group."""
         text, condition = self.rows(measures), self._condition()
-        listed = {i for i, key in enumerate(self.query.keys) if key.domain is not None}
-        if not listed <= set(group):
+        public_keys = {i for i, key in enumerate(self.query.keys) if key.domain is not None}
+        if not public_keys <= set(group):
             text, condition = self.strictly(text), ""
         return contributions.weighted(text, self.limit, condition, self.dialect)
 
@@ -144,10 +146,10 @@ class Writer:
         lower, upper, centre, half = (
             self.number(float(x)) for x in (grid.lower, grid.upper, grid.centre, 0.5)
         )
-        moved = f"({_between(self.dialect.as_double(column), lower, upper)} - {centre})"
-        unit = f"CAST(FLOOR({moved} * {self.number(float(1 / grid.step))} + {half}) AS BIGINT)"
+        offset = f"({_between(self.dialect.as_double(column), lower, upper)} - {centre})"
+        unit = f"CAST(FLOOR({offset} * {self.number(float(1 / grid.step))} + {half}) AS BIGINT)"
         # What is below a quarter of a step is in unit 0.
-        return self.dialect.unless_tiny(moved, self.number(float(grid.step / 4)), unit)
+        return self.dialect.unless_tiny(offset, self.number(float(grid.step / 4)), unit)
 
     def weighted_sum(self, of: Valued, value: str, weight: str, beside: Sequence[Valued]) -> str:
         """The sum of weight times value over the rows that meet the FILTER."""

@@ -135,8 +135,8 @@ def add_months(call: Call, args: list[str], dialect: Dialect) -> str:
         return dialect.literal(None, call.type)
 
     def body(x: str) -> str:
-        moved = dialect.plus_months(f"CASE WHEN {x} {limit} THEN {x} END", months)
-        return f"CAST({moved} AS {dialect.type_name(call.type)})"
+        target = dialect.plus_months(f"CASE WHEN {x} {limit} THEN {x} END", months)
+        return f"CAST({target} AS {dialect.type_name(call.type)})"
 
     return dialect.let(args[:1], body)
 
@@ -204,14 +204,14 @@ def date_format(call: Call, args: list[str], dialect: Dialect) -> str:
 
 def _pieces(form: str) -> list[str]:
     """Codes, and what stands between them as one text each."""
-    made: list[str] = []
+    parts: list[str] = []
     for piece in date_formats.pieces(form):
         literal = piece not in date_formats.NUMBERS and piece not in date_formats.NAMES
-        if literal and made and made[-1][0] == "'":
-            made[-1] += piece[0]
+        if literal and parts and parts[-1][0] == "'":
+            parts[-1] += piece[0]
         else:
-            made.append("'" + piece[0] if literal else piece)
-    return made
+            parts.append("'" + piece[0] if literal else piece)
+    return parts
 
 
 def _shown(piece: str, x: str, dialect: Dialect) -> str:
@@ -289,8 +289,8 @@ def _from_float(to: Type, x: str, dialect: Dialect) -> str:
     scale, top = dialect.double(10.0**to.scale), dialect.double(_FLOAT_TOP / 10.0**to.scale)
 
     def body(x: str) -> str:
-        scaled = f"CASE WHEN abs({x}) < {top} THEN {x} END * {scale}"
-        return f"CAST({dialect.half_even(scaled)} AS BIGINT)"
+        product = f"CASE WHEN abs({x}) < {top} THEN {x} END * {scale}"
+        return f"CAST({dialect.half_even(product)} AS BIGINT)"
 
     return dialect.let([x], body)
 
@@ -298,9 +298,9 @@ def _from_float(to: Type, x: str, dialect: Dialect) -> str:
 def _from_text(to: Type, x: str, dialect: Dialect) -> str:
     if to.kind is Kind.BOOLEAN:
         yes, no = "('true', 't', '1')", "('false', 'f', '0')"
-        folded = f"translate({x}, '{string.ascii_uppercase}', '{string.ascii_lowercase}')"
+        lower_case = f"translate({x}, '{string.ascii_uppercase}', '{string.ascii_lowercase}')"
         return dialect.let(
-            [folded], lambda x: f"CASE WHEN {x} IN {yes} THEN TRUE WHEN {x} IN {no} THEN FALSE END"
+            [lower_case], lambda x: f"CASE WHEN {x} IN {yes} THEN TRUE WHEN {x} IN {no} THEN FALSE END"
         )
     return dialect.let([x], lambda x: _read(to, x, dialect))
 

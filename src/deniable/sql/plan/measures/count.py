@@ -24,12 +24,12 @@ class Count(Total):
 
     def total(self, writer: Writer, grid: Grid | None, weight: str, beside: Sequence[Measure]) -> str:
         """A row of weight 1 is counted, which is faster than summed."""
-        met = " AND ".join(writer.met(self, beside))
+        condition = " AND ".join(writer.met(self, beside))
         if weight != "1":
-            return writer.sum(f"CASE WHEN {met} THEN {weight} END" if met else weight)
+            return writer.sum(f"CASE WHEN {condition} THEN {weight} END" if condition else weight)
         if self.where is None:
             return f"COUNT({writer.value(self, beside) if self.of is not None else '*'})"
-        return f"COUNT(CASE WHEN {met} THEN 1 END)"
+        return f"COUNT(CASE WHEN {condition} THEN 1 END)"
 
     def stored(self, column: str | None, grid: Grid | None, summary: Summary) -> StoredTerms | None:
         if self.of is None:

@@ -50,8 +50,8 @@ class Ranks(Measure):
         grid = self.grid(bits)
         cells = CELLS if grid is None else grid.high + 1
         # A choice of range ε is ε²/8-zCDP (Cesar, Rogers 2021); the root is rounded down.
-        rooted = Fraction(math.isqrt(math.floor(8 * amount * 10**24)), 10**12)
-        epsilon = amount if family is Family.LAPLACE else rooted
+        root = Fraction(math.isqrt(math.floor(8 * amount * 10**24)), 10**12)
+        epsilon = amount if family is Family.LAPLACE else root
         return Rank(self.level or Fraction(0), epsilon, footprint.limit.total, cells, footprint.replace)
 
     def statement(self, writer: Writer, group: Sequence[int], grid: Grid | None, salt: str) -> Statement:
