@@ -101,5 +101,5 @@ def _ask(service: Service, caller: Caller, text: str, epsilon: str) -> None:
     question = Question.of(text, epsilon=epsilon)
     answer = service.ask(caller, "visits", question)
     entry = int((answer.entry or "0").partition(":")[0])
-    typed = START | {"sql": text, "epsilon": epsilon}
-    remember(service.state, caller.name, "visits", question, typed, entry, answer.epsilon)
+    form = START | {"sql": text, "epsilon": epsilon}
+    remember(service.state, caller.name, "visits", question, form, entry, answer.epsilon)

@@ -21,20 +21,20 @@ Facts = dict[str, Any]
 
 def account(account: Account, *, whole: bool) -> Facts:
     """An account. `whole` is for owner and auditor: it adds the bound that holds at every moment."""
-    spent, left, limit = account.spent(), account.remaining(), account.limit
-    said = {
+    spending, left, limit = account.spent(), account.remaining(), account.limit
+    facts = {
         "account": account.name,
         "owner": account.owner,
         "status": str(account.status),
         "unit": account.unit.to_dict(),
         "limit": {"epsilon": float(limit.epsilon), "delta": float(limit.delta)},
-        "spent": {"epsilon": spent.epsilon, "delta": spent.delta, "share": spent.share},
+        "spent": {"epsilon": spending.epsilon, "delta": spending.delta, "share": spending.share},
         "left": {"epsilon": left.epsilon, "delta": left.delta},
     }
     if whole:
         reading = account.odometer()
-        said["odometer"] = {"epsilon": reading.epsilon, "delta": reading.delta}
-    return said
+        facts["odometer"] = {"epsilon": reading.epsilon, "delta": reading.delta}
+    return facts
 
 
 def entry(entry: Entry) -> Facts:
@@ -45,10 +45,10 @@ def entry(entry: Entry) -> Facts:
 def own_entry(entry: Entry) -> Facts:
     """An entry for the analyst whose own it is. What was charged above her part is left out: it would tell
     whether somebody else had paid for the same answer before."""
-    said = entry.to_dict()
-    charge = said.pop("details").get("charges", {}).get(entry.account)
-    said.pop("mac")
-    return said | ({} if charge is None else {"charge": charge})
+    facts = entry.to_dict()
+    charge = facts.pop("details").get("charges", {}).get(entry.account)
+    facts.pop("mac")
+    return facts | ({} if charge is None else {"charge": charge})
 
 
 def preview(preview: Preview) -> Facts:
@@ -67,7 +67,7 @@ def preview(preview: Preview) -> Facts:
 
 def answer(answer: Answer, *, arrow: bool = False) -> Facts:
     value = answer.value
-    said: Facts = {
+    facts: Facts = {
         "columns": [{"name": field.name, "type": str(field.type)} for field in value.schema],
         "rows": [list(row) for row in zip(*(column.to_pylist() for column in value.columns), strict=True)],
         "low": {name: answer.low.column(name).to_pylist() for name in answer.low.column_names},
@@ -84,8 +84,8 @@ def answer(answer: Answer, *, arrow: bool = False) -> Facts:
         "unit": answer.unit.to_dict(),
     }
     if arrow:
-        said["arrow"] = {"value": packed(value), "low": packed(answer.low), "high": packed(answer.high)}
-    return said
+        facts["arrow"] = {"value": packed(value), "low": packed(answer.low), "high": packed(answer.high)}
+    return facts
 
 
 def packed(table: pa.Table) -> str:

@@ -73,13 +73,13 @@ class Purses:
         here = (table.c.account == account) & (table.c.day == day)
         with self._state.writing() as connection:
             row = connection.execute(sa.select(table.c.epsilon).where(here).with_for_update()).first()
-            spent = 0.0 if row is None else float(row[0])
-            if spent + cost > cap:
-                raise _over("today", cost, spent, cap)
+            spending = 0.0 if row is None else float(row[0])
+            if spending + cost > cap:
+                raise _over("today", cost, spending, cap)
             if row is None:
                 connection.execute(table.insert().values(account=account, day=day, epsilon=cost))
             else:
-                connection.execute(table.update().where(here).values(epsilon=spent + cost))
+                connection.execute(table.update().where(here).values(epsilon=spending + cost))
 
     def _put_back(self, account: str, day: str, purse: Purse | None, cost: float) -> None:
         self._back_to(purse, cost)

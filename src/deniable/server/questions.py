@@ -33,11 +33,11 @@ class Question:
 
     @classmethod
     def of(cls, text: str, **terms: Any) -> Question:
-        given = {name: value for name, value in terms.items() if value is not None}
+        values = {name: value for name, value in terms.items() if value is not None}
         for name in ("epsilon", "within", "delta"):
-            if name in given:
-                given[name] = number(name, given[name])
-        return cls(text, **given)
+            if name in values:
+                values[name] = number(name, values[name])
+        return cls(text, **values)
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -47,8 +47,8 @@ class Question:
     @property
     def digest(self) -> str:
         """What tells this question from another."""
-        said = json.dumps({name: str(value) for name, value in asdict(self).items()}, sort_keys=True)
-        return hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()
+        content = json.dumps({name: str(value) for name, value in asdict(self).items()}, sort_keys=True)
+        return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()
 
 
 NUMBER = re.compile(r"[+-]?(\d{1,20}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\d{1,3})?")

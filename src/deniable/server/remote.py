@@ -73,10 +73,10 @@ class Remote(Original):
         if self._data is None:
             rows = "".join(f"<li>{escape(name)}</li>" for name in self.datasets())
             return f"<p><b>{escape(self._address[0])}</b>: the data sets that are for you</p><ul>{rows}</ul>"
-        said = self.account()
-        spent, limit, left = (_float(said[name]["epsilon"]) for name in ("spent", "limit", "left"))
+        account = self.account()
+        spending, limit, left = (_float(account[name]["epsilon"]) for name in ("spent", "limit", "left"))
         return (
-            f"<p><b>{escape(self._data)}</b> at {escape(self._address[0])}: spent ε = {spent:.4g} of {limit:.4g}, "
+            f"<p><b>{escape(self._data)}</b> at {escape(self._address[0])}: spent ε = {spending:.4g} of {limit:.4g}, "
             f"left for one query ε ≤ {left:.4g}</p>"
         )
 
@@ -129,11 +129,17 @@ class Remote(Original):
             "noise": noise,
         }
         rest = {"at_least": at_least, "max_groups": max_groups, "discover": discover}
-        said = self._call("POST", self._path("preview"), _body(text, terms | rest))
-        left = Left(_float(said["left"]["epsilon"]), 0.0, _float(said["left"]["delta"]), 0.0)
-        pair = (_float(said["epsilon"]), _float(said["delta"]))
+        reply = self._call("POST", self._path("preview"), _body(text, terms | rest))
+        left = Left(_float(reply["left"]["epsilon"]), 0.0, _float(reply["left"]["delta"]), 0.0)
+        pair = (_float(reply["epsilon"]), _float(reply["delta"]))
         return Preview(
-            *pair, said["expected"], said["confidence"], said["fits"], said["free"], left, said["refusal"]
+            *pair,
+            reply["expected"],
+            reply["confidence"],
+            reply["fits"],
+            reply["free"],
+            left,
+            reply["refusal"],
         )
 
     # -------------------------------------------------------------------------------------------- looking
@@ -158,13 +164,13 @@ class Remote(Original):
 
     def history(self) -> list[dict[str, Any]]:
         """Your entries of the journal, newest last."""
-        found: list[dict[str, Any]] = []
+        entries: list[dict[str, Any]] = []
         while True:
-            after = found[-1]["seq"] if found else 0
+            after = entries[-1]["seq"] if entries else 0
             page = self._call("GET", f"/v1/ledger/entries?most=1000&after={after}")
-            found += page
+            entries += page
             if len(page) < 1000:
-                return found
+                return entries
 
     def certificate(self, answer: Answer) -> Certificate:
         """A certificate of one answer, which `deniable verify` checks."""
@@ -188,10 +194,10 @@ class Remote(Original):
         head |= {} if key is None else {"Idempotency-Key": key}
         text = None if body is None else json.dumps(body)
         with self._turn:
-            status, said = self._sent(method, path, text, head)
+            status, reply = self._sent(method, path, text, head)
         if status >= 300:
-            raise _error(status, said)
-        return said
+            raise _error(status, reply)
+        return reply
 
     def _sent(self, method: str, path: str, text: str | None, head: dict[str, str]) -> tuple[int, Any]:
         """Sent again where the connection was lost: a query has its key, and nothing else costs anything."""
@@ -236,11 +242,11 @@ class Remote(Original):
 
 
 def _body(text: str, terms: dict[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in terms.items() if value is not None}
+    values = {name: value for name, value in terms.items() if value is not None}
     for name in ("epsilon", "within", "delta"):
-        if name in given:
-            given[name] = _digits(given[name])
-    return {"sql": text, **given}
+        if name in values:
+            values[name] = _digits(values[name])
+    return {"sql": text, **values}
 
 
 def _digits(value: Number) -> str | int | float:

@@ -73,8 +73,8 @@ class Service(Original):
         """A ledger that was set back, by itself, since this service last looked at it is not served."""
         with self.state.reading() as connection:
             row = connection.execute(sa.select(store.heads).where(store.heads.c.of == "ledger")).first()
-        if row is not None and not (found := self.ledger.verify(f"{row.count}:{row.mac}")).ok:
-            problem = found.problems[0]
+        if row is not None and not (verification := self.ledger.verify(f"{row.count}:{row.mac}")).ok:
+            problem = verification.problems[0]
             self.close()
             raise TamperedLedger(
                 f"The ledger is not the one that this service wrote: {problem} Nothing was started. Restore ledger "
@@ -106,11 +106,11 @@ class Service(Original):
 
     def datasets(self, caller: Caller) -> list[str]:
         """Those that are for the caller: all for owners and auditors, an analyst's own."""
-        known = self.shelf.names()
+        names = self.shelf.names()
         if caller.may(Right.LOOK) or caller.may(Right.MANAGE):
-            return known
+            return names
         caller.need(Right.ASK)
-        return [name for name in known if self._has_part(name, caller.name)]
+        return [name for name in names if self._has_part(name, caller.name)]
 
     def register(self, caller: Caller, declaration: Declaration) -> str | None:
         """Register a data set. Of this and the other acts that may loosen a promise (a new version, a raised
@@ -175,11 +175,11 @@ class Service(Original):
     def curator(self, caller: Caller, name: str) -> Curator:
         """The data set for the caller: her own part of it, or, for the one who owns it, the whole."""
         caller.need(Right.ASK)
-        whole = self.shelf.curator(name)
-        if caller.name == whole.account.owner and caller.may(Right.MANAGE):
-            return whole
+        main_curator = self.shelf.curator(name)
+        if caller.name == main_curator.account.owner and caller.may(Right.MANAGE):
+            return main_curator
         try:
-            return self.shelf.part(name, whole, caller.name)
+            return self.shelf.part(name, main_curator, caller.name)
         except LedgerError as error:
             if type(error) is not LedgerError:
                 raise
@@ -219,20 +219,20 @@ class Service(Original):
         """A question that is charged at most once: for a key where one is given, else for each time that it
         was told to be lost."""
         self.throttle.hit("requests", caller.name)
-        asked = _digest("question", curator.account.name, curator.schema.version, question.digest)
+        question_id = _digest("question", curator.account.name, curator.schema.version, question.digest)
 
         def once() -> str:
             if key is not None:
                 return _digest("key", caller.name, key)
-            return _digest(asked, str(self._lost.times(asked)))
+            return _digest(question_id, str(self._lost.times(question_id)))
 
         return Pending(
             curator,
             question,
-            asked=asked,
+            asked=question_id,
             body=_digest("body", name, question.digest),
             once=once,
-            told=lambda: None if key is not None else self._lost.add(asked),
+            told=lambda: None if key is not None else self._lost.add(question_id),
             purses=self._purses,
             purse=purse,
             turns=self._turns,
@@ -381,8 +381,8 @@ class Service(Original):
 
 
 def _digest(*parts: str) -> str:
-    joined = "\0".join(f"{len(part)}:{part}" for part in parts)
-    return hashlib.sha256(joined.encode(errors="surrogatepass")).hexdigest()
+    content = "\0".join(f"{len(part)}:{part}" for part in parts)
+    return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()
 
 
 def _reason(reason: str) -> str:

@@ -138,11 +138,11 @@ def load(path: Path) -> Settings:
 
 def parse(text: str, base: Path = Path()) -> Settings:
     try:
-        given = tomllib.loads(text)
+        content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidParameter(f"The settings are not TOML: {error}. Nothing was started.") from None
     return checked(
-        Settings(**{name: _value(name, value, base) for name, value in _known(given, Settings).items()})
+        Settings(**{name: _value(name, value, base) for name, value in _known(content, Settings).items()})
     )
 
 
@@ -235,10 +235,12 @@ def _value(name: str, value: Any, base: Path) -> Any:
 
 def _part(name: str, value: Any) -> Any:
     kind: type[Any] = {"engines": Engines, "caps": Caps, "rates": Rates, "oidc": Oidc}[name]
-    given = _known(_typed(name, value, dict), kind)
-    for missing in (each.name for each in fields(kind) if each.default is MISSING and each.name not in given):
+    values = _known(_typed(name, value, dict), kind)
+    for missing in (
+        each.name for each in fields(kind) if each.default is MISSING and each.name not in values
+    ):
         raise InvalidParameter(f"The setting {name}.{missing} is missing. Nothing was started.")
-    return kind(**given)
+    return kind(**values)
 
 
 def _typed(name: str, value: Any, kind: Any) -> Any:

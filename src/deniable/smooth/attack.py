@@ -55,13 +55,13 @@ def attack(
         )
     points = np.array([np.asarray(x) for x in inputs])
     parts = list(range(0, len(points), effort.together))
-    moved = []
+    batches = []
     for i in parts if watch is None else watch(parts, "Attacking"):
         some = slice(i, i + effort.together)
         labels = [answer.label or 0 for answer in answers[some]]
         radii = [answer.radius for answer in answers[some]]
-        moved.append(_moved(smoothed, points[some], np.array(labels), np.array(radii, np.float32), effort))
-    return np.concatenate(moved)
+        batches.append(_moved(smoothed, points[some], np.array(labels), np.array(radii, np.float32), effort))
+    return np.concatenate(batches)
 
 
 def flips(
@@ -79,11 +79,11 @@ def flips(
     this many flips are allowed.
     """
     pairs = [(x, answer) for x, answer in zip(moved, answers, strict=True) if answer.radius > 0]
-    told = [
+    outcomes = [
         (smoothed.predict(x, samples=samples, alpha=alpha), answer.label)
         for x, answer in (pairs if watch is None else watch(pairs, "Voting"))
     ]
-    wrong = sum(label is not None and label != certified for label, certified in told)
+    wrong = sum(label is not None and label != claim for label, claim in outcomes)
     own = max((1 - answer.confidence for _, answer in pairs), default=0.0)
     return Validity(max(1, len(pairs)), wrong, own + alpha)
 
@@ -101,9 +101,9 @@ def _moved(
     reach = torch.from_numpy(radii)
     draw = noise_of(smoothed.noise, points.shape[1:], points.dtype, smoothed.rng)
     step = reach.reshape(-1, *[1] * (centre.ndim - 1)) * (2.5 / effort.steps)
-    moved = centre.clone()
+    position = centre.clone()
     for _ in range(effort.steps):
-        point = moved.detach().requires_grad_()
+        point = position.detach().requires_grad_()
         noise = torch.from_numpy(draw(len(points) * effort.copies)).reshape(
             len(points), effort.copies, *points.shape[1:]
         )
@@ -112,13 +112,13 @@ def _moved(
         loss = functional.nll_loss(mean.clamp_min(1e-20).log(), target, reduction="sum")
         (slope,) = torch.autograd.grad(loss, point)
         if smoothed.metric == 2:
-            moved = projected(point + step * unit(slope), centre, reach).detach()
+            position = projected(point + step * unit(slope), centre, reach).detach()
         else:
-            moved = (
+            position = (
                 centre
                 + _to_diamond((point + step * _steepest(slope) - centre).flatten(1), reach).view_as(point)
             ).detach()
-    return _inside(moved.numpy(), points, radii, smoothed.metric)
+    return _inside(position.numpy(), points, radii, smoothed.metric)
 
 
 def _inside(
@@ -138,8 +138,8 @@ def _inside(
 def _steepest(slope: torch.Tensor, share: float = 0.05) -> torch.Tensor:
     """The steepest coordinates of each row, of length 1 in ℓ1 together."""
     flat = slope.flatten(1)
-    kept = max(1, int(share * flat.shape[1]))
-    cut = flat.abs().kthvalue(flat.shape[1] - kept + 1, dim=1, keepdim=True).values
+    count = max(1, int(share * flat.shape[1]))
+    cut = flat.abs().kthvalue(flat.shape[1] - count + 1, dim=1, keepdim=True).values
     signs = torch.where(flat.abs() >= cut, flat.sign(), torch.zeros_like(flat))
     return (signs / signs.abs().sum(dim=1, keepdim=True).clamp_min(1)).view_as(slope)
 

@@ -107,10 +107,10 @@ class _Run:
             )
         self.smoothed, self.rule, self.memory, self.device = smoothed, rule, memory, model.device
         self.front, self.rest = _copies(*split(model.module))
-        fed = torch.from_numpy(smoothed.fed(points))
+        inputs = torch.from_numpy(smoothed.fed(points))
         with torch.inference_mode():
-            self.origin = self._affine(torch.zeros_like(fed[:1]))
-            self.images = torch.cat([self._affine(fed[i : i + ROWS]) for i in range(0, len(fed), ROWS)])
+            self.origin = self._affine(torch.zeros_like(inputs[:1]))
+            self.images = torch.cat([self._affine(inputs[i : i + ROWS]) for i in range(0, len(inputs), ROWS)])
         self.room = torch.empty((ROWS, *self.origin.shape[1:]), device=self.device)
         self.draw = noise_of(smoothed.noise, points.shape[1:], points.dtype, smoothed.rng)
         empty = np.zeros(model.classes, np.int64)

@@ -63,17 +63,17 @@ def adapt(
 
 def labels(outputs: NDArray[Any], rows: int, classes: int) -> Integers:
     """One label for each row: the class with the highest score, the first of equals."""
-    found = outputs.argmax(axis=1) if outputs.ndim == 2 else outputs
-    if found.shape != (rows,) or not np.issubdtype(found.dtype, np.integer):
+    votes = outputs.argmax(axis=1) if outputs.ndim == 2 else outputs
+    if votes.shape != (rows,) or not np.issubdtype(votes.dtype, np.integer):
         raise DataError(
             f"Expected of the classifier one whole label or one row of scores for each of {rows} inputs, got "
             f"an array of {outputs.dtype} of shape {outputs.shape}."
         )
-    if len(found) and not 0 <= int(found.min()) <= int(found.max()) < classes:
+    if len(votes) and not 0 <= int(votes.min()) <= int(votes.max()) < classes:
         raise DataError(
-            f"Expected labels from 0 to {classes - 1}, got {int(found.min())} to {int(found.max())}."
+            f"Expected labels from 0 to {classes - 1}, got {int(votes.min())} to {int(votes.max())}."
         )
-    return np.asarray(found, np.int64)
+    return np.asarray(votes, np.int64)
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class EstimatorClassifier:
         return len(self.estimator.classes_)
 
     def outputs(self, batch: Batch) -> Integers:
-        told = self.estimator.predict(batch.reshape(len(batch), -1))
-        return np.asarray(np.searchsorted(self.estimator.classes_, told), np.int64)
+        predictions = self.estimator.predict(batch.reshape(len(batch), -1))
+        return np.asarray(np.searchsorted(self.estimator.classes_, predictions), np.int64)
 
 
 @dataclass(frozen=True)

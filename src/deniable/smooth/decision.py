@@ -80,5 +80,5 @@ class StoppingRule:
         if self.plan.radius is None:
             return np.full(len(counts), OPEN)
         verdict = np.where(self.certified(counts, labels) >= self.plan.radius, YES, OPEN)
-        lost = (verdict == OPEN) & (self.reachable(counts, labels) < self.plan.radius)
-        return np.where(lost, NO, verdict)
+        out_of_reach = (verdict == OPEN) & (self.reachable(counts, labels) < self.plan.radius)
+        return np.where(out_of_reach, NO, verdict)

@@ -65,11 +65,11 @@ def noise_of(noise: InputNoise, shape: tuple[int, ...], dtype: Any, rng: Generat
 
 def check_input(noise: InputNoise, x: Array) -> None:
     """Whole-number noise is for whole numbers: on others the theorem says nothing."""
-    whole = np.issubdtype(x.dtype, np.integer)
+    is_integer = np.issubdtype(x.dtype, np.integer)
     if isinstance(noise, Ablation):
         if positions(noise, x.shape) is None:
             raise InvalidParameter(f"Expected an input of {noise.pixels} pixels, got one of shape {x.shape}.")
-    elif noise.integer and not whole:
+    elif noise.integer and not is_integer:
         raise InvalidParameter(
             f"Expected whole numbers under {noise}, got {x.dtype}: round them, or take continuous noise."
         )
@@ -77,7 +77,7 @@ def check_input(noise: InputNoise, x: Array) -> None:
         raise InvalidParameter(f"Expected whole-number noise of at most {WIDEST:,} steps, got {noise}.")
     elif not noise.integer and x.dtype not in (np.float32, np.float64):
         raise InvalidParameter(f"Expected 32- or 64-bit floats under {noise}, got {x.dtype}.")
-    if whole and noise.integer and len(x) and int(np.abs(x.astype(np.int64)).max()) > LARGEST:
+    if is_integer and noise.integer and len(x) and int(np.abs(x.astype(np.int64)).max()) > LARGEST:
         raise InvalidParameter(f"Expected whole numbers up to {LARGEST:,} in size.")
 
 
@@ -142,9 +142,9 @@ def _integers(noise: InputNoise, n: int, rng: Generator) -> Array:
 
 def _ablated(noise: Ablation, x: Array, n: int, rng: Generator) -> Array:
     shape = positions(noise, x.shape)
-    kept = np.zeros((n, noise.pixels), bool)
-    np.put_along_axis(kept, _subsets(noise.keep, noise.pixels, n, rng), True, axis=1)
-    mask = kept.reshape(n, *(() if shape == x.shape else (1,)), *(shape or ()))
+    selection = np.zeros((n, noise.pixels), bool)
+    np.put_along_axis(selection, _subsets(noise.keep, noise.pixels, n, rng), True, axis=1)
+    mask = selection.reshape(n, *(() if shape == x.shape else (1,)), *(shape or ()))
     return np.where(mask, x, x.dtype.type(0))
 
 

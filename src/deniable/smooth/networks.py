@@ -93,12 +93,12 @@ def convolutional(channels: int = 1, side: int = 28, classes: int = 10, width: i
 def patches(channels: int = 1, side: int = 28, classes: int = 10, width: int = 16) -> nn.Sequential:
     """One convolution over overlapping patches, then linear layers: most of the work is
     what a noise bank saves."""
-    seen = (side - 4) // 4 + 1
+    grid_side = (side - 4) // 4 + 1
     return nn.Sequential(
         nn.Conv2d(channels, width, 8, stride=4, padding=2),
         nn.ReLU(),
         nn.Flatten(),
-        nn.Linear(width * seen * seen, 64),
+        nn.Linear(width * grid_side * grid_side, 64),
         nn.ReLU(),
         nn.Linear(64, classes),
     )
@@ -127,8 +127,8 @@ def _described(layer: nn.Module) -> dict[str, Any]:
         raise InvalidParameter(
             f"Expected plain layers ({', '.join(PLAIN)}), got {name}: export the module instead."
         )
-    made = {key: getattr(layer, key) for key in PLAIN[name][1]}
-    return {"kind": name} | {k: v is not None if k == "bias" else v for k, v in made.items()}
+    settings = {key: getattr(layer, key) for key in PLAIN[name][1]}
+    return {"kind": name} | {k: v is not None if k == "bias" else v for k, v in settings.items()}
 
 
 def _layer(value: dict[str, Any]) -> nn.Module:

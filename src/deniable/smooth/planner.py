@@ -68,17 +68,17 @@ def looks_for(
     >>> looks_for(Gaussian(0.25), 0.5, 10_000).sizes
     (409, 818, 1636, 3272, 6544, 10000)
     """
-    needed = needed_probability(noise, radius, norm, dimension)
+    probability = needed_probability(noise, radius, norm, dimension)
     sizes: tuple[int, ...] = (samples,)
     for _ in range(
         8
     ):  # more looks make the share of each smaller and the first look larger: settled after a round or two
-        first = fewest_samples(needed, Looks(sizes, alpha).share, runner_up=runner_up)
+        first = fewest_samples(probability, Looks(sizes, alpha).share, runner_up=runner_up)
         count = max(1, math.ceil(math.log(samples / first, GROWTH))) + 1 if first < samples else 1
-        settled = (*(first * GROWTH**i for i in range(count - 1)), samples) if count > 1 else (samples,)
-        if settled == sizes:
+        next_sizes = (*(first * GROWTH**i for i in range(count - 1)), samples) if count > 1 else (samples,)
+        if next_sizes == sizes:
             break
-        sizes = settled
+        sizes = next_sizes
     return Looks(sizes, alpha)
 
 
@@ -112,10 +112,10 @@ def samples_for(
             f"No number of samples certifies the radius {radius:g}: at p_a = {p_a:g} and p_b = {other:g} the "
             f"smoothed classifier itself has {float(radii(noise, p_a, other, norm, dimension)):.4g}."
         )
-    missed = (1 - power) / (2 if two else 1)
+    miss_share = (1 - power) / (2 if two else 1)
 
     def enough(n: int) -> bool:
-        own, rival = _unlucky(n, p_a, missed), n - _unlucky(n, 1 - other, missed)
+        own, rival = _unlucky(n, p_a, miss_share), n - _unlucky(n, 1 - other, miss_share)
         counts = [own, rival, n - own - rival] if two and own + rival <= n else [own, n - own, 0]
         a, b = bounds([counts], [0], alpha)
         return float(radii(noise, a, b, norm, dimension)[0]) >= radius

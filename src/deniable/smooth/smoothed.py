@@ -94,8 +94,8 @@ class Smoothed:
     @property
     def model(self) -> Classifier:
         """The classifier behind its adapter."""
-        adapted: Classifier = self._adapted  # type: ignore[attr-defined]
-        return adapted
+        classifier: Classifier = self._adapted  # type: ignore[attr-defined]
+        return classifier
 
     @property
     def metric(self) -> float:
@@ -114,8 +114,8 @@ class Smoothed:
         An answer is not the likeliest class with probability at most alpha (Cohen et al.
         2019; Hung, Fithian 2019).
         """
-        found = int(winner(self.counts(x, samples), alpha)[0])
-        return None if found < 0 else found
+        label = int(winner(self.counts(x, samples), alpha)[0])
+        return None if label < 0 else label
 
     def certify(self, x: ArrayLike, sampling: Sampling | None = None) -> Certified:
         """The answer at `x` and a radius within which it certainly holds, or an abstention."""
@@ -155,21 +155,21 @@ class Smoothed:
     def decide(self, votings: Votings, rule: StoppingRule) -> Certified:
         """Choose on the first labels, bound by all later ones, look by look."""
         first, plan = next(votings), rule.plan
-        chosen, counted = self.tally(first[: plan.choosing]), self.tally(first[plan.choosing :])
-        label = np.array([chosen.argmax()])
-        verdict = int(rule.holds(counted[None], label)[0])
+        selection, counts = self.tally(first[: plan.choosing]), self.tally(first[plan.choosing :])
+        label = np.array([selection.argmax()])
+        verdict = int(rule.holds(counts[None], label)[0])
         for more in votings if verdict == OPEN else ():
-            counted = counted + self.tally(more)
-            verdict = int(rule.holds(counted[None], label)[0])
+            counts = counts + self.tally(more)
+            verdict = int(rule.holds(counts[None], label)[0])
             if verdict != OPEN:
                 break
-        return certified_from(rule, chosen, counted)
+        return certified_from(rule, selection, counts)
 
     def certificate(self, x: ArrayLike, certified: Certified) -> RadiusCertificate:
         """What was certified of `x`, for others to compute again: `deniable verify`."""
         point = _input(x)
-        fixed = self.noise.integer and not certified.bank and self.steady(point)
-        evaluation = Evaluation(self.model.digest, self.batch, fixed, certified.bank, float(self.scale))
+        is_steady = self.noise.integer and not certified.bank and self.steady(point)
+        evaluation = Evaluation(self.model.digest, self.batch, is_steady, certified.bank, float(self.scale))
         digest = hashlib.sha256(f"{point.dtype}{point.shape}".encode() + point.tobytes()).hexdigest()
         return certify_radius(self.noise, self.metric, point.size, certified.votes, evaluation, digest)
 
@@ -180,10 +180,10 @@ class Smoothed:
         not proof, and asked once for each shape.
         """
         point = _input(x)
-        known: dict[tuple[int, ...], bool] = self._steady  # type: ignore[attr-defined]
-        if point.shape not in known:
-            known[point.shape] = self._seen_steady(point)
-        return known[point.shape]
+        verdicts: dict[tuple[int, ...], bool] = self._steady  # type: ignore[attr-defined]
+        if point.shape not in verdicts:
+            verdicts[point.shape] = self._seen_steady(point)
+        return verdicts[point.shape]
 
     # ---------------------------------------------------------------------------------------------- inside
 

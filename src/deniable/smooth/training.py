@@ -115,19 +115,19 @@ def objective(
         return functional.cross_entropy(model(torch.from_numpy(_noisy(noise, batch, rng))), labels)
     if aim.method is TrainingMethod.CONSISTENCY:
         logits = [model(torch.from_numpy(_noisy(noise, batch, rng))) for _ in range(aim.copies)]
-        fit = torch.stack([functional.cross_entropy(one, labels) for one in logits]).mean()
+        fit = torch.stack([functional.cross_entropy(scores, labels) for scores in logits]).mean()
         return fit + agreement(logits, aim.weight, aim.entropy)
     shifts = [torch.from_numpy(_noisy(noise, batch, rng) - batch) for _ in range(aim.copies)]
-    moved = weakest(model, torch.from_numpy(batch), labels, shifts, aim)
-    return torch.stack([functional.cross_entropy(model(moved + shift), labels) for shift in shifts]).mean()
+    points = weakest(model, torch.from_numpy(batch), labels, shifts, aim)
+    return torch.stack([functional.cross_entropy(model(points + shift), labels) for shift in shifts]).mean()
 
 
 def agreement(logits: Iterable[torch.Tensor], weight: float, entropy: float) -> torch.Tensor:
     """weight·mean KL(mean answer ‖ answer) + entropy·H(mean answer): Jeong, Shin 2020, Equation 6."""
-    logs = [functional.log_softmax(one, dim=1) for one in logits]
-    mean = torch.stack([one.exp() for one in logs]).mean(dim=0)
+    logs = [functional.log_softmax(tensor, dim=1) for tensor in logits]
+    mean = torch.stack([tensor.exp() for tensor in logs]).mean(dim=0)
     log_mean = mean.clamp_min(1e-20).log()
-    apart = torch.stack([(mean * (log_mean - one)).sum(dim=1) for one in logs]).mean()
+    apart = torch.stack([(mean * (log_mean - tensor)).sum(dim=1) for tensor in logs]).mean()
     sure: torch.Tensor = weight * apart - entropy * (mean * log_mean).sum(dim=1).mean()
     return sure
 
@@ -137,14 +137,14 @@ def weakest(
 ) -> torch.Tensor:
     """Inputs within `reach` in ℓ2 at which the mean answer under these noises is worst:
     Salman et al. 2019, Equation 6."""
-    moved = batch.clone()
+    position = batch.clone()
     for _ in range(aim.steps):
-        point = moved.detach().requires_grad_()
+        point = position.detach().requires_grad_()
         mean = torch.stack([functional.softmax(model(point + shift), dim=1) for shift in shifts]).mean(dim=0)
         loss = functional.nll_loss(mean.clamp_min(1e-20).log(), labels, reduction="sum")
         (slope,) = torch.autograd.grad(loss, point)
-        moved = projected(point + 2 * aim.reach / aim.steps * unit(slope), batch, aim.reach).detach()
-    return moved
+        position = projected(point + 2 * aim.reach / aim.steps * unit(slope), batch, aim.reach).detach()
+    return position
 
 
 def unit(slope: torch.Tensor) -> torch.Tensor:

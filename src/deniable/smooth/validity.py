@@ -86,14 +86,14 @@ def check_rule(
     truth = np.where(probabilities[labels] == probabilities.max(), true_radius, 0.0)
     counts = np.zeros_like(choosing)
     going, wrong = np.ones(runs, bool), np.zeros(runs, bool)
-    for added in np.diff([0, *rule.looks.sizes]):
-        counts = counts + rng.multinomial(int(added), probabilities, size=runs)
+    for draws in np.diff([0, *rule.looks.sizes]):
+        counts = counts + rng.multinomial(int(draws), probabilities, size=runs)
         reach = rule.certified(counts, labels) if certified is None else certified(choosing, counts, labels)
         verdict = rule.holds(counts, labels)
-        denied = (verdict < OPEN) & (truth >= (rule.plan.radius or np.inf))
+        false_denials = (verdict < OPEN) & (truth >= (rule.plan.radius or np.inf))
         ends = (verdict != OPEN) | (counts.sum(axis=1) == rule.looks.most)
-        misled = rule.ahead(counts, labels) & (truth == 0)
-        wrong |= going & ends & (denied if denials else (reach > truth) | misled)
+        false_leads = rule.ahead(counts, labels) & (truth == 0)
+        wrong |= going & ends & (false_denials if denials else (reach > truth) | false_leads)
         going &= ~ends
     return Validity(runs, int(wrong.sum()), rule.plan.alpha)
 

@@ -61,11 +61,11 @@ def texts(form: str, values: dict[str, range], most: int) -> tuple[str, ...] | N
         size *= len(values[part]) if part in values else most + 1
     if size > most:
         return None
-    made: dict[str, None] = {}
-    for chosen in product(*(values[part] for part in shown_parts)):
-        at = dict(zip(shown_parts, chosen, strict=True))
-        made["".join(next(iter(_texts(piece, tuple(at.items())))) for piece in pieces(form))] = None
-    return tuple(made)
+    spellings: dict[str, None] = {}
+    for combination in product(*(values[part] for part in shown_parts)):
+        at = dict(zip(shown_parts, combination, strict=True))
+        spellings["".join(next(iter(_texts(piece, tuple(at.items())))) for piece in pieces(form))] = None
+    return tuple(spellings)
 
 
 def _texts(piece: str, at: tuple[tuple[str, int], ...]) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _texts(piece: str, at: tuple[tuple[str, int], ...]) -> Iterator[str]:
         yield str(values.get(part, 10 ** max(digits, 3) - 1)).zfill(digits)
     elif piece in NAMES:
         part, names = NAMES[piece]
-        chosen = names if part not in values else (names[values[part] - (part == "month")],)
-        yield from chosen
+        spellings = names if part not in values else (names[values[part] - (part == "month")],)
+        yield from spellings
     else:
         yield piece[0]

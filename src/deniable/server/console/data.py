@@ -38,10 +38,10 @@ class RegisterForm:
 
     @classmethod
     def of(cls, typed: Typed) -> RegisterForm:
-        plain = {name: typed.clean(name) if name in typed else START.get(name, "") for name in PLAIN}
+        inputs = {name: typed.clean(name) if name in typed else START.get(name, "") for name in PLAIN}
         cells = [typed.all(f"column_{name}")[:MOST_COLUMNS] for name in COLUMN]
         rows = [dict(zip(COLUMN, row, strict=True)) for row in zip(*cells, strict=False)]
-        return cls(plain, rows)
+        return cls(inputs, rows)
 
     def with_columns(self, columns: list[dict[str, str]]) -> RegisterForm:
         return RegisterForm(self.typed, columns)
@@ -65,32 +65,32 @@ class RegisterForm:
 
     @property
     def declaration(self) -> Declaration:
-        typed = self.typed
-        limit = Budget(number("epsilon", typed["epsilon"]), number("delta", typed["delta"] or "0"))
+        inputs = self.typed
+        limit = Budget(number("epsilon", inputs["epsilon"]), number("delta", inputs["delta"] or "0"))
         columns = {c["name"].strip(): _column(c) for c in self.columns if c["name"].strip()}
         if not columns:
             raise InvalidParameter("Expected at least one column. Nothing was registered.")
         table: dict[str, Any] = {"columns": columns}
-        if typed["protects"] != "row":
-            table["unit"] = typed["unit"]
+        if inputs["protects"] != "row":
+            table["unit"] = inputs["unit"]
         schema = yaml.safe_dump({"tables": {self.table: table}}, sort_keys=False, allow_unicode=True)
-        return Declaration.of(typed["name"], {self.table: typed["source"]}, schema, self.unit, limit)
+        return Declaration.of(inputs["name"], {self.table: inputs["source"]}, schema, self.unit, limit)
 
 
 def _column(cells: dict[str, str]) -> dict[str, Any]:
     """A column as a schema file says it."""
     name, kind = cells["name"].strip(), cells["type"]
-    said: dict[str, Any] = {"type": kind}
+    declaration: dict[str, Any] = {"type": kind}
     low, high = (cells[side].strip().replace(",", ".") for side in ("low", "high"))
     if bool(low) != bool(high):
         raise InvalidParameter(f"In {name}: expected both bounds, or none. Nothing was registered.")
     if low:
-        said["bounds"] = [low, high]
+        declaration["bounds"] = [low, high]
     if cells["scale"].strip() and kind == Kind.DECIMAL:
-        said["scale"] = _typed(name, Kind.INTEGER, cells["scale"])
+        declaration["scale"] = _typed(name, Kind.INTEGER, cells["scale"])
     if cells["keys"].strip():
-        said["keys"] = [_typed(name, kind, key) for key in cells["keys"].split(",")]
-    return said
+        declaration["keys"] = [_typed(name, kind, key) for key in cells["keys"].split(",")]
+    return declaration
 
 
 def _typed(name: str, kind: str, text: str) -> Any:
@@ -134,8 +134,10 @@ async def register(here: Here) -> Response:
             case "more":
                 return await _page(here, form=form.with_columns([*form.columns, *_blank(BLANK_ROWS)]))
             case "read":
-                found = await door.run(service.describe, here.caller, form.typed["source"], form.table)
-                columns = [_blank(1)[0] | {"name": c.name, "type": c.type.kind.value} for c in found.columns]
+                description = await door.run(service.describe, here.caller, form.typed["source"], form.table)
+                columns = [
+                    _blank(1)[0] | {"name": c.name, "type": c.type.kind.value} for c in description.columns
+                ]
                 return await _page(
                     here,
                     form=form.with_columns(columns),
@@ -155,10 +157,10 @@ async def register(here: Here) -> Response:
 
 @router.post("/data/version")
 async def version(here: Here) -> Response:
-    typed = here.typed
+    form = here.typed
     try:
-        service, wanted = here.door.service, typed.clean("version")
-        if await here.door.run(service.set_version, here.caller, typed["data"], wanted) is not None:
+        service, new_version = here.door.service, form.clean("version")
+        if await here.door.run(service.set_version, here.caller, form["data"], new_version) is not None:
             return await _page(here, good=PROPOSED)
     except DeniableError as error:
         status, body = told(error)
@@ -189,13 +191,13 @@ async def _page(
 
 def _sets(here: Visit) -> list[dict[str, Any]]:
     service, caller = here.door.service, here.caller
-    found = []
+    sets = []
     for name in service.datasets(caller):
         curator = service.schema(caller, name)
         versions = []
         if caller.may(Right.LOOK):
             versions = [a for a in service.acts(caller) if a.act == "new version" and a.about == name]
-        found.append(
+        sets.append(
             {
                 "name": name,
                 "schema": curator.schema,
@@ -205,4 +207,4 @@ def _sets(here: Visit) -> list[dict[str, Any]]:
                 "versions": versions[::-1],
             }
         )
-    return found
+    return sets

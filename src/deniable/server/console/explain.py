@@ -40,30 +40,30 @@ def _within(text: str, low: float, high: float) -> float:
 def explained(epsilon: float, prior: float, group: float) -> dict[str, Any]:
     """What everything on the page is drawn from."""
     size = int(group)
-    whole = epsilon * size
-    after = meaning.posterior(prior, whole)
-    advantage = meaning.advantage(whole)
+    total = epsilon * size
+    after = meaning.posterior(prior, total)
+    advantage = meaning.advantage(total)
     right = (1 + advantage) / 2
     picture = svg.belief(
         prior, after.low, after.high,
         label=f"A belief of {prior:.1%} can end between {percent_down(after.low, 3)} and {percent_up(after.high, 3)}",
     )  # fmt: skip
-    allowed = svg.region(
-        lambda rate: meaning.attacker_power(rate, whole), (), allowed=f"ε = {whole:g}",
-        label=f"The most that an attacker can find for a share of false alarms, at ε = {whole:g}",
+    region = svg.region(
+        lambda rate: meaning.attacker_power(rate, total), (), allowed=f"ε = {total:g}",
+        label=f"The most that an attacker can find for a share of false alarms, at ε = {total:g}",
     )  # fmt: skip
     return {
         "epsilon": epsilon,
         "prior": prior,
         "group": size,
-        "whole": whole,
+        "whole": total,
         "low": percent_down(after.low, 3),
         "high": percent_up(after.high, 3),
         "odds": short_up(meaning.group_odds(epsilon, size), 3),
         "right": percent_up(right, 3),
-        "caught": percent_up(meaning.attacker_power(0.01, whole), 3),
+        "caught": percent_up(meaning.attacker_power(0.01, total), 3),
         "likeness": next(words for most, words in LIKENESSES if epsilon <= most),
         "belief": safe(picture),
-        "region": safe(allowed),
+        "region": safe(region),
         "most": MOST_EPSILON,
     }

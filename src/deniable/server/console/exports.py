@@ -73,8 +73,8 @@ def program(question: Question, data: str, url: str) -> str:
 
 def _said(question: Question) -> dict[str, Any]:
     """The terms that differ from what is taken without them."""
-    plain = Question(question.text).terms
-    return {name: value for name, value in question.terms.items() if value != plain[name]}
+    defaults = Question(question.text).terms
+    return {name: value for name, value in question.terms.items() if value != defaults[name]}
 
 
 def _literal(value: Any) -> str:

@@ -67,30 +67,35 @@ async def verify(here: Here) -> Response:
     head = here.typed.clean("head")
     try:
         here.door.service.throttle.hit("requests", here.caller.name)
-        found, act = await here.door.run(here.door.service.verify, here.caller, head or None)
+        verification, act = await here.door.run(here.door.service.verify, here.caller, head or None)
     except DeniableError as error:
         status, body = told(error)
         return await _page(here, status, sentence=body["message"], typed_head=head)
-    problems = [*found.problems, *([] if act is None else [f"Act {act} is not as it was written."])]
+    problems = [*verification.problems, *([] if act is None else [f"Act {act} is not as it was written."])]
     now = datetime.now(UTC).strftime("%H:%M:%S UTC")
-    said = {"problems": problems, "unseen": found.unseen, "when": now, "count": found.head.count}
-    return await _page(here, verified=said, typed_head=head)
+    report = {
+        "problems": problems,
+        "unseen": verification.unseen,
+        "when": now,
+        "count": verification.head.count,
+    }
+    return await _page(here, verified=report, typed_head=head)
 
 
 async def _page(
     here: Visit, status: int = 200, *, before: int = 0, account: str = "", **more: Any
 ) -> Response:
-    service, whole = here.door.service, here.caller.may(Right.LOOK)
+    service, may_look = here.door.service, here.caller.may(Right.LOOK)
     entries = await here.door.run(service.history, here.caller)
     accounts = sorted({entry.account for entry in entries if entry.account})
     if account:
         entries = [entry for entry in entries if entry.account == account]
     older = [entry for entry in entries if not before or entry.seq < before]
     lines = [EntryLine.of(entry) for entry in reversed(older[-PAGE:])]
-    acts = (await here.door.run(service.acts, here.caller))[-PAGE:][::-1] if whole else []
-    head = str(await here.door.run(service.ledger.head)) if whole else ""
-    given = {"sentence": None, "verified": None, "typed_head": ""} | more
+    acts = (await here.door.run(service.acts, here.caller))[-PAGE:][::-1] if may_look else []
+    head = str(await here.door.run(service.ledger.head)) if may_look else ""
+    extras = {"sentence": None, "verified": None, "typed_head": ""} | more
     return here.draw(
-        "ledger.html", status, lines=lines, acts=acts, head=head, whole=whole, account=account,
-        accounts=accounts, total=len(entries), more=lines[-1].seq if len(older) > PAGE else 0, **given,
+        "ledger.html", status, lines=lines, acts=acts, head=head, whole=may_look, account=account,
+        accounts=accounts, total=len(entries), more=lines[-1].seq if len(older) > PAGE else 0, **extras,
     )  # fmt: skip

@@ -37,20 +37,20 @@ async def form(request: Request, door: AtDoor) -> Response:
 @router.post("/login")
 async def login(request: Request, door: AtDoor) -> Response:
     door.check_origin(request)
-    typed = await Typed.of(request)
-    name = typed["name"].strip()
+    form = await Typed.of(request)
+    name = form["name"].strip()
     try:
         visit = request.cookies.get(VISIT_COOKIE)
         if not visit:
             raise Forbidden(COOKIE)
-        if not hmac.compare_digest(typed["token"].encode(), door.service.roster.csrf(visit).encode()):
+        if not hmac.compare_digest(form["token"].encode(), door.service.roster.csrf(visit).encode()):
             raise Forbidden("This form is too old, or is not ours. Nothing was done. Log in once more.")
         door.service.throttle.login(name, address(request))
-        secret, caller = await door.run(door.service.roster.login, name[:200], typed["password"][:300])
+        secret, caller = await door.run(door.service.roster.login, name[:200], form["password"][:300])
     except DeniableError as error:
         status, body = told(error)
         return _form(request, door, status, name=name, sentence=body["message"])
-    back = typed["back"]
+    back = form["back"]
     goal = back if _inside(back) else _home(caller)
     response = RedirectResponse("/password" if caller.must_change else goal, 303)
     give(response, door, secret)
@@ -65,13 +65,13 @@ async def password_form(here: Here) -> Response:
 
 @router.post("/password")
 async def password(here: Here) -> Response:
-    typed, door = here.typed, here.door
+    form, door = here.typed, here.door
     try:
         door.service.throttle.hit("login_person", here.caller.name)
-        if typed["new"] != typed["again"]:
+        if form["new"] != form["again"]:
             raise Forbidden("The two new passwords differ. Nothing was changed.")
         fresh = await door.run(
-            door.service.roster.set_password, here.secret, typed["old"] or None, typed["new"]
+            door.service.roster.set_password, here.secret, form["old"] or None, form["new"]
         )
     except DeniableError as error:
         status, body = told(error)

@@ -79,7 +79,7 @@ class Typed:
 
     def get(self, name: str, value: str) -> str:
         """The field, or `value` where it is missing."""
-        return next((given for key, given in self._pairs if key == name), value)
+        return next((text for key, text in self._pairs if key == name), value)
 
     def all(self, name: str) -> list[str]:
         return [value for key, value in self._pairs if key == name]
@@ -119,7 +119,7 @@ def draw(
 ) -> HTMLResponse:
     nonce = secrets.token_urlsafe(16)
     menu = [(path, name) for path, name, right in MENU if caller and (right is None or caller.may(right))]
-    given = {
+    context = {
         "caller": caller,
         "rights": frozenset(str(right) for right in Right if caller is not None and caller.may(right)),
         "token": token,
@@ -129,7 +129,7 @@ def draw(
         "version": VERSION,
         "stamp": stamp(),
     }
-    body = environment.get_template(template).render(given | facts)
+    body = environment.get_template(template).render(context | facts)
     # With "no-referrer" a browser hides the origin of its own forms as well, and they would be refused.
     headers = {"content-security-policy": POLICY.format(nonce=nonce), "referrer-policy": "same-origin"}
     return HTMLResponse(body, status, headers)
@@ -153,13 +153,13 @@ def safe(picture: str) -> Markup:
 async def visit_of(request: Request) -> Visit:
     """Whoever has a session; a POST must come from a page of hers."""
     door = door_of(request)
-    typed = await Typed.of(request)
-    secret = door.session(request, typed["token"])
+    form = await Typed.of(request)
+    secret = door.session(request, form["token"])
     caller = await door.run(door.service.roster.session, secret)
     token = door.service.roster.csrf(secret)
     if caller.must_change and request.url.path not in ("/password", "/logout"):
         raise OneTime
-    return Visit(request, door, caller, token, secret, typed)
+    return Visit(request, door, caller, token, secret, form)
 
 
 Here = Annotated[Visit, Depends(visit_of)]

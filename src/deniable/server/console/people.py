@@ -35,12 +35,12 @@ async def page(here: Here) -> Response:
 
 @router.post("/people/add")
 async def add(here: Here) -> Response:
-    typed, roster = here.typed, here.door.service.roster
+    form, roster = here.typed, here.door.service.roster
 
     def act() -> dict[str, Any]:
         here.caller.need(Right.MANAGE)
-        name = typed.clean("name")
-        password = roster.add(here.caller.name, name, typed.all("roles"))
+        name = form.clean("name")
+        password = roster.add(here.caller.name, name, form.all("roles"))
         return {"secret": password, "secret_of": f"The one-time password of {name}"}
 
     return await _acted(here, act)
@@ -48,16 +48,16 @@ async def add(here: Here) -> Response:
 
 @router.post("/people/change")
 async def change(here: Here) -> Response:
-    typed, roster = here.typed, here.door.service.roster
-    name, by = typed["name"], here.caller.name
+    form, roster = here.typed, here.door.service.roster
+    name, by = form["name"], here.caller.name
 
     def act() -> dict[str, Any] | None:
         here.caller.need(Right.MANAGE)
-        match typed["act"]:
+        match form["act"]:
             case "roles":
-                roster.change(by, name, roles=typed.all("roles"))
+                roster.change(by, name, roles=form.all("roles"))
             case "disable" | "enable":
-                roster.change(by, name, disabled=typed["act"] == "disable")
+                roster.change(by, name, disabled=form["act"] == "disable")
             case "sessions":
                 roster.end_all(by, name)
             case "reset":
@@ -71,27 +71,28 @@ async def change(here: Here) -> Response:
 
 @router.post("/people/grant")
 async def grant(here: Here) -> Response:
-    typed = here.typed
+    form = here.typed
 
     def act() -> None:
-        limit = Budget(
-            number("epsilon", typed.clean("epsilon")), number("delta", typed.clean("delta") or "0")
-        )
-        here.door.service.grant(here.caller, typed["data"], typed["analyst"], limit)
+        limit = Budget(number("epsilon", form.clean("epsilon")), number("delta", form.clean("delta") or "0"))
+        here.door.service.grant(here.caller, form["data"], form["analyst"], limit)
 
     return await _acted(here, act)
 
 
 @router.post("/people/token")
 async def token(here: Here) -> Response:
-    typed, roster = here.typed, here.door.service.roster
+    form, roster = here.typed, here.door.service.roster
 
     def act() -> dict[str, Any]:
-        days = float(number("days", typed.clean("days")))
+        days = float(number("days", form.clean("days")))
         if not 0 < days <= 366:
             raise InvalidParameter("Expected days between 0 and 366. Nothing was made.")
-        made = roster.new_token(here.caller, typed.clean("label"), typed.all("scope"), days * 86_400)
-        return {"secret": made.text, "secret_of": "Your new token, also the password for psql and BI tools"}
+        new_token = roster.new_token(here.caller, form.clean("label"), form.all("scope"), days * 86_400)
+        return {
+            "secret": new_token.text,
+            "secret_of": "Your new token, also the password for psql and BI tools",
+        }
 
     return await _acted(here, act)
 
@@ -120,9 +121,16 @@ async def _acted(here: Visit, act: Any) -> Response:
 
 async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
     facts = await here.door.run(_facts, here)
-    given = {"sentence": None, "secret": None, "secret_of": ""} | more
+    extras = {"sentence": None, "secret": None, "secret_of": ""} | more
     return here.draw(
-        "people.html", status, **facts, roles=ROLES, scopes=SCOPES, typed=here.typed, now=time.time(), **given
+        "people.html",
+        status,
+        **facts,
+        roles=ROLES,
+        scopes=SCOPES,
+        typed=here.typed,
+        now=time.time(),
+        **extras,
     )
 
 

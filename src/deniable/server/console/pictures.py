@@ -26,8 +26,8 @@ def pictures(answer: Answer) -> list[Markup]:
     keys = [name for name in answer.value.column_names if name not in answer.numbers]
     if not keys or rows < 2:
         return []
-    drawn = (_picture(answer, keys, name) for name in answer.numbers[:MOST_PICTURES])
-    return [safe(picture) for picture in drawn if picture]
+    drawings = (_picture(answer, keys, name) for name in answer.numbers[:MOST_PICTURES])
+    return [safe(picture) for picture in drawings if picture]
 
 
 def _picture(answer: Answer, keys: list[str], name: str) -> str:
@@ -39,8 +39,8 @@ def _picture(answer: Answer, keys: list[str], name: str) -> str:
     columns = [answer.value.column(key).to_pylist() for key in keys]
     if len(keys) == 1 and _ordered(columns[0]) and len(values) <= MOST_POINTS:
         cells = sorted(zip(map(_place, columns[0]), columns[0], values, low, high, strict=True))
-        places, shown, values, low, high = (list(side) for side in zip(*cells, strict=True))
-        words = [plain(x) for x in shown]
+        places, key_values, values, low, high = (list(side) for side in zip(*cells, strict=True))
+        words = [plain(x) for x in key_values]
         return svg.lines(places, words, values, low, high, name=name, label=label)
     if len(keys) == 2:
         picture = _field(answer, columns, name, label)
@@ -74,8 +74,8 @@ def _field(answer: Answer, columns: list[list[Any]], name: str, label: str) -> s
 def _ordered(keys: list[Any]) -> bool:
     """Dates, or many whole numbers: what has a place on a line."""
     dates = all(isinstance(key, date) for key in keys)
-    whole = all(isinstance(key, int) and not isinstance(key, bool) for key in keys)
-    return len(set(map(str, keys))) == len(keys) and (dates or (whole and len(keys) >= MANY))
+    integers = all(isinstance(key, int) and not isinstance(key, bool) for key in keys)
+    return len(set(map(str, keys))) == len(keys) and (dates or (integers and len(keys) >= MANY))
 
 
 def _place(key: Any) -> float:

@@ -51,12 +51,12 @@ def remember(
 
 def recent(state: State, person: str, data: str, most: int = 6) -> list[Remembered]:
     table = store.asked
-    wanted = sa.select(table).where((table.c.person == person) & (table.c.data == data))
+    query = sa.select(table).where((table.c.person == person) & (table.c.data == data))
     with state.reading() as connection:
-        rows = list(connection.execute(wanted.order_by(table.c.time.desc()).limit(most)).mappings())
+        rows = list(connection.execute(query.order_by(table.c.time.desc()).limit(most)).mappings())
     return [_read(row) for row in rows]
 
 
 def _read(row: sa.RowMapping) -> Remembered:
-    typed = json.loads(row["typed"])
-    return Remembered(typed["sql"], typed, row["entry"], row["epsilon"], row["time"])
+    form = json.loads(row["typed"])
+    return Remembered(form["sql"], form, row["entry"], row["epsilon"], row["time"])

@@ -56,10 +56,10 @@ def levels(service: Service, entries: list[Entry], account: str) -> list[Level]:
     standing = service.ledger.account(account).standing()
     rules = standing.filter
     with _TURN:
-        known = _SUMS.setdefault(service, {})
-        sums = known.get(account)
+        sums_by_account = _SUMS.setdefault(service, {})
+        sums = sums_by_account.get(account)
         if sums is None or sums.rules != rules:
-            sums = known[account] = SpendingSums(rules, rules.nothing)
+            sums = sums_by_account[account] = SpendingSums(rules, rules.nothing)
         sums.add(entries, account)
         return list(sums.levels)
 
@@ -78,17 +78,17 @@ def moved(entry: Entry, account: str) -> tuple[int, Charge] | None:
 
 def picture(service: Service, entries: list[Entry], account: str) -> str:
     """Steps below the limit; "" where nothing was spent."""
-    found = levels(service, entries, account)
-    if not found:
+    charges = levels(service, entries, account)
+    if not charges:
         return ""
-    step = max(len(found) // MOST_STEPS, 1)
-    drawn = found[::-1][::step][::-1]
+    step = max(len(charges) // MOST_STEPS, 1)
+    points = charges[::-1][::step][::-1]
     limit = service.ledger.account(account).standing().filter.limit
     return svg.steps(
-        [datetime.fromisoformat(level.time).timestamp() for level in drawn],
-        [level.epsilon for level in drawn],
-        [level.time[:16].replace("T", " ") for level in drawn],
+        [datetime.fromisoformat(level.time).timestamp() for level in points],
+        [level.epsilon for level in points],
+        [level.time[:16].replace("T", " ") for level in points],
         limit=float(limit.epsilon),
         name=f"{account}: ε spent over time",
-        label=f"ε spent by {account} over time: {len(found)} charges, now {short_up(found[-1].epsilon)}",
+        label=f"ε spent by {account} over time: {len(charges)} charges, now {short_up(charges[-1].epsilon)}",
     )

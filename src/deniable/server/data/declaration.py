@@ -35,17 +35,17 @@ class Declaration:
     @classmethod
     def of(cls, name: str, sources: Mapping[str, str], schema: str, unit: Unit, limit: Budget) -> Declaration:
         names.name(name, "a data set")
-        declared = parse(schema)
-        for word in (name, *(table.name for table in declared.tables)):
+        table_schema = parse(schema)
+        for word in (name, *(table.name for table in table_schema.tables)):
             if CATALOG.match(word):
                 raise InvalidParameter(
                     f"The name {word!r} belongs to the catalog. Nothing was registered. Choose another."
                 )
-        if set(sources) != {table.name for table in declared.tables}:
+        if set(sources) != {table.name for table in table_schema.tables}:
             raise InvalidParameter(
                 "Expected one source for each table of the schema, by its name. Nothing was registered."
             )
-        return cls(name, dict(sources), declared, unit, limit)
+        return cls(name, dict(sources), table_schema, unit, limit)
 
     def at(self, version: str) -> Schema:
         """The schema of one version of the data."""
@@ -53,16 +53,16 @@ class Declaration:
 
     def to_json(self) -> str:
         limit = [str(Fraction(self.limit.epsilon)), str(Fraction(self.limit.delta))]
-        said = {
+        facts = {
             "sources": dict(self.sources),
             "schema": save(self.schema),
             "unit": self.unit.to_dict(),
             "limit": limit,
         }
-        return json.dumps(said)
+        return json.dumps(facts)
 
     @classmethod
     def from_json(cls, name: str, text: str) -> Declaration:
-        said: dict[str, Any] = json.loads(text)
-        limit = Budget(*map(Fraction, said["limit"]))
-        return cls(name, said["sources"], parse(said["schema"]), Unit.from_dict(said["unit"]), limit)
+        facts: dict[str, Any] = json.loads(text)
+        limit = Budget(*map(Fraction, facts["limit"]))
+        return cls(name, facts["sources"], parse(facts["schema"]), Unit.from_dict(facts["unit"]), limit)

@@ -32,13 +32,13 @@ class Places:
 
     def files(self, most: int = 500) -> list[str]:
         """What lies below the folders, as a registration names it."""
-        found = (
+        pairs = (
             (root, path)
             for root in self._roots
             for path in sorted(root.rglob("*"))
             if path.suffix in SUFFIXES and path.resolve().is_relative_to(root) and path.is_file()
         )
-        return [str(path.relative_to(root)) for root, path in islice(found, most)]
+        return [str(path.relative_to(root)) for root, path in islice(pairs, most)]
 
     def one(self, source: str) -> str:
         """The place that a registration may mean by `source`: a file below a root, or `@name` of a
@@ -58,10 +58,10 @@ class Places:
         try:
             if stat.S_IMODE(self._secrets.stat().st_mode) & 0o077:
                 raise _refused(f"cannot be used: {SECRETS} can be read by others (chmod 600)")
-            known = tomllib.loads(self._secrets.read_text(encoding="utf-8"))
+            urls = tomllib.loads(self._secrets.read_text(encoding="utf-8"))
         except (OSError, tomllib.TOMLDecodeError):
-            known = {}
-        url = known.get(name)
+            urls = {}
+        url = urls.get(name)
         if not isinstance(url, str) or not url.startswith(("postgresql://", "postgres://")):
             raise _refused(f"names no PostgreSQL database in {SECRETS}")
         return url

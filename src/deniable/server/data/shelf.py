@@ -120,31 +120,31 @@ class Shelf:
             )
         self._row(name)
         with self._state.writing() as connection:
-            wanted = store.datasets.c.name == name
-            connection.execute(store.datasets.update().where(wanted).values(version=version))
+            condition = store.datasets.c.name == name
+            connection.execute(store.datasets.update().where(condition).values(version=version))
 
     def curator(self, name: str) -> Curator:
         """The owner's curator of a data set, at its present version; opened at its first use."""
         row = self._row(name)
-        known = self._open.get(name)
-        if known is not None and known[0] == row["version"]:
-            return known[1]
+        entry = self._open.get(name)
+        if entry is not None and entry[0] == row["version"]:
+            return entry[1]
         with self._turn:
-            known = self._open.get(name)
-            if known is None or known[0] != row["version"]:
-                known = (row["version"], self._opened(name, row))
-                self._open[name] = known
-        return known[1]
+            entry = self._open.get(name)
+            if entry is None or entry[0] != row["version"]:
+                entry = (row["version"], self._opened(name, row))
+                self._open[name] = entry
+        return entry[1]
 
     def part(self, name: str, whole: Curator, analyst: str) -> Curator:
         """An analyst's part of a data set, which is found once for each opening of it: parts do not go away."""
-        known = self._parts.get((name, analyst))
-        if known is None or known[0] is not whole:
-            known = (whole, whole.as_analyst(analyst))
+        entry = self._parts.get((name, analyst))
+        if entry is None or entry[0] is not whole:
+            entry = (whole, whole.as_analyst(analyst))
             if len(self._parts) >= MOST_PARTS:
                 self._parts.clear()
-            self._parts[name, analyst] = known
-        return known[1]
+            self._parts[name, analyst] = entry
+        return entry[1]
 
     def _row(self, name: str) -> sa.RowMapping:
         with self._state.reading() as connection:

@@ -47,11 +47,11 @@ async def look(audit: Number, caller: Who, door: AtDoor) -> dict[str, Any]:
 async def replay(audit: Number, caller: Who, door: AtDoor) -> dict[str, Any]:
     """The decisive part of a finding once more, from the same seed."""
     finding = await door.run(audits.run_again, door.service, caller, audit)
-    said: dict[str, Any] = json.loads(finding.to_json())
-    return said
+    reply: dict[str, Any] = json.loads(finding.to_json())
+    return reply
 
 
 def _told(audited: audits.Audited) -> dict[str, Any]:
     finding = json.loads(audited.finding.to_json())
-    told = {"audit": audited.id, "person": audited.person, "time": audited.time, "about": audited.about}
-    return told | {"finding": finding}
+    summary = {"audit": audited.id, "person": audited.person, "time": audited.time, "about": audited.about}
+    return summary | {"finding": finding}

@@ -74,8 +74,8 @@ class Door:
         if request.method in SAFE:
             return secret
         self.check_origin(request)
-        given = csrf or request.headers.get(CSRF, "")
-        if not hmac.compare_digest(given.encode(), self.service.roster.csrf(secret).encode()):
+        token = csrf or request.headers.get(CSRF, "")
+        if not hmac.compare_digest(token.encode(), self.service.roster.csrf(secret).encode()):
             raise Forbidden(
                 f"Expected the session's CSRF token, which the login and GET /v1/me tell, in the header {CSRF}. "
                 "Nothing was done."
@@ -96,9 +96,9 @@ class Door:
 
     def own(self, request: Request) -> bool:
         origin = request.headers.get("origin", "")
-        wanted = self.service.settings.origin
-        if wanted is not None:
-            return origin == wanted
+        own_origin = self.service.settings.origin
+        if own_origin is not None:
+            return origin == own_origin
         return bool(origin) and urlsplit(origin).netloc == request.headers.get("host")
 
     def give(self, response: Response, secret: str) -> None:

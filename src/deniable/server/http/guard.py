@@ -84,8 +84,8 @@ class Exchange:
         if message["type"] == "http.response.start":
             self._started = True
             own = list(message.get("headers", []))
-            said = {name.lower() for name, _ in own}
-            ours = [pair for pair in self._headers if pair[0] not in said]
+            header_names = {name.lower() for name, _ in own}
+            ours = [pair for pair in self._headers if pair[0] not in header_names]
             message = {**message, "headers": [*own, *ours]}
         await self._send(message)
 

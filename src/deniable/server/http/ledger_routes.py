@@ -25,33 +25,33 @@ async def accounts(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
     """One's own parts; for owner and auditor every account."""
 
     def look() -> list[dict[str, Any]]:
-        service, whole = door.service, caller.may(Right.LOOK)
+        service, may_look = door.service, caller.may(Right.LOOK)
         every = service.datasets(caller)
-        if not whole:
+        if not may_look:
             return [facts.account(service.account(caller, name, caller.name), whole=False) for name in every]
-        found = [
+        ledger_accounts = [
             account
             for name in every
             for account in (service.account(caller, name), *service.parts(caller, name))
         ]
-        return [facts.account(account, whole=True) for account in found]
+        return [facts.account(account, whole=True) for account in ledger_accounts]
 
-    said: list[dict[str, Any]] = facts.plain(await door.run(look))
-    return said
+    reply: list[dict[str, Any]] = facts.plain(await door.run(look))
+    return reply
 
 
 @router.get("/accounts/{name}")
 async def account(name: str, caller: Who, door: AtDoor, analyst: Analyst = None) -> dict[str, Any]:
     """A data set's balance, for owner and auditor; with `analyst`, the balance of her part of it, for herself
     too."""
-    whole = caller.may(Right.LOOK)
+    may_look = caller.may(Right.LOOK)
 
     def look() -> dict[str, Any]:
-        who = analyst or (None if whole else caller.name)
-        return facts.account(door.service.account(caller, name, who), whole=whole)
+        who = analyst or (None if may_look else caller.name)
+        return facts.account(door.service.account(caller, name, who), whole=may_look)
 
-    said: dict[str, Any] = facts.plain(await door.run(look))
-    return said
+    reply: dict[str, Any] = facts.plain(await door.run(look))
+    return reply
 
 
 @router.post("/accounts/{name}/raise")
@@ -103,10 +103,10 @@ async def entries(
     most: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[dict[str, Any]]:
     """The journal in order: one's own entries; all of them for owner and auditor."""
-    found = await door.run(door.service.history, caller)
-    told = facts.entry if caller.may(Right.LOOK) else facts.own_entry
-    said: list[dict[str, Any]] = facts.plain([told(each) for each in found if each.seq > after][:most])
-    return said
+    history = await door.run(door.service.history, caller)
+    view = facts.entry if caller.may(Right.LOOK) else facts.own_entry
+    reply: list[dict[str, Any]] = facts.plain([view(each) for each in history if each.seq > after][:most])
+    return reply
 
 
 @router.get("/ledger/head")
@@ -121,9 +121,14 @@ async def verify(
     caller: Who, door: AtDoor, head: Annotated[str | None, Query(max_length=100)] = None
 ) -> dict[str, Any]:
     """Check every seal, number and sum, against a head kept elsewhere where one is given."""
-    found, act = await door.run(door.service.verify, caller, head)
-    problems = [*found.problems, *([] if act is None else [f"Act {act} is not as it was written."])]
-    return {"ok": not problems, "head": str(found.head), "problems": problems, "unseen": list(found.unseen)}
+    verification, act = await door.run(door.service.verify, caller, head)
+    problems = [*verification.problems, *([] if act is None else [f"Act {act} is not as it was written."])]
+    return {
+        "ok": not problems,
+        "head": str(verification.head),
+        "problems": problems,
+        "unseen": list(verification.unseen),
+    }
 
 
 @router.get("/ledger/export")
@@ -150,6 +155,6 @@ async def acts(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
 @router.get("/certificates/{seq}")
 async def certificate(seq: int, caller: Who, door: AtDoor) -> dict[str, Any]:
     """A certificate of one's own release, which `deniable verify` checks."""
-    found = await door.run(door.service.certificate, caller, seq)
-    said: dict[str, Any] = json.loads(found.to_json())
-    return said
+    document = await door.run(door.service.certificate, caller, seq)
+    reply: dict[str, Any] = json.loads(document.to_json())
+    return reply

@@ -133,21 +133,21 @@ class Provider:
     def _discovered(self, client: OAuth2Client) -> Endpoints:
         if self._endpoints is None:
             issuer = self._settings.issuer
-            said = _fetched(client, issuer.rstrip("/") + "/.well-known/openid-configuration")
-            if said.get("issuer") != issuer:
+            document = _fetched(client, issuer.rstrip("/") + "/.well-known/openid-configuration")
+            if document.get("issuer") != issuer:
                 raise LedgerError("The OpenID provider calls itself otherwise than the settings do.")
             names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-            self._endpoints = Endpoints(*(_safe(said.get(name), issuer) for name in names))
+            self._endpoints = Endpoints(*(_safe(document.get(name), issuer) for name in names))
         return self._endpoints
 
     def _subject(self, client: OAuth2Client, token: dict[str, Any], nonce: str) -> str:
-        decoded = self._decoded(client, str(token["id_token"]))
-        wanted = {
+        id_token = self._decoded(client, str(token["id_token"]))
+        options = {
             "iss": {"essential": True, "value": self._settings.issuer},
             "aud": {"essential": True, "value": self._settings.client},
         }
         params = {"nonce": nonce, "client_id": self._settings.client, "access_token": token["access_token"]}
-        claims = CodeIDToken(decoded.claims, decoded.header, wanted, params)
+        claims = CodeIDToken(id_token.claims, id_token.header, options, params)
         claims.validate(leeway=LEEWAY)
         name = self._settings.claim
         if name == "email" and claims.get("email_verified") is not True:
@@ -171,12 +171,12 @@ class Provider:
 def _fetched(client: OAuth2Client, url: str) -> dict[str, Any]:
     try:
         response = client.request("GET", url, withhold_token=True)
-        said = response.json() if response.status_code == 200 else None
+        document = response.json() if response.status_code == 200 else None
     except (httpx2.HTTPError, ValueError):
-        said = None
-    if not isinstance(said, dict):
+        document = None
+    if not isinstance(document, dict):
         raise LedgerError("The OpenID provider cannot be reached now. Nothing was done. Try again later.")
-    return said
+    return document
 
 
 def _safe(url: object, issuer: str) -> str:

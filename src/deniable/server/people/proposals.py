@@ -78,8 +78,8 @@ class Proposals:
 
 
 def _found(connection: sa.Connection, number: str) -> ProposedAct:
-    wanted = sa.select(store.proposals).where(store.proposals.c.id == number)
-    row = connection.execute(wanted).mappings().first()
+    query = sa.select(store.proposals).where(store.proposals.c.id == number)
+    row = connection.execute(query).mappings().first()
     if row is None:
         raise NotFound(UNKNOWN)
     return _proposal(row)

@@ -90,10 +90,10 @@ class Roster:
             )
         if _row(connection, name) is not None:
             raise InvalidParameter(f"There is a person {name!r} already. Nothing was changed.")
-        joined = _roles(roles)
-        row = {"name": name, "roles": joined, "password": password, "one_time": password is not None}
+        role_text = _roles(roles)
+        row = {"name": name, "roles": role_text, "password": password, "one_time": password is not None}
         connection.execute(store.people.insert().values(**row, disabled=False, created=time.time()))
-        acts.record(connection, self._key, by, "add person", name, f"roles: {joined}")
+        acts.record(connection, self._key, by, "add person", name, f"roles: {role_text}")
 
     def link(self, by: str, name: str, subject: str | None) -> None:
         """Let a person log in as whom the OpenID provider calls `subject`; None: no longer. Her sessions
@@ -126,14 +126,14 @@ class Roster:
         self, by: str, name: str, *, roles: Collection[str] | None = None, disabled: bool | None = None
     ) -> None:
         """Roles count from the next request on. A disabled person's sessions and tokens open nothing."""
-        given: dict[str, Any] = {} if roles is None else {"roles": _roles(roles)}
-        given |= {} if disabled is None else {"disabled": disabled}
+        changes: dict[str, Any] = {} if roles is None else {"roles": _roles(roles)}
+        changes |= {} if disabled is None else {"disabled": disabled}
         with self._state.writing() as connection:
             self._need(connection, name)
-            if given:
-                connection.execute(store.people.update().where(store.people.c.name == name).values(**given))
+            if changes:
+                connection.execute(store.people.update().where(store.people.c.name == name).values(**changes))
             _keep_an_owner(connection)
-            acts.record(connection, self._key, by, "change person", name, repr(given))
+            acts.record(connection, self._key, by, "change person", name, repr(changes))
 
     def reset(self, by: str, name: str) -> str:
         """A new one-time password; every session of hers ends."""
@@ -196,11 +196,11 @@ class Roster:
 
     def session(self, secret: str) -> Caller:
         with self._state.reading() as connection:
-            found = _one(connection, store.sessions, store.sessions.c.digest == secrets.digest(secret))
-            person = None if found is None else _row(connection, found["person"])
-        if found is None or person is None or found["expires"] < time.time() or person["disabled"]:
+            row = _one(connection, store.sessions, store.sessions.c.digest == secrets.digest(secret))
+            person = None if row is None else _row(connection, row["person"])
+        if row is None or person is None or row["expires"] < time.time() or person["disabled"]:
             raise NotLoggedIn(EXPIRED)
-        return Caller(person["name"], _read_roles(person["roles"]), must_change=found["must_change"])
+        return Caller(person["name"], _read_roles(person["roles"]), must_change=row["must_change"])
 
     def set_password(self, secret: str, old: str | None, new: str) -> str:
         """A password of one's own, and a new session: all others end, with what may have
@@ -229,11 +229,9 @@ class Roster:
     def sessions(self) -> dict[str, int]:
         """How many sessions of each person are open."""
         table = store.sessions
-        wanted = sa.select(table.c.person, sa.func.count()).where(table.c.expires > time.time())
+        query = sa.select(table.c.person, sa.func.count()).where(table.c.expires > time.time())
         with self._state.reading() as connection:
-            return {
-                str(who): int(count) for who, count in connection.execute(wanted.group_by(table.c.person))
-            }
+            return {str(who): int(count) for who, count in connection.execute(query.group_by(table.c.person))}
 
     def end_all(self, by: str, name: str) -> int:
         """End every session of a person's."""
@@ -249,8 +247,8 @@ class Roster:
 
     def new_token(self, caller: Caller, label: str, scope: Collection[str], seconds: float) -> Token:
         """A token of one's own, with no more rights than one has; it is shown once."""
-        wanted = _scope(scope)
-        if caller.must_change or not wanted <= caller.rights:
+        rights = _scope(scope)
+        if caller.must_change or not rights <= caller.rights:
             raise Forbidden("Expected a scope within your own rights. Nothing was made.")
         if not 0 < seconds <= LONGEST_TOKEN:
             raise InvalidParameter(
@@ -262,7 +260,7 @@ class Roster:
             )
         token = Token.new()
         verifier = Verifier.of(token.text, secrets.salt_of(self._key, caller.name))
-        row = {"id": token.id, "person": caller.name, "label": label, "scope": " ".join(sorted(wanted))}
+        row = {"id": token.id, "person": caller.name, "label": label, "scope": " ".join(sorted(rights))}
         row |= {"digest": secrets.digest(token.text), "stored_key": verifier.stored_key.hex()}
         times = {"created": time.time(), "expires": time.time() + seconds}
         with self._state.writing() as connection:
@@ -273,10 +271,10 @@ class Roster:
         return token
 
     def tokens(self, person: str | None) -> list[TokenInfo]:
-        wanted = sa.select(store.tokens).order_by(store.tokens.c.created)
-        wanted = wanted if person is None else wanted.where(store.tokens.c.person == person)
+        query = sa.select(store.tokens).order_by(store.tokens.c.created)
+        query = query if person is None else query.where(store.tokens.c.person == person)
         with self._state.reading() as connection:
-            rows = list(connection.execute(wanted).mappings())
+            rows = list(connection.execute(query).mappings())
         return [
             TokenInfo(r["id"], r["person"], r["label"], tuple(r["scope"].split()), r["created"], r["expires"])
             for r in rows
@@ -357,19 +355,21 @@ def _read_roles(text: str) -> frozenset[Role]:
 
 
 def _roles(roles: Iterable[str]) -> str:
-    given = sorted(set(roles))
-    if not given or any(role not in list(Role) for role in given):
-        raise InvalidParameter(f"Expected roles among {', '.join(Role)}, got {given!r}. Nothing was changed.")
-    return " ".join(given)
+    role_names = sorted(set(roles))
+    if not role_names or any(role not in list(Role) for role in role_names):
+        raise InvalidParameter(
+            f"Expected roles among {', '.join(Role)}, got {role_names!r}. Nothing was changed."
+        )
+    return " ".join(role_names)
 
 
 def _scope(scope: Iterable[str]) -> frozenset[Right]:
-    given = set(scope)
-    if not given or any(right not in list(Right) for right in given):
+    right_names = set(scope)
+    if not right_names or any(right not in list(Right) for right in right_names):
         raise InvalidParameter(
-            f"Expected a scope among {', '.join(Right)}, got {sorted(given)!r}. Nothing was made."
+            f"Expected a scope among {', '.join(Right)}, got {sorted(right_names)!r}. Nothing was made."
         )
-    return frozenset(map(Right, given))
+    return frozenset(map(Right, right_names))
 
 
 def _keep_an_owner(connection: sa.Connection) -> None:

@@ -78,9 +78,9 @@ class Verifier:
 
     @classmethod
     def of(cls, secret: str, salt: bytes) -> Verifier:
-        salted = hashlib.pbkdf2_hmac("sha256", secret.encode(), salt, ROUNDS)
-        client = hmac.digest(salted, b"Client Key", "sha256")
-        return cls(hashlib.sha256(client).digest(), hmac.digest(salted, b"Server Key", "sha256"))
+        password_key = hashlib.pbkdf2_hmac("sha256", secret.encode(), salt, ROUNDS)
+        client = hmac.digest(password_key, b"Client Key", "sha256")
+        return cls(hashlib.sha256(client).digest(), hmac.digest(password_key, b"Server Key", "sha256"))
 
     def signature(self, exchange: bytes, proof: bytes) -> bytes | None:
         """The server's signature of the exchange, if the proof is right."""

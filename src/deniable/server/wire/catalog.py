@@ -184,10 +184,10 @@ class Catalogs:
 
     def of(self, schema: Schema, data: str) -> Catalog:
         with self._turn:
-            known = self._known.get(data)
-            if known is None or known[0] != schema:
-                known = self._known[data] = (schema, Catalog(schema, data))
-            return known[1]
+            entry = self._known.get(data)
+            if entry is None or entry[0] != schema:
+                entry = self._known[data] = (schema, Catalog(schema, data))
+            return entry[1]
 
 
 @dataclass(frozen=True)
@@ -221,13 +221,13 @@ class Catalog:
         for schema, room in ROOMS.items():
             self._db.execute(f"CREATE SCHEMA {room}")
             for table, columns in self._tables[schema].items():
-                spelled = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
-                self._db.execute(f'CREATE TABLE {room}."{table}" ({spelled})')
+                definitions = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
+                self._db.execute(f'CREATE TABLE {room}."{table}" ({definitions})')
                 for row in content.get((schema, table), []):
-                    known = [name for name in row if name in columns]
-                    names, marks = ", ".join(f'"{name}"' for name in known), ", ".join("?" for _ in known)
+                    fields = [name for name in row if name in columns]
+                    names, marks = ", ".join(f'"{name}"' for name in fields), ", ".join("?" for _ in fields)
                     self._db.execute(
-                        f'INSERT INTO {room}."{table}" ({names}) VALUES ({marks})', [row[n] for n in known]
+                        f'INSERT INTO {room}."{table}" ({names}) VALUES ({marks})', [row[n] for n in fields]
                     )
 
     def run(self, tree: exp.Expr, who: Identity) -> tuple[list[ColumnDescription], list[tuple[Any, ...]]]:
@@ -238,7 +238,7 @@ class Catalog:
         timer.start()
         try:
             result = cursor.execute(text)
-            found = result.fetchmany(MOST_ROWS)
+            records = result.fetchmany(MOST_ROWS)
             columns = [
                 ColumnDescription(name, _oid(str(kind))) for name, kind, *_ in result.description or []
             ]
@@ -249,7 +249,7 @@ class Catalog:
         finally:
             timer.cancel()
             cursor.close()
-        return columns, [tuple(map(_cell, row)) for row in found]
+        return columns, [tuple(map(_cell, row)) for row in records]
 
     # -------------------------------------------------------------------------------------------- rewriting
 
@@ -258,28 +258,28 @@ class Catalog:
         name."""
         if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery | exp.Values):
             raise InvalidQuery("The catalog answers SELECT only. Nothing was charged.")
-        named = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+        cte_names = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
         root = _named(tree.copy())
         for node in reversed(
             list(root.walk())
         ):  # from the leaves up, so that no part of what is replaced goes unseen
-            made = self._node(node, who, named)
-            if made is not node:
-                node.replace(made)
+            replacement = self._node(node, who, cte_names)
+            if replacement is not node:
+                node.replace(replacement)
         return root
 
     def _node(self, node: exp.Expr, who: Identity, named: set[str]) -> exp.Expr:
         match node:
             case exp.Dot() if node.this.name.lower() in ROOMS:
-                called: exp.Expr = node.expression
-                return called
+                function: exp.Expr = node.expression
+                return function
             case exp.Table():
                 return self._table(node, named)
             case exp.Operator():
                 return _operator(node)
             case exp.Collate():
-                collated: exp.Expr = node.this
-                return collated
+                operand: exp.Expr = node.this
+                return operand
             case exp.Cast():
                 return self._cast(node)
             case exp.ExplodingGenerateSeries() | exp.GenerateSeries():
@@ -322,13 +322,13 @@ class Catalog:
         home = schema or "pg_catalog"
         if name not in self._tables[home]:
             raise _mixture(node)
-        made = exp.to_table(f'{ROOMS[home]}."{name}"')
+        table = exp.to_table(f'{ROOMS[home]}."{name}"')
         for part in ("alias", "joins", "laterals", "sample"):
             if node.args.get(part):
-                made.set(part, node.args[part])
+                table.set(part, node.args[part])
         if not node.alias:
-            made.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
-        return made
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
+        return table
 
     def _cast(self, node: exp.Cast) -> exp.Expr:
         kind = node.to.sql(dialect="postgres").lower().removeprefix("pg_catalog.").strip('"')
@@ -385,16 +385,20 @@ def _named(tree: exp.Expr) -> exp.Expr:
 
 def _function(name: str, node: exp.Expr, who: Identity) -> exp.Expr:
     name = name.removeprefix("pg_catalog.")
-    said = {"version": f"PostgreSQL {VERSION} (Deniable)", "current_schema": "public", "user": who.person}
-    said |= {
+    constants = {
+        "version": f"PostgreSQL {VERSION} (Deniable)",
+        "current_schema": "public",
+        "user": who.person,
+    }
+    constants |= {
         "current_database": who.data,
         "current_user": who.person,
         "session_user": who.person,
         "current_role": who.person,
     }
-    said |= {"current_catalog": who.data}
-    if name in said:
-        return exp.Literal.string(said[name])
+    constants |= {"current_catalog": who.data}
+    if name in constants:
+        return exp.Literal.string(constants[name])
     if name == "current_schemas":
         return exp.Array(expressions=[exp.Literal.string("public")])
     if name in ("json_build_object", "jsonb_build_object"):
@@ -416,33 +420,35 @@ def _texts(literal: str) -> exp.Expr:
 
 def _listed(node: exp.Table) -> exp.Expr:
     """A function in FROM that makes rows of a list: unnest, or a series. Of keywords, one stands for all."""
-    made = node.this
-    if isinstance(made, exp.Anonymous) and made.name.lower() == "pg_get_keywords":
+    function = node.this
+    if isinstance(function, exp.Anonymous) and function.name.lower() == "pg_get_keywords":
         return exp.select(exp.alias_(exp.Literal.string("vacuum"), "word")).subquery("keywords")
-    if isinstance(made, exp.Explode | exp.Unnest):
-        made = exp.Anonymous(this="unnest", expressions=[(made.this or made.expressions[0]).copy()])
-    elif not (isinstance(made, exp.Anonymous) and made.name == "unnest"):
-        raise _unknown(made.sql_name())
+    if isinstance(function, exp.Explode | exp.Unnest):
+        function = exp.Anonymous(
+            this="unnest", expressions=[(function.this or function.expressions[0]).copy()]
+        )
+    elif not (isinstance(function, exp.Anonymous) and function.name == "unnest"):
+        raise _unknown(function.sql_name())
     alias = node.alias or "unnest"
     column = (
         node.args["alias"].columns[0].name if node.args.get("alias") and node.args["alias"].columns else alias
     )
-    return exp.select(exp.alias_(made.copy(), column, quoted=True)).subquery(alias)
+    return exp.select(exp.alias_(function.copy(), column, quoted=True)).subquery(alias)
 
 
 def _series(node: exp.Expr) -> exp.Expr:
     """A series in a row each, of a length that cannot grow: tools count columns by it."""
     start, end = node.args["start"], node.args["end"]
     most = exp.Add(this=start.copy(), expression=exp.Literal.number(MOST_ROWS))
-    bounded = exp.Anonymous(this="least", expressions=[end.copy(), most])
-    listed = exp.Anonymous(this="generate_series", expressions=[start.copy(), bounded])
-    return exp.Anonymous(this="unnest", expressions=[listed])
+    stop = exp.Anonymous(this="least", expressions=[end.copy(), most])
+    series = exp.Anonymous(this="generate_series", expressions=[start.copy(), stop])
+    return exp.Anonymous(this="unnest", expressions=[series])
 
 
 def _operator(node: exp.Operator) -> exp.Expr:
     sign = str(node.args["operator"]).rpartition(".")[2]
     left, right = node.this, node.expression
-    known: dict[str, exp.Expr] = {
+    operators: dict[str, exp.Expr] = {
         "~": exp.RegexpLike(this=left, expression=right),
         "~*": exp.RegexpILike(this=left, expression=right),
         "=": exp.EQ(this=left, expression=right),
@@ -450,9 +456,9 @@ def _operator(node: exp.Operator) -> exp.Expr:
         "~~": exp.Like(this=left, expression=right),
         "!~": exp.Not(this=exp.RegexpLike(this=left.copy(), expression=right.copy())),
     }
-    if sign not in known:
+    if sign not in operators:
         raise _unknown(f"OPERATOR({sign})")
-    return known[sign]
+    return operators[sign]
 
 
 def _unknown(name: str) -> InvalidQuery:
@@ -468,12 +474,12 @@ def _mixture(node: exp.Table) -> InvalidQuery:
 
 def _columns() -> dict[str, dict[str, dict[str, str]]]:
     text = resources.files(__package__).joinpath("catalog_columns.json").read_text(encoding="utf-8")
-    made: dict[str, dict[str, dict[str, str]]] = json.loads(text)
-    for known in made["information_schema"].values():
-        known |= dict.fromkeys(filter(NUMBERS.search, known), "INTEGER")
+    schemas: dict[str, dict[str, dict[str, str]]] = json.loads(text)
+    for kinds in schemas["information_schema"].values():
+        kinds |= dict.fromkeys(filter(NUMBERS.search, kinds), "INTEGER")
     for table, columns in EARLIER.items():
-        made["pg_catalog"][table] |= dict.fromkeys(columns, "VARCHAR")
-    return made
+        schemas["pg_catalog"][table] |= dict.fromkeys(columns, "VARCHAR")
+    return schemas
 
 
 def _oid(kind: str) -> int:

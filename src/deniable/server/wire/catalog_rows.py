@@ -54,7 +54,7 @@ def rows(schema: Schema, data: str) -> dict[tuple[str, str], list[Row]]:
         ("pg_catalog", "pg_collation"): [{"oid": COLLATION, "collname": "default", "collnamespace": CATALOG}],
         ("pg_catalog", "pg_tablespace"): [{"oid": 1663, "spcname": "pg_default", "spcowner": ROLE}],
         ("pg_catalog", "pg_language"): [],
-        ("pg_catalog", "pg_type"): [_type(oid, *known) for oid, known in TYPES.items()] + _arrays(),
+        ("pg_catalog", "pg_type"): [_type(oid, *details) for oid, details in TYPES.items()] + _arrays(),
         ("pg_catalog", "pg_class"): [_class(oid, table) for oid, table in tables.items()],
         ("pg_catalog", "pg_attribute"): [
             row for oid, table in tables.items() for row in _attributes(oid, table)
@@ -131,7 +131,7 @@ def _type(oid: int, name: str, _: str, length: int, category: str, __: str) -> R
 
 def _arrays() -> list[Row]:
     pairs = ((values.TEXTS, "_text", values.TEXT), (values.INT8S, "_int8", values.INT8))
-    made = []
+    array_rows = []
     for oid, name, element in pairs:
         row = _type(oid, name, "", -1, "A", "")
         sends = {
@@ -140,8 +140,8 @@ def _arrays() -> list[Row]:
             "typreceive": "array_recv",
             "typsend": "array_send",
         }
-        made.append(row | sends | {"typelem": element})
-    return made
+        array_rows.append(row | sends | {"typelem": element})
+    return array_rows
 
 
 def _class(oid: int, table: TableInfo) -> Row:
@@ -207,13 +207,13 @@ def _table(name: str) -> Row:
 
 
 def _info_table(data: str, name: str) -> Row:
-    named = {"table_catalog": data, "table_schema": "public", "table_name": name, "table_type": "BASE TABLE"}
-    return {**named, "is_insertable_into": "NO", "is_typed": "NO"}
+    place = {"table_catalog": data, "table_schema": "public", "table_name": name, "table_type": "BASE TABLE"}
+    return {**place, "is_insertable_into": "NO", "is_typed": "NO"}
 
 
 def _info_columns(data: str, table: TableInfo) -> list[Row]:
     place = {"table_catalog": data, "table_schema": "public", "table_name": table.name}
-    made = []
+    column_rows = []
     for i, column in enumerate(table.columns, 1):
         oid = values.KINDS[column.type.kind.value]
         own = {"column_name": column.name, "ordinal_position": i, "is_nullable": "YES", "is_updatable": "NO"}
@@ -223,5 +223,5 @@ def _info_columns(data: str, table: TableInfo) -> list[Row]:
             "udt_name": TYPES[oid][0],
             "udt_catalog": data,
         }
-        made.append(place | own | types | {"is_identity": "NO", "is_generated": "NEVER"})
-    return made
+        column_rows.append(place | own | types | {"is_identity": "NO", "is_generated": "NEVER"})
+    return column_rows

@@ -133,13 +133,13 @@ class Connection:
         self._writer.write(
             authentication(11, exchange.first((first.value() or b"").decode(errors="replace")).encode())
         )
-        signed, proof = exchange.proof((await self._password()).decode(errors="replace"))
-        found = await self._in_thread(self._service.roster.proof, person, signed, proof)
-        if found is None:
+        transcript, proof = exchange.proof((await self._password()).decode(errors="replace"))
+        outcome = await self._in_thread(self._service.roster.proof, person, transcript, proof)
+        if outcome is None:
             raise NotLoggedIn(
                 f'password authentication failed for user "{person[:60]}": expected a token of yours.'
             )
-        caller, signature = found
+        caller, signature = outcome
         options = _options(given)
         try:
             self._conversation = await self._in_thread(
@@ -268,15 +268,15 @@ class Connection:
         if not self._talk.private(statement):
             return await self._in_thread(self._talk.run, statement, bound)
         key, talk = cancel_key(*self._key), self._talk
-        asked: list[Asked] = []
+        questions: list[Asked] = []
 
         def make() -> Pending:
-            asked.append(talk.asked(statement, bound))
-            self._door.stops.watch(key, asked[0].asking.cancel)
-            return asked[0].asking
+            questions.append(talk.asked(statement, bound))
+            self._door.stops.watch(key, questions[0].asking.cancel)
+            return questions[0].asking
 
         try:
-            return await self._door.askings.answer(make, lambda answer: talk.told(asked[0], answer))
+            return await self._door.askings.answer(make, lambda answer: talk.told(questions[0], answer))
         finally:
             self._door.stops.forget(key)
 
@@ -285,14 +285,14 @@ class Connection:
     async def _parse(self, reader: MessageReader) -> None:
         name, query = reader.string(), reader.string()
         oids = list(reader.numbers(f"{reader.count()}i"))
-        found = statements(query)
-        if len(found) != 1:
+        parts = statements(query)
+        if len(parts) != 1:
             raise InvalidQuery("cannot insert multiple commands into a prepared statement")
         if len(self._names.prepared) >= MOST_NAMES:
             raise InvalidQuery(
                 f"There are {MOST_NAMES} prepared statements already. Nothing was charged. Close some."
             )
-        self._names.prepared[name] = Prepared(found[0], self._types(found[0], oids))
+        self._names.prepared[name] = Prepared(parts[0], self._types(parts[0], oids))
         self._writer.write(message(b"1"))
 
     def _types(self, statement: WireStatement, oids: list[int]) -> list[int]:
@@ -301,32 +301,32 @@ class Connection:
         if tree is None:
             return [oid or values.TEXT for oid in oids]
         most = max([len(oids), *trees.places(tree)])
-        known = oids + [0] * (most - len(oids))
+        all_oids = oids + [0] * (most - len(oids))
         beside = trees.beside(tree, self._talk.kinds())
-        return [oid or beside.get(i, values.TEXT) for i, oid in enumerate(known, 1)]
+        return [oid or beside.get(i, values.TEXT) for i, oid in enumerate(all_oids, 1)]
 
     def _bind(self, reader: MessageReader) -> None:
         name, source = reader.string(), reader.string()
-        prepared = self._prepared(source)
+        template = self._prepared(source)
         codes = reader.numbers(f"{reader.count()}h")
         raw = [reader.value() for _ in range(reader.count())]
         formats = list(reader.numbers(f"{reader.count()}h"))
-        if len(raw) != len(prepared.oids):
-            raise ProtocolError(f"Expected {len(prepared.oids)} parameters, got {len(raw)}.")
+        if len(raw) != len(template.oids):
+            raise ProtocolError(f"Expected {len(template.oids)} parameters, got {len(raw)}.")
         each = _spread(codes, len(raw))
-        bound = [values.parameter(*known) for known in zip(raw, map(bool, each), prepared.oids, strict=True)]
+        bound = [values.parameter(*item) for item in zip(raw, map(bool, each), template.oids, strict=True)]
         if len(self._names.portals) >= MOST_NAMES:
             raise InvalidQuery(f"There are {MOST_NAMES} portals already. Nothing was charged. Close some.")
-        self._names.portals[name] = Portal(prepared.statement, bound, formats)
+        self._names.portals[name] = Portal(template.statement, bound, formats)
         self._writer.write(message(b"2"))
 
     async def _describe(self, kind: bytes, name: str) -> None:
         if kind == b"S":
-            prepared = self._prepared(name)
-            count = len(prepared.oids)
-            self._writer.write(message(b"t", struct.pack(f"!h{count}i", count, *prepared.oids)))
-            bound = [values.stand_in(oid) for oid in prepared.oids]
-            columns = await self._in_thread(self._talk.shape, prepared.statement, bound)
+            template = self._prepared(name)
+            count = len(template.oids)
+            self._writer.write(message(b"t", struct.pack(f"!h{count}i", count, *template.oids)))
+            bound = [values.stand_in(oid) for oid in template.oids]
+            columns = await self._in_thread(self._talk.shape, template.statement, bound)
             self._columns(columns, [])
             return
         portal = self._portal(name)
@@ -409,14 +409,14 @@ def _spread(codes: Sequence[int], count: int) -> list[int]:
 
 def _options(given: dict[str, str]) -> dict[str, str]:
     """Settings in the connection: of its own, or as `options=-c name=value`."""
-    made = {name: value for name, value in given.items() if name.startswith("deniable.")}
+    options = {name: value for name, value in given.items() if name.startswith("deniable.")}
     words = given.get("options", "").replace("\\ ", "\0").split()
     for flag, word in zip(["", *words], words, strict=False):
         pair = word if flag == "-c" else word[2:] if word.startswith(("-c", "--")) and len(word) > 2 else ""
         name, sign, value = pair.partition("=")
         if sign:
-            made[name] = value.replace("\0", " ")
-    return made
+            options[name] = value.replace("\0", " ")
+    return options
 
 
 def _base64(raw: bytes) -> bytes:

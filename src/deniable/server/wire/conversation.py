@@ -145,19 +145,19 @@ class WireConversation:
         }
 
     def _columns(self, text: str) -> list[ColumnDescription]:
-        made: list[ColumnDescription] = []
+        columns: list[ColumnDescription] = []
         fields = self._fields(text)
-        taken = {name for name, _ in fields}
+        names = {name for name, _ in fields}
         for name, kind in fields:
-            made.append(ColumnDescription(name, values.KINDS[kind.value]))
+            columns.append(ColumnDescription(name, values.KINDS[kind.value]))
             if self._flag("intervals") and kind.value in ("integer", "decimal", "float"):
                 for side in ("low", "high"):
                     limit = f"{name}_{side}"
-                    while limit in taken:
+                    while limit in names:
                         limit += "_"
-                    taken.add(limit)
-                    made.append(ColumnDescription(limit, values.FLOAT8))
-        return made
+                    names.add(limit)
+                    columns.append(ColumnDescription(limit, values.FLOAT8))
+        return columns
 
     def _fields(self, text: str) -> Sequence[tuple[str, Any]]:
         """Told before a query and again with its answer: read once."""
@@ -221,10 +221,10 @@ class WireConversation:
         if statement.hint is not None or clause.epsilon is not None:
             terms |= {"epsilon": statement.hint, "within": None}
         terms |= clause.terms
-        stated = without_clause(text)[1].terms
-        if stated:  # the text goes before what was set for all of them
-            terms |= dict.fromkeys((*stated, *(("within",) if "epsilon" in stated else ())))
-        if "epsilon" not in stated and terms["epsilon"] is None and terms["within"] is None:
+        text_terms = without_clause(text)[1].terms
+        if text_terms:  # the text goes before what was set for all of them
+            terms |= dict.fromkeys((*text_terms, *(("within",) if "epsilon" in text_terms else ())))
+        if "epsilon" not in text_terms and terms["epsilon"] is None and terms["within"] is None:
             raise InvalidParameter(NO_EPSILON)
         for name, kind in (("confidence", float), ("at_least", int), ("max_groups", int)):
             if terms[name] is not None:
@@ -241,9 +241,9 @@ class WireConversation:
     def _ask_catalog(
         self, tree: exp.Expr, bound: Sequence[exp.Expr]
     ) -> tuple[list[ColumnDescription], list[tuple[Any, ...]]]:
-        made = trees.substituted(tree, bound)
+        query = trees.substituted(tree, bound)
         catalog = self._catalogs.of(self.curator.schema, self._data)
-        return catalog.run(made, Identity(self._caller.name, self._data))
+        return catalog.run(query, Identity(self._caller.name, self._data))
 
     # -------------------------------------------------------------------------------------------- settings
 
@@ -262,11 +262,11 @@ class WireConversation:
         name = name.lower()
         if not name.startswith("deniable."):
             return  # a tool's own wishes (search_path, DateStyle, …) change nothing here
-        known = {f"deniable.{term}" for term in (*TERMS, "intervals")}
-        if name not in known:
+        names = {f"deniable.{term}" for term in (*TERMS, "intervals")}
+        if name not in names:
             raise InvalidParameter(
                 f"The setting {name[:60]} is not known. Nothing was set. There are: "
-                f"{', '.join(sorted(known))}."
+                f"{', '.join(sorted(names))}."
             )
         if value.lower() in ("default", ""):
             self.settings.pop(name, None)
@@ -318,8 +318,8 @@ def _rows(answer: Answer, columns: Sequence[ColumnDescription]) -> list[tuple[An
 
 def _name(words: Sequence[str]) -> str:
     """A setting's name, of which a dot is a word of its own."""
-    joined = " ".join(words).replace(" . ", ".").lower()
-    return joined.strip('"') or "all"
+    phrase = " ".join(words).replace(" . ", ".").lower()
+    return phrase.strip('"') or "all"
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -64,6 +64,8 @@ def _plain(value: Any, delimiter: str) -> str:
 def _csv(value: Any, delimiter: str) -> str:
     if value is None:
         return ""
-    said = as_text(value)
-    quoted = not said or any(sign in said for sign in (delimiter, '"', "\n", "\r")) or said == "\\."
-    return '"' + said.replace('"', '""') + '"' if quoted else said
+    content = as_text(value)
+    needs_quotes = (
+        not content or any(sign in content for sign in (delimiter, '"', "\n", "\r")) or content == "\\."
+    )
+    return '"' + content.replace('"', '""') + '"' if needs_quotes else content

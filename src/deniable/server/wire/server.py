@@ -69,28 +69,28 @@ class Wire:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(STARTUP_SECONDS):
-            given = await self._start(reader, writer)
-        if given is None:
+            parameters = await self._start(reader, writer)
+        if parameters is None:
             return
-        await Connection(self._door, self._catalogs, reader, writer).serve(given)
+        await Connection(self._door, self._catalogs, reader, writer).serve(parameters)
 
     async def _start(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> dict[str, str] | None:
         """The first messages: encryption, a wish to cancel, or who wants in."""
-        encrypted = False
+        has_tls = False
         for _ in range(4):
             size, code = struct.unpack("!ii", await reader.readexactly(8))
             if not 8 <= size <= MOST_STARTUP:
                 return None
             body = await reader.readexactly(size - 8)
-            if code == SSL and self._context is not None and not encrypted:
+            if code == SSL and self._context is not None and not has_tls:
                 if _waiting(reader):
                     return None
                 writer.write(b"S")
                 await writer.drain()
                 await writer.start_tls(self._context)
-                encrypted = True
+                has_tls = True
             elif code in (SSL, GSS):
                 writer.write(b"N")
                 await writer.drain()
@@ -100,7 +100,7 @@ class Wire:
             elif code >> 16 != VERSION:
                 writer.write(report(b"E", "FATAL", "0A000", "Expected version 3 of the protocol."))
                 return None
-            elif self._context is not None and not encrypted:
+            elif self._context is not None and not has_tls:
                 writer.write(
                     report(
                         b"E", "FATAL", "28000", "Expected TLS: connect with sslmode=require or verify-full."
@@ -124,9 +124,9 @@ def _waiting(reader: asyncio.StreamReader) -> bool:
 
 def _startup(body: bytes, code: int, writer: asyncio.StreamWriter) -> dict[str, str]:
     parts = [part.decode(errors="replace") for part in body.split(b"\0")]
-    given = dict(zip(parts[::2], parts[1::2], strict=False))
-    unknown = [name for name in given if name.startswith("_pq_.")]
+    parameters = dict(zip(parts[::2], parts[1::2], strict=False))
+    unknown = [name for name in parameters if name.startswith("_pq_.")]
     if code & 0xFFFF or unknown:  # a later minor version: say which one is spoken here
         names = b"".join(text(name) for name in unknown)
         writer.write(message(b"v", struct.pack("!ii", VERSION << 16, len(unknown)) + names))
-    return given
+    return parameters

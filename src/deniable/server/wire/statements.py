@@ -75,8 +75,8 @@ def statements(text: str) -> list[WireStatement]:
             parts.append([])
         else:
             parts[-1].append(token)
-    found = [_statement(text, part) for part in parts if part]
-    return found or [WireStatement(StatementKind.EMPTY, "", ())]
+    wire_statements = [_statement(text, part) for part in parts if part]
+    return wire_statements or [WireStatement(StatementKind.EMPTY, "", ())]
 
 
 def _tokens(text: str) -> Sequence[sqlglot.Token]:
@@ -111,8 +111,8 @@ def _statement(text: str, tokens: list[sqlglot.Token]) -> WireStatement:
 
 def _hint(tokens: Sequence[sqlglot.Token]) -> str | None:
     comments = (comment for token in tokens for comment in token.comments)
-    found = [match[1] for comment in comments if (match := HINT.search(comment))]
-    return found[-1] if found else None
+    hints = [match[1] for comment in comments if (match := HINT.search(comment))]
+    return hints[-1] if hints else None
 
 
 def _explained(own: str, rest: str) -> WireStatement:

@@ -40,8 +40,8 @@ def parsed(text: str, dialect: str) -> exp.Expr | None:
     try:
         trees = sqlglot.parse(text, read=dialect)
     except (SqlglotError, RecursionError):
-        named = _named(text) if dialect == "postgres" else text
-        return parsed(named, dialect) if named != text else None
+        variant = _named(text) if dialect == "postgres" else text
+        return parsed(variant, dialect) if variant != text else None
     return trees[0] if len(trees) == 1 else None
 
 
@@ -70,8 +70,8 @@ def asks_catalog(tree: exp.Expr) -> bool:
     """Whether a query is about the catalog: it names a table of it, or no table at all. One that names others
     too is a mixture, which the catalog refuses, because it does not have them."""
     tables = list(tree.find_all(exp.Table))
-    named = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
-    real = [table for table in tables if table.db or table.name.lower() not in named]
+    cte_names = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+    real = [table for table in tables if table.db or table.name.lower() not in cte_names]
     return not real or any(of_catalog(table) for table in real)
 
 
@@ -87,20 +87,20 @@ def _number(node: exp.Expr) -> int | None:
 
 def beside(tree: exp.Expr, kinds: Mapping[str, int]) -> dict[int, int]:
     """The type of each parameter, by a cast around it or the column beside it."""
-    made: dict[int, int] = {}
+    types: dict[int, int] = {}
     for node in tree.find_all(exp.Parameter, exp.Placeholder):
         number, parent = _number(node), node.parent
-        if number is None or parent is None or number in made:
+        if number is None or parent is None or number in types:
             continue
         if isinstance(parent, exp.Cast):
-            made[number] = CASTS.get(parent.to.sql(dialect="postgres").upper(), 25)
+            types[number] = CASTS.get(parent.to.sql(dialect="postgres").upper(), 25)
         elif isinstance(parent, exp.Limit | exp.Offset):
-            made[number] = 20
+            types[number] = 20
         else:
             column = next((each for each in parent.find_all(exp.Column)), None)
             if column is not None and column.name.lower() in kinds:
-                made[number] = kinds[column.name.lower()]
-    return made
+                types[number] = kinds[column.name.lower()]
+    return types
 
 
 def substituted(tree: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
@@ -145,10 +145,10 @@ def _bound(text: str, data: str, values: Sequence[exp.Expr]) -> str:
     tree = parsed(text, "duckdb")
     if tree is None:
         return text  # the curator says what is wrong with it
-    made = unqualified(substituted(tree, values), data)
-    if made == tree:
+    query = unqualified(substituted(tree, values), data)
+    if query == tree:
         return text
-    return _faithful(made)
+    return _faithful(query)
 
 
 def _faithful(tree: exp.Expr) -> str:

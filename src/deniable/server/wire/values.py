@@ -82,9 +82,11 @@ def numeric(value: Any) -> bytes:
         )
     sign, digits, exponent = number.as_tuple()
     scale = max(0, -int(exponent))
-    whole = "".join(map(str, digits)) + "0" * max(0, int(exponent))
+    all_digits = "".join(map(str, digits)) + "0" * max(0, int(exponent))
     left, right = (
-        (whole[:-scale].lstrip("0"), whole[-scale:].rjust(scale, "0")) if scale else (whole.lstrip("0"), "")
+        (all_digits[:-scale].lstrip("0"), all_digits[-scale:].rjust(scale, "0"))
+        if scale
+        else (all_digits.lstrip("0"), "")
     )
     left = left.rjust(-(-len(left) // 4) * 4, "0")
     right = right.ljust(-(-len(right) // 4) * 4, "0")

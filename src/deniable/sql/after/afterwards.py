@@ -63,8 +63,8 @@ class Afterwards:
         before anything is charged."""
         tables = {table_name(i): _empty(query) for i, query in enumerate(self.blocks)}
         try:
-            with Closed(tables) as closed:
-                return closed.answer(self.text).schema
+            with Closed(tables) as database:
+                return database.answer(self.text).schema
         except InvalidQuery as refusal:
             refuse(str(refusal))
 
@@ -84,8 +84,8 @@ class Afterwards:
 
     def answer(self, released: Sequence[ReleasedBlock]) -> Said:
         tables = {table_name(i): block.table for i, block in enumerate(released)}
-        with Closed(tables) as closed:
-            table = closed.answer(self.text)
+        with Closed(tables) as database:
+            table = database.answer(self.text)
         low: dict[str, pa.ChunkedArray] = {}
         high: dict[str, pa.ChunkedArray] = {}
         by_level: dict[int, list[int]] = {}
@@ -97,14 +97,14 @@ class Afterwards:
                 low[name], high[name] = ends
         names = [name for name in table.column_names if name in low]
         sides = [pa.table({name: side[name] for name in names}) for side in (low, high)]
-        computed = [name for name in self._noisy(table) if name not in low]
-        return Said(table, sides[0], sides[1], tuple(computed))
+        bare_names = [name for name in self._noisy(table) if name not in low]
+        return Said(table, sides[0], sides[1], tuple(bare_names))
 
     def _noisy(self, table: pa.Table) -> list[str]:
         """The numbers of the answer but its keys."""
         columns = self._with_ends[1]
-        known = columns if columns is not None and len(columns) == table.num_columns else None
-        keys = {i for i, column in enumerate(known or ()) if column.key}
+        answer_columns = columns if columns is not None and len(columns) == table.num_columns else None
+        keys = {i for i, column in enumerate(answer_columns or ()) if column.key}
         fields = enumerate(table.schema)
         return [each.name for i, each in fields if _is_number(each.type) and i not in keys]
 
@@ -114,12 +114,12 @@ class Afterwards:
         if columns is None or len(columns) != table.num_columns:
             return {}
         rows = {i: block.table.num_rows for i, block in enumerate(released)}
-        found = {}
+        levels = {}
         for position, column in enumerate(columns):
             at = None if column.reach is None else _level(column.reach, rows, released)
             if at is not None and _is_number(table.schema.field(position).type):
-                found[position] = at
-        return found
+                levels[position] = at
+        return levels
 
     def _ends(
         self, table: pa.Table, released: Sequence[ReleasedBlock], at: int, positions: Sequence[int]
@@ -128,32 +128,32 @@ class Afterwards:
         text, columns = self._with_ends
         assert columns is not None
         try:
-            with Closed({table_name(i): _beside(block, at) for i, block in enumerate(released)}) as closed:
-                both = closed.answer(text)
+            with Closed({table_name(i): _beside(block, at) for i, block in enumerate(released)}) as database:
+                both = database.answer(text)
         except InvalidQuery:
             return {}
         own = both.select(range(len(columns))).rename_columns(table.column_names)
         if not own.equals(table):
             return {}
-        reached = [i for i, column in enumerate(columns) if column.reach is not None]
-        found = {}
+        reach_positions = [i for i, column in enumerate(columns) if column.reach is not None]
+        limits = {}
         for position in positions:
-            first = len(columns) + 2 * reached.index(position)
+            first = len(columns) + 2 * reach_positions.index(position)
             reach = columns[position].reach
             slack = 0.0 if reach is not None and reach.direct else _ROUNDING
-            found[position] = (
+            limits[position] = (
                 _outward(both.column(first), -1, slack),
                 _outward(both.column(first + 1), 1, slack),
             )
-        return found
+        return limits
 
 
 def answer_fields(text: str, schema: Schema, unit: Unit) -> list[tuple[str, Kind]]:
     """The names and types of an answer's columns, known before it is asked for."""
-    asked = split_query(text, schema, unit)
-    if asked.after is None:
-        return [(output.name, output.of.type.kind) for output in asked.blocks[0].outputs]
-    return [(each.name, _kind(each.type)) for each in Afterwards(asked.blocks, asked.after).schema]
+    query = split_query(text, schema, unit)
+    if query.after is None:
+        return [(output.name, output.of.type.kind) for output in query.blocks[0].outputs]
+    return [(each.name, _kind(each.type)) for each in Afterwards(query.blocks, query.after).schema]
 
 
 def _kind(kind: pa.DataType) -> Kind:
@@ -170,13 +170,13 @@ def _kind(kind: pa.DataType) -> Kind:
 
 def _level(reach: Reach, rows: dict[int, int], released: Sequence[ReleasedBlock]) -> int | None:
     """The first level that all cells of a reach have their ends at."""
-    kept = set.intersection(
+    levels = set.intersection(
         *(
             {m for m, (low, _) in released[table].limits.items() if name in low.column_names}
             for table, name in reach.bases
         )
     )
-    return level(reach.cells(rows), tuple(kept))
+    return level(reach.cells(rows), tuple(levels))
 
 
 def _columns(index: int, query: Query) -> AnswerColumns:
@@ -199,14 +199,14 @@ def _empty(query: Query) -> pa.Table:
 def _beside(block: ReleasedBlock, at: int) -> pa.Table:
     """A released table with the ends of its numbers; NULL where there are none at this level."""
     low, high = block.limits.get(at) or (pa.table({}), pa.table({}))
-    made = block.table
+    table = block.table
     for name in block.table.column_names:
         if name.startswith("a"):
             for prefix, side in ((LOW, low), (HIGH, high)):
-                known = name in side.column_names
-                ends = side.column(name) if known else pa.nulls(made.num_rows, pa.float64())
-                made = made.append_column(prefix + name, ends)
-    return made
+                has_ends = name in side.column_names
+                ends = side.column(name) if has_ends else pa.nulls(table.num_rows, pa.float64())
+                table = table.append_column(prefix + name, ends)
+    return table
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -215,8 +215,8 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def _outward(ends: pa.ChunkedArray, side: int, slack: float) -> pa.ChunkedArray:
     """Rounded outward; what is not a number is unbounded."""
-    moved = [None if end is None else _moved(end, side, slack) for end in ends.to_pylist()]
-    return pa.chunked_array([pa.array(moved, pa.float64())])
+    values = [None if end is None else _moved(end, side, slack) for end in ends.to_pylist()]
+    return pa.chunked_array([pa.array(values, pa.float64())])
 
 
 def _moved(end: float, side: int, slack: float) -> float:

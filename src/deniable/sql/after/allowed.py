@@ -63,11 +63,11 @@ SERIES = 10_000
 
 def check_after(tree: exp.Expr, released: Collection[str]) -> None:
     """Every node and function is on the lists, every table is one of `released` or named in WITH."""
-    named = {str(cte.alias).lower() for cte in tree.find_all(exp.CTE)} | {name.lower() for name in released}
+    names = {str(cte.alias).lower() for cte in tree.find_all(exp.CTE)} | {name.lower() for name in released}
     for node in tree.walk():
         _check_node(node)
         if isinstance(node, exp.Table):
-            _check_table(node, named)
+            _check_table(node, names)
 
 
 def check_reserved(tree: exp.Expr) -> None:
@@ -97,15 +97,15 @@ def _check_node(node: exp.Expr) -> None:
 
 
 def _way_out(name: str) -> str:
-    meant = hints.similar(name, NAMES, hints.ALIKE_FUNCTIONS)
-    return (f"Did you mean {meant}? " if meant else "") + functions.UNKNOWN
+    suggestion = hints.similar(name, NAMES, hints.ALIKE_FUNCTIONS)
+    return (f"Did you mean {suggestion}? " if suggestion else "") + functions.UNKNOWN
 
 
 def _check_pivot(node: exp.Pivot) -> None:
     """Its columns are known before it is run: they are named and typed for whoever asked, rows or not."""
     fields = node.args.get("fields") or node.expressions
-    listed = all(isinstance(each, exp.In) and each.expressions for each in fields)
-    if not node.args.get("unpivot") and not listed:
+    has_values = all(isinstance(each, exp.In) and each.expressions for each in fields)
+    if not node.args.get("unpivot") and not has_values:
         refuse("PIVOT needs the values that become columns.", "Write them out: ON x IN ('a', 'b').")
 
 

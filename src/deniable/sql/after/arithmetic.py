@@ -59,10 +59,10 @@ class _Arithmetic:
         return self._computed(node)
 
     def _column(self, node: exp.Column) -> Ends | None:
-        found = self._seen(node)
-        if found is None:
+        interval = self._seen(node)
+        if interval is None:
             return _exact(node)
-        return None if self.grouped else found
+        return None if self.grouped else interval
 
     def _seen(self, node: exp.Column) -> Ends | None:
         return self.seen.get((fold(str(node.table)), fold(str(node.name))))
@@ -107,19 +107,19 @@ class _Arithmetic:
 
     def _of_each(self, node: exp.Expr, args: list[exp.Expr]) -> Ends | None:
         """What grows with each of its arguments."""
-        found = [self.of(arg) for arg in args]
-        known = [each for each in found if each is not None]
-        if len(known) < len(found):
+        candidates = [self.of(arg) for arg in args]
+        intervals = [each for each in candidates if each is not None]
+        if len(intervals) < len(candidates):
             return None
         sides = [
             type(node)(this=side[0].copy(), expressions=[end.copy() for end in side[1:]])
-            for side in ([each.low for each in known], [each.high for each in known])
+            for side in ([each.low for each in intervals], [each.high for each in intervals])
         ]
-        return Ends(sides[0], sides[1], sum((each.reach for each in known), EXACT))
+        return Ends(sides[0], sides[1], sum((each.reach for each in intervals), EXACT))
 
     def _chosen(self, node: exp.Expr) -> Ends | None:
         """CASE: by conditions without noise, since another number might choose another branch."""
-        made = [node.copy(), node.copy()]
+        copies = [node.copy(), node.copy()]
         reach = EXACT
         if isinstance(node, exp.Case) and node.this is not None and self._noisy(node.this):
             return None
@@ -127,35 +127,35 @@ class _Arithmetic:
         for i, each in enumerate(ifs):
             if self._noisy(each.this):
                 return None
-            found = self.of(each.args["true"])
-            if found is None:
+            interval = self.of(each.args["true"])
+            if interval is None:
                 return None
-            reach += found.reach
-            for copy, end in zip(made, (found.low, found.high), strict=True):
+            reach += interval.reach
+            for copy, end in zip(copies, (interval.low, interval.high), strict=True):
                 (copy.args["ifs"][i] if copy.args.get("ifs") else copy).set("true", end.copy())
         last = "default" if isinstance(node, exp.Case) else "false"
         if node.args.get(last) is not None:
-            found = self.of(node.args[last])
-            if found is None:
+            interval = self.of(node.args[last])
+            if interval is None:
                 return None
-            reach += found.reach
-            for copy, end in zip(made, (found.low, found.high), strict=True):
+            reach += interval.reach
+            for copy, end in zip(copies, (interval.low, interval.high), strict=True):
                 copy.set(last, end.copy())
-        return Ends(made[0], made[1], reach)
+        return Ends(copies[0], copies[1], reach)
 
     # -------------------------------------------------------------------------------------------- over many rows
 
     def _window(self, node: exp.Window) -> Ends | None:
         inner = _Arithmetic(self.seen, False, self.nested)
-        found = inner._function(node.this, (*_OVER_MANY, *_OF_ONE_ROW)) if not self.grouped else None
-        if found is None:
+        interval = inner._function(node.this, (*_OVER_MANY, *_OF_ONE_ROW)) if not self.grouped else None
+        if interval is None:
             return None
         sides = []
-        for end in (found.low, found.high):
-            made = node.copy()
-            made.set("this", end)
-            sides.append(made)
-        return Ends(sides[0], sides[1], found.reach)
+        for end in (interval.low, interval.high):
+            window = node.copy()
+            window.set("this", end)
+            sides.append(window)
+        return Ends(sides[0], sides[1], interval.reach)
 
     def _aggregate(self, node: exp.Expr) -> Ends | None:
         return _Arithmetic(self.seen, False, self.nested)._function(node, _OVER_MANY)
@@ -165,8 +165,12 @@ class _Arithmetic:
         if isinstance(node, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
             if isinstance(node, exp.Filter) and self._noisy(node.expression):
                 return None
-            found = self._function(node.this, known)
-            return None if found is None else Ends(_put(node, found.low), _put(node, found.high), found.reach)
+            interval = self._function(node.this, known)
+            return (
+                None
+                if interval is None
+                else Ends(_put(node, interval.low), _put(node, interval.high), interval.reach)
+            )
         if not isinstance(node, known) or isinstance(node.this, exp.Distinct):
             return None
         others = [
@@ -174,11 +178,11 @@ class _Arithmetic:
         ]
         if any(self._noisy(other) for other in others):
             return None
-        found = self.of(node.this)
-        if found is None:
+        interval = self.of(node.this)
+        if interval is None:
             return None
-        reach = found.reach.computed if isinstance(node, _OF_ONE_ROW) else found.reach.spread
-        return Ends(_put(node, found.low), _put(node, found.high), reach)
+        reach = interval.reach.computed if isinstance(node, _OF_ONE_ROW) else interval.reach.spread
+        return Ends(_put(node, interval.low), _put(node, interval.high), reach)
 
 
 # ------------------------------------------------------------------------------------------------ ends in SQL
@@ -193,9 +197,9 @@ def _exact(node: exp.Expr) -> Ends:
 
 
 def _put(node: exp.Expr, argument: exp.Expr) -> exp.Expr:
-    made = node.copy()
-    made.set("this", argument.copy())
-    return made
+    clone = node.copy()
+    clone.set("this", argument.copy())
+    return clone
 
 
 def _where(node: exp.Expr, inner: Ends) -> Ends:
@@ -211,8 +215,8 @@ def _where(node: exp.Expr, inner: Ends) -> Ends:
 def _cast(node: exp.Expr, inner: Ends) -> Ends | None:
     kind = node.args["to"]
     if kind.is_type(*exp.DataType.INTEGER_TYPES):
-        rounded = [exp.Round(this=end.copy()) for end in (inner.low, inner.high)]
-        return Ends(rounded[0], rounded[1], inner.reach.computed)
+        sides = [exp.Round(this=end.copy()) for end in (inner.low, inner.high)]
+        return Ends(sides[0], sides[1], inner.reach.computed)
     if kind.is_type(exp.DType.DOUBLE):
         return Ends(inner.low, inner.high, inner.reach.computed)
     return None

@@ -68,10 +68,10 @@ class Closed:
             if any(each.type != duckdb.StatementType.SELECT for each in statements[-1:]):
                 _refuse("is not a SELECT.")
             reader = self._connection.sql(text).to_arrow_reader(ROWS + 1)
-            made = pa.Table.from_batches(_some(reader), reader.schema)
-        if made.num_rows > ROWS:
+            table = pa.Table.from_batches(_some(reader), reader.schema)
+        if table.num_rows > ROWS:
             _refuse(f"has more than {ROWS:,} rows.")
-        return _simple(made)
+        return _simple(table)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -110,17 +110,17 @@ def _refuse(what: str) -> NoReturn:
 
 def _first_lines(text: str) -> str:
     """What DuckDB says, without the excerpt of the text that was written here."""
-    said = " ".join(line.strip() for line in text.split("\n\nLINE")[0].splitlines() if line.strip())
-    return said if len(said) <= 500 else said[:499] + "…"
+    message = " ".join(line.strip() for line in text.split("\n\nLINE")[0].splitlines() if line.strip())
+    return message if len(message) <= 500 else message[:499] + "…"
 
 
 def _simple(table: pa.Table) -> pa.Table:
     """Whole numbers of 64 bits and floats instead of DuckDB's wider ones; other types than columns have are texts."""
     names: list[str] = []
     for name in table.column_names:
-        taken = {fold(known) for known in names}
+        folds = {fold(other) for other in names}
         names.append(
-            next(n for n in (name, *(f"{name}_{i}" for i in range(2, 9999))) if fold(n) not in taken)
+            next(n for n in (name, *(f"{name}_{i}" for i in range(2, 9999))) if fold(n) not in folds)
         )
     return pa.table([_column(column) for column in table.columns], names=names)
 

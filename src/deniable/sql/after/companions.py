@@ -66,20 +66,20 @@ def _union(
         return node, None
     both = [_either(a, b) for a, b in zip(*sides, strict=True)]
     positions = frozenset(i for i, column in enumerate(both) if column.reach is not None)
-    needed = positions if want is None else want
+    targets = positions if want is None else want
     for part in ("this", "expression"):
-        node.set(part, annotated(node.args[part], names, needed)[0])
+        node.set(part, annotated(node.args[part], names, targets)[0])
     return node, tuple(both)
 
 
 def _either(left: AnswerColumn, right: AnswerColumn) -> AnswerColumn:
     """A row of a union comes from one of its sides: the larger of the two reaches covers it."""
-    known = [side.reach for side in (left, right) if side.reach is not None]
-    if not known:
+    reaches = [side.reach for side in (left, right) if side.reach is not None]
+    if not reaches:
         return left
-    if len(known) == 1:
-        return replace(left, reach=known[0])
-    return replace(left, reach=known[0].alike(known[1]))
+    if len(reaches) == 1:
+        return replace(left, reach=reaches[0])
+    return replace(left, reach=reaches[0].alike(reaches[1]))
 
 
 # ------------------------------------------------------------------------------------------------ SELECT
@@ -91,25 +91,27 @@ def _select(
     sources = _sources(select, names)
     if sources is None or not _expanded(select, sources):
         return select, None
-    seen = _seen(sources)
-    grouped = select.args.get("group") is not None or any(
+    lookup = _seen(sources)
+    has_groups = select.args.get("group") is not None or any(
         True for e in select.expressions for _ in aggregates(e)
     )
-    closed = bool(select.args.get("distinct")) or _orders_all(select)
+    is_closed = bool(select.args.get("distinct")) or _orders_all(select)
     columns, companions = [], dict[int, Ends]()
     for i, item in enumerate(select.expressions):
         name = str(item.alias_or_name) or f"column{i + 1}"
-        found = (
-            None if closed else ends(plain(item), seen, grouped=grouped, nested=lambda q: _scalar(q, names))
+        interval = (
+            None
+            if is_closed
+            else ends(plain(item), lookup, grouped=has_groups, nested=lambda q: _scalar(q, names))
         )
-        reach = None if found is None or not found.reach.bases else found.reach
+        reach = None if interval is None or not interval.reach.bases else interval.reach
         columns.append(AnswerColumn(name, reach, _is_key(plain(item), sources)))
-        if found is not None and reach is not None:
-            companions[i] = found
-    wanted = frozenset(companions) if want is None else want
-    if closed and wanted:
+        if interval is not None and reach is not None:
+            companions[i] = interval
+    targets = frozenset(companions) if want is None else want
+    if is_closed and targets:
         return select, None
-    items = [part for i in sorted(wanted) for part in _items(columns[i].name, companions.get(i))]
+    items = [part for i in sorted(targets) for part in _items(columns[i].name, companions.get(i))]
     select.set("expressions", [*select.expressions, *items])
     return select, tuple(columns)
 
@@ -142,9 +144,9 @@ Source = tuple[str, AnswerColumns]
 def _sources(select: exp.Select, names: Names) -> list[Source] | None:
     """What FROM holds, with its columns; None where those are not known."""
     first = select.args.get("from_")
-    given = [] if first is None else [first]
-    made: list[Source] = []
-    for holder in [*given, *(select.args.get("joins") or [])]:
+    origins = [] if first is None else [first]
+    sources: list[Source] = []
+    for holder in [*origins, *(select.args.get("joins") or [])]:
         node = holder.this
         if (
             isinstance(node, exp.Table)
@@ -164,8 +166,8 @@ def _sources(select: exp.Select, names: Names) -> list[Source] | None:
         columns = _renamed(columns, node.args.get("alias"))
         if columns is None:
             return None
-        made.append((fold(str(node.alias_or_name)), columns))
-    return made
+        sources.append((fold(str(node.alias_or_name)), columns))
+    return sources
 
 
 def _given_names(alias: exp.Expr | None) -> list[str]:
@@ -175,15 +177,17 @@ def _given_names(alias: exp.Expr | None) -> list[str]:
 
 def _renamed(columns: AnswerColumns | None, alias: exp.Expr | None) -> AnswerColumns | None:
     """Under the names of AS t (a, b), to which those of the ends are added."""
-    given = _given_names(alias)
-    if columns is None or not given:
+    new_names = _given_names(alias)
+    if columns is None or not new_names:
         return columns
-    if len(given) != len(columns) or not isinstance(alias, exp.TableAlias):
+    if len(new_names) != len(columns) or not isinstance(alias, exp.TableAlias):
         return None
-    renamed = tuple(replace(column, name=name) for name, column in zip(given, columns, strict=True))
-    ends_too = [end + column.name for column in renamed if column.reach is not None for end in (LOW, HIGH)]
-    alias.set("columns", [exp.to_identifier(name, quoted=True) for name in (*given, *ends_too)])
-    return renamed
+    new_columns = tuple(replace(column, name=name) for name, column in zip(new_names, columns, strict=True))
+    ends_too = [
+        end + column.name for column in new_columns if column.reach is not None for end in (LOW, HIGH)
+    ]
+    alias.set("columns", [exp.to_identifier(name, quoted=True) for name in (*new_names, *ends_too)])
+    return new_columns
 
 
 def _expanded(select: exp.Select, sources: Sequence[Source]) -> bool:
@@ -202,7 +206,7 @@ def _expanded(select: exp.Select, sources: Sequence[Source]) -> bool:
 
 def _seen(sources: Sequence[Source]) -> dict[tuple[str, str], Noisy | None]:
     """What a column's name stands for, with its table's name and, where it is the only one, without."""
-    seen: dict[tuple[str, str], Noisy | None] = {}
+    lookup: dict[tuple[str, str], Noisy | None] = {}
     for table, columns in sources:
         for column in columns:
             noisy = None
@@ -211,12 +215,16 @@ def _seen(sources: Sequence[Source]) -> dict[tuple[str, str], Noisy | None]:
                     exp.column(end + column.name, table=table or None, quoted=True) for end in (LOW, HIGH)
                 )
                 noisy = Noisy(low, high, column.reach)
-            seen[(table, fold(column.name))] = noisy
+            lookup[(table, fold(column.name))] = noisy
             bare = ("", fold(column.name))
-            seen[bare] = (
-                noisy if bare not in seen else None if noisy is None and seen[bare] is None else seen[bare]
+            lookup[bare] = (
+                noisy
+                if bare not in lookup
+                else None
+                if noisy is None and lookup[bare] is None
+                else lookup[bare]
             )
-    return seen
+    return lookup
 
 
 def _scalar(query: exp.Expr, names: Names) -> Noisy | None:

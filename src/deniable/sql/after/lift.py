@@ -109,57 +109,57 @@ class Lifted:
         return self._free(name or f"_k{len(self.items)}")
 
     def _free(self, name: str) -> str:
-        taken = {fold(known) for known in self.items}
-        return next(n for n in (name, *(f"{name}_{i}" for i in range(2, 999))) if fold(n) not in taken)
+        folds = {fold(other) for other in self.items}
+        return next(n for n in (name, *(f"{name}_{i}" for i in range(2, 999))) if fold(n) not in folds)
 
     # -------------------------------------------------------------------------------------------- the two halves
 
     def inner(self) -> exp.Select:
         """What is released. To be called after `outer`, which finds what that needs."""
-        kept = {part: value for part, value in self.select.args.items() if value and part not in _OUTSIDE}
-        made = exp.Select(**{part: _copied(value) for part, value in kept.items() if part != "group"})
-        made.set("expressions", [node.copy() for node in self.items.values()])
+        parts = {part: value for part, value in self.select.args.items() if value and part not in _OUTSIDE}
+        query = exp.Select(**{part: _copied(value) for part, value in parts.items() if part != "group"})
+        query.set("expressions", [node.copy() for node in self.items.values()])
         group = self.select.args.get("group")
         if self.keys:
-            made.set("group", self._group(group))
-        return made
+            query.set("group", self._group(group))
+        return query
 
     def _group(self, group: exp.Expr | None) -> exp.Expr:
         """The same grouping sets, of expressions: a position or an alias means another item inside."""
         if group is None or group.args.get("all"):
             return exp.Group(expressions=[self.items[name].copy() for name, _ in self.keys])
-        made = group.copy()
-        for leaf, origin in zip(list(_leaves(made)), list(_leaves(group)), strict=True):
+        new_group = group.copy()
+        for leaf, origin in zip(list(_leaves(new_group)), list(_leaves(group)), strict=True):
             leaf.replace(meant(origin, self.scope, self.select).copy())
-        return made
+        return new_group
 
     def outer(self, source: exp.Expr) -> exp.Select:
         """What is said over the released items, which `source` holds under their names."""
-        made = exp.Select(expressions=self._items(), from_=exp.From(this=source))
+        query = exp.Select(expressions=self._items(), from_=exp.From(this=source))
         having, qualify = self.select.args.get("having"), self.select.args.get("qualify")
         if having is not None:
-            made.set("where", exp.Where(this=self.over(having.this, aliased=True)))
+            query.set("where", exp.Where(this=self.over(having.this, aliased=True)))
         if qualify is not None:
-            made.set("qualify", exp.Qualify(this=self.over(qualify.this, aliased=True)))
+            query.set("qualify", exp.Qualify(this=self.over(qualify.this, aliased=True)))
         for part in ("limit", "offset"):
-            made.set(part, _copied(self.select.args.get(part)))
+            query.set(part, _copied(self.select.args.get(part)))
         if self.select.args.get("windows"):
-            made.set("windows", [self._window(window) for window in self.select.args["windows"]])
+            query.set("windows", [self._window(window) for window in self.select.args["windows"]])
         if self.select.args.get("distinct"):
-            made.set("distinct", self._children(self.select.args["distinct"], False))
+            query.set("distinct", self._children(self.select.args["distinct"], False))
         if self.select.args.get("order") is not None:
-            made.set("order", self._order(self.select.args["order"]))
-        return made
+            query.set("order", self._order(self.select.args["order"]))
+        return query
 
     def _items(self) -> list[exp.Expr]:
-        made, taken = [], set[str]()
+        outputs, folds = [], set[str]()
         for i, item in enumerate(self.select.expressions):
             node = self.over(plain(item))
             name = str(item.alias) if isinstance(item, exp.Alias) else self._named(plain(item), node, i)
-            free = next(n for n in (name, *(f"{name}_{k}" for k in range(2, 999))) if fold(n) not in taken)
-            taken.add(fold(free))
-            made.append(exp.alias_(node, free, quoted=True))
-        return made
+            free = next(n for n in (name, *(f"{name}_{k}" for k in range(2, 999))) if fold(n) not in folds)
+            folds.add(fold(free))
+            outputs.append(exp.alias_(node, free, quoted=True))
+        return outputs
 
     def _named(self, written: exp.Expr, node: exp.Expr, index: int) -> str:
         return (
@@ -170,20 +170,20 @@ class Lifted:
 
     def _order(self, order: exp.Expr) -> exp.Expr:
         """An alias or a position stays: it names a column of the answer."""
-        made = order.copy()
-        for item, origin in zip(made.expressions, order.expressions, strict=True):
+        new_order = order.copy()
+        for item, origin in zip(new_order.expressions, order.expressions, strict=True):
             node = plain(origin.this)
             bare = isinstance(node, exp.Column) and not node.table and fold(str(node.name)) in self._aliases
             if not bare and not isinstance(node, (exp.Literal, exp.Var)):
                 item.set("this", self.over(node, aliased=True))
-        return made
+        return new_order
 
     def _window(self, window: exp.Expr) -> exp.Expr:
-        made = window.copy()
-        made.set("partition_by", [self.over(part) for part in window.args.get("partition_by") or []])
+        new_window = window.copy()
+        new_window.set("partition_by", [self.over(part) for part in window.args.get("partition_by") or []])
         if window.args.get("order") is not None:
-            made.set("order", self._children(window.args["order"], False))
-        return made
+            new_window.set("order", self._children(window.args["order"], False))
+        return new_window
 
     # -------------------------------------------------------------------------------------------- expressions
 
@@ -214,22 +214,22 @@ class Lifted:
         return self._aliases.get(fold(str(node.name)))
 
     def _children(self, node: exp.Expr, aliased: bool) -> exp.Expr:
-        made = node.copy()
-        for ours, origin in zip(list(made.iter_expressions()), list(node.iter_expressions()), strict=True):
+        clone = node.copy()
+        for ours, origin in zip(list(clone.iter_expressions()), list(node.iter_expressions()), strict=True):
             if not isinstance(origin, exp.Identifier):
                 ours.replace(self.over(origin, aliased))
-        return made
+        return clone
 
     def _windowed(self, node: exp.Window) -> exp.Expr:
-        made = node.copy()
-        for ours, origin in zip(list(_around(made)), list(_around(node)), strict=True):
+        clone = node.copy()
+        for ours, origin in zip(list(_around(clone)), list(_around(node)), strict=True):
             if not isinstance(origin, (exp.Identifier, exp.WindowSpec)):
                 ours.replace(self.over(origin))
-        return made
+        return clone
 
     def _noted(self, node: exp.Expr) -> str:
-        for name, known in self.items.items():
-            if known == node:
+        for name, item in self.items.items():
+            if item == node:
                 return name
         name = self._free(f"_a{len(self.items)}")
         self.items[name] = node.copy()

@@ -92,15 +92,15 @@ def _limits(settled: Settled, groups: list[Released], level: int) -> Limits:
     beta = float(checks.failure(plan.terms.confidence))
     terms = replace(plan.terms, confidence=1 - beta / level)
     result = answer(replace(settled, plan=replace(plan, terms=terms)), groups)
-    fixed = set() if level == 1 else _chosen(plan)
-    return _table(result, result.low, fixed), _table(result, result.high, fixed)
+    choices = set() if level == 1 else _chosen(plan)
+    return _table(result, result.low, choices), _table(result, result.high, choices)
 
 
 def _table(result: Result, side: Mapping[str, Any], without: set[str]) -> pa.Table:
-    kept = {
+    arrays = {
         name: pa.array(_floats(cells), pa.float64()) for name, cells in side.items() if name not in without
     }
-    return pa.table(kept)
+    return pa.table(arrays)
 
 
 def _floats(cells: Any) -> list[float | None]:

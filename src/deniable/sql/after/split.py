@@ -119,8 +119,8 @@ def _has_more(tree: exp.Expr) -> bool:
 
 def _aggregates(select: exp.Select) -> bool:
     parts = [*select.expressions, *([select.args["having"]] if select.args.get("having") else [])]
-    grouped = select.args.get("group") or select.args.get("distinct")
-    return bool(grouped) or any(True for part in parts for _ in aggregates(part))
+    grouping = select.args.get("group") or select.args.get("distinct")
+    return bool(grouping) or any(True for part in parts for _ in aggregates(part))
 
 
 @dataclass
@@ -177,13 +177,13 @@ class _Splitter:
                 if scope is None:
                     return _Kind.RELEASED
                 return _Kind.ROWS if scope.private else _Kind.PUBLIC
-        declared = [table for table in sources.schema.tables if fold(table.name) == name]
-        return _Kind.PUBLIC if declared and all(table.public for table in declared) else _Kind.ROWS
+        tables = [table for table in sources.schema.tables if fold(table.name) == name]
+        return _Kind.PUBLIC if tables and all(table.public for table in tables) else _Kind.ROWS
 
     def _select_kind(self, sources: Sources, select: exp.Select) -> _Kind:
         sources = self._named(sources, select)[0]
-        given = _given(select)
-        kinds = {self.kind(sources, each) for each in given}
+        inputs = _given(select)
+        kinds = {self.kind(sources, each) for each in inputs}
         kinds = {_Kind.RELEASED if kind is _Kind.BLOCK else kind for kind in kinds}
         if not kinds or _Kind.RELEASED in kinds:
             if _Kind.ROWS in kinds:
@@ -225,16 +225,16 @@ class _Splitter:
             self._refuse_rows(sources, node)
         inner, stay = self._named(sources, node)
         ctes = []
-        for seen, cte in stay:
-            made = cte.copy()
-            made.set("this", self.released(seen, cte.this))
-            ctes.append(made)
+        for view, cte in stay:
+            tree = cte.copy()
+            tree.set("this", self.released(view, cte.this))
+            ctes.append(tree)
         if isinstance(node, exp.Select) and kind is _Kind.BLOCK:
-            made = self._block(inner, node)
+            tree = self._block(inner, node)
         else:
-            made = self._rewritten(inner, node, top=True)
-        made.set("with_", exp.With(expressions=ctes) if ctes else None)
-        return made
+            tree = self._rewritten(inner, node, top=True)
+        tree.set("with_", exp.With(expressions=ctes) if ctes else None)
+        return tree
 
     def _refuse_rows(self, sources: Sources, node: exp.Expr) -> None:
         """Rows at the end of a query: as its own reader would refuse it, or in general."""
@@ -251,25 +251,25 @@ class _Splitter:
                 refuse(MIXED, APART)
             if not isinstance(node.this, exp.Identifier):
                 return node.copy()
-        made = node.copy()
-        made.set("with_", None)
+        tree = node.copy()
+        tree.set("with_", None)
         pairs = zip(
-            list(made.iter_expressions()),
+            list(tree.iter_expressions()),
             [c for c in node.iter_expressions() if not isinstance(c, exp.With)],
             strict=True,
         )
         for ours, origin in list(pairs):
             ours.replace(self._rewritten(sources, origin))
-        return made
+        return tree
 
     def _block(self, sources: Sources, select: exp.Select) -> exp.Expr:
         if len(select.expressions) > MAX_OUTPUTS:
             refuse(f"Expected at most {MAX_OUTPUTS} columns, got {len(select.expressions)}.")
         scope = rows_of(sources, _known_rows(select))
-        lifted = Lifted(select, scope, lambda node: self.released(sources, node))
+        lift = Lifted(select, scope, lambda node: self.released(sources, node))
         placeholder = exp.Subquery(this=exp.Select(), alias=exp.TableAlias(this=exp.to_identifier("t")))
-        outer = lifted.outer(placeholder)
-        inner = lifted.inner()
+        outer = lift.outer(placeholder)
+        inner = lift.inner()
         check_nodes(inner)
         query, columns = canonical(query_of(sources, inner))
         key = normal(query)
@@ -277,7 +277,7 @@ class _Splitter:
             refuse(f"Expected at most {MAX_BLOCKS} private results in one query.", "Ask for less at once.")
         self.blocks.setdefault(key, query)
         name = table_name(list(self.blocks).index(key))
-        placeholder.replace(_reading(name, dict(zip(lifted.items, columns, strict=True)), select))
+        placeholder.replace(_reading(name, dict(zip(lift.items, columns, strict=True)), select))
         return outer
 
 
@@ -309,7 +309,7 @@ def _reading(table: str, columns: dict[str, str], select: exp.Select) -> exp.Sub
     items = [
         exp.alias_(exp.column(column, quoted=True), name, quoted=True) for name, column in columns.items()
     ]
-    made = exp.Select(expressions=items, from_=exp.From(this=exp.to_table(table)))
+    query = exp.Select(expressions=items, from_=exp.From(this=exp.to_table(table)))
     sources = _given(select)
     alias = str(sources[0].alias_or_name) if len(sources) == 1 and sources[0].alias_or_name else "released"
-    return exp.Subquery(this=made, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    return exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))

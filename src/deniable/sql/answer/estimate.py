@@ -70,11 +70,11 @@ class Footing:
 def standing(query: Query, *, told: bool = False) -> Footing:
     """With what the bound on a unit's rows leaves out of counts, sums and averages, where that is `told`."""
     beside_count = (Statistic.COUNT, Statistic.AVG, *_SPREADS)
-    counted = {(a.of, a.where) for a in query.aggregates if a.statistic in beside_count}
+    count_targets = {(a.of, a.where) for a in query.aggregates if a.statistic in beside_count}
     uses: dict[Measure, float] = {}
     stands: list[tuple[Measure, ...]] = []
     for aggregate in query.aggregates:
-        needs = _needs(aggregate, (aggregate.of, aggregate.where) in counted)
+        needs = _needs(aggregate, (aggregate.of, aggregate.where) in count_targets)
         for measure, use in needs:
             uses[measure] = uses.get(measure, 0.0) + use
         stands.append(tuple(measure for measure, _ in needs))
@@ -89,8 +89,8 @@ def _left_out(
     query: Query, stands: Sequence[Sequence[Measure]], uses: Mapping[Measure, float]
 ) -> dict[Measure, float]:
     pairs = zip(query.aggregates, stands, strict=True)
-    told = [measure for a, measures in pairs if a.statistic in TOLD for measure in measures]
-    return {LeftOut.of_measure(m): uses[m] * _TOLD_USE for m in told if isinstance(m, Count | Sum)}
+    candidates = [measure for a, measures in pairs if a.statistic in TOLD for measure in measures]
+    return {LeftOut.of_measure(m): uses[m] * _TOLD_USE for m in candidates if isinstance(m, Count | Sum)}
 
 
 def _needs(a: Aggregate, counted: bool) -> tuple[tuple[Measure, float], ...]:
@@ -164,11 +164,11 @@ def linear(statistic: Statistic, parts: Sequence[NoisyInteger], grid: Grid | Non
     not linear in them."""
     if grid is not None and statistic is not Statistic.SUM:
         return None
-    counted = _line(parts, grid)
+    base = _line(parts, grid)
     if any(part.left_out is None for part in parts):
-        return counted
+        return base
     left_out = _line([part.left_out for part in parts if part.left_out is not None], grid)
-    return counted.beside(left_out, _side(grid))
+    return base.beside(left_out, _side(grid))
 
 
 def _line(parts: Sequence[NoisyInteger], grid: Grid | None) -> LinearForm:
@@ -203,10 +203,10 @@ def ranged(form: LinearForm, beta: float, side: int = 1, scope: RowScope = ALL) 
     """What counts, for all rows, moved into the interval; hidden rows are on the `side` of 0 that values
     are."""
     low, high = form.ends(beta)
-    counted = form.counted or form
-    hidden = abs(counted.value) * scope.hidden
+    base = form.counted or form
+    hidden = abs(base.value) * scope.hidden
     low, high = (low - hidden if side <= 0 else low), (high + hidden if side >= 0 else high)
-    value = max(low, min(high, counted.value * scope.factor))
+    value = max(low, min(high, base.value * scope.factor))
     return Cell(value, nearest(low), nearest(high))
 
 
@@ -232,25 +232,25 @@ def _told(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) ->
 
     Sum over count, both with what is left out. And the mean of what counts, moved towards either bound as far
     as the rows that are left out could move it, if every one of them lay there."""
-    counted, all_rows = _whole(rows)
+    base, all_rows = _whole(rows)
     pairs = [_means(part, rows, beta / 2, between)]
     near = _means(part.counted, rows.counted, beta / 4, between)
-    fewest, most = counted.ends(beta / 8)[0], all_rows.ends(beta / 8)[1]
+    fewest, most = base.ends(beta / 8)[0], all_rows.ends(beta / 8)[1]
     if near is not None and fewest > 0:
         share = max(Fraction(0), 1 - fewest / max(fewest, most))
         low, high = near[0] + share * (between[0] - near[0]), near[1] + share * (between[1] - near[1])
         pairs.append((low, high))
-    known = [ends for ends in pairs if ends is not None]
-    if not known:
+    intervals = [ends for ends in pairs if ends is not None]
+    if not intervals:
         return None
-    low, high = max(ends[0] for ends in known), min(ends[1] for ends in known)
+    low, high = max(ends[0] for ends in intervals), min(ends[1] for ends in intervals)
     return min(low, high), max(low, high)
 
 
 def _whole(part: NoisyInteger) -> tuple[LinearForm, LinearForm]:
     """What counts, and that with what is left out."""
-    counted = part.counted.form
-    return counted, counted if part.left_out is None else counted.plus(part.left_out.form)
+    base = part.counted.form
+    return base, base if part.left_out is None else base.plus(part.left_out.form)
 
 
 def _means(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) -> Ends | None:

@@ -64,10 +64,12 @@ def aggregates_in(expr: Expr) -> frozenset[int]:
 
 def _known(value: Any) -> Cell:
     """A literal or a key is certain; NULL is no number, so its interval is empty."""
-    plain = _plain(value)
-    if plain is None:
+    content = _plain(value)
+    if content is None:
         return Cell(None, math.inf, -math.inf)
-    return Cell(plain, nearest(plain), nearest(plain)) if isinstance(plain, Fraction) else Cell(plain)
+    return (
+        Cell(content, nearest(content), nearest(content)) if isinstance(content, Fraction) else Cell(content)
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -77,8 +79,8 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, float | Decimal) and not math.isfinite(value):
         return None
-    plain = Fraction(value)
-    return plain if abs(plain) <= _LARGEST else None
+    fraction = Fraction(value)
+    return fraction if abs(fraction) <= _LARGEST else None
 
 
 def _call(op: str, args: list[Cell], type_: Type) -> Cell:
@@ -293,10 +295,10 @@ def arranged(
     rows: Sequence[Row], having: Expr | None, order: Sequence[Order], limit: int | None, offset: int
 ) -> list[Row]:
     """HAVING, ORDER BY, LIMIT and OFFSET on noisy rows; rows that tie stay in their order."""
-    kept = [row for row in rows if having is None or evaluate(having, row).value is True]
+    selection = [row for row in rows if having is None or evaluate(having, row).value is True]
     for key in reversed(order):
-        kept.sort(key=cmp_to_key(_by(key)))
-    return kept[offset : None if limit is None else offset + limit]
+        selection.sort(key=cmp_to_key(_by(key)))
+    return selection[offset : None if limit is None else offset + limit]
 
 
 def _by(order: Order) -> Callable[[Row, Row], int]:

@@ -35,13 +35,17 @@ def pieces(expr: Expr, known: Known) -> tuple[Expr, ...]:
 
 def ends(expr: Expr, known: Known, beta: float) -> Interval:
     """The interval of a piece, of failure `beta`."""
-    whole = form(expr, known)
+    whole_form = form(expr, known)
     pair = _quotient(expr, known)
     try:
-        found = (
-            whole.ends(beta) if whole is not None else quotients(*pair, beta) if pair is not None else None
+        limits = (
+            whole_form.ends(beta)
+            if whole_form is not None
+            else quotients(*pair, beta)
+            if pair is not None
+            else None
         )
-        return INFINITE if found is None else (nearest(found[0]), nearest(found[1]))
+        return INFINITE if limits is None else (nearest(limits[0]), nearest(limits[1]))
     except ArithmeticError:
         return INFINITE
 

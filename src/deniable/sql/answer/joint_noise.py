@@ -50,22 +50,22 @@ class LinearForm:
         if not by:
             return LinearForm(Fraction(0))
         terms = {i: (s * by, n) for i, (s, n) in self.terms.items()}
-        counted = None if self.counted is None else self.counted.times(by)
+        base = None if self.counted is None else self.counted.times(by)
         return LinearForm(
-            self.value * by, terms, self.slack * abs(by), counted, self.side * (1 if by > 0 else -1)
+            self.value * by, terms, self.slack * abs(by), base, self.side * (1 if by > 0 else -1)
         )
 
     def plus(self, other: LinearForm) -> LinearForm:
         terms = dict(self.terms)
         for i, (size, noise) in other.terms.items():
             terms[i] = (size + (terms[i][0] if i in terms else 0), noise)
-        kept = {i: term for i, term in terms.items() if term[0]}
+        nonzero_terms = {i: term for i, term in terms.items() if term[0]}
         value, slack = self.value + other.value, self.slack + other.slack
         sides = {form.side for form in (self, other) if form.counted is not None}
         if not sides:
-            return LinearForm(value, kept, slack)
-        counted = (self.counted or self).plus(other.counted or other)
-        return LinearForm(value, kept, slack, counted, sides.pop() if len(sides) == 1 else 0)
+            return LinearForm(value, nonzero_terms, slack)
+        base = (self.counted or self).plus(other.counted or other)
+        return LinearForm(value, nonzero_terms, slack, base, sides.pop() if len(sides) == 1 else 0)
 
     def beside(self, left_out: LinearForm, side: int) -> LinearForm:
         """This number, which counts, and what is left out of it."""
@@ -78,10 +78,10 @@ class LinearForm:
         """By the noise in it. What is left out has a sign where `side` says one, so the end of what counts is
         an end too: three ends, of which each fails with probability β/3 at most, since noise is symmetric."""
         if self.counted is None or not self.side:
-            reached = self.reach(beta)
-            return self.value - reached, self.value + reached
-        reached, inner = self.reach(2 * beta / 3), self.counted.reach(2 * beta / 3)
-        low, high = self.value - reached, self.value + reached
+            margin = self.reach(beta)
+            return self.value - margin, self.value + margin
+        margin, inner = self.reach(2 * beta / 3), self.counted.reach(2 * beta / 3)
+        low, high = self.value - margin, self.value + margin
         if self.side > 0:
             return max(low, self.counted.value - inner), max(self.counted.value, high)
         return min(self.counted.value, low), min(high, self.counted.value + inner)
@@ -203,27 +203,27 @@ def quotients(top: LinearForm, bottom: LinearForm, beta: float, between: Ends | 
     if bottom.counted is None:
         return _fieller(top, bottom, beta, between)
     pairs = _fieller(top, bottom, beta / 2, between), _apart(top, bottom, beta / 2)
-    known = [ends for ends in pairs if ends is not None]
-    if not known:
+    intervals = [ends for ends in pairs if ends is not None]
+    if not intervals:
         return None
-    low, high = max(ends[0] for ends in known), min(ends[1] for ends in known)
+    low, high = max(ends[0] for ends in intervals), min(ends[1] for ends in intervals)
     return min(low, high), max(low, high)
 
 
 def _fieller(top: LinearForm, bottom: LinearForm, beta: float, between: Ends | None) -> Ends | None:
     if bottom.value < 0:
         top, bottom = top.times(Fraction(-1)), bottom.times(Fraction(-1))
-    shared = [top.terms[i][0] / bottom.terms[i][0] for i in top.terms if i in bottom.terms]
-    common = shared[0] if shared else Fraction(0)
+    ratios = [top.terms[i][0] / bottom.terms[i][0] for i in top.terms if i in bottom.terms]
+    common = ratios[0] if ratios else Fraction(0)
     rest = top.plus(bottom.times(-common))
     if any(i in bottom.terms for i in rest.terms):
         return _apart(top, bottom, beta)
     start = _apart(rest, bottom, beta) if between is None else (between[0] - common, between[1] - common)
     if start is None or bottom.value <= bottom.reach(beta):
         return None
-    reached = _quotient_reach(rest, bottom, beta)
-    low = -_upper(-rest.value, bottom.value, reached, -start[0])
-    return low + common, _upper(rest.value, bottom.value, reached, start[1]) + common
+    reach_by_size = _quotient_reach(rest, bottom, beta)
+    low = -_upper(-rest.value, bottom.value, reach_by_size, -start[0])
+    return low + common, _upper(rest.value, bottom.value, reach_by_size, start[1]) + common
 
 
 def _apart(top: LinearForm, bottom: LinearForm, beta: float) -> Ends | None:

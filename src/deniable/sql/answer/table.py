@@ -84,14 +84,14 @@ class GroupReader:
         """An output of a group: its pieces fail with probability β together, quantiles as the plan says, the
         others alike."""
         aggregates = evaluate.aggregates_in(of)
-        chosen = sum(self._ranked(a) for a in aggregates)
-        share = beta * (1 - chosen / max(1, len(aggregates))) / max(1, len(pieces) - chosen) or beta
-        known: dict[Expr, Interval] = {
+        rank_count = sum(self._ranked(a) for a in aggregates)
+        share = beta * (1 - rank_count / max(1, len(aggregates))) / max(1, len(pieces) - rank_count) or beta
+        intervals: dict[Expr, Interval] = {
             piece: forms.ends(piece, lambda a: self._form(a, group), share)
             for piece in pieces
             if not isinstance(piece, AggregateRef)
         }
-        return evaluate.evaluate(of, self.row(group, share, aggregates), known)
+        return evaluate.evaluate(of, self.row(group, share, aggregates), intervals)
 
     def left_out(self, of: Expr, cell: Cell, group: Released) -> Fraction | None:
         """How much of a count or a sum, or of what is linear in these, stands for rows that do not count."""
@@ -138,8 +138,10 @@ class GroupReader:
     @cached_property
     def _places(self) -> dict[Measure, int]:
         """Where it is told what is left out of a measure."""
-        told = self.settled.limit.tells
-        return {m.counted: i for i, m in enumerate(self.measures) if isinstance(m, LeftOut) and told}
+        tells_left_out = self.settled.limit.tells
+        return {
+            m.counted: i for i, m in enumerate(self.measures) if isinstance(m, LeftOut) and tells_left_out
+        }
 
     def _form(self, aggregate: int, group: Released) -> LinearForm | None:
         if self._ranked(aggregate):
@@ -212,8 +214,8 @@ def _bounding(settled: Settled, beta: float) -> Bounding | None:
     """What bounding leaves out, as far as it is told."""
     limit, crowd, terms = settled.limit, settled.crowd, settled.plan.terms
     if not settled.plan.tells:
-        said = terms.left_out and terms.most_rows is not None and limit.by_unit
-        return Bounding(limit.rows, limit.rows) if said else None
+        shows_bound = terms.left_out and terms.most_rows is not None and limit.by_unit
+        return Bounding(limit.rows, limit.rows) if shows_bound else None
     if crowd is None:
         return Bounding(limit.rows, limit.most)
     people, classes = crowd.over(limit.rows)
@@ -276,8 +278,8 @@ def _ranks(reader: GroupReader, output: Output, beta: float) -> float | None:
         return None
     position = plan.stands[output.of.index][0]
     ranks = [group.measures[position].noise for group in plan.sets]
-    one = reader.settled.limit.one
-    return max((rank.rank_error(beta) / one for rank in ranks if isinstance(rank, Rank)), default=None)
+    weight = reader.settled.limit.one
+    return max((rank.rank_error(beta) / weight for rank in ranks if isinstance(rank, Rank)), default=None)
 
 
 # -------------------------------------------------------------------------------------------- names and types

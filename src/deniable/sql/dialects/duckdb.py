@@ -22,9 +22,9 @@ class DuckDB(Dialect):
     name = "duckdb"
 
     def named(self, parts: Mapping[str, str], body: Callable[..., str]) -> str:
-        given = ", ".join(f"'{name}': {part}" for name, part in parts.items())
+        fields = ", ".join(f"'{name}': {part}" for name, part in parts.items())
         inner = body(*(f"struct_extract(_v, '{name}')" for name in parts))
-        return f"list_transform([{{{given}}}], lambda _v: {inner})[1]"
+        return f"list_transform([{{{fields}}}], lambda _v: {inner})[1]"
 
     # -------------------------------------------------------------------------------------------- whole numbers
 

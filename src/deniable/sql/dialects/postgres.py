@@ -33,8 +33,8 @@ class Postgres(Dialect):
         return "E" + super().text(value.replace("\\", "\\\\")) if "\\" in value else super().text(value)
 
     def named(self, parts: Mapping[str, str], body: Callable[..., str]) -> str:
-        given = ", ".join(f"{part} AS {name}" for name, part in parts.items())
-        return f"(SELECT {body(*(f'_v.{name}' for name in parts))} FROM (SELECT {given}) AS _v)"
+        fields = ", ".join(f"{part} AS {name}" for name, part in parts.items())
+        return f"(SELECT {body(*(f'_v.{name}' for name in parts))} FROM (SELECT {fields}) AS _v)"
 
     # -------------------------------------------------------------------------------------------- whole numbers
 

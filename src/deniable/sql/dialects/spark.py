@@ -28,8 +28,8 @@ class Spark(Dialect):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
     def named(self, parts: Mapping[str, str], body: Callable[..., str]) -> str:
-        given = ", ".join(f"'{name}', {part}" for name, part in parts.items())
-        return f"transform(array(named_struct({given})), _v -> {body(*(f'_v.{name}' for name in parts))})[0]"
+        fields = ", ".join(f"'{name}', {part}" for name, part in parts.items())
+        return f"transform(array(named_struct({fields})), _v -> {body(*(f'_v.{name}' for name in parts))})[0]"
 
     # -------------------------------------------------------------------------------------------- whole numbers
 
@@ -134,8 +134,8 @@ class Spark(Dialect):
             f"(SELECT {test} FROM (SELECT {counts} FROM ({rows}) AS t) AS t)"
             for test in ("(n = 0)", "(n > m)")
         )
-        known = f"SELECT {column} FROM ({rows}) AS t WHERE {column} IS NOT NULL"
-        member = f"WHEN {x} IS NULL THEN NULL WHEN {x} IN ({known}) THEN TRUE"
+        nonnull_rows = f"SELECT {column} FROM ({rows}) AS t WHERE {column} IS NOT NULL"
+        member = f"WHEN {x} IS NULL THEN NULL WHEN {x} IN ({nonnull_rows}) THEN TRUE"
         return f"CASE WHEN {empty} THEN FALSE {member} WHEN {nulls} THEN NULL ELSE FALSE END"
 
     def first(self, rows: str) -> str:
@@ -161,8 +161,8 @@ class Spark(Dialect):
 
     def found(self, text: str, pattern: str) -> str:
         r"""Java's $ also matches before a last line break, its \z does not."""
-        ended = re.sub(r"(?<!\\)((?:\\\\)*)\$", r"\1\\z", pattern)
-        return f"({text} RLIKE {self.text(ended)})"
+        exact_pattern = re.sub(r"(?<!\\)((?:\\\\)*)\$", r"\1\\z", pattern)
+        return f"({text} RLIKE {self.text(exact_pattern)})"
 
     def finite_stored(self, x: str) -> str:
         # NaN is larger than all other numbers in Spark.

@@ -29,10 +29,10 @@ def open_engine(
     `seconds` limits each statement, `memory` ("4GB") and `threads` embedded DuckDB. What
     is wrong with the data is told to the owner here, as a DataError.
     """
-    found = recognised(sources, tuple(table.name for table in schema.tables))
+    tables = recognised(sources, tuple(table.name for table in schema.tables))
     if seconds is not None and not seconds > 0:
         raise InvalidParameter(f"Expected seconds={seconds!r} to be above 0.")
-    homes = {_home(source) for source in found.values()}
+    homes = {_home(source) for source in tables.values()}
     if len(homes) != 1:
         names = " and ".join(sorted(home.name for home in homes)) or "no table"
         raise InvalidParameter(
@@ -43,14 +43,14 @@ def open_engine(
     if home is POSTGRES:
         from deniable.sql.engines.postgres import PostgresEngine
 
-        return PostgresEngine(found, schema, seconds=seconds)
+        return PostgresEngine(tables, schema, seconds=seconds)
     if home is SPARK:
         from deniable.sql.engines.spark import SparkEngine
 
-        return SparkEngine(found, schema, seconds=seconds)
+        return SparkEngine(tables, schema, seconds=seconds)
     from deniable.sql.engines.duckdb import DuckDBEngine
 
-    return DuckDBEngine(found, schema, memory=memory, seconds=seconds, threads=threads)
+    return DuckDBEngine(tables, schema, memory=memory, seconds=seconds, threads=threads)
 
 
 def _home(source: object) -> Dialect:

@@ -113,8 +113,8 @@ class DuckDBEngine(Engine):
         """Create the declared table as a view over its source."""
         try:
             before = parquet.state(source) if isinstance(source, Parquet) else ()
-            stored = self._origin(index, table, source, identities)
-            body = view(table, columns(self._connection, stored), stored, DUCKDB, identities)
+            relation = self._origin(index, table, source, identities)
+            body = view(table, columns(self._connection, relation), relation, DUCKDB, identities)
             name = DUCKDB.quote(table.name)
             if isinstance(source, Parquet):
                 self._parquet[index] = (table, source, identities, before)
@@ -131,13 +131,13 @@ class DuckDBEngine(Engine):
         if isinstance(source, Frame):
             self._connection.register(name, readable(source.table, table, source.loose))
             return name
-        stored = origin(self._connection, name, source, tuple(column.name for column in table.columns))
+        relation = origin(self._connection, name, source, tuple(column.name for column in table.columns))
         if not isinstance(source, Parquet):
-            return stored
+            return relation
         if not parquet.strays(source, table):
             if index not in self._parquet:  # a file that changes later is read with "?" for what is not UTF-8
                 parquet.check_identities(self._connection, table, source, identities)
-            return stored
+            return relation
         place = f"{PREPARED}.main.{name}"
         self._connection.register("_batches", parquet.batches(source, table))
         self._connection.execute(f"CREATE OR REPLACE TABLE {place} AS SELECT * FROM _batches")
@@ -166,12 +166,14 @@ class DuckDBEngine(Engine):
     def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
         """From the statistics that are kept with the data; DuckDB's own plans rest on them too."""
         self.check_process()
-        asked = ", ".join(f"stats({DUCKDB.quote(name)})" for name in columns)
+        expressions = ", ".join(f"stats({DUCKDB.quote(name)})" for name in columns)
         with guarded(), self._lock, self._limit(self._connection.interrupt):
             self._look_again()
-            found = self._connection.execute(f"SELECT {asked} FROM {DUCKDB.quote(table)} LIMIT 1").fetchall()
-        told = zip(columns, found[0], strict=True) if found else ()
-        return frozenset(name for name, statistics in told if _complete(statistics))
+            rows = self._connection.execute(
+                f"SELECT {expressions} FROM {DUCKDB.quote(table)} LIMIT 1"
+            ).fetchall()
+        pairs = zip(columns, rows[0], strict=True) if rows else ()
+        return frozenset(name for name, statistics in pairs if _complete(statistics))
 
     def prepare(self, schema: Schema, unit: Unit) -> None:
         """Store every table that holds the unit once, in canonical types and with what
@@ -189,20 +191,20 @@ class DuckDBEngine(Engine):
     def _store(self, index: int, table: TableInfo, unit: str, rows: int) -> None:
         name = DUCKDB.quote(table.name)
         # Named anew: a table that was prepared before for another number of rows is read as it was.
-        stored = f"{PREPARED}.main._{index}_{rows}"
+        relation = f"{PREPARED}.main._{index}_{rows}"
         columns = [column.name for column in table.columns]
         self.prepared.pop(table.name, None)
         self.summaries.pop(table.name, None)
         with guarded(), self._lock:
             body = contributions.stored(table.name, unit, columns, rows, DUCKDB)
-            self._connection.execute(f"CREATE OR REPLACE TABLE {stored} AS {body}")
-            self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {stored}")
+            self._connection.execute(f"CREATE OR REPLACE TABLE {relation} AS {body}")
+            self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {relation}")
             self.prepared[table.name] = rows
             sizes = contributions.classes(
-                f"SELECT * FROM {stored}", unit, contributions.class_edges(rows), DUCKDB
+                f"SELECT * FROM {relation}", unit, contributions.class_edges(rows), DUCKDB
             )
             units = dict(self._connection.execute(sizes).fetchall())
-            self.summaries[table.name] = replace(self._summarised(index, table, stored), units=units)
+            self.summaries[table.name] = replace(self._summarised(index, table, relation), units=units)
             self._connection.execute(f"CHECKPOINT {PREPARED}")
 
     def _summarised(self, index: int, table: TableInfo, stored: str) -> Summary:
@@ -211,8 +213,12 @@ class DuckDBEngine(Engine):
             f"count(*) = count(CASE WHEN {summaries.inside(*item, DUCKDB)} THEN 1 END)"
             for item in summary.bounds.items()
         ]
-        found = self._connection.execute(f"SELECT {', '.join([*tests, 'true'])} FROM {stored}").fetchall()[0]
-        whole = frozenset(name for name, holds in zip(summary.bounds, found, strict=False) if holds)
+        outcomes = self._connection.execute(f"SELECT {', '.join([*tests, 'true'])} FROM {stored}").fetchall()[
+            0
+        ]
+        whole_columns = frozenset(
+            name for name, holds in zip(summary.bounds, outcomes, strict=False) if holds
+        )
         body = f"{stored}_summary"
         self._connection.execute(
             f"CREATE OR REPLACE TABLE {body} AS {summaries.summarising(stored, summary, DUCKDB)}"
@@ -220,9 +226,9 @@ class DuckDBEngine(Engine):
         (count,) = self._connection.execute(f"SELECT count(*) FROM {body}").fetchall()[0]
         if count > SUMMARY_ROWS:
             self._connection.execute(f"DROP TABLE {body}")
-            return replace(summary, table=None, whole=whole)
+            return replace(summary, table=None, whole=whole_columns)
         self._connection.execute(f"CREATE OR REPLACE VIEW {summary.table} AS SELECT * FROM {body}")
-        return replace(summary, whole=whole)
+        return replace(summary, whole=whole_columns)
 
     @property
     def overran(self) -> bool:
@@ -292,5 +298,5 @@ def _settings(memory: str | None, threads: int | None) -> dict[str, str]:
         raise InvalidParameter(f'Expected memory={memory!r} like "4GB" or "500MB".')
     if threads is not None and (isinstance(threads, bool) or threads < 1):
         raise InvalidParameter(f"Expected threads={threads!r} to be a whole number of at least 1.")
-    given = {"memory_limit": memory, "threads": None if threads is None else str(threads)}
-    return {name: value for name, value in given.items() if value is not None}
+    options = {"memory_limit": memory, "threads": None if threads is None else str(threads)}
+    return {name: value for name, value in options.items() if value is not None}
