@@ -98,20 +98,20 @@ def choices(name: str, values: Any, *, at_least: int = 1) -> tuple[Any, ...]:
     """`values` as a tuple of different things: what a mechanism may answer must be known before the data."""
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise InvalidParameter(f"Expected {name}={values!r} to be a list of possible answers.")
-    listed = tuple(values)
-    if len(listed) < at_least:
-        raise InvalidParameter(f"Expected at least {at_least} in {name}, got {len(listed)}.")
+    answers = tuple(values)
+    if len(answers) < at_least:
+        raise InvalidParameter(f"Expected at least {at_least} in {name}, got {len(answers)}.")
     try:
-        different = len(set(listed))
+        different = len(set(answers))
     except TypeError:
         raise InvalidParameter(
             f"Expected {name} to hold values that can be compared (hashable), got a list or dict."
         ) from None
-    if different < len(listed):
+    if different < len(answers):
         raise InvalidParameter(
-            f"Expected different values in {name}, but {len(listed) - different} are repeated."
+            f"Expected different values in {name}, but {len(answers) - different} are repeated."
         )
-    return listed
+    return answers
 
 
 def failure(confidence: Any) -> Fraction:

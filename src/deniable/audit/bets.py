@@ -79,11 +79,11 @@ def mu_from_bets(scores: Array, inside: Booleans, alpha: float, claimed: float) 
     bet = _learnt(scores[:start], inside[:start], claimed)
     if bet is None:
         return 0.0
-    placed, coins = bet.placed(scores[start:]), inside[start:]
-    won, lost = int(np.count_nonzero(placed & coins)), int(np.count_nonzero(placed & ~coins))
+    bets, coins = bet.placed(scores[start:]), inside[start:]
+    wins, losses = int(np.count_nonzero(bets & coins)), int(np.count_nonzero(bets & ~coins))
 
     def excess(mu: float) -> float:
-        return bet.wealth(won, lost, len(coins), mu) + math.log(alpha)
+        return bet.wealth(wins, losses, len(coins), mu) + math.log(alpha)
 
     if excess(0.0) <= 0:
         return 0.0
@@ -111,11 +111,11 @@ def _learnt(scores: Array, inside: Booleans, claimed: float) -> Bet | None:
     with_it = np.bincount(bins[inside], minlength=len(edges) + 1)
     without = np.bincount(bins[~inside], minlength=len(edges) + 1)
     order = np.argsort(-(with_it + DOUBT) / (without + DOUBT), kind="stable")
-    won, lost = np.cumsum(with_it[order]), np.cumsum(without[order]) + DOUBT
+    wins, losses = np.cumsum(with_it[order]), np.cumsum(without[order]) + DOUBT
     best, choice = 0.0, None
     for odds, share in product(ODDS, STAKES):
         stake = share / odds
-        growth = won * math.log1p(stake) + lost * math.log1p(-share)
+        growth = wins * math.log1p(stake) + losses * math.log1p(-share)
         growth = growth - len(scores) * math.log1p(stake * hockey_stick(claimed, odds) / 2)
         at = int(np.argmax(growth))
         if growth[at] > best:

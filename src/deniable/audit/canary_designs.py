@@ -67,8 +67,8 @@ class Bench:
     def release(self, batch: Array) -> Array:
         """What one step releases, in units of the clip: the claim says a sum plus noise
         of the noise multiplier."""
-        released = np.asarray(self.step(batch, self.rng), np.float64).ravel()
-        return released * (self.training.lot / self.training.clip)
+        output = np.asarray(self.step(batch, self.rng), np.float64).ravel()
+        return output * (self.training.lot / self.training.clip)
 
     def quiet(self, rows: int) -> Array:
         return np.full((rows, self.dimension), QUIET * self.training.clip / np.sqrt(self.dimension))
@@ -129,21 +129,21 @@ def scattered(
     """Scores and coins of `each` canaries in every round, on coordinates of their own beside the gradients of
     `background`, and the coordinate whose canaries told most."""
     scores, insides, clip = [], [], bench.training.clip
-    told = Moments.of(bench.dimension)
+    moments = Moments.of(bench.dimension)
     for _ in range(rounds):
         around = background() if background is not None else np.empty((0, bench.dimension))
         places = bench.rng.choice(bench.dimension, each, replace=False)
         inside = bench.rng.random(each) < 0.5
         loud = np.zeros((int(inside.sum()), bench.dimension))
         loud[np.arange(len(loud)), places[inside]] = LOUD * clip
-        released = bench.release(np.concatenate([around, loud]))
-        known = clipped_sum(around, clip)
-        scores.append(released[places] - known[places] / clip)
+        output = bench.release(np.concatenate([around, loud]))
+        background_sum = clipped_sum(around, clip)
+        scores.append(output[places] - background_sum[places] / clip)
         insides.append(inside)
-        told.add_at(places, scores[-1], inside)
+        moments.add_at(places, scores[-1], inside)
         if update is not None:
-            update(released * (clip / bench.training.lot))
-    return np.concatenate(scores), np.concatenate(insides), told.loudest()
+            update(output * (clip / bench.training.lot))
+    return np.concatenate(scores), np.concatenate(insides), moments.loudest()
 
 
 def opposed(bench: Bench) -> Window:
@@ -244,16 +244,16 @@ class Moments:
         return cls(np.zeros((2, dimension)), np.zeros((2, dimension)), np.zeros((2, dimension)))
 
     def add(self, released: Array, inside: bool) -> None:
-        plain = np.nan_to_num(released, posinf=0, neginf=0)
-        self.sums[int(inside)] += plain
-        self.squares[int(inside)] += plain**2
+        values = np.nan_to_num(released, posinf=0, neginf=0)
+        self.sums[int(inside)] += values
+        self.squares[int(inside)] += values**2
         self.counts[int(inside)] += 1
 
     def add_at(self, places: NDArray[np.int64], scores: Array, inside: Booleans) -> None:
         """One score for each of some coordinates, with coins of their own."""
-        at, plain = (inside.astype(np.int64), places), np.nan_to_num(scores, posinf=0, neginf=0)
-        self.sums[at] += plain
-        self.squares[at] += plain**2
+        at, values = (inside.astype(np.int64), places), np.nan_to_num(scores, posinf=0, neginf=0)
+        self.sums[at] += values
+        self.squares[at] += values**2
         self.counts[at] += 1
 
     def loudest(self) -> int:
@@ -262,8 +262,10 @@ class Moments:
         # Few releases of a coordinate show its variance badly: that of all is mixed in.
         few = PRIOR / (PRIOR + self.counts.sum(axis=0))
         spread = np.sqrt(few * np.median(variance) + (1 - few) * variance)
-        seen = self.counts.min(axis=0) > 0
-        sure = np.where(seen, np.abs(gap) - SURE * np.maximum(doubt, spread * np.sqrt(few / PRIOR)), -np.inf)
+        has_counts = self.counts.min(axis=0) > 0
+        sure = np.where(
+            has_counts, np.abs(gap) - SURE * np.maximum(doubt, spread * np.sqrt(few / PRIOR)), -np.inf
+        )
         return int(np.argmax(sure / spread))
 
     def moved(self) -> tuple[Array, Array, Array]:
@@ -280,8 +282,8 @@ def _directions(unit: Array, moments: Moments) -> Array:
     """Columns to project releases on: the canary, where it plainly shows, how much of it
     shows by blocks, and by variance."""
     gap, doubt, variance = moments.moved()
-    plain = np.where(np.abs(gap) > PLAIN * doubt, gap, 0.0)
-    columns = [unit, plain / variance, _by_blocks(unit, gap) / variance, unit / variance]
+    clear_gap = np.where(np.abs(gap) > PLAIN * doubt, gap, 0.0)
+    columns = [unit, clear_gap / variance, _by_blocks(unit, gap) / variance, unit / variance]
     return np.column_stack([column / max(float(np.linalg.norm(column)), 1e-300) for column in columns])
 
 
@@ -296,13 +298,13 @@ def _by_blocks(unit: Array, gap: Array) -> Array:
 def _seen(bench: Bench, window: Window, views: list[Array], inside: bool) -> Array:
     """What a window shows: releases along each direction, how long they are, and how
     much of them is no number."""
-    seen = []
+    features = []
     for batch, view in zip(window.batches(inside), views, strict=True):
-        released = bench.release(batch)
-        odd = float(np.count_nonzero(~np.isfinite(released)))
-        plain = np.nan_to_num(released, posinf=0, neginf=0)
-        seen.append([*(plain @ view), np.log(np.linalg.norm(plain) + 1e-12), odd])
-    return np.concatenate(seen)
+        output = bench.release(batch)
+        odd = float(np.count_nonzero(~np.isfinite(output)))
+        values = np.nan_to_num(output, posinf=0, neginf=0)
+        features.append([*(values @ view), np.log(np.linalg.norm(values) + 1e-12), odd])
+    return np.concatenate(features)
 
 
 def _discriminant(features: Array, inside: Booleans) -> Array:

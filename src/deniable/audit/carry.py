@@ -137,8 +137,8 @@ def _by_code(function: types.FunctionType, holds: Holds, depth: int) -> Form:
         return _named(function)
     inner = functools.partial(_form, holds=holds, depth=depth - 1)
     room = function.__globals__
-    used = {name: room[name] for name in _names(function.__code__) if name in room}
-    names = [(name, inner(value)) for name, value in used.items() if value is not function]
+    references = {name: room[name] for name in _names(function.__code__) if name in room}
+    names = [(name, inner(value)) for name, value in references.items() if value is not function]
     defaults = inner(function.__defaults__) if function.__defaults__ else None
     keywords = [(key, inner(value)) for key, value in (function.__kwdefaults__ or {}).items()]
     cells = [inner(_content(cell)) for cell in function.__closure__ or ()]

@@ -56,14 +56,14 @@ class OutputView(StrEnum):
 
 def views(rows: Rows) -> list[OutputView]:
     """The views that can show something about rows like these."""
-    found = [OutputView.RAW]
+    kinds = [OutputView.RAW]
     if (
         rows.shape[1] > 1 and len(np.unique(rows[:512])) > 8
     ):  # with fewer values, patterns show all that differences would
-        found.append(OutputView.DIFFERENCES)
+        kinds.append(OutputView.DIFFERENCES)
     if rows.shape[1] <= 4 and np.mean(lowest_bit(rows[:512]) < -40) > 0.2:
-        found.append(OutputView.BITS)
-    return found
+        kinds.append(OutputView.BITS)
+    return kinds
 
 
 def lowest_bit(values: Rows) -> Rows:
@@ -118,8 +118,8 @@ class LogisticClassifier:
             if value > at:
                 step /= 2
                 continue
-            weights, gained, at = weights + step, at - value, value
-            if gained < ENOUGH_GAINED:
+            weights, gain, at = weights + step, at - value, value
+            if gain < ENOUGH_GAINED:
                 break
             p = 1 / (1 + np.exp(-np.clip(score, -40, 40)))
             slope = design.T @ (p - label) / len(label) + ridge * weights
@@ -193,21 +193,21 @@ class Boosting:
         score, questions, leaves = np.zeros(len(rows)), [], []
         for _ in range(trees):
             p = 1 / (1 + np.exp(-score))
-            asked, leaf = _grow(codes, label - p, depth, width)
+            splits, leaf = _grow(codes, label - p, depth, width)
             gain = np.bincount(leaf, label - p, 1 << depth) / (
                 np.bincount(leaf, p * (1 - p), 1 << depth) + 20.0
             )
             score += rate * gain[leaf]
-            questions.append(asked)
+            questions.append(splits)
             leaves.append(rate * gain)
         return cls(coder, np.array(questions, np.int64), np.array(leaves))
 
     def score(self, rows: Rows) -> Array:
         codes = [code.astype(np.int16) for code in self.coder.codes(rows)]
         total = np.zeros(len(rows))
-        for asked, leaves in zip(self.questions, self.leaves, strict=True):
+        for splits, leaves in zip(self.questions, self.leaves, strict=True):
             leaf = np.zeros(len(rows), np.int8)
-            for level, (coordinate, bound) in enumerate(asked):
+            for level, (coordinate, bound) in enumerate(splits):
                 leaf |= (codes[coordinate] >= bound).astype(np.int8) << level
             total += leaves[leaf]
         return total
@@ -227,13 +227,13 @@ def _grow(
 ) -> tuple[list[tuple[int, int]], Codes]:
     """The questions of one tree, greedily, and the leaf of each row."""
     leaf = np.zeros(codes.shape[1], np.intp)
-    asked: list[tuple[int, int]] = []
+    splits: list[tuple[int, int]] = []
     for level in range(depth):
         gains = np.stack([_gains(leaf * width + code, gradient, (1 << level, width)) for code in codes])
         coordinate, bound = np.unravel_index(int(np.argmax(gains)), gains.shape)
-        asked.append((int(coordinate), int(bound)))
+        splits.append((int(coordinate), int(bound)))
         leaf += (codes[coordinate] >= bound).astype(np.intp) << level
-    return asked, leaf
+    return splits, leaf
 
 
 def _gains(cells: Codes, gradient: Array, shape: tuple[int, int]) -> Array:
@@ -252,14 +252,14 @@ def _gains(cells: Codes, gradient: Array, shape: tuple[int, int]) -> Array:
 
 def fit_all(first: Rows, second: Rows, *, boosting: bool) -> Iterator[ScoreModel]:
     """Every classifier that applies to rows like these."""
-    whole = Tables.fit(first, second, bins=BINS, patterns=True, pooled=False)
-    if whole is not None:
-        yield whole
-        if whole.complete(min(len(first), len(second))):
+    full_tables = Tables.fit(first, second, bins=BINS, patterns=True, pooled=False)
+    if full_tables is not None:
+        yield full_tables
+        if full_tables.complete(min(len(first), len(second))):
             return
     shapes = ((False, False),) if first.shape[1] == 1 else ((False, False), (False, True), (True, True))
-    for patterns, pooled in shapes:
-        tables = Tables.fit(first, second, bins=BINS, patterns=patterns, pooled=pooled)
+    for patterns, is_pooled in shapes:
+        tables = Tables.fit(first, second, bins=BINS, patterns=patterns, pooled=is_pooled)
         if tables is not None:
             yield tables
     yield LogisticClassifier.fit(first, second)

@@ -198,8 +198,8 @@ class Endpoint:
     def which(self, data: Any) -> int:
         """0 for the first table, 1 for the second; also where it comes back from a saved finding, as
         columns."""
-        for i, known in enumerate((self.first, self.second)):
-            if data is known or _same(data, known):
+        for i, table in enumerate((self.first, self.second)):
+            if data is table or _same(data, table):
                 return i
         raise InvalidParameter("This endpoint knows its own two tables only. Nothing was run.")
 

@@ -133,9 +133,9 @@ class Finding:
             )
         if self.witness is not None:
             w = self.witness
-            told = "canaries" if self.by_canaries else "trials"
+            noun = "canaries" if self.by_canaries else "trials"
             lines.append(
-                f'Witness: pair "{w.pair}", {w.right:,} right and {w.wrong:,} wrong guesses in {w.trials:,} {told}.'
+                f'Witness: pair "{w.pair}", {w.right:,} right and {w.wrong:,} wrong guesses in {w.trials:,} {noun}.'
             )
         lines.append(
             f"The smallest ε that could have been told from the claim: {self.detectable:.4g}."

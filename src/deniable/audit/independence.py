@@ -75,9 +75,9 @@ def dependence(record: Record, alpha: float) -> str | None:
     tests = 4 * len(columns)  # two neighbours, ties and ranks
     for name, *sides in columns:
         for codes, at in zip(sides, places, strict=True):
-            said = _ties(codes, at, alpha / tests) or _ranks(codes, alpha / tests)
-            if said:
-                return f"{name} {said}"
+            reason = _ties(codes, at, alpha / tests) or _ranks(codes, alpha / tests)
+            if reason:
+                return f"{name} {reason}"
     return None
 
 
@@ -95,8 +95,8 @@ def _columns(first: Rows, second: Rows) -> Iterator[tuple[str, Codes, Codes]]:
 
 
 def _whole(rows: Rows) -> NDArray[np.void]:
-    plain = np.ascontiguousarray(rows + 0.0)  # −0 is 0
-    return plain.view(np.dtype((np.void, plain.dtype.itemsize * plain.shape[1]))).ravel()
+    matrix = np.ascontiguousarray(rows + 0.0)  # −0 is 0
+    return matrix.view(np.dtype((np.void, matrix.dtype.itemsize * matrix.shape[1]))).ravel()
 
 
 def _coded(first: NDArray[np.generic], second: NDArray[np.generic]) -> tuple[Codes, Codes]:
@@ -115,18 +115,18 @@ def _ties(codes: Codes, places: Codes, alpha: float) -> str | None:
     counts = np.bincount(codes) if n else np.zeros(1, np.int64)
     if n < LEAST or counts.max() in (1, n):
         return None
-    expected = float(np.sum(counts * (counts - 1.0)) / (n * (n - 1.0)))
+    tie_rate = float(np.sum(counts * (counts - 1.0)) / (n * (n - 1.0)))
     runs = np.full(places[-1] + 1, -1)
     runs[places] = codes
     lags = np.arange(1, len(runs) // 2 + 1)
     ties, pairs = np.array([_equal(runs[lag:], runs[:-lag]) for lag in lags]).T
-    chance = binom.sf(ties - 1, pairs, expected)
+    chance = binom.sf(ties - 1, pairs, tie_rate)
     if not np.any(chance < _levels(lags, alpha)):
         return None
     lag = int(lags[np.argmin(chance / _levels(lags, 1.0))])
     return (
         f"is the same as {lag} run{'s' if lag > 1 else ''} before in {ties[lag - 1]:,} of {pairs[lag - 1]:,} "
-        f"cases, where its own frequencies predict {expected * pairs[lag - 1]:,.1f}"
+        f"cases, where its own frequencies predict {tie_rate * pairs[lag - 1]:,.1f}"
     )
 
 
@@ -161,12 +161,12 @@ def _ranks(codes: Codes, alpha: float) -> str | None:
 
 def constants(first: Rows, second: Rows) -> list[Constant]:
     """Coordinates that hardly change and differ between the neighbours."""
-    kept = []
+    coordinates = []
     for i in range(first.shape[1] if len(first) and len(second) else 0):
         usual = [_usual(rows[:, i]) for rows in (first, second)]
         if max(share for _, share in usual) >= NEARLY and not _same(usual[0][0], usual[1][0]):
-            kept.append(Constant(i, *(value if share >= NEARLY else None for value, share in usual)))
-    return kept
+            coordinates.append(Constant(i, *(value if share >= NEARLY else None for value, share in usual)))
+    return coordinates
 
 
 def _usual(column: Array) -> tuple[float, float]:
@@ -183,7 +183,7 @@ def _same(one: float, other: float) -> bool:
 def recurs(fixed: Sequence[Constant], first: Rows, second: Rows) -> bool:
     """Whether what hardly ever changed is there again in the outputs of a target that was started anew."""
     return all(
-        value is None or any(_same(float(number), value) for number in rows[:, one.column])
-        for one in fixed
-        for rows, value in ((first, one.first), (second, one.second))
+        value is None or any(_same(float(number), value) for number in rows[:, constant.column])
+        for constant in fixed
+        for rows, value in ((first, constant.first), (second, constant.second))
     )

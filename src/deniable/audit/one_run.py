@@ -85,7 +85,7 @@ def one_run(
     `guesses` is tried and the error shared. Canaries are shuffled by `seed` first, so that equal scores tell
     nothing by the order in which they were given.
     """
-    started = clock.monotonic()
+    start = clock.monotonic()
     values, inside = checked(scores, included, confidence, seed)
     claim, m, alpha = at_one_delta(claim), len(values), 1 - confidence
     delta = float(claim.delta)
@@ -95,24 +95,26 @@ def one_run(
         raise InvalidParameter(
             'No Gaussian run keeps an ε at δ = 0. State the δ of the claim, or use family="distribution-free".'
         )
-    tried = [planned(m, claim)] if guesses is None else sorted({min(int(g), m) for g in guesses if g > 1})
-    if not tried:
+    guess_counts = (
+        [planned(m, claim)] if guesses is None else sorted({min(int(g), m) for g in guesses if g > 1})
+    )
+    if not guess_counts:
         raise InvalidParameter(f"Expected guesses={guesses} of at least 2 each.")
     if family == "independent":
         epsilon, estimate = (_epsilon_of(mu, delta) for mu in independent_mu(values, inside, alpha))
         witness = independent_witness(values, inside, seed)
     else:
-        ordered = inside[np.argsort(values, kind="stable")]
-        found = {g: _guessed(ordered, g, delta, alpha / len(tried), family) for g in tried}
-        best = max(found, key=lambda g: found[g])
-        (epsilon, estimate), witness = found[best], ranked_witness(values, inside, best, seed)
-    claimed = float(claim.epsilon)
-    visible = detectable(m, max(tried), claim, alpha=alpha / len(tried), family=family)
+        ranking = inside[np.argsort(values, kind="stable")]
+        bounds = {g: _guessed(ranking, g, delta, alpha / len(guess_counts), family) for g in guess_counts}
+        best = max(bounds, key=lambda g: bounds[g])
+        (epsilon, estimate), witness = bounds[best], ranked_witness(values, inside, best, seed)
+    claim_epsilon = float(claim.epsilon)
+    visible = detectable(m, max(guess_counts), claim, alpha=alpha / len(guess_counts), family=family)
     return Finding(
-        verdict=verdict(epsilon, claimed), target=name, claim=claim, epsilon=epsilon, delta=delta,
+        verdict=verdict(epsilon, claim_epsilon), target=name, claim=claim, epsilon=epsilon, delta=delta,
         confidence=confidence, estimate=estimate, detectable=visible, samples=1,
-        seconds=clock.monotonic() - started, assumes=ASSUMES[family], cannot_see=CANNOT_SEE, witness=witness,
-        method=f"one run, {family}", options={"canaries": m, "guesses": tried, "family": family, "seed": seed},
+        seconds=clock.monotonic() - start, assumes=ASSUMES[family], cannot_see=CANNOT_SEE, witness=witness,
+        method=f"one run, {family}", options={"canaries": m, "guesses": guess_counts, "family": family, "seed": seed},
     )  # fmt: skip
 
 
@@ -185,8 +187,8 @@ def accuracy(mu: float, share: float) -> float:
     low, high = 0.0, 40.0 + mu
     for _ in range(80):
         middle = (low + high) / 2
-        kept = ndtr(mu / 2 - middle) + ndtr(-mu / 2 - middle)
-        low, high = (middle, high) if kept > share else (low, middle)
+        mass = ndtr(mu / 2 - middle) + ndtr(-mu / 2 - middle)
+        low, high = (middle, high) if mass > share else (low, middle)
     sure, doubtful = ndtr(mu / 2 - low), ndtr(-mu / 2 - low)
     return float(sure / (sure + doubtful))
 
@@ -205,8 +207,8 @@ def _mu_of(epsilon: float, delta: float) -> float:
     low, high = 0.0, 60.0
     for _ in range(40):
         middle = (low + high) / 2
-        spent = accounting.epsilon(GaussianNoise(1 / middle), delta).upper
-        low, high = (middle, high) if spent < epsilon else (low, middle)
+        cost = accounting.epsilon(GaussianNoise(1 / middle), delta).upper
+        low, high = (middle, high) if cost < epsilon else (low, middle)
     return low
 
 
@@ -218,10 +220,10 @@ def _guessed(
 ) -> tuple[float, float]:
     """(certified, plain) ε for so many guesses on canaries sorted by score."""
     m, right = len(ordered), right_guesses(ordered, guesses)
-    plain = math.log((right + 0.5) / (guesses - right + 0.5))
+    estimate = math.log((right + 0.5) / (guesses - right + 0.5))
     if family == "gaussian":
-        plain = _epsilon_of(_mu_of_share(right / guesses, guesses / m), delta)
-    return certified(m, guesses, right, delta, alpha, family), plain
+        estimate = _epsilon_of(_mu_of_share(right / guesses, guesses / m), delta)
+    return certified(m, guesses, right, delta, alpha, family), estimate
 
 
 def right_guesses(ordered: Booleans, guesses: int) -> int:
@@ -253,10 +255,10 @@ def refutes(canaries: int, guesses: int, right: int, needed: Callable[[float], f
     """
     r, h = alpha * right / canaries, alpha * (guesses - right) / canaries
     for i in range(right - 1, -1, -1):
-        raised = max(h, needed(r))
-        if raised == h:
+        level = max(h, needed(r))
+        if level == h:
             break
-        r, h = min(r + i / (guesses - i) * (raised - h), 1.0), raised
+        r, h = min(r + i / (guesses - i) * (level - h), 1.0), level
     return r + h > guesses / canaries
 
 
@@ -297,13 +299,13 @@ def detectable(
     delta = float(claim.delta) or USUAL_DELTA
     mu = _mu_of(float(claim.epsilon), delta)
     trials = canaries - max(1, int(LEARN * canaries)) if family == "independent" else guesses
-    needed = _least(trials, lambda right: _refuted(canaries, trials, right, claim, mu, alpha, family))
-    if needed is None:
+    least_right = _least(trials, lambda right: _refuted(canaries, trials, right, claim, mu, alpha, family))
+    if least_right is None:
         return math.inf
 
     def told(wide: float) -> bool:
         share = accuracy(wide, 1.0 if family == "independent" else guesses / canaries)
-        return bool(binom.ppf(1 - power, trials, share) >= needed)
+        return bool(binom.ppf(1 - power, trials, share) >= least_right)
 
     low, high = mu, 40.0
     if not told(high):
@@ -380,9 +382,11 @@ def mu_from_guesses(right: int, trials: int, alpha: float) -> float:
 
 def _advantage(rule: tuple[int, float], scores: Array, inside: Booleans) -> float:
     """TPR − FPR."""
-    told = rule[0] * scores >= rule[1]
+    guesses = rule[0] * scores >= rule[1]
     within = max(1, int(inside.sum())), max(1, int((~inside).sum()))
-    return float(np.count_nonzero(told & inside) / within[0] - np.count_nonzero(told & ~inside) / within[1])
+    return float(
+        np.count_nonzero(guesses & inside) / within[0] - np.count_nonzero(guesses & ~inside) / within[1]
+    )
 
 
 def _right(rule: tuple[int, float], scores: Array, inside: Booleans) -> int:
@@ -402,9 +406,9 @@ def _epsilon_of(mu: float, delta: float) -> float:
 
 def ranked_witness(values: Array, inside: Booleans, guesses: int, seed: int) -> Witness:
     """The scores in and out, and the edges of the surest guesses."""
-    ordered, low = np.sort(values), guesses // 2
+    ranking, low = np.sort(values), guesses // 2
     right = right_guesses(inside[np.argsort(values, kind="stable")], guesses)
-    edges = float(ordered[len(values) - (guesses - low)]), float(ordered[min(low, len(values) - 1)])
+    edges = float(ranking[len(values) - (guesses - low)]), float(ranking[min(low, len(values) - 1)])
     return seen(
         values[inside], values[~inside], _cuts(values), edges, ("in", "out"), right, guesses - right, seed
     )
@@ -414,17 +418,17 @@ def independent_witness(values: Array, inside: Booleans, seed: int) -> Witness:
     """The same for one threshold, on the canaries that certify; scores that fall for
     members are turned round."""
     (sign, threshold), rest, coins = learnt_rule(values, inside)
-    right, turned = _right((sign, threshold), rest, coins), sign * rest
+    right, scores = _right((sign, threshold), rest, coins), sign * rest
     edges = threshold, threshold
     return seen(
-        turned[coins], turned[~coins], _cuts(turned), edges, ("in", "out"), right, len(rest) - right, seed
+        scores[coins], scores[~coins], _cuts(scores), edges, ("in", "out"), right, len(rest) - right, seed
     )
 
 
 def _cuts(values: Array) -> Array:
     """Even steps over nearly all scores, as a picture wants them."""
-    plain = values[np.isfinite(values)]
-    if not len(plain):
+    finite_values = values[np.isfinite(values)]
+    if not len(finite_values):
         return np.zeros(1)
-    low, high = np.quantile(plain, [0.005, 0.995])
+    low, high = np.quantile(finite_values, [0.005, 0.995])
     return np.linspace(float(low), float(high), CUTS)

@@ -90,9 +90,9 @@ def _unmatched(these: list[Any], those: list[Any]) -> int:
 def _changed_keys(first: Any, second: Any, replace: bool) -> bool:
     if not (isinstance(first, Mapping) and isinstance(second, Mapping)):
         return _rows_differ(_rows(first), _rows(second), replace)
-    changed = [k for k in {*first, *second} if _freeze(first.get(k)) != _freeze(second.get(k))]
-    present = all(k in first and k in second for k in changed)
-    return len(changed) <= 1 and (present if replace else not changed or not present)
+    different_keys = [k for k in {*first, *second} if _freeze(first.get(k)) != _freeze(second.get(k))]
+    present = all(k in first and k in second for k in different_keys)
+    return len(different_keys) <= 1 and (present if replace else not different_keys or not present)
 
 
 def _owners_differ(first: Any, second: Any, unit: Unit) -> bool:
@@ -100,10 +100,14 @@ def _owners_differ(first: Any, second: Any, unit: Unit) -> bool:
     left and those of another came)."""
     name = unit.column_name or ""
     groups = [_by_owner(table, name) for table in (first, second)]
-    changed = [k for k in {*groups[0], *groups[1]} if groups[0].get(k) != groups[1].get(k)]
+    different_owners = [k for k in {*groups[0], *groups[1]} if groups[0].get(k) != groups[1].get(k)]
     if unit.replace:
-        return len(changed) <= 1 or (len(changed) == 2 and sum(k in groups[0] for k in changed) == 1)
-    return len(changed) <= 1 and all(not (k in groups[0] and k in groups[1]) for k in changed)
+        return len(different_owners) <= 1 or (
+            len(different_owners) == 2 and sum(k in groups[0] for k in different_owners) == 1
+        )
+    return len(different_owners) <= 1 and all(
+        not (k in groups[0] and k in groups[1]) for k in different_owners
+    )
 
 
 def _by_owner(table: Any, column: str) -> dict[Any, list[Any]]:
@@ -154,10 +158,10 @@ def patterns(length: int, *, everywhere: bool, far: float = 0.0) -> list[Pair]:
     `everywhere`: one unit may change every answer by 1 (ℓ∞); otherwise one answer by 1 (ℓ1). `far` > 0 adds
     pairs in which one answer lies that much above (or below) all others.
     """
-    found = list(_one_changed(length)) + (list(_all_changed(length)) if everywhere and length > 1 else [])
+    pairs = list(_one_changed(length)) + (list(_all_changed(length)) if everywhere and length > 1 else [])
     if far and length > 1:
-        found += list(_spiked(length, far, everywhere))
-    return _distinct(found)
+        pairs += list(_spiked(length, far, everywhere))
+    return _distinct(pairs)
 
 
 def _one_changed(length: int) -> Iterator[Pair]:
@@ -194,11 +198,11 @@ def _unit_vector(length: int, at: int) -> Any:
 
 def _distinct(pairs: list[Pair]) -> list[Pair]:
     """Without pairs that are equal up to order: every classifier looks in both directions."""
-    seen: dict[frozenset[bytes], Pair] = {}
+    pair_by_key: dict[frozenset[bytes], Pair] = {}
     for pair in pairs:
         key = frozenset((np.asarray(pair.first).tobytes(), np.asarray(pair.second).tobytes()))
-        seen.setdefault(key, pair)
-    return list(seen.values())
+        pair_by_key.setdefault(key, pair)
+    return list(pair_by_key.values())
 
 
 def default_pairs(unit: Unit) -> list[Pair]:

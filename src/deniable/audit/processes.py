@@ -75,8 +75,8 @@ class Pool:
         self._threads = ThreadPoolExecutor(size)
         self._free: queue.SimpleQueue[Worker] = queue.SimpleQueue()
         self._workers = [Worker(form) for _ in range(size)]
-        for one in self._workers:
-            self._free.put(one)
+        for process in self._workers:
+            self._free.put(process)
 
     def map(self, tasks: Sequence[Sequence[Any]]) -> Iterator[Outputs | None]:
         """The outputs of each task; None for one that failed there, to be done here."""
@@ -93,5 +93,5 @@ class Pool:
 
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
-        for one in self._workers:
-            one.close()
+        for process in self._workers:
+            process.close()

@@ -97,8 +97,8 @@ def _form(target: Target) -> Form | None:
     if isinstance(target, Batched):
         # Each start draws a small batch: draw(data, n, rng).
         many = form_of(CALLS, seeded=True)
-        whole = form_of(target.function, seeded=True)
-        return None if whole is None else ("partial", whole, [], [("n", many)])
+        form = form_of(target.function, seeded=True)
+        return None if form is None else ("partial", form, [], [("n", many)])
     return (
         form_of(target.function, seeded=target.pass_rng is not None) if isinstance(target, Called) else None
     )

@@ -52,7 +52,7 @@ def scores(
     of both kinds (`statistics.from_guesses`). Should one set run out before the coins
     are thrown, nothing is certified; so the coins stay fair.
     """
-    started = clock.monotonic()
+    start = clock.monotonic()
     if not 0 < confidence < 1:
         raise InvalidParameter(f"Expected confidence={confidence} in (0, 1).")
     claim = at_one_delta(claim)
@@ -65,23 +65,23 @@ def scores(
     learn = [s[: int(LEARN * len(s))] for s in (first, second)]
     dealt = _dealt(first[len(learn[0]) :], second[len(learn[1]) :], rng)
     trials = len(dealt[0]) + len(dealt[1])
-    found = {
+    choices = {
         s: choose(s * learn[0], s * learn[1], delta=delta, alpha=alpha, trials=max(trials, 1))
         for s in (1, -1)
     }
-    sign = max(found, key=lambda s: found[s][1])
-    rule, dealt = found[sign][0], (sign * dealt[0], sign * dealt[1])
+    sign = max(choices, key=lambda s: choices[s][1])
+    rule, dealt = choices[sign][0], (sign * dealt[0], sign * dealt[1])
     right, wrong = rule.count(*dealt)
     epsilon = (
         from_guesses(right, wrong, trials, delta=delta, alpha=alpha, sides=rule.sides) if trials else 0.0
     )
-    claimed, cuts = float(claim.epsilon), candidates(sign * np.concatenate(learn), CUTS)
-    visible = detectable(trials, epsilon=claimed, delta=delta, alpha=alpha)
+    claim_epsilon, cuts = float(claim.epsilon), candidates(sign * np.concatenate(learn), CUTS)
+    visible = detectable(trials, epsilon=claim_epsilon, delta=delta, alpha=alpha)
     return Finding(
-        verdict=judged(epsilon, claimed, visible, right + wrong), target=name, claim=claim, epsilon=epsilon, delta=delta,
+        verdict=judged(epsilon, claim_epsilon, visible, right + wrong), target=name, claim=claim, epsilon=epsilon, delta=delta,
         confidence=confidence, estimate=_estimate(right, wrong, trials, delta * rule.sides / 2), detectable=visible,
-        samples=len(first) + len(second), seconds=clock.monotonic() - started, method="scores",
-        support_differs=wrong == 0 and epsilon > max(2.0, claimed),
+        samples=len(first) + len(second), seconds=clock.monotonic() - start, method="scores",
+        support_differs=wrong == 0 and epsilon > max(2.0, claim_epsilon),
         witness=seen(*dealt, cuts, (rule.high, rule.low), ("with", "without"), right, wrong, seed),
         reasons=() if right + wrong else (NOTHING,),
         assumes=ASSUMES, cannot_see=CANNOT_SEE, options={"seed": seed, "larger_is": "with" if sign == 1 else "without"},
@@ -128,12 +128,12 @@ def _inside(path: Path, told: list[Any]) -> Any:
 
 def numbers(values: Any) -> Array:
     try:
-        found = np.asarray(values, np.float64).ravel()
+        array = np.asarray(values, np.float64).ravel()
     except (TypeError, ValueError):
         raise InvalidParameter("Expected scores that are numbers.") from None
-    if np.isnan(found).any():
+    if np.isnan(array).any():
         raise InvalidParameter("Expected scores that are numbers, got NaN or nothing among them.")
-    return found
+    return array
 
 
 def _dealt(first: Array, second: Array, rng: np.random.Generator) -> tuple[Array, Array]:

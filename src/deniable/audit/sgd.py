@@ -159,7 +159,7 @@ def canaries(
     observations of its own (`one_run.independent_mu`, `bets.mu_from_bets`). Without `rounds` there are as many as
     `seconds` of CPU time allow; with them, designs behind the first have fewer windows where steps are slow.
     """
-    started = clock.monotonic()
+    start = clock.monotonic()
     each = min(200, dimension) if each is None else each
     if not 1 <= each <= dimension:
         raise InvalidParameter(
@@ -171,7 +171,7 @@ def canaries(
         raise InvalidParameter(f"Expected confidence={confidence} in (0, 1).")
     bench = Bench(step, training, dimension, np.random.default_rng(seed))
     rounds = _affordable(bench, seconds) if rounds is None else rounds
-    alpha, claimed = 1 - confidence, training.epsilon
+    alpha, claim_epsilon = 1 - confidence, training.epsilon
     best: _Seen | None = None
     steps = 0
     for sight in _sights(bench, background, update, rounds, each, seconds):
@@ -179,15 +179,15 @@ def canaries(
         sight.certify(alpha, 1 / training.noise_multiplier)
         if best is None or sight.mu > best.mu:
             best = sight
-        if training.at_least(sight.mu) > claimed:
+        if training.at_least(sight.mu) > claim_epsilon:
             break
     assert best is not None
     epsilon = training.at_least(best.mu)
     return Finding(
-        verdict=verdict(epsilon, claimed), target=name, claim=Budget(claimed, training.delta), epsilon=epsilon,
+        verdict=verdict(epsilon, claim_epsilon), target=name, claim=Budget(claim_epsilon, training.delta), epsilon=epsilon,
         delta=training.delta, confidence=confidence, estimate=training.at_least(best.rough), samples=steps,
         detectable=training.at_least(_visible_mu(training, (1 - LEARN) * rounds * each, DESIGNS["scattered"] * alpha)),
-        seconds=clock.monotonic() - started, assumes=CANARY_ASSUMES, cannot_see=CANARY_CANNOT_SEE, method="canary gradients",
+        seconds=clock.monotonic() - start, assumes=CANARY_ASSUMES, cannot_see=CANARY_CANNOT_SEE, method="canary gradients",
         witness=independent_witness(best.scores, best.inside, seed),
         options={"mu": best.mu, "claimed_mu": 1 / training.noise_multiplier, "design": best.design},
     )  # fmt: skip
@@ -206,8 +206,8 @@ class _Seen:
 
     def certify(self, alpha: float, claimed: float) -> None:
         share = DESIGNS[self.design] * alpha
-        guessed, self.rough = independent_mu(self.scores, self.inside, (1 - BETS) * share)
-        self.mu = max(guessed, mu_from_bets(self.scores, self.inside, BETS * share, claimed))
+        guess_mu, self.rough = independent_mu(self.scores, self.inside, (1 - BETS) * share)
+        self.mu = max(guess_mu, mu_from_bets(self.scores, self.inside, BETS * share, claimed))
 
 
 def _affordable(bench: Bench, seconds: float) -> int:
@@ -297,10 +297,10 @@ def whole_run(
     that is refuted gives the ε. Curves come from `accounting.tradeoff`, on the side that
     allows the attacker more; between its points he is granted the better one.
     """
-    started = clock.monotonic()
+    start = clock.monotonic()
     values, inside = checked(scores, included, confidence, seed)
-    m, claimed, alpha = len(values), training.epsilon, 1 - confidence
-    claim = Budget(claimed, training.delta)
+    m, claim_epsilon, alpha = len(values), training.epsilon, 1 - confidence
+    claim = Budget(claim_epsilon, training.delta)
     guesses = planned(m, claim)
     right = right_guesses(inside[np.argsort(values, kind="stable")], guesses)
 
@@ -310,9 +310,9 @@ def whole_run(
     share = _least_refuted(refuted)
     epsilon = training.at_least(1 / (share * training.noise_multiplier)) if share < math.inf else 0.0
     return Finding(
-        verdict=verdict(epsilon, claimed), target=name, claim=claim, epsilon=epsilon, delta=training.delta,
+        verdict=verdict(epsilon, claim_epsilon), target=name, claim=claim, epsilon=epsilon, delta=training.delta,
         confidence=confidence, estimate=math.log((right + 0.5) / (guesses - right + 0.5)), samples=1,
-        detectable=detectable(m, guesses, claim, alpha=alpha, family="gaussian"), seconds=clock.monotonic() - started,
+        detectable=detectable(m, guesses, claim, alpha=alpha, family="gaussian"), seconds=clock.monotonic() - start,
         assumes=WHOLE_RUN_ASSUMES, cannot_see=CANNOT_SEE, method="one run, its own family",
         witness=ranked_witness(values, inside, guesses, seed), options={"canaries": m, "guesses": [guesses], "seed": seed},
     )  # fmt: skip

@@ -122,7 +122,7 @@ def audit(
     numbers (only for claims without δ): by default where that needs no assumption (a callable that
     takes `seed`) or the target's attribute `coupled` says that a batch serves each row alike.
     """
-    started = clock.monotonic()
+    start = clock.monotonic()
     if not 0 < confidence < 1:
         raise InvalidParameter(f"Expected confidence={confidence} in (0, 1).")
     # A mechanism takes an answer of known sensitivity, not the data that its unit speaks of: only samplers
@@ -130,10 +130,12 @@ def audit(
     own = getattr(target, "unit", None)
     pairs = _pairs(pair, unit or (own if pair is None or hasattr(target, "draw") else None))
     limits = _limits(claim if claim is not None else getattr(target, "loss", None))
-    shaped = as_target(target, name)
+    subject = as_target(target, name)
     tell = progress or (lambda share, text: None)
-    couple = _couples(target, shaped) if coupled is None else coupled
-    with Source(shaped, seed, workers, coupled=couple and not any(limit.delta for limit in limits)) as source:
+    couple = _couples(target, subject) if coupled is None else coupled
+    with Source(
+        subject, seed, workers, coupled=couple and not any(limit.delta for limit in limits)
+    ) as source:
         total = samples or source.affordable(pairs[0], time, MOST_SAMPLES)
         if total < LEAST_SAMPLES:
             raise InvalidParameter(
@@ -142,8 +144,8 @@ def audit(
         source.chunk = min(source.chunk, max(20, total // 8))
         sniper = _Sniper(source, limits, 1 - confidence, total, tell)
         attack = sniper.search(pairs)
-        found = sniper.refused(attack) or sniper.confirmed(attack, sniper.certify(attack))
-    return replace(found, seconds=clock.monotonic() - started)
+        finding = sniper.refused(attack) or sniper.confirmed(attack, sniper.certify(attack))
+    return replace(finding, seconds=clock.monotonic() - start)
 
 
 def replay(finding: Finding, target: Any, *, seed: int | None = None, workers: int | None = None) -> Finding:
@@ -153,23 +155,23 @@ def replay(finding: Finding, target: Any, *, seed: int | None = None, workers: i
     With the seed of the finding (the default) a target that takes its randomness from outside gives the same
     counts. With another one this is an independent confirmation.
     """
-    witness, started = finding.witness, clock.monotonic()
+    witness, start = finding.witness, clock.monotonic()
     if witness is None or not witness.model:
         raise InvalidParameter(
             f'The finding on "{finding.target}" has no attack to run again (method: {finding.method}). One from scores is '
             "computed again from the same scores."
         )
-    shaped = as_target(target, finding.target)
-    if isinstance(shaped, Called) and witness.columns is not None:
-        shaped.columns[:] = witness.columns
+    subject = as_target(target, finding.target)
+    if isinstance(subject, Called) and witness.columns is not None:
+        subject.columns[:] = witness.columns
     pair = Pair(_input(witness.first), _input(witness.second), witness.pair)
     rule = Rule(witness.high, witness.low)
-    coupled = finding.method == COUPLED
+    is_coupled = finding.method == COUPLED
     model = model_from_dict(witness.model)
-    attack = Attack(pair, OutputView(witness.view), model, rule, finding.delta, 0.0, witness.cuts, coupled)
+    attack = Attack(pair, OutputView(witness.view), model, rule, finding.delta, 0.0, witness.cuts, is_coupled)
     limit = ClaimLimit(finding.delta, float(finding.claim.epsilon))
-    chosen = witness.seed if seed is None else seed
-    with Source(shaped, chosen, workers, chunk=witness.chunk, coupled=coupled) as source:
+    replay_seed = witness.seed if seed is None else seed
+    with Source(subject, replay_seed, workers, chunk=witness.chunk, coupled=is_coupled) as source:
         sniper = _Sniper(source, [limit], 1 - finding.confidence, witness.trials, lambda share, text: None)
         sniper.choosing[pair.name] = source.record(
             pair, min(2 * LOOKED_AT, max(40, witness.trials // 4)), REPLAY_PHASE
@@ -177,7 +179,7 @@ def replay(finding: Finding, target: Any, *, seed: int | None = None, workers: i
         again = sniper.refused(attack) or sniper.confirmed(
             attack, sniper.certify(attack, chunks=witness.chunks)
         )
-    return replace(again, seconds=clock.monotonic() - started, options=finding.options)
+    return replace(again, seconds=clock.monotonic() - start, options=finding.options)
 
 
 # ------------------------------------------------------------------------------------------------ claims and pairs
@@ -228,14 +230,14 @@ def _pairs(pair: Pair | tuple[Any, Any] | Sequence[Pair] | None, unit: Unit | No
             )
         return default_pairs(unit)
     if isinstance(pair, Pair):
-        found = [pair]
+        pairs = [pair]
     elif len(pair) == 2 and not all(isinstance(p, Pair) for p in pair):
-        found = [Pair(pair[0], pair[1])]
+        pairs = [Pair(pair[0], pair[1])]
     else:
-        found = [p for p in pair if isinstance(p, Pair)]
-    if not found:
+        pairs = [p for p in pair if isinstance(p, Pair)]
+    if not pairs:
         raise InvalidParameter("Expected at least one pair of neighbours. Nothing was run.")
-    return [p.check(unit) if unit is not None else p for p in found]
+    return [p.check(unit) if unit is not None else p for p in pairs]
 
 
 def _couples(target: Any, shaped: Any) -> bool:
@@ -344,16 +346,16 @@ class _Sniper:
         """Rounds that keep the better pairs, in the view that showed most; the last of
         them has every classifier."""
         first = self.source.draw(pairs[0], min(2000, max(40, self.total // 40)), 5000)[0]
-        whole = self.total - self.certifying
+        budget = self.total - self.certifying
         if len(np.unique(first, axis=0)) > FEW_OUTPUTS:
-            whole = min(whole, MOST_ROWS, MOST_CELLS // first.shape[1])
+            budget = min(budget, MOST_ROWS, MOST_CELLS // first.shape[1])
         sights: list[Sight] = [(pair, views(first)) for pair in pairs]
         rounds = [(keep, share) for keep, share in ROUNDS if len(sights) > keep]
         for stage, (keep, share) in enumerate(rounds, 1):
-            found = self._round(sights, int(share * whole), stage)
-            best = {(attack.pair.name, attack.view): (attack.pair, [attack.view]) for attack in found}
+            proposals = self._round(sights, int(share * budget), stage)
+            best = {(attack.pair.name, attack.view): (attack.pair, [attack.view]) for attack in proposals}
             sights = list(best.values())[:keep]
-        attacks = self._round(sights, int(whole * (1 - sum(share for _, share in rounds))), 0)
+        attacks = self._round(sights, int(budget * (1 - sum(share for _, share in rounds))), 0)
         return self._with_rarest(self._final(attacks), attacks)
 
     def _with_rarest(self, best: Attack, attacks: list[Attack]) -> Attack:
@@ -361,8 +363,8 @@ class _Sniper:
 
         def promise(attack: Attack) -> float:
             rare, record = self.rare.get(attack.pair.name), self.choosing[attack.pair.name]
-            seen = len(record.first) + len(record.second)
-            return rare.promise(seen, self.certifying, self.alpha) if rare is not None else 0.0
+            draws = len(record.first) + len(record.second)
+            return rare.promise(draws, self.certifying, self.alpha) if rare is not None else 0.0
 
         other = max(attacks, key=promise)
         better = best.margin <= 0 and promise(best) <= self._claimed(best) < promise(other)
@@ -370,13 +372,13 @@ class _Sniper:
 
     def _round(self, sights: list[Sight], trials: int, stage: int) -> list[Attack]:
         """All attacks on each pair, the best first. Stage 0 is the last one."""
-        found: list[Attack] = []
-        for i, (pair, seen) in enumerate(sights):
+        attacks: list[Attack] = []
+        for i, (pair, output_views) in enumerate(sights):
             self.tell(0.1 * (stage or 3) + 0.1 * i / len(sights), f'trying "{pair.name}"')
-            found += self.propose(
-                pair, seen, max(40, trials // len(sights)), stage * 1000 + i, boosting=stage == 0
+            attacks += self.propose(
+                pair, output_views, max(40, trials // len(sights)), stage * 1000 + i, boosting=stage == 0
             )
-        return sorted(found, key=lambda attack: -attack.margin)
+        return sorted(attacks, key=lambda attack: -attack.margin)
 
     def _final(self, attacks: list[Attack]) -> Attack:
         """The attack that promises most after fresh samples, the same for all on a pair,
@@ -385,14 +387,14 @@ class _Sniper:
         each = int(FINAL * self.total) // len(pairs)
         if len(attacks) == 1 or each < LEAST_FINAL:
             return attacks[0]
-        shown: list[tuple[float, Attack]] = []
+        ranking: list[tuple[float, Attack]] = []
         for i, (name, pair) in enumerate(pairs.items()):
             kinds = (
                 [a for a in attacks if a.pair.name == name and a.coupled is kind] for kind in (True, False)
             )
             here = [attack for kind in kinds for attack in kind[:FINALISTS]]
-            shown += zip(self._shown(pair, here, each, FINAL_PHASE + i), here, strict=True)
-        return max(shown, key=lambda one: one[0])[1]
+            ranking += zip(self._shown(pair, here, each, FINAL_PHASE + i), here, strict=True)
+        return max(ranking, key=lambda one: one[0])[1]
 
     def _shown(self, pair: Pair, attacks: list[Attack], trials: int, phase: int) -> list[float]:
         """What each attack on this pair is now expected to reach."""
@@ -422,15 +424,15 @@ class _Sniper:
         rare = Support.fit(*(np.concatenate(sides) for sides in zip(learn, fresh, strict=True)))
         if rare is not None:
             self.rare[pair.name] = rare
-        found: list[Attack] = []
+        attacks: list[Attack] = []
         with ThreadPoolExecutor(self.source.workers) as pool:
             for view in seen:
                 models = list(
                     fit_all(*map(view.see, learn), boosting=boosting and view is not OutputView.BITS)
                 )
                 new = tuple(map(view.see, fresh))
-                found += chain.from_iterable(pool.map(partial(self._best_rules, pair, view, new), models))
-        return found
+                attacks += chain.from_iterable(pool.map(partial(self._best_rules, pair, view, new), models))
+        return attacks
 
     def _best_rules(
         self, pair: Pair, view: OutputView, rows: tuple[Rows, ...], model: ScoreModel
@@ -441,11 +443,13 @@ class _Sniper:
         cuts = tuple(map(float, candidates(np.concatenate(scores), CUTS)))
         best: dict[bool, Attack] = {}
         for limit in self.limits:
-            for rule, coupled in self._rules(scores, limit.delta, calibrated=isinstance(model, Tables)):
-                made = Attack(pair, view, model, rule, limit.delta, 0.0, cuts, coupled)
-                made = made.after(made.guesses(*scores), len(rows[0]) + len(rows[1]))
-                made = replace(made, margin=self._margin(made))
-                best[coupled] = max(best.get(coupled, made), made, key=lambda attack: attack.margin)
+            for rule, is_coupled in self._rules(scores, limit.delta, calibrated=isinstance(model, Tables)):
+                candidate = Attack(pair, view, model, rule, limit.delta, 0.0, cuts, is_coupled)
+                candidate = candidate.after(candidate.guesses(*scores), len(rows[0]) + len(rows[1]))
+                candidate = replace(candidate, margin=self._margin(candidate))
+                best[is_coupled] = max(
+                    best.get(is_coupled, candidate), candidate, key=lambda attack: attack.margin
+                )
         return list(best.values())
 
     def _rules(
@@ -493,13 +497,13 @@ class _Sniper:
         anew = started_anew(self.source.target, attack.pair, min(ANEW, self.total // 4), self.source.seed)
         if anew is None:
             return found
-        shown = replace(
+        witness_attack = replace(
             attack,
             view=OutputView(witness.view),
             model=model_from_dict(witness.model),
             rule=Rule(witness.high, witness.low),
         )
-        right, wrong = shown.rule.count(shown.score(anew[0]), shown.score(anew[1]))
+        right, wrong = witness_attack.rule.count(witness_attack.score(anew[0]), witness_attack.score(anew[1]))
         trials, here = len(anew[0]) + len(anew[1]), witness.right + witness.wrong
         rarer = binom.cdf(right, trials, witness.right / witness.trials)
         poorer = binom.cdf(right, right + wrong, witness.right / max(here, 1))
@@ -535,8 +539,8 @@ class _Sniper:
             for tally, part in zip(tallies, parts, strict=True):
                 tally.add(*part)
             self.tell(0.4 + 0.6 * (done + 1) / chunks, "certifying")
-        found = [self._finding(tally, chunks) for tally in tallies]
-        return max(found, key=lambda one: one.epsilon)
+        findings = [self._finding(tally, chunks) for tally in tallies]
+        return max(findings, key=lambda one: one.epsilon)
 
     def _rare_attack(self, attack: Attack) -> Attack | None:
         """Outputs that only one neighbour was seen to give, on the same pair and
@@ -553,12 +557,14 @@ class _Sniper:
     def _finding(self, tally: Tally, chunks: int) -> Finding:
         attack, counts, guesses = tally.attack, tally.counts, tally.guesses
         alpha = UNSEEN * self.alpha if isinstance(attack.model, Support) else self.certain
-        trials, delta, coupled = int(counts.sum()), attack.delta, attack.coupled
-        claimed = self._claimed(attack)
+        trials, delta, is_coupled = int(counts.sum()), attack.delta, attack.coupled
+        claim_epsilon = self._claimed(attack)
         sides, both = attack.rule.sides, guesses[2]
         right, wrong = guesses[0] + both, guesses[1] + both
         epsilon = self._bound(attack, guesses, trials, alpha)
-        visible = detectable(trials, epsilon=claimed, delta=delta, alpha=self.certain, coupled=coupled)
+        visible = detectable(
+            trials, epsilon=claim_epsilon, delta=delta, alpha=self.certain, coupled=is_coupled
+        )
         columns = tuple(self.source.target.columns) if isinstance(self.source.target, Called) else None
         witness = Witness(
             pair=attack.pair.name, first=attack.pair.first, second=attack.pair.second, view=attack.view.value,
@@ -567,14 +573,14 @@ class _Sniper:
             counts=tuple((int(a), int(b)) for a, b in counts), columns=columns,
         )  # fmt: skip
         return Finding(
-            verdict=judged(epsilon, claimed, visible, right + wrong), target=self.source.target.name,
-            claim=Budget(claimed, delta), reasons=() if right + wrong else (NOTHING,),
+            verdict=judged(epsilon, claim_epsilon, visible, right + wrong), target=self.source.target.name,
+            claim=Budget(claim_epsilon, delta), reasons=() if right + wrong else (NOTHING,),
             epsilon=epsilon, delta=delta, confidence=1 - self.alpha, detectable=visible,
             estimate=_estimate(right / trials - delta * sides / 2, wrong / trials), samples=self.source.drawn,
-            seconds=0.0, support_differs=wrong == 0 and epsilon > max(2.0, claimed), witness=witness,
+            seconds=0.0, support_differs=wrong == 0 and epsilon > max(2.0, claim_epsilon), witness=witness,
             curve=certified_curve(counts, alpha), cannot_see=CANNOT_SEE,
-            assumes=(*ASSUMES, ASSUMES_ROWS) if coupled and self.source.target.batched else ASSUMES,
-            method=COUPLED if coupled else "sniper", options={"pairs": list(guesses)} if coupled else None,
+            assumes=(*ASSUMES, ASSUMES_ROWS) if is_coupled and self.source.target.batched else ASSUMES,
+            method=COUPLED if is_coupled else "sniper", options={"pairs": list(guesses)} if is_coupled else None,
         )  # fmt: skip
 
 

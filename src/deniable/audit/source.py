@@ -76,13 +76,13 @@ class Source:
     def affordable(self, pair: Pair, seconds: float, most: int) -> int:
         """About how many samples fit into `seconds`, learning and scoring included; also
         starts the workers if that pays."""
-        trials, spent = 16, 0.0
-        while spent < 0.05 and trials < self.chunk:
+        trials, duration = 16, 0.0
+        while duration < 0.05 and trials < self.chunk:
             trials *= 4
             begun = clock.monotonic()
             self.draw(pair, trials, CERTIFY - 1)
-            spent = clock.monotonic() - begun
-        each = spent / trials
+            duration = clock.monotonic() - begun
+        each = duration / trials
         if not self.target.batched and each > SLOW and self.use_processes(pair):
             each /= self.workers
         fitting = int(seconds / (3 * each if self.target.batched else 1.2 * each))

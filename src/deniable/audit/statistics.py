@@ -78,11 +78,11 @@ def from_coupled(only_right: int, only_wrong: int, both: int, *, alpha: float) -
     _check(alpha, 0.0)
     if min(only_right, only_wrong, both) < 0:
         raise InvalidParameter(f"Expected counts of at least 0, got {only_right}, {only_wrong} and {both}.")
-    met = only_right + only_wrong + both
-    if met == 0 or only_wrong == met:
+    hits = only_right + only_wrong + both
+    if hits == 0 or only_wrong == hits:
         return 0.0
-    sure = float(lower(only_right, met, (1 - SPARE) * alpha))
-    most = float(upper(only_wrong, met, SPARE * alpha))
+    sure = float(lower(only_right, hits, (1 - SPARE) * alpha))
+    most = float(upper(only_wrong, hits, SPARE * alpha))
     return max(0.0, math.log1p(-most) - math.log1p(-sure))
 
 
@@ -152,9 +152,9 @@ def detectable(
 def _coupled_response(pairs: int, true: float, alpha: float, power: float) -> float:
     """What coupled runs of randomized response certify with probability `power`: each
     count may fall short by half the rest."""
-    met = int(binom.ppf((1 - power) / 2, pairs, 1 / (1 + math.exp(-true))))
-    only = int(binom.ppf((1 - power) / 2, met, -math.expm1(-true)))
-    return from_coupled(only, 0, met - only, alpha=alpha)
+    hits = int(binom.ppf((1 - power) / 2, pairs, 1 / (1 + math.exp(-true))))
+    only = int(binom.ppf((1 - power) / 2, hits, -math.expm1(-true)))
+    return from_coupled(only, 0, hits - only, alpha=alpha)
 
 
 # ------------------------------------------------------------------------------------------------ one run
@@ -196,10 +196,10 @@ def one_run_refutes(canaries: int, guesses: int, right: int, *, mu: float, alpha
     """
     r, h = alpha * right / canaries, alpha * (guesses - right) / canaries
     for i in range(right - 1, -1, -1):
-        raised = max(h, float(ndtr(ndtri(r) - mu))) if r < 1 else max(h, 1.0)
-        if raised == h:
+        level = max(h, float(ndtr(ndtri(r) - mu))) if r < 1 else max(h, 1.0)
+        if level == h:
             break
-        r, h = min(r + i / (guesses - i) * (raised - h), 1.0), raised
+        r, h = min(r + i / (guesses - i) * (level - h), 1.0), level
     return r + h > guesses / canaries
 
 
@@ -215,8 +215,8 @@ def one_run_gaussian(
         below, above = above, 2 * above
     while above - below > precision:
         middle = (below + above) / 2
-        refuted = one_run_refutes(canaries, guesses, right, mu=middle, alpha=alpha)
-        below, above = (middle, above) if refuted else (below, middle)
+        is_refuted = one_run_refutes(canaries, guesses, right, mu=middle, alpha=alpha)
+        below, above = (middle, above) if is_refuted else (below, middle)
     return below
 
 

@@ -66,8 +66,8 @@ class Support:
             for region in _regions(column, side, own, other)
         ]
         most = max((region.seen for region in regions), default=0)
-        kept = tuple(region for region in regions if region.seen >= max(SEEN, RARER * most))
-        return cls(kept) if kept else None
+        frequent_regions = tuple(region for region in regions if region.seen >= max(SEEN, RARER * most))
+        return cls(frequent_regions) if frequent_regions else None
 
     def score(self, rows: Rows) -> Array:
         total = np.zeros(len(rows))
@@ -99,7 +99,7 @@ def _regions(column: int, side: int, own: Array, other: Array) -> list[Region]:
     if not len(own) or not len(other):
         return []
     top, bottom = float(other.max()), float(other.min())
-    found = [
+    regions = [
         Region(column, side, "above", top, int(np.count_nonzero(own > top))),
         Region(column, side, "below", bottom, int(np.count_nonzero(own < bottom))),
     ]
@@ -107,4 +107,4 @@ def _regions(column: int, side: int, own: Array, other: Array) -> list[Region]:
     values, counts = np.unique(inside, return_counts=True)
     often = np.argsort(-counts)[: 4 * MOST_VALUES]
     often = often[(counts[often] >= SEEN) & ~np.isin(values[often], other)][:MOST_VALUES]
-    return found + [Region(column, side, "at", float(values[i]), int(counts[i])) for i in often]
+    return regions + [Region(column, side, "at", float(values[i]), int(counts[i])) for i in often]

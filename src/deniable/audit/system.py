@@ -92,13 +92,13 @@ class Url:
 
     def __call__(self, data: str) -> Any:
         address = self.template.replace(DATA, urllib.parse.quote(data, safe=""))
-        sent = Path(data).read_bytes() if self.body else None
+        payload = Path(data).read_bytes() if self.body else None
         kind = (
             {"Content-Type": "application/json" if data.endswith(".json") else "text/csv"}
             if self.body
             else {}
         )
-        request = urllib.request.Request(address, sent, kind, method=self.method)
+        request = urllib.request.Request(address, payload, kind, method=self.method)
         try:
             with urllib.request.urlopen(request, timeout=self.seconds) as answer:
                 return [answer.status, _at(json.loads(answer.read() or b"null"), self.path)]
@@ -234,12 +234,12 @@ class Recorded:
 def _whole_lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
-    written = path.read_text(encoding="utf-8")
-    whole = written[: written.rfind("\n") + 1]
-    if whole != written:
-        path.write_text(whole, encoding="utf-8")
+    file_text = path.read_text(encoding="utf-8")
+    complete_text = file_text[: file_text.rfind("\n") + 1]
+    if complete_text != file_text:
+        path.write_text(complete_text, encoding="utf-8")
     try:
-        return [dict(json.loads(line)) for line in whole.splitlines()]
+        return [dict(json.loads(line)) for line in complete_text.splitlines()]
     except (ValueError, TypeError):
         raise InvalidParameter(
             f"{path}: expected the runs of an audit, a JSON object in each line."

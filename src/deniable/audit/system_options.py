@@ -54,10 +54,10 @@ class SystemOptions:
             about = f"{self.command or self.url or self.query} on {self.data[0]} and {self.data[1]}"
             target = Recorded(target, self.resume, about)
         if self.resume is not None or options["samples"] is None:
-            needed = options["samples"] or EASY * runs_needed(
+            samples = options["samples"] or EASY * runs_needed(
                 claim, 2 * float(claim.epsilon), options["confidence"]
             )
-            options = {**options, "samples": needed}
+            options = {**options, "samples": samples}
         finding = audit(target, self.data, claim, name=self.name, workers=1, **options)
         words = asdict(replace(self, resume=None))
         return replace(finding, options={**(finding.options or {}), "system": words})

@@ -50,8 +50,8 @@ class Coder:
         if shared:
             edges, atoms = _bins(rows.ravel(), bins)
             return cls((edges,) * rows.shape[1], (atoms,) * rows.shape[1])
-        fitted = [_bins(column, bins) for column in rows.T]
-        return cls(tuple(e for e, _ in fitted), tuple(a for _, a in fitted))
+        column_bins = [_bins(column, bins) for column in rows.T]
+        return cls(tuple(e for e, _ in column_bins), tuple(a for _, a in column_bins))
 
     def codes(self, rows: Rows) -> Iterator[Codes]:
         """The bin of each value, one coordinate after the other."""
@@ -132,10 +132,10 @@ class Tables:
             apart = w[1:] != w[:-1]
             if self.keys is not None:
                 apart |= a[1:] | a[:-1]
-            kept = np.concatenate([[True], apart])
+            starts = np.concatenate([[True], apart])
             edges.append(e[apart])
-            atoms.append(a[kept])
-            weights.append(w[kept])
+            atoms.append(a[starts])
+            weights.append(w[starts])
         return Tables(Coder(tuple(edges), tuple(atoms)), tuple(weights), self.keys, self.values)
 
     def complete(self, rows: int) -> bool:
@@ -183,9 +183,9 @@ def _categories(atoms: Flags, coordinate: int) -> NDArray[np.uint64]:
 
     Two patterns that collide are one event instead of two: a weaker attack, never a wrong one.
     """
-    mixed = np.random.default_rng([7, coordinate]).integers(1, 2**63, int(atoms.sum())).astype(np.uint64)
+    draws = np.random.default_rng([7, coordinate]).integers(1, 2**63, int(atoms.sum())).astype(np.uint64)
     numbers = np.zeros(len(atoms), np.uint64)
-    numbers[atoms] = mixed
+    numbers[atoms] = draws
     return numbers
 
 
@@ -285,21 +285,24 @@ def _weights(tally: TableTally, atoms: Flags, *, relative: bool) -> Array:
     others, which form one tree."""
     order = np.concatenate([np.flatnonzero(atoms), np.flatnonzero(~atoms)])
     tally = TableTally(tally.first[:, order], tally.second[:, order])
-    fixed, whole = int(atoms.sum()), len(atoms)
-    weights = np.zeros(whole)
-    groups = [slice(i, i + 1) for i in range(fixed)] + [slice(fixed, whole)] * (fixed < whole)
+    atom_count, size = int(atoms.sum()), len(atoms)
+    weights = np.zeros(size)
+    groups = [slice(i, i + 1) for i in range(atom_count)] + [slice(atom_count, size)] * (atom_count < size)
     if not relative:
         coarse = tally.cells(groups)
         ratio = shrunk(coarse.ratio, coarse.doubt())
-        weights[:fixed], weights[fixed:] = ratio[:fixed], ratio[-1] if fixed < whole else 0.0
-    nodes = [slice(fixed, whole)]
+        weights[:atom_count], weights[atom_count:] = (
+            ratio[:atom_count],
+            ratio[-1] if atom_count < size else 0.0,
+        )
+    nodes = [slice(atom_count, size)]
     while nodes := [n for n in nodes if n.stop - n.start > 1]:
         halves = [h for n in nodes for h in _halves(n)]
-        weights += _level(tally.cells(halves), halves, whole)
+        weights += _level(tally.cells(halves), halves, size)
         nodes = halves
-    placed = np.empty(whole)
-    placed[order] = weights
-    return placed
+    cell_weights = np.empty(size)
+    cell_weights[order] = weights
+    return cell_weights
 
 
 def _halves(node: slice) -> tuple[slice, slice]:
@@ -310,14 +313,16 @@ def _halves(node: slice) -> tuple[slice, slice]:
 def _level(tally: TableTally, halves: list[slice], whole: int) -> Array:
     """What one level of the tree adds: the difference of each node's halves, shrunk,
     such that their mean keeps its ratio."""
-    ratio, moved, unseen = tally.ratio, tally.moved(), tally.unseen()
+    ratio, shifts, unseen = tally.ratio, tally.moved(), tally.unseen()
     variance = (
-        ((moved[:, ::2] - moved[:, 1::2]) ** 2).sum(axis=0) * PARTS / (PARTS - 1) + unseen[::2] + unseen[1::2]
+        ((shifts[:, ::2] - shifts[:, 1::2]) ** 2).sum(axis=0) * PARTS / (PARTS - 1)
+        + unseen[::2]
+        + unseen[1::2]
     )
     gap = shrunk(ratio[::2] - ratio[1::2], variance)
     _, q = tally.shares()
     right = -np.log((q[::2] * np.exp(gap) + q[1::2]) / (q[::2] + q[1::2]))
-    added = np.zeros(whole)
+    increments = np.zeros(whole)
     for i, (low, high) in enumerate(zip(halves[::2], halves[1::2], strict=True)):
-        added[low], added[high] = right[i] + gap[i], right[i]
-    return added
+        increments[low], increments[high] = right[i] + gap[i], right[i]
+    return increments

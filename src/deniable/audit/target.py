@@ -175,9 +175,9 @@ def _source(target: Any, names: Mapping[str, Any]) -> str | None:
     ours, or says that it takes ours."""
     if "rng" not in names:
         return next((name for name in SEEDS if name in names), None)
-    said = names["rng"] if isinstance(names["rng"], str) else getattr(names["rng"], "__name__", "")
+    annotation = names["rng"] if isinstance(names["rng"], str) else getattr(names["rng"], "__name__", "")
     ours = isinstance(target, Mechanism | Asking) or type(target).__module__.startswith("deniable.")
-    return EXACT if ours or said.split(".")[-1] in ("Random", "SeededRandom", "SecureRandom") else RNG
+    return EXACT if ours or annotation.split(".")[-1] in ("Random", "SeededRandom", "SecureRandom") else RNG
 
 
 # ------------------------------------------------------------------------------------------------ outputs as numbers
@@ -198,10 +198,10 @@ def encode(outputs: list[Any], columns: list[str]) -> Rows:
     """
     if not outputs:
         return np.empty((0, len(columns)))
-    plain = _numbers(outputs)
-    if plain is not None and columns in ([], [str(i) for i in range(plain.shape[1])]):
-        columns[:] = [str(i) for i in range(plain.shape[1])]
-        return plain
+    array = _numbers(outputs)
+    if array is not None and columns in ([], [str(i) for i in range(array.shape[1])]):
+        columns[:] = [str(i) for i in range(array.shape[1])]
+        return array
     flat = [dict(_leaves(_unwrap(output), "")) for output in outputs]
     if columns and columns[0] != SHAPE:
         odd = [np.nan] * len(columns)

@@ -125,18 +125,20 @@ class QueryOptions:
         first, second = (table_in(Path(path)) for path in self.tables)
         unit = Unit.parse(self.unit or "row")
         name = self.name or Path(self.tables[0]).stem
-        stated = load_schema(Path(self.schema)) if self.schema else Schema((describe(name, first),))
-        private = [table.name for table in stated.tables if not table.public]
-        known = declared(stated, unit, parse_bounds(self.bounds), parse_keys(self.keys), None)
+        schema = load_schema(Path(self.schema)) if self.schema else Schema((describe(name, first),))
+        private = [table.name for table in schema.tables if not table.public]
+        full_schema = declared(schema, unit, parse_bounds(self.bounds), parse_keys(self.keys), None)
         terms = Terms(epsilon=self.epsilon, delta=self.delta)
-        return Endpoint(self.target, known, unit, terms, private[0] if self.schema else name, first, second)
+        return Endpoint(
+            self.target, full_schema, unit, terms, private[0] if self.schema else name, first, second
+        )
 
     def target_of(self) -> AuditTarget:
         """In the fast form where there is one."""
         endpoint = self.endpoint()
         fast = not endpoint.plan.settles
-        attacked = endpoint.measured if fast else endpoint
-        return AuditTarget(attacked, endpoint.pairs(), endpoint.claim, asdict(self))
+        subject = endpoint.measured if fast else endpoint
+        return AuditTarget(subject, endpoint.pairs(), endpoint.claim, asdict(self))
 
 
 def query_target(
@@ -156,9 +158,9 @@ def query_target(
             "A query is audited on two neighbouring tables: add --tables FIRST SECOND and --epsilon. Nothing "
             "was run."
         )
-    paths, stated = (str(tables[0]), str(tables[1])), None if schema is None else str(schema)
+    paths, schema_path = (str(tables[0]), str(tables[1])), None if schema is None else str(schema)
     return QueryOptions(
-        text, epsilon, delta, paths, unit, name, stated, tuple(bounds or ()), tuple(keys or ())
+        text, epsilon, delta, paths, unit, name, schema_path, tuple(bounds or ()), tuple(keys or ())
     ).target_of()
 
 
@@ -194,9 +196,9 @@ def from_scores(
 def again(options: Mapping[str, Any], name: str) -> AuditTarget:
     """The target of a saved finding."""
     if "tables" in options:
-        known = {field.name for field in fields(QueryOptions)}
+        field_names = {field.name for field in fields(QueryOptions)}
         return QueryOptions(
-            **{key: _plain(value) for key, value in options.items() if key in known}
+            **{key: _plain(value) for key, value in options.items() if key in field_names}
         ).target_of()
     budget = Budget(options["epsilon"], options["delta"]) if "epsilon" in options else None
     return named(str(options.get("target", name)), budget)

@@ -135,14 +135,14 @@ def choose(
     low_first, low_second = (
         np.searchsorted(np.sort(s), edges, side="left").astype(np.float64) for s in (first, second)
     )
-    seen, wait = (
+    total, wait = (
         len(first) + len(second),
         norm.ppf(1 - alpha) * math.sqrt((len(first) + len(second)) / trials),
     )
-    upper = Counts(len(first) - low_first, len(second) - low_second, seen, delta / 2)
-    lower = Counts(low_second, low_first, seen, delta / 2)
-    told = (implied(second, edges), implied(-first, -edges)) if calibrated else (None, None)
-    worth = [promised(side, wait, says) for side, says in zip((upper, lower), told, strict=True)]
+    upper = Counts(len(first) - low_first, len(second) - low_second, total, delta / 2)
+    lower = Counts(low_second, low_first, total, delta / 2)
+    model_ratios = (implied(second, edges), implied(-first, -edges)) if calibrated else (None, None)
+    worth = [promised(side, wait, says) for side, says in zip((upper, lower), model_ratios, strict=True)]
     high, low = (int(np.argmax(w)) for w in worth)
     rules = [(float(worth[0][high]), Rule(float(edges[high]), -math.inf))]
     rules.append((float(worth[1][low]), Rule(math.inf, float(edges[low]))))
@@ -151,11 +151,11 @@ def choose(
         rules.append((both, Rule(float(edges[high]), float(edges[low]))))
     best, rule = max(rules, key=lambda found: found[0])
     right, wrong = rule.count(first, second)
-    if _shown(right - delta * seen * rule.sides / 2, wrong):
+    if _shown(right - delta * total * rule.sides / 2, wrong):
         return rule, best
     # What δ forgives is seen all the same: guessing it shows that there was something to see.
-    plain = Rule(float(edges[int(np.argmax(upper.right - upper.wrong))]), -math.inf)
-    return (plain if delta and _shown(*plain.count(first, second)) else NO_GUESS), 0.0
+    fallback = Rule(float(edges[int(np.argmax(upper.right - upper.wrong))]), -math.inf)
+    return (fallback if delta and _shown(*fallback.count(first, second)) else NO_GUESS), 0.0
 
 
 def _shown(right: float, wrong: float) -> bool:
@@ -177,15 +177,18 @@ def choose_coupled(
         """How many of these scores lie below each edge."""
         return np.cumsum(np.bincount(place, minlength=len(edges) + 1))[:-1].astype(np.float64)
 
-    one, other = (below(place) for place in places)
+    below_first, other = (below(place) for place in places)
     n, either, neither = len(first), below(np.minimum(*places)), below(np.maximum(*places))
-    sides = Counts(n - one, n - other, 2 * n, 0.0, n - either), Counts(other, one, 2 * n, 0.0, neither)
-    told = (implied(second, edges), implied(-first, -edges)) if calibrated else (None, None)
+    sides = (
+        Counts(n - below_first, n - other, 2 * n, 0.0, n - either),
+        Counts(other, below_first, 2 * n, 0.0, neither),
+    )
+    model_ratios = (implied(second, edges), implied(-first, -edges)) if calibrated else (None, None)
     scale = math.sqrt(n / pairs)
     worth = []
-    for side, says in zip(sides, told, strict=True):
-        drawn = smooth(side, scale * float(norm.ppf(1 - alpha)), says)
-        worth.append(np.maximum(drawn, _coupled_bound(side, alpha, scale, LUCK)))
+    for side, says in zip(sides, model_ratios, strict=True):
+        estimate = smooth(side, scale * float(norm.ppf(1 - alpha)), says)
+        worth.append(np.maximum(estimate, _coupled_bound(side, alpha, scale, LUCK)))
     high, low = (int(np.argmax(w)) for w in worth)
     up, down = (
         float(_coupled_bound(s.at(i), alpha, scale, HOPE)[0]) for s, i in zip(sides, (high, low), strict=True)
@@ -199,11 +202,11 @@ def _coupled_bound(side: Counts, alpha: float, scale: float, luck: float) -> Arr
     """What to expect of `statistics.from_coupled`: score intervals for both shares, `luck` deviations
     wider."""
     both = side.both if side.both is not None else np.zeros(len(side.right))
-    met = np.maximum(side.right + side.wrong - both, 1e-9)
+    hits = np.maximum(side.right + side.wrong - both, 1e-9)
     sure = _score_bound(
-        (side.right - both) / met, met, -(luck + scale * float(norm.ppf(1 - (1 - SPARE) * alpha)))
+        (side.right - both) / hits, hits, -(luck + scale * float(norm.ppf(1 - (1 - SPARE) * alpha)))
     )
-    most = _score_bound((side.wrong - both) / met, met, luck + scale * float(norm.ppf(1 - SPARE * alpha)))
+    most = _score_bound((side.wrong - both) / hits, hits, luck + scale * float(norm.ppf(1 - SPARE * alpha)))
     return np.asarray(np.log1p(-np.minimum(most, 1 - 1e-12)) - np.log1p(-np.minimum(sure, 1 - 1e-12)))
 
 
@@ -219,8 +222,8 @@ def _together(upper: Counts, lower: Counts, up: float, down: float, wait: float)
     narrower interval gains."""
     weights = [float(side.right[0] + side.wrong[0]) + 1 for side in (upper, lower)]
     alone = np.average([float(np.sqrt(side.variance[0])) for side in (upper, lower)], weights=weights)
-    gained = wait * (float(alone) - float(np.sqrt((upper + lower).variance[0])))
-    return float(np.average([up, down], weights=weights)) + gained
+    gain = wait * (float(alone) - float(np.sqrt((upper + lower).variance[0])))
+    return float(np.average([up, down], weights=weights)) + gain
 
 
 def promised(side: Counts, wait: float, says: Array | None = None) -> Array:
@@ -275,11 +278,11 @@ def smooth(side: Counts, wait: float, says: Array | None) -> Array:
         guess = ratio[base] + np.clip(ratio[base] / says[base], 0, 1) * (says - says[base])
         doubt = (0.25 * np.abs(guess - ratio[base])) ** 2 + (0.02 * ratio[base]) ** 2 * halvings
     weight = doubt / (doubt + variance)
-    drawn = (
+    estimate = (
         np.where(weight > 0, weight * np.where(np.isfinite(ratio), ratio, guess), 0) + (1 - weight) * guess
     )
     spread = np.sqrt(weight * variance + (1 - weight) * variance[base])
-    return np.where(np.isfinite(ratio), drawn - 3 * spread - wait * np.sqrt(variance), -np.inf)
+    return np.where(np.isfinite(ratio), estimate - 3 * spread - wait * np.sqrt(variance), -np.inf)
 
 
 def implied(scores: Array, edges: Array) -> Array:
@@ -288,7 +291,7 @@ def implied(scores: Array, edges: Array) -> Array:
 
     P(S) = ∫_S (dP/dQ) dQ, so ln P(S)/Q(S) is the logarithm of the mean of the ratio on S under Q.
     """
-    ordered = np.sort(scores)[::-1]
-    total = np.concatenate([[0.0], np.cumsum(np.exp(np.clip(ordered, -50, 50)))])
-    inside = np.searchsorted(-ordered, -edges, side="right")
+    ranking = np.sort(scores)[::-1]
+    total = np.concatenate([[0.0], np.cumsum(np.exp(np.clip(ranking, -50, 50)))])
+    inside = np.searchsorted(-ranking, -edges, side="right")
     return np.asarray(np.log(np.maximum(total[inside], 1e-300) / np.maximum(inside, 1)))

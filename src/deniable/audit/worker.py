@@ -92,10 +92,10 @@ def build(form: Form) -> Any:
 
 
 def _instance(kind: Any, fields: Sequence[tuple[str, Form]]) -> Any:
-    made = object.__new__(kind)
+    instance = object.__new__(kind)
     for name, form in fields:
-        object.__setattr__(made, name, build(form))
-    return made
+        object.__setattr__(instance, name, build(form))
+    return instance
 
 
 def _function(
@@ -109,10 +109,12 @@ def _function(
     room: dict[str, Any] = {"__builtins__": __builtins__, "__name__": "deniable.audit.carried"}
     room.update({key: build(form) for key, form in names})
     closure = tuple(types.CellType(build(form)) for form in cells)
-    made = types.FunctionType(marshal.loads(code), room, name, build(defaults) if defaults else None, closure)
-    made.__kwdefaults__ = {key: build(form) for key, form in keywords} or None
-    room.setdefault(name, made)  # a function may call itself
-    return made
+    function = types.FunctionType(
+        marshal.loads(code), room, name, build(defaults) if defaults else None, closure
+    )
+    function.__kwdefaults__ = {key: build(form) for key, form in keywords} or None
+    room.setdefault(name, function)  # a function may call itself
+    return function
 
 
 # ------------------------------------------------------------------------------------------------ another process

@@ -66,10 +66,10 @@ def load(name: str) -> Any:
         holder.command(name)(command)
     else:
         holder.add_typer(module.app, name=name)
-    loaded = typer.main.get_group(holder).commands[name]
-    for command in (loaded, *getattr(loaded, "commands", {}).values()):
+    entry = typer.main.get_group(holder).commands[name]
+    for command in (entry, *getattr(entry, "commands", {}).values()):
         command.get_params = compose(quiet_flags, command.get_params)
-    return loaded
+    return entry
 
 
 def quiet_flags(params: list[Any]) -> list[Any]:

@@ -80,23 +80,25 @@ def reconstruct(
 
     [bold]deniable attack reconstruct --people 4096 --queries 16384 --noise .3[/]
     """
-    asked = 4 * people if queries is None else queries
-    if plot is not None and 2 * asked <= people:
-        raise InvalidParameter(f"Expected more than {people // 2} queries for a picture, got {asked}.")
+    query_count = 4 * people if queries is None else queries
+    if plot is not None and 2 * query_count <= people:
+        raise InvalidParameter(f"Expected more than {people // 2} queries for a picture, got {query_count}.")
     jobs: list[Callable[[], Learnt]] = [
-        lambda: rebuilding.against_noise(people, asked, noise, method=method, seed=seed),
-        lambda: rebuilding.against_account(people, asked, epsilon, batch=1, method=method, seed=seed),
-        lambda: rebuilding.against_account(people, asked, epsilon, method=method, seed=seed),
+        lambda: rebuilding.against_noise(people, query_count, noise, method=method, seed=seed),
+        lambda: rebuilding.against_account(people, query_count, epsilon, batch=1, method=method, seed=seed),
+        lambda: rebuilding.against_account(people, query_count, epsilon, method=method, seed=seed),
     ]
-    naive, refused, paid = [job() for job in show.progress(jobs, "Asking and solving")]
+    naive, single_answers, batch_answers = [job() for job in show.progress(jobs, "Asking and solving")]
     if plot is not None:
-        _draw_reconstruction(plot, naive, (refused, paid), method, people, asked, seed)
+        _draw_reconstruction(plot, naive, (single_answers, batch_answers), method, people, query_count, seed)
     if json:
-        show.as_json(_reconstruction(naive, refused, paid, people, asked, noise, method))
+        show.as_json(
+            _reconstruction(naive, single_answers, batch_answers, people, query_count, noise, method)
+        )
         return
-    show.heading(f"{people:,} secret bits, {asked:,} counts over random sets of people")
-    _table((naive, refused, paid))
-    show.say("", naive.reading, paid.reading, "", THEOREMS[method is SolvingMethod.EXHAUSTIVE])
+    show.heading(f"{people:,} secret bits, {query_count:,} counts over random sets of people")
+    _table((naive, single_answers, batch_answers))
+    show.say("", naive.reading, batch_answers.reading, "", THEOREMS[method is SolvingMethod.EXHAUSTIVE])
     _say_where(plot)
 
 
@@ -133,12 +135,12 @@ def _draw_reconstruction(
     ratio, small = queries / people, min(people, 1024)
     grid = [0.05 * 1.1**i for i in range(50)]
     # The curve is measured on at most 1,024 people, which takes a second; the run itself is a point of its own.
-    found = rebuilding.sweep(small, ratio, (0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 3.0), seed=seed)
+    results = rebuilding.sweep(small, ratio, (0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 3.0), seed=seed)
     picture.reconstruction(
         (grid, [expected_share(c, ratio) for c in grid]),
-        [(one.facts["noise"], one.share) for one in found],
+        [(result.facts["noise"], result.share) for result in results],
         (naive.facts["noise"], naive.share),
-        {one.release: one.share for one in paid},
+        {result.release: result.share for result in paid},
         title=f"Share of secret bits found from {ratio:g} counts per person, by their noise",
         path=path,
     )
@@ -146,8 +148,11 @@ def _draw_reconstruction(
 
 def _draw_theorem(path: Path, people: int, seed: int) -> None:
     errors = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
-    found = rebuilding.exhaustive_errors(people, errors, seed=seed)
-    wrong = {name: [one.wrong for one in found if one.curator == name] for name in ("random", "misleading")}
+    attempts = rebuilding.exhaustive_errors(people, errors, seed=seed)
+    wrong = {
+        name: [attempt.wrong for attempt in attempts if attempt.curator == name]
+        for name in ("random", "misleading")
+    }
     title = f"Wrong bits after all 2^{people} subsets were asked and all 2^{people} tables tried"
     picture.exhaustive(errors, wrong, [4 * e for e in errors], title=title, path=path)
 
@@ -168,11 +173,16 @@ def difference(
 
     [bold]deniable attack difference --noise 2 --pairs 100[/]
     """
-    found = differencing.compare(people, targets, noise=noise, pairs=pairs, epsilon=epsilon, seed=seed)
-    tricked = sticky.compare(epsilon=epsilon, seed=seed)
-    shown = [*found[:-1], *tricked[:-1], found[-1], tricked[-1]]
+    results = differencing.compare(people, targets, noise=noise, pairs=pairs, epsilon=epsilon, seed=seed)
+    sticky_results = sticky.compare(epsilon=epsilon, seed=seed)
+    releases = [*results[:-1], *sticky_results[:-1], results[-1], sticky_results[-1]]
     _tell(
-        shown, f"One bit of each of {targets} people, from counts about many", "bits", json, plot, protected=2
+        releases,
+        f"One bit of each of {targets} people, from counts about many",
+        "bits",
+        json,
+        plot,
+        protected=2,
     )
 
 
@@ -197,15 +207,15 @@ def link_(
     """
     match data:
         case Linked.PEOPLE:
-            found = link.compare(20_000 if people is None else people, epsilon=epsilon, seed=seed)
+            results = link.compare(20_000 if people is None else people, epsilon=epsilon, seed=seed)
             title, secrets = "A register with names, joined to a table with diagnoses", "diagnoses"
         case Linked.RATINGS:
-            found = fuzzy.compare(1000 if people is None else people, epsilon=epsilon, seed=seed)
+            results = fuzzy.compare(1000 if people is None else people, epsilon=epsilon, seed=seed)
             title, secrets = "Eight ratings known roughly, and whose record it is", "records"
         case Linked.STEPS:
-            found = series.compare(2000 if people is None else people, epsilon=epsilon, seed=seed)
+            results = series.compare(2000 if people is None else people, epsilon=epsilon, seed=seed)
             title, secrets = "Six days of step counts, and whose series it is", "series"
-    _tell(found, title, secrets, json, plot)
+    _tell(results, title, secrets, json, plot)
     if data is Linked.PEOPLE and not json:
         show.say(CLASSES)
 
@@ -227,10 +237,10 @@ def anonymity_(
 
     [bold]deniable attack anonymity --k 5[/]
     """
-    found = hide.compare(people, k, t=t, epsilon=epsilon, seed=seed)
+    results = hide.compare(people, k, t=t, epsilon=epsilon, seed=seed)
     if not json:
         _hospital()
-    _tell(found, f"The diagnoses of {people:,} people, by how they were published", "diagnoses", json, plot)
+    _tell(results, f"The diagnoses of {people:,} people, by how they were published", "diagnoses", json, plot)
 
 
 def _hospital() -> None:
@@ -238,7 +248,7 @@ def _hospital() -> None:
     keys, secrets = anonymity.generalised(table), table["disease"].to_pylist()
     classes = anonymity.classes_of(keys)
     sure = anonymity.homogeneity(classes, secrets)
-    told = anonymity.background(classes, secrets, {7: ["heart disease"]})
+    inferences = anonymity.background(classes, secrets, {7: ["heart disease"]})
     show.heading("Nine patients, 3-anonymous")
     show.table(
         ("zip", "age", "disease", "certain"),
@@ -250,7 +260,7 @@ def _hospital() -> None:
     show.say(
         "",
         f"Whoever knows that a neighbour of 27 years is in the table knows the disease: {sure[2]} (homogeneity). Of a neighbour "
-        f"of 36 who surely has no heart disease, the table tells the rest: {told[7]} (background knowledge).",
+        f"of 36 who surely has no heart disease, the table tells the rest: {inferences[7]} (background knowledge).",
         "",
     )
 
@@ -271,8 +281,8 @@ def tables_(
     if blocks < 2:
         raise InvalidParameter(f"Expected blocks={blocks} to be at least 2.")
     plans = tables.plans(blocks, epsilon=epsilon, seed=seed)
-    found = [plan() for plan in show.progress(plans, "Solving blocks")]
-    _tell(found, f"The people of {blocks} census blocks", "people", json, plot)
+    results = [plan() for plan in show.progress(plans, "Solving blocks")]
+    _tell(results, f"The people of {blocks} census blocks", "people", json, plot)
 
 
 @app.command("attribute")
@@ -288,30 +298,30 @@ def attribute_(
 
     [bold]deniable attack attribute[/]
     """
-    found = attribute.compare(people, epsilon=epsilon, seed=seed)
-    shown = [
+    results = attribute.compare(people, epsilon=epsilon, seed=seed)
+    extras = [
         *points.compare_vectors(epsilon=epsilon, seed=seed),
         *points.compare_medians(epsilon=epsilon, seed=seed),
     ]
     if not json:
         show.heading("Training rows that stand in a model, value for value")
-        _table(shown)
+        _table(extras)
         show.say("")
     _tell(
-        found,
+        results,
         f'Who of {people:,} people smokes, from models that predict "ill"',
         "answers",
         json,
         plot,
-        extra=shown,
+        extra=extras,
     )
     if not json:
-        _by_group(found)
+        _by_group(results)
 
 
 def _by_group(found: Sequence[Learnt]) -> None:
     """For each group the share of the people a model was made from, and that of strangers."""
-    pairs = [(one.facts["by_group"], one.facts["strangers_by_group"]) for one in found]
+    pairs = [(result.facts["by_group"], result.facts["strangers_by_group"]) for result in found]
     rows = [
         (group, *(f"{percent(own[group])} / {percent(strange.get(group, 0.0))}" for own, strange in pairs))
         for group in pairs[0][0]
@@ -363,7 +373,7 @@ def _say_where(plot: Path | None) -> None:
 
 def _table(found: Sequence[Learnt]) -> None:
     rows = [
-        (one.release, f"{one.right:,} of {one.of:,}", percent(one.share), percent(one.chance))
-        for one in found
+        (result.release, f"{result.right:,} of {result.of:,}", percent(result.share), percent(result.chance))
+        for result in found
     ]
     show.table(("release", "learnt", "share", "by chance"), rows, right=(1, 2, 3), best=len(rows) - 1)

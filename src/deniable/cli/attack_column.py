@@ -44,20 +44,20 @@ def column(
     from deniable.attack import sensitive
     from deniable.plots import hidden as picture
 
-    found = sensitive.compare(data, people, seed=seed, watch=watch)
+    comparison = sensitive.compare(data, people, seed=seed, watch=watch)
     if plot is not None:
         lines = {
             name: [(each.epsilon, each.advantage, each.reach) for each in part]
             for name, part in (
-                ("a model that memorises", found.memorising),
-                ("a model that cannot", found.small),
-                ("strangers, the column as it is", found.strangers),
+                ("a model that memorises", comparison.memorising),
+                ("a model that cannot", comparison.small),
+                ("strangers, the column as it is", comparison.strangers),
             )
         }
         title = f"What a model gives away of a sensitive column ({data}, {people:,} people)"
         picture.advantages(lines, lambda e: advantage(e, sensitive.DELTA), title=title, path=plot)
     if json:
-        show.as_json({"data": data, "people": people} | found.to_dict())
+        show.as_json({"data": data, "people": people} | comparison.to_dict())
         return
     show.heading(f"{people:,} people of {data}, a column of fair coins, and models that predict it")
     rows = [
@@ -66,7 +66,7 @@ def column(
             numbers.up(a.bound, 3),
             *(f"{each.advantage:.2f} ± {each.reach:.2f}" for each in (a, b, c)),
         )
-        for a, b, c in zip(found.memorising, found.small, found.strangers, strict=True)
+        for a, b, c in zip(comparison.memorising, comparison.small, comparison.strangers, strict=True)
     ]
     head = ("ε", "most allowed", "memorises", "cannot memorise", "strangers, as it is")
     show.table(head, rows, right=(0, 1, 2, 3, 4))

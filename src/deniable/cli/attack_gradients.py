@@ -67,16 +67,18 @@ def gradients(
     results = inversion.compare(victims, epsilon=epsilon, searched=min(searched, images), watch=_watch)
     findings = _audits(victims, epsilon)
     if plot is not None:
-        rows = {"true": victims.images} | {f"{one.release},\n{one.attack}": one.images for one in results}
+        rows = {"true": victims.images} | {
+            f"{result.release},\n{result.attack}": result.images for result in results
+        }
         faces.beside(rows, victims.shape, title="Images in updates", path=plot)
     baseline = inversion.baseline(victims)
     if json:
-        told = [one.learnt(baseline).to_dict() for one in results]
+        releases = [result.learnt(baseline).to_dict() for result in results]
         audits = {
-            name: {"verdict": str(found.verdict), "epsilon": found.epsilon}
-            for name, found in findings.items()
+            name: {"verdict": str(finding.verdict), "epsilon": finding.epsilon}
+            for name, finding in findings.items()
         }
-        show.as_json({"data": data, "images": images, "releases": told, "audits": audits})
+        show.as_json({"data": data, "images": images, "releases": releases, "audits": audits})
         return
     _tell(results, findings, baseline, epsilon, f"{images} images of {data}, each sent as a gradient")
 
@@ -107,22 +109,22 @@ def _tell(
     show.heading(title)
     rows = [
         (
-            one.release,
-            one.attack,
-            f"{one.clear} of {len(one.decibels)}",
-            f"{one.median:.1f} dB",
-            "∞" if one.epsilon is None else numbers.up(one.epsilon),
+            result.release,
+            result.attack,
+            f"{result.clear} of {len(result.decibels)}",
+            f"{result.median:.1f} dB",
+            "∞" if result.epsilon is None else numbers.up(result.epsilon),
         )
-        for one in results
+        for result in results
     ]
     show.table(("what is sent", "attack", "images found", "median", "ε at 1e-5"), rows, right=(2, 3, 4))
     show.say(
         "",
         f"The mean of other images, which everybody knows, reaches {baseline:.1f} dB. Beside it, a canary audit:",
     )
-    for name, found in findings.items():
-        certified = numbers.down(found.epsilon)
-        show.say(f"   {name}: claimed ε = {epsilon:g}, certified ε ≥ {certified}: {found.verdict}.")
+    for name, finding in findings.items():
+        bound = numbers.down(finding.epsilon)
+        show.say(f"   {name}: claimed ε = {epsilon:g}, certified ε ≥ {bound}: {finding.verdict}.")
     show.say("", LESSON)
 
 

@@ -52,38 +52,40 @@ def invert(
     from deniable.attack import stationary
 
     album = inversion.album(data, people, seed=seed)
-    found = inversion.compare(album, epsilon=epsilon, seed=seed, watch=_watch)
-    solved = stationary.compare(album, epsilon=epsilon, seed=seed, watch=_watch)
+    inversions = inversion.compare(album, epsilon=epsilon, seed=seed, watch=_watch)
+    solutions = stationary.compare(album, epsilon=epsilon, seed=seed, watch=_watch)
     if plot is not None:
         rows = {"trained on": album.first, "mean": album.means}
-        rows |= {f"{one.model},\nby {one.attack}": one.images for one in found}
-        rows |= {f"{one.model},\nby stationarity": one.nearest[: album.people] for one in solved}
+        rows |= {f"{result.model},\nby {result.attack}": result.images for result in inversions}
+        rows |= {f"{result.model},\nby stationarity": result.nearest[: album.people] for result in solutions}
         faces.beside(rows, album.shape, title=f"What models show of {album.people} of the {data}", path=plot)
-    told = [*(one.learnt() for one in found), *(one.learnt() for one in solved)]
+    releases = [*(result.learnt() for result in inversions), *(result.learnt() for result in solutions)]
     if json:
-        show.as_json({"data": data, "people": album.people, "releases": [one.to_dict() for one in told]})
+        show.as_json(
+            {"data": data, "people": album.people, "releases": [result.to_dict() for result in releases]}
+        )
         return
     show.heading(
         f"{len(album.seen):,} private images of {album.people} people ({data}), {len(album.public):,} public ones"
     )
     table = [
         (
-            one.model,
-            one.attack,
-            percent(one.accuracy),
-            f"{one.recognised.sum()} of {album.people}",
-            f"{one.nearest_own.mean():.2f}",
-            f"{one.nearest_other.mean():.2f}",
-            f"{one.to_mean.mean():.2f}",
+            result.model,
+            result.attack,
+            percent(result.accuracy),
+            f"{result.recognised.sum()} of {album.people}",
+            f"{result.nearest_own.mean():.2f}",
+            f"{result.nearest_other.mean():.2f}",
+            f"{result.to_mean.mean():.2f}",
         )
-        for one in found
+        for result in inversions
     ]
     show.table(
         ("model", "attack", "accuracy", "named", "to own", "to others", "to mean"),
         table,
         right=(2, 3, 4, 5, 6),
     )
-    show.say("", *(one.reading for one in told))
+    show.say("", *(result.reading for result in releases))
     show.say(
         "Confidence and generator find the class. DP for an image hides whether that image was there, not what all images of a "
         "class have in common: a private model that works can be inverted all the same. Stationarity finds the images "

@@ -65,18 +65,18 @@ def membership(
             f"Expected targets={targets} between 1 and {models - 1}, fewer than the models."
         )
     x, y = examples.rows(data, rows or {"digits": 600, "location30": None}.get(data, 5000), seed=seed)
-    found = [
+    measurements = [
         measure(recipe, x, y, name=name, models=models, targets=targets, seed=seed, watch=watch)
         for recipe, name in (
             (PlainRecipe(epochs=epochs), "plain"),
             (PrivateRecipe(epsilon, steps=steps), f"private, ε = {epsilon:g}"),
         )
     ]
-    plain, private = found
+    baseline, private = measurements
     if plot is not None:
         plain_lines, private_lines = (
-            {k: (c.false_rates.tolist(), c.true_rates.tolist()) for k, c in one.curves.items()}
-            for one in found
+            {k: (c.false_rates.tolist(), c.true_rates.tolist()) for k, c in measurement.curves.items()}
+            for measurement in measurements
         )
         title = f"Members of {data} found in {targets} models"
         picture.curves(plain_lines, private_lines, private.ceiling, title=title, path=plot)
@@ -86,7 +86,7 @@ def membership(
                 "data": data,
                 "rows": len(y),
                 "models": models,
-                "releases": [m.learnt().to_dict() for m in found],
+                "releases": [m.learnt().to_dict() for m in measurements],
             }
         )
         return
@@ -95,20 +95,20 @@ def membership(
     )
     table = [
         (
-            one.name.split(",")[0],
+            measurement.name.split(",")[0],
             name,
             f"{c.area:.3f} ± {c.area_reach:.3f}",
             percent(c.at(0.01)),
             percent(c.at(0.001)),
             f"{c.advantage:.3f}",
         )
-        for one in found
-        for name, c in one.curves.items()
+        for measurement in measurements
+        for name, c in measurement.curves.items()
     ]
     show.table(
         ("model", "attack", "AUC", "TPR at FPR 1 %", "at .1 %", "advantage"), table, right=(2, 3, 4, 5)
     )
-    show.say("", plain.learnt().reading, private.learnt().reading)
+    show.say("", baseline.learnt().reading, private.learnt().reading)
 
 
 @door
@@ -140,7 +140,7 @@ def memorize(
         raise InvalidParameter(
             f"Expected digits={digits} between 1 and 6, so that every filling can be ranked."
         )
-    found = characters.compare(
+    comparison = characters.compare(
         sentences.lines(data, lines, seed=seed),
         copies=_counts(copies),
         digits=digits,
@@ -149,9 +149,9 @@ def memorize(
         seed=seed,
         watch=watch,
     )
-    told = {name: characters.learnt(name, exposed) for name, exposed in found.items()}
+    releases = {name: characters.learnt(name, exposures) for name, exposures in comparison.items()}
     if plot is not None:
-        bars = {name: [one.exposure for one in exposed] for name, exposed in found.items()}
+        bars = {name: [result.exposure for result in exposures] for name, exposures in comparison.items()}
         memory.exposures(
             _counts(copies),
             bars,
@@ -160,25 +160,27 @@ def memorize(
             path=plot,
         )
     if json:
-        show.as_json({"data": data, "lines": lines, "releases": [one.to_dict() for one in told.values()]})
+        show.as_json(
+            {"data": data, "lines": lines, "releases": [result.to_dict() for result in releases.values()]}
+        )
         return
     show.heading(f"{lines:,} lines of {data}, secret numbers of {digits} digits among them")
     rows = [
         (
             name,
-            str(one.canary.copies),
-            f"{one.rank:,}",
-            f"{one.exposure:.1f}",
-            f"{one.sampled:.1f}",
-            f"{one.extrapolated:.1f}",
-            "yes" if one.extracted else "",
+            str(result.canary.copies),
+            f"{result.rank:,}",
+            f"{result.exposure:.1f}",
+            f"{result.sampled:.1f}",
+            f"{result.extrapolated:.1f}",
+            "yes" if result.extracted else "",
         )
-        for name, exposed in found.items()
-        for one in exposed
+        for name, exposures in comparison.items()
+        for result in exposures
     ]
     head = ("model", "copies", "rank", "exposure", "sampled", "fitted", "told")
     show.table(head, rows, right=(1, 2, 3, 4, 5))
-    show.say("", *(one.reading for one in told.values()))
+    show.say("", *(result.reading for result in releases.values()))
     show.say(
         "A number the model never saw has an exposure of b bits or more with probability 2^-b: that is the chance level."
     )

@@ -208,28 +208,30 @@ def audit(
         return
     options = {"time": seconds, "samples": samples, "confidence": confidence}
     if replay_file is not None:
-        found = _replay(replay_file, seed)
+        finding = _replay(replay_file, seed)
     elif asks.given:
         with _bar(asks.name) as tell:
-            found = asks.attack(budget, options | {"seed": seed or 0, "progress": tell})
+            finding = asks.attack(budget, options | {"seed": seed or 0, "progress": tell})
     elif target is None:
         raise InvalidParameter("Expected a target to audit, or --replay with the file of a finding.")
     elif target == BENCH:
         _bench(options | {"seed": seed or 0}, plot, json)
         return
     elif is_scores(target):
-        found = from_scores(Path(target), budget, confidence, seed, None if family is None else family.value)
+        finding = from_scores(
+            Path(target), budget, confidence, seed, None if family is None else family.value
+        )
     elif is_query(target):
         query = query_target(target, epsilon, delta, tables, unit, name, schema, bounds, keys)
-        found = _attacked(query, query.of.name, None, None, options | {"seed": seed or 0})
+        finding = _attacked(query, query.of.name, None, None, options | {"seed": seed or 0})
     else:
-        found = _attacked(named(target, budget), target, pairs, unit, options | {"seed": seed or 0})
+        finding = _attacked(named(target, budget), target, pairs, unit, options | {"seed": seed or 0})
     if save is not None:
-        save.write_text(found.to_json(), encoding="utf-8")
+        save.write_text(finding.to_json(), encoding="utf-8")
     if report is not None:
-        write_report(found, report)
-    _show(found, plot, json)
-    raise typer.Exit(found.exit_code)
+        write_report(finding, report)
+    _show(finding, plot, json)
+    raise typer.Exit(finding.exit_code)
 
 
 def _sensible(
@@ -287,44 +289,46 @@ def _jsonable(found: Finding) -> dict[str, Any]:
 def _attacked(
     target: AuditTarget, name: str, pairs: Path | None, unit: str | None, options: dict[str, Any]
 ) -> Finding:
-    chosen = read_pairs(pairs) if pairs is not None else target.pairs
-    checked = Unit.parse(unit) if unit else None
+    neighbours = read_pairs(pairs) if pairs is not None else target.pairs
+    privacy_unit = Unit.parse(unit) if unit else None
     with _bar(name) as tell, failing(name):
-        found = attack(target.of, chosen, target.claim, unit=checked, name=name, progress=tell, **options)
-    return replace(found, options={**(found.options or {}), **target.options})
+        finding = attack(
+            target.of, neighbours, target.claim, unit=privacy_unit, name=name, progress=tell, **options
+        )
+    return replace(finding, options={**(finding.options or {}), **target.options})
 
 
 def _replay(path: Path, seed: int | None) -> Finding:
-    found = Finding.from_json(path.read_text(encoding="utf-8"))
-    options = dict(found.options or {})
-    if found.method == "scores" or found.method.startswith("one run"):
+    finding = Finding.from_json(path.read_text(encoding="utf-8"))
+    options = dict(finding.options or {})
+    if finding.method == "scores" or finding.method.startswith("one run"):
         if "target" not in options:
-            raise InvalidParameter(f'The finding on "{found.target}" does not name the file of its scores.')
-        used = options.get("seed", 0) if seed is None else seed
+            raise InvalidParameter(f'The finding on "{finding.target}" does not name the file of its scores.')
+        replay_seed = options.get("seed", 0) if seed is None else seed
         return from_scores(
-            Path(options["target"]), found.claim, found.confidence, used, options.get("family")
+            Path(options["target"]), finding.claim, finding.confidence, replay_seed, options.get("family")
         )
     if "system" in options:
-        return replace(replay(found, SystemOptions(**options["system"]).target(), seed=seed), options=options)
-    with failing(found.target):
-        return replay(found, again(options, found.target).of, seed=seed)
+        return replace(
+            replay(finding, SystemOptions(**options["system"]).target(), seed=seed), options=options
+        )
+    with failing(finding.target):
+        return replay(finding, again(options, finding.target).of, seed=seed)
 
 
 def _show_plan(claim: Budget | None, confidence: float, json: bool) -> None:
     """How many runs could tell which true ε from the claim."""
     if claim is None:
         raise InvalidParameter("A plan is made for a claim: add --epsilon (and --delta). Nothing was run.")
-    planned = plan(claim, confidence)
+    rows = plan(claim, confidence)
     if json:
-        show.as_json({"plan": [{"epsilon": epsilon, "runs": runs} for epsilon, runs in planned]})
+        show.as_json({"plan": [{"epsilon": epsilon, "runs": runs} for epsilon, runs in rows]})
         return
     show.say(
         f"Runs that could tell a true ε from the claimed {claim}, at confidence {confidence:g}, on the easiest target:",
         "",
     )
-    show.table(
-        ("true ε", "runs"), [(f"{epsilon:.4g}", f"{runs:,}") for epsilon, runs in planned], right=(0, 1)
-    )
+    show.table(("true ε", "runs"), [(f"{epsilon:.4g}", f"{runs:,}") for epsilon, runs in rows], right=(0, 1))
 
 
 # ------------------------------------------------------------------------------------------------ the bench
@@ -343,17 +347,17 @@ def _bench(options: dict[str, Any], plot: Path | None, json: bool) -> None:
     for i, target in enumerate(cases):
         with _bar(f"{i + 1}/{len(cases)} {target.name}") as tell:
             findings.append(attack(target, target.pairs(), progress=tell, **options))
-    missed = [c.name for c, f in zip(cases, findings, strict=True) if c.broken and f.exit_code != 1]
-    accused = [c.name for c, f in zip(cases, findings, strict=True) if not c.broken and f.exit_code == 1]
+    misses = [c.name for c, f in zip(cases, findings, strict=True) if c.broken and f.exit_code != 1]
+    accusations = [c.name for c, f in zip(cases, findings, strict=True) if not c.broken and f.exit_code == 1]
     if plot is not None:
         plots.ladder(findings, plot)
     if json:
-        show.as_json({"cases": [_line(f) for f in findings], "wrong": missed + accused})
+        show.as_json({"cases": [_line(f) for f in findings], "wrong": misses + accusations})
     else:
         rows = [(f.target, *_figures(c.true_epsilon, f)) for c, f in zip(cases, findings, strict=True)]
         show.table(("case", "claimed ε", "true ε", "certified ε ≥", "verdict"), rows, right=(1, 2, 3))
-        show.say("", *_judged(missed, accused), f"All bounds hold together with confidence {together:g}.")
-    raise typer.Exit(1 if missed or accused else 0)
+        show.say("", *_judged(misses, accusations), f"All bounds hold together with confidence {together:g}.")
+    raise typer.Exit(1 if misses or accusations else 0)
 
 
 def _judged(missed: list[str], accused: list[str]) -> Iterator[str]:

@@ -60,9 +60,9 @@ def calibrate(
     bound = epsilon(run.loss, delta)
     values = {"noise": run.noise, "rate": run.rate, "steps": run.steps}
     if json:
-        reached = {"lower": bound.lower, "upper": bound.upper, "method": bound.method}
+        interval = {"lower": bound.lower, "upper": bound.upper, "method": bound.method}
         show.as_json(
-            {"solved": unknown, **values, "delta": delta, "epsilon": reached, "loss": run.loss.to_dict()}
+            {"solved": unknown, **values, "delta": delta, "epsilon": interval, "loss": run.loss.to_dict()}
         )
         return
     answer = number(run.steps) if unknown is Unknown.STEPS else repr(values[unknown])
@@ -80,9 +80,9 @@ def _unknown(noise: float | None, rate: float | None, steps: int | None) -> Unkn
         return Unknown.NOISE
     missing = [name for name, value in (("rate", rate), ("steps", steps)) if value is None]
     if len(missing) != 1:
-        given = "both are" if not missing else "neither is"
+        phrase = "both are" if not missing else "neither is"
         raise InvalidParameter(
-            f"With --noise, leave out one of --rate and --steps to solve for it; {given} given. "
+            f"With --noise, leave out one of --rate and --steps to solve for it; {phrase} given. "
             "To see what a given run costs, use deniable cost."
         )
     return Unknown(missing[0])

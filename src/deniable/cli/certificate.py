@@ -91,19 +91,19 @@ def verify(
         _verify_radius(text, json)
         return
     claim = Certificate.from_json(text)
-    found = accounting.verify(claim)
+    bound = accounting.verify(claim)
     if json:
         show.as_json(
             {
                 "valid": True,
                 "claimed": claim.to_dict(),
-                "recomputed": {"lower": found.lower, "upper": found.upper},
+                "recomputed": {"lower": bound.lower, "upper": bound.upper},
             }
         )
         return
     show.heading(f"Valid: ε ≤ {numbers.up(claim.bound.upper)} at δ = {number(claim.delta)}")
     show.say(
-        f"Computed again: [{numbers.down(found.lower)}, {numbers.up(found.upper)}] ({found.method}).",
+        f"Computed again: [{numbers.down(bound.lower)}, {numbers.up(bound.upper)}] ({bound.method}).",
         f"Loss: {claim.loss}.",
         "It rests on:",
     )

@@ -93,16 +93,16 @@ def _json(
 
 def _table(methods: dict[str, Bound | str]) -> None:
     """The bounds in the order of history; the methods that know no theorem for this loss are named below."""
-    known = {name: bound.upper for name, bound in methods.items() if isinstance(bound, Bound)}
-    least = min(known.values(), default=0.0)
+    bounds = {name: bound.upper for name, bound in methods.items() if isinstance(bound, Bound)}
+    least = min(bounds.values(), default=0.0)
     rows = [
-        (name, numbers.up(value), _ratio(value, least), ABOUT.get(name, "")) for name, value in known.items()
+        (name, numbers.up(value), _ratio(value, least), ABOUT.get(name, "")) for name, value in bounds.items()
     ]
-    best = list(known.values()).index(least) if known else None
+    best = list(bounds.values()).index(least) if bounds else None
     show.table(("method", "ε", "× least", "what it is"), rows, right=(1, 2), best=best)
-    refused = [name for name in methods if name not in known]
-    if refused:
-        show.say(f"Not applicable to this loss: {', '.join(refused)}.")
+    others = [name for name in methods if name not in bounds]
+    if others:
+        show.say(f"Not applicable to this loss: {', '.join(others)}.")
 
 
 def _ratio(value: float, least: float) -> str:

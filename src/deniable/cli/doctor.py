@@ -154,12 +154,12 @@ def _extras() -> Iterator[Check]:
 
 def _programs() -> Iterator[Check]:
     java = find_java()
-    wanted = " or ".join(map(str, JAVAS))
+    versions = " or ".join(map(str, JAVAS))
     if java in JAVAS:
         yield Check("Java", True, f"{java}, for Spark")
     elif importlib.util.find_spec("pyspark") is not None:
         state = "none found" if java is None else f"{java}"
-        yield Check("Java", None, state, f"Spark needs Java {wanted}: put it on the PATH or set JAVA_HOME.")
+        yield Check("Java", None, state, f"Spark needs Java {versions}: put it on the PATH or set JAVA_HOME.")
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     yield Check(
         "browser", browser is not None or None, browser or "none; only the project's own tests use it"

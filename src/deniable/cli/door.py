@@ -30,8 +30,8 @@ def door(command: Callable[P, R]) -> Callable[P, R]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except Stopped as stopped:
-            refuse(str(stopped), BY_HAND)
+        except Stopped as stop:
+            refuse(str(stop), BY_HAND)
         except DeniableError as error:
             refuse(str(error))
         except OSError as error:

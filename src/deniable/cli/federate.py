@@ -74,16 +74,16 @@ def federate(
         )
     from deniable.learn import table_training as training
 
-    declared = training.TableDeclaration.of(schema, clients, classes, feature or (), size="clients")
-    table = declared.table(target, training.TableMethod(model.value), hidden)
-    wanted = Wanted(noise, rate, rounds, least, participations, against, replace)
+    declaration = training.TableDeclaration.of(schema, clients, classes, feature or (), size="clients")
+    table = declaration.table(target, training.TableMethod(model.value), hidden)
+    settings = Wanted(noise, rate, rounds, least, participations, against, replace)
     tables = _tables()
     if public is not None:
         training.check_public(table, data, public)
     run = _fedavg()(
-        table.model(), tables.CRITERION, clients=declared.n, rate=rate, rounds=rounds, local_epochs=local_epochs,
+        table.model(), tables.CRITERION, clients=declaration.n, rate=rate, rounds=rounds, local_epochs=local_epochs,
         batch=batch or None, learning_rate=learning_rate, server=tables.averaging(momentum), clip=clip,
-        noise=wanted.placement(declared.n), unit=wanted.unit, epsilon=epsilon, delta=delta,
+        noise=settings.placement(declaration.n), unit=settings.unit, epsilon=epsilon, delta=delta,
         evaluate=None if public is None else tables.accuracy_on(table, public),
     )  # fmt: skip
     rows = training.unquoted(table, data, lambda path: tables.read(table, path, user))
@@ -99,7 +99,7 @@ def federate(
     scores = release.value.history.score
     if plot is not None:
         picture.by_round(scores, title=f"ε ≤ {numbers.up(certificate.bound.upper)}, {run.unit}", path=plot)
-    _tell(run, wanted, certificate, out, scores, json)
+    _tell(run, settings, certificate, out, scores, json)
 
 
 @dataclass(frozen=True)

@@ -117,11 +117,11 @@ def create(
     if protects is None and parent is None:
         raise InvalidParameter("Expected --unit: whom does the account protect? For example --unit row.")
     limit = Budget(numbers.integral(epsilon), numbers.integral(delta))
-    with Ledger.open(ledger, key=key) as opened:
-        made = opened.create(
+    with Ledger.open(ledger, key=key) as book:
+        new_account = book.create(
             account, protects, limit=limit, owner=owner, parent=parent, purpose=purpose, filter=RULES[filter]
         )
-        _tell(made, json)
+        _tell(new_account, json)
 
 
 @app.command("list")
@@ -131,8 +131,8 @@ def list_(ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False) -> Non
 
     [bold]deniable ledger list[/]
     """
-    with _opened(ledger, key) as opened:
-        accounts = opened.accounts()
+    with _opened(ledger, key) as book:
+        accounts = book.accounts()
         if json:
             show.as_json({"accounts": [_facts(account) for account in accounts]})
             return
@@ -150,8 +150,8 @@ def show_(account: Name, ledger: Url = DEFAULT, key: KeyFile = None, json: Json 
 
     [bold]deniable ledger show visits[/]
     """
-    with _opened(ledger, key) as opened:
-        _tell(opened.account(account), json)
+    with _opened(ledger, key) as book:
+        _tell(book.account(account), json)
 
 
 @app.command()
@@ -169,16 +169,16 @@ def history(
 
     [bold]deniable ledger history visits --last 5[/]
     """
-    with _opened(ledger, key) as opened:
-        entries = opened.history() if account is None else opened.account(account).history()
-        shown = entries[-last:] if last else entries
+    with _opened(ledger, key) as book:
+        entries = book.history() if account is None else book.account(account).history()
+        selection = entries[-last:] if last else entries
         if json:
-            show.as_json({"entries": [entry.to_dict() for entry in shown]})
+            show.as_json({"entries": [entry.to_dict() for entry in selection]})
             return
-        limits = {found.name: found.limit for found in opened.accounts()}
+        limits = {ledger_account.name: ledger_account.limit for ledger_account in book.accounts()}
         show.table(
             ("entry", "time", "what", "account", "analyst", "ε", "description"),
-            [_row(entry, limits) for entry in shown],
+            [_row(entry, limits) for entry in selection],
             right=(0, 1, 5),
         )
         show.say("ε is that of the entry alone, at the δ of its account's limit; together they cost less.")
@@ -197,10 +197,10 @@ def freeze(
 
     [bold]deniable ledger freeze visits --note "A file may be damaged."[/]
     """
-    with _opened(ledger, key) as opened:
-        found = opened.account(account)
-        found.freeze(note)
-        _tell(found, json)
+    with _opened(ledger, key) as book:
+        ledger_account = book.account(account)
+        ledger_account.freeze(note)
+        _tell(ledger_account, json)
 
 
 @app.command()
@@ -214,10 +214,10 @@ def unfreeze(
 
     [bold]deniable ledger unfreeze visits --note "Restored the file from the backup."[/]
     """
-    with _opened(ledger, key) as opened:
-        found = opened.account(account)
-        found.unfreeze(note)
-        _tell(found, json)
+    with _opened(ledger, key) as book:
+        ledger_account = book.account(account)
+        ledger_account.unfreeze(note)
+        _tell(ledger_account, json)
 
 
 @app.command("raise")
@@ -239,15 +239,16 @@ def raise_(
 
     [bold]deniable ledger raise visits --epsilon 4[/]
     """
-    with _opened(ledger, key) as opened:
-        found = opened.account(account)
-        found.raise_limit(
+    with _opened(ledger, key) as book:
+        ledger_account = book.account(account)
+        ledger_account.raise_limit(
             Budget(
-                numbers.integral(epsilon), found.limit.delta if delta is None else numbers.integral(delta)
+                numbers.integral(epsilon),
+                ledger_account.limit.delta if delta is None else numbers.integral(delta),
             ),
             owner=owner,
         )
-        _tell(found, json)
+        _tell(ledger_account, json)
 
 
 @app.command()
@@ -265,10 +266,10 @@ def close(
 
     [bold]deniable ledger close visits[/]
     """
-    with _opened(ledger, key) as opened:
-        found = opened.account(account)
-        found.close(owner=owner)
-        _tell(found, json)
+    with _opened(ledger, key) as book:
+        ledger_account = book.account(account)
+        ledger_account.close(owner=owner)
+        _tell(ledger_account, json)
 
 
 @app.command()
@@ -295,12 +296,12 @@ def forget(
 
     [bold]deniable ledger forget visits --declared 10[/]
     """
-    with _opened(ledger, key) as opened:
-        found = opened.account(account).forget(None, declared=declared, units=units, owner=owner)
+    with _opened(ledger, key) as book:
+        outcome = book.account(account).forget(None, declared=declared, units=units, owner=owner)
     if json:
-        show.as_json(found.to_dict())
+        show.as_json(outcome.to_dict())
     else:
-        show.say(found.reading)
+        show.say(outcome.reading)
 
 
 @app.command()
@@ -319,8 +320,8 @@ def rename(
 
     [bold]deniable ledger rename visits stays[/]
     """
-    with _opened(ledger, key) as opened:
-        _tell(opened.rename(account, name, owner=owner), json)
+    with _opened(ledger, key) as book:
+        _tell(book.rename(account, name, owner=owner), json)
 
 
 @app.command()
@@ -340,9 +341,9 @@ def clock(
 
     [bold]deniable ledger clock --accept "The server's clock was a year ahead on Monday."[/]
     """
-    with _opened(ledger, key) as opened:
-        opened.accept_clock(accept, owner=owner)
-        entry = opened.history()[-1]
+    with _opened(ledger, key) as book:
+        book.accept_clock(accept, owner=owner)
+        entry = book.history()[-1]
     if json:
         show.as_json(entry.to_dict())
     else:
@@ -356,12 +357,12 @@ def head(ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False) -> None
 
     [bold]deniable ledger head > head.txt[/]
     """
-    with _opened(ledger, key) as opened:
-        found = opened.head()
+    with _opened(ledger, key) as book:
+        current_head = book.head()
     if json:
-        show.as_json({"head": str(found), "count": found.count, "mac": found.mac})
+        show.as_json({"head": str(current_head), "count": current_head.count, "mac": current_head.mac})
     else:
-        typer.echo(str(found))
+        typer.echo(str(current_head))
 
 
 @app.command()
@@ -378,16 +379,21 @@ def verify(
 
     [bold]deniable ledger verify --head "$(cat head.txt)"[/]
     """
-    with _opened(ledger, key) as opened:
-        found = opened.verify(head)
+    with _opened(ledger, key) as book:
+        verdict = book.verify(head)
     if json:
         show.as_json(
-            {"ok": found.ok, "head": str(found.head), "problems": found.problems, "unseen": found.unseen}
+            {
+                "ok": verdict.ok,
+                "head": str(verdict.head),
+                "problems": verdict.problems,
+                "unseen": verdict.unseen,
+            }
         )
-        if not found.ok:
+        if not verdict.ok:
             raise typer.Exit(BAD_INPUT)
         return
-    _tell_verdict(found)
+    _tell_verdict(verdict)
 
 
 @app.command()
@@ -410,8 +416,8 @@ def export(
 
     [bold]deniable ledger export --format csv --out journal.csv[/]
     """
-    with _opened(ledger, key) as opened, _target(out) as file:
-        count = WRITERS[Format.JSONL if json and out is None else format](opened.history(), file)
+    with _opened(ledger, key) as book, _target(out) as file:
+        count = WRITERS[Format.JSONL if json and out is None else format](book.history(), file)
     if out is not None and json:
         show.as_json({"file": out, "entries": count})
     elif out is not None:
@@ -437,7 +443,7 @@ def _target(out: Path | None) -> Iterator[TextIO]:
 
 
 def _facts(account: Account) -> dict[str, Any]:
-    spent, left, running = account.spent(), account.remaining(), account.odometer()
+    expenditure, left, running = account.spent(), account.remaining(), account.odometer()
     return {
         "account": account.name,
         "parent": account.parent,
@@ -446,10 +452,10 @@ def _facts(account: Account) -> dict[str, Any]:
         "status": str(account.status),
         "limit": {"epsilon": float(account.limit.epsilon), "delta": float(account.limit.delta)},
         "spent": {
-            "epsilon": spent.epsilon,
-            "delta": spent.delta,
-            "method": spent.method,
-            "share": spent.share,
+            "epsilon": expenditure.epsilon,
+            "delta": expenditure.delta,
+            "method": expenditure.method,
+            "share": expenditure.share,
         },
         "remaining": {"epsilon": left.epsilon, "rho": left.rho, "delta": left.delta},
         "odometer": {"epsilon": running.epsilon, "delta": running.delta, "method": running.method},
@@ -457,11 +463,11 @@ def _facts(account: Account) -> dict[str, Any]:
 
 
 def _line(account: Account) -> tuple[str, ...]:
-    spent = account.spent()
+    expenditure = account.spent()
     return (
         account.name,
-        bar(spent.share),
-        percent(spent.share),
+        bar(expenditure.share),
+        percent(expenditure.share),
         str(account.limit),
         str(account.status),
     )
@@ -490,12 +496,12 @@ def _tell(account: Account, json: bool) -> None:
     if json:
         show.as_json(_facts(account))
         return
-    spent, running = account.spent(), account.odometer()
+    expenditure, running = account.spent(), account.odometer()
     part = f", part of {account.parent}" if account.parent else ""
     show.heading(f"{account.name}{part} ({account.status})")
-    show.say(f"{bar(spent.share)} {percent(spent.share)} of {account.limit}")
+    show.say(f"{bar(expenditure.share)} {percent(expenditure.share)} of {account.limit}")
     show.say(f"Protects {account.unit}. Owner: {account.owner}.")
-    show.say(f"Spent: ε = {numbers.up(spent.epsilon)}{_at(spent.delta)} ({spent.method}).")
+    show.say(f"Spent: ε = {numbers.up(expenditure.epsilon)}{_at(expenditure.delta)} ({expenditure.method}).")
     show.say(f"Left for one charge: {_left(account.remaining())}.")
     show.say(
         f"A bound on the ε of all releases so far, valid at every moment: ε ≤ {numbers.up(running.epsilon)}{_at(running.delta)}."

@@ -74,21 +74,21 @@ def choose(
 
     [bold]deniable local best --items 1024 --epsilon 1[/]
     """
-    chosen, all_ = best(items, epsilon, most_bytes=most_bytes), candidates(items, epsilon)
+    winner, all_ = best(items, epsilon, most_bytes=most_bytes), candidates(items, epsilon)
     facts = [(type(o).__name__, o.size, float(o.variance(1, 1 / items))) for o in all_]
     if json:
         keys = ("protocol", "bytes", "variance_per_user")
         rows = [dict(zip(keys, fact, strict=True)) for fact in facts]
-        show.as_json({"best": type(chosen).__name__, "items": items, "epsilon": epsilon, "protocols": rows})
+        show.as_json({"best": type(winner).__name__, "items": items, "epsilon": epsilon, "protocols": rows})
         return
     show.table(
         ("protocol", "bytes", "variance per user", ""),
         [
-            (name, size, f"{variance:.4g}", "← best" if oracle == chosen else "")
+            (name, size, f"{variance:.4g}", "← best" if oracle == winner else "")
             for oracle, (name, size, variance) in zip(all_, facts, strict=True)
         ],
         right=(1, 2),
-        best=all_.index(chosen),
+        best=all_.index(winner),
     )
 
 

@@ -260,7 +260,7 @@ def _write(answer: Answer, csv: Path | None, parquet: Path | None, plot: Path | 
 
 
 def _tell(answer: Answer, curator: Curator, json: bool) -> None:
-    spent, limit = curator.account.spent(), curator.account.limit
+    expenditure, limit = curator.account.spent(), curator.account.limit
     if json:
         show.as_json(
             {
@@ -272,12 +272,18 @@ def _tell(answer: Answer, curator: Curator, json: bool) -> None:
                 "again": answer.again,
                 "notes": answer.notes,
                 "schema": [str(file) for file in curator.schema_files],
-                "spent": {"epsilon": spent.epsilon, "delta": spent.delta, "share": spent.share},
+                "spent": {
+                    "epsilon": expenditure.epsilon,
+                    "delta": expenditure.delta,
+                    "share": expenditure.share,
+                },
             }
         )
         return
     columns = answer.value.column_names
     show.table(columns, answer.rows(), right=[i for i, name in enumerate(columns) if name in answer.numbers])
-    show.say("", f"Cost: {answer.cost}. Spent: ε = {numbers.up(spent.epsilon)} of {limit}.", *answer.notes)
+    show.say(
+        "", f"Cost: {answer.cost}. Spent: ε = {numbers.up(expenditure.epsilon)} of {limit}.", *answer.notes
+    )
     for file in curator.schema_files:
         show.say(f"Types, bounds and keys are those of {file.name}, which lies beside the data.")

@@ -125,29 +125,29 @@ def robustness(
     from deniable.smooth.bank import certify_with_bank
     from deniable.smooth.networks import load
 
-    given = _pictures(images, count, exact=exact)
+    inputs = _pictures(images, count, exact=exact)
     network = load(model)
-    what = _noise(norm, noise or USUAL[norm], sigma, keep, given.images[0].shape, exact=exact)
-    scale = float(PIXEL) if given.images.dtype == np.uint8 else 1.0
-    smoothed = Smoothed(
-        network, what, _classes(network, given.images[0] / scale, device), NORMS[norm], batch, scale, device
+    what = _noise(norm, noise or USUAL[norm], sigma, keep, inputs.images[0].shape, exact=exact)
+    scale = float(PIXEL) if inputs.images.dtype == np.uint8 else 1.0
+    classifier = Smoothed(
+        network, what, _classes(network, inputs.images[0] / scale, device), NORMS[norm], batch, scale, device
     )
-    asked = radius if radius is None or scale == 1 or norm is Norm.L0 else radius * scale
-    plan = Sampling(choosing, samples, alpha, asked)
+    target_radius = radius if radius is None or scale == 1 or norm is Norm.L0 else radius * scale
+    plan = Sampling(choosing, samples, alpha, target_radius)
     if bank:
-        answers = certify_with_bank(smoothed, given.images, plan, watch=show.progress)
+        answers = certify_with_bank(classifier, inputs.images, plan, watch=show.progress)
     else:
-        answers = smoothed.certify_all(given.images, plan, watch=show.progress)
+        answers = classifier.certify_all(inputs.images, plan, watch=show.progress)
     unit = 1.0 if norm is Norm.L0 else scale
     if certificates is not None:
-        _write(certificates, smoothed, given.images, answers)
-    report = _report(answers, given, unit, radius, norm)
+        _write(certificates, classifier, inputs.images, answers)
+    report = _report(answers, inputs, unit, radius, norm)
     if plot is not None:
-        _draw(plot, smoothed, given, answers, unit, norm)
+        _draw(plot, classifier, inputs, answers, unit, norm)
     if json:
         show.as_json({"noise": what.to_dict(), "norm": norm.value, "alpha": alpha} | report)
         return
-    _say(report, smoothed, plan, norm, certificates, plot)
+    _say(report, classifier, plan, norm, certificates, plot)
 
 
 def _pictures(path: Path, count: int | None, *, exact: bool) -> Pictures:
@@ -158,15 +158,15 @@ def _pictures(path: Path, count: int | None, *, exact: bool) -> Pictures:
         raise DataError(f"{path} is no .npz of arrays: {error}") from None
     if "images" not in arrays or not len(arrays["images"]):
         raise DataError(f'{path} lacks "images", or has none; it holds {", ".join(arrays) or "nothing"}.')
-    chosen = np.arange(len(arrays["images"]))
-    if count is not None and count < len(chosen):
-        chosen = np.linspace(0, len(chosen) - 1, max(count, 1)).astype(int)
-    images, labels = arrays["images"][chosen], arrays.get("labels")
+    indices = np.arange(len(arrays["images"]))
+    if count is not None and count < len(indices):
+        indices = np.linspace(0, len(indices) - 1, max(count, 1)).astype(int)
+    images, labels = arrays["images"][indices], arrays.get("labels")
     if exact and images.dtype != np.uint8:
         raise InvalidParameter(f"Expected 8-bit pixels (uint8) for --exact, got {images.dtype}.")
     if not exact:
         images = (images / np.float32(PIXEL) if images.dtype == np.uint8 else images).astype(np.float32)
-    return Pictures(images, None if labels is None else np.asarray(labels[chosen], np.int64))
+    return Pictures(images, None if labels is None else np.asarray(labels[indices], np.int64))
 
 
 def _noise(
@@ -301,11 +301,11 @@ def _draw(
         path=plot,
         abstained=float(np.mean([answer.abstained for answer in answers])),
     )
-    shown = given.images[:8]
-    if _square(shown[0]) is not None:
-        noisy = [noisy_copies(smoothed.noise, image, smoothed.rng)(1)[0] for image in shown]
+    examples = given.images[:8]
+    if _square(examples[0]) is not None:
+        noisy = [noisy_copies(smoothed.noise, image, smoothed.rng)(1)[0] for image in examples]
         rows = {
-            "as it is": [_square(image) for image in shown],
+            "as it is": [_square(image) for image in examples],
             "as seen": [_square(image) for image in noisy],
         }
         pictures.noisy_pictures(rows, title=str(smoothed.noise), path=_beside(plot))

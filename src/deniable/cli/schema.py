@@ -77,21 +77,21 @@ def init(
     [bold]deniable schema init visits.csv --unit patient_id --type day=date --bounds age=0:100 --keys ward=A,B[/]
     """
     place = _place(source, out)
-    given = named(source) if name is None else name
-    table = declarable(source, given)
-    said = Schema((table,))
-    stated = described(said, parse_types(types or []), parse_bounds(bounds or []), parse_keys(keys or []))
-    table = replace(stated.tables[0], unit=unit)
+    table_name = named(source) if name is None else name
+    table = declarable(source, table_name)
+    draft = Schema((table,))
+    schema = described(draft, parse_types(types or []), parse_bounds(bounds or []), parse_keys(keys or []))
+    table = replace(schema.tables[0], unit=unit)
     checked(Schema((table,)))
     if sys.stdin.isatty() and sys.stdout.isatty() if ask is None else ask:
-        table = interview(table, _has_types(source, given), _prompt, show.say)
+        table = interview(table, _has_types(source, table_name), _prompt, show.say)
     text = draft_text(table)
     if place is None:
         typer.echo(text, nl=False)
         return
     _write_new(place, text)
-    found = place == _beside(source)
-    use = "It is found there from now on" if found else f"Then `deniable query … --schema {place}`"
+    is_beside = place == _beside(source)
+    use = "It is found there from now on" if is_beside else f"Then `deniable query … --schema {place}`"
     show.say(f"{place}: review it, and fill in the unit, bounds and public keys that are missing. {use}.")
 
 

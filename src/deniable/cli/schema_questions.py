@@ -58,12 +58,12 @@ def interview(table: TableInfo, typed: bool, ask: Ask, say: Say) -> TableInfo:
     say(HEAD)
     unit = _unit(table, ask, say)
     columns = [_column(column, column.name == unit, typed, ask, say) for column in table.columns]
-    kept = tuple(column for column in columns if column is not None)
-    if not kept:
+    final_columns = tuple(column for column in columns if column is not None)
+    if not final_columns:
         raise InvalidParameter(
             "Every column was left out, so there is nothing to ask about. Nothing was written."
         )
-    return replace(table, columns=kept, unit=unit)
+    return replace(table, columns=final_columns, unit=unit)
 
 
 def _unit(table: TableInfo, ask: Ask, say: Say) -> str | None:
@@ -83,13 +83,13 @@ def _unit(table: TableInfo, ask: Ask, say: Say) -> str | None:
 def _column(column: ColumnInfo, is_unit: bool, typed: bool, ask: Ask, say: Say) -> ColumnInfo | None:
     if not typed:
         suggestion = "text" if is_unit else _stated(column) or likely_type(column.name)
-        stated = _answered(f"{column.name}: type", suggestion, _type_or_none, ask, say)
-        if stated is None:
+        column_type = _answered(f"{column.name}: type", suggestion, _type_or_none, ask, say)
+        if column_type is None:
             if is_unit:
                 say(f"{column.name} tells who is protected, so it stays, as text.")
                 return column
             return None
-        column = replace(column, type=stated)
+        column = replace(column, type=column_type)
     if is_unit:
         return column
     if column.type.kind in NUMBERS:

@@ -53,26 +53,26 @@ def serve(
     if demo:
         _demo()
         return
-    configured = _part("settings").load(settings)
-    service = _part("service").Service(configured)
+    configuration = _part("settings").load(settings)
+    service = _part("service").Service(configuration)
     try:
         if reset is not None:
             show.say(f"One-time password of {reset}: {service.roster.reset('operator', reset)}")
             return
         if rotate:
-            _part("people.keys").rotate(configured.folder, service.state)
+            _part("people.keys").rotate(configuration.folder, service.state)
             show.say(
                 "The server has a new key. Every session and token has ended; people log in and make new ones."
             )
             return
         _first_owner(service, owner)
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-        if configured.workers == 1:
+        if configuration.workers == 1:
             asyncio.run(_part("workers").until_signal(_part("run").Doors(service), _say))
     finally:
         service.close()
-    if configured.workers > 1:
-        _run_many(_part("workers").Workers(configured))
+    if configuration.workers > 1:
+        _run_many(_part("workers").Workers(configuration))
 
 
 def _demo() -> None:

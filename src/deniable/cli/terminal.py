@@ -43,11 +43,11 @@ def mend_streams() -> None:
 
 def calm_warnings() -> None:
     """A warning for a person at a shell: its sentence, once, without the line of code that gave it."""
-    told: set[str] = set()
+    messages: set[str] = set()
 
     def say(message: Warning | str, *_: Any, **__: Any) -> None:
-        if str(message) not in told:
-            told.add(str(message))
+        if str(message) not in messages:
+            messages.add(str(message))
             sys.stderr.write(f"Note: {message}\n")
 
     warnings.showwarning = say

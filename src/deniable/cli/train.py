@@ -74,8 +74,8 @@ def train(
     ) as paying:
         release = run.release(paying, data, out, delta, checkpoint=checkpoint, resume=resume)
         certificate = run.save(release, paying, out, delta)
-        fitted, trained = run.fitted(release.value)
-        right = None if public is None else fitted.accuracy(trained, public)
+        model_table, network = run.fitted(release.value)
+        right = None if public is None else model_table.accuracy(network, public)
     _tell(run, certificate, out, right, run.usable(release.value), json)
 
 

@@ -64,10 +64,10 @@ class Answer(Release[pa.Table]):
     def of(cls, release: Release[Result], *, epsilon: float, delta: float) -> Answer:
         """The answer in what a plan released."""
         result = release.value
-        given = {f.name: getattr(release, f.name) for f in fields(Release)} | {"value": result.table}
+        release_fields = {f.name: getattr(release, f.name) for f in fields(Release)} | {"value": result.table}
         low, high = (_limits(side) for side in (result.low, result.high))
         return cls(
-            **given,
+            **release_fields,
             low=low,
             high=high,
             confidence=result.confidence,
@@ -84,16 +84,16 @@ class Answer(Release[pa.Table]):
     def table(self) -> pa.Table:
         """The answer with two more columns beside each column of numbers: `x_low` and `x_high`; and
         `x_left_out` where some of it stands for rows that the bound on a person's rows leaves out."""
-        made: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for name, column in zip(self.value.column_names, self.value.columns, strict=True):
-            made[name] = column
+            columns[name] = column
             if name in self.low.column_names:
                 sides = {"low": self.low, "high": self.high, "left_out": self.left_out}
                 for side, limits in sides.items():
                     if name in limits.column_names:
-                        free = _free(f"{name}_{side}", {*self.value.column_names, *made})
-                        made[free] = limits.column(name)
-        return pa.table(made)
+                        free = _free(f"{name}_{side}", {*self.value.column_names, *columns})
+                        columns[free] = limits.column(name)
+        return pa.table(columns)
 
     def to_pandas(self) -> pd.DataFrame:
         """`table` as a data frame of pandas, if that is installed."""
@@ -102,8 +102,8 @@ class Answer(Release[pa.Table]):
 
     def to_polars(self) -> pl.DataFrame:
         """`table` as a data frame of polars, if that is installed."""
-        made: pl.DataFrame = _found("polars").DataFrame(self.table)
-        return made
+        frame: pl.DataFrame = _found("polars").DataFrame(self.table)
+        return frame
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Every row as it is printed: "1,234 ± 12"."""
@@ -171,8 +171,8 @@ class Answer(Release[pa.Table]):
         )
 
     def _repr_html_(self) -> str:
-        told = (f"Cost: {self.cost}.", *self.notes)
-        return words.html_table(self.value.column_names, list(self.rows()), set(self.numbers), told)
+        footer = (f"Cost: {self.cost}.", *self.notes)
+        return words.html_table(self.value.column_names, list(self.rows()), set(self.numbers), footer)
 
     def plot(self, column: str | None = None, *, path: str | Path | None = None) -> Figure:
         """Bars with error bars, one for each row; of `column`, or of every column of numbers, one panel each. Two
@@ -182,14 +182,14 @@ class Answer(Release[pa.Table]):
 
         names = self.numbers if column is None else (column,)
         if not names or any(name not in self.numbers for name in names):
-            known = ", ".join(self.numbers) or "none"
+            choices = ", ".join(self.numbers) or "none"
             raise InvalidParameter(
-                f"Expected a column of numbers to draw, got {column!r}. There are: {known}."
+                f"Expected a column of numbers to draw, got {column!r}. There are: {choices}."
             )
         numbers = {name: self._sides(name) for name in names}
         keys = [c for c in self.value.column_names if c not in self.numbers and c not in self.computed]
-        told = ", ".join(names) if len(names) == 1 else f"{len(names)} numbers"
-        title = f"{told}, {self.confidence:.6g} intervals, ε = {short_up(self.epsilon)}"
+        subject = ", ".join(names) if len(names) == 1 else f"{len(names)} numbers"
+        title = f"{subject}, {self.confidence:.6g} intervals, ε = {short_up(self.epsilon)}"
         return answers.picture({key: self._labels(key) for key in keys}, numbers, title=title, path=path)
 
     def _sides(self, name: str) -> tuple[list[Any], list[Any], list[Any]]:
@@ -225,22 +225,22 @@ class Answer(Release[pa.Table]):
     def from_kept(cls, kept: Kept, entry: str | None, *, again: bool) -> Answer:
         """The answer that a ledger kept, to whom paid for it by `entry`; its seal has been checked. Only who
         has paid before is told that it was given before."""
-        said = json.loads(kept.content)
+        content = json.loads(kept.content)
         return cls(
-            value=_unpacked(said["value"]),
+            value=_unpacked(content["value"]),
             loss=kept.loss,
-            unit=Unit.from_dict(said["unit"]),
+            unit=Unit.from_dict(content["unit"]),
             entry=entry,
             private=kept.private,
-            low=_unpacked(said["low"]),
-            high=_unpacked(said["high"]),
-            confidence=said["confidence"],
-            epsilon=said["epsilon"],
-            delta=said["delta"],
-            bounds={name: (pair[0], pair[1]) for name, pair in said["bounds"].items()},
+            low=_unpacked(content["low"]),
+            high=_unpacked(content["high"]),
+            confidence=content["confidence"],
+            epsilon=content["epsilon"],
+            delta=content["delta"],
+            bounds={name: (pair[0], pair[1]) for name, pair in content["bounds"].items()},
             again=again,
-            left_out=_unpacked(said["left_out"]) if "left_out" in said else NOTHING,
-            bounding=Bounding(**said["bounding"]) if said.get("bounding") else None,
+            left_out=_unpacked(content["left_out"]) if "left_out" in content else NOTHING,
+            bounding=Bounding(**content["bounding"]) if content.get("bounding") else None,
         )
 
 
@@ -264,8 +264,8 @@ def _limits(side: Mapping[str, Any]) -> pa.Table:
 
 
 def _floats(cells: Any) -> list[float | None]:
-    listed = cells.to_pylist() if hasattr(cells, "to_pylist") else list(cells)
-    return [None if cell is None else float(cell) for cell in listed]
+    values = cells.to_pylist() if hasattr(cells, "to_pylist") else list(cells)
+    return [None if cell is None else float(cell) for cell in values]
 
 
 def _free(name: str, taken: set[str]) -> str:

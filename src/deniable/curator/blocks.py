@@ -37,25 +37,25 @@ class BlocksKept:
     def answer(self, after: Afterwards, *, again: bool) -> Answer:
         """What is said over the blocks. If that fails, it says why: it tells of released numbers only."""
         try:
-            said = after.answer(self.release.value)
+            result = after.answer(self.release.value)
         except InvalidQuery as failure:
             raise InvalidQuery(f"{failure} {PAID}") from None
         bounds = {name: pair for block in self.release.value for name, pair in block.bounds.items()}
         return Answer(
-            said.table,
+            result.table,
             self.release.loss,
             self.release.unit,
             None,
             self.release.entry,
             self.release.private,
-            low=said.low,
-            high=said.high,
+            low=result.low,
+            high=result.high,
             confidence=self.confidence,
             epsilon=self.epsilon,
             delta=self.delta,
             bounds=bounds,
             again=again,
-            computed=said.computed,
+            computed=result.computed,
         )
 
     def to_text(self, seconds: float) -> str:
@@ -74,8 +74,8 @@ class BlocksKept:
     @classmethod
     def from_kept(cls, kept: Kept, entry: str) -> BlocksKept:
         """What a ledger kept, to whom paid for it by `entry`; its seal has been checked."""
-        said = json.loads(kept.content)
-        blocks: Sequence[ReleasedBlock] = [ReleasedBlock.from_dict(block) for block in said["blocks"]]
-        unit = Unit.from_dict(said["unit"])
+        content = json.loads(kept.content)
+        blocks: Sequence[ReleasedBlock] = [ReleasedBlock.from_dict(block) for block in content["blocks"]]
+        unit = Unit.from_dict(content["unit"])
         release = Release(blocks, kept.loss, unit, None, entry, kept.private)
-        return cls(release, said["confidence"], said["epsilon"], said["delta"], said["seconds"])
+        return cls(release, content["confidence"], content["epsilon"], content["delta"], content["seconds"])

@@ -98,23 +98,23 @@ class Curator(Original):
         data = DataSet.of(source, name, _schema(schema), account)
         if analyst is not None:
             names.name(analyst, "an analyst")
-        owned: list[Any] = []
+        resources: list[Any] = []
         try:
             place = LedgerPlace.of(data, ledger, limit, analyst, on_failure)
-            owned += place.owned
+            resources += place.owned
             terms = place.terms(data, unit, limit, analyst, purpose)
-            known = declared(data.schema, terms.unit, bounds or {}, keys or {}, version)
-            engine = open_engine(data.sources, known, memory=memory, seconds=seconds, threads=threads)
-            owned.append(engine)
-            paid = opening.payment(place, terms, unit, on_failure)
-            owned += paid.owned
+            full_schema = declared(data.schema, terms.unit, bounds or {}, keys or {}, version)
+            engine = open_engine(data.sources, full_schema, memory=memory, seconds=seconds, threads=threads)
+            resources.append(engine)
+            payment = opening.payment(place, terms, unit, on_failure)
+            resources += payment.owned
             places = tuple(str(path.resolve()) for path in terms.paths)
-            desk = Desk(engine, known, paid.account, floor=floor, rng=rng, places=places)
-            curator = cls._paid(desk, paid, owned)
+            desk = Desk(engine, full_schema, payment.account, floor=floor, rng=rng, places=places)
+            curator = cls._paid(desk, payment, resources)
             curator.schema_files = data.schema_files
             return curator
         except BaseException:
-            _close(owned)
+            _close(resources)
             raise
 
     @classmethod

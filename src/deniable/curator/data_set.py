@@ -63,12 +63,12 @@ def files(sources: Mapping[str, Any]) -> list[Path]:
 
 def address(sources: Mapping[str, Any]) -> str:
     """The ledger beside the data. Data that is no file has nothing beside it."""
-    known = {ledger_of(path) for path in files(sources)}
-    if len(known) == 1:
-        return known.pop()
-    if known:
+    ledgers = {ledger_of(path) for path in files(sources)}
+    if len(ledgers) == 1:
+        return ledgers.pop()
+    if ledgers:
         raise InvalidParameter(
-            f"Expected ledger=: these sources lie beside several: {', '.join(sorted(known))}."
+            f"Expected ledger=: these sources lie beside several: {', '.join(sorted(ledgers))}."
         )
     raise InvalidParameter(
         "Expected ledger=: data that is no file has no place beside it where what is spent could be "
@@ -97,12 +97,12 @@ class DataSet:
         if schema is None and alone and (memory := _remembered(source)) is not None:
             schema, places = memory[0], (memory[1],)
         sources = named(source, table, schema)
-        stated = schema
-        if stated is None:
-            stated, places = _described_all(sources)
-        private = frozenset(table.name for table in stated.tables if not table.public)
+        declaration = schema
+        if declaration is None:
+            declaration, places = _described_all(sources)
+        private = frozenset(table.name for table in declaration.tables if not table.public)
         keys = source_keys(sources, private)
-        return cls(sources, stated, name or data_name(stated), name is not None, keys, places)
+        return cls(sources, declaration, name or data_name(declaration), name is not None, keys, places)
 
     @property
     def unit(self) -> Unit | None:

@@ -29,12 +29,14 @@ def as_sql(question: object) -> str:
 
 def unbound(schema: Schema, name: str) -> Any:
     """A declared table as Ibis sees it."""
-    declared = schema.table(name)
-    if declared is None:
-        known = ", ".join(table.name for table in schema.tables)
-        raise InvalidParameter(f"Expected the name of a declared table, got {name!r}. There are: {known}.")
+    declaration = schema.table(name)
+    if declaration is None:
+        table_names = ", ".join(table.name for table in schema.tables)
+        raise InvalidParameter(
+            f"Expected the name of a declared table, got {name!r}. There are: {table_names}."
+        )
     return _ibis().table(
-        {column.name: _named(column.type) for column in declared.columns}, name=declared.name
+        {column.name: _named(column.type) for column in declaration.columns}, name=declaration.name
     )
 
 

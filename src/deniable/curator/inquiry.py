@@ -78,8 +78,8 @@ class Quote:
         if isinstance(self.mechanism, Plan):
             return _worded(self.mechanism, confidence)
         assert self.after is not None
-        known = [_worded(each, confidence) for each in self.mechanism.plans]
-        direct = {name: known[block].get(column) for name, (block, column) in self.after.direct.items()}
+        errors = [_worded(each, confidence) for each in self.mechanism.plans]
+        direct = {name: errors[block].get(column) for name, (block, column) in self.after.direct.items()}
         return {name: direct.get(name) or COMPUTED for name in self.after.numbers}
 
     def shares(self) -> tuple[str, ...]:
@@ -136,13 +136,13 @@ class Inquiry(Original):
         account = self._desk.account
         would = account.preview(quote.loss, delta=quote.at, view=view)
         free = account.free(view)
-        confidence, expected = quote.terms.confidence, quote.expected()
+        confidence, errors = quote.terms.confidence, quote.expected()
         refusal = None if free else would.refusal
         fits = would.fits or free
         more = None if self._of is None else account.times(quote.loss, delta=quote.at)
         shares = quote.shares()
         return Preview(
-            quote.epsilon, quote.delta, expected, confidence, fits, free, would.left, refusal, more, shares
+            quote.epsilon, quote.delta, errors, confidence, fits, free, would.left, refusal, more, shares
         )
 
     def answer(self) -> Answer:
@@ -213,61 +213,61 @@ class Inquiry(Original):
         the limit whose δ the query's is a share of, it is planned once more."""
         desk = self._desk
         desk.check_home()
-        stated = self._stated()
-        named = stated.get("delta", self._delta)
+        terms = self._stated()
+        delta = terms.get("delta", self._delta)
         while True:
-            quote = self._quote(query_delta(desk.limit_delta) if named is None else named, stated)
+            quote = self._quote(query_delta(desk.limit_delta) if delta is None else delta, terms)
             view = desk.account.view(quote.key)
             limit_delta = view.standings[desk.account.root].filter.limit.delta
-            if named is not None or limit_delta == desk.limit_delta:
+            if delta is not None or limit_delta == desk.limit_delta:
                 return quote, view
             desk.limit_delta = limit_delta
 
     def _stated(self) -> dict[str, Any]:
         """The terms that the text itself states. Where the same was said beside it, it must be the same."""
-        stated = without_clause(self._text)[1].terms
+        terms = without_clause(self._text)[1].terms
         beside = {**self._terms.keywords, "delta": self._delta}
-        for name, value in stated.items():
+        for name, value in terms.items():
             other = beside.get(name)
             if other is not None and exact(other) != value:
                 raise InvalidQuery(
                     f"The text says {name} = {float(value):g}, and beside it {name}={float(other):g} is said. No "
                     "data was read and nothing was charged. Say it once."
                 )
-        if "epsilon" in stated and beside.get("within") is not None:
+        if "epsilon" in terms and beside.get("within") is not None:
             raise InvalidQuery(
                 "The text says its ε, and beside it within= is said. No data was read and nothing was charged. Say one of them."
             )
-        return {name: _as_typed(value) for name, value in stated.items()}
+        return {name: _as_typed(value) for name, value in terms.items()}
 
     def _quote(self, delta: Number, stated: dict[str, Any]) -> Quote:
         if repr(delta) not in self._quotes:
-            planned = self._planned if self._of is None else self._shared
-            self._quotes[repr(delta)] = planned(stated | {"delta": delta})
+            planner = self._planned if self._of is None else self._shared
+            self._quotes[repr(delta)] = planner(stated | {"delta": delta})
         return self._quotes[repr(delta)]
 
     def _planned(self, stated: dict[str, Any]) -> Quote:
         """From metadata alone: whatever is refused here is refused whatever the data."""
         terms, unit = self._terms(**stated), self._desk.account.unit
-        asked = split_query(self._text, self._desk.schema, unit)
-        mechanism, after = _mechanism(asked, unit, terms)
-        return self._priced(asked, mechanism, after, mechanism.loss, terms)
+        query = split_query(self._text, self._desk.schema, unit)
+        mechanism, after = _mechanism(query, unit, terms)
+        return self._priced(query, mechanism, after, mechanism.loss, terms)
 
     def _shared(self, stated: dict[str, Any]) -> Quote:
         """As one of many: the ε and δ that are named are those of all of them, else they share the limit."""
         account, keywords = self._desk.account, {**self._terms.keywords, **stated}
         many = check_of(self._of, keywords["within"])
         total = total_of(account.limit, keywords["epsilon"], self._delta)
-        whole = account.limit if total is None else total
-        terms = self._terms(**(stated | {"epsilon": whole.epsilon, "delta": query_delta(whole.delta)}))
-        asked = split_query(self._text, self._desk.schema, account.unit)
+        budget = account.limit if total is None else total
+        terms = self._terms(**(stated | {"epsilon": budget.epsilon, "delta": query_delta(budget.delta)}))
+        query = split_query(self._text, self._desk.schema, account.unit)
         rules, rho = share_of(account.standing().filter, total)
-        plans, loss, own = one_of(asked.blocks, account.unit, terms, many, rules, rho)
-        if asked.after is None:
-            return self._priced(asked, plans[0], None, loss, own)
-        after = Afterwards(asked.blocks, asked.after)
+        plans, loss, own = one_of(query.blocks, account.unit, terms, many, rules, rho)
+        if query.after is None:
+            return self._priced(query, plans[0], None, loss, own)
+        after = Afterwards(query.blocks, query.after)
         _ = after.schema
-        return self._priced(asked, Blocks(plans), after, loss, own)
+        return self._priced(query, Blocks(plans), after, loss, own)
 
     def _priced(
         self, asked: SplitQuery, mechanism: Plan | Blocks, after: Afterwards | None, loss: Loss, terms: Terms
@@ -323,12 +323,12 @@ class Inquiry(Original):
     def _read(self, view: LedgerView, words: str, pace: Pace) -> Answer:
         """An answer that is kept. Who has not paid for it gets it as if it were new: with her own entry,
         after the same time."""
-        account, kept = self._desk.account, view.kept
+        account, record = self._desk.account, view.kept
         again = account.free(view)
-        assert kept is not None
-        answer = Answer.from_kept(kept, account.read(view, description=words), again=again)
+        assert record is not None
+        answer = Answer.from_kept(record, account.read(view, description=words), again=again)
         if not again:
-            pace.linger(answer_seconds(kept))
+            pace.linger(answer_seconds(record))
         return answer
 
     def _keep(

@@ -43,15 +43,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def curator_view(curator: Curator) -> str:
     """Whom it protects, what is spent and left, and what may be asked about; nothing of it is read from data."""
     account = curator.account
-    spent, left, limit = account.spent(), account.remaining(), account.limit
+    expenditure, left, limit = account.spent(), account.remaining(), account.limit
     head = (
         f"<p><b>{html.escape(account.name)}</b> protects {html.escape(str(account.unit))}. Spent: ε = "
-        f"{short_up(spent.epsilon)} of {html.escape(str(limit))}. Left for one charge: ε ≤ {short_down(left.epsilon)}.</p>"
+        f"{short_up(expenditure.epsilon)} of {html.escape(str(limit))}. Left for one charge: ε ≤ {short_down(left.epsilon)}.</p>"
     )
     columns = [
-        [declared.name, *_described(column, declared.unit)]
-        for declared in curator.schema.tables
-        for column in declared.columns
+        [declaration.name, *_described(column, declaration.unit)]
+        for declaration in curator.schema.tables
+        for column in declaration.columns
     ]
     return head + table(["table", "column", "type", "bounds", "public keys"], columns)
 
@@ -67,10 +67,10 @@ def _described(column: ColumnInfo, unit: str | None) -> list[str]:
 
 def preview_view(preview: Preview) -> str:
     cost, *others = preview.lines()
-    told = [line for line in others if not line.startswith(("  ", "Expected"))]
+    remarks = [line for line in others if not line.startswith(("  ", "Expected"))]
     rows = [[name, error] for name, error in preview.expected.items()]
     head = ["number", f"expected, with probability {preview.confidence:.6g}"]
-    lines = "".join(f"<p><small>{html.escape(line)}</small></p>" for line in told)
+    lines = "".join(f"<p><small>{html.escape(line)}</small></p>" for line in remarks)
     return f"<p>{html.escape(cost)}</p>" + (table(head, rows) if rows else "") + lines
 
 
@@ -86,25 +86,25 @@ def ask(line: str, text: str, names: dict[str, Any]) -> Any:
         raise InvalidParameter(f"Expected the name of a curator after %%deniable, got {line!r}. {USAGE}")
     terms, flags = _options(words[1:])
     name = terms.pop("as", None)
-    made = curator.preview(text, **terms) if "preview" in flags else curator.sql(text, **terms)
+    reply = curator.preview(text, **terms) if "preview" in flags else curator.sql(text, **terms)
     if name is not None:
-        names[str(name)] = made
-    return made
+        names[str(name)] = reply
+    return reply
 
 
 def _options(words: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
     terms: dict[str, Any] = {}
     flags: set[str] = set()
     for word in words:
-        name, given, value = word.removeprefix("--").partition("=")
-        if not given and name in ("preview", "discover"):
+        name, separator, value = word.removeprefix("--").partition("=")
+        if not separator and name in ("preview", "discover"):
             flags.add(name)
-        elif given and name in (*FLOATS, *COUNTS, "noise", "as"):
+        elif separator and name in (*FLOATS, *COUNTS, "noise", "as"):
             terms[name] = _value(name, value)
         else:
-            known = ", ".join((*FLOATS, *COUNTS, "noise", "as"))
+            choices = ", ".join((*FLOATS, *COUNTS, "noise", "as"))
             raise InvalidParameter(
-                f"Expected preview, discover or one of {known} with a value, got {word!r}. {USAGE}"
+                f"Expected preview, discover or one of {choices} with a value, got {word!r}. {USAGE}"
             )
     return terms | ({"discover": True} if "discover" in flags else {}), flags
 

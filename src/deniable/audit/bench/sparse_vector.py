@@ -31,9 +31,9 @@ class _SparseVector(Case):
 
 def _until_first(above: NDArray[np.bool_]) -> Array:
     """1 and 0 for above and below, −1 from after the first 1 on."""
-    stopped = np.logical_or.accumulate(above, axis=1)
+    halts = np.logical_or.accumulate(above, axis=1)
     answers = above.astype(np.float64)
-    answers[:, 1:][stopped[:, :-1]] = STOPPED
+    answers[:, 1:][halts[:, :-1]] = STOPPED
     return answers
 
 

@@ -87,8 +87,8 @@ class FlawedStep:
         total = self._sum(rows) + 0.0
         self.steps += 1
         if flaw is Flaw.NOISE_THEN_CLIP:
-            whole = total + noise
-            return np.asarray(whole * min(1.0, t.clip * t.lot / float(np.linalg.norm(whole))) / t.lot)
+            noisy_sum = total + noise
+            return np.asarray(noisy_sum * min(1.0, t.clip * t.lot / float(np.linalg.norm(noisy_sum))) / t.lot)
         if flaw is Flaw.SUMMED_MOMENTUM:
             self.velocity = 0.9 * self.velocity + total
             return np.asarray((self.velocity + noise) / t.lot)
@@ -115,13 +115,13 @@ class FlawedStep:
                 return np.asarray((rows * np.minimum(1, clip / np.maximum(largest, 1e-300))).sum(axis=0))
             case Flaw.ONE_UNCLIPPED:
                 last = slice(self.ends[-2], self.ends[-1])
-                clipped = _clipped(rows, clip)
-                clipped[:, last] = rows[:, last]
-                return np.asarray(clipped.sum(axis=0))
+                contributions = _clipped(rows, clip)
+                contributions[:, last] = rows[:, last]
+                return np.asarray(contributions.sum(axis=0))
             case Flaw.ROW_MOMENTUM:
-                moved = rows + 0.9 * self.velocity
-                self.velocity = moved.mean(axis=0) if len(moved) else 0.9 * self.velocity
-                return np.asarray(_clipped(moved, clip).sum(axis=0))
+                momenta = rows + 0.9 * self.velocity
+                self.velocity = momenta.mean(axis=0) if len(momenta) else 0.9 * self.velocity
+                return np.asarray(_clipped(momenta, clip).sum(axis=0))
             case Flaw.MICROBATCH_MEANS | Flaw.MICROBATCH_SUMS:
                 parts = [part for part in (rows[i : i + 4] for i in range(0, len(rows), 4)) if len(part)]
                 each = [
@@ -137,21 +137,21 @@ class FlawedStep:
             case Flaw.NOISE_THEN_CLIP:
                 return np.asarray(rows.sum(axis=0))
             case Flaw.TWICE:
-                clipped = _clipped(rows, clip)
-                return np.asarray(clipped.sum(axis=0) + clipped[:1].sum(axis=0))
+                contributions = _clipped(rows, clip)
+                return np.asarray(contributions.sum(axis=0) + contributions[:1].sum(axis=0))
             case Flaw.ONE_NORM:
                 small = np.abs(rows).max(axis=1) < np.linalg.norm(rows, axis=1) / 4
                 return np.asarray((_clipped(rows, clip) * (1 + small)[:, None]).sum(axis=0))
             case Flaw.LAST_TWICE:
-                clipped = _clipped(rows, clip)
-                return np.asarray(clipped.sum(axis=0) + clipped[-1:].sum(axis=0))
+                contributions = _clipped(rows, clip)
+                return np.asarray(contributions.sum(axis=0) + contributions[-1:].sum(axis=0))
             case Flaw.BARE_NORM:
                 short = _norms(rows[:, : self.ends[-2]])
                 return np.asarray(_clipped(rows, clip, short).sum(axis=0))
             case Flaw.ONE_LOUDER:
-                clipped = _clipped(rows, clip)
-                clipped[:, self.dimension // 3] *= 3
-                return np.asarray(clipped.sum(axis=0))
+                contributions = _clipped(rows, clip)
+                contributions[:, self.dimension // 3] *= 3
+                return np.asarray(contributions.sum(axis=0))
             case Flaw.FIRST_OF_MEAN:
                 return np.asarray(
                     self.training.lot * _clipped(rows.sum(axis=0)[None] / self.training.lot, clip)[0]

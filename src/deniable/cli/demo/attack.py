@@ -9,12 +9,12 @@ PEOPLE, QUERIES = 1024, 4096
 
 
 def play() -> None:
-    found = [
+    results = [
         reconstruct.against_noise(PEOPLE, QUERIES, 0.0),
         reconstruct.against_noise(PEOPLE, QUERIES, 0.3),
         reconstruct.against_account(PEOPLE, QUERIES, 1),
     ]
-    rows = [(one.release, f"{one.facts['answered']:,}", percent(one.share)) for one in found]
+    rows = [(result.release, f"{result.facts['answered']:,}", percent(result.share)) for result in results]
     show.table(("answers", "questions answered", "bits found"), rows, right=(1, 2), best=2)
     ceiling = percent_up(reconstruct.ceiling(1, 1e-6))
     show.say(

@@ -19,8 +19,8 @@ def play() -> None:
         for _ in range(3):
             try:
                 release = account.run(count, VISITS)
-                spent = numbers.up(account.spent().epsilon)
-                show.say(f"Answered: {release.value:,} {release.error}; spent so far: ε = {spent}.")
+                expenditure = numbers.up(account.spent().epsilon)
+                show.say(f"Answered: {release.value:,} {release.error}; spent so far: ε = {expenditure}.")
             except BudgetExceeded as refusal:
                 show.say(f"Refused:  {refusal}")
     show.say(

@@ -80,7 +80,8 @@ def _ledger(curator: Curator) -> None:
         if entry.kind in ("create", "run")
     ]
     show.table(("entry", "what", "description"), rows, right=(0,), fixed=(2,))
-    spent = curator.account.spent()
+    expenditure = curator.account.spent()
     show.say(
-        "", f"Spent: ε = {numbers.up(spent.epsilon)} of {curator.account.limit}. More: deniable query --help"
+        "",
+        f"Spent: ε = {numbers.up(expenditure.epsilon)} of {curator.account.limit}. More: deniable query --help",
     )

@@ -28,10 +28,10 @@ def play() -> None:
         for phone, hour in enumerate(hours)
     }
     agreement, signers = secure_sum.generated(clients=PHONES, length=HOURS, threshold=54, least=LEAST)
-    received: dict[int, list[int]] = {}
+    uploads: dict[int, list[int]] = {}
 
     def note(phone: int, vector: Vector) -> None:
-        received[phone] = vector.tolist()
+        uploads[phone] = vector.tolist()
 
     outcome = secure_sum.simulate(
         agreement,
@@ -40,7 +40,7 @@ def play() -> None:
         dropouts={3: Stage.MASK, 8: Stage.SIGN},
         seen=note,
     )
-    _tell(hours, received, outcome)
+    _tell(hours, uploads, outcome)
     loss = IntegerGaussianSum(LEAST, share, GRID, HOURS)
     show.say(
         "",

@@ -20,14 +20,14 @@ def play() -> None:
         sites[int(start) : int(end)] = site
     server = client.server()
     server.add(client.reports(sites, rng=rng))
-    found = server.estimate()
-    low, high = found.interval()
+    estimate = server.estimate()
+    low, high = estimate.interval()
     show.say(
         f"Each phone sends {client.size} bytes ({type(client).__name__}). One that visited site 7 sent, for example:"
     )
     show.say("   " + ", ".join(client.report(7, rng=rng).hex() for _ in range(5)), "")
     truth = np.bincount(sites, minlength=SITES)
-    rows = [(i, f"{truth[i]:,}", f"{low[i]:,.0f} … {high[i]:,.0f}") for i in found.significant()]
+    rows = [(i, f"{truth[i]:,}", f"{low[i]:,.0f} … {high[i]:,.0f}") for i in estimate.significant()]
     show.table(("site found", "users", "95 % interval"), rows, right=(0, 1, 2))
     central = Shuffler(client, USERS).central(1e-6)
     show.say(

@@ -11,13 +11,13 @@ def play() -> None:
     rows = []
     for epsilon in (0.1, 0.5, 1, 3, 8):
         belief = meaning.posterior(0.4, epsilon)
-        found = meaning.attacker_power(0.01, epsilon)
+        power = meaning.attacker_power(0.01, epsilon)
         rows.append(
             (
                 epsilon,
                 numbers.percent_down(belief.low),
                 numbers.percent_up(belief.high),
-                numbers.percent_up(found),
+                numbers.percent_up(power),
             )
         )
     show.table(("ε", "40 % falls to", "or rises to", "found at 1 % false alarms"), rows, right=range(4))

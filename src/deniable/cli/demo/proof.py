@@ -20,8 +20,8 @@ def play() -> None:
         f"Honest:  ε ≤ {numbers.up(honest.bound.upper)}. "
         f"Computed again: [{numbers.down(again.lower)}, {numbers.up(again.upper)}]."
     )
-    flattered = replace(honest, bound=Bound(0.0, 0.5, honest.bound.method))
+    forgery = replace(honest, bound=Bound(0.0, 0.5, honest.bound.method))
     try:
-        verify(flattered)
+        verify(forgery)
     except InvalidCertificate as refusal:
         show.say(f"Changed: {refusal}")

@@ -19,18 +19,18 @@ def nearest(points: np.ndarray) -> np.ndarray:
 
 
 def play() -> None:
-    smoothed, x = Smoothed(nearest, Laplace(0.5), classes=3), np.array([0.2, 0.3])
-    answer = smoothed.certify(x)
+    classifier, x = Smoothed(nearest, Laplace(0.5), classes=3), np.array([0.2, 0.3])
+    answer = classifier.certify(x)
     counts, label = answer.votes.counts, answer.votes.label
     p_a, p_b = bounds([counts], [label], answer.votes.looks.share)
-    defined = 0.5 * lecture(float(p_a[0]), float(p_b[0]))
+    basic_radius = 0.5 * lecture(float(p_a[0]), float(p_b[0]))
     show.say(
         f"Of {sum(counts):,} noisy copies of the point (0.2, 0.3), {counts[label]:,} lie nearest to centre {label}. That is "
         f"the likeliest answer for every point within {numbers.down(answer.radius)} in ℓ1, at 99.9 % confidence. (By the "
-        f"definition of ε alone, e^(2ε) times likelier: {numbers.down(defined)}. The nearest border is 1.2 away.)"
+        f"definition of ε alone, e^(2ε) times likelier: {numbers.down(basic_radius)}. The nearest border is 1.2 away.)"
     )
-    quick = smoothed.certify(x, Sampling(radius=0.5))
-    again = verify_radius(smoothed.certificate(x, answer))
+    quick = classifier.certify(x, Sampling(radius=0.5))
+    again = verify_radius(classifier.certificate(x, answer))
     show.say(
         f"Whether 0.5 holds was decided with {quick.samples:,} copies. The certificate, computed again from its counts: "
         f"{numbers.down(again)}."

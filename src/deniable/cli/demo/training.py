@@ -11,10 +11,10 @@ TITLE = "What training costs: 100 epochs of DP-SGD, batches of 1 %, noise multip
 
 def play() -> None:
     run = GaussianNoise(4).sampled(0.01) * 10_000
-    found = {name: bound.upper for name, bound in compare(run, 1e-5).items() if isinstance(bound, Bound)}
-    rows = [(name, numbers.up(found[name])) for name in METHODS if name in found]
+    bounds = {name: bound.upper for name, bound in compare(run, 1e-5).items() if isinstance(bound, Bound)}
+    rows = [(name, numbers.up(bounds[name])) for name in METHODS if name in bounds]
     show.table(
-        ("method", "ε ≤"), rows, right=(1,), best=min(range(len(rows)), key=lambda i: found[rows[i][0]])
+        ("method", "ε ≤"), rows, right=(1,), best=min(range(len(rows)), key=lambda i: bounds[rows[i][0]])
     )
     tight = epsilon(run, 1e-5)
     noise = numbers.ceiling(calibrate_noise(3, 1e-5, rate=0.01, steps=10_000), 4)
