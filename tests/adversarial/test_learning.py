@@ -100,7 +100,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a label beyond the classes": ({"example": (torch.zeros(FEATURES), 7)}, "fails on the example"),
     "labels of the wrong kind": ({"example": (torch.zeros(FEATURES), 0.5)}, "fails on generated rows"),
     "rows of three parts": ({"example": (torch.zeros(FEATURES), 0, 0)}, "two parts, an input and a target"),
-    "words": ({"example": ("some text", 0)}, "Expected an example of tensors"),
+    "words": ({"example": ("some text", 0)}, "Expected Words"),
     "nothing declared": ({"example": None}, "Expected example="),
 }
 
@@ -127,14 +127,14 @@ def raising(error: BaseException) -> Callable[[], Any]:
 
 
 class Touchy(nn.Linear):
-    """A model that does something to itself, or to the process, at one row."""
+    """A model that does something to itself, or to the process, at one row (a value that no made-up row has)."""
 
     def __init__(self, deed: str) -> None:
         super().__init__(FEATURES, 3)
         self.deed = deed
 
     def forward(self, x: Tensor) -> Tensor:
-        if bool((x[:, 0] > 1e6).any()):
+        if bool((x[:, 0] == 1e7).any()):
             match self.deed:
                 case "raises":
                     raise RuntimeError("Ann")
@@ -338,8 +338,8 @@ def test_a_backward_pass_that_mixes_rows_moves_nothing(when: str, way: str) -> N
     assert moved(run) <= 1.001
 
 
-def test_a_model_that_begins_to_mix_on_the_way_is_caught_at_a_random_step() -> None:
-    """After 200 calls, by Python state: within some steps its rows go one by one."""
+def test_a_model_that_begins_to_mix_after_some_calls_never_does() -> None:
+    """By Python state: what a pass leaves in a model's attributes is taken back, so its counter does not advance."""
     torch.manual_seed(0)
     run = small(Sneaky(lambda model, x: model.calls > 200, "function"), n=60, lot=60, steps=1000)
     run.check((X, Y))
@@ -348,7 +348,7 @@ def test_a_model_that_begins_to_mix_on_the_way_is_caught_at_a_random_step() -> N
         training.step([Batch((X[:30], Y[:30]))])
     whole, less = (training.clipped([Batch((X[:k], Y[:k]))]).total["all"] for k in (60, 59))
     assert float((whole - less).norm()) <= 1.001
-    assert training.model.calls > 500  # type: ignore[operator]
+    assert training.model.calls <= 200  # type: ignore[operator]
 
 
 # ------------------------------------------------------------------------------------------------ what acts on nothing

@@ -79,8 +79,11 @@ def optimal_delta(loss: Loss, epsilon: float) -> float:
     if any(step.epsilon > _LARGE for step in steps):
         return 1.0
     loss_of, log_p, slack = _outcomes(steps)
-    above = loss_of > epsilon
-    gain = -np.expm1(np.minimum(epsilon - loss_of[above], 0.0)) * np.exp(log_p[above])
+    at = (
+        floor_float(Fraction(epsilon)) if math.isfinite(epsilon) else epsilon
+    )  # δ falls in ε, so a smaller one is safe
+    above = loss_of > at
+    gain = -np.expm1(np.minimum(at - loss_of[above], 0.0)) * np.exp(log_p[above])
     # Losses are right to a few ulp of the largest, which moves e^(ε − loss) as much; masses to `slack`.
     edge = 8 * ULP * (1 + float(np.abs(loss_of).max(initial=0.0)))
     excess = float(gain.sum()) * (1 + slack) + edge * float(np.exp(log_p[above]).sum()) * (1 + slack)
