@@ -124,6 +124,17 @@ def asks(of: object) -> bool:
     return is_dataclass(of) and any(asks(getattr(of, f.name)) for f in fields(of))
 
 
+def scans(of: object) -> Iterator[Scan]:
+    """The tables that a query, a relation or an expression reads, subqueries included."""
+    if isinstance(of, Scan):
+        yield of
+    elif isinstance(of, tuple):
+        for part in of:
+            yield from scans(part)
+    elif is_dataclass(of):
+        yield from scans(tuple(getattr(of, f.name) for f in fields(of)))
+
+
 def hoisted(relation: Relation, exprs: Sequence[Expr | None]) -> tuple[Relation, list[Expr | None]]:
     """The same, with every subquery in an expression as a column of its own: Spark takes
     none inside a higher-order function."""

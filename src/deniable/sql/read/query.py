@@ -21,6 +21,7 @@ from deniable.sql.read.names import NO_SUBQUERY, Scope, domain, fold, is_subquer
 from deniable.sql.read.parse import parse, refuse, shown
 from deniable.sql.read.per_unit import aliases, has_aggregate, meant, plain
 from deniable.sql.read.relations import Sources, rows_of
+from deniable.sql.read.unit_types import check_units
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import (
     Aggregate,
@@ -77,7 +78,9 @@ def query_of(sources: Sources, tree: exp.Expr) -> Query:
             "The query reads public tables only.",
             "There is nothing to protect in them: ask the database itself.",
         )
-    return _Answer(scope, tree).query()
+    query = _Answer(scope, tree).query()
+    check_units(sources.schema, query)
+    return query
 
 
 @dataclass
