@@ -35,7 +35,7 @@ def schema(one: Type, other: Type, key: Type = INTEGER) -> Schema:
 @pytest.mark.parametrize(("one", "other"), [(INTEGER, TEXT), (TEXT, INTEGER), (decimal(1), decimal(2))])
 def test_units_of_different_types_are_not_compared(sql: str, one: Type, other: Type) -> None:
     assert check(sql, schema(one, one), PERSON).relation
-    with pytest.raises(InvalidQuery, match='units of privacy ".*" and ".*" have different types'):
+    with pytest.raises(InvalidQuery, match=r'units of privacy ".*" and ".*" have different types'):
         check(sql, schema(one, other), PERSON)
 
 
@@ -45,5 +45,5 @@ def test_one_table_is_asked_whatever_the_type_of_another() -> None:
 
 
 def test_a_step_of_a_path_is_between_columns_of_one_type() -> None:
-    with pytest.raises(InvalidQuery, match='step "labs"."of" to "visits"."visit" .* INTEGER'):
+    with pytest.raises(InvalidQuery, match=r'step "labs"."of" to "visits"."visit" .* INTEGER'):
         check("SELECT COUNT(*) FROM labs", schema(INTEGER, INTEGER, TEXT), PERSON)
