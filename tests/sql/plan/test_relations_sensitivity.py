@@ -153,6 +153,11 @@ QUERIES = [
     f"SELECT SUM(CLAMP((SELECT MAX(days) FROM visits v WHERE v.patient_id = p.id), 0, 60)) {P}",
     f"SELECT COUNT(*) {V} WHERE score > (SELECT AVG(score) FROM visits w WHERE w.patient_id = v.patient_id)",
     f"SELECT COUNT(*) {V} WHERE days = (SELECT MAX(days) FROM visits w WHERE w.patient_id = v.patient_id)",
+    f"SELECT COUNT(*) {V} WHERE days NOT IN (SELECT n FROM labs l WHERE l.patient_id = v.patient_id GROUP BY n "
+    "HAVING COUNT(*) > 1)",
+    f"SELECT COUNT(*) {L} WHERE visit IN (SELECT visit_id FROM visits GROUP BY visit_id HAVING SUM(days) > 2)",
+    f"SELECT CASE WHEN EXISTS (SELECT 1 FROM labs l WHERE l.visit = v.visit_id) THEN 'y' ELSE ward END AS k, COUNT(*) {V} "
+    "GROUP BY k",
     # what each person has
     "SELECT n, COUNT(*) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY 1) t GROUP BY n",
     "SELECT AVG(s), MAX(s) FROM (SELECT patient_id, SUM(days) AS s FROM visits GROUP BY 1) t",

@@ -214,6 +214,7 @@ class _Subquery:
             refuse("IN expects a subquery of one column.", "Write x IN (SELECT y FROM … WHERE …).")
         item = plain(self.select.expressions[0])
         if self.select.args.get("group") or self.select.args.get("having"):
+            self._check_groups()
             inner = grouped_for_each_unit(self.inner, self.select)
             return inner, inner.fields[0]
         if has_aggregate(item):
@@ -225,6 +226,14 @@ class _Subquery:
         if field is not None:
             return self.inner, field
         refuse("IN expects a column after SELECT.", "Compute it in a subquery in FROM.")
+
+    def _check_groups(self) -> None:
+        """Groups are of all rows of a unit: what else is equated with the row around would divide them first."""
+        if any(not (tie.outer.unit and tie.inner.unit) for tie in self.ties):
+            refuse(
+                "IN of a subquery that groups is tied to the row around it by the unit of privacy alone.",
+                "Write x IN (SELECT y FROM … GROUP BY y), or join the tables.",
+            )
 
     # -------------------------------------------------------------------------------------------- how it is found
 
