@@ -268,7 +268,7 @@ def test_the_telling_pair_is_found_among_dull_ones() -> None:
 
 
 def test_any_callable_is_audited_within_its_time() -> None:
-    found = audit(unseeded, (0, 1), 0.5, time=0.5, workers=1)
+    found = audit(unseeded, (0, 1), 0.5, time=1, workers=1, confidence=1 - 1e-9)
     assert found.verdict is Verdict.VIOLATION
     assert found.support_differs
 

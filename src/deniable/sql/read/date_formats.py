@@ -11,7 +11,7 @@ import re
 from deniable.sql.date_formats import NAMES, NUMBERS, pieces
 from deniable.sql.read.parse import refuse, shown
 
-_LONGEST = 64
+_FORMAT_LENGTH = 64
 _TO_CHAR = {
     "YYYY": "%Y", "IYYY": "%G", "MM": "%m", "DDD": "%j", "DD": "%d", "HH24": "%H", "MI": "%M", "SS": "%S",
     "IW": "%V", "ID": "%u", "Q": "%q", "Month": "%B", "Mon": "%b", "Day": "%A", "Dy": "%a",
@@ -44,8 +44,8 @@ def by_to_char(given: str) -> str:
 
 
 def _checked(form: str, given: str) -> str:
-    if len(given) > _LONGEST:
-        refuse(f"Expected a format of at most {_LONGEST} characters.")
+    if len(given) > _FORMAT_LENGTH:
+        refuse(f"Expected a format of at most {_FORMAT_LENGTH} characters.")
     for piece in pieces(form):
         if piece[0] == "%" and piece != "%%" and piece not in NUMBERS and piece not in NAMES:
             _refuse(piece)
