@@ -1,7 +1,7 @@
 """Dates as texts: one form, `%Y-%m`, of numbers and English names, which every engine says alike.
 
 >>> texts("%a", {"dow": range(7)}, 10)[:2], length("%Y-%m")
-(('Sun', 'Mon'), 7)
+(('Sun', 'Mon'), 8)
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Branching(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.inner(x).abs() ** self.power
-        return out if bool(torch.isfinite(out).all()) else out * 0
+        return out if bool((out >= 0).all()) else out + 0
 
 
 class Centred(nn.Module):

@@ -68,7 +68,7 @@ class DPSGD:
     >>> run = DPSGD(nn.Linear(4, 3), nn.CrossEntropyLoss(), lots=Lots(n=1000, lot=50, epochs=2),
     ...             privacy=Privacy(epsilon=2, delta=1e-5, clip=1), learning=Learning(learning_rate=0.5))
     >>> print(run.plan, round(run.noise_multiplier, 2))
-    Plan(rate=Fraction(1, 20), lot=50.0, steps=40) 1.1
+    LotPlan(rate=Fraction(1, 20), lot=50.0, steps=40) 1.1
     >>> accounting.epsilon(run.loss, 1e-5).upper <= 2
     True
     """

@@ -67,7 +67,7 @@ class Lots:
     not offered (docs/theory/batches.md).
 
     >>> Lots(n=60_000, lot=600, epochs=2).plan
-    Plan(rate=Fraction(1, 100), lot=600.0, steps=200)
+    LotPlan(rate=Fraction(1, 100), lot=600.0, steps=200)
     """
 
     n: int | None = None
@@ -117,7 +117,7 @@ def plan(
     """From two of n, lot and rate, and one of epochs and steps. `epochs` passes take ⌈epochs/rate⌉ steps.
 
     >>> plan(n=60_000, lot=600, rate=None, epochs=2, steps=None)
-    Plan(rate=Fraction(1, 100), lot=600.0, steps=200)
+    LotPlan(rate=Fraction(1, 100), lot=600.0, steps=200)
     >>> plan(n=None, lot=None, rate=0.01, epochs=None, steps=100)
     Traceback (most recent call last):
         ...
