@@ -30,6 +30,7 @@ from deniable.learn.convex.descent import Descent as GradientSteps
 from deniable.learn.convex.descent import GradientPerturbation
 from deniable.learn.convex.fit import ObjectivePerturbation, OutputPerturbation
 from deniable.learn.convex.losses import HuberHinge
+from deniable.learn.convex.scaled import ScaledRegression
 from deniable.learn.counts import CountTables, Growth, TreeNode
 from deniable.learn.pate.cautionary import NoiseAfterVote
 from deniable.learn.pate.publish import DependentBound, Published
@@ -53,6 +54,7 @@ from deniable.mechanism import Random, Sequentially
 from deniable.mechanisms import Laplace, RandomizedResponse, cautionary
 from deniable.mechanisms.integer_noise import IntegerNoise
 from deniable.smooth import IntegerLaplace, NoisyInput
+from deniable.sql.after.release import Blocks
 from deniable.sql.plan import keys, noise, private_bounds, quantiles, row_classes
 from deniable.sql.plan.measures.sum import Sum
 from deniable.sql.plan.plan import Plan
@@ -470,6 +472,8 @@ COMPOSED: dict[type, tuple[type, ...]] = {
     TrainingSteps: (DPSGD,),
     Federation: (FedAvg,),
     Walking: (DPSGD,),
+    ScaledRegression: (PrivateStandardizer, GradientPerturbation),
+    Blocks: (Plan,),
 }
 """Classes that run others of this catalogue one after the other, or on several
 processes, and state the sum of their losses."""
