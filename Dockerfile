@@ -1,7 +1,7 @@
 # The service: deniable serve. Build: docker build -t deniable .   Run it with compose.yaml, or beside a PostgreSQL of your own.
 FROM python:3.12-slim-bookworm AS build
 WORKDIR /build
-COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY pyproject.toml hatch_build.py README.md LICENSE constraints.txt ./
 COPY src src
 RUN python -m venv /opt/deniable \
  && /opt/deniable/bin/pip install --no-cache-dir --constraint constraints.txt ".[server,postgres]"
