@@ -40,7 +40,7 @@ def attack(
     smoothed: Smoothed,
     inputs: Sequence[Any] | NDArray[Any],
     answers: Sequence[Certified],
-    effort: Effort = Effort(),  # noqa: B008  (frozen)
+    effort: Effort = Effort(),
     *,
     watch: Watch | None = None,
 ) -> NDArray[Any]:

@@ -64,8 +64,8 @@ def train(
     images: NDArray[Any],
     labels: NDArray[Any],
     noise: InputNoise,
-    schedule: Schedule = Schedule(),  # noqa: B008  (frozen)
-    aim: Aim = Aim(),  # noqa: B008
+    schedule: Schedule = Schedule(),
+    aim: Aim = Aim(),
     *,
     rng: Generator | None = None,
     watch: Watch | None = None,

@@ -44,7 +44,10 @@ class Validity:
 
     def __str__(self) -> str:
         verdict = "broken" if self.broken else "within its claim"
-        return f"{self.wrong:,} of {self.runs:,} certificates were wrong, α = {self.alpha:g} (p = {self.p_value:.2g}): {verdict}"
+        return (
+            f"{self.wrong:,} of {self.runs:,} certificates were wrong, α = {self.alpha:g} (p = "
+            f"{self.p_value:.2g}): {verdict}"
+        )
 
 
 def wall(edge: float) -> Callable[[NDArray[Any]], NDArray[np.int64]]:
