@@ -36,9 +36,9 @@ from deniable.local import (
 from deniable.local import bits as packed_bits
 from deniable.local.arrays import Bytes, Floats, Words
 from deniable.local.hashing import digests
+from deniable.local.numeric.vectors import directions
+from deniable.local.open_domains.words import spell
 from deniable.local.protocol import unpack
-from deniable.local.vectors import directions
-from deniable.local.words import spell
 from deniable.mechanism import Random
 from tests.local.blackbox import Outcome, lower_bound, whole_payload
 

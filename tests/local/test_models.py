@@ -13,10 +13,10 @@ from deniable.guarantee import Budget
 from deniable.ledger import Ledger
 from deniable.local import (
     Collection,
-    Device,
     GeneralisedResponse,
     LocalHashing,
     Rappor,
+    ReportingDevice,
     Shuffler,
     norm_mul,
     norm_sub,
@@ -32,7 +32,7 @@ from deniable.units import Unit
 def test_a_device_stops_at_its_limit_whatever_its_values_are() -> None:
     rng = SecureRandom()
     for values in (["red"] * 3, ["red", "green", "blue"]):
-        device = Device(Rappor(), Budget(9))
+        device = ReportingDevice(Rappor(), Budget(9))
         for period, value in enumerate(values[:2], 1):
             device = device.begin(value, rng=rng)
             assert device.periods == period
@@ -46,12 +46,12 @@ def test_a_device_stops_at_its_limit_whatever_its_values_are() -> None:
 
 def test_a_device_without_a_memo_says_nothing() -> None:
     with pytest.raises(InvalidParameter, match="no memo yet"):
-        Device(Rappor(), Budget(9)).report(rng=SecureRandom())
+        ReportingDevice(Rappor(), Budget(9)).report(rng=SecureRandom())
 
 
 def test_a_new_period_draws_anew_even_if_the_value_stayed() -> None:
     rng = SecureRandom()
-    device = Device(Rappor(), Budget(100)).begin("red", rng=rng)
+    device = ReportingDevice(Rappor(), Budget(100)).begin("red", rng=rng)
     memos = {device.begin("red", rng=rng).memo for _ in range(20)}
     assert len(memos) == 20
 

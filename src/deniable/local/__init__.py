@@ -14,36 +14,36 @@ server is a small summary that merges.
 [7, 3]
 """
 
-from deniable.local.choose import best
 from deniable.local.consistency import norm_mul, norm_sub, simplex
 from deniable.local.estimate import Estimate, Mean, MeanVector
-from deniable.local.fast_hashing import FastLocalHashing
-from deniable.local.hadamard import HadamardResponse
-from deniable.local.local_hashing import LocalHashing
-from deniable.local.longitudinal import Collection, Device
-from deniable.local.numbers import Duchi, Hybrid, Piecewise
-from deniable.local.oracle import Oracle
-from deniable.local.prefix_tree import HeavyHitters, PrefixTree
+from deniable.local.longitudinal import Collection, ReportingDevice
+from deniable.local.numeric.numbers import Duchi, Hybrid, Piecewise
+from deniable.local.numeric.ranges import RangeEstimate, Ranges
+from deniable.local.numeric.vectors import PrivUnit
+from deniable.local.open_domains import words
+from deniable.local.open_domains.fast_hashing import FastLocalHashing
+from deniable.local.open_domains.prefix_tree import HeavyHitters, PrefixTree
+from deniable.local.open_domains.puzzle import FragmentPuzzle
+from deniable.local.open_domains.rappor import Rappor
+from deniable.local.open_domains.rappor_decoding import Decoded
+from deniable.local.open_domains.sketch import CountMeanSketch, HadamardSketch
+from deniable.local.oracles.choose import best
+from deniable.local.oracles.hadamard import HadamardResponse
+from deniable.local.oracles.local_hashing import LocalHashing
+from deniable.local.oracles.oracle import Oracle
+from deniable.local.oracles.response import GeneralisedResponse, SurveyCoin
+from deniable.local.oracles.subset import SubsetSelection
+from deniable.local.oracles.unary import OptimisedUnary, SymmetricUnary
 from deniable.local.protocol import Client, Server
-from deniable.local.puzzle import FragmentPuzzle
-from deniable.local.ranges import RangeEstimate, Ranges
-from deniable.local.rappor import Rappor
-from deniable.local.rappor_decoding import Decoded
-from deniable.local.response import GeneralisedResponse, SurveyCoin
 from deniable.local.shuffle import Shuffler
 from deniable.local.simulate import Simulation, simulate
-from deniable.local.sketch import CountMeanSketch, HadamardSketch
 from deniable.local.split import Split
-from deniable.local.subset import SubsetSelection
-from deniable.local.unary import OptimisedUnary, SymmetricUnary
-from deniable.local.vectors import PrivUnit
 
 __all__ = [
     "Client",
     "Collection",
     "CountMeanSketch",
     "Decoded",
-    "Device",
     "Duchi",
     "Estimate",
     "FastLocalHashing",
@@ -64,6 +64,7 @@ __all__ = [
     "RangeEstimate",
     "Ranges",
     "Rappor",
+    "ReportingDevice",
     "Server",
     "Shuffler",
     "Simulation",
@@ -76,4 +77,5 @@ __all__ = [
     "norm_sub",
     "simplex",
     "simulate",
+    "words",
 ]

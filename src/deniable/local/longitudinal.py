@@ -2,10 +2,10 @@
 
 A value reported afresh each day leaks each day. A memo is drawn once and replayed, so a constant value costs
 `memo_loss` for ever. But a memo per *value* tells when the value changes: two unlike reports from one memo
-are less likely than from two, and over many days that is certain. So a `Device` draws its memo once per
-period of a public calendar, whether the value changed or not. What it sends in a period depends on the value
-at the period's start through one memo, hence T periods reveal at most T times `memo_loss` about any sequence
-of values: basic composition, with no assumption on how they change.
+are less likely than from two, and over many days that is certain. So a `ReportingDevice` draws its memo once
+per period of a public calendar, whether the value changed or not. What it sends in a period depends on the
+value at the period's start through one memo, hence T periods reveal at most T times `memo_loss` about any
+sequence of values: basic composition, with no assumption on how they change.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from deniable.units import Unit
 
 
 @dataclass(frozen=True)
-class Device:
+class ReportingDevice:
     """The state of one device: an immutable value that its owner keeps.
 
     >>> from deniable.local import Rappor
     >>> from deniable.randomness import SecureRandom
     >>> rng = SecureRandom()
-    >>> device = Device(Rappor(), Budget(9)).begin("red", rng=rng)
+    >>> device = ReportingDevice(Rappor(), Budget(9)).begin("red", rng=rng)
     >>> device.periods, len(device.report(rng=rng))
     (1, 20)
     """
@@ -44,7 +44,7 @@ class Device:
         """What all reports up to now may reveal together."""
         return Pure(exact(self.client.memo_epsilon) * self.periods)
 
-    def begin(self, value: Any, *, rng: Random) -> Device:
+    def begin(self, value: Any, *, rng: Random) -> ReportingDevice:
         """The device at the start of a period, with a new memo. Whether there is budget
         left depends on the calendar only."""
         each, limit = exact(self.client.memo_epsilon), exact(self.limit.epsilon)

@@ -47,7 +47,7 @@ class Client(ABC, Generic[Result]):
     epsilon: Number
     """One report's loss is at most this, by certified rounding."""
 
-    # ---------------------------------------------------------------------------------------------- the mechanism
+    # ------------------------------------------------------------------------------------------ the mechanism
 
     @property
     def loss(self) -> Loss:
@@ -124,7 +124,7 @@ class Client(ABC, Generic[Result]):
         """An empty server for this client's reports."""
         return Server(self)
 
-    # ---------------------------------------------------------------------------------------------- of each protocol
+    # --------------------------------------------------------------------------------------- of each protocol
 
     @property
     @abstractmethod
@@ -254,7 +254,7 @@ def _kept(rows: Bytes, keep: NDArray[np.bool_]) -> Bytes:
     return rows if keep.all() else rows[keep]
 
 
-# -------------------------------------------------------------------------------------------------- parameters
+# ------------------------------------------------------------------------------------------------- parameters
 
 
 def canonical(value: object) -> str:
@@ -272,7 +272,7 @@ def canonical(value: object) -> str:
             return f"{type(value).__name__}({inside})"
 
 
-# -------------------------------------------------------------------------------------------------- whole numbers
+# ---------------------------------------------------------------------------------------------- whole numbers
 
 
 def width_of(bound: int) -> int:

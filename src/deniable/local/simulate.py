@@ -10,17 +10,17 @@ import numpy as np
 
 from deniable.errors import InvalidParameter
 from deniable.local.arrays import Floats, Integers
-from deniable.local.choose import best
 from deniable.local.estimate import Estimate
-from deniable.local.fast_hashing import FastLocalHashing
-from deniable.local.hadamard import HadamardResponse
-from deniable.local.local_hashing import LocalHashing
 from deniable.local.odds import check_whole
-from deniable.local.oracle import Oracle
-from deniable.local.response import GeneralisedResponse
-from deniable.local.sketch import CountMeanSketch, HadamardSketch
-from deniable.local.subset import SubsetSelection
-from deniable.local.unary import OptimisedUnary, SymmetricUnary
+from deniable.local.open_domains.fast_hashing import FastLocalHashing
+from deniable.local.open_domains.sketch import CountMeanSketch, HadamardSketch
+from deniable.local.oracles.choose import best
+from deniable.local.oracles.hadamard import HadamardResponse
+from deniable.local.oracles.local_hashing import LocalHashing
+from deniable.local.oracles.oracle import Oracle
+from deniable.local.oracles.response import GeneralisedResponse
+from deniable.local.oracles.subset import SubsetSelection
+from deniable.local.oracles.unary import OptimisedUnary, SymmetricUnary
 from deniable.loss import Number
 from deniable.mechanism import Random
 

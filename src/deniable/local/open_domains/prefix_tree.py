@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from deniable.errors import InvalidParameter
 from deniable.local.arrays import Booleans, Bytes, Floats, Integers, Words
 from deniable.local.estimate import Estimate
-from deniable.local.fast_hashing import FastLocalHashing
 from deniable.local.odds import check_epsilon, check_whole
+from deniable.local.open_domains.fast_hashing import FastLocalHashing
 from deniable.local.protocol import Client
 from deniable.local.split import Split, scaled, side_by_side
 from deniable.loss import Number

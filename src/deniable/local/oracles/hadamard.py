@@ -12,7 +12,7 @@ from deniable.local.arrays import Booleans, Bytes, Integers
 from deniable.local.bits import parity, walsh_hadamard
 from deniable.local.law import source
 from deniable.local.odds import truth
-from deniable.local.oracle import Oracle
+from deniable.local.oracles.oracle import Oracle
 from deniable.local.protocol import pack, unpack, width_of
 from deniable.loss import Number
 from deniable.mechanism import Random

@@ -16,8 +16,8 @@ from deniable.local.arrays import Booleans, Bytes, Floats, Integers, Words
 from deniable.local.estimate import Estimate
 from deniable.local.hashing import HashFamily, digests, family
 from deniable.local.law import shift
-from deniable.local.local_hashing import buckets_for
 from deniable.local.odds import check_epsilon, check_whole, truth
+from deniable.local.oracles.local_hashing import buckets_for
 from deniable.local.protocol import Client, pack, unpack, width_of
 from deniable.loss import Number
 from deniable.mechanism import Random

@@ -22,9 +22,9 @@ from deniable.local import (
     Ranges,
     Split,
 )
-from deniable.local.numbers import GRID
+from deniable.local.numeric.numbers import GRID
+from deniable.local.numeric.vectors import directions
 from deniable.local.protocol import HEADER, unpack
-from deniable.local.vectors import directions
 from deniable.loss import Pure
 from deniable.randomness import SecureRandom
 

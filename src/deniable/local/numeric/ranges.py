@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from deniable.errors import InvalidParameter
 from deniable.local.arrays import Booleans, Bytes, Integers
-from deniable.local.choose import best
 from deniable.local.estimate import Estimate, Mean
 from deniable.local.odds import check_epsilon, check_whole
+from deniable.local.oracles.choose import best
 from deniable.local.protocol import Client, whole_numbers
 from deniable.local.split import Split, side_by_side
 from deniable.loss import Number

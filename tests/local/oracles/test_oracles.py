@@ -25,11 +25,11 @@ from deniable.local import (
     SymmetricUnary,
     best,
     bits,
-    field,
 )
-from deniable.local.choose import candidates
 from deniable.local.odds import check_epsilon, covers, share, spent, truth
-from deniable.local.oracle import Oracle
+from deniable.local.oracles import field
+from deniable.local.oracles.choose import candidates
+from deniable.local.oracles.oracle import Oracle
 from deniable.local.protocol import HEADER, unpack
 from deniable.local.simulate import Oracles, simulate
 from deniable.loss import ResponseNoise

@@ -13,7 +13,7 @@ import numpy as np
 from deniable.local import bits
 from deniable.local.arrays import Booleans, Bytes, Integers
 from deniable.local.odds import share
-from deniable.local.oracle import Oracle
+from deniable.local.oracles.oracle import Oracle
 from deniable.loss import Number, exact
 from deniable.mechanism import Random
 

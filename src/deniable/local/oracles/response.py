@@ -12,7 +12,7 @@ import numpy as np
 from deniable.errors import InvalidParameter
 from deniable.local.arrays import Booleans, Bytes, Integers
 from deniable.local.odds import spent, truth
-from deniable.local.oracle import Oracle
+from deniable.local.oracles.oracle import Oracle
 from deniable.local.protocol import pack, unpack, width_of
 from deniable.loss import Number, ResponseNoise, exact
 from deniable.mechanism import Random

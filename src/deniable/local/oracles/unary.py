@@ -9,7 +9,7 @@ from typing import ClassVar
 from deniable.local import bits
 from deniable.local.arrays import Booleans, Bytes, Integers
 from deniable.local.odds import truth
-from deniable.local.oracle import Oracle
+from deniable.local.oracles.oracle import Oracle
 from deniable.loss import Number, exact
 from deniable.mechanism import Random
 

@@ -16,12 +16,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from deniable.local import field
 from deniable.local.arrays import Booleans, Bytes, Integers
 from deniable.local.bits import walsh_hadamard
 from deniable.local.law import shift, source
 from deniable.local.odds import check_whole, truth
-from deniable.local.oracle import Oracle
+from deniable.local.oracles import field
+from deniable.local.oracles.oracle import Oracle
 from deniable.local.protocol import pack, unpack, width_of
 from deniable.loss import Number, exact
 from deniable.mechanism import Random

@@ -1,7 +1,8 @@
 """RAPPOR (Erlingsson, Pihur, Korolova 2014): a Bloom filter in cohorts, a permanent and
 an instantaneous response.
 
-    value ─hash→ bits B ─turned over with probability f/2→ B' (kept for ever) ─1 with probability q or p→ report S
+    value ─hash→ bits B ─turned over with probability f/2→ B' (kept for ever) ─1 with probability q or p→
+    report S
 
 B' is drawn once for a value and kept; each report draws S afresh from B'. Decoding is in `rappor_decoding`.
 """
@@ -19,11 +20,11 @@ from numpy.typing import NDArray
 from deniable.errors import InvalidParameter
 from deniable.local import bits
 from deniable.local.arrays import Booleans, Bytes, Integers, Words
-from deniable.local.fast_hashing import asked
 from deniable.local.hashing import digests, family
 from deniable.local.odds import check_whole, spent
+from deniable.local.open_domains.fast_hashing import asked
+from deniable.local.open_domains.rappor_decoding import Decoded, decode
 from deniable.local.protocol import HEADER, Client, pack, unpack
-from deniable.local.rappor_decoding import Decoded, decode
 from deniable.loss import Loss, Number, Pure, exact
 from deniable.mechanism import Random
 
@@ -38,7 +39,7 @@ class Rappor(Client[Decoded]):
                p)f/2 and p* = P(S = 1 | B = 0) = p + (q − p)f/2; all of a memo: ε = 2·hashes·ln((1 −
                f/2)/(f/2)), however often one value is reported.
     Assumes:   one value behind a memo. A device whose value changes needs a memo for
-               each period: see `Device`.
+               each period: see `ReportingDevice`.
     Wire:      2 bytes for the cohort, width/8 for the filter; 20 in all for width 128.
     """
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deniable.errors import InvalidParameter
-from deniable.local.hadamard import HadamardResponse
-from deniable.local.local_hashing import LocalHashing
-from deniable.local.oracle import Oracle
-from deniable.local.response import GeneralisedResponse
-from deniable.local.subset import SubsetSelection
-from deniable.local.unary import OptimisedUnary, SymmetricUnary
+from deniable.local.oracles.hadamard import HadamardResponse
+from deniable.local.oracles.local_hashing import LocalHashing
+from deniable.local.oracles.oracle import Oracle
+from deniable.local.oracles.response import GeneralisedResponse
+from deniable.local.oracles.subset import SubsetSelection
+from deniable.local.oracles.unary import OptimisedUnary, SymmetricUnary
 from deniable.loss import Number
 
 ORACLES: tuple[Callable[[int, Number], Oracle], ...] = (

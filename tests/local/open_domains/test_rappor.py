@@ -10,8 +10,8 @@ import pytest
 
 from deniable.errors import InvalidParameter
 from deniable.local import Rappor
+from deniable.local.open_domains.rappor_decoding import _least_squares
 from deniable.local.protocol import HEADER
-from deniable.local.rappor_decoding import _least_squares
 from deniable.local.simulate import zipf
 from deniable.loss import Pure
 from deniable.randomness import SecureRandom, SeededRandom

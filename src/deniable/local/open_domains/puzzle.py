@@ -17,13 +17,13 @@ import numpy as np
 from scipy import special
 
 from deniable.errors import InvalidParameter
-from deniable.local import words
 from deniable.local.arrays import Booleans, Bytes, Integers, Words
 from deniable.local.hashing import family
 from deniable.local.odds import check_whole
+from deniable.local.open_domains import words
+from deniable.local.open_domains.rappor_decoding import Decoded
+from deniable.local.open_domains.sketch import CountMeanSketch
 from deniable.local.protocol import Client
-from deniable.local.rappor_decoding import Decoded
-from deniable.local.sketch import CountMeanSketch
 from deniable.loss import Number, exact
 from deniable.mechanism import Random
 

@@ -18,10 +18,10 @@ from deniable.errors import InvalidParameter
 from deniable.local import bits
 from deniable.local.arrays import Booleans, Bytes, Floats, Integers, Words
 from deniable.local.estimate import Estimate
-from deniable.local.fast_hashing import asked
 from deniable.local.hashing import HashFamily, digests, family
 from deniable.local.law import source
 from deniable.local.odds import check_epsilon, check_whole, truth
+from deniable.local.open_domains.fast_hashing import asked
 from deniable.local.protocol import Client, pack, unpack, width_of
 from deniable.loss import Number, exact
 from deniable.mechanism import Random

@@ -1,0 +1,1 @@
+"""Means of numbers and vectors, and how many lie in a range."""
