@@ -207,8 +207,10 @@ def ours(model: nn.Module, x: Tensor, y: Tensor) -> Step:
 
 def opacus(model: nn.Module, x: Tensor, y: Tensor, mode: str) -> Step:
     from opacus import PrivacyEngine
+    from opacus.validators import ModuleValidator
     from torch.utils.data import DataLoader, TensorDataset
 
+    model = ModuleValidator.fix(model)  # its own LSTM in place of PyTorch's
     loader = DataLoader(TensorDataset(x, y), batch_size=len(x))
     optimizer, criterion = torch.optim.SGD(_trained(model), lr=RATE), nn.CrossEntropyLoss()
     made: Any = PrivacyEngine().make_private(
@@ -241,10 +243,11 @@ METHODS: dict[str, Callable[[nn.Module, Tensor, Tensor], Step]] = {
 }
 
 
-def times(model: Model, names: list[str], rounds: int) -> dict[str, list[float]]:
-    """CPU seconds of each method's step, round by round; Opacus' hooks, slow where they
-    are slow, in the first three."""
+def times(model: Model, names: list[str], rounds: int) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """CPU seconds of each method's step, round by round (Opacus' hooks, slow where they
+    are slow, in the first three), and why some cannot train the model."""
     steps: dict[str, Step] = {}
+    failures: dict[str, str] = {}
     for name in names:
         try:
             step = METHODS[name](*model.make())
@@ -252,7 +255,7 @@ def times(model: Model, names: list[str], rounds: int) -> dict[str, list[float]]
         except Exception as error:
             if not name.startswith("Opacus"):
                 raise
-            print(f"{name} cannot train {model.name}: {type(error).__name__}", file=sys.stderr)
+            failures[name] = f"{type(error).__name__}: {error}".split("\n")[0].replace("|", "/")[:90]
         else:
             steps[name] = step
     found: dict[str, list[float]] = {name: [] for name in steps}
@@ -260,7 +263,7 @@ def times(model: Model, names: list[str], rounds: int) -> dict[str, list[float]]
         for name, step in steps.items():
             if turn < 3 or name != "Opacus hooks":
                 found[name].append(timed(step))
-    return found
+    return found, failures
 
 
 def timed(step: Step) -> float:
@@ -278,8 +281,9 @@ def peak(model: Model, method: str) -> float:
 
 
 def own_peak(model: Model, method: str) -> float:
-    step = METHODS[method](*model.make())
-    before = _highest()
+    parts = model.make()
+    before = _highest()  # before the trial on made-up rows, which is part of what a run needs
+    step = METHODS[method](*parts)
     for _ in range(min(10, model.rounds)):
         step()
     return (_highest() - before) / 1024
@@ -296,8 +300,9 @@ def measure(model: Model, quick: bool) -> list[dict[str, Any]]:
     names = [name for name in METHODS if not (slow and name == "Opacus hooks")]
     if len(model.shape) == 1:
         names.remove("plain channels-last")
-    found = times(model, names, max(3, model.rounds // (5 if quick else 1)))
-    return [
+    found, failures = times(model, names, max(3, model.rounds // (5 if quick else 1)))
+    lacking = [{"model": model.name, "method": name, "failure": why} for name, why in failures.items()]
+    return lacking + [
         {
             "model": model.name,
             "method": name,
@@ -324,7 +329,10 @@ def kept_rows(models: tuple[Model, ...]) -> dict[str, list[str]]:
 def table(rows: list[dict[str, Any]], lines: dict[str, list[str]]) -> str:
     head = ["| model | method | ratio to plain | CPU ms per step | peak MB |", "|---|---|---:|---:|---:|"]
     for r in rows:
-        line = f"| {r['model']} | {r['method']} | {r['ratio']:.2f} | {r['ms']:.1f} | {r['peak_mb']:.0f} |"
+        if "failure" in r:
+            line = f"| {r['model']} | {r['method']} | fails: {r['failure']} | | |"
+        else:
+            line = f"| {r['model']} | {r['method']} | {r['ratio']:.2f} | {r['ms']:.1f} | {r['peak_mb']:.0f} |"
         lines.setdefault(r["model"], []).append(line)
     return "\n".join([*head, *(line for model in MODELS for line in lines.get(model.name, []))])
 

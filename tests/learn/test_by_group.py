@@ -107,9 +107,33 @@ def test_the_other_intervals_cover_too(name: str) -> None:
 def test_noise_never_exceeds_its_reach_more_often_than_said() -> None:
     mechanism = ByGroup(("a", "b"), 0.5)
     noise = SeededRandom(0).discrete_laplace(2, 200_000).reshape(-1, 10).sum(axis=1)
-    late = int((np.abs(noise) > mechanism.reach(10)).sum())
+    reach = mechanism.reach(10, 0.05 / 8)
+    late = int((np.abs(noise) > reach).sum())
     assert binom.sf(late - 1, len(noise), 2 * 0.05 / 8) > 1e-9
-    assert mechanism.reach(10) < 1.5 * np.quantile(np.abs(noise), 1 - 2 * 0.05 / 8)
+    assert reach < 1.5 * np.quantile(np.abs(noise), 1 - 2 * 0.05 / 8)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_where_noise_is_most_of_it_intervals_are_not_its_corners(delta: float) -> None:
+    """200 rows: counts at both ends of what the noise allows give the whole of [0, 1] or nearly."""
+    mechanism = ByGroup(("a", "b"), 1.0, delta, bins=2)
+    covered, widths = 0, []
+    rng = np.random.default_rng(3)
+    for seed in range(60):
+        truth, right = np.ones(200, np.int64), rng.random(200) < 0.7
+        recall = mechanism((truth, 0.25 + 0.5 * right, ["a"] * 200), rng=SeededRandom(seed))[0].recall
+        covered += recall.low <= 0.7 <= recall.high
+        widths.append(recall.high - recall.low)
+    assert binom.cdf(covered, 60, 0.95) > 1e-9
+    normal = 2 * 1.96 * math.hypot(math.sqrt(0.21 / 200), math.hypot(0.3, 0.7) * _deviation(mechanism) / 200)
+    assert np.mean(widths) < 1.7 * normal
+
+
+def _deviation(mechanism: ByGroup) -> float:
+    draws = np.concatenate(
+        [mechanism.tables.noise(np.zeros(1, np.int64), rng=SeededRandom(i)) for i in range(500)]
+    )
+    return float(np.std(np.asarray(draws, np.float64)))
 
 
 def test_a_row_out_of_range_is_left_out_and_fails_nothing() -> None:

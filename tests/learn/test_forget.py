@@ -3,12 +3,15 @@ twins."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.stats import norm
 
 from deniable.audit import Verdict, audit
 from deniable.errors import InvalidParameter
@@ -83,6 +86,27 @@ def test_a_newton_step_comes_near_the_model_trained_anew() -> None:
     assert left <= after.distance <= how.reach
     assert not after.trained_anew
     assert after.publish(rng=SeededRandom(0)).shape == (3,)
+
+
+@pytest.mark.parametrize("gone", [1, 5, 40])
+def test_the_distance_holds_by_brute_force(gone: int) -> None:
+    """The minimiser without the forgotten, to twelve digits by other means; the noise by its exact δ."""
+    how = Removal(1.0, 1e-5, 3, ridge=1.0, reach=0.05)
+    after = how.fit(X, Y).forget(range(gone))
+    x = X[gone:] / np.maximum(1, np.linalg.norm(X[gone:], axis=1, keepdims=True))
+    y = Y[gone:]
+
+    def objective(w: Any) -> tuple[float, Any]:
+        margins = y * (x @ w)
+        value = float(np.logaddexp(0, -margins).sum() + 0.5 * how.ridge * w @ w)
+        return value, x.T @ (-y / (1 + np.exp(margins))) + how.ridge * w
+
+    best = minimize(objective, after.weights, jac=True, method="BFGS", options={"gtol": 1e-10}).x
+    assert not after.trained_anew
+    assert float(np.linalg.norm(after.weights - best)) <= after.distance <= how.reach
+    ratio = how.reach / float(how.noise.sigma)
+    exact = norm.cdf(ratio / 2 - 1 / ratio) - math.e * norm.cdf(-ratio / 2 - 1 / ratio)
+    assert exact <= 1e-5
 
 
 def test_what_the_step_leaves_adds_up_until_the_model_is_trained_anew() -> None:

@@ -1,6 +1,7 @@
 """Learning from private data: DP-SGD, PCA, convex models, PATE, and features that cost nothing.
 
     DPSGD, make_private        training by noisy clipped gradients, as one mechanism or in your own training loop (torch)
+    loops                      the same in the loops of Lightning and of transformers
     PerExample                 exact per-example clipping at about the cost of the plain gradient (torch)
     PrivateLogisticRegression, PrivateLinearSVM, PrivateLinearRegression, PrivateNaiveBayes, PrivateDecisionTree
                                estimators with the interface of scikit-learn
@@ -21,22 +22,25 @@ import importlib
 from deniable.errors import MissingExtra
 
 _PARTS = (
-    "clip", "convex", "counts", "forget", "pate", "pca", "recipes", "scattering", "select", "sgd", "standardize",
-    "table_training",
+    "clip", "convex", "counts", "forget", "loops", "pate", "pca", "recipes", "scattering", "select", "sgd",
+    "standardize", "table_training",
 )  # fmt: skip
 _HOMES = {
     "by_group_private": "ByGroup",
     "by_group_public": "by_group",
     "clip": "BatchLoss Clipped PerExample",
-    "convex": "Descent GradientPerturbation HuberHinge HuberResidual Logistic ObjectivePerturbation OutputPerturbation",
+    "convex": (
+        "Descent GradientPerturbation HuberHinge HuberResidual Logistic ObjectivePerturbation "
+        "OutputPerturbation"
+    ),
     "convex.estimators": "PrivateLinearRegression PrivateLinearSVM PrivateLogisticRegression",
     "counts": "PrivateDecisionTree PrivateNaiveBayes",
     "pca": "PrivatePCA Projection",
     "scattering": "Scattering",
     "select": "Selection",
     "standardize": "PrivateStandardizer Standardizer",
-    "sgd": "Adaptive DPSGD Distributed Execution Flat Group Learning Lots Padded PerLayer Privacy Trained Users make_private "
-    "resume train",
+    "sgd": "Adaptive Arrivals DPSGD Distributed Execution FixedLots Flat Group Learning Lots Padded PerLayer "
+    "Privacy Trained Users make_private resume train",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -179,8 +179,8 @@ def one_row(unit: Unit) -> Unit:
     """The unit, if it is a row: the many rows of one person are not bounded by these mechanisms."""
     if unit.kind is not UnitKind.ROW:
         raise InvalidParameter(
-            f'Expected the unit of one row, got "{unit}": the rows of one person are not bounded here. Nothing was charged; '
-            "use an account of Unit.row()."
+            f'Expected the unit of one row, got "{unit}": the rows of one person are not bounded here. '
+            "Nothing was charged; use an account of Unit.row()."
         )
     return unit
 

@@ -2,14 +2,17 @@
 it.
 
 A row is in one cell of (group, range of the score, label), so the histogram costs what one count does;
-everything else is made from it. Intervals cover the noise and the scatter of the rows together: half of what
-they may miss by goes to each."""
+everything else is made from it. Intervals cover the noise and the scatter of the rows together, in two ways,
+each with half of what may be missed: a share p is left out where (1 − p)·hits − p·misses, noise and rows in
+one sum whose mean would be 0, is too large (Chernoff); and where no counts within reach of the noise allow it
+(Clopper, Pearson). The first is narrower where noise is most of it, the second where there is little."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +29,10 @@ from deniable.mechanisms import Gaussian
 from deniable.units import Unit
 
 Floats = NDArray[np.float64]
-HALF = 0.5
+GRID = np.linspace(0.0, 1.0, 401)
+RATES = 40
+SIZE = 0.1
+"""The part of a risk for how many rows there are, which the noise hides too."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,8 @@ class ByGroup:
                left out; nothing fails.
     Error:     each interval holds with probability `confidence` for rows that are independent
                draws; it covers the noise.
-    Reference: Dwork, McSherry, Nissim, Smith 2006 (histograms); Clopper, Pearson 1934; Hoeffding 1963.
+    Reference: Dwork, McSherry, Nissim, Smith 2006 (histograms); Clopper, Pearson 1934; Chernoff 1952;
+               Hoeffding 1963.
 
     The data are (truth, scores, groups), as of `by_group`, with the threshold at ½. `bins` is even, so that ½
     is an edge. Calibration takes every score as the middle of its range, and its interval grows by half a
@@ -97,64 +104,131 @@ class ByGroup:
         table = counts.astype(np.float64)
         half = self.bins // 2
         below, above = table[:half].sum(axis=0), table[half:].sum(axis=0)
-        reach = self.reach(half)
-        twice = self.reach(self.bins)
         return GroupMeasures(
             group,
             max(float(table.sum()), 0.0),
-            self._share(above[1] + below[0], above[0] + below[1], twice),
-            self._share(above[1], below[1], reach),
-            self._share(above[0], below[0], reach),
+            self._share(above[1] + below[0], above[0] + below[1], self.bins),
+            self._share(above[1], below[1], half),
+            self._share(above[0], below[0], half),
             self._calibration(table),
         )
 
-    def _share(self, hits: float, misses: float, reach: float) -> ShareEstimate:
-        """The interval of Clopper and Pearson, at the worst of the counts that the noise allows."""
-        ranges = [(max(count - reach, 0.0), max(count + reach, 0.0)) for count in (hits, misses)]
+    def _share(self, hits: float, misses: float, cells: int) -> ShareEstimate:
+        """hits/(hits + misses), each the sum of so many cells."""
+        risk = (1 - self.confidence) / 2
         total = max(hits, 0.0) + max(misses, 0.0)
         value = max(hits, 0.0) / total if total > 0 else math.nan
-        return shares(ranges[0], ranges[1], (1 - self.confidence) / 2, value=value)
+        corners = self._corners(hits, misses, cells, risk)
+        low, high = self._inverted(hits, misses, cells, risk)
+        return ShareEstimate(value, max(low, corners.low), min(high, corners.high))
+
+    def _corners(self, hits: float, misses: float, cells: int, risk: float) -> ShareEstimate:
+        """The interval of Clopper and Pearson, at the worst of the counts that the noise allows: half of the
+        risk is the noise's, two sums with two sides each."""
+        reach = self.reach(cells, risk / 8)
+        ranges = [(max(count - reach, 0.0), max(count + reach, 0.0)) for count in (hits, misses)]
+        return shares(ranges[0], ranges[1], risk / 2, value=math.nan)
+
+    def _inverted(self, hits: float, misses: float, cells: int, risk: float) -> tuple[float, float]:
+        """All p for which T = (1 − p)·hits − p·misses lies within what noise and rows allow.
+
+        If p is the share, n rows give T a moment generating function of (p·e^((1−p)s) + (1−p)·e^(−ps))ⁿ at s,
+        which grows with n; the noise multiplies it by M((1−p)s)·M(ps) to the number of cells. Chernoff's
+        bound on both tails, at an n that the noise seldom exceeds.
+        """
+        most = max(hits + misses + self.reach(2 * cells, SIZE * risk), 0.0)
+        log, tails = math.log(2 / ((1 - SIZE) * risk)), _tails(self.tables.noise, cells)
+        above, below = (
+            np.min((log + tails.noise + most * rows) / tails.rates, axis=1)
+            for rows in (tails.above, tails.below)
+        )
+        statistic = (1 - GRID) * hits - GRID * misses
+        return _hull(GRID, (statistic <= above) & (statistic >= -below))
 
     def _calibration(self, table: Floats) -> ShareEstimate:
-        """The mean of (middle of the range − label). The rows' scatter by Hoeffding's bound, for numbers from
-        −1 to 1."""
-        middles = (np.arange(self.bins) + 0.5) / self.bins
-        weights = np.column_stack([middles, middles - 1])
+        """The mean of (middle of the range − label), inverted likewise; a row's part, from −1 to 1, has a
+        moment generating function of at most e^(s²/2) about its mean (Hoeffding)."""
+        weights = _calibration_weights(self.bins)
         total, numerator = float(table.sum()), float((weights * table).sum())
-        most = total + self.reach(2 * self.bins)
-        least = max(total - self.reach(2 * self.bins), 0.0)
-        if least <= 0:
-            return ShareEstimate(math.nan, -1.0, 1.0)
-        off = self.reach(2 * self.bins, float(np.abs(weights).max()))
-        scatter = math.sqrt(2 * math.log(4 / (1 - self.confidence)) / least)
-        width = 0.5 / self.bins
-        corners = [(numerator + sign * off) / size for sign in (-1, 1) for size in (least, most)]
-        low, high = min(corners) - scatter - width, max(corners) + scatter + width
-        return ShareEstimate(numerator / total, max(low, -1.0), min(high, 1.0))
+        risk, width = 1 - self.confidence, 0.5 / self.bins
+        most = max(total + self.reach(2 * self.bins, SIZE * risk), 0.0)
+        means, tails = 2 * GRID - 1, _calibration_tails(self.tables.noise, self.bins)
+        log = math.log(2 / ((1 - SIZE) * risk))
+        allowed = np.min((log + tails.noise + most * tails.above) / tails.rates, axis=1)
+        low, high = _hull(means, np.abs(numerator - means * total) <= allowed)
+        value = numerator / total if total > 0 else math.nan
+        return ShareEstimate(value, max(low - width, -1.0), min(high + width, 1.0))
 
-    def reach(self, cells: int, weight: float = 1.0) -> float:
-        """What the noise of so many cells, each times at most `weight`, does not exceed but with a quarter of
-        the risk.
+    def reach(self, cells: int, risk: float) -> float:
+        """What the noise of so many cells does not exceed, on one side, but with this risk.
 
-        Chernoff: P(Σ wᵢXᵢ ≥ t) ≤ e^(−st)·Π M(wᵢs) for every s, M the moment generating function of one noise;
-        the best s of a list is a valid one. Two sums make an interval, each with two sides, and half of the
-        risk is the noise's: an eighth each."""
-        risk = (1 - self.confidence) / 8
-        logs = _log_moments(self.tables.noise)
-        bounds = [(math.log(1 / risk) + cells * value) / s for s, value in logs]
-        return weight * min(bounds) * (1 + 1e-12)
+        Chernoff: P(ΣXᵢ ≥ t) ≤ e^(−st)·M(s)ᵏ for every s, M the moment generating function of one noise; the
+        best s of a list is a valid one."""
+        noise = self.tables.noise
+        s = _rates(noise)
+        return float(np.min((math.log(1 / risk) + cells * _log_moment(noise, s)) / s)) * (1 + 1e-12)
 
 
-def _log_moments(noise: Any) -> list[tuple[float, float]]:
-    """s and ln M(s): exact for integer Laplace noise, at most σ²s²/2 for integer Gaussian noise (Canonne et
-    al. 2020)."""
+@dataclass(frozen=True)
+class _Tails:
+    """Logarithms of moment generating functions, by share and rate: of all noise, and of one row above and
+    below its mean. They do not depend on data, so they are made once."""
+
+    rates: Floats
+    noise: Floats
+    above: Floats
+    below: Floats
+
+
+@lru_cache(maxsize=32)
+def _tails(noise: Any, cells: int) -> _Tails:
+    p, s = GRID[:, None], _rates(noise)[None]
+    moments = cells * (_log_moment(noise, (1 - p) * s) + _log_moment(noise, p * s))
+    return _Tails(s, moments, _log_mean(p, s), _log_mean(1 - p, s))
+
+
+@lru_cache(maxsize=32)
+def _calibration_tails(noise: Any, bins: int) -> _Tails:
+    means, s = (2 * GRID - 1)[:, None], _rates(noise)[None] / 2  # |weight − mean| is at most 2
+    moments = np.zeros((len(GRID), s.size))
+    for weight in _calibration_weights(bins).ravel():
+        moments += _log_moment(noise, (weight - means) * s)
+    return _Tails(s, moments, s**2 / 2, s**2 / 2)
+
+
+def _calibration_weights(bins: int) -> Floats:
+    """Middle of the range − label, by range and label."""
+    middles = (np.arange(bins) + 0.5) / bins
+    return np.column_stack([middles, middles - 1])
+
+
+def _rates(noise: Any) -> Floats:
+    """Where moment generating functions are looked at: for integer Laplace noise they end at 1/scale."""
     if isinstance(noise, Gaussian):
-        sigma = float(noise.sigma)
-        return [(s / sigma, s * s / 2) for s in np.geomspace(0.01, 100, 200).tolist()]
-    rate = 1 / float(noise.scale)
-    moments = []
-    for part in np.linspace(0.005, 0.995, 199).tolist():
-        s = part * rate
-        logs = [math.log1p(-math.exp(power)) for power in (-rate, s - rate, -s - rate)]
-        moments.append((s, 2 * logs[0] - logs[1] - logs[2]))
-    return moments
+        return np.geomspace(0.01, 30, RATES) / float(noise.sigma)
+    return np.geomspace(0.002, 0.98, RATES) / float(noise.scale)
+
+
+def _log_moment(noise: Any, s: Floats) -> Floats:
+    """ln M(s) of one noise: exact for integer Laplace noise, at most σ²s²/2 for integer Gaussian noise
+    (Canonne et al. 2020)."""
+    if isinstance(noise, Gaussian):
+        return np.asarray((float(noise.sigma) * s) ** 2 / 2)
+    rate, size = 1 / float(noise.scale), np.abs(s)
+    return np.asarray(
+        2 * math.log1p(-math.exp(-rate)) - np.log1p(-np.exp(size - rate)) - np.log1p(-np.exp(-size - rate))
+    )
+
+
+def _log_mean(p: Floats, s: Floats) -> Floats:
+    """ln E e^(s(X − p)) of a coin X with share p."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.logaddexp(np.log(p) + (1 - p) * s, np.log1p(-p) - p * s))
+
+
+def _hull(grid: Floats, allowed: NDArray[np.bool_]) -> tuple[float, float]:
+    """From the first to the last that is allowed, and a step of the grid beyond."""
+    places = np.flatnonzero(allowed)
+    if not len(places):
+        return float(grid[0]), float(grid[-1])
+    return float(grid[max(places[0] - 1, 0)]), float(grid[min(places[-1] + 1, len(grid) - 1)])

@@ -1,8 +1,9 @@
 """Frames with words and numbers as tables of numbers, from what is declared of their columns.
 
-`bounds` of an estimator may be a dict of columns: two numbers are the bounds of a column of numbers, any other
-list holds all its words. Nothing is read from data. Numbers go from their bounds to [−1, 1]; what is no number is
-the middle. A column of words is an input for each word, 1 where a row has it and else 0; another word is none.
+`bounds` of an estimator may be a dict of columns: two numbers are the bounds of a column of numbers, any
+other list holds all its words. Nothing is read from data. Numbers go from their bounds to [−1, 1]; what is no
+number is the middle. A column of words is an input for each word, 1 where a row has it and else 0; another
+word is none.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def encoded(columns: Mapping[str, Any], frame: Any) -> Floats:
     names = list(getattr(frame, "column_names", getattr(frame, "columns", frame)))
     if missing := [name for name in columns if name not in names]:
         raise InvalidParameter(
-            f"Expected a frame with the declared columns; it has no {', '.join(map(repr, missing))}. Nothing was "
-            "charged."
+            f"Expected a frame with the declared columns; it has no {', '.join(map(repr, missing))}. Nothing "
+            "was charged."
         )
     return np.hstack(
         [_inputs(name, declaration, _values(frame[name])) for name, declaration in columns.items()]
@@ -40,7 +41,8 @@ def encoded(columns: Mapping[str, Any], frame: Any) -> Floats:
 def _inputs(name: str, declared: Any, values: list[Any]) -> Floats:
     if not isinstance(declared, Sequence | np.ndarray) or isinstance(declared, str) or len(declared) < 2:
         raise InvalidParameter(
-            f"Expected (low, high) or a list of words for the column {name!r}, got {declared!r}. Nothing was charged."
+            f"Expected (low, high) or a list of words for the column {name!r}, got {declared!r}. Nothing was "
+            "charged."
         )
     if _are_bounds(declared):
         box = Box.of((declared[0], declared[1]), 1)

@@ -30,9 +30,15 @@ _TABLE = (
     "not supported.) Nothing was charged, and what it is stays untold; for a frame with words declare its "
     "columns: bounds={'age': (0, 100), 'job': ['clerk', 'nurse']}."
 )
-_TARGET = "Expected y as one target for each row, all of one kind. Nothing was charged, and what it holds stays untold."
+_TARGET = (
+    "Expected y as one target for each row, all of one kind. Nothing was charged, and what it holds stays "
+    "untold."
+)
 
-_SCORE = "Expected y as one target for each row of X, of the kind that the model predicts. What it holds stays untold."
+_SCORE = (
+    "Expected y as one target for each row of X, of the kind that the model predicts. What it holds stays "
+    "untold."
+)
 
 
 def quietly(act: Callable[[], Value], sentence: str) -> Value:

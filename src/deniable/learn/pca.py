@@ -119,8 +119,8 @@ class PrivatePCA:
         projection = Projection(vectors.T.contiguous().numpy(), values.numpy() / NORM**2, self.noise)
         if projection.above_noise < self.components:  # from what is released and public
             LOG.warning(
-                "%d of %d components are no stronger than noise alone makes them (%.3g): keep fewer, take a larger "
-                "ε%s, or fewer features.",
+                "%d of %d components are no stronger than noise alone makes them (%.3g): keep fewer, take a "
+                "larger ε%s, or fewer features.",
                 self.components - projection.above_noise,
                 self.components,
                 self.noise,

@@ -25,6 +25,8 @@ from deniable.learn.convex.scaled import ScaledRegression
 from deniable.learn.convex.tables import LinearTable
 from deniable.learn.sgd import lots, saved
 from deniable.learn.sgd.dpsgd import DPSGD
+from deniable.learn.sgd.fixed_lots import FixedLots
+from deniable.learn.sgd.lots import Lots
 from deniable.learn.sgd.outcome import Usable
 from deniable.learn.sgd.tables import (
     AnyFeature,
@@ -107,8 +109,8 @@ class _Schema:
             count, classes = content.get(size), tuple(map(str, content.get("classes") or ()))
         except (yaml.YAMLError, AttributeError, TypeError, ValueError):
             raise InvalidParameter(
-                f"Expected {path} to hold {size}, classes and features with [low, high] or [word, word, …] as "
-                "YAML."
+                f"Expected {path} to hold {size}, classes and features with [low, high] or [word, word, …] "
+                "as YAML."
             ) from None
         return cls(count, classes, tuple(declared_feature(name, values) for name, values in features.items()))
 
@@ -151,7 +153,16 @@ def check_public(table: Table, data: Path, public: Path) -> None:
         )
 
 
-# ------------------------------------------------------------------------------------------------ the mechanism
+# ---------------------------------------------------------------------------------------------- the mechanism
+
+
+class LotDraw(StrEnum):
+    """How rows come into lots: each by a coin at every step, by one draw for each epoch, or by one for the
+    whole run, with noise that is correlated (DP-FTRL)."""
+
+    POISSON = "poisson"
+    ALLOCATED = "allocated"
+    FIXED = "fixed"
 
 
 @dataclass(frozen=True)
@@ -162,6 +173,26 @@ class StepOptions:
     lot: float | None = None
     clip: float | None = None
     learning_rate: float | None = None
+    draw: LotDraw = LotDraw.POISSON
+    cap: int | None = None
+    at_most: int | None = None
+
+    def lots(self, n: int) -> Lots | FixedLots:
+        lot = max(1.0, n / 20) if self.lot is None else self.lot
+        epochs = 20.0 if self.epochs is None else self.epochs
+        if self.draw is not LotDraw.FIXED:
+            is_allocated = self.draw is LotDraw.ALLOCATED
+            return Lots(n, lot, None, epochs, cap=self.cap, at_most=self.at_most, allocated=is_allocated)
+        if self.cap is not None or self.at_most is not None or epochs != int(epochs):
+            raise InvalidParameter("Expected whole epochs and no cap with fixed lots. Nothing was charged.")
+        return FixedLots(n, lot, int(epochs))
+
+    def refuse_draws(self) -> None:
+        if self.draw is not LotDraw.POISSON or self.cap is not None or self.at_most is not None:
+            raise InvalidParameter(
+                "Expected --model linear or mlp for a draw or a cap of one's own: logistic takes all rows at "
+                "every step. Nothing was charged."
+            )
 
 
 @dataclass(frozen=True)
@@ -229,9 +260,7 @@ def check_writable(folder: Path) -> None:
 
 def _sgd(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:
     run = DPSGD(
-        table.model(), cross_entropy, n=n,
-        lot=max(1.0, n / 20) if options.lot is None else options.lot,
-        epochs=20.0 if options.epochs is None else options.epochs,
+        table.model(), cross_entropy, lots=options.lots(n),
         clip=1.0 if options.clip is None else options.clip,
         learning_rate=1.0 if options.learning_rate is None else options.learning_rate,
         epsilon=budget.epsilon, delta=budget.delta, example=([0.0] * table.inputs, 0),
@@ -241,6 +270,7 @@ def _sgd(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTra
 
 
 def _logistic(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:
+    options.refuse_draws()
     descent = Descent(lot=options.lot, clip=options.clip, learning_rate=options.learning_rate)
     linear = LinearTable(table)
     run = linear.run(n, budget.epsilon, budget.delta, descent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -194,10 +195,53 @@ def test_what_no_closed_form_covers_falls_back() -> None:
     assert_exact(models.Branching(), *data(5), method="one by one")
 
 
+class Doubled(nn.Module):
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return 2 * weight
+
+
+class Mean(nn.Module):
+    """Over the positions of a sequence."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean(1)
+
+
+class Penalised(nn.Module):
+    """A weight of a length and a direction that is used in a layer and by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.utils.parametrizations.weight_norm(nn.Linear(5, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with nn.utils.parametrize.cached():
+            return self.inner(x) * self.inner.weight.square().mean()
+
+
 def test_weights_made_from_parameters_fall_back() -> None:
     torch.manual_seed(0)
-    model = nn.utils.parametrizations.weight_norm(nn.Linear(5, 3))
+    model = nn.Linear(5, 3)
+    nn.utils.parametrize.register_parametrization(model, "weight", Doubled())
     assert_exact(model, *data(5), method="vmap")
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_weights_of_a_length_and_a_direction(axis: int | None) -> None:
+    torch.manual_seed(0)
+    normed = partial(nn.utils.parametrizations.weight_norm, dim=axis)
+    assert_exact(normed(nn.Linear(5, 3)), *data(5))
+    assert_exact(nn.Sequential(normed(nn.Linear(5, 4)), nn.Tanh(), Mean(), nn.Linear(4, 3)), *data(6, 5))
+    pictures = nn.Sequential(
+        normed(nn.Conv2d(2, 3, 3, bias=False)), nn.Tanh(), nn.Flatten(), nn.Linear(48, 3)
+    )
+    assert_exact(pictures, *data(2, 6, 6))
+    assert_exact(nn.Sequential(normed(nn.Conv1d(2, 3, 3)), nn.Flatten(), nn.Linear(12, 3)), *data(2, 6))
+
+
+def test_a_weight_of_a_length_and_a_direction_that_is_used_otherwise_falls_back() -> None:
+    torch.manual_seed(0)
+    assert_exact(Penalised(), *data(5), method="vmap")
 
 
 def test_double_precision() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -140,7 +142,7 @@ def test_whether_a_model_draws_is_no_luck() -> None:
     ("make", "text"),
     [
         (lambda: PerExample(nn.Linear(5, 3).requires_grad_(False), LOSS), "none to train"),
-        (lambda: PerExample(nn.Linear(5, 3).bfloat16(), LOSS), r"model\.float\(\)"),
+        (lambda: PerExample(nn.Linear(5, 3).half(), LOSS), r"model\.float\(\)"),
         (lambda: PerExample(nn.Linear(5, 3), LOSS, groups={"a": ["weight"]}), r"missing: \['bias'\]"),
         (
             lambda: PerExample(nn.Linear(5, 3), LOSS, groups={"a": ["weight", "bias"], "b": ["bias"]}),
@@ -376,3 +378,22 @@ def test_a_model_that_takes_no_wide_numbers_is_not_refused_for_it() -> None:
         return x
 
     check(Body(strict), 5)
+
+
+ONE_BACKEND = """
+import torch
+from torch import nn
+from deniable.errors import InvalidParameter
+from deniable.learn.clip import PerExample
+torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+try:
+    PerExample(nn.Linear(5, 3), nn.CrossEntropyLoss())(torch.randn(4, 5), torch.zeros(4, dtype=torch.long), clip=1.0)
+except InvalidParameter as error:
+    print(error)
+"""
+
+
+def test_fewer_bits_of_one_backend_are_refused_too() -> None:
+    """In a process of its own, which keeps the setting."""
+    output = subprocess.run([sys.executable, "-c", ONE_BACKEND], capture_output=True, text=True, check=True)
+    assert "set_float32_matmul_precision" in output.stdout

@@ -89,3 +89,18 @@ def test_a_product_that_is_not_exact_is_not_used(broken: str, monkeypatch: pytes
 
 def test_more_terms_than_32_bits_hold_are_left_to_floats() -> None:
     assert not integers.exact_at(integers.TERMS + 1, 1, 1)
+
+
+def test_a_processor_without_8_bit_products_takes_floats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There 8-bit products are exact and some thirty times slower."""
+    asked = getattr(torch.cpu, "_is_vnni_supported", None)
+    if asked is None:
+        pytest.skip("this torch does not tell")
+    for answer in (False, True):
+        integers._has_dot_products.cache_clear()
+        integers.exact_at.cache_clear()
+        monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda answer=answer: answer)
+        assert integers._has_dot_products() is answer
+        assert answer or not integers.exact_at(40, 30, 20)
+    integers._has_dot_products.cache_clear()
+    integers.exact_at.cache_clear()

@@ -510,15 +510,14 @@ def test_a_wrong_parameter_raises_before_any_data(given: dict[str, Any], sentenc
     ("net", "sentence"),
     [
         (nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)), "BatchNorm"),
-        (nn.Linear(6, 3).half(), "Expected parameters in float32 or float64, got torch.float16"),
-        (nn.Linear(6, 3).bfloat16(), "sums in fewer bits would break the clip's bound"),
+        (nn.Linear(6, 3).half(), "Expected parameters in float32, float64 or bfloat16, got torch.float16"),
         (nn.Flatten(), "Expected a model with a trainable parameter"),
         (nn.Linear(6, 3).requires_grad_(False), "Expected a model with a trainable parameter"),
         (nn.Sequential(nn.Linear(6, 3), nn.Linear(3, 3).double()), "of one precision"),
-        (nn.Linear(6, 3, device="meta"), "Expected a model on the CPU, got meta"),
+        (nn.Linear(6, 3, device="meta"), "Expected a model on one device, got meta"),
         (max, "Expected model to be a torch.nn.Module"),
     ],
-    ids=["batch norm", "half", "bfloat16", "nothing", "frozen", "mixed", "elsewhere", "no model"],
+    ids=["batch norm", "half", "nothing", "frozen", "mixed", "elsewhere", "no model"],
 )
 def test_a_model_that_cannot_be_trained_so_raises_before_any_data(net: Any, sentence: str) -> None:
     with pytest.raises(InvalidParameter, match=sentence):

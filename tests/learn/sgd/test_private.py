@@ -16,7 +16,7 @@ from deniable.guarantee import Budget
 from deniable.learn.sgd import DPSGD, make_private
 from deniable.learn.sgd.steps import Ask, TrainingSteps
 from deniable.learn.sgd.trainer import Trainer
-from deniable.ledger import Account, Filter, Kind, Ledger
+from deniable.ledger import Account, EntryKind, Filter, Ledger
 from deniable.mechanism import Interactive
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
@@ -54,14 +54,14 @@ def test_three_lines_train_the_caller_s_own_model(account: Account) -> None:
     assert len(set(sizes)) > 10
     assert float((net(X).argmax(dim=1) == Y).float().mean()) > 0.9
     kinds = [entry.kind for entry in account.history()]
-    assert kinds == [Kind.CREATE, Kind.OPEN, Kind.BEGIN, Kind.SETTLE]
+    assert kinds == [EntryKind.CREATE, EntryKind.OPEN, EntryKind.BEGIN, EntryKind.SETTLE]
 
 
 def test_the_whole_run_is_charged_before_the_first_lot(account: Account) -> None:
     expected = account.preview(small(n=2000, lot=200, steps=60, noise_multiplier=1.5).loss).after
     run = private(account).run
     assert account.spent() == expected
-    assert [entry.kind for entry in account.history()[1:]] == [Kind.OPEN, Kind.BEGIN]
+    assert [entry.kind for entry in account.history()[1:]] == [EntryKind.OPEN, EntryKind.BEGIN]
     assert account.history()[1].loss == run.loss
 
 

@@ -24,7 +24,7 @@ from deniable.learn.convex.losses import Logistic
 from deniable.learn.sgd import DPSGD, make_private, resume, train
 from deniable.learn.sgd.checkpoint import Checkpoint
 from deniable.learn.sgd.trainer import Trainer
-from deniable.ledger import Account, Filter, Kind, Ledger
+from deniable.ledger import Account, EntryKind, Filter, Ledger
 from deniable.ledger.chain import Head
 from deniable.loss import Loss
 from deniable.randomness import SecureRandom
@@ -83,7 +83,7 @@ def test_a_killed_run_goes_on_after_the_ledgers_number(url: str, account: Accoun
     victim.start()
     patience = time.monotonic() + 1800
     while victim.is_alive() and time.monotonic() < patience:
-        opened = [one for one in account.history() if one.kind is Kind.OPEN]
+        opened = [one for one in account.history() if one.kind is EntryKind.OPEN]
         entry = str(Head(opened[0].seq, opened[0].mac)) if opened else ""
         if entry and account.begun(entry) >= 30 and (folder / "state.pt").exists():
             break
@@ -102,8 +102,8 @@ def test_a_killed_run_goes_on_after_the_ledgers_number(url: str, account: Accoun
     assert (
         len(release.value.history.learning_rate) == saved + 400 - begun
     )  # lost steps are spent, not taken again
-    kinds = [one.kind for one in account.history() if one.kind is not Kind.BEGIN]
-    assert kinds == [Kind.CREATE, Kind.OPEN, Kind.SETTLE]
+    kinds = [one.kind for one in account.history() if one.kind is not EntryKind.BEGIN]
+    assert kinds == [EntryKind.CREATE, EntryKind.OPEN, EntryKind.SETTLE]
 
 
 def test_a_run_resumed_starts_from_the_saved_model(
@@ -224,7 +224,7 @@ def test_steps_are_noted_before_their_gradient(
     seen = []
 
     def noted(self: Trainer, lot: Any) -> Any:
-        notes = [one.details["stop"] for one in account.history() if one.kind is Kind.BEGIN]
+        notes = [one.details["stop"] for one in account.history() if one.kind is EntryKind.BEGIN]
         seen.append((self.taken, max(notes)))
         return clipped(self, lot)
 
@@ -253,7 +253,7 @@ def test_a_run_killed_when_all_was_done_gives_its_model(
     assert all(
         torch.equal(dict(model.named_parameters())[name], saved[name]) for model in models for name in saved
     )
-    assert [one.kind for one in account.history()].count(Kind.SETTLE) == 1
+    assert [one.kind for one in account.history()].count(EntryKind.SETTLE) == 1
 
 
 def test_a_charge_that_the_folder_does_not_know_of_yet_is_found(
@@ -322,7 +322,12 @@ def test_a_folder_that_holds_a_run_is_not_written_over(account: Account, tmp_pat
     train(small(steps=2), (X, Y), account=account, checkpoint=tmp_path / "run")
     with pytest.raises(InvalidParameter, match=r"holds a run\. Resume it"):
         train(small(steps=2), (X, Y), account=account, checkpoint=tmp_path / "run")
-    assert [entry.kind for entry in account.history()] == [Kind.CREATE, Kind.OPEN, Kind.BEGIN, Kind.SETTLE]
+    assert [entry.kind for entry in account.history()] == [
+        EntryKind.CREATE,
+        EntryKind.OPEN,
+        EntryKind.BEGIN,
+        EntryKind.SETTLE,
+    ]
     with pytest.raises(InvalidParameter, match="Expected the folder of a run"):
         resume(small(steps=2), (X, Y), account=account, checkpoint=tmp_path)
 

@@ -1,10 +1,10 @@
 """What a model holds beside its parameters, put back after every pass.
 
 A model may keep something of its rows in an attribute: a running value, a counter, the last batch. What one
-row left there would bear on the gradients of others, in this lot and in later ones, also where rows go through
-the model one by one. So attributes of modules (numbers and tensors in lists, dicts and sets among them) and
-buffers are after each pass what they were before it. Not reached is what lies elsewhere: a global name, a
-closure, an object of a class of its own.
+row left there would bear on the gradients of others, in this lot and in later ones, also where rows go
+through the model one by one. So attributes of modules (numbers and tensors in lists, dicts and sets among
+them) and buffers are after each pass what they were before it. Not reached is what lies elsewhere: a global
+name, a closure, an object of a class of its own.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deniable.learn.nests import length, mapped, tensors
+from deniable.learn.nests import length, mapped, taken_apart, tensors
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,31 @@ class Batch:
     def device(self) -> torch.device:
         return tensors(self.rows)[0].device
 
+    def to(self, device: torch.device) -> Batch:
+        """The same rows there."""
+        if device == self.device:
+            return self
+        weights = None if self.weights is None else self.weights.to(device)
+        return replace(self, rows=mapped(lambda part: part.to(device), self.rows), weights=weights)
+
     def part(self, start: int, stop: int) -> Batch:
         """The examples from `start` up to `stop`."""
         own = slice(start * self.multiplicity, stop * self.multiplicity)
         weights = None if self.weights is None else self.weights[own]
         return replace(self, rows=mapped(lambda part: part[own], self.rows), weights=weights)
+
+    def filled(self, size: int, made: Any) -> Batch:
+        """With the rows of a made-up example in the places that are missing to so many examples."""
+        missing = size - self.examples
+        if missing <= 0:
+            return self
+        structure, parts = taken_apart(self.rows)
+        ends = [each.repeat(missing, *[1] * (each.dim() - 1)) for each in tensors(made)]
+        rows = structure.built([torch.cat(pair) for pair in zip(parts, ends, strict=True)])
+        weights = self.weights
+        if weights is not None:
+            weights = torch.cat([weights, weights.new_zeros(missing * self.multiplicity)])
+        return replace(self, rows=rows, weights=weights)
 
     def with_rows(self, rows: Any) -> Batch:
         """Other rows, put together in the same way."""

@@ -31,6 +31,8 @@ class Cover(TorchFunctionMode):
         self.flattened = WeakIdKeyDictionary()
         """Tensors whose first axis has the positions of the first example, then those of
         the second, and so on."""
+        self.normed = WeakIdKeyDictionary()
+        """Weights that `weight_norm` made: direction, length and axis of each."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None

@@ -15,8 +15,9 @@ from deniable.learn.clip.passes import Task
 from deniable.learn.nests import taken_apart, tensors
 
 WIDE = (math.inf, 1e4, 30.0, 1.0)
-"""The spread about 0 of the numbers that other rows of a batch are replaced by; inf stands for the widest that
-are still finite. With these, gradients overflow: code that looks whether all of a batch is finite lets one row decide for all."""
+"""The spread about 0 of the numbers that other rows of a batch are replaced by; inf stands for the widest
+that are still finite. With these, gradients overflow: code that looks whether all of a batch is finite lets
+one row decide for all."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def drawn(task: Task, like: Batch, size: int, seed: int, draw: Draw, wide: float
 def _whole(part: Tensor, shape: tuple[int, ...], most: int, draw: Draw, random: torch.Generator) -> Tensor:
     if not (draw.of_example and part.numel()):
         return torch.randint(0, most, shape, generator=random)
-    values = torch.tensor(sorted(set(part.flatten().tolist())))
+    values = torch.tensor(sorted(set(part.flatten().cpu().tolist())))
     return values[torch.randint(0, len(values), shape, generator=random)]
 
 

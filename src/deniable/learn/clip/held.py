@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from deniable.learn.clip import taps
+from deniable.learn.clip.cover import HANDLERS as COVERED
 from deniable.learn.clip.cover import Cover, embedding
 from deniable.learn.clip.tape import Uncovered
 
@@ -94,7 +95,37 @@ def _bag(
     return words.mean(1) if mode == "mean" else words.sum(1)
 
 
+def _weight_norm(
+    cover: Cover, func: Callable[..., Tensor], direction: Tensor, length: Tensor, axis: int = 0
+) -> Any:
+    """A weight made of two parameters. It keeps its graph: where it is used otherwise than by `_of_weight`,
+    their gradients show."""
+    weight = func(direction, length, axis)
+    if cover.tape.tracks(direction, length):
+        cover.normed[weight] = (direction, length, axis)
+    return weight
+
+
+def _of_weight(
+    cover: Cover, func: Callable[..., Tensor], input: Tensor, weight: Tensor, *rest: Any, **options: Any
+) -> Any:
+    """A linear layer or a convolution; where `weight_norm` made its weight, as a function of what it is made
+    of."""
+    if weight not in cover.normed:
+        return LAYERS[func](cover, func, input, weight, *rest, **options)
+    direction, length, axis = cover.normed[weight]
+
+    def layer(rows: Tensor, v: Tensor, g: Tensor, *own: Any, **given: Any) -> Tensor:
+        others = [i for i in range(v.dim()) if i != axis] if axis >= 0 else list(range(v.dim()))
+        return func(rows, v * (g / v.square().sum(others, keepdim=True).sqrt()), *own, **given)
+
+    return _held(cover, layer, input, direction, length, *rest, **options)
+
+
+LAYERS = {func: COVERED[func] for func in (F.linear, F.conv1d, F.conv2d, F.conv3d)}
 HANDLERS: dict[Any, Callable[..., Any]] = {
+    **dict.fromkeys(LAYERS, _of_weight),
+    torch._weight_norm: _weight_norm,
     F.conv_transpose1d: _held,
     F.conv_transpose2d: _held,
     F.conv_transpose3d: _held,

@@ -81,8 +81,8 @@ def halves(rows: Any) -> tuple[Any, Any]:
     elif isinstance(rows, tuple) and len(rows) == 2:
         return rows[0], rows[1]
     raise InvalidParameter(
-        'Expected rows of two parts, an input and a target, or a dict with "labels". Nothing was charged. For other rows give '
-        "BatchLoss(function), where function(model, batch) is one number for each row."
+        'Expected rows of two parts, an input and a target, or a dict with "labels". Nothing was charged. '
+        "For other rows give BatchLoss(function), where function(model, batch) is one number for each row."
     )
 
 

@@ -19,6 +19,7 @@ from deniable.learn.clip import bare, chain, cover, held, sequences
 from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.objective import Objective, Paired
+from deniable.learn.clip.rounding import summing, widened
 from deniable.learn.clip.tape import ParameterKey, Tape, Uncovered
 from deniable.learn.clip.terms import GradientRows, Term
 from deniable.learn.nests import mapped
@@ -116,7 +117,7 @@ def vectorized(task: Task, batch: Batch) -> Passed:
     over = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
     gradients, losses = over(values, mapped(batch.split, batch.rows), batch.split(shares))
     rows: dict[ParameterKey, Term] = {
-        ParameterKey(name): GradientRows(gradients[f"model.{name}"].reshape(len(losses), -1))
+        ParameterKey(name): GradientRows(widened(gradients[f"model.{name}"]).reshape(len(losses), -1))
         for name in task.parameters
     }
     return rows, losses
@@ -125,7 +126,7 @@ def vectorized(task: Task, batch: Batch) -> Passed:
 def alone(task: Task, batch: Batch, attributes: Attributes | None = None) -> Passed:
     """Each example in a batch of its own; the model's `attributes` are put back after each."""
     parameters, examples = list(task.parameters.values()), batch.examples
-    rows = [p.detach().new_zeros(examples, p.numel()) for p in parameters]
+    rows = [p.detach().new_zeros(examples, p.numel(), dtype=summing(p.dtype)) for p in parameters]
     losses = []
     for i in range(examples):
         own = batch.part(i, i + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ from deniable.learn.clip.batch import Batch, shape_of
 from deniable.learn.clip.objective import BatchLoss, Criterion, objective
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed
 from deniable.learn.clip.probe import LARGE, Found, probe
-from deniable.learn.clip.rounding import LIMIT, weights
+from deniable.learn.clip.rounding import LIMIT, summing, weights
 from deniable.learn.clip.tape import ParameterKey, Uncovered
 from deniable.learn.clip.terms import Term
 from deniable.learn.clip.trial import same_alone
@@ -68,6 +68,9 @@ class PerExample:
     `multiplicity` K each example owns K consecutive rows; its gradient is their mean. `ways`
     are the `ways` of another one for this model: with them nothing is probed any more, and rows
     of a shape that was not probed go through the model one by one, which needs no trust in it.
+    With `lot`, how many examples a lot has on average, every pass has one of two sizes that
+    follow from it, filled up with made-up rows: then how many rows were drawn does not bear on
+    how the arithmetic of each is rounded.
 
     A batch is (inputs, targets), or rows of another structure with
     `criterion=BatchLoss(function)`: see `objective`.
@@ -87,6 +90,7 @@ class PerExample:
         microbatch: int | None = None,
         multiplicity: int = 1,
         ways: Mapping[Shape, Found] | None = None,
+        lot: float | None = None,
     ) -> None:
         for name, value in (("microbatch", microbatch), ("multiplicity", multiplicity)):
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
@@ -95,7 +99,7 @@ class PerExample:
         parameters = structure.trainable(model)
         self.groups = structure.grouping(groups, list(parameters))
         self._task = Task(model, objective(criterion), parameters)
-        self._microbatch, self._multiplicity = microbatch, multiplicity
+        self._microbatch, self._multiplicity, self._lot = microbatch, multiplicity, lot
         self._modules, self._all = list(model.modules()), list(model.parameters())
         self._trained = [p.requires_grad for p in self._all]
         self.ways: dict[Shape, Found] = dict(ways or {})
@@ -131,10 +135,8 @@ class PerExample:
         return Batch(rows[0] if len(rows) == 1 else rows, self._multiplicity)
 
     def _sizes(self, found: Found, lot: float) -> list[int]:
-        """Examples that go through the model at once: of a lot of the expected size, of
-        a large one, and of a small one."""
-        large = math.ceil(lot + 4 * math.sqrt(lot))
-        return sorted({LARGE, self._size(found, max(1, round(lot))), self._size(found, large), min(large, 5)})
+        """Examples that go through the model at once in lots of this expected size."""
+        return sorted(set(self._block_sizes(found, lot)))
 
     def _distrust(self, batch: Batch) -> None:
         self.ways[self._shape(batch)] = self._one_by_one(
@@ -157,10 +159,36 @@ class PerExample:
         if batch.examples:
             way = self._tried(batch)
             self._attributes = Attributes.of(self._task.model, self._attributes)
-            size = self._size(way, batch.examples)
-            for start in range(0, batch.examples, size):
-                self._add(sums, way, batch.part(start, min(start + size, batch.examples)))
+            for start, size in self._blocks(way, batch.examples):
+                self._add(sums, way, batch.part(start, min(start + size, batch.examples)), size)
         return sums.clipped()
+
+    def _blocks(self, found: Found, examples: int) -> Iterator[tuple[int, int]]:
+        """Where each pass over a lot begins, and how many examples it has room for.
+
+        Large blocks have room for the expected lot; what is beyond comes in small ones. So an example more or
+        less moves the others by one place, and one of them into a block of the other size.
+        """
+        if self._lot is None or found.made is None:
+            large = small = self._size(found, examples)
+        else:
+            large, small = self._block_sizes(found, self._lot)
+        start = 0
+        most = 0 if self._lot is None or self._several_shapes() else math.ceil(self._lot)
+        while start < examples:
+            size = large if start < most else small
+            yield start, size
+            start += size
+
+    def _block_sizes(self, found: Found, lot: float) -> tuple[int, int]:
+        """Of large and of small blocks: all of an expected lot, as far as memory allows,
+        and two deviations of its size."""
+        large = self._size(found, max(1, math.ceil(lot)))
+        return large, self._microbatch or min(large, math.ceil(2 * math.sqrt(lot)))
+
+    def _several_shapes(self) -> bool:
+        """Whether lots come in parts of which nobody knows how large they are: then all blocks are small."""
+        return len({shape for shape, _ in self.ways}) > 1
 
     @staticmethod
     def _refuse_lengths(batch: Batch) -> None:
@@ -212,11 +240,11 @@ class PerExample:
             raise InvalidParameter(
                 f"The trainable parameters have changed: {difference}. Make a new PerExample."
             )
-        if torch.get_float32_matmul_precision() != "highest":
+        if _rounds_further():
             raise InvalidParameter(
                 "Products of float32 numbers are set to be rounded further, beyond what norms are rounded up "
-                "for. Call "
-                'torch.set_float32_matmul_precision("highest").'
+                'for. Call torch.set_float32_matmul_precision("highest"), and leave fp32_precision of '
+                "torch.backends as it is."
             )
 
     def _size(self, found: Found, examples: int) -> int:
@@ -228,11 +256,11 @@ class PerExample:
         most = max(least, numbers // max(found.held, 1))
         return -(-examples // -(-examples // most))
 
-    def _add(self, sums: _Sums, found: Found, batch: Batch) -> None:
-        """Add a microbatch. If it raises, one row did it: halves are tried down to that
-        row, which adds nothing."""
+    def _add(self, sums: _Sums, found: Found, batch: Batch, size: int) -> None:
+        """Add a block with room for `size` examples. If it raises, one row did it: halves are tried down to
+        that row, which adds nothing."""
         try:
-            outcome = self._passed(found, batch)
+            outcome = self._passed(found, batch, size)
         except DeniableError:
             raise
         except Exception:
@@ -240,18 +268,19 @@ class PerExample:
             if examples == 1:
                 sums.left_out()
                 return
-            self._add(sums, found, batch.part(0, examples // 2))
-            self._add(sums, found, batch.part(examples // 2, examples))
+            self._add(sums, found, batch.part(0, examples // 2), size)
+            self._add(sums, found, batch.part(examples // 2, examples), size)
             return
-        sums.add(*outcome)
+        sums.add(*outcome, batch.examples)
 
-    def _passed(self, found: Found, batch: Batch) -> Passed:
+    def _passed(self, found: Found, batch: Batch, size: int) -> Passed:
         """Closed forms cover what they covered on generated inputs; a model that
         branches may still surprise."""
         kind = batch.device.type
         with torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
             try:
-                return self._forgotten(found.run, batch)
+                is_filled = self._lot is not None and found.made is not None
+                return self._forgotten(found.run, batch.filled(size, found.made) if is_filled else batch)
             except Uncovered:
                 return self._forgotten(alone, batch)
 
@@ -270,7 +299,8 @@ class _Sums:
 
     def __init__(self, task: Task, groups: Mapping[str, Sequence[str]], bounds: Mapping[str, float]) -> None:
         self.task, self.bounds, self.groups = task, bounds, groups
-        self.like = next(iter(task.parameters.values())).detach()
+        first = next(iter(task.parameters.values())).detach()
+        self.like = first.new_empty(0, dtype=summing(first.dtype))
         self.group = {name: group for group, names in groups.items() for name in names}
         self.vectors, self.sums = self._empty()
         self.totals: dict[ParameterKey, Tensor] = {}
@@ -290,33 +320,35 @@ class _Sums:
         return vectors, {name: parts[name].view(p.shape) for name, p in parameters.items()}
 
     @torch.no_grad()
-    def add(self, terms: Mapping[ParameterKey, Term], losses: Tensor) -> None:
+    def add(self, terms: Mapping[ParameterKey, Term], losses: Tensor, examples: int) -> None:
+        """Add the first `examples` of a block; what fills it up has the weight 0."""
         squares: dict[str, Tensor] = {}
         for key, term in terms.items():
             group, own = self.group[key.name], term.squares()
             squares[group] = squares[group] + own if group in squares else own
-        keep = self._kept(squares, losses)
+        keep = self._kept(squares, losses, examples)
+        scales = {}
         for group, parts in self.norms.items():
             total = squares[group] if group in squares else torch.zeros_like(losses, dtype=torch.float64)
             # A sum and a root in float64 err by less than this factor, whatever the number of parameters.
             norms = total.sqrt().mul_(1 + 2.0**-30)
-            parts.append(norms if keep is None else torch.where(keep, norms, torch.inf))
-        scales = {
-            group: weights(self.norms[group][-1], clip, self.like.dtype)
-            for group, clip in self.bounds.items()
-        }
+            norms = norms if keep is None else torch.where(keep, norms, torch.inf)
+            scales[group] = weights(norms, self.bounds[group], self.like.dtype)
+            scales[group][examples:] = 0
+            parts.append(norms[:examples])
         for key, term in terms.items():
             self._total(key, term if keep is None else term.masked(keep), scales[self.group[key.name]])
-        self.losses.append(losses)
+        self.losses.append(losses[:examples])
 
     @staticmethod
-    def _kept(squares: Mapping[str, Tensor], losses: Tensor) -> Tensor | None:
+    def _kept(squares: Mapping[str, Tensor], losses: Tensor, examples: int) -> Tensor | None:
         """The examples whose loss is finite and whose norms are within LIMIT; None if
-        that is all, which two numbers tell."""
+        that is all, made-up ones included, which two numbers tell."""
         sizes = [float(total.max()) for total in squares.values()]
         if math.isfinite(float(losses.sum())) and all(size <= LIMIT**2 for size in sizes):
             return None
         keep = torch.isfinite(losses)
+        keep[examples:] = False
         for total in squares.values():
             keep &= total <= LIMIT**2
         return keep
@@ -359,3 +391,12 @@ class _Sums:
 
 def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
+
+
+def _rounds_further() -> bool:
+    """Whether products of float32 numbers may be taken in fewer bits. PyTorch does not say where this was set
+    for one backend by itself."""
+    try:
+        return torch.get_float32_matmul_precision() != "highest"
+    except RuntimeError:
+        return True

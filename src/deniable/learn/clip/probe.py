@@ -15,7 +15,7 @@ two and a batch of three generated examples are compared with the same examples 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -30,6 +30,7 @@ from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.generated import WIDE, drawn, exchanged, made_batch, with_targets_of
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed, vectorized
+from deniable.learn.clip.rounding import summing
 from deniable.learn.clip.tape import ParameterKey, Uncovered
 from deniable.learn.clip.terms import GradientRows, Lookup, Mixed, Outer, Single, Term
 from deniable.learn.nests import taken_apart
@@ -41,7 +42,7 @@ EXCHANGED = 1e-6
 """By how much a loss may change then: its own arithmetic has the same shapes."""
 DRAWS = 3
 """Gradients may differ at a near-tie of a maximum; only what differs in every draw is a difference."""
-TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
+TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8, torch.bfloat16: 3e-2}
 PART = 2**16
 """Numbers that are compared at once."""
 UNREACHED = (
@@ -67,11 +68,13 @@ class Found:
     run: Pass
     why: str
     held: int
+    made: Any = None
+    """The rows of a made-up example, which fill up a block."""
 
 
 def probe(task: Task, like: Batch) -> Found:
     """The fastest exact way for batches like this one, of which only shapes and types are read."""
-    with restored(task.model), torch.random.fork_rng(devices=[]), still(task.model):
+    with restored(task.model), forked(like), still(task.model):
         before = _digests(task.model)
         batches = [[made_batch(task, like, size, seed)[0] for size in SIZES] for seed in range(DRAWS)]
         _refuse_changes(task, before)
@@ -86,7 +89,8 @@ def probe(task: Task, like: Batch) -> Found:
         for run in (chained, closed, vectorized):
             reason = _difference(task, run, batches)
             if not reason:
-                return Found(run, "; ".join(reasons), _held(run(task, batches[0][0])))
+                held, made = _held(run(task, batches[0][0])), batches[0][0].part(0, 1).rows
+                return Found(run, "; ".join(reasons), held, made)
             if run is not chained:  # one closed form is as fast as the other, about
                 reasons.append(reason)
         return Found(alone, "; ".join(reasons), _held(alone(task, batches[0][0])))
@@ -99,8 +103,8 @@ def _refuse_changes(task: Task, before: Mapping[str, bytes]) -> None:
     for name, digest in before.items():
         if now.get(name) != digest:
             raise InvalidParameter(
-                f'A forward pass changes "{name}" of the model, which would carry data out without noise; nothing was trained. '
-                "Remove running statistics and the like, or put that layer in eval mode."
+                f'A forward pass changes "{name}" of the model, which would carry data out without noise; '
+                "nothing was trained. Remove running statistics and the like, or put that layer in eval mode."
             )
 
 
@@ -116,8 +120,8 @@ def _digest(value: Tensor) -> bytes:
 
 
 def _random(task: Task, batch: Batch) -> bool:
-    """Whether the model draws random numbers, dropout aside: by the generator's place after a pass, for what is
-    drawn may be the same by chance. Two passes from one seed may not differ."""
+    """Whether the model draws random numbers, dropout aside: by the generator's place after a pass, for what
+    is drawn may be the same by chance. Two passes from one seed may not differ."""
     first, second = (_seeded(task, batch, seed) for seed in (0, 0))
     if not torch.equal(first, second):
         raise InvalidParameter(
@@ -126,9 +130,24 @@ def _random(task: Task, batch: Batch) -> bool:
             "own; nothing was trained. Keep nothing in forward, and draw from torch's default generator."
         )
     torch.manual_seed(0)
-    start = torch.get_rng_state()
+    start = _places(batch.device)
     task.losses(batch)
-    return not torch.equal(start, torch.get_rng_state())
+    return any(not torch.equal(*pair) for pair in zip(start, _places(batch.device), strict=True))
+
+
+def _places(device: torch.device) -> list[Tensor]:
+    """Where torch's generators are: that of the CPU, and that of the device."""
+    if device.type == "cpu":
+        return [torch.get_rng_state()]
+    return [torch.get_rng_state(), torch.get_device_module(device).get_rng_state(device)]
+
+
+def forked(batch: Batch) -> AbstractContextManager[None]:
+    """Torch's generators are afterwards where they were, that of the batch's device too."""
+    device = batch.device
+    if device.type == "cpu":
+        return torch.random.fork_rng(devices=[])
+    return torch.random.fork_rng([device], device_type=device.type)
 
 
 def _seeded(task: Task, batch: Batch, seed: int) -> Tensor:
@@ -312,13 +331,15 @@ def row_gradients(task: Task, batch: Batch, i: int) -> dict[str, Tensor]:
     """The gradient of the i-th example, run by itself."""
     terms, _ = alone(task, batch.part(i, i + 1))
     rows = ((key.name, term.grads) for key, term in terms.items() if isinstance(term, GradientRows))
-    return {name: grads.view_as(task.parameters[name]) for name, grads in rows}
+    return {
+        name: grads.view_as(task.parameters[name]).to(task.parameters[name].dtype) for name, grads in rows
+    }
 
 
 def gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
     """The i-th example's gradient of one parameter."""
     terms, losses = passed
-    slope = torch.zeros_like(task.parameters[name], requires_grad=False)
+    slope = _zeros(task.parameters[name])
     indicator = torch.zeros(len(losses), dtype=slope.dtype, device=slope.device)
     indicator[i] = 1
     for key, term in ((key, term.masked(indicator > 0)) for key, term in terms.items()):  # 0·∞ is not 0
@@ -334,13 +355,17 @@ def gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
 def own_gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
     """The same from the i-th example's part of each term alone: quick where there are many examples."""
     terms, _ = passed
-    slope = torch.zeros_like(task.parameters[name], requires_grad=False)
+    slope = _zeros(task.parameters[name])
     for key, term in terms.items():
         if key.name == name:
             for part in term.terms if isinstance(term, Mixed) else (term,):
                 like = slope.new_empty(key.shape(slope))
                 key.place(part.dense(slice(i, i + 1), like)[0].to(slope.dtype), slope)
     return slope.detach()
+
+
+def _zeros(parameter: Tensor) -> Tensor:
+    return torch.zeros_like(parameter, dtype=summing(parameter.dtype), requires_grad=False)
 
 
 def _largest(gradient: Tensor) -> float:
@@ -355,7 +380,7 @@ def close(a: Tensor, b: Tensor, scale: float | None = None) -> bool:
     size = (
         float(b[torch.isfinite(b)].abs().max()) if scale is None and torch.isfinite(b).any() else scale or 0.0
     )
-    near = TOLERANCE.get(b.dtype, 1e-3) * size
+    near, a = TOLERANCE.get(b.dtype, 1e-3) * size, a.to(b.dtype)
     parts = zip(torch.split(a.reshape(-1), PART), torch.split(b.reshape(-1), PART), strict=True)
     return all(torch.allclose(p, q, rtol=0.0, atol=near, equal_nan=True) for p, q in parts)
 

@@ -16,6 +16,8 @@ LIMIT = 2.0**60
 such a number contributes zero. Below it, no square overflows that matters, no weight is
 subnormal, and underflow adds less than 2⁻⁹⁰ per entry."""
 LEAST_CLIP, MOST_CLIP = 1e-9, 1e18
+NARROW = frozenset({torch.bfloat16})
+"""Precisions in which a model may be, but no norm, weight or sum is."""
 BLOCK = 1024
 """Numbers summed in the data's own precision at a stretch; blocks are added in float64."""
 
@@ -34,15 +36,25 @@ def row_squares(x: Tensor) -> Tensor:
     §4.2); root, square and product add 5u. Each product may lose the smallest normal number by underflow,
     also where subnormals are flushed to zero.
     """
-    factor, least = _margins(x.shape[1], x.dtype)
+    factor, least = _margins(x.shape[1], x.dtype, x.device)
     norms = _norms(x)
     return torch.addcmul(least, norms, norms, value=factor)
 
 
 @cache
-def _margins(d: int, dtype: torch.dtype) -> tuple[float, Tensor]:
+def _margins(d: int, dtype: torch.dtype, device: torch.device) -> tuple[float, Tensor]:
     factor = 1 + 1.01 * (min(d, BLOCK) + 8) * ulp(dtype) + d * 2.0**-52
-    return factor, torch.tensor(d * torch.finfo(dtype).tiny, dtype=torch.float64)
+    return factor, torch.full((), d * torch.finfo(dtype).tiny, dtype=torch.float64, device=device)
+
+
+def summing(dtype: torch.dtype) -> torch.dtype:
+    """The precision that gradients of a model in `dtype` are measured and added in."""
+    return torch.float32 if dtype in NARROW else dtype
+
+
+def widened(x: Tensor) -> Tensor:
+    """The same numbers in that precision."""
+    return x.float() if x.dtype in NARROW else x
 
 
 def _norms(x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from deniable.learn.clip import taps
 from deniable.learn.clip.cover import Cover
 from deniable.learn.clip.tape import ParameterKey, Part, Uncovered
 
@@ -85,6 +86,10 @@ def unrolled(
     into, across = _part(cover, weights[0]), _part(cover, weights[1])
     gates = cover.linear(x, into, cover.optional(weights[2]))
     bias = cover.optional(weights[3])
+    if step is lstm_step and gates.requires_grad:
+        cover.tape.expect(state[0])
+        out, *end = taps.LongShortTerm.apply(gates, *state, cover.tape, across, bias, backwards)  # type: ignore[no-untyped-call]
+        return out, tuple(end)
     times = range(x.shape[1])
     outputs: dict[int, Tensor] = {}
     for t in reversed(times) if backwards else times:

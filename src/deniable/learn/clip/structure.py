@@ -32,10 +32,10 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
             "Expected a model with a parameter that requires a gradient; there is none to train."
         )
     kinds = {p.dtype for p in parameters.values()}
-    if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64}:
+    if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64, torch.bfloat16}:
         raise InvalidParameter(
-            f"Expected trainable parameters all in float32 or all in float64, got {sorted(map(str, kinds))}; "
-            "norms of narrower numbers cannot be bounded. Use model.float()."
+            "Expected trainable parameters all in float32, float64 or bfloat16, got "
+            f"{sorted(map(str, kinds))}. Use model.float() or model.bfloat16()."
         )
     return parameters
 
@@ -53,8 +53,8 @@ def refuse(model: nn.Module) -> None:
             )
         if isinstance(module, torch.jit.ScriptModule):
             raise InvalidParameter(
-                f"{where} is scripted, and what is scripted cannot be looked into; nothing was trained. Give the "
-                "module that torch.jit was given, and script what was trained afterwards."
+                f"{where} is scripted, and what is scripted cannot be looked into; nothing was trained. Give "
+                "the module that torch.jit was given, and script what was trained afterwards."
             )
         if isinstance(module, _BatchNorm) and (
             is_trainable or module.training or not module.track_running_stats

@@ -10,6 +10,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from deniable.learn.clip.rounding import summing
 from deniable.learn.clip.terms import One, Term, combined
 
 
@@ -117,7 +118,8 @@ class Tape:
 
     def _like(self, key: ParameterKey) -> Tensor:
         parameter = self.parameters[key.name]
-        return torch.empty(key.shape(parameter), dtype=parameter.dtype, device=parameter.device)
+        kind = summing(parameter.dtype)
+        return torch.empty(key.shape(parameter), dtype=kind, device=parameter.device)
 
 
 def _disjoint(keys: Iterable[ParameterKey]) -> None:

@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.func import vjp, vmap
 from torch.nn import functional as F
 
-from deniable.learn.clip.rounding import row_squares
+from deniable.learn.clip.rounding import row_squares, widened
 from deniable.learn.clip.tape import Part, Tape
 from deniable.learn.clip.terms import GradientRows, Lookup, Outer, Single, is_product_cheaper, outer
 
@@ -54,15 +54,16 @@ def linear_back(
     tape: Tape, weight: Part, bias: Part | None, x: Tensor, g: Tensor, deeper: bool
 ) -> Tensor | None:
     """Write what the weights' gradients are made of; the gradient of x if it is needed."""
+    slope = widened(g)
     if g.dim() == 2 and tape.multiplicity == 1 and len(g) == tape.examples:
-        squares = row_squares(g)  # the weight and the bias share a factor; it is measured once
-        tape.write(weight, Single(g, x, squares))
+        squares = row_squares(slope)  # the weight and the bias share a factor; it is measured once
+        tape.write(weight, Single(slope, widened(x), squares))
         if bias is not None:
-            tape.write(bias, GradientRows(g, squares))
+            tape.write(bias, GradientRows(slope, squares))
     else:
-        slopes = tape.fold(g)
+        slopes = tape.fold(slope)
         if weight.trained:
-            tape.write(weight, outer(slopes, tape.fold(x)))
+            tape.write(weight, outer(slopes, tape.fold(widened(x))))
         if bias is not None:
             tape.write(bias, GradientRows(summed(slopes)))
     return g @ weight.value if deeper else None
@@ -81,7 +82,7 @@ class Product(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
-        tape.write(ctx.weight, outer(tape.fold(x), tape.fold(g)))
+        tape.write(ctx.weight, outer(tape.fold(widened(x)), tape.fold(widened(g))))
         return (g @ ctx.weight.value.mT if ctx.needs_input_grad[0] else None), None, None, None
 
 
@@ -149,9 +150,9 @@ def convolve_back(
     groups: int,
 ) -> Tensor | None:
     """Write what the weights' gradients are made of; the gradient of x if it is needed."""
-    flat = g.movedim(1, -1).flatten(1, -2)
+    flat = widened(g).movedim(1, -1).flatten(1, -2)
     if weight.trained:
-        patches = windows(x, kernel.shape[2:], g.shape[2:], stride, padding, dilation)
+        patches = windows(widened(x), kernel.shape[2:], g.shape[2:], stride, padding, dilation)
         tape.write(weight, convolved(tape.fold(flat), patches, groups))
     if bias is not None:
         tape.write(bias, GradientRows(summed(tape.fold(flat))))
@@ -178,7 +179,7 @@ class Table(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, ...]:
         (ids,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
         ids = ids.reshape(tape.examples, -1)
-        cols = tape.fold(g)
+        cols = tape.fold(widened(g))
         if ctx.padding is not None:
             cols = torch.where((ids == ctx.padding)[:, :, None], 0, cols)
         tape.write(ctx.weight, Lookup(ids, cols))
@@ -202,10 +203,12 @@ class Affine(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
+        slope = widened(g)
         if ctx.weight is not None:
-            tape.write(ctx.weight, GradientRows(spread(g * x, ctx.weight.value, tape.examples)))
+            products = slope * widened(x)
+            tape.write(ctx.weight, GradientRows(spread(products, ctx.weight.value, tape.examples)))
         if ctx.bias is not None:
-            tape.write(ctx.bias, GradientRows(spread(g, ctx.bias.value, tape.examples)))
+            tape.write(ctx.bias, GradientRows(spread(slope, ctx.bias.value, tape.examples)))
         return (g if ctx.weight is None else g * ctx.weight.value), None, None, None, None
 
 
@@ -230,9 +233,74 @@ class Held(torch.autograd.Function):
 
         stacks = [torch.unflatten(each, 0, (tape.examples, tape.multiplicity)) for each in (x, g)]
         for part, each in zip(ctx.parts, vmap(of_example)(*stacks), strict=True):
-            tape.write(part, GradientRows(each.flatten(1)))
+            tape.write(part, GradientRows(widened(each).reshape(tape.examples, -1)))
         gx = vjp(lambda rows: call(rows, *values), x)[1](g)[0] if ctx.needs_input_grad[0] else None
         return gx, None, None, None, None
+
+
+class LongShortTerm(torch.autograd.Function):
+    """The states of an LSTM over x (rows, T, 4·h), what its input adds to the gates: hidden states
+    (rows, T, h) and the last pair. Each position is one use of the matrix that the hidden state goes through,
+    all of them one sum."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        h: Tensor,
+        c: Tensor,
+        tape: Tape,
+        across: Part,
+        bias: Part | None,
+        backwards: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        times, rows, size = x.shape[1], x.shape[0], h.shape[1]
+        gates = x.transpose(0, 1).contiguous() if bias is None else x.transpose(0, 1) + bias.value
+        hidden, cells = h.new_empty(times, rows, size), h.new_empty(times, rows, size)
+        curved = torch.empty_like(cells)
+        before, order = (h, c), range(times)
+        for t in reversed(order) if backwards else order:
+            gates[t].addmm_(before[0], across.value.t())
+            gates[t, :, : 2 * size].sigmoid_()
+            i, f, g, o = gates[t].chunk(4, 1)
+            g.tanh_()
+            o.sigmoid_()
+            torch.mul(f, before[1], out=cells[t]).addcmul_(i, g)
+            torch.mul(o, torch.tanh(cells[t], out=curved[t]), out=hidden[t])
+            before = hidden[t], cells[t]
+        ctx.save_for_backward(h, c)
+        ctx.tape, ctx.across, ctx.bias, ctx.backwards = tape, across, bias, backwards
+        ctx.kept = gates, hidden, cells, curved
+        return hidden.transpose(0, 1).contiguous(), before[0].clone(), before[1].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (h, c), (gates, hidden, cells, curved), (given, dh, dc) = ctx.saved_tensors, ctx.kept, grads
+        times = len(gates)
+        slopes, past = torch.empty_like(gates), torch.empty_like(hidden)
+        order = range(times) if ctx.backwards else range(times - 1, -1, -1)
+        for t in order:
+            earlier = t + 1 if ctx.backwards else t - 1
+            inside = 0 <= earlier < times
+            past[t] = hidden[earlier] if inside else h
+            i, f, g, o = gates[t].chunk(4, 1)
+            dh = dh + given[:, t]
+            dc = dc + torch.ops.aten.tanh_backward(dh * o, curved[t])
+            di, df, dg, do = slopes[t].chunk(4, 1)
+            di.copy_(torch.ops.aten.sigmoid_backward(dc * g, i))
+            df.copy_(torch.ops.aten.sigmoid_backward(dc * (cells[earlier] if inside else c), f))
+            dg.copy_(torch.ops.aten.tanh_backward(dc * i, g))
+            do.copy_(torch.ops.aten.sigmoid_backward(dh * curved[t], o))
+            dh, dc = slopes[t] @ ctx.across.value, dc * f
+        slopes = slopes.transpose(0, 1).contiguous()
+        factor = ctx.tape.fold(widened(slopes))
+        if ctx.across.trained:
+            seen = widened(past).transpose(0, 1)
+            ctx.tape.write(ctx.across, outer(factor, ctx.tape.fold(seen)))
+        if ctx.bias is not None:
+            ctx.tape.write(ctx.bias, GradientRows(summed(factor)))
+        return slopes, dh, dc, None, None, None, None
 
 
 def tapped(function: type[torch.autograd.Function], *args: Any) -> Tensor:
@@ -328,8 +396,8 @@ def copy_out(seen: Tensor, room: Tensor) -> Tensor:
         return room.copy_(seen)
     size = seen.stride(0)
     torch.index_select(
-        seen.as_strided((len(seen), size), (size, 1)), 1, _places(seen.shape[1:], seen.stride()[1:]).to(seen.device),
-        out=room.view(len(seen), -1),
+        seen.as_strided((len(seen), size), (size, 1)), 1,
+        _places(seen.shape[1:], seen.stride()[1:]).to(seen.device), out=room.view(len(seen), -1),
     )  # fmt: skip
     return room
 

@@ -27,6 +27,10 @@ from deniable.learn.clip.rounding import LIMIT, bounded, row_squares, ulp
 
 HELD = 2**24
 """Numbers that a temporary of the measuring may hold."""
+SINGLE = 2**17
+"""Positions times widths up to which Gram matrices are taken in single precision. Their inner products err by
+(p + d)·u of S², which is at most T times the squared norm where positions do not cancel: a norm is then
+raised by at most 2⁻⁸ of itself."""
 
 
 @dataclass(frozen=True)
@@ -99,17 +103,34 @@ class Outer:
         return self.rows.shape[1]
 
     def squares(self) -> Tensor:
-        products = self.positions**2 + self.rows.shape[2] + self.cols.shape[2]
-        return _with_margin(self._gram(), self.lengths(), ulp(self.rows.dtype), products)
+        wide = self.rows.shape[2] + self.cols.shape[2]
+        single = self.rows.dtype is torch.float32 and self.positions * wide <= SINGLE
+        squares = self._gram(self.rows.dtype if single else torch.float64)
+        if not single:
+            products = self.positions**2 + wide
+            return _with_margin(squares, self.lengths(), ulp(self.rows.dtype), products * 2.0**-51)
+        rows, cols = _lengths(self.rows), _lengths(self.cols)
+        squares += self._lost(rows, cols)
+        return _with_margin(
+            squares, (rows * cols).sum(1), ulp(torch.float32), 1.01 * (wide + 4) * ulp(torch.float32)
+        )
 
-    def _gram(self) -> Tensor:
-        """Σ_{s,t} (rows_s·rows_t)(cols_s·cols_t), in float64."""
+    def _gram(self, dtype: torch.dtype) -> Tensor:
+        """Σ_{s,t} (rows_s·rows_t)(cols_s·cols_t): inner products in `dtype`, their sum in float64."""
         size = max(1, HELD // self.positions**2)
         sums = []
         for rows, cols in zip(_parts(self.rows, size), _parts(self.cols, size), strict=True):
-            r, c = rows.double(), cols.double()
-            sums.append((r @ r.mT).mul_(c @ c.mT).sum((1, 2)))
+            r, c = rows.to(dtype), cols.to(dtype)
+            sums.append((r @ r.mT).mul_(c @ c.mT).sum((1, 2), dtype=torch.float64))
         return torch.cat(sums)
+
+    def _lost(self, rows: Tensor, cols: Tensor) -> Tensor:
+        """What underflow may take from the sum in single precision: of each inner product
+        (p + 1)·(1 + 2·the longest) of the smallest normal number, subnormals flushed to zero included."""
+        p, d, tiny = self.rows.shape[2], self.cols.shape[2], torch.finfo(torch.float32).tiny
+        of_rows = (p + 1) * (1 + 2 * rows.amax(1)) * cols.sum(1).square()
+        of_cols = (d + 1) * (1 + 2 * cols.amax(1)) * rows.sum(1).square()
+        return 2 * tiny * (of_rows + of_cols + self.positions**2)
 
     def add(self, into: Tensor, weights: Tensor, beta: int = 1) -> None:
         rows, cols = self.rows, self.cols
@@ -140,7 +161,7 @@ class Lookup:
 
     def squares(self) -> Tensor:
         products = self.ids.shape[1] ** 2 + self.cols.shape[2]
-        return _with_margin(self._gram(), self.lengths(), ulp(self.cols.dtype), products)
+        return _with_margin(self._gram(), self.lengths(), ulp(self.cols.dtype), products * 2.0**-51)
 
     def _gram(self) -> Tensor:
         """Σ over pairs of equal ids of cols_s·cols_t, in float64."""
@@ -176,9 +197,8 @@ class Mixed:
     like: Tensor
 
     def squares(self) -> Tensor:
-        return _with_margin(
-            torch.cat(list(self._exact())), self.lengths(), ulp(self.like.dtype), self.like.numel() + 2**20
-        )
+        error = (self.like.numel() + 2**20) * 2.0**-51
+        return _with_margin(torch.cat(list(self._exact())), self.lengths(), ulp(self.like.dtype), error)
 
     def _exact(self) -> Iterator[Tensor]:
         n, size = len(self.lengths()), max(1, HELD // self.like.numel())
@@ -246,17 +266,18 @@ def is_product_cheaper(rows: Sequence[int], width: int) -> bool:
     less itself than by Gram matrices."""
     n, t, p = rows
     product = t * p * width + 16 * p * width
-    gram = t * p * width / 2 + 4 * t * t * (p + width)
+    each = 1 if t * (p + width) <= SINGLE else 4
+    gram = t * p * width / 2 + each * t * t * (p + width)
     return t > 1 and product <= gram and n * p * width <= 4 * HELD
 
 
-def _with_margin(squares: Tensor, lengths: Tensor, u: float, products: int) -> Tensor:
-    """Squared upper bounds for sums measured in float64 whose weighted factors are then rounded by u each.
+def _with_margin(squares: Tensor, lengths: Tensor, u: float, error: float) -> Tensor:
+    """Squared upper bounds for sums whose weighted factors are then rounded by u each.
 
-    A sum of m products errs by at most m·2⁻⁵³·S² to first order, a quarter of what is added; the rounded
-    factors move what `add` adds by at most u·S.
+    The sum errs by at most `error`·S². In float64 m products err by m·2⁻⁵³·S² to first order, a quarter of
+    what is given; the rounded factors move what `add` adds by at most u·S.
     """
-    upper = (squares.clamp_min(0) + (products + 64) * 2.0**-51 * lengths.square()).sqrt() + 2 * u * lengths
+    upper = (squares.clamp_min(0) + (error + 2.0**-45) * lengths.square()).sqrt() + 2 * u * lengths
     finite = torch.isfinite(squares) & torch.isfinite(lengths)
     return bounded(torch.where(finite, upper.square() * (1 + 2.0**-50), torch.inf))
 

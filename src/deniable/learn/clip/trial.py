@@ -14,13 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import torch
 from torch import Tensor
 
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.generated import WIDE, Draw, drawn, exchanged, made_batch, with_targets_of
 from deniable.learn.clip.passes import Pass, Task, alone
-from deniable.learn.clip.probe import DRAWS, LARGE, close, own_gradient, restored, row_gradients, still
+from deniable.learn.clip.probe import (
+    DRAWS,
+    LARGE,
+    close,
+    forked,
+    own_gradient,
+    restored,
+    row_gradients,
+    still,
+)
 
 
 def same_alone(task: Task, run: Pass, like: Batch, sizes: Iterable[int], seed: int = 0) -> bool:
@@ -30,7 +38,7 @@ def same_alone(task: Task, run: Pass, like: Batch, sizes: Iterable[int], seed: i
     """
     if run is alone:
         return True
-    with restored(task.model), torch.random.fork_rng(devices=[]), still(task.model):
+    with restored(task.model), forked(like), still(task.model):
         return all(
             any(_agrees(task, run, like, size, seed + draw) for draw in range(DRAWS)) for size in sizes
         )

@@ -152,7 +152,7 @@ class GradientPerturbation:
             )
         object.__setattr__(self, "noise_multiplier", max(noise, 1 / MOST_MU))
 
-    # -------------------------------------------------------------------------------------------- what is known before data
+    # ------------------------------------------------------------------------------ what is known before data
 
     @property
     def loss(self) -> Loss:

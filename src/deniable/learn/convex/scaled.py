@@ -1,7 +1,8 @@
 """A descent whose numbers are scaled by their own noisy means and deviations, which the first step releases.
 
-Public bounds are wide: an income from 0 to 99,999 is mostly near 0, and a step that suits other columns hardly
-moves its weight. A tenth of the budget for means and deviations is less than what is lost without them.
+Public bounds are wide: an income from 0 to 99,999 is mostly near 0, and a step that suits other columns
+hardly moves its weight. A tenth of the budget for means and deviations is less than what is lost without
+them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ SHARE = 0.1
 WIDTH = 3.0
 """Deviations on either side of the mean that a number's range has afterwards."""
 MOST_ERROR = 0.05
-"""Where noise moves a variance by more than so much of the range's, numbers stay as their bounds have them."""
+"""Where noise moves a variance by more than so much of the range's, numbers stay as their bounds have
+them."""
 
 
 def scaling_noise(epsilon: Number, delta: Number, numbers: int, n: int) -> float | None:
@@ -54,8 +56,8 @@ class Scaling:
 class ScaledRegression:
     """Release means and deviations of the numbers, then descend on rows that are scaled by them.
 
-    Guarantee: the loss of one Gaussian release of `noise_multiplier` and of the descent on the same rows: both
-               are charged, and the second may depend on what the first released.
+    Guarantee: the loss of one Gaussian release of `noise_multiplier` and of the descent on the same rows:
+               both are charged, and the second may depend on what the first released.
     Assumes:   inputs within [−1, 1], those at `numbers` to be scaled; an intercept is added; rows are at most
                `longest` long then, and longer ones are shortened.
     Error:     not known before data is seen.

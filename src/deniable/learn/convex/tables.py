@@ -22,9 +22,9 @@ from deniable.loss import GaussianNoise, Number
 class LinearTable:
     """Logistic regression on a table's inputs; beyond two classes, each against the rest.
 
-    The intercept is an input like any other. A row has numbers within [−1, 1], at most one word of each column of
-    words, and the 1 of the intercept: over √(features + 1) it is at most 1 long. Numbers are scaled by
-    their noisy means and deviations first, where there are rows enough for that.
+    The intercept is an input like any other. A row has numbers within [−1, 1], at most one word of each
+    column of words, and the 1 of the intercept: over √(features + 1) it is at most 1 long. Numbers are scaled
+    by their noisy means and deviations first, where there are rows enough for that.
     """
 
     table: Table

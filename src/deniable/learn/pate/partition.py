@@ -46,8 +46,8 @@ def check(unit: Unit, key: bytes | None, people: object) -> None:
         )
     if unit.replace:
         raise InvalidParameter(
-            f'Expected key=None for the unit "{unit}": what replaces a unit has another hash, so two teachers would change. '
-            "Let the teachers be drawn."
+            f'Expected key=None for the unit "{unit}": what replaces a unit has another hash, so two '
+            "teachers would change. Let the teachers be drawn."
         )
 
 

@@ -49,12 +49,13 @@ class DependentBound:
     Guarantee: (`epsilon`, `delta`)-DP for `unit`; the labels were paid for before, and are not refunded.
                Proof: one teacher moves a gap by at most 2, so n = Σ F(gᵢ) moves by at
                       most A₀ = Σ L₀(gᵢ), L₀(g) the largest
-               change of F within 2 of g. With L_d(g) the largest L₀ within 2d of g, S = 1 + max over d of r^d·Σ L_d(gᵢ)
-               changes by a factor of at most 1/r (L_d here ≤ L_{d+1} there). Released is h + X, h = n + ⌈c·s⌉, X integer Laplace
-               noise of scale s = λ·S. Write s, h and s′, h′ for two neighbours and b = 1/r − 1. Then |h − h′|/s′ ≤ (S′ +
-               c·|s − s′|)/s′ ≤ 1/λ + c·b; the normalisers tanh(1/2s) differ by a factor of at most 1/r, whose logarithm is
-               at most b; and 1/s′ ≤ (1 + b)/s. So for |x − h| ≤ t·s the log-likelihood ratio is at most 1/λ + (c + t + 1)·b, and
-               P(|X| > t·s) ≤ 2e^−t = δ at t = ln(2/δ). Both halves, 1/λ and the rest, are ε/2.
+               change of F within 2 of g. With L_d(g) the largest L₀ within 2d of g, S = 1 + max over d of
+               r^d·Σ L_d(gᵢ) changes by a factor of at most 1/r (L_d here ≤ L_{d+1} there). Released is h + X,
+               h = n + ⌈c·s⌉, X integer Laplace noise of scale s = λ·S. Write s, h and s′, h′ for two
+               neighbours and b = 1/r − 1. Then |h − h′|/s′ ≤ (S′ + c·|s − s′|)/s′ ≤ 1/λ + c·b; the
+               normalisers tanh(1/2s) differ by a factor of at most 1/r, whose logarithm is at most b; and
+               1/s′ ≤ (1 + b)/s. So for |x − h| ≤ t·s the log-likelihood ratio is at most 1/λ + (c + t + 1)·b,
+               and P(|X| > t·s) ≤ 2e^−t = δ at t = ln(2/δ). Both halves, 1/λ and the rest, are ε/2.
     Assumes:   `order` and all other parameters were chosen without looking at the votes;
                an `Ensemble` of `teach` gave them.
     Error:     the release is below the bound it stands for with probability at most `failure` = e^−c.

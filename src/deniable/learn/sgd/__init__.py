@@ -8,9 +8,11 @@ release.value.model
 """
 
 from deniable.learn.clip import BatchLoss
+from deniable.learn.sgd.arrivals import Arrivals
 from deniable.learn.sgd.clipping import Adaptive, Flat, Group, PerLayer
 from deniable.learn.sgd.distributed import Distributed
 from deniable.learn.sgd.dpsgd import DPSGD
+from deniable.learn.sgd.fixed_lots import FixedLots
 from deniable.learn.sgd.forms import Padded, Words
 from deniable.learn.sgd.lots import LotPlan, Lots
 from deniable.learn.sgd.outcome import History, Trained, Usable
@@ -23,9 +25,11 @@ from deniable.learn.sgd.users import Users
 __all__ = [
     "DPSGD",
     "Adaptive",
+    "Arrivals",
     "BatchLoss",
     "Distributed",
     "Execution",
+    "FixedLots",
     "Flat",
     "Group",
     "History",

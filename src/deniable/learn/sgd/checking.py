@@ -19,7 +19,7 @@ from deniable.learn.clip import PerExample, structure
 from deniable.learn.clip.batch import Batch, shape_of
 from deniable.learn.clip.objective import objective
 from deniable.learn.clip.per_example import Shape
-from deniable.learn.clip.probe import Found
+from deniable.learn.clip.probe import Found, forked
 from deniable.learn.sgd import views
 from deniable.learn.sgd.clipping import ALL, Adaptive
 from deniable.learn.sgd.forms import RowForm
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from deniable.learn.sgd.dpsgd import DPSGD
 
 Copied = TypeVar("Copied")
-PRECISIONS = (torch.float32, torch.float64)
+PRECISIONS = (torch.float32, torch.float64, torch.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Checked:
     """Made-up rows as the model sees them, one batch for each number of rows that an example may have."""
 
 
-# ------------------------------------------------------------------------------------------------ on made-up rows
+# -------------------------------------------------------------------------------------------- on made-up rows
 
 
 def tried(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
@@ -56,11 +56,11 @@ def tried(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
         )
     form = _form(run, data)
     _refuse_hooks(run.model, copied=model is None)
-    network = structure.in_training(copied(run.model)) if model is None else model
+    network = structure.in_training(copied(run.model)).to(run.device) if model is None else model
     clipper = run.clipper(network)
     shapes, batches = set(), []
     for size in [1] if run.privacy.max_rows is None else sizes(run.privacy.max_rows):
-        batch = Batch(form.repeated(2 * size), size, public=True)
+        batch = Batch(form.repeated(2 * size), size, public=True).to(run.device)
         shapes.add(shape_of(batch))
         batches.append(_viewed(run, batch))
         clipper.check(batches[-1], lot=run.plan.lot)
@@ -79,8 +79,8 @@ def copied(value: Copied) -> Copied:
         old = "weight_norm" in str(error)
         way = "Use torch.nn.utils.parametrizations.weight_norm." if old else "Keep no such thing in it."
         raise InvalidParameter(
-            f"The model cannot be copied, and a copy of it is tried or trained: {str(error)[:120]}… Nothing was "
-            f"charged. {way}"
+            f"The model cannot be copied, and a copy of it is tried or trained: {str(error)[:120]}… Nothing "
+            f"was charged. {way}"
         ) from None
 
 
@@ -110,7 +110,7 @@ def _viewed(run: DPSGD, batch: Batch) -> Batch:
     """What the model sees of public rows: `augment` may change their shape."""
     augment = run.learning.augment
     views.refuse_mixing(augment, views.inputs(batch.rows, run.criterion))
-    with torch.random.fork_rng(devices=[]):
+    with forked(batch):
         return views.viewed(augment, batch, run.learning.multiplicity, run.criterion)
 
 
@@ -120,7 +120,7 @@ def _refuse_own_weights(run: DPSGD, copied: nn.Module, batch: Batch) -> None:
     gradients: tuple[Tensor | None, ...] = ()
     with (
         torch.enable_grad(),
-        torch.random.fork_rng(devices=[]),
+        forked(batch),
         suppress(Exception),
     ):  # zeros may be no rows for it
         losses = objective(run.criterion)(copied, batch.rows)
@@ -139,9 +139,13 @@ def _refuse_example(run: DPSGD, clipper: PerExample, form: RowForm) -> None:
     """The example itself, with the values it has: its label is one of the classes, its
     words are in the table."""
     try:
-        with torch.random.fork_rng(devices=[]):
+        own = Batch(form.repeated(1)).to(run.device)
+        with forked(own):
             batch = views.viewed(
-                run.learning.augment, Batch(form.repeated(1)), run.learning.multiplicity, run.criterion
+                run.learning.augment,
+                own,
+                run.learning.multiplicity,
+                run.criterion,
             )
         norms = clipper(batch, clip=dict(run.rule.bounds)).norms.values()
         usable = all(bool(torch.isfinite(each).all()) for each in norms)
@@ -157,7 +161,7 @@ def _refuse_example(run: DPSGD, clipper: PerExample, form: RowForm) -> None:
         )
 
 
-# ------------------------------------------------------------------------------------------------ from parameters alone
+# -------------------------------------------------------------------------------------- from parameters alone
 
 
 def refuse_settings(run: DPSGD) -> None:
@@ -181,10 +185,19 @@ def refuse_settings(run: DPSGD) -> None:
 def _refuse_drawn(run: DPSGD) -> None:
     if run.plan.passes and len(run.privacy.noise_schedule) > 1:
         raise InvalidParameter("Expected one noise for all steps with allocated=True. Nothing was charged.")
-    if (run.plan.passes or run.plan.cap is not None) and run.unit.replace:
+    correlated = run.plan.correlation is not None
+    plain = (
+        len(run.privacy.noise_schedule) == 1 and not run.privacy.grid and not isinstance(run.rule, Adaptive)
+    )
+    if correlated and not plain:
         raise InvalidParameter(
-            f"Expected a unit that is added or removed with cap or allocated=True, got {run.unit}. Nothing "
-            "was charged."
+            "Expected one noise for all steps, a fixed clip and grid=False with FixedLots: what a step takes "
+            "back of earlier noise is of the same size and no whole number. Nothing was charged."
+        )
+    if (run.plan.passes or run.plan.cap is not None or correlated) and run.unit.replace:
+        raise InvalidParameter(
+            "Expected a unit that is added or removed with cap, allocated=True or FixedLots, got "
+            f"{run.unit}. Nothing was charged."
         )
 
 
@@ -196,11 +209,10 @@ def refuse_model(run: DPSGD) -> None:
         raise InvalidParameter("Expected a model with a trainable parameter. Nothing was charged.")
     if wrong := sorted({str(p.dtype) for p in parameters.values() if p.dtype not in PRECISIONS}):
         raise InvalidParameter(
-            f"Expected parameters in float32 or float64, got {', '.join(wrong)}: sums in fewer bits would "
-            "break the clip's bound. Use model.float(). Nothing was charged."
+            f"Expected parameters in float32, float64 or bfloat16, got {', '.join(wrong)}. Use model.float() "
+            "or model.bfloat16(). Nothing was charged."
         )
-    if elsewhere := sorted({str(p.device) for p in run.model.parameters() if p.device.type != "cpu"}):
-        raise InvalidParameter(f"Expected a model on the CPU, got {', '.join(elsewhere)}. Use model.cpu().")
+    _refuse_devices(run)
     if len({p.dtype for p in parameters.values()}) > 1:
         raise InvalidParameter("Expected trainable parameters of one precision. Use model.float().")
     _refuse_groups(run, list(parameters))
@@ -208,6 +220,22 @@ def refuse_model(run: DPSGD) -> None:
     bounds = (run.rule.low, run.rule.high) if isinstance(run.rule, Adaptive) else run.rule.bounds.values()
     for bound in bounds:
         structure.clips(bound, [ALL])
+
+
+def _refuse_devices(run: DPSGD) -> None:
+    places = {str(value.device) for value in [*run.model.parameters(), *run.model.buffers()]}
+    if len(places) > 1 or "meta" in places:
+        raise InvalidParameter(
+            f"Expected a model on one device, got {', '.join(sorted(places))}. Nothing was charged. Use "
+            'model.to("cuda") or the like.'
+        )
+    try:
+        torch.zeros(1, dtype=torch.float64, device=run.device)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise InvalidParameter(
+            "Expected a device that is there and has float64, in which norms are added, got "
+            f"{run.how.device}: {str(error)[:100]} Nothing was charged."
+        ) from None
 
 
 def _refuse_groups(run: DPSGD, trained: list[str]) -> None:

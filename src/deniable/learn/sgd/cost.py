@@ -14,6 +14,9 @@ from deniable.learn.sgd.lots import LotPlan
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.loss import Composed, GaussianNoise, Loss, Number
 
+_DOWN = 1 - 2.0**-40
+"""Far more than the rounding of a quotient."""
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -45,12 +48,17 @@ class Cost:
         return float(self.stages[max(k for k in range(len(self.stages)) if self._first(k) <= step)])
 
     def _drawn(self, noise_multiplier: float, count: int) -> Loss:
+        if self.plan.correlation is not None:
+            return self._released(noise_multiplier, self.plan.correlation.sensitivity(count))
         return self.plan.loss(self._released(noise_multiplier), count, replace=self.replace)
 
-    def _released(self, noise_multiplier: float) -> Loss:
+    def _released(self, noise_multiplier: float, sensitivity: float = 1.0) -> Loss:
         """One step: all it releases comes from one sample. The count of usable rows is
-        in the first group's noise (`noise`)."""
+        in the first group's noise (`noise`). Or all steps with correlated noise, which a unit moves by
+        `sensitivity` times the clip."""
         shares = self.rule.multipliers(noise_multiplier)
+        if sensitivity != 1:
+            shares = {group: share / sensitivity * _DOWN for group, share in shares.items()}
         parts: list[Loss] = [
             self.grids[group].loss(share) if group in self.grids else GaussianNoise(share)
             for group, share in shares.items()
@@ -63,9 +71,13 @@ class Cost:
         """The least noise for the budget; a rule that shares it among releases may need
         a little more than one release."""
         plan, epsilon, delta = self.plan, float(budget.epsilon), float(budget.delta)
-        start = accounting.calibrate_noise(
-            epsilon, delta, rate=plan.rate, steps=plan.steps, replace=self.replace
-        )
+        if plan.correlation is not None:
+            once = accounting.calibrate_noise(epsilon, delta, rate=1, steps=1)
+            start = once * plan.correlation.sensitivity(plan.steps) / _DOWN
+        else:
+            start = accounting.calibrate_noise(
+                epsilon, delta, rate=plan.rate, steps=plan.steps, replace=self.replace
+            )
         is_plain = len(self.stages) == 1 and not self.grids and plan.cap is None and not plan.passes
         for more in (1.0, 1.0003, 1.001) if is_plain else ():
             if accounting.epsilon(self.loss(start * more, plan.steps), delta).upper <= epsilon:

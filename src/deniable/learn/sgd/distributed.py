@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 from deniable.errors import DataError, InvalidParameter
+from deniable.learn.clip.rounding import summing
 from deniable.learn.sgd import progress
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.outcome import Trained
@@ -95,7 +96,7 @@ class Distributed:
         if not self.run.checked.ways:
             self.run.check(shard)
         _agree(self.run)
-        trainer = Trainer.fresh(self.run, rng)
+        trainer = Trainer.fresh(self.run, rng, ranks=dist.get_world_size())
         for parameter in trainer.model.parameters():
             dist.broadcast(parameter.data, 0)
         with progress.bar(self.run) as watch:
@@ -141,7 +142,8 @@ def _step(trainer: Trainer, shard: Rows) -> None:
     if _rank() == 0:
         gradient = trainer.release(sums)
     else:
-        gradient = {name: torch.empty_like(shapes[name]) for name in names}
+        kind = summing(trainer.run.dtype)
+        gradient = {name: torch.empty(shapes[name].shape, dtype=kind) for name in names}
         trainer.history.clip.append(dict(trainer.bounds))
     for name in names:
         dist.broadcast(gradient[name], 0)
@@ -168,6 +170,7 @@ def _share_bounds(trainer: Trainer) -> None:
 def _rank() -> int:
     if not (dist.is_available() and dist.is_initialized()):
         raise InvalidParameter(
-            'Expected a process group: torch.distributed.init_process_group("gloo", …) first. Nothing was charged.'
+            'Expected a process group: torch.distributed.init_process_group("gloo", …) first. Nothing was '
+            "charged."
         )
     return dist.get_rank()

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
 
 from deniable import checks
-from deniable.errors import InvalidParameter
+from deniable.errors import DataError, InvalidParameter
 from deniable.learn.clip import BatchLoss, PerExample
 from deniable.learn.clip.objective import Criterion
 from deniable.learn.clip.per_example import Shape
 from deniable.learn.clip.probe import Found
 from deniable.learn.sgd import checking, progress, rows
+from deniable.learn.sgd.arrivals import Arrivals, ArrivingRows
 from deniable.learn.sgd.checking import Checked
 from deniable.learn.sgd.checking import trial as trial
 from deniable.learn.sgd.clipping import ALL, Rule, rule
 from deniable.learn.sgd.cost import Cost
+from deniable.learn.sgd.equivalents import with_equivalents
+from deniable.learn.sgd.fixed_lots import FixedLots
 from deniable.learn.sgd.lots import LotPlan, Lots
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.learn.sgd.outcome import Trained
@@ -36,6 +39,7 @@ from deniable.units import Unit
 Setting = TypeVar("Setting")
 
 
+@with_equivalents
 @dataclass(frozen=True, init=False)
 class DPSGD:
     """Train a copy of `model` by differentially private stochastic gradient descent.
@@ -75,7 +79,7 @@ class DPSGD:
 
     model: nn.Module
     criterion: Criterion | BatchLoss
-    lots: Lots
+    lots: Lots | FixedLots
     privacy: Privacy
     learning: Learning
     how: Execution
@@ -87,7 +91,7 @@ class DPSGD:
         model: nn.Module,
         criterion: Criterion | BatchLoss,
         *,
-        lots: Lots | None = None,
+        lots: Lots | FixedLots | None = None,
         privacy: Privacy | None = None,
         learning: Learning | None = None,
         how: Execution | None = None,
@@ -111,12 +115,13 @@ class DPSGD:
         unit: Unit = checks.ROW,
         microbatch: int | None = None,
         progress: bool = True,
+        device: torch.device | str | None = None,
     ) -> None:
         own = Privacy(epsilon, delta, noise_multiplier, noise_schedule, clip, grid, unit)
         values: dict[str, Any] = {
             "model": model,
             "criterion": criterion,
-            "lots": _either("lots", lots, Lots(n, lot, rate, epochs, steps), Lots()),
+            "lots": _lots(lots, Lots(n, lot, rate, epochs, steps)),
             "privacy": _either("privacy", privacy, own, Privacy()),
             "learning": _either(
                 "learning",
@@ -124,7 +129,7 @@ class DPSGD:
                 Learning(learning_rate, optimizer, multiplicity, augment, average),
                 Learning(),
             ),
-            "how": _either("how", how, Execution(microbatch, progress), Execution()),
+            "how": _either("how", how, Execution(microbatch, progress, device), Execution()),
             "example": example,
             "checked": Checked(),
         }
@@ -189,7 +194,7 @@ class DPSGD:
             self.cost.refuse_budget(budget, privacy.noise)
         return privacy
 
-    # -------------------------------------------------------------------------------------------- what the parameters mean
+    # ------------------------------------------------------------------------------- what the parameters mean
 
     @cached_property
     def plan(self) -> LotPlan:
@@ -233,10 +238,19 @@ class DPSGD:
         """The precision of the trainable parameters."""
         return next(p.dtype for p in self.model.parameters() if p.requires_grad)
 
-    def clipper(self, model: nn.Module, ways: Mapping[Shape, Found] | None = None) -> PerExample:
-        """What clips a model's gradients in this run."""
+    @cached_property
+    def device(self) -> torch.device:
+        """Where rows go through the model. Noise is drawn and added on the CPU, by the secure generator."""
+        if self.how.device is not None:
+            return torch.empty(0, device=self.how.device).device
+        return next(p.device for p in self.model.parameters() if p.requires_grad)
+
+    def clipper(
+        self, model: nn.Module, ways: Mapping[Shape, Found] | None = None, lot: float | None = None
+    ) -> PerExample:
+        """What clips a model's gradients in this run, in lots of about `lot` examples."""
         groups, microbatch = self.rule.groups, self.how.microbatch
-        return PerExample(model, self.criterion, groups=groups, microbatch=microbatch, ways=ways)
+        return PerExample(model, self.criterion, groups=groups, microbatch=microbatch, ways=ways, lot=lot)
 
     # -------------------------------------------------------------------------------------------- running
 
@@ -262,6 +276,8 @@ class DPSGD:
 
     def rows(self, data: Any) -> rows.Rows:
         """The rows of a container, or its people with their rows, read as declared."""
+        if isinstance(data, Arrivals):
+            return _arriving(self, data)
         if self.privacy.max_rows is None or isinstance(data, rows.Rows):
             return rows.rows(data, self.example)
         return UserRows(users_of(data, self.unit), self.privacy.max_rows, self.example)
@@ -280,6 +296,22 @@ class DPSGD:
                 trainer.walk(drawn_from)
                 watch(trainer)
         return trainer.result()
+
+
+def _arriving(run: DPSGD, data: Arrivals) -> rows.Rows:
+    if run.plan.correlation is None or run.privacy.max_rows is not None:
+        raise DataError(
+            "Expected lots=FixedLots(…) and a unit of one row for rows that arrive: other lots are drawn, "
+            "and a person whose rows arrive at many steps would take part in all of them. Nothing was "
+            "charged."
+        )
+    return ArrivingRows(data, run.example)
+
+
+def _lots(value: Lots | FixedLots | None, made: Lots) -> Lots | FixedLots:
+    if isinstance(value, FixedLots) and made == Lots():
+        return value
+    return _either("lots", None if value is None else cast(Lots, value), made, Lots())
 
 
 def _either(name: str, value: Setting | None, made: Setting, default: Setting) -> Setting:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deniable.learn.sgd.lots import LotPlan
-from deniable.learn.sgd.rows import Positions
+from deniable.learn.sgd.rows import Positions, Rows
 from deniable.mechanism import Random
 
 
@@ -26,6 +26,13 @@ def drawn(plan: LotPlan, rows: int, rng: Random) -> Positions:
     if plan.cap is None or len(positions) <= plan.cap.most:
         return positions
     return np.sort(positions[rng.permutation(len(positions))[: plan.cap.most]])
+
+
+def allocated(before: Allocation | None, plan: LotPlan, number: int, rows: Rows, rng: Random) -> Allocation:
+    """At the first step of a pass. Where noise is correlated rows stay where they are."""
+    if plan.correlation is not None and before is not None:
+        return Allocation(number, before.steps)
+    return Allocation(number, rows.places(plan.pass_length, rng))
 
 
 def positions_in(allocation: Allocation | None, number: int, step: int) -> Positions:

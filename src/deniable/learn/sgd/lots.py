@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from deniable import checks
 from deniable.errors import InvalidParameter
+from deniable.learn.sgd.equivalents import with_equivalents
 from deniable.loss import Allocated, CappedSample, Loss, Number, exact
 from deniable.numbers import plain
 
@@ -21,12 +23,27 @@ class Cap:
     rows: int
 
 
+class Correlation(ABC):
+    """Noise that is correlated over the steps of a run, in which every row has one step of each pass, the
+    same in all."""
+
+    @property
+    @abstractmethod
+    def coefficients(self) -> tuple[float, ...]:
+        """What a step's noise takes back of the noise of steps before it; the first is 1."""
+
+    @abstractmethod
+    def sensitivity(self, steps: int) -> float:
+        """How far one unit moves the first `steps` steps together, in units of the clip, rounded up."""
+
+
 @dataclass(frozen=True)
 class LotPlan:
     """`steps` lots, each row in each lot by its own coin of probability `rate`; `lot` =
     rate·n is what sums are divided by.
 
-    With `passes`, each row falls by its own draw into one step of every pass of 1/rate steps instead.
+    With `passes`, each row falls by its own draw into one step of every pass of 1/rate steps instead; with a
+    `correlation` it is the same step in every pass.
     """
 
     rate: Number
@@ -34,6 +51,7 @@ class LotPlan:
     steps: int
     cap: Cap | None = field(default=None, repr=False)
     passes: bool = field(default=False, repr=False)
+    correlation: Correlation | None = field(default=None, repr=False)
 
     @property
     def pass_length(self) -> int:
@@ -56,6 +74,7 @@ class LotPlan:
         return step.sampled(self.rate, replace=replace) * count
 
 
+@with_equivalents
 @dataclass(frozen=True)
 class Lots:
     """What is drawn: two of n, lot and rate, and one of epochs and steps. All are public
@@ -142,9 +161,9 @@ def _drawn(n: Number | None, lot: Number | None, rate: Number | None) -> tuple[N
     if len(parameters) != 2:
         description = ", ".join(f"{name}={value}" for name, value in parameters.items()) or "none"
         raise InvalidParameter(
-            f"Expected two of n, lot and rate, got {description}. A row is drawn with probability rate = lot/n and "
-            "the noisy sum is divided by lot; both are public sizes that you state, never len(data). Nothing "
-            "was charged."
+            f"Expected two of n, lot and rate, got {description}. A row is drawn with probability "
+            "rate = lot/n and the noisy sum is divided by lot; both are public sizes that you state, never "
+            "len(data). Nothing was charged."
         )
     sizes = {name: checks.number(name, value, above=0) for name, value in parameters.items()}
     probability = sizes["rate"] if "rate" in sizes else plain(exact(sizes["lot"]) / exact(sizes["n"]))

@@ -23,6 +23,8 @@ the noise is drawn exactly; nothing is left to floating point. `GradientGrid` ho
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import cast
@@ -42,10 +44,13 @@ USABLE = 2.0**-5
 counts such rows. A row then moves the sum by at most the clip times `COUNTED`; with that
 much more noise, 1/2000, the count costs nothing beside it."""
 COUNTED = math.nextafter(math.sqrt(1 + USABLE**2), math.inf)
-_BLOCK = 1 << 15
+_BLOCK = 1 << 16
 """Numbers that are made at once: they stay in the processor's cache."""
 _UNIT = 2.0**-63
 _LEAST = torch.tensor(2.0**-130, dtype=torch.float64)
+_HALF = torch.tensor(0.5, dtype=torch.float64)
+_BY_NUMPY = sys.platform == "linux" and torch.backends.cpu.get_cpu_capability() == "AVX512"
+"""Where numpy has a tangent and a logarithm of eight numbers at once, in a third of PyTorch's time."""
 
 
 def count_deviation(multiplier: float) -> float:
@@ -88,7 +93,7 @@ class _Room:
         self.integers = torch.from_numpy(self.bytes[: 16 * half].view(np.int64))
         self.words = self.integers.view(torch.float64)
         self.radius, self.angle = self.words[:half], self.words[half:]
-        self.sum, self.cosine = (
+        self.sum, self.share = (
             torch.empty(2 * half, dtype=torch.float64),
             torch.empty(half, dtype=torch.float64),
         )
@@ -98,15 +103,20 @@ class _Room:
         """Add noise to a block in double precision, and round once.
 
         A word k in [−2⁶³, 2⁶³) is a real uniform number on a circle, rounded; u = |k|·2⁻⁶³ is one in [0, 1],
-        rounded to nearest. The radius is √(−ln(u² + 2⁻¹³⁰)): what is added keeps the logarithm finite, and is
-        u² in the middle of the cell of 0.
+        rounded to nearest. The radius is r = √(−ln(u² + 2⁻¹³⁰)): what is added keeps the logarithm finite,
+        and is u² in the middle of the cell of 0. With t the tangent of half the angle and s = 2r/(1 + t²),
+        the pair r·(cos, sin) is (s − r, s·t): one function in place of two.
         """
         self._draw(rng)
-        radius, angle = self.radius, self.angle.mul_(math.pi * _UNIT)
-        torch.addcmul(_LEAST, radius, radius, value=_UNIT**2, out=radius).log_().mul_(-1).sqrt_()
+        radius, half = self.radius, self.angle.mul_(math.pi / 2 * _UNIT)
+        _inplace(np.log, torch.log, torch.addcmul(_LEAST, radius, radius, value=_UNIT**2, out=radius))
+        _inplace(np.sqrt, torch.sqrt, radius.neg_())
+        tangent = _inplace(np.tan, torch.tan, half)
+        share = torch.addcmul(_HALF, tangent, tangent, value=0.5, out=self.share)
+        torch.div(radius, share, out=share)
         wide = self.sum[: len(block)].copy_(block)
-        self.first.addcmul_(torch.cos(angle, out=self.cosine), radius, value=deviation)
-        self.second.addcmul_(angle.sin_(), radius, value=deviation)
+        self.first.add_(torch.sub(share, radius, out=radius), alpha=deviation)
+        self.second.addcmul_(share, tangent, value=deviation)
         block.copy_(wide)
 
     def _draw(self, rng: Random) -> None:
@@ -118,6 +128,14 @@ class _Room:
             draws = rng.uniform_integers(1 << 63, len(self.words))
             self.integers.copy_(torch.from_numpy((np.asarray(draws, np.int64) - (1 << 62)) << 1))
         self.words.copy_(self.integers)
+
+
+def _inplace(by_numpy: np.ufunc, by_torch: Callable[..., Tensor], x: Tensor) -> Tensor:
+    """A function of each number, in its place; both are right to a few units in the last place."""
+    if _BY_NUMPY:
+        by_numpy(x.numpy(), out=x.numpy())
+        return x
+    return by_torch(x, out=x)
 
 
 @dataclass(frozen=True)
@@ -177,7 +195,7 @@ class GradientGrid:
 
     def noisy(self, units: Tensor, multiplier: float, rng: Random) -> Tensor:
         """The integer sum `units` with integer noise, as numbers (from here on all is post-processing)."""
-        total = units.numpy() + self.noise(multiplier).draw(rng, len(units))
+        total = units.cpu().numpy() + self.noise(multiplier).draw(rng, len(units))
         return torch.from_numpy(np.asarray(total, np.float64) * float(self.step))
 
     def noisy_count(self, count: int, multiplier: float, rng: Random) -> float:

@@ -48,7 +48,10 @@ class Usable:
         return self.rows + TELLING * self.deviation < self.expected / 2
 
     def __str__(self) -> str:
-        return f"{self.rows:.3g} ± {2 * self.deviation:.2g} rows of a lot were usable, of {self.expected:g} expected"
+        return (
+            f"{self.rows:.3g} ± {2 * self.deviation:.2g} rows of a lot were usable, of {self.expected:g} "
+            "expected"
+        )
 
 
 @dataclass(frozen=True)

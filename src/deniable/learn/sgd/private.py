@@ -22,6 +22,13 @@ from deniable.learn.sgd.trainer import Trainer
 from deniable.ledger import Account, Session
 from deniable.mechanism import Random, Release
 
+OpenSession = Callable[[TrainingSteps], Session[Any]]
+"""Pays for the steps of a run, or takes up what was paid for, and begins them."""
+
+
+def _as_it_is(trainer: Trainer) -> None:
+    """A run that begins has nothing to take up."""
+
 
 class Private:
     """A model in private training, in your own training loop. Made by `make_private`.
@@ -32,10 +39,16 @@ class Private:
     """
 
     def __init__(
-        self, run: DPSGD, optimizer: Optimizer, data: Any, account: Account, rng: Random | None
+        self,
+        run: DPSGD,
+        optimizer: Optimizer,
+        data: Any,
+        open_session: OpenSession,
+        take_up: Callable[[Trainer], None] = _as_it_is,
     ) -> None:
         self.run = run
-        self._optimizer, self._stepped = optimizer, True
+        self._optimizer, self._stepped, self._shown = optimizer, True, True
+        self._take_up = take_up
         self._seen: Lot = []
         self._rows = run.rows(data)
         self._empty = self._rows.form(run.dtype).repeated(0)
@@ -43,29 +56,31 @@ class Private:
         self._trainer: Trainer | None = None
         self._stepping = False
         self._guard = weakref.finalize(self, register_optimizer_step_pre_hook(_guard(self)).remove)
-        training = TrainingSteps(run, self._start, self._show)
         try:
-            self._session: Session[Any] = account.open(
-                training, data, rng=rng, delta=run.delta, description="make_private"
-            )
+            self._session = open_session(TrainingSteps(run, self._start, self._show))
         except BaseException:
             self._guard()
             raise
-        account.begin(
-            self._session.entry, 0, run.length
-        )  # your own loop is not resumed: all its steps are begun
 
     def _start(self, run: DPSGD, rng: Random) -> Trainer:
         self._trainer = Trainer(run, rng, run.model, self._optimizer)
+        self._take_up(self._trainer)
         return self._trainer
 
     def _show(self, lot: Lot) -> None:
         """Copies: what is done to them in place must not reach the rows that `step` trains on."""
-        self._seen = [batch.with_rows(mapped(Tensor.clone, batch.rows)) for batch in lot]
+        if self._shown:
+            self._seen = [batch.with_rows(mapped(Tensor.clone, batch.rows)) for batch in lot]
 
-    def refuse_step(self, optimizer: Optimizer) -> None:
-        """Raise if an optimiser, this one or another, is about to move the model outside of `step`."""
-        if not self._stepping and not _held(optimizer).isdisjoint(map(id, self.run.model.parameters())):
+    def refuse_step(self, optimizer: Optimizer, closure: object) -> None:
+        """Raise if an optimiser, this one or another, is about to move the model outside of `step`.
+
+        Without a gradient, and without a closure that makes one, a step moves by nothing of the data.
+        """
+        own = {id(p): p for p in self.run.model.parameters()}
+        held = [own[key] for key in _held(optimizer) if key in own]
+        has_gradient = closure is not None or any(p.grad is not None for p in held)
+        if held and has_gradient and not self._stepping:
             raise InvalidQuery(
                 "The model of a private loop moves by private.step() alone: optimizer.step() would train "
                 "on gradients without noise. Nothing was moved. Take loss.backward() and optimizer.step() "
@@ -73,8 +88,8 @@ class Private:
             )
 
     def _try_modes(self) -> None:
-        """Where modules were put into another mode (model.train(), model.eval()), the model is tried in it, on
-        made-up rows: what was found in the old one says nothing of it."""
+        """Where modules were put into another mode (model.train(), model.eval()), the model is tried in it,
+        on made-up rows: what was found in the old one says nothing of it."""
         if self._trainer is None or _modes(self.run) == self._modes:
             return
         self._trainer.learn_ways(self.run.check(self._rows, model=self.run.model))
@@ -109,6 +124,30 @@ class Private:
             self._stepping = False
         self._stepped, self._seen = True, []
         return release
+
+    def advance(self) -> Release[dict[str, Tensor]]:
+        """Draw a lot that nobody is shown, and take a step on it."""
+        if not self._stepped:
+            raise InvalidQuery("Expected private.step() for the lot that was drawn. Nothing was run.")
+        self._shown = False
+        try:
+            self._session.ask(Ask.LOT)
+        finally:
+            self._shown = True
+        return self.step()
+
+    @property
+    def session(self) -> Session[Any]:
+        return self._session
+
+    @property
+    def trainer(self) -> Trainer:
+        assert self._trainer is not None, "a session that was opened has one"
+        return self._trainer
+
+    def leave(self) -> None:
+        """Give the optimiser back and settle nothing: a run that was noted step by step may go on later."""
+        self._guard()
 
     def close(self) -> None:
         """Settle, and give the optimiser back. Closing twice does nothing."""
@@ -145,16 +184,29 @@ def make_private(
             "Expected make_private(run, optimizer, data, account=…) with run=DPSGD(model, criterion, …). "
             "Nothing was charged."
         )
-    _check_optimizer(run, optimizer)
+    check_optimizer(run, optimizer)
     run.check(data, model=run.model)
-    return Private(run, optimizer, data, account, rng)
+
+    def opened(training: TrainingSteps) -> Session[Any]:
+        session = account.open(training, data, rng=rng, delta=run.delta, description="make_private")
+        account.begin(session.entry, 0, run.length)  # your own loop is not resumed: all its steps are begun
+        return session
+
+    return Private(run, optimizer, data, opened)
 
 
-def _check_optimizer(run: DPSGD, optimizer: Optimizer) -> None:
+def check_optimizer(run: DPSGD, optimizer: Optimizer) -> None:
+    """Raise before the charge if this optimiser cannot move the run's model."""
     if run.learning.optimizer is not None or run.learning.average is not None:
         raise InvalidParameter(
             "Expected a run without optimizer and average: the loop has an optimizer of its own, and the "
             "weights are yours to average. Nothing was charged."
+        )
+    if run.how.device is not None and any(p.device != run.device for p in run.model.parameters()):
+        raise InvalidParameter(
+            "Expected a model that is on its device: the loop trains the model itself. Nothing was charged. "
+            "Leave "
+            f'out device= and call model.to("{run.how.device}").'
         )
     if not isinstance(optimizer, Optimizer):
         raise InvalidParameter("Expected a torch.optim.Optimizer. Nothing was charged.")
@@ -179,10 +231,13 @@ def _guard(private: Private) -> Callable[..., None]:
     """What every optimiser calls before a step. It does not keep the loop alive."""
     alive = weakref.ref(private)
 
-    def refuse(optimizer: Optimizer, *given: Any) -> None:
+    def refuse(optimizer: Optimizer, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         loop = alive()
         if loop is not None:
-            loop.refuse_step(optimizer)
+            # A step has one argument, the closure; `arguments` begins with the optimiser itself in some
+            # versions.
+            given = [value for value in (*arguments, *named.values()) if value is not optimizer]
+            loop.refuse_step(optimizer, next((value for value in given if value is not None), None))
 
     return refuse
 

@@ -76,6 +76,10 @@ class Rows(ABC):
         """A lot of what is at these positions."""
         return [Batch(group.rows) for group in self.read(positions, dtype)]
 
+    def places(self, length: int, rng: Random) -> Positions:
+        """The step of a pass that each row falls into, by a draw of its own."""
+        return rng.uniform_integers(length, len(self))
+
     def form(self, dtype: torch.dtype) -> RowForm:
         """What is declared of the rows. Raises `InvalidParameter` if nothing is."""
         if dtype not in self._forms:
@@ -102,7 +106,7 @@ class TensorRows(Rows):
     def read(self, positions: Positions, dtype: torch.dtype) -> list[RowGroup]:
         at, form = torch.from_numpy(positions), self.form(dtype)
         read = [
-            declared(numbers(part[at], dtype), kind)
+            declared(numbers(part[at.to(part.device)], dtype).cpu(), kind)
             for part, kind in zip(self._parts, form.dtypes, strict=True)
         ]
         good = torch.stack([fine for _, fine in read]).all(0)
@@ -247,8 +251,9 @@ def _of_loader(loader: DataLoader[Any], example: Any) -> Rows:
     sampler = getattr(loader.batch_sampler, "sampler", loader.batch_sampler) or loader.sampler
     if not isinstance(dataset, IterableDataset) and type(sampler) not in (RandomSampler, SequentialSampler):
         raise DataError(
-            f"The loader has a sampler of its own ({type(sampler).__name__}), and lots are drawn by coins here. "
-            "Nothing was charged. Give a torch.utils.data.Subset of the rows it chooses, or the data set."
+            f"The loader has a sampler of its own ({type(sampler).__name__}), and lots are drawn by coins "
+            "here. Nothing was charged. Give a torch.utils.data.Subset of the rows it chooses, or the data "
+            "set."
         )
     if loader.collate_fn not in (default_collate, default_convert, None):
         return DatasetRows(_Collated(DatasetRows(dataset).dataset, loader.collate_fn), example)

@@ -20,7 +20,7 @@ from deniable.learn.sgd import progress
 from deniable.learn.sgd.checkpoint import Checkpoint
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.walk import NextStep, Stepwise, Walk, Walking
-from deniable.ledger import Account, Entry, Kind, Session, Status
+from deniable.ledger import Account, Entry, EntryKind, Session, Status
 from deniable.ledger.account import OPENERS, Paid
 from deniable.loss import Loss
 from deniable.mechanism import Random, Release
@@ -38,6 +38,17 @@ class Priced(Protocol):
 
     @property
     def unit(self) -> Unit: ...
+
+
+class Named(Protocol):
+    """What is kept of a run beside its weights: a name, which is in the entry that paid for it, and its
+    loss."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def loss(self) -> str: ...
 
 
 def train(
@@ -177,19 +188,20 @@ def check_state(state: dict[str, Any] | None, begun: int, length: int) -> None:
 def _entry(account: Account, name: str) -> Entry | None:
     """The charge of the run of this name."""
     charges = (
-        entry for entry in account.history() if entry.kind is Kind.OPEN and entry.account == account.name
+        entry for entry in account.history() if entry.kind is EntryKind.OPEN and entry.account == account.name
     )
     return next((entry for entry in charges if entry.description.endswith(f", run {name}")), None)
 
 
-def paid_for(account: Account, run: Priced, folder: Checkpoint) -> tuple[Paid, bool]:
+def paid_for(account: Account, run: Priced, folder: Named) -> tuple[Paid, bool]:
     """The charge that paid for the run of this folder, if it stands in this account; and
     whether its session was closed."""
     entry = _entry(account, folder.name)
     if entry is None:
         raise LedgerError(
-            f'No charge of the account "{account.name}" paid for this run: it was broken off before, or belongs to another one. '
-            "Nothing was run. If nothing was charged, name an empty folder and begin anew."
+            f'No charge of the account "{account.name}" paid for this run: it was broken off before, or '
+            "belongs to another one. Nothing was run. If nothing was charged, name an empty folder and begin "
+            "anew."
         )
     if entry.loss_json != run.loss.to_json() or folder.loss != entry.loss_json:
         raise InvalidParameter(
@@ -198,7 +210,9 @@ def paid_for(account: Account, run: Priced, folder: Checkpoint) -> tuple[Paid, b
         )
     if account.status is not Status.OPEN:
         raise LedgerError(f'The account "{account.name}" is {account.status}. Nothing was run.')
-    over = any(e.kind is Kind.SETTLE and e.details.get("session") == entry.seq for e in account.history())
+    over = any(
+        e.kind is EntryKind.SETTLE and e.details.get("session") == entry.seq for e in account.history()
+    )
     return _rebuilt(entry, run), over
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 from torch.optim import SGD, Optimizer
 
@@ -12,6 +13,7 @@ from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.learn.sgd.clipping import Rule
+from deniable.learn.sgd.equivalents import with_equivalents
 from deniable.learn.sgd.schedules import Schedule, constant
 from deniable.learn.sgd.views import Augment
 from deniable.loss import Number
@@ -20,6 +22,7 @@ from deniable.units import Unit, UnitKind
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 
 
+@with_equivalents
 @dataclass(frozen=True)
 class Privacy:
     """What is private: noise by a budget (epsilon, delta) or as it is, the clip, and who is protected.
@@ -59,8 +62,8 @@ class Privacy:
         unit = checks.unit(self.unit)
         if unit.kind is UnitKind.COLUMN and unit.max_rows is None:
             raise InvalidParameter(
-                f'Expected Unit.column("{unit.column_name}", max_rows=…): how many rows of a person shall go through the model '
-                "at most? Nothing was charged."
+                f'Expected Unit.column("{unit.column_name}", max_rows=…): how many rows of a person shall go '
+                "through the model at most? Nothing was charged."
             )
         if unit.kind not in (UnitKind.ROW, UnitKind.COLUMN):
             raise InvalidParameter(
@@ -69,6 +72,7 @@ class Privacy:
             )
 
 
+@with_equivalents
 @dataclass(frozen=True)
 class Learning:
     """How it learns: rate and optimiser, views of each example, and whether the average
@@ -94,8 +98,9 @@ class Learning:
 
 @dataclass(frozen=True)
 class Execution:
-    """How it is run, which changes no number: examples that go through the model at
-    once, and a bar on the terminal."""
+    """How it is run, which changes no number but the last bits: examples that go through the model at once, a
+    bar on the terminal, and the device on which a copy of the model is trained (None: where the model is)."""
 
     microbatch: int | None = None
     progress: bool = True
+    device: torch.device | str | None = None

@@ -2,9 +2,9 @@
 
 Everything about the table is declared, nothing is read from data: which columns, their bounds or their words,
 the classes, the number of rows. A row with a number that is missing or none, or with a target that is none of
-the classes, is left out; values beyond the bounds are clamped. Numbers are scaled from their bounds to [−1, 1].
-A column of words is an input for each declared word, 1 where a row has it and else 0; a word that is not
-declared, or none, is 0 in all of them.
+the classes, is left out; values beyond the bounds are clamped. Numbers are scaled from their bounds to
+[−1, 1]. A column of words is an input for each declared word, 1 where a row has it and else 0; a word that is
+not declared, or none, is 0 in all of them.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ class Table:
         if words:
             raise DataError(
                 f"The column {', '.join(map(repr, words))} of {path.name} is no column of numbers by its "
-                "type: every row would be left out. Nothing was charged. Declare its words instead of bounds: "
-                f"--feature {words[0]}:WORD,WORD,… or a list of them in the schema."
+                "type: every row would be left out. Nothing was charged. Declare its words instead of "
+                f"bounds: --feature {words[0]}:WORD,WORD,… or a list of them in the schema."
             )
 
     def accuracy(self, model: nn.Module, path: Path) -> float:

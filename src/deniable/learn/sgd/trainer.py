@@ -23,9 +23,11 @@ from torch.optim import Optimizer
 from deniable.errors import InvalidQuery
 from deniable.learn.clip import structure
 from deniable.learn.clip.batch import Batch, shape_of
+from deniable.learn.clip.rounding import summing
 from deniable.learn.sgd import views
 from deniable.learn.sgd.clipping import ALL, Adaptive
-from deniable.learn.sgd.draws import Allocation, drawn, positions_in
+from deniable.learn.sgd.correlated import CorrelatedNoise
+from deniable.learn.sgd.draws import Allocation, allocated, drawn, positions_in
 from deniable.learn.sgd.noise import COUNTED, count_deviation, gaussians, noisy_mean
 from deniable.learn.sgd.outcome import FEW, History, Trained, Usable
 from deniable.learn.sgd.rows import Lot, Positions, Rows
@@ -91,46 +93,53 @@ class _State:
 class Trainer:
     """A model in training. `taken` steps have been begun; `model` and `optimizer` are moved in place."""
 
-    def __init__(self, run: DPSGD, rng: Random, model: nn.Module, optimizer: Optimizer) -> None:
+    def __init__(
+        self, run: DPSGD, rng: Random, model: nn.Module, optimizer: Optimizer, *, ranks: int = 1
+    ) -> None:
         self.run, self.rng, self.model, self.optimizer = run, rng, model, optimizer
         self.taken, self.history, self.bounds = 0, History(), dict(run.rule.bounds)
         self.seen: list[tuple[Tensor, Tensor]] = []
-        self._clipper = run.clipper(model, ways=run.checked.ways)
+        self._lot = run.plan.lot / ranks
+        own_lot = None if run.privacy.grid else self._lot  # on a grid each example is a block
+        self._clipper = run.clipper(model, ways=run.checked.ways, lot=own_lot)
         self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._groups = run.groups
         self._state = _State.of(model)
         self._next = 2
         self._places: Allocation | None = None
+        correlation = run.plan.correlation
+        self._correlated = None if correlation is None else CorrelatedNoise(correlation.coefficients)
         self._average = (
             None if run.learning.average is None else {n: p.detach().clone() for n, p in self._named.items()}
         )
 
     @classmethod
-    def fresh(cls, run: DPSGD, rng: Random) -> Trainer:
-        """With a copy of the run's model, which itself stays as it is, and a new optimiser."""
-        model = structure.in_training(copy.deepcopy(run.model))
-        return cls(run, rng, model, run.learning.new_optimizer(model))
+    def fresh(cls, run: DPSGD, rng: Random, *, ranks: int = 1) -> Trainer:
+        """With a copy of the run's model, which itself stays as it is, and a new optimiser. Lots are shared
+        by so many ranks."""
+        model = structure.in_training(copy.deepcopy(run.model)).to(run.device)
+        return cls(run, rng, model, run.learning.new_optimizer(model), ranks=ranks)
 
     def learn_ways(self, checked: Checked) -> None:
         """What a trial found in other modes of the model's modules."""
         self._clipper.ways.update(checked.ways)
 
-    # -------------------------------------------------------------------------------------------- before the noise
+    # --------------------------------------------------------------------------------------- before the noise
 
     def draw(self, rows: Rows) -> Lot:
         """The lot of the next step. Empty and long lots are what they are."""
-        plan, size = self.run.plan, len(rows)
-        positions = self._allocated(size) if plan.passes else drawn(plan, size, self.rng)
+        plan = self.run.plan
+        by_pass = plan.passes or plan.correlation is not None
+        positions = self._allocated(rows) if by_pass else drawn(plan, len(rows), self.rng)
         return rows.take(positions, self.run.dtype, self.rng)
 
-    def _allocated(self, rows: int) -> Positions:
+    def _allocated(self, rows: Rows) -> Positions:
         """What falls into this step of its pass. A pass that is resumed has lost its
         draws, and the rest of it is noise."""
-        length = self.run.plan.pass_length
-        step = self.taken % length
+        number, step = divmod(self.taken, self.run.plan.pass_length)
         if step == 0:
-            self._places = Allocation(self.taken // length, self.rng.uniform_integers(length, rows))
-        return positions_in(self._places, self.taken // length, step)
+            self._places = allocated(self._places, self.run.plan, number, rows, self.rng)
+        return positions_in(self._places, number, step)
 
     def clipped(self, lot: Lot) -> Sums:
         """The sum of the lot's clipped gradients. Never raises for what a row holds.
@@ -142,7 +151,7 @@ class Trainer:
         with self._secret_torch(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a warning that a row calls forth would tell of it
             for batch in lot:
-                for part in self._parts(batch):
+                for part in self._parts(batch.to(self.run.device)):
                     self._add(sums, part)
         self._state.restore()
         sums.total = {
@@ -184,21 +193,28 @@ class Trainer:
         sums.usable += int(torch.isfinite(norms).sum())
         if isinstance(self.run.rule, Adaptive):
             sums.inside += float((norms <= self.bounds[ALL]).sum()) - examples / 2
-        sums.seen.append((gradients.losses, norms))
+        sums.seen.append((gradients.losses.cpu(), norms.cpu()))
 
     def _rounded(self, total: Tensor | None, names: tuple[str, ...]) -> Tensor:
-        """The sum in its final type, of which there is one whatever the lot was: ranks add theirs up."""
-        kind = torch.int64 if self.run.privacy.grid else self.run.dtype
+        """The sum in its final type, of which there is one whatever the lot was: ranks add theirs up. On the
+        CPU, where the noise is."""
+        kind = torch.int64 if self.run.privacy.grid else summing(self.run.dtype)
         if total is None:
             return torch.zeros(sum(self._named[name].numel() for name in names), dtype=kind)
-        return total.to(kind)
+        return total.to("cpu", kind)
 
     @contextmanager
     def _secret_torch(self) -> Iterator[None]:
-        before = torch.get_rng_state()
         # One at a time: seeds drawn ahead would be the same in a forked process, where the generator takes a
         # new key.
-        torch.default_generator.manual_seed(self.rng.uniform_integers(1 << 63))
+        seed, device = self.rng.uniform_integers(1 << 63), self.run.device
+        if device.type != "cpu":
+            with torch.random.fork_rng([device], device_type=device.type):
+                torch.manual_seed(seed)
+                yield
+            return
+        before = torch.get_rng_state()
+        torch.default_generator.manual_seed(seed)
         try:
             yield
         finally:
@@ -230,11 +246,13 @@ class Trainer:
         """In the memory of the sum, which is not needed any more."""
         grid, lot = self.run.grids.get(group), self.run.plan.lot
         if grid is not None:
-            return grid.noisy(total, multiplier, self.rng).div_(lot).to(self.run.dtype)
+            return grid.noisy(total, multiplier, self.rng).div_(lot).to(summing(self.run.dtype))
         # Two roundings up: of the product, and of the multiplier, which means the decimal that it prints.
         deviation = math.nextafter(math.nextafter(multiplier, math.inf) * self.bounds[group], math.inf)
         if group == self.run.counting:
             deviation = math.nextafter(deviation * COUNTED, math.inf)
+        if self._correlated is not None:
+            return self._correlated.noisy_mean(group, total, deviation, lot, self.rng)
         return noisy_mean(total, deviation, lot, self.rng)
 
     def _noisy_count(self, usable: int, multiplier: float) -> float:
@@ -242,20 +260,22 @@ class Trainer:
         grid = self.run.grids.get(self.run.counting)
         if grid is not None:
             return grid.noisy_count(usable, multiplier, self.rng)
+        if self._correlated is not None:
+            return usable + float(self._correlated.draw(None, 1, count_deviation(multiplier), self.rng)[0])
         return usable + count_deviation(multiplier) * float(gaussians(self.rng, 1)[0])
 
     def _adapt(self, rule: Adaptive, inside: float) -> None:
         noisy = inside + math.nextafter(rule.count_noise, math.inf) * float(gaussians(self.rng, 1)[0])
         self.bounds[ALL] = rule.moved(self.bounds[ALL], noisy / self.run.plan.lot + 0.5)
 
-    # -------------------------------------------------------------------------------------------- after the noise
+    # ---------------------------------------------------------------------------------------- after the noise
 
     def apply(self, gradient: dict[str, Tensor]) -> None:
         """Post-processing: put the gradient where optimisers look for it and let this one move."""
         norms = [float(torch.linalg.vector_norm(part)) for part in gradient.values()]
         self.history.gradient_norm.append(math.hypot(*norms))
         for name, parameter in self._named.items():
-            parameter.grad = gradient[name]
+            parameter.grad = gradient[name].to(parameter.device, parameter.dtype)
         rate = self.run.learning.rate_at(self.taken - 1)
         for group in self.optimizer.param_groups:
             group["lr"] = group["lr"] if rate is None else rate
@@ -303,7 +323,7 @@ class Trainer:
             return
         self._next = self.taken + 1 + self.rng.uniform_integers(max(2, 2 * self.taken))
         like = probes[self.rng.uniform_integers(len(probes))]
-        self._clipper.again(like, lot=self.run.plan.lot, seed=self.rng.uniform_integers(1 << 31))
+        self._clipper.again(like, lot=self._lot, seed=self.rng.uniform_integers(1 << 31))
 
     def walk(self, rows: Rows) -> None:
         """Draw a lot and take a step on it."""
@@ -343,7 +363,7 @@ class Trainer:
         ]
         return Usable(math.fsum(counts) / len(counts), math.hypot(*deviations) / len(counts), plan.lot)
 
-    # -------------------------------------------------------------------------------------------- to and from a file
+    # ------------------------------------------------------------------------------------- to and from a file
 
     def state(self) -> dict[str, Any]:
         """All that the next step needs, and nothing of the generator: its holder could

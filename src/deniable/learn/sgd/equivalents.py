@@ -1,0 +1,47 @@
+"""What the arguments of Opacus are called here: who types one of them is told, not left with a bare
+TypeError."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeVar
+
+EQUIVALENTS = {
+    "target_epsilon": "Privacy(epsilon=…)",
+    "target_delta": "Privacy(delta=…)",
+    "max_grad_norm": "Privacy(clip=…)",
+    "batch_size": "Lots(lot=…), the expected number of rows in a lot",
+    "sample_rate": "Lots(rate=…)",
+    "data_loader": "the data of account.run(run, data) or make_private(run, optimizer, data, account=…)",
+    "lr": "Learning(learning_rate=…)",
+    "poisson_sampling": "always so",
+    "secure_mode": "always so; grid=True draws exact integers",
+    "max_physical_batch_size": "Execution(microbatch=…)",
+}
+Kind = TypeVar("Kind")
+
+
+def with_equivalents(kind: type[Kind]) -> type[Kind]:
+    """Let a class refuse the names of Opacus with what they are here.
+
+    >>> @with_equivalents
+    ... class Settings:
+    ...     def __init__(self, clip=1.0):
+    ...         self.clip = clip
+    >>> Settings(max_grad_norm=1.0)
+    Traceback (most recent call last):
+    TypeError: Settings has no argument max_grad_norm. Here it is Privacy(clip=…); see "Coming from Opacus".
+    """
+    original: Any = vars(kind)["__init__"]
+
+    @functools.wraps(original)
+    def named(self: Kind, *args: Any, **kwargs: Any) -> None:
+        for name in kwargs.keys() & EQUIVALENTS.keys():
+            raise TypeError(
+                f"{kind.__name__} has no argument {name}. Here it is {EQUIVALENTS[name]}; "
+                'see "Coming from Opacus".'
+            )
+        original(self, *args, **kwargs)
+
+    type.__setattr__(kind, "__init__", named)
+    return kind

@@ -1,0 +1,203 @@
+"""A made-up accelerator: tensors that say they are on the device "far" and compute on the CPU.
+
+    python -m tests.learn.sgd.accelerator
+
+An operation on tensors of both devices raises, as it does on a real one (numbers without axes aside). So what a
+training run does on it is what it would do on any device, and its results can be compared with the CPU's.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from deniable.learn.sgd import DPSGD
+from deniable.learn.sgd.trainer import Trainer, shown
+from deniable.randomness import SeededRandom
+
+NAME = "far"
+
+
+class Backend:
+    """What torch asks of a device's module: one device, and a generator of its own."""
+
+    seeds: ClassVar[list[int]] = []
+
+    @staticmethod
+    def is_available() -> bool:
+        return True
+
+    @staticmethod
+    def _is_in_bad_fork() -> bool:
+        return False
+
+    @staticmethod
+    def device_count() -> int:
+        return 1
+
+    @staticmethod
+    def current_device() -> int:
+        return 0
+
+    @classmethod
+    def manual_seed_all(cls, seed: int) -> None:
+        cls.seeds.append(seed)
+
+    @staticmethod
+    def get_rng_state(device: object = None) -> Tensor:
+        return torch.zeros(8, dtype=torch.uint8)
+
+    @staticmethod
+    def set_rng_state(state: Tensor, device: object = None) -> None:
+        return
+
+
+FAR = torch.device("privateuseone", 0)
+"""Torch's place for such devices, which `main` gives its name: a process that only reads this file has no new device."""
+aten = torch.ops.aten
+MOVES = {aten._to_copy.default, aten.copy_.default, aten._local_scalar_dense.default, aten.set_.source_Tensor}
+
+
+class FarTensor(Tensor):
+    """A tensor of the accelerator: `near` holds its numbers."""
+
+    near: Tensor
+
+    @staticmethod
+    def __new__(cls, near: Tensor, requires_grad: bool = False) -> FarTensor:
+        made: FarTensor = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls,
+            near.shape,
+            strides=near.stride(),
+            storage_offset=near.storage_offset(),
+            dtype=near.dtype,
+            device=FAR,
+            requires_grad=requires_grad,
+        )
+        made.near = near
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _run(func, args, kwargs or {})
+
+
+def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    flat, spec = pytree.tree_flatten((args, kwargs))
+    tensors = [value for value in flat if isinstance(value, Tensor)]
+    is_far = any(isinstance(value, FarTensor) for value in tensors)
+    asked = torch.device(kwargs["device"]).type if kwargs.get("device") is not None else None
+    if is_far and func not in MOVES:
+        for value in tensors:
+            if not isinstance(value, FarTensor) and value.dim():
+                raise RuntimeError(f"{func}: Expected all tensors to be on the same device, {NAME} and cpu.")
+    known = {id(value.near): value for value in tensors if isinstance(value, FarTensor)}
+    plain = [value.near if isinstance(value, FarTensor) else value for value in flat]
+    own, options = pytree.tree_unflatten(plain, spec)
+    if asked is not None:
+        options["device"] = torch.device("cpu")
+    result = func(*own, **options)
+    if asked == "cpu" or (asked is None and not is_far) or (func is aten.copy_.default and not known):
+        return result
+    if func is aten.copy_.default and not isinstance(args[0], FarTensor):
+        return args[0]
+
+    def wrapped(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        return known[id(value)] if id(value) in known else FarTensor(value)
+
+    return pytree.tree_map(wrapped, result)
+
+
+class Accelerator(TorchDispatchMode):
+    """While it is entered, tensors can be made on "far" and moved there."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _run(func, args, kwargs or {})
+
+
+class Words(nn.Module):
+    """A table of words and a layer of attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(11, 8)
+        self.attention = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        out: Tensor = self.head(self.attention(self.table(ids)).mean(1))
+        return out
+
+
+class Pictures(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.head = nn.Conv2d(2, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.norm(self.first(x)).relu().mean((2, 3)))
+        return out
+
+
+def trained(model: nn.Module, data: tuple[Tensor, Tensor], **options: Any) -> list[Tensor]:
+    """The weights after two steps, on the CPU."""
+    settings = {
+        "n": 12,
+        "lot": 6,
+        "steps": 2,
+        "learning_rate": 0.5,
+        "noise_multiplier": 0.5,
+        "progress": False,
+    }
+    run = DPSGD(model, nn.CrossEntropyLoss(), **settings, **options)
+    run.check(data)
+    assert all("alone" not in way.run.__name__ for way in run.checked.ways.values())
+    trainer = Trainer.fresh(run, SeededRandom(5))
+    rows = run.rows(data)
+    for _ in range(2):
+        trainer.walk(rows)
+    assert all(p.device == run.device for p in trainer.model.parameters())
+    assert sum(shown(trainer.seen)[1:]) == shown(trainer.seen)[1] > 0
+    return [p.detach().cpu() for p in trainer.result().model.parameters()]
+
+
+def main() -> None:
+    _setup_privateuseone_for_python_backend(NAME, backend_module=Backend())
+    torch.manual_seed(0)
+    pairs: list[tuple[nn.Module, Tensor]] = [
+        (nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3)), torch.randn(12, 5)),
+        (Pictures(), torch.randn(12, 2, 6, 6)),
+        (Words(), torch.randint(0, 11, (12, 4))),
+    ]
+    labels = torch.randint(0, 3, (12,))
+    with Accelerator():
+        for model, x in pairs:
+            for grid in (False, True):
+                near = trained(model, (x, labels), grid=grid)
+                seeds = len(Backend.seeds)
+                far = trained(model, (x, labels), grid=grid, device=NAME)
+                assert len(Backend.seeds) > seeds, "the device's generator has no secret seed"
+                same = all(torch.allclose(a, b, atol=1e-6) for a, b in zip(near, far, strict=True))
+                moved = any(
+                    not torch.equal(a, p.detach()) for a, p in zip(far, model.parameters(), strict=True)
+                )
+                kind = "grid" if grid else "float"
+                sys.stdout.write(
+                    f"{type(model).__name__} {kind} {'same' if same and moved else 'different'}\n"
+                )
+        try:
+            pairs[0][0].to(FAR)(pairs[0][1])
+        except RuntimeError as error:
+            sys.stdout.write("mixed\n" if "same device" in str(error) else str(error))
+
+
+if __name__ == "__main__":
+    main()
