@@ -129,6 +129,43 @@ def test_twins_with_less_noise_are_found(rounds: Rounds, twin: Any, multiplier: 
     assert finding.verdict is Verdict.VIOLATION, str(finding)
 
 
+# ------------------------------------------------------------------------------------------------ own coins
+
+
+@dataclass(frozen=True)
+class SilentOnTails(OnClient):
+    """Sends nothing, not even its noise, when its coin keeps the update back: so all see how it fell."""
+
+    def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
+        noise = super().summing(multiplier, shape, rng)
+        return lambda updates, silent=0: noise(updates)
+
+
+def by_coins(noise: OnClient, shape: UpdateShape) -> Any:
+    """A round in which every client adds its update by its own coin."""
+
+    def run(moves: Round, rng: Random) -> float:
+        heads = rng.poisson_sample(len(moves), noise.coins)
+        said = [np.array([moves[i]]) for i in heads]
+        total = noise.summing(0.7, shape, rng)(said, len(moves) - len(heads))
+        assert total is not None
+        return float(total[0])
+
+    return run
+
+
+def test_a_client_whose_silence_tells_its_coin_is_found() -> None:
+    """A coin gains by nobody knowing how it fell: of a message that is known to hold the update the noise
+    hides what it hides without a coin."""
+    shape, pair = UpdateShape(1, 1.0, 2.0, 1), ((9.0,), (0.0,))
+    claim = OnClient().release(0.7, shape, SILENT).sampled(0.2)
+    honest, silent = by_coins(OnClient(coins=0.2), shape), by_coins(SilentOnTails(coins=0.2), shape)
+    finding = audit(honest, pair, claim, samples=3000, confidence=1 - 1e-6, workers=1)
+    assert finding.verdict is not Verdict.VIOLATION, str(finding)
+    finding = audit(silent, pair, claim, samples=16_000, confidence=0.95, workers=1)
+    assert finding.verdict is Verdict.VIOLATION, str(finding)
+
+
 # ------------------------------------------------------------------------------------------------ a whole run
 
 
@@ -170,8 +207,12 @@ def federated(noise: Any) -> FedAvg:
     )
 
 
+def weight_of(outcome: Any) -> float:
+    return float(outcome.model.get_parameter("weight").item())
+
+
 def weight(run: FedAvg, data: Clients, rng: Random) -> float:
-    return run(data, rng=rng).model.get_parameter("weight").item()
+    return weight_of(run(data, rng=rng))
 
 
 def test_a_whole_run_stays_within_its_claim_and_one_with_less_noise_does_not() -> None:

@@ -77,14 +77,70 @@ def test_against_the_server_sampling_gives_nothing() -> None:
 
 def test_a_run_states_both_losses() -> None:
     federated = run(noise=Shared(2.0, bits=32, least=10, participations=3), rate=0.1, rounds=50)
-    server, models = (
-        accounting.epsilon(federated.loss_against(view), 1e-5).upper for view in ("server", "models")
-    )
-    assert federated.loss == federated.loss_against("server")
-    assert server != models
+    assert federated.loss == federated.loss_against("server") == federated.loss_against("models")
     assert federated.loss.relation is federated.unit.relation
+    assert run().loss_against("models") == run().loss
     with pytest.raises(InvalidParameter, match="the server sees every update"):
         run().loss_against("server")
+
+
+def test_where_clients_add_noise_the_servers_draw_hides_nobody() -> None:
+    """Two clients of which both must answer: a sum is opened with probability q², and then nothing hides that
+    both were drawn. So δ(ε) is q² times that of the noise: more than a Poisson sample of rate q would have."""
+    rate, epsilon = 0.1, 2.0
+    federated = run(clients=2, rate=rate, rounds=1, noise=Shared(1.0, bits=32, least=2))
+    release = federated.noise.release(1.0, federated.shape, federated.unit)
+    truth = rate**2 * accounting.delta(release, epsilon).lower
+    assert truth > 10 * accounting.delta(release.sampled(rate), epsilon).upper
+    for view in ("server", "models"):
+        assert accounting.delta(federated.loss_against(view), epsilon).upper >= truth
+
+
+@pytest.mark.parametrize("noise", [OnClient, Shared])
+def test_a_coin_that_a_client_keeps_to_itself_is_a_sample(noise: type[OnClient] | type[Shared]) -> None:
+    """All clients take part in all rounds and add their update by their own coin: the noise of a trusted server
+    that draws at that rate."""
+    central = run(clients=1000, rate=0.1, rounds=50, noise=Central(), epsilon=2, delta=1e-4)
+    terms = {"least": 600, "bits": 32} if noise is Shared else {}
+    own = run(
+        clients=1000,
+        rate=1,
+        rounds=50,
+        noise=noise(participations=50, coins=0.1, **terms),
+        epsilon=2,
+        delta=1e-4,
+    )
+    assert own.multiplier == pytest.approx(central.multiplier, rel=2e-3)
+    assert own.denominator == pytest.approx(central.denominator)
+    assert accounting.epsilon(own.loss_against("server"), 1e-4).upper <= 2
+
+
+def test_under_shared_noise_coins_give_a_replaced_client_nothing() -> None:
+    def epsilon(noise: OnClient | Shared) -> float:
+        return accounting.epsilon(run(noise=noise, unit=Unit.client(replace=True)).loss, 1e-5).upper
+
+    tossed, sure = (epsilon(Shared(1.0, bits=32, least=10, coins=coins)) for coins in (0.1, 1))
+    assert tossed == pytest.approx(sure, rel=1e-6)
+    assert epsilon(OnClient(1.0, coins=0.1)) < 0.9 * epsilon(OnClient(1.0))
+
+
+@pytest.mark.parametrize(("noise", "deviation"), [(OnClient(), 3**0.5), (Shared(bits=32, least=3), 1.0)])
+def test_who_keeps_silent_still_adds_its_noise(noise: OnClient | Shared, deviation: float) -> None:
+    shape = UpdateShape(20_000, 1.0, 3)
+    total = noise.summing(1.0, shape, SeededRandom(1))(iter(()), 3)
+    assert np.std(np.asarray(total)) == pytest.approx(deviation, rel=0.03)
+
+
+def test_clients_add_their_update_by_their_own_coins() -> None:
+    """Of 4000 visits about a tenth; every visit counts as one."""
+    federated = run(clients=1000, rate=1, rounds=4, noise=OnClient(1.0, participations=3, coins=0.1))
+    rounds, speakers = Rounds(federated, data(1000, 1), SeededRandom(1)), 0
+    for _ in range(3):
+        cohort = rounds._cohort()
+        assert len(cohort) == 1000
+        speakers += len(rounds._speakers(cohort))
+    assert len(rounds._cohort()) == 0
+    assert abs(speakers - 300) < 6 * (3000 * 0.1 * 0.9) ** 0.5
 
 
 @pytest.mark.parametrize("noise", [OnClient(1.0), Shared(1.0, bits=32, least=10)])
@@ -241,11 +297,11 @@ def test_a_client_that_fails_adds_nothing_and_shows_nothing(odd: float) -> None:
         )
     except AccountFrozen:
         pytest.fail("one client froze the account")
-    good = list(Rounds(federated, clients, SeededRandom(1))._updates(np.arange(6)))
+    good = list(Rounds(federated, clients, SeededRandom(1))._sent(np.arange(6)))
     bad = list(
-        Rounds(
-            federated, Clients(broken, clients.y, clients.order, clients.offsets), SeededRandom(1)
-        )._updates(np.arange(6))
+        Rounds(federated, Clients(broken, clients.y, clients.order, clients.offsets), SeededRandom(1))._sent(
+            np.arange(6)
+        )
     )
     assert not np.isfinite(bad[2]).all() or not bad[2].any()
     for client in (0, 1, 3, 4, 5):
@@ -256,8 +312,8 @@ def test_a_client_does_not_move_what_others_compute() -> None:
     federated, whole = run(), data(12)
     cohort = np.arange(12)
     rounds = Rounds(federated, whole, SeededRandom(2))
-    together = list(rounds._updates(cohort))
-    without = list(Rounds(federated, whole, SeededRandom(2))._updates(np.delete(cohort, 4)))
+    together = list(rounds._sent(cohort))
+    without = list(Rounds(federated, whole, SeededRandom(2))._sent(np.delete(cohort, 4)))
     for mine, other in zip(together[:4] + together[5:], without, strict=True):
         assert np.array_equal(mine, other)
 

@@ -32,7 +32,7 @@ from deniable.federated import (
 from deniable.federated.secure_sum import Agreement
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
-from deniable.ledger import Kind
+from deniable.ledger import EntryKind
 
 COUNT = 6
 PLACES = [Central(2.0), OnClient(3.0, participations=5), Shared(3.0, bits=32, least=4, participations=5)]
@@ -110,7 +110,7 @@ def killed(url: str, phones: Phones, checkpoint: Path, exchanges: int) -> None:
 
 
 def charges(account: Account) -> int:
-    return sum(entry.kind is Kind.OPEN for entry in account.history())
+    return sum(entry.kind is EntryKind.OPEN for entry in account.history())
 
 
 @pytest.fixture

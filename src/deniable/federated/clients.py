@@ -74,7 +74,8 @@ class Clients:
 
     @classmethod
     def from_dataset(cls, dataset: Any, owner: Any) -> Clients:
-        """A torch set of (row, label) pairs, with the client of each: its items are read once and kept as tensors."""
+        """A torch set of (row, label) pairs, with the client of each: its items are read once and kept as
+        tensors."""
         pairs = [dataset[i] for i in range(len(dataset))]
         if not pairs:
             raise DataError("Expected a set with at least one row.")

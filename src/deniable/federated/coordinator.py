@@ -16,7 +16,7 @@ from deniable.federated.device import rotation_seed
 from deniable.federated.encode import Floats
 from deniable.federated.fedavg import FedAvg
 from deniable.federated.messages import DeviceTask, Message, write_task
-from deniable.federated.placement import Central, Shared, on_grid
+from deniable.federated.placement import Central, Shared, longest_message, on_grid
 from deniable.federated.rounds import unframed
 from deniable.federated.secure_sum import Agreement, SumServer
 from deniable.federated.secure_sum.server import centred
@@ -138,19 +138,19 @@ class Coordinator(Conversing):
 
     def _plain_total(self, replies: Mapping[int, bytes]) -> Floats:
         """Updates of another length are left out: a device that lies about shapes counts as silent."""
-        shape, grid = self._run.shape, GradientGrid(self._run.shape.clip, self._run.shape.dimension)
-        units = np.zeros(shape.dimension, np.int64)
-        central = isinstance(self._run.noise, Central)
-        width = 4 if central else 8
-        for reply in replies.values():
-            if len(reply) != width * shape.dimension:
-                continue
-            if central:
-                units += on_grid(np.frombuffer(reply, "<f4").astype(np.float64), grid)
-            else:
-                units += np.frombuffer(reply, "<i8").astype(np.int64)
-        if central:
+        grid = GradientGrid(self._run.shape.clip, self._run.shape.dimension)
+        units = np.zeros(self._run.shape.dimension, np.int64)
+        if isinstance(self._run.noise, Central):
+            for reply in replies.values():
+                if len(reply) == 4 * len(units):
+                    units += on_grid(np.frombuffer(reply, "<f4").astype(np.float64), grid)
             return grid.noisy(torch.from_numpy(units), self._run.multiplier, self._rng).numpy()
+        longest = longest_message(grid, self._run.multiplier)
+        for reply in replies.values():
+            if len(reply) == 8 * len(units):
+                message = np.frombuffer(reply, "<i8").astype(np.int64)
+                if float(np.linalg.norm(message.astype(np.float64))) <= longest:
+                    units += message
         return units * float(grid.step)
 
     def _secure_total(self, turn: int, cohort: list[int], content: bytes) -> Floats | None:

@@ -54,7 +54,7 @@ class Device:
         self._memory = None if memory is None else Path(memory)
         self._last, self._visits = self._remembered()
         self._rng = SecureRandom()
-        self._training = local_training(run.model, run.criterion)
+        self._training = local_training(run.model, run.criterion, alone=True)
         self._sum: SumClient | None = None
         self._vector: Integers | None = None
 
@@ -84,7 +84,8 @@ class Device:
         numbers = sum(p.numel() for p in self.run.model.parameters())
         weights, bound = read_task(message.content, numbers)
         self._take_part(message.turn)
-        update = framed(self.run, self._update(weights), self._bound(bound))
+        bound = self._bound(bound)
+        update = self._coin() * framed(self.run, self._update(weights), bound, len(self._x))
         if not secure:
             return self._sent(update)
         assert self._agreement is not None
@@ -92,6 +93,11 @@ class Device:
         self._vector = self._encoded(update, message.turn)
         self._sum = SumClient(self._agreement, self.client, self._signer, message.turn)
         return self._sum.advertise()
+
+    def _coin(self) -> float:
+        """1, or 0 where its own coin keeps the device silent in this round: it trains and adds its noise all
+        the same, so that nobody sees which."""
+        return float(self.run.coins == 1 or self._rng.bernoulli(self.run.coins))
 
     def _take_part(self, turn: int) -> None:
         """Once for a round's number, and not beyond the declared participations; on disk
@@ -130,7 +136,7 @@ class Device:
         return self.run.start_clip if rule is None else min(rule.high, max(rule.low, asked))
 
     def _update(self, weights: Tensor) -> Floats:
-        """What training moved, weighted; zeros where it fails: that it failed must not show."""
+        """What training moved; zeros where it fails: that it failed must not show."""
         seed = int(self._rng.uniform_integers(2**56))
         dtype = next(self.run.model.parameters()).dtype
         start = weights.to(dtype)
@@ -139,7 +145,7 @@ class Device:
             update = next(iter(self._training.updates(start, [pupil], self.run.recipe)))
         except Exception:  # steered by the device's rows
             update = torch.zeros_like(start)
-        return as_floats(update) * self.run.weights.weight(len(self._x))
+        return as_floats(update)
 
     def _sent(self, update: Floats) -> bytes:
         """To a trusted server the clipped update; to any other one with all its noise, in grid units."""

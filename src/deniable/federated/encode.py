@@ -10,6 +10,7 @@ is sent is an integer vector whose norm was checked in integers.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Iterator
@@ -31,6 +32,9 @@ DRAWS = 20
 probability 1 − e^-½ at the least."""
 BLOCK = 1 << 16
 """The largest block of a rotation: longer vectors are rotated block by block, so padding stays small."""
+
+MATRIX = functools.reduce(np.kron, [np.array([[1.0, 1.0], [1.0, -1.0]])] * 4)
+"""Hadamard's matrix of sixteen rows. Its upper left corners are those of 2, 4 and 8."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +125,11 @@ def hadamard(vector: Floats) -> Floats:
     >>> hadamard(np.array([1.0, 0.0, 0.0, 0.0])).tolist()
     [0.5, 0.5, 0.5, 0.5]
     """
-    out, half = vector.astype(np.float64), 1
-    while half < len(out):
-        pairs = out.reshape(-1, 2, half)
-        out = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], 1).reshape(-1)
-        half *= 2
+    out, left = vector.astype(np.float64), len(vector)
+    while left > 1:  # sixteen at a time: the first factor of the index becomes the last
+        base = min(left, len(MATRIX))
+        out = (out.reshape(base, -1).T @ MATRIX[:base, :base]).reshape(-1)
+        left //= base
     return out / math.sqrt(len(out))
 
 

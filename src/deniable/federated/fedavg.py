@@ -26,6 +26,7 @@ from deniable.federated.placement import (
     View,
 )
 from deniable.federated.train import LocalRecipe
+from deniable.federated.train.trainers import check_travels
 from deniable.federated.weights import Uniform, Weights
 from deniable.guarantee import Budget
 from deniable.learn.sgd.clipping import Adaptive
@@ -49,7 +50,8 @@ class FedAvg:
     it is sent on its own rows (`local_epochs` passes in batches of `batch`; batch=None and one epoch is
     FedSGD), and sends how its weights moved, clipped to `clip` (a number, or an `Adaptive` that follows a
     quantile of norms). The noisy sum over rate · `clients` moves the model through the `server` optimiser
-    (default: the mean is added; momentum and Adam give FedAvgM and FedAdam).
+    (default: the mean is added; momentum and Adam give FedAvgM and FedAdam). `workers` processes train
+    clients side by side; what is released does not depend on their number.
 
     Guarantee: for `unit`, the loss of `rounds` rounds of integer Gaussian noise where `noise` places it.
                Everything released (all models on the way and the history) is a function of the noisy sums.
@@ -85,10 +87,12 @@ class FedAvg:
     unit: Unit = None  # type: ignore[assignment]
     evaluate: Evaluation | None = None
     progress: bool = True
+    workers: int = 1
 
     def __post_init__(self) -> None:
         checks.whole("clients", self.clients, at_least=2)
         checks.whole("rounds", self.rounds, at_least=1)
+        checks.whole("workers", self.workers, at_least=1)
         if not isinstance(self.clip, Adaptive):
             checks.number("clip", self.clip, above=0)
         if not 0 < checks.number("rate", self.rate, above=0) <= 1:
@@ -110,40 +114,44 @@ class FedAvg:
 
     def loss_of(self, rounds: int) -> Loss:
         """The loss of the first `rounds` rounds, against whom the noise is placed."""
-        return self._loss_at(self.multiplier, rounds, self.noise.view)
+        return self._loss_at(self.multiplier, rounds)
 
     def loss_against(self, view: View | str) -> Loss:
         """What the run reveals to the server that drew the cohorts, or to those who see models only.
 
-        A trusted server has no such loss: it sees what clients send.
+        A trusted server has no such loss: it sees what clients send. Where clients add the noise both are the
+        same: how much noise a model carries tells how many took part, so that the server's draw hides nobody
+        (docs/theory/federated.md, F4).
         """
         if View(view) is View.SERVER and isinstance(self.noise, Central | Correlated):
             raise InvalidParameter(
                 "With noise added by the server, the server sees every update as it is: nothing bounds that."
             )
-        return self._loss_at(self.multiplier, self.rounds, View(view))
+        return self.loss
 
-    def _loss_at(self, multiplier: float, rounds: int, view: View) -> Loss:
+    def _loss_at(self, multiplier: float, rounds: int) -> Loss:
         release = self.noise.release(multiplier, self.shape_at(multiplier), self.unit)
         is_replacement = self.unit.relation is Relation.REPLACED
-        if isinstance(self.noise, Correlated):
-            loss: Loss = release  # one release for all rounds: stopping early gives nothing back
-        elif view is View.SERVER:
-            loss = release * min(rounds, self.participations or rounds)
-        elif (self.rate == 1 and not is_replacement) or (is_replacement and isinstance(self.noise, Shared)):
-            loss = (
-                release * rounds
-            )  # for a replaced client under shared noise no gain from sampling is proved
-        else:
-            loss = self._central_view(multiplier).sampled(self.rate, replace=is_replacement) * rounds
+        match self.noise:
+            case Correlated():
+                loss = release  # one release for all rounds: stopping early gives nothing back
+            case Central() if self.rate == 1 and not is_replacement:
+                loss = release * rounds
+            case Central():
+                loss = release.sampled(self.rate, replace=is_replacement) * rounds
+            case OnClient() | Shared():
+                loss = self._message(multiplier, release) * min(rounds, self.noise.participations)
         is_silencing = self.unit.relation is Relation.SILENCED and loss.relation is not Relation.SILENCED
         return Silenced(loss) if is_silencing else loss
 
-    def _central_view(self, multiplier: float) -> Loss:
-        """One round for a client that is drawn: sampled nodes are stated for one clip,
-        whatever the relation."""
-        unit = Unit.client(zero_out=True) if not isinstance(self.noise, Central) else Unit.client()
-        return self.noise.release(multiplier, self.shape_at(multiplier), unit)
+    def _message(self, multiplier: float, release: Loss) -> Loss:
+        """What a client that takes part in a round reveals, its own coin included. Sampled nodes are stated
+        for one clip, whatever the relation; for a replaced client under shared noise no gain is proved."""
+        is_replacement = self.unit.relation is Relation.REPLACED
+        if self.coins == 1 or (is_replacement and isinstance(self.noise, Shared)):
+            return release
+        silenced = self.noise.release(multiplier, self.shape_at(multiplier), Unit.client(zero_out=True))
+        return silenced.sampled(self.coins, replace=is_replacement)
 
     @cached_property
     def multiplier(self) -> float:
@@ -154,11 +162,9 @@ class FedAvg:
             checks.number("epsilon", self.epsilon, above=0),
             checks.number("delta", self.delta, above=0, below=1),
         )
-        return accounting.calibrate(
-            lambda z: self._loss_at(z, self.rounds, self.noise.view), budget, start=START
-        )
+        return accounting.calibrate(lambda z: self._loss_at(z, self.rounds), budget, start=START)
 
-    # -------------------------------------------------------------------------------------------- what the parameters mean
+    # ------------------------------------------------------------------------------- what the parameters mean
 
     @cached_property
     def shape(self) -> UpdateShape:
@@ -209,13 +215,18 @@ class FedAvg:
         return self.noise.participations if isinstance(self.noise, OnClient | Shared) else None
 
     @property
+    def coins(self) -> Number:
+        """The probability with which a client that takes part adds its update, by a coin of its own."""
+        return self.noise.coins if isinstance(self.noise, OnClient | Shared) else 1
+
+    @property
     def recipe(self) -> LocalRecipe:
         return LocalRecipe(self.local_epochs, self.batch, self.learning_rate, self.proximal)
 
     @property
     def denominator(self) -> float:
         """What the noisy sum is divided by: declared, so that it tells nothing of who was drawn."""
-        return self.weights.denominator(self.drawing_rate, self.clients)
+        return self.weights.denominator(self.drawing_rate * float(self.coins), self.clients)
 
     def new_optimizer(self, model: nn.Module) -> Optimizer:
         return SGD(model.parameters(), lr=1.0) if self.server is None else self.server(model.parameters())
@@ -255,6 +266,8 @@ class FedAvg:
                 "unclipped and without noise. Use GroupNorm or LayerNorm in place of BatchNorm. Nothing was "
                 "charged."
             )
+        if self.workers > 1:
+            check_travels(self.model, self.criterion)
         self.recipe  # noqa: B018  checks its numbers
         model = copy.deepcopy(self.model)
         trial(model, self.new_optimizer(model))

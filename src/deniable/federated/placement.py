@@ -9,17 +9,19 @@ for a client that is added or removed (ten clients of one clip each: ε = 2.59 a
 of the same variance has 1.37). It is stated for `Unit.client(zero_out=True)` (silent, but still adding its
 noise) or `Unit.client(replace=True)` (twice the clip).
 
-Whoever drew the cohort knows it: against the server sampling gives nothing.
-`against="server"` charges every participation in full and limits their number;
-`against="models"` charges a sampled round, and holds for those who see the models only.
+Whoever drew the cohort knows it, and noise that clients add tells how many they were: where clients add it,
+being drawn by the server gives nothing, against the server or against those who see models only, and every
+participation is charged in full (docs/theory/federated.md, F4). A coin that a client keeps to itself does:
+with `coins` below 1 a client's update is in what it sends with that probability, its noise always.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -35,7 +37,7 @@ from deniable.learn.sgd.noise import GradientGrid, gaussians
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianSum, Loss, Number
 from deniable.loss.noises import LEAST_SHARE
 from deniable.mechanism import Random
-from deniable.mechanisms.integer_noise import gaussian
+from deniable.mechanisms.integer_noise import IntegerNoise, gaussian
 from deniable.units import Relation, Unit
 
 DEVIATIONS = 4.5
@@ -43,7 +45,12 @@ DEVIATIONS = 4.5
 wraps around: an error, not a loss."""
 
 
-Summing = Callable[[Iterable[Floats]], Floats | None]
+class Summing(Protocol):
+    """Makes the noisy sum of a round's updates, each clipped there; None where too few answered for it to be
+    opened."""
+
+    def __call__(self, updates: Iterable[Floats], silent: int = 0) -> Floats | None:
+        """`silent` clients beside them take part and send noise alone."""
 
 
 class View(StrEnum):
@@ -78,8 +85,7 @@ class Placement(Protocol):
         """What one round reveals about a client that takes part in it, whatever the others do."""
 
     def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
-        """For a whole run: a function that makes the noisy sum of a round's updates, each clipped there; None
-        where too few answered for it to be opened."""
+        """What makes the sums of a whole run."""
 
 
 def bounded(update: Floats, clip: float) -> Floats:
@@ -94,8 +100,27 @@ def bounded(update: Floats, clip: float) -> Floats:
 def on_grid(update: Floats, grid: GradientGrid) -> Integers:
     """The clipped update in grid units, its norm checked in integers: nothing of floating point bears on
     it."""
-    units: Integers = grid.rounded(torch.from_numpy(bounded(update, grid.clip))).numpy()
-    return units if int(units @ units) <= grid.sensitivity**2 else np.zeros_like(units)
+    scale, largest = _measures(grid)
+    units: Integers = np.rint(bounded(update, grid.clip) * scale).astype(np.int64)
+    return units if int(units @ units) <= largest**2 else np.zeros_like(units)
+
+
+def longest_message(grid: GradientGrid, multiplier: float) -> float:
+    """Grid units beyond which no client that keeps to the rules comes with all its noise, but for probability
+    e^-30. Whoever sends more is left out: one client could move the mean as far as integers go.
+
+    Reference: Hsu, Kakade, Zhang 2012, Theorem 1, for noise whose coordinates are subgaussian.
+    """
+    noise, t = grid.loss(multiplier), 30.0
+    return grid.sensitivity + float(noise.sigma) * math.sqrt(
+        grid.dimension + 2 * math.sqrt(grid.dimension * t) + 2 * t
+    )
+
+
+@lru_cache(maxsize=64)
+def _measures(grid: GradientGrid) -> tuple[float, int]:
+    """Grid units in 1, a power of two, and the largest norm in grid units."""
+    return float(1 / grid.step), grid.sensitivity
 
 
 @dataclass(frozen=True)
@@ -122,7 +147,7 @@ class Central:
     def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
         grid = GradientGrid(shape.clip, shape.dimension)
 
-        def total(updates: Iterable[Floats]) -> Floats:
+        def total(updates: Iterable[Floats], silent: int = 0) -> Floats:
             units = np.zeros(shape.dimension, np.int64)
             for update in updates:
                 units += on_grid(update, grid)
@@ -137,14 +162,17 @@ class OnClient:
     device. No server is trusted.
 
     Guarantee: one integer Gaussian for each of at most `participations` messages of a
-               client; the server sees each of them.
+               client; the server sees each of them. With `coins`, on a Poisson sample of
+               that rate: without the update a message has the same noise.
     """
 
     multiplier: Number | None = None
     participations: int = 1
+    coins: Number = 1
 
     def __post_init__(self) -> None:
         checks.whole("participations", self.participations, at_least=1)
+        check_coins(self.coins)
 
     @property
     def view(self) -> View:
@@ -157,13 +185,16 @@ class OnClient:
 
     def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
         grid = GradientGrid(shape.clip, shape.dimension)
-        sigma = grid.loss(multiplier).sigma
+        sigma = float(grid.loss(multiplier).sigma)
 
-        def total(updates: Iterable[Floats]) -> Floats:
+        def total(updates: Iterable[Floats], silent: int = 0) -> Floats:
             units = np.zeros(shape.dimension, np.int64)
+            answers = silent
             for update in updates:
                 units += on_grid(update, grid)
-                units += gaussian(sigma).draw(rng, shape.dimension)
+                answers += 1
+            if answers:
+                units += _joint(sigma, answers).draw(rng, shape.dimension)
             return units * float(grid.step)
 
         return total
@@ -176,9 +207,13 @@ class Shared:
 
     Each client adds `multiplier` × the clip / √(least − colluders), so that `least` answers of which
     `colluders` know their own noise still carry the whole. Clients refuse to open a sum over fewer than
-    `least` (`federated.secure_sum`).
+    `least` (`federated.secure_sum`). With `coins` below 1 every client that takes part adds its share of the
+    noise, and its update with that probability, by a coin that it tells nobody: then sampling holds against
+    everybody, the server too.
 
-    Guarantee: that of a sum of integer Gaussians for a client that is silenced or replaced.
+    Guarantee: that of a sum of integer Gaussians for a client that is silenced or replaced, once for each of
+               at most `participations` rounds of a client; for a silenced one on a Poisson sample of rate
+               `coins`.
     Reference: Kairouz, Liu, Steinke 2021.
     """
 
@@ -187,7 +222,7 @@ class Shared:
     least: int = 2
     colluders: int = 0
     participations: int = 1
-    against: str = View.SERVER
+    coins: Number = 1
 
     def __post_init__(self) -> None:
         checks.whole("participations", self.participations, at_least=1)
@@ -195,12 +230,11 @@ class Shared:
         checks.whole("least", self.least, at_least=self.colluders + 2)
         if self.bits not in (16, 32):
             raise InvalidParameter(f"Expected bits of 16 or 32, got {self.bits}.")
-        if self.against not in list(View):
-            raise InvalidParameter(f'Expected against="server" or "models", got {self.against!r}.')
+        check_coins(self.coins)
 
     @property
     def view(self) -> View:
-        return View(self.against)
+        return View.SERVER
 
     @property
     def parties(self) -> int:
@@ -210,7 +244,7 @@ class Shared:
     def encoding(self, multiplier: float, shape: UpdateShape, seed: bytes = b"") -> Encoding:
         """The finest grid on which a sum of the expected cohort stays within the modulus."""
         length = Encoding(shape.dimension, shape.clip, shape.clip).length
-        agreeing = shape.cohort * shape.clip / math.sqrt(length)
+        agreeing = float(self.coins) * shape.cohort * shape.clip / math.sqrt(length)
         noise = multiplier * shape.clip * math.sqrt(max(shape.cohort, self.parties) / self.parties)
         spread = math.hypot(agreeing, noise)
         return Encoding(shape.dimension, shape.clip, 2 * DEVIATIONS * spread / 2**self.bits, seed)
@@ -236,20 +270,30 @@ class Shared:
     def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
         sigma = self.share(multiplier, self.encoding(multiplier, shape))
 
-        def total(updates: Iterable[Floats]) -> Floats | None:
+        def total(updates: Iterable[Floats], silent: int = 0) -> Floats | None:
             seed = int(rng.uniform_integers(2**62)).to_bytes(8, "big")
             encoding = self.encoding(multiplier, shape, seed)
             coins = np.random.default_rng(int(rng.uniform_integers(2**62)))
             units = np.zeros(encoding.length, np.int64)
-            answers = 0
+            answers = silent
             for update in updates:
-                units += encoding.encode(update, coins) + gaussian(sigma).draw(rng, encoding.length)
+                units += encoding.encode(update, coins)
                 answers += 1
             # Fewer shares carry less noise than the loss speaks of: such a sum is never opened, here as by
             # real clients.
-            return encoding.decode(centred(units, self.bits)) if answers >= self.least else None
+            if answers < self.least:
+                return None
+            units += _joint(sigma, answers).draw(rng, encoding.length)
+            return encoding.decode(centred(units, self.bits))
 
         return total
+
+
+def _joint(sigma: float, count: int) -> IntegerNoise:
+    """The noise of `count` clients in one draw, for a simulation, where nobody sees a single one: an integer
+    Gaussian of their variance, from which their sum differs by less than the loss allows for (T9 of
+    docs/theory/numerical.md), and which moves less than the noise of fewer would."""
+    return gaussian(math.nextafter(sigma * math.sqrt(count) * (1 + 2.0**-50), math.inf))
 
 
 @dataclass(frozen=True)
@@ -305,7 +349,7 @@ class Correlated:
         deviation = multiplier * self.sensitivity(rounds) * shape.clip * (1 + 2.0**-30)
         earlier: list[NDArray[np.float64]] = []
 
-        def total(updates: Iterable[Floats]) -> Floats:
+        def total(updates: Iterable[Floats], silent: int = 0) -> Floats:
             units = np.zeros(shape.dimension)
             for update in updates:
                 units += bounded(update, shape.clip)
@@ -319,6 +363,11 @@ class Correlated:
 
 
 AnyPlacement: TypeAlias = Central | OnClient | Shared | Correlated
+
+
+def check_coins(coins: Number) -> None:
+    if not 0 < checks.number("coins", coins, above=0) <= 1:
+        raise InvalidParameter(f"Expected coins={coins} in (0, 1].")
 
 
 def _moves_twice(name: str, unit: Unit) -> bool:

@@ -1,4 +1,5 @@
-"""Shakespeare by role: a client is a character of the plays, its rows are what it says (McMahan et al. 2017)."""
+"""Shakespeare by role: a client is a character of the plays, its rows are what it says (McMahan et al.
+2017)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ SPEECH = re.compile(r"^([A-Z][^\n:]{0,40}):\n", re.MULTILINE)
 
 
 class CharacterModel(nn.Module):
-    """Characters → logits of the next ones, (rows, characters, LENGTH): an embedding, an LSTM, a dense layer."""
+    """Characters → logits of the next ones, (rows, characters, LENGTH): an embedding, an LSTM, a dense
+    layer."""
 
     def __init__(self, characters: int, hidden: int = 128, layers: int = 1) -> None:
         super().__init__()
@@ -52,8 +54,8 @@ class Roles:
 
     @classmethod
     def of(cls, text: str) -> Roles:
-        """From a play whose speeches begin with a line "ROLE:". Speeches of one role are joined; the last rows of
-        each are held out."""
+        """From a play whose speeches begin with a line "ROLE:". Speeches of one role are joined; the last
+        rows of each are held out."""
         characters = "".join(sorted(set(text)))
         number = {c: i for i, c in enumerate(characters)}
         learn, test, owner = [], [], []
@@ -83,7 +85,8 @@ class Roles:
         return iid(self.x, self.y, clients=len(np.unique(self.owner)))
 
     def learnt(self, data: Clients, **settings: Any) -> Simulated:
-        """A character model by federated averaging without noise, from the same initial weights every time."""
+        """A character model by federated averaging without noise, from the same initial weights every
+        time."""
         torch.manual_seed(0)
         model = CharacterModel(len(self.characters))
         return simulate(model, nn.CrossEntropyLoss(), data, evaluate=self.accuracy, **settings)

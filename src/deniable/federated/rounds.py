@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from deniable.federated.clients import Clients, Indices
 from deniable.federated.encode import Floats
 from deniable.federated.placement import Correlated, as_floats, bounded
 from deniable.federated.simulation import move
-from deniable.federated.train import Pupil, local_training, parameters_of
+from deniable.federated.train import Pupil, Trainers, parameters_of
 from deniable.federated.train.recipe import flat
 from deniable.mechanism import Random
 
@@ -56,7 +57,7 @@ class Rounds:
         self.optimizer = run.new_optimizer(self.model)
         self.history = RoundHistory()
         self.taken = 0
-        self._training = local_training(run.model, run.criterion)
+        self._training = Trainers(run.model, run.criterion, run.workers)
         self.bound = run.start_clip
         self._sum = run.noise.summing(run.multiplier, run.shape, rng)
         self._visits: NDArray[np.uint32] = np.zeros(len(data), np.uint32)
@@ -65,7 +66,8 @@ class Rounds:
         """One round. Never raises for what a client holds."""
         self.taken += 1
         cohort = self._cohort()
-        total = self._sum(self.sent(update) for update in self._updates(cohort))
+        speakers = self._speakers(cohort)
+        total = self._sum(self._sent(speakers), len(cohort) - len(speakers))
         self.history.clip.append(self.bound)
         if total is None:  # too few answered: nothing was opened, and nothing moves
             self.history.update_norm.append(0.0)
@@ -75,9 +77,6 @@ class Rounds:
             self.history.update_norm.append(float(mean.norm()))
         if self.run.evaluate is not None:
             self.history.score.append(float(self.run.evaluate(self.model)))
-
-    def sent(self, update: Floats) -> Floats:
-        return framed(self.run, update, self.bound)
 
     def received(self, total: Floats) -> Floats:
         """The noisy sum of updates; with an adaptive clip the last coordinate moves the
@@ -95,15 +94,23 @@ class Rounds:
         self._visits[cohort] += 1
         return cohort
 
-    def _updates(self, cohort: Indices) -> Iterator[Floats]:
+    def _speakers(self, cohort: Indices) -> Indices:
+        """Those whose own coin lets them add their update; the others send noise alone."""
+        if self.run.coins == 1:
+            return cohort
+        return cohort[self.rng.poisson_sample(len(cohort), self.run.coins)]
+
+    def _sent(self, cohort: Indices) -> Iterator[Floats]:
+        """What each client sends, before noise."""
         start = flat(parameters_of(self.model))
         seed = int(self.rng.uniform_integers(2**62))
         # Clients of like size train side by side; the order of a sum of integers does not matter.
         clients = sorted((int(client) for client in cohort), key=self.data.size)
-        for first in range(0, len(clients), GROUP):
-            group = clients[first : first + GROUP]
+        size = GROUP * self.run.workers
+        for first in range(0, len(clients), size):
+            group = clients[first : first + size]
             for client, update in zip(group, self._trained(start, group, seed), strict=True):
-                yield as_floats(update) * self.run.weights.weight(self.data.size(client))
+                yield framed(self.run, as_floats(update), self.bound, self.data.size(client))
 
     def _trained(self, start: Tensor, group: list[int], seed: int) -> list[Tensor]:
         """Each client's update; where some cannot be computed together each alone, and
@@ -115,6 +122,10 @@ class Rounds:
                 return [torch.zeros_like(start)]
         return [update for client in group for update in self._trained(start, [client], seed)]
 
+    def close(self) -> None:
+        """Let processes go that train clients."""
+        self._training.close()
+
     def _pupil(self, client: int, seed: int) -> Pupil:
         """Its seed depends on the round and on itself: no other client moves it."""
         x, y = self.data.rows(client)
@@ -123,13 +134,15 @@ class Rounds:
         return Pupil(x.to(dtype) if x.is_floating_point() else x, y, int.from_bytes(digest[:7], "big"))
 
 
-def framed(run: FedAvg, update: Floats, bound: float) -> Floats:
-    """An update in units of the clip, clipped; with an adaptive clip, and whether its norm was within it."""
+def framed(run: FedAvg, update: Floats, bound: float, rows: int) -> Floats:
+    """An update in units of the clip, clipped, and then weighted by the client's number of rows; with an
+    adaptive clip, and whether its norm was within it, with the same weight."""
     vector = bounded(update / bound, 1.0)
-    if run.adaptive is None:
-        return vector
-    within = 1.0 if float(np.linalg.norm(update)) <= bound else -1.0
-    return np.append(vector, within * run.count_scale(run.multiplier))
+    if run.adaptive is not None:
+        within = 1.0 if float(np.linalg.norm(update)) <= bound else -1.0
+        vector = np.append(vector, within * run.count_scale(run.multiplier))
+    weight = run.weights.weight(rows)
+    return vector if weight == 1.0 else vector * weight
 
 
 def unframed(run: FedAvg, total: Floats, bound: float) -> tuple[Floats, float]:
@@ -141,13 +154,13 @@ def unframed(run: FedAvg, total: Floats, bound: float) -> tuple[Floats, float]:
 
 
 GROUP = 10
-"""Clients that are trained side by side."""
+"""Clients whose updates a process computes before they are added up."""
 
 
 def run(federated: FedAvg, data: Clients, rng: Random) -> Federated:
     """All rounds, with a bar for whoever watches."""
     rounds = Rounds(federated, data, rng)
-    with progress.bar(federated) as watch:
+    with closing(rounds), progress.bar(federated) as watch:
         for _ in range(federated.rounds):
             rounds.step()
             watch(rounds)

@@ -16,7 +16,7 @@ from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.federated.clients import Clients
 from deniable.federated.scaffold import Criterion, MeanUpdate, Scaffold
-from deniable.federated.train import LocalRecipe, Pupil, local_training, parameters_of
+from deniable.federated.train import LocalRecipe, LocalTraining, Pupil, Trainers, parameters_of
 from deniable.federated.train.recipe import flat, unflat
 
 
@@ -60,6 +60,7 @@ def simulate(
     every: int = 1,
     target: float | None = None,
     seed: int = 0,
+    workers: int = 1,
     watch: Callable[[int, float | None], None] | None = None,
 ) -> Simulated:
     """FedAvg as McMahan et al. 2017 wrote it: max(share · clients, 1) clients a round,
@@ -68,7 +69,7 @@ def simulate(
     The mean over the drawn clients is by n_k over the drawn clients' total (the erratum of the paper's fourth
     version). batch=None with one epoch is FedSGD, one product for all clients of a round. Stops early when
     `target` is reached. `scaffold` takes the drift of local steps back by control variates (Karimireddy et
-    al. 2020), with equal weights.
+    al. 2020), with equal weights. `workers` processes train clients side by side, with the same result.
     """
     recipe = LocalRecipe(local_epochs, batch, learning_rate, proximal)
     size = max(round(checks.number("share", share, at_least=0) * len(data)), 1)
@@ -81,25 +82,26 @@ def simulate(
         raise InvalidParameter(
             "Expected proximal=0 with scaffold=True: each of them corrects the drift of local steps."
         )
-    mean: MeanUpdate = Scaffold(model, criterion) if scaffold else Averaging(model, criterion)
     result = Simulated(current)
-    for number in range(1, checks.whole("rounds", rounds, at_least=1) + 1):
-        cohort = [int(k) for k in rng.choice(len(data), size, replace=False)]
-        move(optimizer, current, mean(current, data, cohort, recipe, rng))
-        if evaluate is not None and number % every == 0:
-            result.scores[number] = float(evaluate(current))
-        if watch is not None:
-            watch(number, result.scores.get(number))
-        if target is not None and result.scores.get(number, 0.0) >= target:
-            break
+    with Trainers(model, criterion, workers) as training:
+        mean: MeanUpdate = Scaffold(model, criterion) if scaffold else Averaging(criterion, training)
+        for number in range(1, checks.whole("rounds", rounds, at_least=1) + 1):
+            cohort = [int(k) for k in rng.choice(len(data), size, replace=False)]
+            move(optimizer, current, mean(current, data, cohort, recipe, rng))
+            if evaluate is not None and number % every == 0:
+                result.scores[number] = float(evaluate(current))
+            if watch is not None:
+                watch(number, result.scores.get(number))
+            if target is not None and result.scores.get(number, 0.0) >= target:
+                break
     return result
 
 
 class Averaging:
     """FedAvg's mean update, by the clients' numbers of rows."""
 
-    def __init__(self, model: nn.Module, criterion: Criterion) -> None:
-        self._criterion, self._training = criterion, local_training(model, criterion)
+    def __init__(self, criterion: Criterion, training: LocalTraining) -> None:
+        self._criterion, self._training = criterion, training
 
     def __call__(
         self,

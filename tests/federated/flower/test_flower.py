@@ -16,7 +16,7 @@ pytest.importorskip(
 )
 
 from deniable import Budget, Ledger
-from deniable.ledger import Entry, Kind
+from deniable.ledger import Entry, EntryKind
 from tests.federated.flower import scene
 from tests.federated.flower.loopback import Loopback, loopback
 
@@ -43,7 +43,7 @@ def history(url: str) -> list[Entry]:
 
 
 def begun(entries: list[Entry]) -> list[int]:
-    return [entry.details["stop"] for entry in entries if entry.kind is Kind.BEGIN]
+    return [entry.details["stop"] for entry in entries if entry.kind is EntryKind.BEGIN]
 
 
 def curtain(stage: Loopback, manners: dict[int, str], **environment: str) -> None:
@@ -64,7 +64,7 @@ def test_late_and_lying_devices_count_as_silent(tmp_path: Path, url: str) -> Non
     assert all(told["answered"] for told in rounds)
     assert rounds[-1]["missing"] >= 1  # said, not swallowed
     entries = history(url)
-    assert sum(entry.kind is Kind.OPEN for entry in entries) == 1
+    assert sum(entry.kind is EntryKind.OPEN for entry in entries) == 1
     assert begun(entries) == [1, 2, 3]
 
 
@@ -85,7 +85,7 @@ def test_a_killed_server_goes_on_with_secure_sums_and_without_a_killed_device(
         rounds = stage.rounds()
     assert [(told["number"], told["answered"]) for told in rounds] == [(1, True), (3, True)]
     entries = history(url)
-    assert sum(entry.kind is Kind.OPEN for entry in entries) == 1
+    assert sum(entry.kind is EntryKind.OPEN for entry in entries) == 1
     assert begun(entries) == [1, 2, 3]
     seen = [(tmp_path / f"memory-{number}.txt").read_text(encoding="ascii").split() for number in range(3)]
     assert seen == [["3", "3"]] * 3

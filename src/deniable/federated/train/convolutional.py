@@ -34,13 +34,19 @@ class Link(Protocol):
 
 @dataclass
 class Patches:
-    """The first convolution: each window is a row, and the kernel a matrix. It hands nothing on."""
+    """The first convolution: each window is a row, and the kernel a matrix (window, channels). It hands
+    nothing on."""
 
     weight: Tensor
     bias: Tensor | None
     padding: tuple[int, int]
     places: Tensor | None = None
+    room: Tensor | None = None
     columns: Tensor | None = None
+
+    @property
+    def kernel(self) -> Tensor:
+        return self.weight.view(len(self.weight), -1).t()
 
     def forward(self, x: Tensor) -> Tensor:
         out_channels, channels, height, width = self.weight.shape
@@ -49,18 +55,26 @@ class Patches:
         rows, cols = canvas.shape[2] - height + 1, canvas.shape[3] - width + 1
         if self.places is None:
             self.places = _windows(canvas.shape, (channels, height, width), (rows, cols))
-        self.columns = canvas.flatten(1)[:, self.places].view(len(x) * rows * cols, channels * height * width)
-        kernel = self.weight.view(out_channels, -1).t()
-        out = self.columns @ kernel if self.bias is None else torch.addmm(self.bias, self.columns, kernel)
+        if self.room is None or len(self.room) < len(x):
+            self.room = x.new_empty(len(x), len(self.places))
+        windows = torch.index_select(canvas.flatten(1), 1, self.places, out=self.room[: len(x)])
+        self.columns = windows.view(len(x) * rows * cols, channels * height * width)
+        bias = x.new_zeros(out_channels) if self.bias is None else self.bias
+        out = torch.addmm(bias, self.columns, self.kernel)
         return out.view(len(x), rows, cols, out_channels).permute(0, 3, 1, 2)
 
     def back(self, g: Tensor, deeper: bool) -> Tensor:
         rows = g.permute(0, 2, 3, 1).reshape(-1, len(self.weight))
         assert self.columns is not None
-        self.weight.view(len(self.weight), -1).addmm_(rows.t(), self.columns, alpha=-1)
+        self.kernel.addmm_(self.columns.t(), rows, alpha=-1)
         if self.bias is not None:
             self.bias.sub_(rows.sum(0))
         return g
+
+
+def _by_window(kernel: Tensor) -> Tensor:
+    """The same shape, in memory by window and then by channel, as the product of patches reads it."""
+    return kernel.new_empty(kernel[0].numel(), len(kernel)).t().view(kernel.shape)
 
 
 def _windows(padded: torch.Size, kernel: tuple[int, int, int], out: tuple[int, int]) -> Tensor:
@@ -124,13 +138,20 @@ class Linear:
 
 @dataclass
 class Relu:
+    """In the memory of what it is given: no link keeps what it handed on."""
+
     out: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        self.out = x.relu()
+        self.out = x.relu_()
         return self.out
 
     def back(self, g: Tensor, deeper: bool) -> Tensor:
+        assert self.out is not None
+        if self.out.dim() == 4 and self.out.is_contiguous(memory_format=torch.channels_last):
+            g = g.contiguous(
+                memory_format=torch.channels_last
+            )  # two layouts in one pass cost ten times as much
         inner: Tensor = torch.ops.aten.threshold_backward(g, self.out, 0)
         return inner
 
@@ -191,13 +212,15 @@ class Convolutional:
 
     @torch.no_grad()
     def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: LocalRecipe) -> Iterator[Tensor]:
-        weights = [part.clone() for part in unflat(start, self.shapes)]
+        weights = [start.new_empty(shape) for shape in self.shapes]
+        if _is_patched(self.modules[0]):
+            weights[0] = _by_window(weights[0])
         links = list(self._links(weights))
         for pupil in pupils:
             for own, value in zip(weights, unflat(start, self.shapes), strict=True):
                 own.copy_(value)
             self._train(links, weights, start, pupil, recipe)
-            yield flat(weights) - start
+            yield flat(weights).sub_(start)
 
     def _train(
         self, links: list[Link], weights: list[Tensor], start: Tensor, pupil: Pupil, recipe: LocalRecipe
@@ -272,12 +295,18 @@ def _link(module: nn.Module, weights: Iterator[Tensor], *, first: bool) -> Link:
 
 def _convolution(module: nn.Conv2d, weights: Iterator[Tensor], first: bool) -> Link:
     weight, bias = next(weights), next(weights) if module.bias is not None else None
-    is_simple = module.stride == (1, 1) and module.dilation == (1, 1) and module.groups == 1
-    if first and is_simple and module.in_channels <= FEW_CHANNELS:
+    if first and _is_patched(module):
         top, left = _pair(module.padding)
         return Patches(weight, bias, (top, left))
     settings = (module.stride, module.padding, module.dilation, False, (0, 0), module.groups)
     return Convolution(weight, bias, settings)
+
+
+def _is_patched(module: nn.Module) -> bool:
+    """Whether a first convolution is a product of patches."""
+    if not isinstance(module, nn.Conv2d) or module.in_channels > FEW_CHANNELS:
+        return False
+    return module.stride == (1, 1) and module.dilation == (1, 1) and module.groups == 1
 
 
 def _pair(value: Any) -> Any:

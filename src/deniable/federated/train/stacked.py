@@ -1,23 +1,27 @@
-"""Chains of dense layers, ten clients at a time: one batched product where a loop makes ten small ones.
+"""Chains of dense layers, five clients at a time: one batched product where a loop makes five small ones.
 
-Every stack has ten places and every batch the same number of rows; what a client lacks
+Every stack has five places and every batch the same number of rows; what a client lacks
 is filled with zeros of weight zero. So what is computed for one client has the same
-shapes whoever its companions are, and does not depend on them.
+shapes whoever its companions are, and does not depend on them. All memory but that of the
+activations is taken once and used again by the next stack: fresh memory costs more than
+the arithmetic on it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from deniable.federated.train.recipe import LocalRecipe, Pupil
 
-STACK = 10
+STACK = 5
 """Clients in one product. More do not fit the cache, fewer leave the products small."""
+LESSON = 1 << 19
+"""So many numbers of input are laid out at once: they are still in the cache when they are used."""
 ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.Sigmoid)
 
 
@@ -31,6 +35,10 @@ class Dense:
     activation: nn.Module | None
     x: Tensor | None = None
     out: Tensor | None = None
+
+    @property
+    def parts(self) -> list[Tensor]:
+        return [self.weight] if self.bias is None else [self.weight, self.bias]
 
     def forward(self, x: Tensor) -> Tensor:
         self.x = x
@@ -69,15 +77,58 @@ class Layer:
     bias: slice | None
     activation: nn.Module | None
 
+    def stacked(self, like: Tensor, width: int) -> Dense:
+        """Room for this layer of `width` clients."""
+        bias = None if self.bias is None else like.new_empty(width, 1, self.shape[0])
+        return Dense(like.new_empty(width, *self.shape), bias, self.activation)
+
+    def parts_of(self, vector: Tensor) -> list[Tensor]:
+        """This layer's part of a flat vector, in the shape of one place of a stack."""
+        weight = vector[self.weight].view(self.shape)
+        return [weight] if self.bias is None else [weight, vector[self.bias].view(1, -1)]
+
 
 @dataclass(frozen=True)
 class Lesson:
-    """Batches of a whole stack by step: inputs, wanted outputs, and the learning rate
-    over the rows of the batch."""
+    """Room for some batches of a whole stack: inputs, wanted outputs, and the learning
+    rate over the rows of the batch; each by client and row."""
 
     x: Tensor
     wanted: Tensor
     share: Tensor
+
+    @classmethod
+    def empty(cls, like: Tensor, width: int, rows: int, features: int, classes: int) -> Lesson:
+        return cls(*(like.new_empty(width, rows, count) for count in (features, classes, 1)))
+
+    def lay_out(self, place: int, pupil: Pupil, order: Tensor, batch: int, learning_rate: float) -> None:
+        """A client's rows in this order, at its place. What it lacks is zero in every part: what was there
+        before is another client's."""
+        count = len(order)
+        rows = pupil.x.flatten(1)
+        if rows.dtype == self.x.dtype and rows.shape[1:] == self.x.shape[2:]:  # else `out` would be resized
+            torch.index_select(rows, 0, order, out=self.x[place, :count])
+        else:
+            self.x[place, :count] = rows[order]
+        for part in (self.x[place, count:], self.wanted[place], self.share[place, count:]):
+            part.zero_()
+        self.wanted[place, :count].scatter_(1, pupil.y[order].long()[:, None], 1.0)
+        whole = count - count % batch
+        self.share[place, :whole] = learning_rate / batch
+        if whole < count:
+            self.share[place, whole:count] = learning_rate / (count - whole)
+
+    def batches(self, size: int, rows: int) -> Iterator[Lesson]:
+        for first in range(0, rows, size):
+            yield Lesson(*(part[:, first : first + size] for part in (self.x, self.wanted, self.share)))
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a stack is computed in."""
+
+    chain: list[Dense]
+    lesson: Lesson
 
 
 @dataclass(frozen=True)
@@ -86,9 +137,11 @@ class Stacked:
 
     layers: tuple[Layer, ...]
     classes: int
+    width: int = STACK
+    _rooms: dict[tuple[torch.dtype, int, int], Room] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, model: nn.Module, criterion: object) -> Stacked | None:
+    def of(cls, model: nn.Module, criterion: object, width: int = STACK) -> Stacked | None:
         """The chain that a model is; None if it is another kind of model."""
         if type(criterion) is not nn.CrossEntropyLoss or not is_plain(criterion):
             return None
@@ -109,74 +162,81 @@ class Stacked:
         linear = [m for m in modules if isinstance(m, nn.Linear)]
         if len(list(model.parameters())) != sum(1 + (m.bias is not None) for m in linear):
             return None
-        return cls(_layers(linear, [gap[0] if gap else None for gap in gaps]), linear[-1].out_features)
+        activations = [gap[0] if gap else None for gap in gaps]
+        return cls(_layers(linear, activations), linear[-1].out_features, width)
 
     def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: LocalRecipe) -> Iterator[Tensor]:
         # All rows at once have as many shapes as there are clients: then each is computed alone.
-        width = STACK if recipe.batch is not None else 1
+        width = self.width if recipe.batch is not None else 1
         waiting = iter(pupils)
         while stack := list(itertools.islice(waiting, width)):
             yield from self._stack(start, stack, recipe, width)
 
     @torch.no_grad()
-    def _stack(self, start: Tensor, pupils: list[Pupil], recipe: LocalRecipe, width: int) -> Iterator[Tensor]:
-        weights = start.repeat(width, 1)
-        chain = [self._dense(layer, weights) for layer in self.layers]
-        plans = [pupil.orders(recipe.epochs) for pupil in pupils]
-        for epoch in range(recipe.epochs):
-            lesson = self._lesson(pupils, plans, epoch, recipe, start.new_zeros(width))
-            for step in range(len(lesson.x)):
-                self._step(chain, lesson, step, recipe, start)
-        for place in range(len(pupils)):
-            yield torch.cat([part[place].reshape(-1) for dense in chain for part in _parts(dense)]) - start
-
-    def _lesson(
-        self, pupils: list[Pupil], plans: list[list[Tensor]], epoch: int, recipe: LocalRecipe, places: Tensor
-    ) -> Lesson:
-        """One epoch of all clients of a stack, batch by batch; what a client lacks has weight zero."""
+    def _stack(self, start: Tensor, pupils: list[Pupil], recipe: LocalRecipe, width: int) -> list[Tensor]:
         size = max(recipe.size(len(pupil.x)) for pupil in pupils)
-        steps = max(-(-len(pupil.x) // size) for pupil in pupils)
-        x = places.new_zeros(steps, len(places), size, self.layers[0].shape[1])
-        targets = places.new_zeros(steps, len(places), size, self.classes)
-        share = places.new_zeros(steps, len(places), size, 1)
-        for place, (pupil, orders) in enumerate(zip(pupils, plans, strict=True)):
-            inputs, labels = pupil.x.flatten(1), pupil.y.long()
-            for step, rows in enumerate(torch.split(orders[epoch], size) if len(inputs) else ()):
-                x[step, place, : len(rows)] = inputs[rows]
-                targets[step, place, : len(rows)].scatter_(1, labels[rows, None], 1.0)
-                share[step, place, : len(rows)] = recipe.learning_rate / len(rows)
-        return Lesson(x, targets, share)
+        longest = max(len(pupil.x) for pupil in pupils)
+        steps_at_once = max(1, LESSON // (width * size * self.layers[0].shape[1]))
+        room = self._room(start, width, steps_at_once * size)
+        origin = [part for layer in self.layers for part in layer.parts_of(start)]
+        parts = [part for dense in room.chain for part in dense.parts]
+        for part, value in zip(parts, origin, strict=True):
+            part.copy_(value)
+        plans = [pupil.orders(recipe.epochs) for pupil in pupils]
+        for epoch, first in itertools.product(range(recipe.epochs), range(0, longest, steps_at_once * size)):
+            self._lay_out(room.lesson, pupils, [plan[epoch][first:] for plan in plans], size, recipe)
+            for batch in room.lesson.batches(size, min(steps_at_once * size, longest - first)):
+                pulls = _pulls(parts, origin, batch.share, recipe)
+                _step(room.chain, batch)
+                for part, pull in zip(parts, pulls, strict=False):
+                    part.sub_(pull)
+        return [_moved(parts, origin, place) for place in range(len(pupils))]
 
-    def _step(
-        self, chain: list[Dense], lesson: Lesson, step: int, recipe: LocalRecipe, start: Tensor
+    def _room(self, start: Tensor, width: int, rows: int) -> Room:
+        """Taken once, and kept: one for each kind of number, width of a stack and length of a lesson, the
+        last one of each width only."""
+        key = (start.dtype, width, rows)
+        if key not in self._rooms:
+            for old in [old for old in self._rooms if old[1] == width]:
+                del self._rooms[old]
+            chain = [layer.stacked(start, width) for layer in self.layers]
+            features = self.layers[0].shape[1]
+            self._rooms[key] = Room(chain, Lesson.empty(start, width, rows, features, self.classes))
+        return self._rooms[key]
+
+    def _lay_out(
+        self, lesson: Lesson, pupils: list[Pupil], orders: list[Tensor], size: int, recipe: LocalRecipe
     ) -> None:
-        out = lesson.x[step]
-        for dense in chain:
-            out = dense.forward(out)
-        g: Tensor | None = torch.softmax(out, 2).sub_(lesson.wanted[step]).mul_(lesson.share[step])
-        pulls = self._pulls(chain, lesson.share[step], recipe, start)
-        for depth in range(len(chain) - 1, -1, -1):
-            assert g is not None
-            g = chain[depth].back(g, depth > 0)
-        for part, pull in pulls:
-            part.sub_(pull)
+        rows = lesson.x.shape[1]
+        for place, (pupil, order) in enumerate(zip(pupils, orders, strict=True)):
+            lesson.lay_out(place, pupil, order[:rows], size, recipe.learning_rate)
+        for part in (lesson.x, lesson.wanted, lesson.share):
+            part[len(pupils) :].zero_()
 
-    def _pulls(
-        self, chain: list[Dense], share: Tensor, recipe: LocalRecipe, start: Tensor
-    ) -> list[tuple[Tensor, Tensor]]:
-        """FedProx: towards the weights that were sent, for clients that take this step."""
-        if not recipe.proximal:
-            return []
-        factor = (share.amax(1, keepdim=True) > 0).to(start.dtype) * (recipe.learning_rate * recipe.proximal)
-        fresh = [part for layer in self.layers for part in _parts(self._dense(layer, start[None]))]
-        parts = [part for dense in chain for part in _parts(dense)]
-        return [(part, factor * (part - origin)) for part, origin in zip(parts, fresh, strict=True)]
 
-    def _dense(self, layer: Layer, weights: Tensor) -> Dense:
-        count = len(weights)
-        weight = weights[:, layer.weight].reshape(count, *layer.shape).contiguous()
-        bias = None if layer.bias is None else weights[:, layer.bias].reshape(count, 1, -1).contiguous()
-        return Dense(weight, bias, layer.activation)
+def _step(chain: list[Dense], batch: Lesson) -> None:
+    out = batch.x
+    for dense in chain:
+        out = dense.forward(out)
+    g: Tensor | None = torch.softmax(out, 2).sub_(batch.wanted).mul_(batch.share)
+    for depth in range(len(chain) - 1, -1, -1):
+        assert g is not None
+        g = chain[depth].back(g, depth > 0)
+
+
+def _pulls(
+    parts: Sequence[Tensor], origin: Sequence[Tensor], share: Tensor, recipe: LocalRecipe
+) -> list[Tensor]:
+    """FedProx: towards the weights that were sent, for clients that take this step."""
+    if not recipe.proximal:
+        return []
+    factor = (share.amax(1, keepdim=True) > 0).to(share.dtype) * (recipe.learning_rate * recipe.proximal)
+    return [factor * (part - value) for part, value in zip(parts, origin, strict=True)]
+
+
+def _moved(parts: Sequence[Tensor], origin: Sequence[Tensor], place: int) -> Tensor:
+    """How far the weights of one place are from where they began, as a flat vector."""
+    return torch.cat([(part[place] - value).view(-1) for part, value in zip(parts, origin, strict=True)])
 
 
 def _activated(activation: nn.Module, out: Tensor) -> Tensor:
@@ -187,10 +247,6 @@ def _activated(activation: nn.Module, out: Tensor) -> Tensor:
         case nn.Tanh():
             return out.tanh_()
     return out.sigmoid_()
-
-
-def _parts(dense: Dense) -> list[Tensor]:
-    return [dense.weight] if dense.bias is None else [dense.weight, dense.bias]
 
 
 def _layers(linear: list[nn.Linear], activations: list[nn.Module | None]) -> tuple[Layer, ...]:
