@@ -24,7 +24,7 @@ from deniable.errors import (
     UnitMismatch,
 )
 from deniable.guarantee import Budget
-from deniable.ledger import Bounded, Kind, Ledger, Status
+from deniable.ledger import Bounded, EntryKind, Ledger, Status
 from deniable.loss import Approximate, GaussianNoise, Grouped, Loss, Pure, Shuffled, Zcdp
 from deniable.mechanism import Random
 from deniable.randomness import SeededRandom
@@ -43,7 +43,7 @@ def test_a_release_names_the_entry_that_paid_for_it(ledger: Ledger) -> None:
     entry = account.history()[-1]
     assert release.entry == f"{entry.seq}:{entry.mac}" == str(ledger.head())
     assert (entry.kind, entry.analyst, entry.description, entry.loss, entry.unit) == (
-        Kind.RUN,
+        EntryKind.RUN,
         "ada",
         "How many?",
         Pure(0.1),
@@ -144,7 +144,11 @@ def test_a_failing_mechanism_is_paid_for_tells_nothing_and_freezes(ledger: Ledge
     assert said[0] == said[1]
     assert account.spent().epsilon == 0.2
     assert "blue" not in str(ledger.history())
-    assert [entry.kind for entry in account.history()][-3:] == [Kind.RUN, Kind.FREEZE, Kind.THAW]
+    assert [entry.kind for entry in account.history()][-3:] == [
+        EntryKind.RUN,
+        EntryKind.FREEZE,
+        EntryKind.THAW,
+    ]
 
 
 @pytest.mark.parametrize("kind", [DataError, InvalidParameter, InvalidQuery, MemoryError, OSError])
@@ -229,7 +233,7 @@ def test_a_charge_counts_in_both_or_in_neither(ledger: Ledger) -> None:
     assert (ada.spent().epsilon, ben.spent().epsilon, whole.spent().epsilon) == (0.4, 0, 0.4)
     assert ben.remaining().epsilon == 0.6
     assert [entry.account for entry in whole.history()] == ["visits", "visits/ada"]
-    assert [entry.kind for entry in ada.history()] == [Kind.CREATE, Kind.RUN]
+    assert [entry.kind for entry in ada.history()] == [EntryKind.CREATE, EntryKind.RUN]
 
 
 def test_a_part_of_a_part_is_charged_all_the_way_up(memory: Ledger) -> None:
@@ -277,7 +281,7 @@ def test_raising_a_limit_is_an_entry_and_opens_room(ledger: Ledger) -> None:
     account.run(Noisy(Pure(0.5)), 5)
     raised = account.history()[-2]
     assert (raised.kind, raised.description) == (
-        Kind.RAISE,
+        EntryKind.RAISE,
         "Limit raised from ε = 1 at δ = 1e-06 to ε = 1.5 at δ = 1e-06.",
     )
     with pytest.raises(InvalidParameter, match=r"never lowered"):

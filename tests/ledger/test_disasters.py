@@ -19,7 +19,7 @@ import pytest
 
 from deniable.errors import InvalidParameter, LedgerError
 from deniable.guarantee import Budget
-from deniable.ledger import Account, Kind, Ledger
+from deniable.ledger import Account, EntryKind, Ledger
 from deniable.loss import Pure
 from deniable.units import Unit
 from tests.ledger.workers import Noisy
@@ -250,7 +250,7 @@ def test_a_clock_that_was_once_in_the_future_is_overcome_by_the_owner_alone(url:
         account.run(Noisy(Pure(0.1)), 5)
         entry = ledger.history()[2]
         assert (entry.kind, entry.analyst, entry.description) == (
-            Kind.CLOCK,
+            EntryKind.CLOCK,
             "ada",
             "The clock was a year ahead.",
         )

@@ -11,7 +11,7 @@ import pytest
 
 from deniable import Budget, Unit
 from deniable.errors import InvalidParameter, LedgerError
-from deniable.ledger import Kind, Ledger
+from deniable.ledger import EntryKind, Ledger
 from deniable.ledger.entries import Entry
 from deniable.ledger.forget import for_people, wrong
 from deniable.ledger.tip import Tip
@@ -33,7 +33,7 @@ def test_the_journal_holds_a_receipt_and_nothing_of_the_person(ledger: Ledger) -
     found = account.forget(PERSON, erase=erased.append, declared=3)
     assert erased == [PERSON]
     entry = account.history()[-1]
-    assert entry.kind is Kind.FORGET
+    assert entry.kind is EntryKind.FORGET
     assert entry.details == {"receipt": found.receipt, "number": 1, "declared": 3}
     assert len(found.receipt) == 32
     everything = json.dumps([each.to_dict() for each in ledger.history()])
@@ -83,7 +83,7 @@ def test_what_could_not_be_erased_is_not_written(ledger: Ledger) -> None:
 
     with pytest.raises(OSError, match="full"):
         account.forget(1, erase=fails, declared=2)
-    assert [entry.kind for entry in ledger.history()] == [Kind.CREATE]
+    assert [entry.kind for entry in ledger.history()] == [EntryKind.CREATE]
 
 
 def test_only_the_owner_forgets_and_only_she_sees_that_somebody_was_forgotten(ledger: Ledger) -> None:
@@ -91,8 +91,8 @@ def test_only_the_owner_forgets_and_only_she_sees_that_somebody_was_forgotten(le
     part = ledger.create("visits/ana", limit=Budget(0.5), parent="visits")
     account.forget(1, declared=2)
     other = ledger.account("visits", analyst="ana")
-    assert [entry.kind for entry in other.history()] == [Kind.CREATE]
-    assert [entry.kind for entry in account.history()] == [Kind.CREATE, Kind.FORGET]
+    assert [entry.kind for entry in other.history()] == [EntryKind.CREATE]
+    assert [entry.kind for entry in account.history()] == [EntryKind.CREATE, EntryKind.FORGET]
     with pytest.raises(LedgerError, match="Only olga"):
         other.forget(1)
     with pytest.raises(LedgerError, match="whole data set"):
@@ -151,7 +151,7 @@ def test_a_release_from_a_seed_is_to_be_made_anew() -> None:
     ],
 )
 def test_a_forged_entry_is_told_by_verify(details: dict[str, object], said: str | None) -> None:
-    entry = Entry(9, "t", Kind.FORGET, "visits", "olga", "", None, "{}", json.dumps(details), "")
+    entry = Entry(9, "t", EntryKind.FORGET, "visits", "olga", "", None, "{}", json.dumps(details), "")
     found = wrong(entry, details, (1, 3))
     assert (found is None) if said is None else (found is not None and said in found)
 

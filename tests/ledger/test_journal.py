@@ -331,6 +331,19 @@ def test_another_ledger_beside_the_data_is_named(tmp_path: Path) -> None:
         one.bind(data)
 
 
+def test_a_ledger_that_was_deleted_is_missed(tmp_path: Path) -> None:
+    data = tmp_path / "visits.parquet"
+    data.write_bytes(b"PAR1")
+    with Ledger.open(f"sqlite:///{tmp_path}/one.db") as one:
+        one.bind(data)
+    (tmp_path / "one.db").unlink()
+    with (
+        Ledger.open(f"sqlite:///{tmp_path}/one.db") as new,
+        pytest.warns(UserWarning, match=r"one\.db is not the one that metered .* deleted or replaced"),
+    ):
+        new.bind(data)
+
+
 def test_a_ledger_elsewhere_is_found_by_its_mark(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     data = tmp_path / "a" / "visits.parquet"

@@ -9,7 +9,7 @@ import pytest
 
 from deniable.errors import AccountFrozen, InvalidParameter, LedgerError
 from deniable.guarantee import Budget
-from deniable.ledger import Account, Kind, Ledger
+from deniable.ledger import Account, EntryKind, Ledger
 from deniable.loss import Pure
 from deniable.units import Unit
 from tests.ledger.workers import Asking, Noisy
@@ -34,7 +34,7 @@ def test_steps_are_noted_and_none_is_begun_twice(ledger: Ledger, account: Accoun
         ):
             account.begin(session.entry, start, 60)
     assert account.begun(session.entry) == 40
-    assert [entry.description for entry in account.history() if entry.kind is Kind.BEGIN] == [
+    assert [entry.description for entry in account.history() if entry.kind is EntryKind.BEGIN] == [
         "Steps 1 to 20 of entry 2 begun.",
         "Steps 26 to 40 of entry 2 begun.",
     ]

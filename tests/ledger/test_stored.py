@@ -11,7 +11,7 @@ import sqlalchemy
 
 from deniable.errors import AccountFrozen, TamperedLedger
 from deniable.guarantee import Budget
-from deniable.ledger import Kind, Ledger, Status
+from deniable.ledger import EntryKind, Ledger, Status
 from deniable.ledger.migrate import TABLE, migrate
 from deniable.ledger.store import Store, parse
 from deniable.loss import Pure
@@ -127,7 +127,7 @@ def test_a_second_settle_found_in_an_old_ledger_freezes_the_account_and_is_named
         assert account.status is Status.FROZEN
         assert account.spent().epsilon == 0.6  # what its releases cost: 1/10 of the session and 1/2
         freeze = account.history()[-1]
-        assert (freeze.kind, freeze.seq) == (Kind.FREEZE, 8)
+        assert (freeze.kind, freeze.seq) == (EntryKind.FREEZE, 8)
         assert told in freeze.description
         assert ledger.verify().problems == (told,)
         with pytest.raises(AccountFrozen):

@@ -10,10 +10,10 @@ Only an account runs a mechanism: it writes the charge durably, then opens the d
 from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter, Left, Purpose, Spent
 from deniable.accounting.odometer import Reading
-from deniable.ledger.account import Account, Preview
+from deniable.ledger.account import Account, ChargePreview
 from deniable.ledger.bounded import Bounded
 from deniable.ledger.chain import Head
-from deniable.ledger.entries import Entry, Kind, Status
+from deniable.ledger.entries import Entry, EntryKind, Status
 from deniable.ledger.forget import Forgotten
 from deniable.ledger.ledger import Ledger
 from deniable.ledger.releases import Kept
@@ -24,15 +24,15 @@ __all__ = [
     "Account",
     "Bounded",
     "Charge",
+    "ChargePreview",
     "Entry",
+    "EntryKind",
     "Filter",
     "Forgotten",
     "Head",
     "Kept",
-    "Kind",
     "Ledger",
     "Left",
-    "Preview",
     "Purpose",
     "Reading",
     "Session",

@@ -27,8 +27,9 @@ from deniable.errors import (
 from deniable.guarantee import Budget, Certificate
 from deniable.ledger import forget as forgetting
 from deniable.ledger import notes, releases, requests
+from deniable.ledger import versions as data_versions
 from deniable.ledger.chain import Head
-from deniable.ledger.entries import Entry, Kind, Standing, Status
+from deniable.ledger.entries import Entry, EntryKind, Standing, Status
 from deniable.ledger.forget import Forgotten
 from deniable.ledger.journal import Draft, Journal, Standings
 from deniable.ledger.refusal import refusal, refused_above, stopped, why
@@ -52,7 +53,7 @@ OPENERS = (FunctionType, MethodType, BuiltinMethodType, functools.partial)
 
 
 @dataclass(frozen=True)
-class Preview:
+class ChargePreview:
     """Whether a loss would fit, where it would bring the account, and what would be
     left. Nothing is charged."""
 
@@ -109,6 +110,7 @@ class Account(Original):
         self._quotes: dict[tuple[str, Fraction | None], dict[str, Charge]] = {}
         self.before_charge: Callable[[], None] | None = None
         """Of an account that is only proposed: makes it. Nothing is ever charged to a proposal."""
+        self._version: str | None = None
         self.owner = path[-1].owner
         self.parent = path[0].parent
         self.root = path[-1].name
@@ -131,8 +133,11 @@ class Account(Original):
         return self._journal
 
     def become(self, made: Account) -> None:
-        """A proposal is this account from now on: whoever holds the one holds the other."""
+        """A proposal is this account from now on: whoever holds the one holds the other. A version that was
+        declared stays so if the one who declared it owns what was made."""
+        version = self._version if made.by_owner else None
         self.__dict__.update(made.__dict__)
+        self._version = version
 
     # -------------------------------------------------------------------------------------------- releases
 
@@ -158,7 +163,7 @@ class Account(Original):
         error = mechanism.error()
         if isinstance(mechanism, Fitting):
             mechanism.fits(None if isinstance(data, OPENERS) else data)
-        payment = self._pay(Kind.RUN, mechanism, source, delta, analyst, description)
+        payment = self._pay(EntryKind.RUN, mechanism, source, delta, analyst, description)
         value = self.attempt(payment, lambda: mechanism(_opened(data), rng=source), fair=fair)
         grid = getattr(mechanism, "granularity", None)
         return Release(value, payment.loss, payment.unit, error, payment.entry_id, payment.private, grid)
@@ -175,7 +180,7 @@ class Account(Original):
     ) -> Session[Value]:
         """Charge the loss of a whole conversation, then begin it."""
         source = self._source(rng)
-        payment = self._pay(Kind.OPEN, interactive, source, delta, analyst, description)
+        payment = self._pay(EntryKind.OPEN, interactive, source, delta, analyst, description)
         return Session(
             self, payment, self.attempt(payment, lambda: interactive.open(_opened(data), rng=source))
         )
@@ -192,7 +197,7 @@ class Account(Original):
 
     def _pay(
         self,
-        kind: Kind,
+        kind: EntryKind,
         mechanism: Mechanism[Any] | Interactive[Any],
         source: Random,
         delta: Number | None,
@@ -213,6 +218,7 @@ class Account(Original):
             "charges": {name: charge.to_dict() for name, charge in charges.items()},
             "private": source.private,
             **delta_detail,
+            **data_versions.details(self._version),
             **requests.details(),
         }
         words = type(mechanism).__name__ if description is None else description
@@ -244,7 +250,8 @@ class Account(Original):
         )
         if not same or (self.name not in before.tip.charged and standing.filter_json != self._filter_json):
             raise LedgerError(
-                f'The account "{self.name}" was set anew since it was opened here. Nothing was charged. Open it again.'
+                f'The account "{self.name}" was set anew since it was opened here. Nothing was charged. Open '
+                "it again."
             )
 
     def _prices(self, loss: Loss, delta: Number | None) -> dict[str, Charge]:
@@ -309,7 +316,8 @@ class Account(Original):
         raise AccountFrozen(
             f"What was paid for by entry {paid.seq} failed. Nothing was released, the charge stands, and the "
             "account "
-            f'"{self.name}" is frozen until its owner looks. The reason may depend on data, so it is not told here.'
+            f'"{self.name}" is frozen until its owner looks. The reason may depend on data, so it is not '
+            "told here."
         )
 
     def _failed(self, paid: Paid, failure: BaseException) -> None:
@@ -325,7 +333,7 @@ class Account(Original):
         costs = {name: self._kept(name, used, paid) for name in paid.charges}
         refunds = {name: (paid.charges[name] - costs[name]).to_dict() for name in costs}
         draft = Draft(
-            Kind.SETTLE,
+            EntryKind.SETTLE,
             self.name,
             paid.entry.analyst,
             f"Closed the session of entry {paid.seq}.",
@@ -365,7 +373,7 @@ class Account(Original):
         resumed goes on after this number."""
         return notes.begun(self._journal, entry)
 
-    # -------------------------------------------------------------------------------------------- releases kept
+    # ------------------------------------------------------------------------------------------ releases kept
 
     def keep(self, key: str, release: Release[Any], content: str, *, delta: Number | None = None) -> bool:
         """Keep `content`, the text of a release of this account, for the question `key`;
@@ -433,7 +441,9 @@ class Account(Original):
             **delta_detail,
             **requests.details(),
         }
-        draft = Draft(Kind.RUN, self.name, analyst, description, self._unit_json, details, kept.loss_json)
+        draft = Draft(
+            EntryKind.RUN, self.name, analyst, description, self._unit_json, details, kept.loss_json
+        )
 
         def decide(before: Standings) -> Draft:
             self._admit(before, charges)
@@ -479,7 +489,9 @@ class Account(Original):
             *(min(getattr(left, part) for left in each) for part in ("epsilon", "rho", "delta", "mu"))
         )
 
-    def preview(self, loss: Loss, *, delta: Number | None = None, view: LedgerView | None = None) -> Preview:
+    def preview(
+        self, loss: Loss, *, delta: Number | None = None, view: LedgerView | None = None
+    ) -> ChargePreview:
         """Would it fit, and what would be left? Nothing is charged. With a `view` of a question whose answer
         is kept, as reading it would be charged."""
         view = self.view() if view is None else view
@@ -490,12 +502,12 @@ class Account(Original):
         try:
             self._admit(standings, charges, loss)
         except (BudgetExceeded, LedgerError) as error:
-            return Preview(False, after, self._left(standings, {}), str(error))
-        return Preview(True, after, self._left(standings, charges))
+            return ChargePreview(False, after, self._left(standings, {}), str(error))
+        return ChargePreview(True, after, self._left(standings, charges))
 
     def times(self, loss: Loss, *, delta: Number | None = None) -> int:
-        """How often such a loss would still be granted, one after the other, up to a million; by the accounts whose
-        numbers are told here."""
+        """How often such a loss would still be granted, one after the other, up to a million; by the accounts
+        whose numbers are told here."""
         prices, standings = self._prices(loss, delta), self.view().standings
         balances = [(standings[name].filter, standings[name].spent, prices[name]) for name in self._seen]
         low, high = 0, 1_000_000
@@ -526,7 +538,7 @@ class Account(Original):
     def history(self) -> list[Entry]:
         """Every entry of this account and of its sub-accounts, in order. That somebody was forgotten is told
         to the owner alone: it may say of a person that she was in the data."""
-        hidden = () if self._analyst == self.owner else (Kind.FORGET,)
+        hidden = () if self._analyst == self.owner else (EntryKind.FORGET,)
         with self._journal.store.reading() as transaction:
             entries = self._journal.entries(transaction)
             return [entry for entry in entries if concerns(entry, self.name) and entry.kind not in hidden]
@@ -552,7 +564,9 @@ class Account(Original):
             standing = before[self.name]
             rules = standing.filter.raised(limit)
             words = f"Limit raised from {standing.filter.limit} to {limit}."
-            return Draft(Kind.RAISE, self.name, by, words, standing.unit_json, {"filter": rules.to_dict()})
+            return Draft(
+                EntryKind.RAISE, self.name, by, words, standing.unit_json, {"filter": rules.to_dict()}
+            )
 
         self._journal.append([self.name], decide)
         self._filter_json = self.standing().filter_json
@@ -567,7 +581,9 @@ class Account(Original):
 
         def decide(before: Standings) -> Draft:
             frozen = [name for name in self._names if before[name].status is Status.FROZEN]
-            return Draft(Kind.THAW, self.name, by, note, before[self.name].unit_json, {"accounts": frozen})
+            return Draft(
+                EntryKind.THAW, self.name, by, note, before[self.name].unit_json, {"accounts": frozen}
+            )
 
         self._journal.append(self._names, decide)
 
@@ -576,7 +592,7 @@ class Account(Original):
         by = self._owner(owner, "close it")
 
         def decide(before: Standings) -> Draft:
-            return Draft(Kind.CLOSE, self.name, by, "Closed.", before[self.name].unit_json)
+            return Draft(EntryKind.CLOSE, self.name, by, "Closed.", before[self.name].unit_json)
 
         self._journal.append([self.name], decide)
 
@@ -601,7 +617,8 @@ class Account(Original):
         by = self._owner(owner, "forget somebody")
         if self.parent is not None:
             raise LedgerError(
-                f'A person is forgotten in the whole data set: ask the account "{self.root}". Nothing was written.'
+                f'A person is forgotten in the whole data set: ask the account "{self.root}". Nothing was '
+                "written."
             )
         request = forgetting.ForgetRequest(self.name, by, units, declared)
         with self._journal.following() as (_, at):
@@ -613,11 +630,45 @@ class Account(Original):
         # The guarantee is that of the highest limit ever set, and a limit only grows.
         return forgetting.forget(self._journal, request, self.history(), self.limit, self.unit)
 
+    @property
+    def by_owner(self) -> bool:
+        """Whether the one who asks through this object is the owner."""
+        return self._analyst == self.owner
+
+    @property
+    def version(self) -> str | None:
+        """The version of the data that releases through this object are noted to be of; None if none was
+        declared."""
+        return self._version
+
+    def declare_version(self, version: str) -> None:
+        """Releases through this object are of this version of the data: from now on their entries say so.
+        It is the owner's word, and never read from data; an analyst's part takes it over from the owner's
+        curator."""
+        self._owner(None, "declare a version of its data")
+        self._version = data_versions.checked(version)
+
+    def same_data_as(self, whole: Account) -> Account:
+        """This account, of the version that was declared for `whole`, which it is part of."""
+        self._version = whole._version if whole.root == self.root else None
+        return self
+
+    def versions(self) -> dict[str | None, tuple[int, ...]]:
+        """The entries that released something, by the version of the data they are of; None where none was
+        declared."""
+        return data_versions.by_version(self.history())
+
+    def still_held(self) -> tuple[int, ...]:
+        """Entries after somebody was forgotten whose data may hold her still: of a version that was in use
+        before, or of none that was declared. For the owner."""
+        self._owner(None, "ask who is held still")
+        return data_versions.still_held(self.history())
+
     def _freeze(self, names: list[str], reason: str, by: str) -> None:
         def decide(before: Standings) -> Draft:
             accounts = [name for name in names if before[name].status is Status.OPEN]
             return Draft(
-                Kind.FREEZE, self.name, by, reason, before[self.name].unit_json, {"accounts": accounts}
+                EntryKind.FREEZE, self.name, by, reason, before[self.name].unit_json, {"accounts": accounts}
             )
 
         self._journal.append(self._names, decide)
@@ -633,7 +684,8 @@ class Account(Original):
     def _check_unit(self, unit: Unit) -> None:
         if unit != self.unit:
             raise UnitMismatch(
-                f'The account "{self.name}" protects {self.unit}; this loss is stated for {unit}. {why(self.unit, unit)} '
+                f'The account "{self.name}" protects {self.unit}; this loss is stated for {unit}. '
+                f"{why(self.unit, unit)} "
                 "Nothing was charged and nothing was run."
             )
 
@@ -641,7 +693,7 @@ class Account(Original):
 def check_open(before: Standings, paid: Entry, charges: dict[str, Charge]) -> None:
     """A session is settled once, and gives back no more than its own entry in the journal was charged."""
     entry = before.entry(paid.seq)
-    if entry is None or entry != paid or entry.kind is not Kind.OPEN:
+    if entry is None or entry != paid or entry.kind is not EntryKind.OPEN:
         raise LedgerError(
             f"Entry {paid.seq} of the journal did not open this session. Nothing was given back."
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from deniable.errors import TamperedLedger
 from deniable.ledger import chain, schema
-from deniable.ledger.entries import Kind, Standing, Status, touched
+from deniable.ledger.entries import EntryKind, Standing, Status, touched
 from deniable.ledger.journal import Draft, Journal, read_standing
 from deniable.ledger.replay import Replay
 from deniable.ledger.store import Transaction
@@ -54,7 +54,7 @@ def _replayed(journal: Journal, transaction: Transaction) -> tuple[Replay, dict[
     faults: dict[str, str] = {}
     for entry in journal.entries(transaction):
         problems = replay.enter(entry)
-        if problems and entry.kind is Kind.SETTLE:
+        if problems and entry.kind is EntryKind.SETTLE:
             faults |= dict.fromkeys(touched(entry, entry.details), problems[0])
     return replay, faults
 
@@ -72,6 +72,6 @@ def _freeze(
 ) -> Tip:
     frozen = [standing.name] * (standing.status is Status.OPEN)
     words = f"Frozen when the ledger was opened by this version. {problem}"
-    draft = Draft(Kind.FREEZE, standing.name, "ledger", words, standing.unit_json, {"accounts": frozen})
+    draft = Draft(EntryKind.FREEZE, standing.name, "ledger", words, standing.unit_json, {"accounts": frozen})
     before = journal.standings_in(transaction, [standing.name], at)
     return journal.write(transaction, draft, before, key)[1]

@@ -28,14 +28,24 @@ def bind(journal: Journal, data: Path) -> None:
     """Warn of other ledgers of `data`, then leave a mark beside it that names this one."""
     others = [*_marked(journal, data), *_lying(journal, data)]
     for other in dict.fromkeys(others):
-        warnings.warn(
-            f'Another ledger lies beside "{data}": {other}. Two ledgers do not know of each other, so together they grant the '
-            f"sum of their limits. This ledger is {journal.store}; use one of them.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warnings.warn(_warning(journal, data, other), UserWarning, stacklevel=3)
     if not others:
         _mark(journal, data)
+
+
+def _warning(journal: Journal, data: Path, other: str) -> str:
+    if other == _address(journal):
+        return (
+            f'The ledger {other} is not the one that metered "{data}" before: that one was deleted or '
+            "replaced, and what "
+            "was spent from it is not counted here. Put it back; if this is a new start, remove the mark "
+            f"{_mark_of(data)}."
+        )
+    return (
+        f'Another ledger lies beside "{data}": {other}. Two ledgers do not know of each other, so together '
+        "they grant the "
+        f"sum of their limits. This ledger is {journal.store}; use one of them."
+    )
 
 
 def ledger_of(data: Path) -> str:
@@ -109,9 +119,15 @@ def _mark(journal: Journal, data: Path) -> None:
     """Best effort: where the data cannot be written beside, the ledgers that lie there are still found."""
     if journal.store.in_memory:
         return
-    own = journal.store.path
-    address = str(journal.store) if own is None else f"sqlite:///{own.resolve()}"
+    mark = {"id": journal.id, "ledger": _address(journal)}
     try:
-        _mark_of(data).write_text(json.dumps({"id": journal.id, "ledger": address}) + "\n", encoding="utf-8")
+        _mark_of(data).write_text(json.dumps(mark) + "\n", encoding="utf-8")
     except OSError:
         return
+
+
+def _address(journal: Journal) -> str:
+    own = journal.store.path
+    if own is None:
+        return str(journal.store)
+    return f"sqlite:///{own.resolve()}"

@@ -16,7 +16,7 @@ from deniable.loss import Loss
 from deniable.units import Unit
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What an entry does to its account and those above it."""
 
     CREATE = "create"
@@ -49,7 +49,7 @@ class Entry(NamedTuple):
 
     seq: int
     time: str
-    kind: Kind
+    kind: EntryKind
     account: str
     analyst: str
     description: str
@@ -137,44 +137,44 @@ def apply(
     """
     details = entry.details if known is None else known
     match entry.kind:
-        case Kind.CREATE:
+        case EntryKind.CREATE:
             return {entry.account: _created(entry, details)}
-        case Kind.RUN | Kind.OPEN:
+        case EntryKind.RUN | EntryKind.OPEN:
             return {
                 n: _moved(before[n], Charge.from_dict(c), entry.seq, 1) for n, c in details["charges"].items()
             }
-        case Kind.SETTLE:
+        case EntryKind.SETTLE:
             return {
                 n: _moved(before[n], Charge.from_dict(c), entry.seq, -1)
                 for n, c in details["returned"].items()
             }
-        case Kind.RAISE:
+        case EntryKind.RAISE:
             rules = compact(details["filter"])
             return {entry.account: before[entry.account]._replace(filter_json=rules, seq=entry.seq)}
-        case Kind.FREEZE:
+        case EntryKind.FREEZE:
             return {n: before[n]._replace(status=Status.FROZEN, seq=entry.seq) for n in details["accounts"]}
-        case Kind.THAW:
+        case EntryKind.THAW:
             return {n: before[n]._replace(status=Status.OPEN, seq=entry.seq) for n in details["accounts"]}
-        case Kind.CLOSE:
+        case EntryKind.CLOSE:
             return {entry.account: before[entry.account]._replace(status=Status.CLOSED, seq=entry.seq)}
-        case Kind.RESET:
+        case EntryKind.RESET:
             return {entry.account: _reset(entry, before[entry.account], details)}
-        case Kind.BEGIN | Kind.CLOCK | Kind.BIND | Kind.RENAME | Kind.FORGET:
+        case EntryKind.BEGIN | EntryKind.CLOCK | EntryKind.BIND | EntryKind.RENAME | EntryKind.FORGET:
             return {}
 
 
 def touched(entry: Entry, details: Mapping[str, Any]) -> Iterable[str]:
     """The accounts that `entry` changes: the keys of what `apply` returns."""
     match entry.kind:
-        case Kind.CREATE | Kind.RAISE | Kind.CLOSE | Kind.RESET:
+        case EntryKind.CREATE | EntryKind.RAISE | EntryKind.CLOSE | EntryKind.RESET:
             return (entry.account,)
-        case Kind.RUN | Kind.OPEN:
+        case EntryKind.RUN | EntryKind.OPEN:
             return tuple(details["charges"])
-        case Kind.SETTLE:
+        case EntryKind.SETTLE:
             return tuple(details["returned"])
-        case Kind.FREEZE | Kind.THAW:
+        case EntryKind.FREEZE | EntryKind.THAW:
             return tuple(details["accounts"])
-        case Kind.BEGIN | Kind.CLOCK | Kind.BIND | Kind.RENAME | Kind.FORGET:
+        case EntryKind.BEGIN | EntryKind.CLOCK | EntryKind.BIND | EntryKind.RENAME | EntryKind.FORGET:
             return ()
 
 

@@ -15,15 +15,16 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from deniable import numbers
 from deniable.errors import InvalidParameter, LedgerError
 from deniable.guarantee import Budget
-from deniable.ledger.entries import Entry, Kind
+from deniable.ledger.entries import Entry, EntryKind
 from deniable.ledger.journal import Draft, Journal, Standings
+from deniable.ledger.versions import by_version
 from deniable.units import Unit
 
 BYTES = 16
@@ -42,7 +43,9 @@ class Forgotten:
     `number` people were forgotten by now; at `declared` everything is made anew. `guarantee` bounds, for all
     of them together, how far what was released differs from what would have been without them. `stands` are
     the entries whose releases stand under it, `redo` those that were drawn from a seed and have no guarantee.
-    Where the unit is one that is `replaced`, "without" means with somebody else in the person's place."""
+    Where the unit is one that is `replaced`, "without" means with somebody else in the person's place.
+    `versions` are these entries by the version of the data that they were made from, as the owner declared
+    it: versions that held the person."""
 
     receipt: str
     entry: int
@@ -52,6 +55,7 @@ class Forgotten:
     stands: tuple[int, ...]
     redo: tuple[int, ...]
     replaced: bool = False
+    versions: Mapping[str | None, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def due(self) -> bool:
@@ -75,7 +79,7 @@ class Forgotten:
         )
         return (
             f"By now {people} forgotten. What {len(self.stands):,} releases say differs from what they would "
-            f"say {otherwise} by at most {bound}.{again} {self._when} What was trained on the data outside "
+            f"say {otherwise} by at most {bound}.{again}{self._held} {self._when} What was trained on the data outside "
             f"this ledger, without a guarantee, is to be trained anew now. Receipt {self.receipt}: nothing "
             "in the ledger says whose it is."
         )
@@ -83,7 +87,21 @@ class Forgotten:
     def to_dict(self) -> dict[str, Any]:
         body: dict[str, Any] = {"receipt": self.receipt, "entry": self.entry, "number": self.number}
         body |= {"declared": self.declared, "due": self.due, "stands": self.stands, "redo": self.redo}
+        body["versions"] = [
+            {"version": version, "entries": entries} for version, entries in self.versions.items()
+        ]
         return body | {"epsilon": float(self.guarantee.epsilon), "delta": float(self.guarantee.delta)}
+
+    @property
+    def _held(self) -> str:
+        names = [f'"{version}"' for version in self.versions if version is not None]
+        if not names:
+            return ""
+        return (
+            f" They were made from the data as of {', '.join(names)}"
+            f"{', and some of no declared version' if None in self.versions else ''}: these hold whoever is "
+            "forgotten now, so the data without her gets another version."
+        )
 
     @property
     def _when(self) -> str:
@@ -119,12 +137,14 @@ class ForgetRequest:
         only lowered: a promise that can be put off is none."""
         if self.declared is None and not known:
             raise InvalidParameter(
-                f'Expected declared=…, the number of people at which models and tables of "{self.account}" are made '
+                f'Expected declared=…, the number of people at which models and tables of "{self.account}" '
+                "are made "
                 "anew: k people together are protected by k·ε alone. Nothing was written."
             )
         if known and self.declared is not None and self.declared > known:
             raise LedgerError(
-                f'The account "{self.account}" has declared that everything is made anew at {known:,}; that is not put '
+                f'The account "{self.account}" has declared that everything is made anew at {known:,}; that '
+                "is not put "
                 f"off to {self.declared:,}. Nothing was written."
             )
         return known if self.declared is None else self.declared
@@ -141,17 +161,19 @@ def forget(
         at = request.declared_after(promise)
         details = {"receipt": receipt, "number": number + request.units, "declared": at}
         words = f"Forgotten by now: {number + request.units:,}; everything is made anew at {at:,}."
-        return Draft(Kind.FORGET, root, request.by, words, before[root].unit_json, details)
+        return Draft(EntryKind.FORGET, root, request.by, words, before[root].unit_json, details)
 
     entry = journal.append([root], decide)
     number, at = entry.details["number"], entry.details["declared"]
-    stands, redo = released(entries)
-    return Forgotten(receipt, entry.seq, number, at, for_people(limit, number), stands, redo, unit.replace)
+    payments = list(entries)
+    stands, redo = released(payments)
+    guarantee, held = for_people(limit, number), by_version(payments)
+    return Forgotten(receipt, entry.seq, number, at, guarantee, stands, redo, unit.replace, held)
 
 
 def released(entries: Iterable[Entry]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The entries that released something under a guarantee, and those that did so from a seed."""
-    payments = [entry for entry in entries if entry.kind in (Kind.RUN, Kind.OPEN)]
+    payments = [entry for entry in entries if entry.kind in (EntryKind.RUN, EntryKind.OPEN)]
     return (
         tuple(entry.seq for entry in payments if entry.details.get("private", True)),
         tuple(entry.seq for entry in payments if not entry.details.get("private", True)),

@@ -14,7 +14,7 @@ from typing import Any
 from deniable.errors import InvalidParameter, LedgerError, TamperedLedger
 from deniable.ledger import chain, schema, tip
 from deniable.ledger.chain import Head
-from deniable.ledger.entries import COLUMNS, Entry, Kind, Standing, Status, apply, compact
+from deniable.ledger.entries import COLUMNS, Entry, EntryKind, Standing, Status, apply, compact
 from deniable.ledger.migrate import migrate
 from deniable.ledger.store import Row, Store, Transaction
 from deniable.ledger.tip import Tip
@@ -38,7 +38,7 @@ def now() -> datetime:
 class Draft:
     """An entry before it has a number, a time and a seal."""
 
-    kind: Kind
+    kind: EntryKind
     account: str
     analyst: str
     description: str
@@ -152,7 +152,7 @@ class Journal(Original):
     def _sealed(self, draft: Draft, last: Tip, key: bytes) -> Entry:
         for text in (draft.analyst, draft.description):
             _check_text(text)
-        seq, time = last.seq + 1, self._time("" if draft.kind is Kind.CLOCK else last.time)
+        seq, time = last.seq + 1, self._time("" if draft.kind is EntryKind.CLOCK else last.time)
         details = compact(draft.details)
         body = (
             seq,
@@ -178,7 +178,8 @@ class Journal(Original):
                 f"The clock reads {text}, before the last entry of the ledger at {last}. "
                 "Nothing was charged and nothing was run. Set the clock of this machine; if it is right and "
                 "the entry is not, an "
-                'owner goes on with ledger.accept_clock("…"), or `deniable ledger clock --accept "…"` in a shell.'
+                'owner goes on with ledger.accept_clock("…"), or `deniable ledger clock --accept "…"` in a '
+                "shell."
             )
         return last
 
@@ -274,7 +275,10 @@ class Journal(Original):
         while account is not None:
             standing = self.standings([account]).get(account)
             if standing is None:
-                raise LedgerError(f'There is no account "{account}" in {self.store}.')
+                raise LedgerError(
+                    f'There is no account "{account}" in {self.store}. Those there are: ledger.accounts(), '
+                    "or `deniable ledger list`."
+                )
             standings.append(standing)
             account = standing.parent
         return standings
@@ -303,7 +307,8 @@ class Journal(Original):
         standing = None if row is None else genuine(self.key, row, at.accounts.get(name))
         if standing is None:
             raise TamperedLedger(
-                f'The account "{name}" in {self.store} is not as it was written. Nothing was charged and nothing was run. '
+                f'The account "{name}" in {self.store} is not as it was written. Nothing was charged and '
+                "nothing was run. "
                 "`deniable ledger verify` tells what differs."
             )
         return standing
@@ -328,7 +333,7 @@ class Journal(Original):
         return None if self.key is None else self._root(self.key)
 
 
-KINDS = {kind.value: kind for kind in Kind}
+KINDS = {kind.value: kind for kind in EntryKind}
 STATUSES = {status.value: status for status in Status}
 
 

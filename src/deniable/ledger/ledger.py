@@ -16,7 +16,7 @@ from deniable.ledger import beside, names, schema, sources
 from deniable.ledger.account import Account
 from deniable.ledger.adopt import adopt
 from deniable.ledger.chain import Head
-from deniable.ledger.entries import Entry, Kind, Standing, Status
+from deniable.ledger.entries import Entry, EntryKind, Standing, Status
 from deniable.ledger.journal import Clock, Draft, Journal, Standings, now
 from deniable.ledger.store import Store
 from deniable.ledger.verify import Verification, verify
@@ -119,7 +119,7 @@ class Ledger(Original):
             bound = {"sources": sorted(data)} if data else {}
             details = {"parent": parent, "owner": holder, "filter": rules.to_dict()} | bound
             words = f"Account of {holder}, limit {limit}, protects {own_unit}."
-            return Draft(Kind.CREATE, name, self.analyst, words, own_unit.to_json(), details)
+            return Draft(EntryKind.CREATE, name, self.analyst, words, own_unit.to_json(), details)
 
         self._journal.append([name] if parent is None else [name, parent], decide)
         return self.account(name)
@@ -139,12 +139,14 @@ class Ledger(Original):
             standing = before[account.name]
             if account.name in before.tip.charged:
                 raise LedgerError(
-                    f'The account "{account.name}" has been charged, so its unit and limit stay. Nothing was changed. A '
+                    f'The account "{account.name}" has been charged, so its unit and limit stay. Nothing was '
+                    "changed. A "
                     "limit can be raised: account.raise_limit(…), or `deniable ledger raise` in a shell."
                 )
             if by != standing.owner or standing.parent is not None:
                 raise LedgerError(
-                    f'Only {standing.owner}, the owner of the data set, may set the unit and limit of "{account.name}" anew; you '
+                    f"Only {standing.owner}, the owner of the data set, may set the unit and limit of "
+                    f'"{account.name}" anew; you '
                     f"are {by}. Nothing was changed."
                 )
             if any(other.startswith(f"{account.name}{names.STROKE}") for other in before.tip.accounts):
@@ -152,7 +154,9 @@ class Ledger(Original):
                     f'The account "{account.name}" has parts, made for its limit. Nothing was changed.'
                 )
             words = f"Set anew before the first charge: limit {limit}, protects {unit}."
-            return Draft(Kind.RESET, account.name, by, words, unit.to_json(), {"filter": rules.to_dict()})
+            return Draft(
+                EntryKind.RESET, account.name, by, words, unit.to_json(), {"filter": rules.to_dict()}
+            )
 
         self._journal.append([account.name], decide)
         return self.account(account.name)
@@ -168,13 +172,14 @@ class Ledger(Original):
             standing = before[account.name]
             if by != standing.owner or standing.parent is not None:
                 raise LedgerError(
-                    f'Only {standing.owner}, the owner, may rename the data set "{account.root}"; you are {by}. '
+                    f'Only {standing.owner}, the owner, may rename the data set "{account.root}"; you are '
+                    f"{by}. "
                     "Nothing was changed."
                 )
             if new in before.tip.accounts or new in before.tip.aliases:
                 raise LedgerError(f'The name "{new}" is taken. Nothing was changed.')
             words = f'"{account.name}" is now called "{new}" as well.'
-            return Draft(Kind.RENAME, account.name, by, words, standing.unit_json, {"name": new})
+            return Draft(EntryKind.RENAME, account.name, by, words, standing.unit_json, {"name": new})
 
         self._journal.append([account.name], decide)
         return self.account(new)
@@ -243,7 +248,7 @@ class Ledger(Original):
                 f"you are {by}. Nothing was changed."
             )
         self._journal.append(
-            (), lambda before: Draft(Kind.CLOCK, "", by, reason, "{}", {"after": before.tip.time})
+            (), lambda before: Draft(EntryKind.CLOCK, "", by, reason, "{}", {"after": before.tip.time})
         )
 
     def bind(self, data: str | os.PathLike[str]) -> None:
@@ -274,8 +279,8 @@ def _rules(limit: Budget, purpose: Purpose | str | None, filter: Callable[[Budge
     rules = filter(limit)
     if rules.limit != limit:
         raise InvalidParameter(
-            f"Expected a filter that keeps the limit {limit}, got one for {rules.limit}. Nothing was created. "
-            "Name the rule alone, like filter=Filter.basic."
+            f"Expected a filter that keeps the limit {limit}, got one for {rules.limit}. Nothing was "
+            "created. Name the rule alone, like filter=Filter.basic."
         )
     return rules
 
@@ -297,7 +302,8 @@ def _unit(name: str, unit: Unit | None, above: Standing | None) -> Unit:
         return unit
     if unit is not None and unit != above.unit:
         raise UnitMismatch(
-            f'The account "{above.name}" protects {above.unit}, so no part of it can protect {unit}. Nothing was created.'
+            f'The account "{above.name}" protects {above.unit}, so no part of it can protect {unit}. Nothing '
+            "was created."
         )
     return above.unit
 

@@ -28,7 +28,10 @@ def migrate(store: Store, *, create: bool) -> None:
     if version == NEWEST:
         return
     if version is None and not create:
-        raise LedgerError(f"There is no ledger in {store}. Nothing was created.")
+        raise LedgerError(
+            f"There is no ledger in {store}. Nothing was created. A ledger lies beside the data that it was "
+            "charged for: go to that folder, or name its address (--ledger sqlite:///folder/privacy.db)."
+        )
     if store.path is not None:
         write_ahead(store)
     with store.passing(), store.failures(), store.engine.begin() as connection:

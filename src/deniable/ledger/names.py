@@ -116,7 +116,10 @@ def _visible(c: str) -> bool:
 def _mixed(text: str) -> str | None:
     scripts = {script for c in text if (script := _script(c))}
     if len(scripts) > 1 and not any(scripts <= group for group in TOGETHER):
-        return f"it mixes scripts ({', '.join(sorted(script.lower() for script in scripts))}), so it may look like another"
+        return (
+            f"it mixes scripts ({', '.join(sorted(script.lower() for script in scripts))}), so it may look "
+            "like another"
+        )
     letters = [c for c in text if c.isalpha()]
     if letters and all(c in LIKE_LATIN for c in letters):
         return "all its letters look like Latin ones, and are not"

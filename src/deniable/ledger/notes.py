@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 from deniable.errors import InvalidParameter, LedgerError
 from deniable.ledger.chain import Head
-from deniable.ledger.entries import Entry, Kind, Status
+from deniable.ledger.entries import Entry, EntryKind, Status
 from deniable.ledger.journal import Draft, Journal, Standings
 from deniable.ledger.refusal import stopped
 
-PAID = (Kind.RUN, Kind.OPEN)
+PAID = (EntryKind.RUN, EntryKind.OPEN)
 
 
 def begin(journal: Journal, names: Sequence[str], by: str, entry: str, start: int, stop: int) -> None:
@@ -32,12 +32,13 @@ def begin(journal: Journal, names: Sequence[str], by: str, entry: str, start: in
         last_step = before.tip.begun.get(payment.seq, 0)
         if start < last_step:
             raise LedgerError(
-                f"Step {start + 1} of entry {payment.seq} was begun before: the ledger has noted {last_step}, and "
-                f"no step is taken twice. Nothing was begun. Go on with step {last_step + 1}."
+                f"Step {start + 1} of entry {payment.seq} was begun before: the ledger has noted "
+                f"{last_step}, and no step is taken twice. Nothing was begun. Go on with step "
+                f"{last_step + 1}."
             )
         details = {"entry": payment.seq, "start": start, "stop": stop}
         words = f"Steps {start + 1} to {stop} of entry {payment.seq} begun."
-        return Draft(Kind.BEGIN, names[0], by, words, before[names[0]].unit_json, details)
+        return Draft(EntryKind.BEGIN, names[0], by, words, before[names[0]].unit_json, details)
 
     journal.append(names, decide)
 
@@ -56,7 +57,7 @@ def _paid(before: Standings, names: Sequence[str], head: Head) -> Entry:
     entry = before.entry(head.count)
     if entry is None or entry.mac != head.mac or entry.kind not in PAID or entry.account != names[0]:
         raise LedgerError(f'Entry {head.count} is no charge of the account "{names[0]}". Nothing was begun.')
-    if entry.kind is Kind.OPEN and entry.seq not in before.tip.begun:
+    if entry.kind is EntryKind.OPEN and entry.seq not in before.tip.begun:
         raise LedgerError(f"The session of entry {entry.seq} is closed. Nothing was begun; open a new one.")
     return entry
 

@@ -33,8 +33,14 @@ def why(account: Unit, loss: Unit) -> str:
             "like deniable.ledger.Bounded."
         )
     if account.kind is loss.kind and account.replace != loss.replace:
-        return "Replacing is removing and adding, and costs another loss: state the mechanism for the account's unit."
-    return "Losses of different units do not add up: use an account of that unit, or state the mechanism for this one."
+        return (
+            "Replacing is removing and adding, and costs another loss: state the mechanism for the account's "
+            "unit."
+        )
+    return (
+        "Losses of different units do not add up: use an account of that unit, or state the mechanism for "
+        "this one."
+    )
 
 
 def refusal(standing: Standing, charge: Charge, loss: Loss | None = None) -> BudgetExceeded:
@@ -56,7 +62,8 @@ def refused_above(own: Standing) -> BudgetExceeded:
     """To whom the numbers of the data set are not told. Those of the error are her own part's."""
     limit, balance = own.filter, own.filter.reading(own.spent)
     return BudgetExceeded(
-        f'The data set that "{own.name}" is a part of has not enough left for this query. Nothing was run and nothing was '
+        f'The data set that "{own.name}" is a part of has not enough left for this query. Nothing was run '
+        "and nothing was "
         f"charged. Ask for less, or speak to its owner, {own.owner}.",
         asked=float("nan"),
         spent=balance,
@@ -79,7 +86,8 @@ def _over_epsilon(standing: Standing, charge: Charge, total: Charge) -> str:
     limit = standing.filter
     before, price, after = (_tell(limit.reading(x)) for x in (standing.spent, charge, total))
     return (
-        f'This query would bring the account "{standing.name}" to ε = {after}, over its limit ε = {show(limit.limit.epsilon)} '
+        f'This query would bring the account "{standing.name}" to ε = {after}, over its limit ε = '
+        f"{show(limit.limit.epsilon)} "
         f"(spent: {before}, asked: {price}). Nothing was run and nothing was charged. "
         f"{_way_out(limit, standing.spent)}"
     )
@@ -96,9 +104,12 @@ def _fits_alone(limit: Filter, loss: Loss) -> bool:
 def _over_shares(standing: Standing, charge: Charge, total: Charge) -> str:
     limit = standing.filter.limit
     return (
-        f'This run by itself is within the limit of the account "{standing.name}", {limit}, but the account keeps a part '
-        "of δ for other charges, so it does not fit. Nothing was run and nothing was charged. An account for one run "
-        'spends all of its limit on it: ledger.create(…, purpose="run"), or deniable ledger create … --purpose run. '
+        f'This run by itself is within the limit of the account "{standing.name}", {limit}, but the account '
+        "keeps a part "
+        "of δ for other charges, so it does not fit. Nothing was run and nothing was charged. An account for "
+        "one run "
+        'spends all of its limit on it: ledger.create(…, purpose="run"), or deniable ledger create … '
+        "--purpose run. "
         f"In this one, {_way_out(standing.filter, standing.spent)[0].lower()}{_way_out(standing.filter, standing.spent)[1:]}"
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from deniable.accounting.charges import Charge
 from deniable.errors import DeniableError
 from deniable.ledger import forget
-from deniable.ledger.entries import Entry, Kind, Standing, apply, touched
+from deniable.ledger.entries import Entry, EntryKind, Standing, apply, touched
 
 Charges = Mapping[str, Charge]
 UNREADABLE = (DeniableError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
@@ -46,7 +46,7 @@ class Replay:
             self._remember(entry, details)
         except UNREADABLE:
             return [f"Entry {entry.seq} cannot be read, or speaks of an account that was never made."]
-        if entry.kind in (Kind.RUN, Kind.OPEN):
+        if entry.kind in (EntryKind.RUN, EntryKind.OPEN):
             over = [
                 name for name, standing in standings.items() if not standing.filter.admits(standing.spent)
             ]
@@ -55,22 +55,28 @@ class Replay:
 
     def _wrong(self, entry: Entry, details: Mapping[str, Any]) -> Iterator[str]:
         match entry.kind:
-            case Kind.SETTLE:
+            case EntryKind.SETTLE:
                 yield from self._wrong_settle(entry, details["session"], _charges(details["returned"]))
-            case Kind.RUN | Kind.OPEN:
+            case EntryKind.RUN | EntryKind.OPEN:
                 low = [name for name, charge in _charges(details["charges"]).items() if charge.negative]
                 yield from (
                     f'Entry {entry.seq} charges the account "{name}" less than nothing.' for name in low
                 )
-            case Kind.BEGIN:
+            case EntryKind.BEGIN:
                 yield from self._wrong_begin(entry, details["entry"], details["start"], details["stop"])
-            case Kind.RESET if entry.account in self._charged:
-                yield f'Entry {entry.seq} sets unit and limit of the account "{entry.account}" anew, which was charged before.'
-            case Kind.BIND | Kind.CREATE:
+            case EntryKind.RESET if entry.account in self._charged:
+                yield (
+                    f'Entry {entry.seq} sets unit and limit of the account "{entry.account}" anew, which was '
+                    "charged before."
+                )
+            case EntryKind.BIND | EntryKind.CREATE:
                 yield from self._wrong_bind(entry, details.get("sources", []))
-            case Kind.RENAME if details["name"] in self.accounts or details["name"] in self._aliases:
-                yield f'Entry {entry.seq} gives the account "{entry.account}" the name of another, "{details["name"]}".'
-            case Kind.FORGET:
+            case EntryKind.RENAME if details["name"] in self.accounts or details["name"] in self._aliases:
+                yield (
+                    f'Entry {entry.seq} gives the account "{entry.account}" the name of another, '
+                    f'"{details["name"]}".'
+                )
+            case EntryKind.FORGET:
                 if problem := forget.wrong(entry, details, self._forgotten.get(entry.account, forget.NEVER)):
                     yield problem
 
@@ -81,9 +87,14 @@ class Replay:
                 f'"{entry.account}" a second time: entry {self._settled[session]} did so before.'
             )
         elif session not in self._sessions:
-            yield f'Entry {entry.seq} of the account "{entry.account}" settles a session that was never opened.'
+            yield (
+                f'Entry {entry.seq} of the account "{entry.account}" settles a session that was never opened.'
+            )
         elif not _within(returned, self._sessions[session]):
-            yield f'Entry {entry.seq} gives back to the account "{entry.account}" more than entry {session} charged.'
+            yield (
+                f'Entry {entry.seq} gives back to the account "{entry.account}" more than entry {session} '
+                "charged."
+            )
 
     def _wrong_begin(self, entry: Entry, paid: int, start: int, stop: int) -> Iterator[str]:
         if self._paid.get(paid) != entry.account or paid in self._settled:
@@ -95,32 +106,33 @@ class Replay:
         for source in sources:
             if self._sources.get(source, entry.account) != entry.account:
                 yield (
-                    f'Entry {entry.seq} gives data of the account "{self._sources[source]}" to the account "{entry.account}".'
+                    f'Entry {entry.seq} gives data of the account "{self._sources[source]}" to the account '
+                    f'"{entry.account}".'
                 )
 
     def _void(self, entry: Entry, details: Mapping[str, Any]) -> dict[str, Standing]:
         return {name: self.accounts[name]._replace(seq=entry.seq) for name in touched(entry, details)}
 
     def _remember(self, entry: Entry, details: Mapping[str, Any]) -> None:
-        if entry.kind in (Kind.RUN, Kind.OPEN):
+        if entry.kind in (EntryKind.RUN, EntryKind.OPEN):
             self._charged.update(details["charges"])
         match entry.kind:
-            case Kind.OPEN:
+            case EntryKind.OPEN:
                 self._sessions[entry.seq] = _charges(details["charges"])
                 self._paid[entry.seq] = entry.account
-            case Kind.RUN:
+            case EntryKind.RUN:
                 self._paid[entry.seq] = entry.account
-            case Kind.BIND | Kind.CREATE:
+            case EntryKind.BIND | EntryKind.CREATE:
                 sources = details.get("sources", [])
                 self._sources |= {source: entry.account for source in sources if source not in self._sources}
-            case Kind.RENAME:
+            case EntryKind.RENAME:
                 self._aliases.setdefault(details["name"], entry.account)
-            case Kind.FORGET:
+            case EntryKind.FORGET:
                 self._forgotten[entry.account] = (details["number"], details["declared"])
-            case Kind.SETTLE:
+            case EntryKind.SETTLE:
                 self._settled.setdefault(details["session"], entry.seq)
                 self._sessions.pop(details["session"], None)
-            case Kind.BEGIN:
+            case EntryKind.BEGIN:
                 self._begun[details["entry"]] = max(self._begun.get(details["entry"], 0), details["stop"])
 
 

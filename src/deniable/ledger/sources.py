@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from deniable.errors import LedgerError
-from deniable.ledger.entries import Kind
+from deniable.ledger.entries import EntryKind
 from deniable.ledger.journal import Draft, Journal, Standings
 
 
@@ -29,7 +29,7 @@ def bind(journal: Journal, root: str, by: str, keys: Collection[str]) -> None:
         check(before, root, keys)
         fresh = sorted(key for key in keys if key not in before.tip.sources)
         words = f'Data of the account "{root}".'
-        return Draft(Kind.BIND, root, by, words, before[root].unit_json, {"sources": fresh})
+        return Draft(EntryKind.BIND, root, by, words, before[root].unit_json, {"sources": fresh})
 
     journal.append([root], decide)
 
@@ -43,6 +43,7 @@ def check(before: Standings, root: str, keys: Collection[str]) -> None:
 
 def another(key: str, owner: str, wanted: str) -> LedgerError:
     return LedgerError(
-        f'The source {key} belongs to the account "{owner}" of this ledger, so it is not charged to "{wanted}": one source '
-        f'has one budget. Nothing was run and nothing was charged. Open it as account="{owner}" (--account {owner}).'
+        f'The source {key} belongs to the account "{owner}" of this ledger, so it is not charged to '
+        f'"{wanted}": one source has one budget. Nothing was run and nothing was charged. Open it as '
+        f'account="{owner}" (--account {owner}).'
     )

@@ -312,7 +312,9 @@ MEANINGS = {
     sqlite3.SQLITE_FULL: "The disk of the ledger is full.",
     sqlite3.SQLITE_IOERR: "The disk of the ledger failed or is full.",
     sqlite3.SQLITE_READONLY: "The ledger can only be read, so nothing could be charged.",
-    sqlite3.SQLITE_CORRUPT: "The file of the ledger is damaged. Restore a copy and verify it against a head kept elsewhere.",
+    sqlite3.SQLITE_CORRUPT: (
+        "The file of the ledger is damaged. Restore a copy and verify it against a head kept elsewhere."
+    ),
     sqlite3.SQLITE_NOTADB: "The file of the ledger is no SQLite database.",
     sqlite3.SQLITE_BUSY: f"Other writers held the ledger for {PATIENCE:g} seconds.",
     sqlite3.SQLITE_CANTOPEN: "The file of the ledger cannot be opened.",

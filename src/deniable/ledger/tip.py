@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from deniable.errors import TamperedLedger
 from deniable.ledger import chain
-from deniable.ledger.entries import Entry, Kind, touched
+from deniable.ledger.entries import Entry, EntryKind, touched
 
 EVERY = 500
 """Entries from one mark to the next."""
@@ -106,23 +106,23 @@ class _State:
         for name in accounts:
             self.accounts[name] = entry.mac
         match entry.kind:
-            case Kind.OPEN | Kind.RUN:
+            case EntryKind.OPEN | EntryKind.RUN:
                 self._charge(entry, accounts)
-            case Kind.SETTLE:
+            case EntryKind.SETTLE:
                 self.begun.pop(details["session"], None)
-            case Kind.BEGIN:
+            case EntryKind.BEGIN:
                 self.begun[details["entry"]] = details["stop"]
-            case Kind.BIND | Kind.CREATE:
+            case EntryKind.BIND | EntryKind.CREATE:
                 self.sources = {**self.sources, **dict.fromkeys(details.get("sources", ()), entry.account)}
-            case Kind.RENAME:
+            case EntryKind.RENAME:
                 self.aliases = {**self.aliases, details["name"]: entry.account}
-            case Kind.FORGET:
+            case EntryKind.FORGET:
                 self.forgotten = {**self.forgotten, entry.account: (details["number"], details["declared"])}
 
     def _charge(self, entry: Entry, changed: tuple[str, ...]) -> None:
         if not self.charged.issuperset(changed):
             self.charged = self.charged.union(changed)
-        if entry.kind is Kind.OPEN:
+        if entry.kind is EntryKind.OPEN:
             self.begun[entry.seq] = 0
 
     def tip(self, seq: int, time: str, mac: str) -> Tip:

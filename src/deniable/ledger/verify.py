@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from deniable.errors import DeniableError
 from deniable.ledger import chain, releases, schema
 from deniable.ledger.chain import Head
-from deniable.ledger.entries import Entry, Kind, Standing
+from deniable.ledger.entries import Entry, EntryKind, Standing
 from deniable.ledger.journal import Journal, genuine
 from deniable.ledger.replay import Replay
 from deniable.ledger.store import Row, Transaction
@@ -83,16 +83,22 @@ class _Reading:
             and chain.sealed(self._journal.key, self.mac, entry.content) != entry.mac
         ):
             yield f"Entry {entry.seq} was edited, moved, or does not follow the entry before it."
-        if entry.time < self._time and entry.kind is not Kind.CLOCK:
+        if entry.time < self._time and entry.kind is not EntryKind.CLOCK:
             yield f"Entry {entry.seq} is dated before the entry before it."
         self.count, self.mac, self._time = entry.seq, entry.mac, entry.time
         if self._head is not None and self._head.count == entry.seq and self._head.mac != entry.mac:
-            yield f"Entry {entry.seq} is not the one that the head was taken of: the ledger was rolled back and written on."
+            yield (
+                f"Entry {entry.seq} is not the one that the head was taken of: the ledger was rolled back "
+                "and written on."
+            )
         yield from self._replay.enter(entry)
 
     def _kept_head(self) -> Iterator[str]:
         if self._head is not None and self._head.count > self.count:
-            yield f"The head was taken at {self._head.count} entries; there are {self.count}: the end was cut off or rolled back."
+            yield (
+                f"The head was taken at {self._head.count} entries; there are {self.count}: the end was cut "
+                "off or rolled back."
+            )
 
     def _standings(self) -> Iterator[str]:
         """The table of accounts, which is what charges are granted by, against what the journal comes to."""
@@ -105,17 +111,24 @@ class _Reading:
         if truth is None:
             yield f'The account "{name}" is not what the journal comes to: no entry ever made it.'
         elif row is None:
-            yield f'The account "{name}" is not what the journal comes to: its row is missing. Entry {truth.seq} changed it last.'
+            yield (
+                f'The account "{name}" is not what the journal comes to: its row is missing. Entry '
+                f"{truth.seq} changed it last."
+            )
         elif differing := [
             field for field, a, b in zip(Standing._fields, row, truth, strict=False) if a != b
         ]:
             yield (
-                f'The account "{name}" in the table of accounts is not as it was written: {_listed(differing)} '
+                f'The account "{name}" in the table of accounts is not as it was written: '
+                f"{_listed(differing)} "
                 f"{'is' if len(differing) == 1 else 'are'} not what the journal comes to. Entry {truth.seq} "
                 "changed it last."
             )
         elif genuine(self._journal.key, row, self._replay.seals[name]) is None:
-            yield f'The account "{name}" in the table of accounts is not as it was written: it has another seal.'
+            yield (
+                f'The account "{name}" in the table of accounts is not as it was written: it has another '
+                "seal."
+            )
 
 
 WORDS = {
