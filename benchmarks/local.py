@@ -22,7 +22,7 @@ import numpy as np
 
 from _report import write_section
 from deniable.local.arrays import Bytes
-from deniable.local.oracle import Oracle
+from deniable.local.oracles.oracle import Oracle
 from deniable.local.simulate import PROTOCOLS, Oracles, protocol, simulate, zipf
 from deniable.randomness import SecureRandom
 

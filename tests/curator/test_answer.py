@@ -22,9 +22,9 @@ from deniable.ledger.releases import Kept
 from deniable.loss import DiscreteLaplaceNoise
 from deniable.mechanism import Release
 from deniable.randomness import SeededRandom
+from deniable.sql.plan.bounds.values import ValueBounds
 from deniable.sql.plan.measures.sum import Sum
 from deniable.sql.plan.noise import Family, IntegerSensitivity, Noise
-from deniable.sql.plan.private_bounds import ValueBounds
 from deniable.sql.tree import Result
 from deniable.units import Unit
 

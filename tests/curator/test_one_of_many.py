@@ -49,6 +49,19 @@ def test_a_hundred_counts_have_the_noise_of_the_tight_bound(opened: Open) -> Non
     assert optimum <= float(answer.loss.sigma) <= 1.01 * optimum
 
 
+def test_a_preview_on_another_account_says_which_one_has_less_noise(opened: Open) -> None:
+    """The part it names is that of the two previews' own ±."""
+    counts = opened(purpose="counts").plan_for(100).preview(COUNT.format(0))
+    mixed = opened().plan_for(100).preview(COUNT.format(0))
+    [line] = mixed.shares
+    assert counts.shares == ()
+    assert 'An account that is opened for this, with purpose="counts", has 0.9' in line
+    part = float(line.split("has ")[1].split(" of")[0])
+    widths = [float(each.expected["n"].removeprefix("± ")) for each in (counts, mixed)]
+    assert part == pytest.approx(widths[0] / widths[1], abs=0.02)
+    assert opened().preview(COUNT.format(0), epsilon=0.1).shares == ()
+
+
 @pytest.mark.parametrize("purpose", ["counts", None])
 def test_as_many_fit_as_were_named_and_no_more(opened: Open, purpose: str | None) -> None:
     curator = opened(purpose=purpose)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from deniable import Budget, Curator, Unit
 from deniable.cli.demo import curator as act
 from deniable.datasets import real
+from deniable.datasets.visits import visits as made_up_visits
+from deniable.errors import InvalidParameter
 from deniable.reproduce import hospital_visits
 from tests.meta.source import ROOT
 
@@ -58,3 +63,34 @@ def test_the_example_script_runs() -> None:
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=ROOT)
     assert "Nothing was run and nothing was charged" in done.stdout
     assert "emergency" in done.stdout
+
+
+def test_a_curator_says_what_it_holds_whom_it_protects_and_what_is_spent() -> None:
+    curator = Curator.open(
+        made_up_visits(100),
+        name="visits",
+        unit=Unit.column("patient_id", max_rows=4),
+        limit=Budget(3, 1e-6),
+        ledger="sqlite://",
+    )
+    curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon=0.5)
+    assert repr(curator) == (
+        "<Curator of visits: protects all rows of one patient_id (at most 4 count), added or removed; "
+        "limit ε = 3 at δ = 1e-06, spent ε = 0.5000>"
+    )
+    curator.close()
+    assert "object at" not in repr(curator)
+
+
+@pytest.mark.parametrize(
+    ("terms", "way"),
+    [
+        ({"unit": "patient_id"}, 'unit=Unit.column("patient_id"'),
+        ({"limit": 3}, "limit=Budget(epsilon=3, delta=1e-6), got 3"),
+    ],
+)
+def test_a_unit_or_limit_of_another_type_is_told_what_to_write(terms: dict[str, Any], way: str) -> None:
+    with pytest.raises(InvalidParameter, match=re.escape(way)):
+        Curator.open(made_up_visits(10), name="visits", ledger="sqlite://", **terms)
+    with pytest.raises(InvalidParameter, match=r"got Unit\(.patient_id.\)"):
+        Unit("patient_id")  # type: ignore[arg-type]

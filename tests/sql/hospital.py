@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
-from deniable.sql.tree import Query, Value
-from deniable.sql.types import BOOLEAN, DATE, FLOAT, INTEGER, TEXT, TIMESTAMP, Type, decimal
+from deniable.sql.tree import Query, Type, Value
+from deniable.sql.types import BOOLEAN, DATE, FLOAT, INTEGER, TEXT, TIMESTAMP, decimal
 from deniable.units import Unit
 
 

@@ -30,10 +30,13 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 NOT_FOUND = (-1.0, 1.0)
-"""What `sql.plan.private_bounds` says where it found no bounds."""
+"""What `sql.plan.bounds.values` says where it found no bounds."""
 NOTHING = pa.table({})
 
-LEFT_OUT = "It counts noise and rounding; it leaves out what clamping to bounds and the bound on rows per person took away."
+LEFT_OUT = (
+    "It counts noise and rounding; it leaves out what clamping to bounds and the bound on rows per person "
+    "took away."
+)
 CLAMPED = "It counts noise and rounding; it leaves out what clamping to bounds took away."
 
 
@@ -46,7 +49,8 @@ class Answer(Release[pa.Table]):
     `epsilon` at `delta` is what the query cost. `bounds` were discovered privately, and paid for. `again`
     says that this is an answer given before. `computed` are numbers that were computed from released ones and
     for which no interval follows. Where it was told what the bound on a person's rows leaves out, `bounding`
-    says under which assumption, and `left_out` how much of each count and sum stands for that.
+    says under which assumption, and `left_out` how much of each count and sum stands for that. `remarks` say
+    how it is to be read.
     """
 
     low: pa.Table = field(default_factory=lambda: NOTHING)
@@ -59,6 +63,7 @@ class Answer(Release[pa.Table]):
     computed: tuple[str, ...] = ()
     left_out: pa.Table = field(default_factory=lambda: NOTHING)
     bounding: Bounding | None = None
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, release: Release[Result], *, epsilon: float, delta: float) -> Answer:
@@ -150,6 +155,7 @@ class Answer(Release[pa.Table]):
                     f"That is what is taken where no value of {name} stands out of the noise: ask with more "
                     "ε."
                 )
+        notes += self.remarks
         if self.computed:
             notes.append(f"Computed from released numbers, without an interval: {', '.join(self.computed)}.")
         if self.again:
@@ -175,8 +181,8 @@ class Answer(Release[pa.Table]):
         return words.html_table(self.value.column_names, list(self.rows()), set(self.numbers), footer)
 
     def plot(self, column: str | None = None, *, path: str | Path | None = None) -> Figure:
-        """Bars with error bars, one for each row; of `column`, or of every column of numbers, one panel each. Two
-        keys are drawn as facets, or where both have many values as a heat map. A notebook shows it. Needs
+        """Bars with error bars, one for each row; of `column`, or of every column of numbers, one panel each.
+        Two keys are drawn as facets, or where both have many values as a heat map. A notebook shows it. Needs
         `deniable[plot]`."""
         from deniable.plots import answers
 

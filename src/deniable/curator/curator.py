@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from deniable import numbers
 from deniable.curator import notebook, opening
 from deniable.curator.answer import Answer
 from deniable.curator.data_set import DataSet
@@ -18,7 +19,7 @@ from deniable.curator.inquiry import AskTerms, Inquiry
 from deniable.curator.one_of_many import check_of
 from deniable.curator.opening import LedgerPlace, Payment
 from deniable.curator.preview import Preview
-from deniable.errors import DeniableError
+from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.ledger import Ledger, names
 from deniable.loss import Number
@@ -58,6 +59,16 @@ class Curator(Original):
         self.ledger = ledger
         desk.begin = self._bind
 
+    def __repr__(self) -> str:
+        """Tables, whom they protect, the limit, and the schemas that were found beside the data."""
+        tables = ", ".join(table.name for table in self.schema.tables)
+        files = f"; schema: {', '.join(path.name for path in self.schema_files)}" if self.schema_files else ""
+        try:
+            limit = f"limit {self.account.limit}, spent ε = {numbers.up(self.account.spent().epsilon)}"
+        except DeniableError:
+            limit = "closed"
+        return f"<Curator of {tables}: protects {self.account.unit}; {limit}{files}>"
+
     @classmethod
     def open(
         cls,
@@ -85,16 +96,18 @@ class Curator(Original):
         tables.
 
         `unit` and `limit` are set at the first use and remembered by the ledger, which lies beside the data
-        unless `ledger` says where. `schema` is a file or a `Schema`; without one it is the one beside the data
-        (`visits.csv.schema.yaml`, named by `schema_files`) and without that, names and types of columns are
-        those of the source: a CSV file says of every column that it is text. `bounds` clamp columns, `keys`
-        list the public values of group keys; both are public knowledge, never taken from the data. `version`
-        names the state of the data: answers are kept and given again for one version. `account` names the
-        data set in the ledger, after its private tables by default: two data sets in one ledger need two
-        names. `purpose="counts"`, at the first use, is for many answers with Gaussian noise (`of=`, `plan_for`).
-        `analyst` says who asks; her own part of the account is used if there is one. `floor` rounds
-        response times up to whole steps of so many seconds. `memory`, `seconds` and `threads` limit the
-        engine. `on_failure` tells the owner, and nobody else, why an engine failed."""
+        unless `ledger` says where. `schema` is a file or a `Schema`; without one it is the one beside the
+        data (`visits.csv.schema.yaml`, named by `schema_files`) and without that, names and types of columns
+        are those of the source: a CSV file says of every column that it is text. `bounds` clamp columns,
+        `keys` list the public values of group keys; both are public knowledge, never taken from the data.
+        `version` names the state of the data: answers are kept and given again for one version, and entries
+        of the ledger name it where the owner opens the data. `account`
+        names the data set in the ledger, after its private tables by default: two data sets in one ledger
+        need two names. `purpose="counts"`, at the first use, is for many answers with Gaussian noise (`of=`,
+        `plan_for`). `analyst` says who asks; her own part of the account is used if there is one. `floor`
+        rounds response times up to whole steps of so many seconds. `memory`, `seconds` and `threads` limit
+        the engine. `on_failure` tells the owner, and nobody else, why an engine failed."""
+        _check_terms(unit, limit)
         data = DataSet.of(source, name, _schema(schema), account)
         if analyst is not None:
             names.name(analyst, "an analyst")
@@ -109,6 +122,7 @@ class Curator(Original):
             payment = opening.payment(place, terms, unit, on_failure)
             resources += payment.owned
             places = tuple(str(path.resolve()) for path in terms.paths)
+            opening.note_version(payment.account, full_schema, version)
             desk = Desk(engine, full_schema, payment.account, floor=floor, rng=rng, places=places)
             curator = cls._paid(desk, payment, resources)
             curator.schema_files = data.schema_files
@@ -142,6 +156,8 @@ class Curator(Original):
         of: int | None = None,
         left_out: bool | None = None,
         most_rows: int | None = None,
+        bracket: bool = True,
+        nonnegative: bool = False,
     ) -> Inquiry:
         """A query for `epsilon` in total, or for the smallest ε that puts every number within `within`:
         `.preview()` says what it would cost, `.answer()` answers it. Until then nothing is checked, read or
@@ -158,7 +174,11 @@ class Curator(Original):
         From a part of ε it is told what the bound on a person's rows leaves out of counts, sums and averages,
         so that their ± holds the answer of all rows, if nobody has more than `most_rows`: as many as anybody
         is seen to have, where that is not said. `left_out=False` spends all on the bounded answer, as do
-        `within` and `of`, unless it is said."""
+        `within` and `of`, unless it is said.
+
+        A quarter of a quantile's ε goes to its ±; `bracket=False` gives all to the number. With `nonnegative`
+        counts, and sums of values that are not negative, are shown as 0 where noise made them less: that is
+        free, and the same answer is kept."""
         terms = partial(
             Terms,
             epsilon=epsilon,
@@ -170,8 +190,9 @@ class Curator(Original):
             discover=discover,
             left_out=within is None and of is None if left_out is None else left_out,
             most_rows=most_rows,
+            bracket=bracket,
         )
-        return Inquiry(self._desk, as_sql(text), terms, delta, of)
+        return Inquiry(self._desk, as_sql(text), terms, delta, of, nonnegative=nonnegative)
 
     def sql(self, text: str | Any, **terms: Unpack[AskTerms]) -> Answer:
         """The answer of `ask` with the same arguments. The same query on the same version of the data is
@@ -184,7 +205,8 @@ class Curator(Original):
         return self.ask(text, **terms).preview()
 
     def ibis(self, table: str) -> Any:
-        """A declared table as an unbound table of Ibis, to be asked about in its words. Needs ibis-framework."""
+        """A declared table as an unbound table of Ibis, to be asked about in its words. Needs
+        ibis-framework."""
         return unbound(self.schema, table)
 
     def plan_for(self, many: int, *, epsilon: Number | None = None) -> Dashboard:
@@ -199,7 +221,7 @@ class Curator(Original):
         In the main thread Ctrl-C does the same."""
         self._desk.cancel()
 
-    # -------------------------------------------------------------------------------------------- others who ask
+    # ----------------------------------------------------------------------------------------- others who ask
 
     def share(self, analyst: str, limit: Budget) -> Curator:
         """The same data for `analyst`, under a limit of her own inside the data set's. What others have paid
@@ -209,13 +231,15 @@ class Curator(Original):
             self._begin()
         root = self.account.root
         self.ledger.create(part, limit=limit, parent=root)
-        return Curator(self._desk.paid_by(self.ledger.account(part, analyst=analyst)), self.ledger)
+        account = self.ledger.account(part, analyst=analyst).same_data_as(self.account)
+        return Curator(self._desk.paid_by(account), self.ledger)
 
     def as_analyst(self, analyst: str) -> Curator:
         """The same data for an analyst who has a limit of her own already: what `share` made, found again."""
         root = self.account.root
         own = self.ledger.account(names.part(root, analyst))
-        return Curator(self._desk.paid_by(opening.part_of(self.ledger, own, root, analyst)), self.ledger)
+        account = opening.part_of(self.ledger, own, root, analyst).same_data_as(self.account)
+        return Curator(self._desk.paid_by(account), self.ledger)
 
     # -------------------------------------------------------------------------------------------- the owner
 
@@ -281,6 +305,17 @@ class Dashboard:
 
     def _terms(self, terms: AskTerms) -> AskTerms:
         return {"epsilon": self.epsilon, **terms, "of": self.many}
+
+
+def _check_terms(unit: Any, limit: Any) -> None:
+    if unit is not None and not isinstance(unit, Unit):
+        raise InvalidParameter(
+            f'Expected unit=Unit.column("patient_id", max_rows=4) or Unit.row(), got {unit!r}. Nothing was opened.'
+        )
+    if limit is not None and not isinstance(limit, Budget):
+        raise InvalidParameter(
+            f"Expected limit=Budget(epsilon=3, delta=1e-6), got {limit!r}. Nothing was opened."
+        )
 
 
 def _schema(schema: str | Path | Schema | None) -> Schema | None:

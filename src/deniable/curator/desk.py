@@ -38,7 +38,7 @@ class Desk:
         self._asking: list[Stop] = []
         self.engine = engine
         self.schema = schema
-        self.declared = repr(schema)
+        self.declared = str(schema)
         self.account = account
         self.floor = checked(floor)
         self.rng = rng

@@ -1,4 +1,5 @@
-"""Questions put in the words of Ibis: an expression is asked as the SQL that it stands for, and nothing else is run."""
+"""Questions put in the words of Ibis: an expression is asked as the SQL that it stands for, and nothing else
+is run."""
 
 from __future__ import annotations
 
@@ -16,14 +17,16 @@ def as_sql(question: object) -> str:
         return question
     if type(question).__module__.partition(".")[0] != "ibis":
         raise InvalidParameter(
-            f"Expected SQL or an expression of Ibis, got {type(question).__name__}. Nothing was charged and nothing was run."
+            f"Expected SQL or an expression of Ibis, got {type(question).__name__}. Nothing was charged and "
+            "nothing was run."
         )
     ibis = _ibis()
     try:
         return str(ibis.to_sql(question, dialect="duckdb"))
     except ibis.common.exceptions.IbisError as error:
         raise InvalidQuery(
-            f"The expression has no SQL: {error} No data was read and nothing was charged. Build it on curator.ibis(…)."
+            f"The expression has no SQL: {error} No data was read and nothing was charged. Build it on "
+            "curator.ibis(…)."
         ) from None
 
 

@@ -13,8 +13,9 @@ from deniable.accounting.filters import above
 from deniable.curator.answer import Answer, answer_seconds
 from deniable.curator.blocks import BlocksKept
 from deniable.curator.desk import Desk
-from deniable.curator.one_of_many import check_of, one_of, share_of, total_of
+from deniable.curator.one_of_many import check_of, noise_by_counts, one_of, share_of, total_of
 from deniable.curator.preview import Preview
+from deniable.curator.reading import explained
 from deniable.curator.response_time import Pace
 from deniable.curator.stop import Stop, Stoppable, by_signal
 from deniable.errors import InvalidQuery, LedgerError, Stopped
@@ -38,6 +39,8 @@ DESCRIBED = 2_000
 """Characters of a query that the journal keeps."""
 
 
+LESS = 0.02
+"""So much less noise on another account is worth a line."""
 COMPUTED = "computed from released numbers"
 """Said of what follows a release, before it."""
 
@@ -56,6 +59,8 @@ class AskTerms(TypedDict, total=False):
     of: int | None
     left_out: bool | None
     most_rows: int | None
+    bracket: bool
+    nonnegative: bool
 
 
 @dataclass(frozen=True)
@@ -82,10 +87,13 @@ class Quote:
         direct = {name: errors[block].get(column) for name, (block, column) in self.after.direct.items()}
         return {name: direct.get(name) or COMPUTED for name in self.after.numbers}
 
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        return (self.mechanism,) if isinstance(self.mechanism, Plan) else self.mechanism.plans
+
     def shares(self) -> tuple[str, ...]:
         """What part of ε goes elsewhere than to the numbers, of each block once."""
-        plans = (self.mechanism,) if isinstance(self.mechanism, Plan) else self.mechanism.plans
-        return tuple(dict.fromkeys(line for each in plans for line in each.shares_told))
+        return tuple(dict.fromkeys(line for each in self.plans for line in each.shares_told))
 
 
 def _worded(planned: Plan, confidence: float) -> dict[str, str]:
@@ -119,13 +127,21 @@ class Inquiry(Original):
     WAY_OUT = "Ask the curator again."
 
     def __init__(
-        self, desk: Desk, text: str, terms: partial[Terms], delta: Number | None, of: int | None = None
+        self,
+        desk: Desk,
+        text: str,
+        terms: partial[Terms],
+        delta: Number | None,
+        of: int | None = None,
+        *,
+        nonnegative: bool = False,
     ) -> None:
         self._desk = desk
         self._text = text
         self._terms = terms
         self._delta = delta
         self._of = of
+        self._nonnegative = nonnegative
         self._quotes: dict[str, Quote] = {}
         self._stops: list[Stop] = []
 
@@ -140,9 +156,23 @@ class Inquiry(Original):
         refusal = None if free else would.refusal
         fits = would.fits or free
         more = None if self._of is None else account.times(quote.loss, delta=quote.at)
-        shares = quote.shares()
+        shares = (*quote.shares(), *self._better_account(quote))
         return Preview(
             quote.epsilon, quote.delta, errors, confidence, fits, free, would.left, refusal, more, shares
+        )
+
+    def _better_account(self, quote: Quote) -> tuple[str, ...]:
+        """For whoever asks many: that an account for them has less noise, if this is none."""
+        if self._of is None or quote.terms.noise != "gaussian":
+            return ()
+        account = self._desk.account
+        total = total_of(account.limit, self._terms.keywords["epsilon"], self._delta) or account.limit
+        part = noise_by_counts(account.standing().filter, total)
+        if part > 1 - LESS:
+            return ()
+        return (
+            f'An account that is opened for this, with purpose="counts", has {part:.2f} of this noise: this one keeps a '
+            "part of its δ for charges of other kinds.",
         )
 
     def answer(self) -> Answer:
@@ -177,7 +207,7 @@ class Inquiry(Original):
             words = _cut(self._text)
             stop.check()
             if quote.after is not None:
-                outcome = partial(_given_over, self._said(quote, view, words, stop, pace), stop)
+                outcome = partial(self._given_over, quote, self._said(quote, view, words, stop, pace), stop)
             else:
                 answer = self._run(quote, words, stop) if view.kept is None else self._read(view, words, pace)
                 outcome = partial(self._given, quote, view, answer, pace.seconds, stop)
@@ -189,7 +219,15 @@ class Inquiry(Original):
     def _given(self, quote: Quote, view: LedgerView, answer: Answer, seconds: float, stop: Stop) -> Answer:
         stop.check()
         self._keep(quote, view, answer, answer.to_text(seconds), again=answer.again)
-        return answer
+        return self._explained(quote, answer)
+
+    def _given_over(self, quote: Quote, answer: Answer, stop: Stop) -> Answer:
+        """An answer over blocks, which are kept already."""
+        stop.check()
+        return self._explained(quote, answer)
+
+    def _explained(self, quote: Quote, answer: Answer) -> Answer:
+        return explained(answer, quote.plans, quote.after, self._nonnegative)
 
     def kept(self) -> Answer | None:
         """The answer that this account has paid for before, given again; None if there is none. Nothing is
@@ -199,14 +237,15 @@ class Inquiry(Original):
         if view.kept is None or not account.free(view):
             return None
         if quote.after is not None:
-            return BlocksKept.from_kept(view.kept, account.read(view)).answer(quote.after, again=True)
-        return Answer.from_kept(view.kept, account.read(view), again=True)
+            blocks = BlocksKept.from_kept(view.kept, account.read(view))
+            return self._explained(quote, blocks.answer(quote.after, again=True))
+        return self._explained(quote, Answer.from_kept(view.kept, account.read(view), again=True))
 
     def _left(self, stop: Stop) -> None:
         self._desk.leave(stop)
         self._stops.remove(stop)
 
-    # -------------------------------------------------------------------------------------------- before the charge
+    # -------------------------------------------------------------------------------------- before the charge
 
     def _look(self) -> tuple[Quote, LedgerView]:
         """The query as it would be charged, and what the ledger says of it now. Should the owner have raised
@@ -231,12 +270,13 @@ class Inquiry(Original):
             other = beside.get(name)
             if other is not None and exact(other) != value:
                 raise InvalidQuery(
-                    f"The text says {name} = {float(value):g}, and beside it {name}={float(other):g} is said. No "
-                    "data was read and nothing was charged. Say it once."
+                    f"The text says {name} = {float(value):g}, and beside it {name}={float(other):g} is "
+                    "said. No data was read and nothing was charged. Say it once."
                 )
         if "epsilon" in terms and beside.get("within") is not None:
             raise InvalidQuery(
-                "The text says its ε, and beside it within= is said. No data was read and nothing was charged. Say one of them."
+                "The text says its ε, and beside it within= is said. No data was read and nothing was "
+                "charged. Say one of them."
             )
         return {name: _as_typed(value) for name, value in terms.items()}
 
@@ -304,8 +344,8 @@ class Inquiry(Original):
             )
 
     def _said(self, quote: Quote, view: LedgerView, words: str, stop: Stop, pace: Pace) -> Answer:
-        """The answer over released blocks. They are kept before it is computed: whatever fails afterwards, what
-        was paid for is there to be asked again."""
+        """The answer over released blocks. They are kept before it is computed: whatever fails afterwards,
+        what was paid for is there to be asked again."""
         account = self._desk.account
         again = account.free(view)
         if view.kept is None:
@@ -370,12 +410,6 @@ def answer_key(desk: Desk, asked: SplitQuery | Query, terms: Terms) -> str:
     )
     text = "\0".join((f"deniable {kind} 1", *words))
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-
-
-def _given_over(answer: Answer, stop: Stop) -> Answer:
-    """An answer over blocks, which are kept already."""
-    stop.check()
-    return answer
 
 
 def _as_typed(value: Fraction | int) -> Number:

@@ -41,12 +41,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def curator_view(curator: Curator) -> str:
-    """Whom it protects, what is spent and left, and what may be asked about; nothing of it is read from data."""
+    """Whom it protects, what is spent and left, and what may be asked about; nothing of it is read from
+    data."""
     account = curator.account
     expenditure, left, limit = account.spent(), account.remaining(), account.limit
     head = (
         f"<p><b>{html.escape(account.name)}</b> protects {html.escape(str(account.unit))}. Spent: ε = "
-        f"{short_up(expenditure.epsilon)} of {html.escape(str(limit))}. Left for one charge: ε ≤ {short_down(left.epsilon)}.</p>"
+        f"{short_up(expenditure.epsilon)} of {html.escape(str(limit))}. Left for one charge: ε ≤ "
+        f"{short_down(left.epsilon)}.</p>"
     )
     columns = [
         [declaration.name, *_described(column, declaration.unit)]
@@ -78,8 +80,8 @@ def preview_view(preview: Preview) -> str:
 
 
 def ask(line: str, text: str, names: dict[str, Any]) -> Any:
-    """What `%%deniable LINE` gives for the query in the cell: an answer, or a preview if `preview` stands in the
-    line. `as=NAME` keeps it under that name too."""
+    """What `%%deniable LINE` gives for the query in the cell: an answer, or a preview if `preview` stands in
+    the line. `as=NAME` keeps it under that name too."""
     words = shlex.split(line)
     curator: Any = names.get(words[0]) if words else None
     if not words or not hasattr(curator, "sql") or not hasattr(curator, "preview"):

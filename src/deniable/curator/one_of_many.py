@@ -1,12 +1,14 @@
 """One of n queries like it: the noise at which n of them use up a total, charged as the noise that it is.
 
-Gaussian noise of ρ₁ … ρₙ composes to Σρ, and under the Gaussian rule to Σμ² = Σ2ρ (docs/theory/filters.md, Theorem 6),
-so each of n gets a part of n of what the total admits: its error grows with √n, not with n. Where that noise does not
-serve (private keys, private bounds, quantiles) or Laplace noise at ε/n is smaller, each gets ε/n and δ/n.
+Gaussian noise of ρ₁ … ρₙ composes to Σρ, and under the Gaussian rule to Σμ² = Σ2ρ (docs/theory/filters.md,
+Theorem 6), so each of n gets a part of n of what the total admits: its error grows with √n, not with n. Where
+that noise does not serve (private keys, private bounds, quantiles) or Laplace noise at ε/n is smaller, each
+gets ε/n and δ/n.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -34,14 +36,26 @@ def share_of(limits: Filter, total: Budget | None) -> tuple[Filter, Fraction]:
     rules = limits
     if total is not None:
         rules = Filter.gaussians(total) if limits.gaussian is not None else Filter.renyi(total)
+    return rules, _admitted(rules)
+
+
+def _admitted(rules: Filter) -> Fraction:
     mu = exact(rules.left(Charge(renyi=(0,) * len(rules.orders))).mu)
-    return rules, mu * mu / 2
+    return mu * mu / 2
+
+
+def noise_by_counts(limits: Filter, total: Budget) -> float:
+    """The noise of each of many on an account that is for counts, as a part of that on this one, for the same total."""
+    if limits.gaussian is not None:
+        return 1.0
+    return math.sqrt(share_of(limits, total)[1] / _admitted(Filter.gaussians(total)))
 
 
 def one_of(
     queries: tuple[Query, ...], unit: Unit, terms: Terms, many: int, rules: Filter, rho: Fraction
 ) -> tuple[tuple[Plan, ...], Loss, Terms]:
-    """The plans of a text that is one of `many` under `rules`, their loss, and the terms they were made for."""
+    """The plans of a text that is one of `many` under `rules`, their loss, and the terms they were made
+    for."""
     basic = terms.shared(many)
     plain_plans = tuple(plan(query, unit, basic.shared(len(queries))) for query in queries)
     best = _by_noise(queries, unit, terms, many, rules, rho)

@@ -14,6 +14,7 @@ from deniable.ledger import Account, Ledger, names
 from deniable.ledger.sources import another
 from deniable.ledger.store import Store
 from deniable.sql.engines.identity import above
+from deniable.sql.schema.declare import Schema
 from deniable.units import Unit
 
 OnFailure = Callable[[Exception], None] | None
@@ -232,8 +233,8 @@ def data_account(ledger: Ledger | None, name: str, explicit: bool, keys: tuple[s
 def protects(
     ledger: Ledger | None, name: str, unit: Unit | None, limit: Budget | None, stated: Unit | None
 ) -> Unit:
-    """Whom the data set protects: as it was set at its first use, or as it is being set now, by `unit` or else
-    by what its schema has `stated`."""
+    """Whom the data set protects: as it was set at its first use, or as it is being set now, by `unit` or
+    else by what its schema has `stated`."""
     accounts = {} if ledger is None else {account.name: account for account in ledger.accounts()}
     if name in accounts:
         return unit or accounts[name].unit
@@ -243,8 +244,9 @@ def protects(
         return stated
     if unit is None:
         raise InvalidParameter(
-            f'Expected a unit for the data set "{name}": whom does it protect? Nothing was opened. For example '
-            'unit=Unit.column("patient_id", max_rows=4), or Unit.row().'
+            f'Expected a unit for the data set "{name}": whom does it protect? Nothing was opened. For '
+            'example unit=Unit.column("patient_id", max_rows=4), or Unit.row(); in the shell --unit patient_id '
+            "--max-rows 4, or --unit row."
         )
     return unit
 
@@ -261,17 +263,20 @@ def open_account(
     root = accounts[name]
     if root.parent is not None:
         raise InvalidParameter(
-            f'The account "{name}" is a part of "{root.parent}", not a data set of its own. Nothing was opened. '
+            f'The account "{name}" is a part of "{root.parent}", not a data set of its own. Nothing was '
+            "opened. "
             "Name the data set, and its analyst with analyst= (--analyst)."
         )
     if unit is not None and unit != root.unit:
         raise UnitMismatch(
-            f'The account "{name}" protects {root.unit}, so its data cannot be opened for {unit}. Nothing was '
+            f'The account "{name}" protects {root.unit}, so its data cannot be opened for {unit}. Nothing '
+            "was "
             "opened. Leave unit= (--unit, --max-rows) out to go on with it, or name another ledger."
         )
     if limit is not None and limit != root.limit:
         raise InvalidParameter(
-            f'The account "{name}" has the limit {root.limit} already, so it cannot be opened with {limit}. Nothing was '
+            f'The account "{name}" has the limit {root.limit} already, so it cannot be opened with {limit}. '
+            "Nothing was "
             "changed. Leave limit= (--limit) out, or raise it: curator.account.raise_limit(…), or `deniable "
             "ledger raise`."
         )
@@ -279,12 +284,21 @@ def open_account(
     return ledger.account(name, analyst=analyst) if own is None else part_of(ledger, own, name, analyst)
 
 
+def note_version(account: Account, schema: Schema, version: str | None) -> None:
+    """Entries say which version of the data they are of, if the owner opens it and has declared one: beside
+    the schema or in it. Version 1 of a schema is what one has that declares none."""
+    is_declared = version is not None or schema.version != Schema.version
+    if is_declared and account.by_owner:
+        account.declare_version(schema.version)
+
+
 def part_of(ledger: Ledger, own: Account, root: str, analyst: str | None) -> Account:
     """An analyst's part of the data set `root`. What only has the name of one would spend another's budget on
     this data."""
     if own.parent != root:
         raise LedgerError(
-            f'The account "{own.name}" has the name of an analyst\'s part of "{root}", and is none. Nothing was opened. '
+            f'The account "{own.name}" has the name of an analyst\'s part of "{root}", and is none. Nothing '
+            "was opened. "
             "Give the analyst another name."
         )
     return ledger.account(own.name, analyst=analyst)
@@ -312,6 +326,7 @@ def _first(
 
 def no_limit(name: str, where: str) -> InvalidParameter:
     return InvalidParameter(
-        f'The data set "{name}" has no limit yet in {where}: how much may everything that leaves it tell about one person? '
+        f'The data set "{name}" has no limit yet in {where}: how much may everything that leaves it tell '
+        "about one person? "
         "Nothing was opened. Set it at the first use: limit=Budget(epsilon=3, delta=1e-6), or --limit 3:1e-6."
     )

@@ -108,8 +108,8 @@ def bounding(told: Bounding, columns: Collection[str]) -> str:
     extra_columns = ", ".join(f"{name}_left_out" for name in columns)
     where = f" What was added for it is in {extra_columns}." if extra_columns else ""
     return (
-        f"Each person counts for at most {told.rows:,} rows{about}. ± allows for what that leaves out if nobody "
-        f"has more than {told.most:,}: that is assumed.{where}"
+        f"Each person counts for at most {told.rows:,} rows{about}. ± allows for what that leaves out if "
+        f"nobody has more than {told.most:,}: that is assumed.{where}"
     )
 
 

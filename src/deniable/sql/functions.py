@@ -81,6 +81,7 @@ SCALARS: tuple[Function, ...] = (
     Function("lower", "lower(a)", "ASCII letters made small"),
     Function("upper", "upper(a)", "ASCII letters made large"),
     Function("length", "length(a), len(a)", "number of characters (code points)"),
+    Function("byte_length", "strlen(a)", "number of bytes in UTF-8"),
     Function("substring", "substring(a, from [, count]), left(a, n)", "literal positions from 1"),
     Function("right", "right(a, n)", "the last n characters; n a literal"),
     Function("trim", "trim(a), ltrim(a), rtrim(a)", "spaces removed at the ends"),
@@ -99,6 +100,13 @@ SCALARS: tuple[Function, ...] = (
     Function("case", "trunc(a)", "rounded towards zero"),
     Function("coalesce", "a IS NOT DISTINCT FROM b", "equal, NULL being equal to NULL"),
     Function("divide", "log2(a), log(b, a)", "logarithm to a literal base; NULL where a <= 0"),
+    Function(
+        "json_field",
+        "a ->> 'x', a ->> '$.x.y', json_extract_string(a, '$.x'), json_value(a, '$.x'), "
+        "get_json_object(a, '$.x')",
+        "a string, boolean or whole number of a JSON text, by a literal path of keys; other numbers by "
+        "CAST(a ->> 'x' AS DOUBLE); NULL where the text is not JSON",
+    ),
     Function("starts_with", "starts_with(a, b)", "whether a begins with b"),
     Function("ends_with", "ends_with(a, b)", "whether a ends with b"),
     Function("contains", "contains(a, b)", "whether b is in a"),
@@ -166,7 +174,10 @@ AGGREGATES: dict[str, str] = {
     Statistic.STDDEV_POP: "STDDEV_POP(x)",
     Statistic.MIN: "MIN(x)",
     Statistic.MAX: "MAX(x)",
-    Statistic.QUANTILE: "MEDIAN(x), QUANTILE_CONT(x, 0.9), QUANTILE_DISC(x, 0.9), PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)",
+    Statistic.QUANTILE: (
+        "MEDIAN(x), QUANTILE_CONT(x, 0.9), QUANTILE_DISC(x, 0.9), PERCENTILE_CONT(0.9) WITHIN GROUP "
+        "(ORDER BY x)"
+    ),
 }
 
 NUMERIC: dict[type[exp.Expr], Statistic] = {
@@ -182,18 +193,36 @@ NUMERIC: dict[type[exp.Expr], Statistic] = {
 }
 """Aggregates of one number, by the node that the parser makes of them."""
 
-_TIME = "Each moment would be a new question with a new charge; write CURRENT_DATE or a literal, such as DATE '2026-01-31'."
+_TIME = (
+    "Each moment would be a new question with a new charge; write CURRENT_DATE or a literal, such as "
+    "DATE '2026-01-31'."
+)
 _CHANCE = "Answers depend on the query and the data alone; leave chance to the noise."
-_PATTERN = "Use LIKE or ILIKE with a literal pattern, starts_with, ends_with or contains."
+_PATTERN = (
+    "Use LIKE or ILIKE with a literal pattern, starts_with, ends_with or contains; a part is "
+    "split_part(x, '/', 3)."
+)
 _LIST = "Use plain columns; for groups of numbers use bucket(x, [0, 10, 20])."
 _FILE = "Ask the owner to declare the table in the schema, and use its name."
 _SIZE = "Its result is not bounded by the length of its input; use concat, replace, left or right."
 _BITS = "Use arithmetic: //, % and *."
 _WINDOW = "Aggregate first, and say it over the result: SELECT a, COUNT(*) AS n, RANK() OVER (ORDER BY n) … GROUP BY a."
+_LATEST = (
+    "The first or last row of each person is WHERE v.day = (SELECT MAX(w.day) FROM visits w WHERE w.patient_id = v.patient_id); "
+    "what came before or after it is EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id AND w.day < v.day)."
+)
+_LATERAL = "Write the value where it is used: AVG((SELECT COUNT(*) FROM visits v WHERE v.patient_id = p.id))."
+_RECURSIVE = (
+    "Write the steps out; an axis is generate_series(DATE '2026-01-01', DATE '2026-12-01', INTERVAL 1 MONTH) "
+    "AS g(m)."
+)
 _HASH = "Use the column itself."
 _ONE = "It would release one person's value; use MIN, MAX, MEDIAN or QUANTILE_CONT."
-_JSON = "Ask the owner to declare its fields as columns."
-_CAST = "Use CAST(x AS DATE) with texts such as '2026-01-31': what cannot be read is NULL."
+_JSON = "Take a field out of it: x ->> 'a' or x ->> '$.a.b'."
+_CAST = (
+    "Use CAST(x AS DATE) with texts such as '2026-01-31': what cannot be read is NULL. Of '31.01.2026' make "
+    "it first: concat(substring(x, 7, 4), '-', substring(x, 4, 2), '-', substring(x, 1, 2))."
+)
 _MIX = "Release COUNT, SUM and AVG of the products, and combine those."
 
 # Refused by name: what to do instead. A name that is neither here nor allowed gets `UNKNOWN`.
@@ -245,20 +274,26 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("row_number", "rank", "dense_rank", "lag", "lead", "first_value", "last_value", "ntile"), _WINDOW
     ),
-    **dict.fromkeys(("any_value", "first", "last", "arg_max", "arg_min", "max_by", "min_by", "mode"), _ONE),
+    **dict.fromkeys(("any_value", "first", "last", "arg_max", "arg_min", "max_by", "min_by"), _ONE),
+    "mode": "Write SELECT x, COUNT(*) AS n … GROUP BY x ORDER BY n DESC LIMIT 1.",
+    **dict.fromkeys(("uniq", "uniqexact"), "Write COUNT(DISTINCT x)."),
     **dict.fromkeys(
-        ("json_extract", "jsonextract", "json_extract_string", "json", "parse_json", "to_json"), _JSON
+        ("tostartofhour", "tostartofday", "tostartofweek", "tostartofmonth"), "Write date_trunc('hour', x)."
     ),
-    **dict.fromkeys(("strptime", "try_strptime", "make_date"), _CAST),
+    "todate": "Write CAST(x AS DATE).",
     **dict.fromkeys(
-        ("corr", "covar_pop", "covar_samp", "regr_slope", "skewness", "kurtosis", "product"), _MIX
+        ("json", "parse_json", "to_json", "json_array_length", "json_keys", "json_extract_path_text"), _JSON
     ),
+    **dict.fromkeys(("strptime", "try_strptime"), _CAST),
+    "make_date": "Write CAST(date_trunc('month', x) AS DATE), or a literal such as DATE '2026-01-31'.",
+    **dict.fromkeys(("covar_samp", "regr_slope", "regr_r2", "skewness", "kurtosis", "product"), _MIX),
     **dict.fromkeys(("reservoir_quantile", "quantile"), "Use QUANTILE_CONT(x, 0.9)."),
     "histogram": "Write SELECT bucket(x, [0, 10, 20]), COUNT(*) … GROUP BY 1.",
     "error": "An error would tell of the data; every expression must have a value.",
     **dict.fromkeys(
         ("bool_and", "bool_or", "logical_and", "logical_or"),
-        "Of all people it would turn on one; use COUNT(*) FILTER (WHERE …). For each person it is answered in a subquery.",
+        "Of all people it would turn on one; use COUNT(*) FILTER (WHERE …). For each person it is answered "
+        "in a subquery.",
     ),
     "collate": "Texts compare by their bytes; use lower(x) to fold case.",
     "grouping": "A total has NULL in the columns that it sums over.",

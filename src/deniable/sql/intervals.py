@@ -294,6 +294,10 @@ def _length(args: list[Interval], call: Call) -> Interval:
     return Interval.of(0, call.args[0].type.length)
 
 
+def _byte_length(args: list[Interval], call: Call) -> Interval:
+    return Interval.of(0, 4 * call.args[0].type.length)
+
+
 def _date_diff(args: list[Interval], call: Call) -> Interval:
     unit = call.args[0]
     most = math.ceil((DAYS + 1) * DIFFERENCES[str(unit.value)]) + 1 if isinstance(unit, Literal) else None
@@ -325,6 +329,7 @@ _RULES: dict[str, Callable[[list[Interval], Call], Interval]] = {
     "nullif": lambda args, call: args[0],
     "cast": _cast,
     "length": _length,
+    "byte_length": _byte_length,
     "date_diff": _date_diff,
     "epoch": lambda args, call: Interval.of(-(10**18), 10**18),
     "full_months": lambda args, call: Interval.of(-120_000, 120_000),

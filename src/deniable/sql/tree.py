@@ -20,6 +20,9 @@ import pyarrow as pa
 Value: TypeAlias = "bool | int | Decimal | float | str | date | datetime | None"
 
 
+FOLLOWS = {"follows": True}
+"""Of a field that follows from the others and the schema: it is no part of the key of a stored answer."""
+
 LENGTH = 256
 """The characters of a text that are kept where its column does not say how many."""
 
@@ -187,8 +190,8 @@ class JoinSide(StrEnum):
 
 @dataclass(frozen=True)
 class Join:
-    """A join on equal columns. If both sides are private, on the unit as well (`on_unit`). Of the side that is
-    `matched`, each row of the other finds few rows, whoever's it is."""
+    """A join on equal columns. If both sides are private, on the unit as well (`on_unit`). Of the side that
+    is `matched`, each row of the other finds few rows, whoever's it is."""
 
     left: Relation
     right: Relation
@@ -243,7 +246,8 @@ class Aggregate:
     """`bounds` are those of `of`, from the schema and the expression by interval
     arithmetic, or a literal clamp in the query; None where they are not known (then they
     are discovered privately, or the query is refused). `granularity` is the grid that
-    values lie on by their type (1 for integers, 10^-scale for decimals), None for floats."""
+    values lie on by their type (1 for integers, 10^-scale for decimals), None for floats.
+    `present`: `of` is never NULL (`sql.presence`), so all rows count."""
 
     statistic: Statistic
     of: Expr | None = None
@@ -251,6 +255,7 @@ class Aggregate:
     level: Fraction | None = None
     bounds: tuple[Fraction, Fraction] | None = None
     granularity: Fraction | None = None
+    present: bool = field(default=False, metadata=FOLLOWS)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from fractions import Fraction
+from types import NoneType
 from typing import Any
 
 from deniable.sql import types
@@ -124,6 +126,10 @@ def asks(of: object) -> bool:
     return is_dataclass(of) and any(asks(getattr(of, f.name)) for f in fields(of))
 
 
+_LEAVES = (str, int, NoneType, Fraction, Type)
+"""Most of what a tree holds, and reads no table."""
+
+
 def scans(of: object) -> Iterator[Scan]:
     """The tables that a query, a relation or an expression reads, subqueries included."""
     if isinstance(of, Scan):
@@ -131,8 +137,9 @@ def scans(of: object) -> Iterator[Scan]:
     elif isinstance(of, tuple):
         for part in of:
             yield from scans(part)
-    elif is_dataclass(of):
-        yield from scans(tuple(getattr(of, f.name) for f in fields(of)))
+    elif not isinstance(of, _LEAVES) and is_dataclass(of):
+        for field in fields(of):
+            yield from scans(getattr(of, field.name))
 
 
 def hoisted(relation: Relation, exprs: Sequence[Expr | None]) -> tuple[Relation, list[Expr | None]]:

@@ -232,7 +232,8 @@ def test_an_interval_holds_the_answer_without_noise(
             assert a <= float(x) <= b
             held += a <= float(true) <= b
             total += 1
-    assert held >= 0.85 * total  # of some 40 cells, each of which may fail once in twenty
+    # Each may fail once in twenty: three of six do so once in 450 times, and these seeds are fixed.
+    assert total - held <= max(2, 0.15 * total)
 
 
 def test_intervals_are_no_wider_than_the_union_bound_asks(opened: Callable[..., Curator]) -> None:

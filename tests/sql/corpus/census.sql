@@ -14,7 +14,6 @@ SELECT AVG("hours-per-week") FROM adult WHERE workclass = 'Private'
 
 SELECT occupation, AVG("hours-per-week") AS hours FROM adult GROUP BY occupation HAVING COUNT(*) > 50 ORDER BY hours DESC LIMIT 5
 
--- refused: a // b divides whole numbers
 SELECT age / 10 * 10 AS decade, COUNT(*) FROM adult GROUP BY decade ORDER BY decade
 
 SELECT (age // 5) * 5 AS age_from, income, COUNT(*) FROM adult GROUP BY 1, 2 ORDER BY 1, 2
@@ -66,7 +65,6 @@ SELECT SUM(CASE WHEN sex = 'Female' AND income = '>50K' THEN 1 END) AS n FROM ad
 
 SELECT COUNT(CASE WHEN age < 30 THEN 1 END) AS young, COUNT(CASE WHEN age >= 30 THEN 1 END) AS old FROM adult
 
--- missing: COVAR_POP is not answered
 SELECT sex, covar_pop(age, "hours-per-week") FROM adult GROUP BY sex
 
 SELECT REPLACE(education, '-', ' ') AS e, COUNT(*) FROM adult GROUP BY 1

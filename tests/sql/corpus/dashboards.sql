@@ -187,13 +187,30 @@ SELECT COUNT(*) FROM orders o JOIN people p ON o.user_id = p.id WHERE (o.status,
 
 SELECT CONCAT('Q', quarter(created_at), ' ', year(created_at)) AS quarter, SUM(total) FROM orders GROUP BY 1
 
--- missing: UNION without ALL is not answered
 SELECT COUNT(*) FROM (SELECT user_id FROM orders UNION SELECT user_id FROM reviews) t
 
--- missing: INTERSECT is not answered
 SELECT COUNT(*) FROM (SELECT user_id FROM orders INTERSECT SELECT user_id FROM reviews) t
 
--- missing: The start of SUBSTRING
+-- missing: SUBSTRING expects where it begins
 SELECT SUBSTRING(email FROM POSITION('@' IN email) + 1) AS domain, COUNT(*) FROM people GROUP BY 1
 
 SELECT DISTINCT p.category FROM products p JOIN orders o ON o.product_id = p.id
+
+SELECT date_diff('day', MIN(created_at), MAX(created_at)) AS days FROM orders
+
+SELECT p.source, AVG(LEAST(l.n, 20)) AS orders FROM people p CROSS JOIN LATERAL (SELECT COUNT(*) AS n FROM orders o WHERE o.user_id = p.id) l GROUP BY p.source
+
+SELECT p.source, AVG(CASE WHEN b.user_id IS NOT NULL THEN 1.0 ELSE 0 END) AS buyers
+FROM people p LEFT JOIN (SELECT DISTINCT user_id FROM orders WHERE status = 'paid') b ON b.user_id = p.id GROUP BY p.source
+
+SELECT d::date AS day, COUNT(o.id) FROM generate_series('2022-01-01'::date, '2022-01-31'::date, '1 day'::interval) d
+LEFT JOIN orders o ON o.created_at::date = d::date GROUP BY 1 ORDER BY 1
+
+WITH spine AS (SELECT unnest(generate_series(DATE '2022-01-01', DATE '2022-12-01', INTERVAL '1 month'))::date AS m)
+SELECT s.m, COUNT(o.id) AS n FROM spine s LEFT JOIN orders o ON CAST(date_trunc('month', o.created_at) AS DATE) = s.m GROUP BY s.m ORDER BY s.m
+
+SELECT v.name, COUNT(*) FROM (VALUES ('paid', 'Paid'), ('open', 'Not yet paid')) AS v(code, name) JOIN orders o ON o.status = v.code GROUP BY v.name
+
+SELECT extract(epoch from date_trunc('hour', created_at)) AS time, avg(total) AS value FROM orders GROUP BY 1 ORDER BY 1
+
+SELECT COUNT(*) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM orders e WHERE e.user_id = o.user_id AND e.created_at < o.created_at)

@@ -40,7 +40,6 @@ SELECT SUM(CASE WHEN n > 1 THEN 1 ELSE 0 END) * 1.0 / COUNT(*) AS readmission_ra
 SELECT COUNT(DISTINCT a.patient_id) FROM stays a JOIN stays b ON a.patient_id = b.patient_id
 WHERE b.admitted > a.discharged AND b.admitted <= a.discharged + INTERVAL 30 DAY
 
--- missing: by equal columns only
 SELECT COUNT(*) FROM stays a WHERE EXISTS (SELECT 1 FROM stays b WHERE b.patient_id = a.patient_id AND b.admitted > a.discharged
   AND b.admitted <= a.discharged + 30)
 
@@ -121,13 +120,10 @@ SELECT IFNULL(ward, 'none') AS w, COUNT(*) FROM stays GROUP BY w
 
 SELECT upper(trim(ward)) AS w, COUNT(*) FROM stays GROUP BY 1
 
--- missing: is not answered
 SELECT COUNT(*) FROM stays WHERE notes->>'$.smoker' = 'true'
 
--- missing: is not answered
 SELECT json_extract_string(notes, '$.triage') AS triage, COUNT(*) FROM stays GROUP BY 1
 
--- missing: is not answered
 SELECT AVG(CLAMP(CAST(json_extract(notes, '$.bmi') AS DOUBLE), 10, 60)) FROM stays
 
 SELECT AVG(total) FROM (SELECT patient_id, SUM(weight) AS total FROM stays GROUP BY patient_id) w WHERE total BETWEEN 0 AND 1000

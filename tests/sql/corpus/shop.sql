@@ -113,7 +113,6 @@ WITH revenue (supplier_no, total_revenue) AS (
   WHERE l_shipdate >= DATE '1996-01-01' AND l_shipdate < DATE '1996-01-01' + INTERVAL '3' MONTH GROUP BY l_suppkey)
 SELECT supplier_no, total_revenue FROM revenue WHERE total_revenue = (SELECT MAX(total_revenue) FROM revenue)
 
--- missing: by equal columns only
 SELECT s_name, COUNT(*) AS numwait FROM supplier, lineitem l1, orders, nation
 WHERE s_suppkey = l1.l_suppkey AND o_orderkey = l1.l_orderkey AND o_orderstatus = 'F' AND l1.l_receiptdate > l1.l_commitdate
   AND EXISTS (SELECT * FROM lineitem l2 WHERE l2.l_orderkey = l1.l_orderkey AND l2.l_suppkey <> l1.l_suppkey)

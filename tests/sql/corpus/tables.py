@@ -56,19 +56,19 @@ def tables(name: str) -> dict[str, pa.Table]:
     for table in schema(name).tables:
         rng = random.Random(table.name)
         rows = 8 if table.public else ROWS
-        columns = {column.name: _values(column, rows, rng) for column in table.columns}
+        columns = {c.name: _values(c, rows, rng, c.name in table.unique) for c in table.columns}
         made[table.name] = pa.table(columns)
     return made
 
 
-def _values(column: ColumnInfo, rows: int, rng: random.Random) -> pa.Array:
-    values = [_value(column, i, rng) for i in range(rows)]
+def _values(column: ColumnInfo, rows: int, rng: random.Random, unique: bool) -> pa.Array:
+    values = [_value(column, i, rng, unique) for i in range(rows)]
     if column.type.kind is Kind.DECIMAL:
         return pa.array(values).cast(pa.decimal128(18, column.type.scale), safe=False)
     return pa.array(values, _ARROW[column.type.kind])
 
 
-def _value(column: ColumnInfo, row: int, rng: random.Random) -> Any:
+def _value(column: ColumnInfo, row: int, rng: random.Random, unique: bool) -> Any:
     if column.keys is not None:
         return rng.choice(column.keys)
     low, high = int(column.lower or 0), int(column.upper or 8)
@@ -80,7 +80,7 @@ def _value(column: ColumnInfo, row: int, rng: random.Random) -> Any:
         case Kind.FLOAT | Kind.DECIMAL:
             return round(rng.uniform(low, high), 2)
         case Kind.TEXT:
-            return f"{_TEXTS[row % 5]}{row % 8}" if row % 5 != 2 else _TEXTS[2]
+            return f"{_TEXTS[row % 5]}{row % 8}" if row % 5 != 2 or unique else _TEXTS[2]
         case Kind.DATE:
             return date(1994, 1, 1) + timedelta(days=rng.randrange(1500))
     return datetime(2022, 1, 1) + timedelta(minutes=rng.randrange(500_000))

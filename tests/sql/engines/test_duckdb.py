@@ -129,6 +129,27 @@ def test_a_malformed_line_is_told_at_the_opening(tmp_path: Path, line: str) -> N
         content(tmp_path / "visits.csv")
 
 
+@pytest.mark.parametrize("sign", [";", "\t"])
+def test_a_header_with_semicolons_or_tabs_says_what_separates_the_columns(tmp_path: Path, sign: str) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text(f"person{sign}days{sign}place\n1{sign}3{sign}a\n", encoding="utf-8")
+    assert content(path) == ALL[:1]
+    path.write_text(f"person,days,place\n1,3,a{sign}b\n", encoding="utf-8")
+    assert [row[2] for row in content(path)] == [f"a{sign}b"], "a row says nothing about it"
+
+
+def test_what_is_wrong_with_a_csv_file_is_told_with_a_way_out_that_exists(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_bytes("person,days,place\n1,3,Köln\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"(?s)Line: 2.*Save the file in UTF-8") as refusal:
+        content(path)
+    assert "ignore_errors" not in str(refusal.value)
+    path.write_text("person,days,place\n1,3\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"(?s)Line: 2.*as many fields as the header") as refusal:
+        content(path)
+    assert "strict_mode" not in str(refusal.value)
+
+
 def test_csv_files_with_different_headers_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("person,days,place\n")
     (tmp_path / "b.csv").write_text("person,place,days\n")

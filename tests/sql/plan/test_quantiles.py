@@ -7,14 +7,19 @@ import math
 from collections import Counter
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from scipy import stats
 
-from deniable.loss import BoundedRange
+from deniable.loss import BoundedRange, DiscreteLaplaceNoise
 from deniable.randomness import SeededRandom
-from deniable.sql.plan.quantiles import Bracket, Rank, extreme
+from deniable.sql.plan.noise import Family, IntegerSensitivity, gaussian, laplace
+from deniable.sql.plan.noise_sums import one_sided
+from deniable.sql.plan.quantiles import Bracket, Rank, divided, extreme
 
 HALF = Fraction(1, 2)
+ONCE = IntegerSensitivity(1, 1)
+FAMILIES = {"laplace": laplace, "gaussian": gaussian}
 
 
 def test_cells_are_drawn_in_proportion_to_their_weight() -> None:
@@ -98,30 +103,98 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("level", [Fraction(1, 20), HALF, Fraction(4, 5)])
 @pytest.mark.parametrize("case", CASES)
-def test_brackets_hold_the_quantile_as_often_as_they_say(case: str, level: Fraction) -> None:
+def test_brackets_hold_the_quantile_as_often_as_they_say(case: str, level: Fraction, family: str) -> None:
     beta, draws, rng = 0.3, 300, SeededRandom(len(case))
-    bracket = Bracket.around(Rank(level, Fraction(1), 1, 60), beta)
+    rank = Rank(level, Fraction(1), 1, 60)
+    bracket = Bracket(level, 60, FAMILIES[family](ONCE, Fraction(1)), beta)
     least, largest = around(CASES[case], level)
-    ends = [bracket(CASES[case], rng=rng) for _ in range(draws)]
+    ends = [bracket(CASES[case], rank(CASES[case], rng=rng), rng=rng) for _ in range(draws)]
     missed = sum(not (low <= least and largest <= high) for low, high in ends)
     assert stats.binomtest(missed, draws, beta, alternative="greater").pvalue > 1e-9
 
 
-def test_without_the_shift_brackets_would_miss_too_often() -> None:
-    rank, rng = Rank(HALF, Fraction(1), 1, 60), SeededRandom(5)
-    bare = Bracket(rank, rank, 0.3)
-    ends = [bare(CASES["spread"], rng=rng) for _ in range(300)]
+@pytest.mark.parametrize("at", [0, 3, 28, 30, 59])
+def test_brackets_hold_it_wherever_the_point_fell(at: int) -> None:
+    bracket, rng = Bracket(HALF, 60, laplace(ONCE, Fraction(1)), 0.3), SeededRandom(at)
+    ends = [bracket(CASES["spread"], at, rng=rng) for _ in range(300)]
+    missed = sum(not (low <= 28 and high >= 30) for low, high in ends)
+    assert stats.binomtest(missed, 300, 0.3, alternative="greater").pvalue > 1e-9
+
+
+class Unmeasured(Bracket):
+    """As if there were no noise in the weights around the point."""
+
+    def _reach(self, upto: int, beyond: int) -> float:
+        return 0.0
+
+
+def test_without_the_reach_of_the_noise_brackets_would_miss_too_often() -> None:
+    bare, rng = Unmeasured(HALF, 60, laplace(ONCE, Fraction(1, 4)), 0.3), SeededRandom(5)
+    ends = [bare(CASES["spread"], 29, rng=rng) for _ in range(300)]
     missed = sum(not (low <= 28 and high >= 30) for low, high in ends)
     assert stats.binomtest(missed, 300, 0.3, alternative="greater").pvalue < 1e-9
 
 
-def test_brackets_of_many_rows_are_narrow() -> None:
-    bracket, rng = Bracket.around(Rank(HALF, Fraction(1), 1, 1025), 0.05), SeededRandom(8)
-    weights = dict.fromkeys(range(1025), 20)
-    widths = [high - low for low, high in (bracket(weights, rng=rng) for _ in range(20))]
-    assert max(widths) < 10
+@pytest.mark.parametrize("level", [HALF, Fraction(19, 20)])
+def test_brackets_are_no_wider_than_the_noise_makes_them(level: Fraction) -> None:
+    """A hundred rows in each cell: 20 weights with noise of scale 4 have a deviation of about 25 rows, which is a
+    fourth of a cell; a bracket is at most what the steps make of one cell more."""
+    bracket, rng = Bracket(level, 1025, laplace(ONCE, Fraction(1, 4)), 0.05), SeededRandom(8)
+    weights, quantile = dict.fromkeys(range(1025), 100), int(level * 1025)
+    widths = [high - low for low, high in (bracket(weights, quantile, rng=rng) for _ in range(40))]
+    assert sorted(widths)[20] <= 2
+    assert max(widths) <= 6
+
+
+def test_a_bracket_costs_what_a_count_costs() -> None:
+    noise = laplace(ONCE, Fraction(1, 4))
+    assert Bracket(HALF, 60, noise, 0.05).loss == noise.loss == DiscreteLaplaceNoise(4, 1)
+
+
+def test_a_point_has_three_quarters_and_its_bracket_the_rest() -> None:
+    rank = Rank(HALF, Fraction(1), 8, 60)
+    point, bracket = divided(rank, 0.05, IntegerSensitivity(8, 64), Family.LAPLACE)
+    assert bracket is not None
+    assert (point.epsilon, bracket.noise.epsilon) == (Fraction(3, 4), Fraction(1, 4))
+    point, bracket = divided(rank, 0.05, IntegerSensitivity(8, 64), Family.GAUSSIAN)
+    assert bracket is not None
+    assert 0.1249 < point.epsilon**2 / 8 + bracket.noise.rho <= Fraction(1, 8)
+
+
+@pytest.mark.parametrize(
+    ("terms", "scale"), [(((1, 11), (19, 11)), 1.0), (((1, 20),), 0.3), (((2, 5), (3, 1)), 40.0)]
+)
+def test_a_sum_of_many_noises_reaches_as_far_as_it_says_and_no_farther(
+    terms: tuple[tuple[int, int], ...], scale: float
+) -> None:
+    rng, n = np.random.default_rng(7), 100_000
+    q = 1 - math.exp(-1 / scale)
+    drawn = sum(size * (rng.geometric(q, (n, k)) - rng.geometric(q, (n, k))).sum(1) for size, k in terms)
+    t = one_sided(terms, scale, 0.05)
+    assert stats.binomtest(int((drawn > t).sum()), n, 0.05, alternative="greater").pvalue > 1e-9
+    nearer = t * 0.95 - 1
+    assert stats.binomtest(int((drawn > nearer).sum()), n, 0.05, alternative="less").pvalue > 1e-9
+
+
+def test_runs_of_cells_miss_as_their_cells_do() -> None:
+    """Against a plain loop over all cells."""
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        cells, shift = int(rng.integers(1, 12)), int(rng.integers(-9, 9))
+        weights = {int(c): int(rng.integers(0, 5)) for c in rng.integers(0, cells, 4)}
+        rank, position, expected = (
+            Rank(Fraction(1, 3), Fraction(1), 1, cells, shift=shift),
+            -sum(weights.values()),
+            [],
+        )
+        for cell in range(cells):
+            before, position = position, position + 3 * weights.get(cell, 0)
+            over, under = (before - shift if cell else 0), (shift - position if cell < cells - 1 else 0)
+            expected.append(max(over, under, 0))
+        assert rank.misses(weights) == expected
 
 
 @pytest.mark.parametrize("level", [Fraction(0), Fraction(1)])

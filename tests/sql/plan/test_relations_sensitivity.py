@@ -158,6 +158,16 @@ QUERIES = [
     f"SELECT COUNT(*) {L} WHERE visit IN (SELECT visit_id FROM visits GROUP BY visit_id HAVING SUM(days) > 2)",
     f"SELECT CASE WHEN EXISTS (SELECT 1 FROM labs l WHERE l.visit = v.visit_id) THEN 'y' ELSE ward END AS k, COUNT(*) {V} "
     "GROUP BY k",
+    # the same by more than equal columns
+    f"SELECT COUNT(*) {V} WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id AND w.admitted > v.admitted "
+    "AND w.admitted <= v.admitted + INTERVAL 30 DAY)",
+    f"SELECT ward, COUNT(*) {V} WHERE NOT EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id AND w.seen < v.seen "
+    "AND w.ward = v.ward) GROUP BY ward",
+    f"SELECT COUNT(*), SUM(l.n) {L} WHERE EXISTS (SELECT 1 FROM labs m WHERE m.visit = l.visit AND m.value <> l.value)",
+    f"SELECT COUNT(*), SUM(CLAMP((SELECT COUNT(*) FROM visits w WHERE w.patient_id = p.id AND w.days > p.age), 0, 9)) {P}",
+    f"SELECT COUNT(*) {V} WHERE days NOT IN (SELECT n FROM labs l WHERE l.patient_id = v.patient_id AND l.taken < v.seen)",
+    f"SELECT COUNT(*) {P} JOIN visits v {ON} WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id "
+    "AND w.days > v.days AND w.days < p.age)",
     # what each person has
     "SELECT n, COUNT(*) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY 1) t GROUP BY n",
     "SELECT AVG(s), MAX(s) FROM (SELECT patient_id, SUM(days) AS s FROM visits GROUP BY 1) t",
@@ -183,6 +193,13 @@ QUERIES = [
     "SELECT COUNT(*) FROM (SELECT patient_id FROM visits UNION ALL SELECT patient_id FROM visits) t JOIN patients p "
     "ON p.id = t.patient_id",
     "SELECT ward, COUNT(*) FROM (SELECT ward FROM visits UNION ALL SELECT ward FROM patients) t GROUP BY ward",
+    "SELECT COUNT(*) FROM (SELECT patient_id FROM visits UNION SELECT id FROM patients) t",
+    "SELECT w, COUNT(*) FROM (SELECT patient_id, ward AS w FROM visits INTERSECT SELECT id, ward FROM patients) t GROUP BY w",
+    "SELECT COUNT(*), SUM(n) FROM (SELECT patient_id, days AS n FROM visits EXCEPT SELECT patient_id, n FROM labs) t",
+    f"SELECT ward, COUNT(*) {P} LEFT JOIN (SELECT DISTINCT patient_id FROM visits WHERE urgent) v {ON} "
+    "WHERE v.patient_id IS NULL GROUP BY ward",
+    f"SELECT COUNT(*) FILTER (WHERE v.patient_id IS NOT NULL), CORR(p.age, v.n) {P} LEFT JOIN (SELECT patient_id, "
+    f"CLAMP(MIN(days), 0, 9) AS n FROM visits GROUP BY 1) v {ON}",
     # dates, texts, axes, keys
     "SELECT g.h, COUNT(*) FROM generate_series(0, 3) AS g(h) LEFT JOIN visits v ON v.days = g.h GROUP BY 1",
     f"SELECT g.h, COUNT(*) {V} JOIN generate_series(0, 23) AS g(h) ON EXTRACT(hour FROM v.seen) = g.h GROUP BY 1",
@@ -427,4 +444,5 @@ def test_a_charge_is_of_all_that_is_measured(unit: Unit, noise: str) -> None:
 
 
 def _epsilon(noisy: NoisyMeasure) -> Fraction:
-    return noisy.noise.epsilon + sum((side.epsilon for side in noisy.sides), Fraction(0))
+    around = Fraction(0) if noisy.bracket is None else noisy.bracket.noise.epsilon
+    return noisy.noise.epsilon + around

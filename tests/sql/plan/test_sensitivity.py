@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deniable.sql.dialects import DUCKDB
-from deniable.sql.plan import row_classes
+from deniable.sql.plan.bounds import row_classes
 from deniable.sql.plan.measures.count import Count
 from deniable.sql.plan.measures.distinct import Distinct
 from deniable.sql.plan.measures.ranks import Ranks

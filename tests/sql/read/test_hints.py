@@ -11,6 +11,9 @@ from deniable.sql import functions
 from deniable.sql.after.split import split_query
 from deniable.sql.read import hints
 from deniable.sql.read.parse import NODES
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
+from deniable.sql.types import FLOAT, INTEGER, TEXT
+from deniable.units import Unit
 from tests.sql.corpus import tables
 from tests.sql.hospital import PATIENT, SCHEMA
 
@@ -39,6 +42,45 @@ def test_a_name_that_needs_quotes_is_given_with_them(text: str) -> None:
     with pytest.raises(InvalidQuery, match=r'stand in double quotes: "hours-per-week"\.'):
         split_query(text, tables.schema("census"), tables.unit("census"))
     split_query('SELECT AVG("hours-per-week") FROM adult', tables.schema("census"), tables.unit("census"))
+
+
+STAYS = Schema(
+    (
+        TableInfo(
+            "ward_stays_2024",
+            (
+                ColumnInfo("Patient No.", TEXT),
+                ColumnInfo("Length of stay (days)", INTEGER),
+                ColumnInfo("Bill (EUR)", FLOAT),
+            ),
+        ),
+    )
+)
+"""Names as spreadsheets have them."""
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            "SELECT AVG(Length of stay) FROM ward_stays_2024",
+            'at "of". Names with other characters than letters, digits and _ stand in double quotes: '
+            '"Length of stay (days)".',
+        ),
+        ("SELECT COUNT(DISTINCT patient no.) FROM ward_stays_2024", 'double quotes: "Patient No."'),
+        ("SELECT SUM(Bill (EUR)) FROM ward_stays_2024", "BILL is not answered. Names with other characters"),
+        ("SELECT COUNT(*) FROM Ward stays 2024", "Did you mean ward_stays_2024?"),
+    ],
+)
+def test_a_name_of_several_words_is_given_as_it_is_written(text: str, hint: str) -> None:
+    with pytest.raises(InvalidQuery, match=re.escape(hint)):
+        split_query(text, STAYS, Unit.row())
+
+
+def test_a_text_in_quotes_is_no_name() -> None:
+    with pytest.raises(InvalidQuery, match="could not be read") as refusal:
+        split_query("SELECT COUNT(*) FROM t WHERE x = 'Bill (EUR)' 7", STAYS, Unit.row())
+    assert "double quotes" not in str(refusal.value)
 
 
 def test_a_list_of_columns_can_be_typed_as_it_stands() -> None:

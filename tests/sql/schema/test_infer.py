@@ -15,9 +15,11 @@ import pytest
 from deniable.errors import DataError, InvalidParameter
 from deniable.sql.engines.sources import CSV, DuckDBTable
 from deniable.sql.schema import file
-from deniable.sql.schema.declare import TableInfo
+from deniable.sql.schema.declare import ColumnInfo, TableInfo
+from deniable.sql.schema.draft import likely_unit
 from deniable.sql.schema.infer import describe, draft
 from deniable.sql.tree import Kind, Type
+from deniable.sql.types import INTEGER, TEXT
 from tests.sql.engines.real import frames, ingest
 
 SECRET = "Ms. Secret"
@@ -115,3 +117,19 @@ def test_columns_without_a_meaning_are_left_out() -> None:
     assert list(types(describe("t", pa.table({"a": [1], "b": [[1]], "c": [{"x": 1}], "d": [b"x"]})))) == ["a"]
     with pytest.raises(DataError, match="no column that can be asked about"):
         describe("t", pa.table({"b": [[1]]}))
+
+
+@pytest.mark.parametrize(
+    ("name", "likely"),
+    [
+        ("patient_id", True),
+        ("Patient No.", True),
+        ("Customer", True),
+        ("user_number", True),
+        ("note", False),
+        ("paid", False),
+    ],
+)
+def test_a_column_that_numbers_people_is_the_likely_unit(name: str, likely: bool) -> None:
+    table = TableInfo("visits", (ColumnInfo("days", INTEGER), ColumnInfo(name, TEXT)))
+    assert likely_unit(table) == (name if likely else None)

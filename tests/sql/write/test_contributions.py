@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from deniable.sql.dialects import DUCKDB, SPARK
 from deniable.sql.write.contributions import ONE, Limit, chosen, weighted
@@ -59,8 +61,9 @@ def kept(rows: list[Any], most: int, salt: str = "1") -> list[str]:
     return sorted(str(key) for (key,) in found)
 
 
-def test_at_most_so_many_different_values_of_a_unit_are_kept() -> None:
-    assert kept(visits(1, "aabbb"), 2) == ["a", "b"]
+def test_at_most_so_many_different_values_of_a_unit_are_kept_with_all_their_rows() -> None:
+    assert kept(visits(1, "aabbb"), 2) == ["a", "a", "b", "b", "b"]
+    assert len(set(kept(visits(1, "abcdabcdabcd"), 2))) == 2
     assert len(kept(visits(1, "abcdefgh"), 3)) == 3
     assert len(kept([(1, None, None, None, None), *visits(1, "abcd")], 2)) == 2
 
@@ -73,6 +76,28 @@ def test_the_choice_is_the_same_whatever_the_order_and_the_others() -> None:
 
 def test_the_salt_changes_the_choice() -> None:
     assert len({tuple(kept(visits(1, "abcdefgh"), 3, salt)) for salt in "0123456789"}) > 3
+
+
+def test_each_of_a_units_values_is_as_likely_to_be_kept_as_any_other() -> None:
+    """Over salts: with a hash that mixes the salt in as one more argument some values come first four times as often."""
+    values, salts = "abcdefghi", 800
+    first: Counter[str] = Counter()
+    with duck(visits(1, values) + visits(2, values)) as engine:
+        for salt in range(salts):
+            text = chosen(ROWS, ["k0"], 1, format(salt * 0x9E3779B97F4A7C15 % 2**62, "x"), DUCKDB)
+            first.update(key for (key,) in engine.connection.execute(text).fetchall())
+    assert stats.chisquare([first[value] for value in values]).pvalue > 1e-9
+
+
+def test_two_units_choose_independently() -> None:
+    values, salts = "abc", 360
+    pairs: Counter[tuple[str, ...]] = Counter()
+    with duck(visits(1, values) + visits(2, values)) as engine:
+        for salt in range(salts):
+            text = chosen(f"SELECT * FROM ({ROWS})", ["_unit", "k0"], 1, format(salt, "x"), DUCKDB)
+            pairs[tuple(key for _, key in sorted(engine.connection.execute(text).fetchall()))] += 1
+    assert len(pairs) == 9
+    assert stats.chisquare(list(pairs.values())).pvalue > 1e-9
 
 
 def test_names_are_quoted_in_every_dialect() -> None:

@@ -1,9 +1,10 @@
-"""What is said over the blocks of a text: checked before anything is charged, and run on what was released."""
+"""What is said over the blocks of a text: checked before anything is charged, and run on what was
+released."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
+from deniable.sql.after.arithmetic import NOISE, SLOPE, START, OwnNoise
 from deniable.sql.after.closed import Closed
 from deniable.sql.after.companions import HIGH, LOW, AnswerColumn, AnswerColumns, annotated
 from deniable.sql.after.reach import Reach, level
@@ -29,8 +31,8 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Said:
-    """The answer of a query over released tables; `low` and `high` have the columns for which intervals follow,
-    `computed` are the other numbers."""
+    """The answer of a query over released tables; `low` and `high` have the columns for which intervals
+    follow, `computed` are the other numbers."""
 
     table: pa.Table
     low: pa.Table
@@ -51,16 +53,20 @@ class Afterwards:
 
     @cached_property
     def _with_ends(self) -> tuple[str, AnswerColumns | None]:
-        names = {table_name(i): _columns(i, query) for i, query in enumerate(self.blocks)}
+        return self._annotated([frozenset() for _ in self.blocks])
+
+    def _annotated(self, like: Sequence[Collection[str]]) -> tuple[str, AnswerColumns | None]:
+        """With the ends of all numbers; `like` are, by block, the columns whose cells have one noise each."""
+        names = {table_name(i): _columns(i, query, like[i]) for i, query in enumerate(self.blocks)}
         tree, columns = annotated(self.tree, names)
         return tree.sql(dialect="duckdb", comments=False), columns
 
-    # -------------------------------------------------------------------------------------------- before the charge
+    # -------------------------------------------------------------------------------------- before the charge
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Names and types of the answer's columns, from tables without rows. What cannot be run is refused here,
-        before anything is charged."""
+        """Names and types of the answer's columns, from tables without rows. What cannot be run is refused
+        here, before anything is charged."""
         tables = {table_name(i): _empty(query) for i, query in enumerate(self.blocks)}
         try:
             with Closed(tables) as database:
@@ -70,9 +76,10 @@ class Afterwards:
 
     @property
     def direct(self) -> dict[str, tuple[int, str]]:
-        """AnswerColumns of the answer that are released numbers as they are: of which block, and which of its columns."""
+        """AnswerColumns of the answer that are released numbers as they are: of which block, and which of its
+        columns."""
         columns = self._with_ends[1] or ()
-        return {c.name: c.reach.points[0] for c in columns if c.reach is not None and c.reach.direct}
+        return {c.name: c.reach.points[0][:2] for c in columns if c.reach is not None and c.reach.direct}
 
     @property
     def numbers(self) -> list[str]:
@@ -80,7 +87,7 @@ class Afterwards:
         keys = {c.name for c in self._with_ends[1] or () if c.reach is None and c.key}
         return [each.name for each in self.schema if _is_number(each.type) and each.name not in keys]
 
-    # -------------------------------------------------------------------------------------------- after the release
+    # -------------------------------------------------------------------------------------- after the release
 
     def answer(self, released: Sequence[ReleasedBlock]) -> Said:
         tables = {table_name(i): block.table for i, block in enumerate(released)}
@@ -89,10 +96,11 @@ class Afterwards:
         low: dict[str, pa.ChunkedArray] = {}
         high: dict[str, pa.ChunkedArray] = {}
         by_level: dict[int, list[int]] = {}
-        for position, each in self._levels(table, released).items():
+        with_ends = self._annotated([block.noises for block in released])
+        for position, each in _levels(table, released, with_ends[1]).items():
             by_level.setdefault(each, []).append(position)
         for each, positions in by_level.items():
-            for position, ends in self._ends(table, released, each, positions).items():
+            for position, ends in _ends(table, released, each, positions, with_ends).items():
                 name = table.column_names[position]
                 low[name], high[name] = ends
         names = [name for name in table.column_names if name in low]
@@ -108,44 +116,53 @@ class Afterwards:
         fields = enumerate(table.schema)
         return [each.name for i, each in fields if _is_number(each.type) and i not in keys]
 
-    def _levels(self, table: pa.Table, released: Sequence[ReleasedBlock]) -> dict[int, int]:
-        """The level at which each column of the answer reads the ends of released numbers."""
-        columns = self._with_ends[1]
-        if columns is None or len(columns) != table.num_columns:
-            return {}
-        rows = {i: block.table.num_rows for i, block in enumerate(released)}
-        levels = {}
-        for position, column in enumerate(columns):
-            at = None if column.reach is None else _level(column.reach, rows, released)
-            if at is not None and _is_number(table.schema.field(position).type):
-                levels[position] = at
-        return levels
 
-    def _ends(
-        self, table: pa.Table, released: Sequence[ReleasedBlock], at: int, positions: Sequence[int]
-    ) -> dict[int, tuple[pa.ChunkedArray, pa.ChunkedArray]]:
-        """Both ends of some columns, read at one level; none where the two runs differ in a row."""
-        text, columns = self._with_ends
-        assert columns is not None
-        try:
-            with Closed({table_name(i): _beside(block, at) for i, block in enumerate(released)}) as database:
-                both = database.answer(text)
-        except InvalidQuery:
-            return {}
-        own = both.select(range(len(columns))).rename_columns(table.column_names)
-        if not own.equals(table):
-            return {}
-        reach_positions = [i for i, column in enumerate(columns) if column.reach is not None]
-        limits = {}
-        for position in positions:
-            first = len(columns) + 2 * reach_positions.index(position)
-            reach = columns[position].reach
-            slack = 0.0 if reach is not None and reach.direct else _ROUNDING
-            limits[position] = (
-                _outward(both.column(first), -1, slack),
-                _outward(both.column(first + 1), 1, slack),
-            )
-        return limits
+def _levels(
+    table: pa.Table, released: Sequence[ReleasedBlock], columns: AnswerColumns | None
+) -> dict[int, int]:
+    """The level at which each column of the answer reads the ends of released numbers."""
+    if columns is None or len(columns) != table.num_columns:
+        return {}
+    rows = {i: block.table.num_rows for i, block in enumerate(released)}
+    levels = {}
+    for position, column in enumerate(columns):
+        at = None if column.reach is None else _level(column.reach, rows, released)
+        if at is not None and _is_number(table.schema.field(position).type):
+            levels[position] = at
+    return levels
+
+
+def _ends(
+    table: pa.Table,
+    released: Sequence[ReleasedBlock],
+    at: int,
+    positions: Sequence[int],
+    with_ends: tuple[str, AnswerColumns | None],
+) -> dict[int, tuple[pa.ChunkedArray, pa.ChunkedArray]]:
+    """Both ends of some columns, read at one level; none where the two runs differ in a row."""
+    text, columns = with_ends
+    assert columns is not None
+    tables = {table_name(i): _beside(block, at) for i, block in enumerate(released)}
+    lines = {name: line for i, block in enumerate(released) for name, line in _lines(i, block, at)}
+    try:
+        with Closed(tables | (lines if NOISE in text else {})) as database:
+            both = database.answer(text)
+    except InvalidQuery:
+        return {}
+    own = both.select(range(len(columns))).rename_columns(table.column_names)
+    if not own.equals(table):
+        return {}
+    reach_positions = [i for i, column in enumerate(columns) if column.reach is not None]
+    limits = {}
+    for position in positions:
+        first = len(columns) + 2 * reach_positions.index(position)
+        reach = columns[position].reach
+        slack = 0.0 if reach is not None and reach.direct else _ROUNDING
+        limits[position] = (
+            _outward(both.column(first), -1, slack),
+            _outward(both.column(first + 1), 1, slack),
+        )
+    return limits
 
 
 def answer_fields(text: str, schema: Schema, unit: Unit) -> list[tuple[str, Kind]]:
@@ -173,20 +190,23 @@ def _level(reach: Reach, rows: dict[int, int], released: Sequence[ReleasedBlock]
     levels = set.intersection(
         *(
             {m for m, (low, _) in released[table].limits.items() if name in low.column_names}
-            for table, name in reach.bases
+            for table, name, _ in reach.bases
         )
     )
     return level(reach.cells(rows), tuple(levels))
 
 
-def _columns(index: int, query: Query) -> AnswerColumns:
+def _columns(index: int, query: Query, like: Collection[str]) -> AnswerColumns:
+    keys = frozenset(output.name for output in query.outputs if isinstance(output.of, KeyRef))
     return tuple(
         AnswerColumn(
             output.name,
-            Reach(((index, output.name),), direct=True)
+            Reach(((index, output.name, 0),), direct=True)
             if isinstance(output.of, AggregateRef) and output.of.type.kind in _NUMBERS
             else None,
             key=isinstance(output.of, KeyRef),
+            noise=OwnNoise(f"{NOISE}{index}_{output.name}", keys) if output.name in like else None,
+            origin=output.name if output.name in keys else None,
         )
         for output in query.outputs
     )
@@ -207,6 +227,14 @@ def _beside(block: ReleasedBlock, at: int) -> pa.Table:
                 ends = side.column(name) if has_ends else pa.nulls(table.num_rows, pa.float64())
                 table = table.append_column(prefix + name, ends)
     return table
+
+
+def _lines(index: int, block: ReleasedBlock, at: int) -> Iterator[tuple[str, pa.Table]]:
+    """How far sums of a column's cells are off at this level: a table of one row for each column."""
+    for name, noise in block.noises.items():
+        line = noise.line(block.table.num_rows, at)
+        slope, start = (math.inf, math.inf) if line is None else (line.slope, line.start)
+        yield f"{NOISE}{index}_{name}", pa.table({SLOPE: [slope], START: [start]})
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -1,8 +1,8 @@
 """What may be said over released tables: nodes and functions by name, and nothing else.
 
 The connection that runs it has no file, extension or setting to reach. This list is the first door: no table
-but a released one is named, no function is called that reads anything else than its arguments, draws at random
-or reads a clock, so that the same text over the same release always says the same.
+but a released one is named, no function is called that reads anything else than its arguments, draws at
+random or reads a clock, so that the same text over the same release always says the same.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ RESERVED = "deniable_"
 
 # fmt: off
 NODES: frozenset[type[exp.Expr]] = frozenset({
-    exp.Select, exp.Union, exp.Intersect, exp.Except, exp.Subquery, exp.With, exp.CTE, exp.TableAlias, exp.From,
-    exp.Table, exp.Join, exp.Where, exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Having, exp.Qualify,
-    exp.Order, exp.Ordered, exp.Limit, exp.Offset, exp.Fetch, exp.Distinct, exp.Alias, exp.Column, exp.Identifier,
-    exp.Literal, exp.Boolean, exp.Null, exp.Star, exp.Var, exp.Paren, exp.Tuple, exp.DataType, exp.DataTypeParam,
-    exp.Interval, exp.Window, exp.WindowSpec, exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.WithinGroup,
-    exp.Pivot, exp.PivotAlias, exp.PivotAny, exp.In, exp.Between, exp.Exists, exp.Any, exp.All, exp.Values,
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT,
-    exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.And, exp.Or, exp.Not, exp.Is, exp.Like, exp.ILike, exp.Escape,
-    exp.DPipe, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Coalesce, exp.Anonymous, exp.Kwarg, exp.Array,
+    exp.Select, exp.Union, exp.Intersect, exp.Except, exp.Subquery, exp.With, exp.CTE, exp.TableAlias,
+    exp.From, exp.Table, exp.Join, exp.Where, exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Having,
+    exp.Qualify, exp.Order, exp.Ordered, exp.Limit, exp.Offset, exp.Fetch, exp.Distinct, exp.Alias,
+    exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Star, exp.Var, exp.Paren, exp.Tuple,
+    exp.DataType, exp.DataTypeParam, exp.Interval, exp.Window, exp.WindowSpec, exp.IgnoreNulls,
+    exp.RespectNulls, exp.Filter, exp.WithinGroup, exp.Pivot, exp.PivotAlias, exp.PivotAny, exp.In,
+    exp.Between, exp.Exists, exp.Any, exp.All, exp.Values,
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.EQ, exp.NEQ, exp.LT, exp.LTE,
+    exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.And, exp.Or, exp.Not, exp.Is, exp.Like, exp.ILike,
+    exp.Escape, exp.DPipe, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Coalesce, exp.Anonymous, exp.Kwarg,
+    exp.Array,
 })
 
 NAMES: frozenset[str] = frozenset({

@@ -5,13 +5,24 @@ arguments is computed at their ends; anything else has no interval."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sqlglot import expressions as exp
 
+from deniable.sql.after.allowed import RESERVED
 from deniable.sql.after.reach import EXACT, Reach
 from deniable.sql.read.names import fold
+
+
+@dataclass(frozen=True)
+class OwnNoise:
+    """Of a column in which every row has a cell of its own, with a noise of its own: the `table` that says
+    how far sums of these are off, and all keys of the release, which tell its rows apart."""
+
+    table: str
+    keys: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -21,20 +32,28 @@ class Ends:
     low: exp.Expr
     high: exp.Expr
     reach: Reach
+    noise: OwnNoise | None = None
 
 
 Noisy = Ends
 Seen = Mapping[tuple[str, str], "Noisy | None"]
 """Columns by table and name; None for those without noise."""
 Nested = Callable[[exp.Expr], "Noisy | None"]
+ByKeys = Callable[[exp.Expr, OwnNoise], bool]
+
+NOISE, SLOPE, START = (f"{RESERVED}{part}" for part in ("noise_", "slope", "start"))
+"""Tables of one row: sums of n cells are off by no more than slope·√n + start."""
 
 _OVER_MANY = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median)
 _OF_ONE_ROW = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
 
 
-def ends(node: exp.Expr, seen: Seen, *, grouped: bool, nested: Nested) -> Ends | None:
-    """The ends of an expression; None where they do not follow."""
-    return _Arithmetic(seen, grouped, nested).of(node)
+def ends(
+    node: exp.Expr, seen: Seen, *, grouped: bool, nested: Nested, by_keys: ByKeys = lambda *_: False
+) -> Ends | None:
+    """The ends of an expression; None where they do not follow. `by_keys` says of a
+    function over rows that keys alone choose these."""
+    return _Arithmetic(seen, grouped, nested, by_keys).of(node)
 
 
 @dataclass(frozen=True)
@@ -42,6 +61,7 @@ class _Arithmetic:
     seen: Seen
     grouped: bool
     nested: Nested
+    by_keys: ByKeys
 
     def of(self, node: exp.Expr) -> Ends | None:
         if isinstance(node, exp.Paren):
@@ -119,34 +139,29 @@ class _Arithmetic:
 
     def _chosen(self, node: exp.Expr) -> Ends | None:
         """CASE: by conditions without noise, since another number might choose another branch."""
-        copies = [node.copy(), node.copy()]
-        reach = EXACT
-        if isinstance(node, exp.Case) and node.this is not None and self._noisy(node.this):
+        branches, last = node.args.get("ifs") or [node], "default" if isinstance(node, exp.Case) else "false"
+        conditions = [node, *branches]
+        if any(each.this is not None and self._noisy(each.this) for each in conditions):
             return None
-        ifs = node.args.get("ifs") or [node]
-        for i, each in enumerate(ifs):
-            if self._noisy(each.this):
-                return None
-            interval = self.of(each.args["true"])
-            if interval is None:
-                return None
-            reach += interval.reach
-            for copy, end in zip(copies, (interval.low, interval.high), strict=True):
-                (copy.args["ifs"][i] if copy.args.get("ifs") else copy).set("true", end.copy())
-        last = "default" if isinstance(node, exp.Case) else "false"
+        low, high, reach = node.copy(), node.copy(), EXACT
+        values: list[tuple[int | None, str]] = [(i, "true") for i in range(len(branches))]
         if node.args.get(last) is not None:
-            interval = self.of(node.args[last])
+            values.append((None, last))
+        for branch, part in values:
+            interval = self.of(_branch(node, branch).args[part])
             if interval is None:
                 return None
             reach += interval.reach
-            for copy, end in zip(copies, (interval.low, interval.high), strict=True):
-                copy.set(last, end.copy())
-        return Ends(copies[0], copies[1], reach)
+            _branch(low, branch).set(part, interval.low.copy())
+            _branch(high, branch).set(part, interval.high.copy())
+        return Ends(low, high, reach)
 
-    # -------------------------------------------------------------------------------------------- over many rows
+    # ----------------------------------------------------------------------------------------- over many rows
 
     def _window(self, node: exp.Window) -> Ends | None:
-        inner = _Arithmetic(self.seen, False, self.nested)
+        if not self.grouped and (summed := self._summed(node)) is not None:
+            return summed
+        inner = _Arithmetic(self.seen, False, self.nested, self.by_keys)
         interval = inner._function(node.this, (*_OVER_MANY, *_OF_ONE_ROW)) if not self.grouped else None
         if interval is None:
             return None
@@ -158,7 +173,36 @@ class _Arithmetic:
         return Ends(sides[0], sides[1], interval.reach)
 
     def _aggregate(self, node: exp.Expr) -> Ends | None:
-        return _Arithmetic(self.seen, False, self.nested)._function(node, _OVER_MANY)
+        summed = self._summed(node)
+        if summed is not None:
+            return summed
+        return _Arithmetic(self.seen, False, self.nested, self.by_keys)._function(node, _OVER_MANY)
+
+    def _summed(self, node: exp.Expr) -> Ends | None:
+        """SUM or AVG of cells with independent noises, of rows that are chosen by keys alone: not each noise
+        at its end, but as far as their sum reaches. It is a number with an interval of its own, as a cell
+        is."""
+        rest = node.copy()
+        function = rest
+        while isinstance(function, (exp.Window, exp.Filter)):
+            function = function.this
+        if not isinstance(function, (exp.Sum, exp.Avg)) or not isinstance(function.this, exp.Column):
+            return None
+        cell = self._seen(function.this)
+        if cell is None or cell.noise is None:
+            return None
+        middle = _binary(exp.Div, _binary(exp.Add, cell.low, cell.high), exp.Literal.number(2))
+        function.set("this", exp.Null())
+        if not self.by_keys(rest, cell.noise):
+            return None
+        value, many = (_inside(rest, kind(this=middle.copy())) for kind in (type(function), exp.Count))
+        margin = _margin(cell.noise.table, many)
+        if isinstance(function, exp.Avg):
+            zero = exp.Literal.number(0)
+            margin = _binary(exp.Div, margin, exp.Nullif(this=many.copy(), expression=zero))
+        [(table, name, _)] = cell.reach.points
+        reach = Reach(((table, name, next(_SUMS)),))
+        return Ends(_binary(exp.Sub, value, margin), _binary(exp.Add, value, margin), reach)
 
     def _function(self, node: exp.Expr, known: tuple[type[exp.Expr], ...]) -> Ends | None:
         """A function over rows, at both ends of its argument: it grows with each of them."""
@@ -166,26 +210,43 @@ class _Arithmetic:
             if isinstance(node, exp.Filter) and self._noisy(node.expression):
                 return None
             interval = self._function(node.this, known)
-            return (
-                None
-                if interval is None
-                else Ends(_put(node, interval.low), _put(node, interval.high), interval.reach)
-            )
+            return None if interval is None else _put_in(node, interval, interval.reach)
         if not isinstance(node, known) or isinstance(node.this, exp.Distinct):
             return None
-        others = [
-            value for part, value in node.args.items() if part != "this" and isinstance(value, exp.Expr)
-        ]
-        if any(self._noisy(other) for other in others):
+        if self._has_noisy_options(node):
             return None
         interval = self.of(node.this)
         if interval is None:
             return None
         reach = interval.reach.computed if isinstance(node, _OF_ONE_ROW) else interval.reach.spread
-        return Ends(_put(node, interval.low), _put(node, interval.high), reach)
+        return _put_in(node, interval, reach)
+
+    def _has_noisy_options(self, node: exp.Expr) -> bool:
+        """Whether anything but its first argument is noisy: an offset, a default, an order."""
+        others = [value for part, value in node.args.items() if part != "this"]
+        return any(self._noisy(other) for other in others if isinstance(other, exp.Expr))
 
 
 # ------------------------------------------------------------------------------------------------ ends in SQL
+
+
+_SUMS = itertools.count(1)
+
+
+def _inside(outer: exp.Expr, function: exp.Expr) -> exp.Expr:
+    """Another function over the same rows."""
+    return (
+        _put(outer, _inside(outer.this, function))
+        if isinstance(outer, (exp.Window, exp.Filter))
+        else function
+    )
+
+
+def _margin(noise: str, many: exp.Expr) -> exp.Expr:
+    slope, start = (
+        exp.Subquery(this=exp.select(exp.column(part)).from_(exp.to_table(noise))) for part in (SLOPE, START)
+    )
+    return _binary(exp.Add, _binary(exp.Mul, slope, exp.Sqrt(this=many.copy())), start)
 
 
 def _double(node: exp.Expr) -> exp.Expr:
@@ -194,6 +255,16 @@ def _double(node: exp.Expr) -> exp.Expr:
 
 def _exact(node: exp.Expr) -> Ends:
     return Ends(_double(node), _double(node), EXACT)
+
+
+def _branch(node: exp.Expr, at: int | None) -> exp.Expr:
+    """One WHEN of a CASE; IF (a, b, c) is its own branch, and so is what has no condition."""
+    branches = node.args.get("ifs")
+    return node if at is None or not branches else branches[at]
+
+
+def _put_in(node: exp.Expr, interval: Ends, reach: Reach) -> Ends:
+    return Ends(_put(node, interval.low), _put(node, interval.high), reach)
 
 
 def _put(node: exp.Expr, argument: exp.Expr) -> exp.Expr:

@@ -1,8 +1,8 @@
 """A DuckDB of its own for what is said over released tables: it holds those and can reach nothing else.
 
-No file, no extension, no frame of the calling program, no other database; settings are locked; memory, time and
-rows are limited. It is made for one question and closed after it. What fails here fails because of the text or of
-released numbers, so it is told in full and freezes nothing."""
+No file, no extension, no frame of the calling program, no other database; settings are locked; memory, time
+and rows are limited. It is made for one question and closed after it. What fails here fails because of the
+text or of released numbers, so it is told in full and freezes nothing."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ def _first_lines(text: str) -> str:
 
 
 def _simple(table: pa.Table) -> pa.Table:
-    """Whole numbers of 64 bits and floats instead of DuckDB's wider ones; other types than columns have are texts."""
+    """Whole numbers of 64 bits and floats instead of DuckDB's wider ones; other types than columns have are
+    texts."""
     names: list[str] = []
     for name in table.column_names:
         folds = {fold(other) for other in names}
@@ -127,21 +128,25 @@ def _simple(table: pa.Table) -> pa.Table:
 
 def _column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
         return _cast(column, pa.int64())
-    if pa.types.is_decimal(kind) and kind.scale == 0:
-        return _cast(column, pa.int64())
-    if pa.types.is_floating(kind):
-        return column.cast(pa.float64())
-    if pa.types.is_timestamp(kind):
-        return column.cast(pa.timestamp("us"))
-    if pa.types.is_decimal(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind):
+    if any(is_one(kind) for is_one in _AS_THEY_ARE):
         return column
-    if pa.types.is_string(kind) or pa.types.is_null(kind) or pa.types.is_large_string(kind):
-        return column.cast(pa.string())
-    return pa.chunked_array(
-        [pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())]
-    )
+    for is_one, to in _WIDER:
+        if is_one(kind):
+            return column.cast(to)
+    texts = [None if v is None else str(v) for v in column.to_pylist()]
+    return pa.chunked_array([pa.array(texts, pa.string())])
+
+
+_AS_THEY_ARE = (pa.types.is_decimal, pa.types.is_boolean, pa.types.is_date32)
+_WIDER = (
+    (pa.types.is_floating, pa.float64()),
+    (pa.types.is_timestamp, pa.timestamp("us")),
+    (pa.types.is_string, pa.string()),
+    (pa.types.is_null, pa.string()),
+    (pa.types.is_large_string, pa.string()),
+)
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

@@ -1,21 +1,21 @@
 """Intervals carried along: beside each number of a query over released tables, two columns with its ends.
 
-Interval arithmetic, written as SQL. What it does not cover (ranks, counts of released rows, conditions on noisy
-numbers, DISTINCT, INTERSECT, PIVOT) has no interval, and the answer says so."""
+Interval arithmetic, written as SQL. What it does not cover (ranks, counts of released rows, conditions on
+noisy numbers, DISTINCT, INTERSECT, PIVOT) has no interval, and the answer says so."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import expressions as exp
 
 from deniable.sql.after.allowed import RESERVED
-from deniable.sql.after.arithmetic import Ends, Noisy, ends
+from deniable.sql.after.arithmetic import Ends, Noisy, OwnNoise, Seen, ends
 from deniable.sql.after.lift import aggregates
 from deniable.sql.after.reach import Reach
 from deniable.sql.read.names import fold
-from deniable.sql.read.per_unit import plain
+from deniable.sql.read.relations.per_unit import plain
 
 LOW, HIGH = f"{RESERVED}low_", f"{RESERVED}high_"
 
@@ -23,11 +23,14 @@ LOW, HIGH = f"{RESERVED}low_", f"{RESERVED}high_"
 @dataclass(frozen=True)
 class AnswerColumn:
     """A column of a query's answer; `reach` is None where it has no interval, `key` says that no number of a
-    release is in it."""
+    release is in it. `noise`: each row has a cell of its own in it. `origin` is the key of the
+    release that it is, unchanged."""
 
     name: str
     reach: Reach | None = None
     key: bool = False
+    noise: OwnNoise | None = None
+    origin: str | None = None
 
 
 AnswerColumns = tuple[AnswerColumn, ...]
@@ -38,8 +41,8 @@ Names = Mapping[str, "AnswerColumns | None"]
 def annotated(
     node: exp.Expr, names: Names, want: frozenset[int] | None = None
 ) -> tuple[exp.Expr, AnswerColumns | None]:
-    """The query with the ends of its numbers after its own columns, and what those are. `want`: the positions that
-    must have ends, NULL where none follow."""
+    """The query with the ends of its numbers after its own columns, and what those are. `want`: the positions
+    that must have ends, NULL where none follow."""
     node = node.copy()
     names = dict(names)
     for cte in node.args["with_"].expressions if node.args.get("with_") else ():
@@ -52,7 +55,7 @@ def annotated(
         case exp.Subquery() if not node.args.get("pivots"):
             inner, columns = annotated(node.this, names, want)
             node.set("this", inner)
-            return node, columns
+            return node, columns if _has_only(node, {"this", "alias"}) else _mixed(columns)
         case exp.Union() if not node.args.get("distinct") and not node.args.get("by_name"):
             return _union(node, names, want)
     return node, None
@@ -69,7 +72,7 @@ def _union(
     targets = positions if want is None else want
     for part in ("this", "expression"):
         node.set(part, annotated(node.args[part], names, targets)[0])
-    return node, tuple(both)
+    return node, _mixed(tuple(both))
 
 
 def _either(left: AnswerColumn, right: AnswerColumn) -> AnswerColumn:
@@ -91,29 +94,148 @@ def _select(
     sources = _sources(select, names)
     if sources is None or not _expanded(select, sources):
         return select, None
-    lookup = _seen(sources)
-    has_groups = select.args.get("group") is not None or any(
-        True for e in select.expressions for _ in aggregates(e)
-    )
     is_closed = bool(select.args.get("distinct")) or _orders_all(select)
-    columns, companions = [], dict[int, Ends]()
-    for i, item in enumerate(select.expressions):
-        name = str(item.alias_or_name) or f"column{i + 1}"
-        interval = (
-            None
-            if is_closed
-            else ends(plain(item), lookup, grouped=has_groups, nested=lambda q: _scalar(q, names))
+    rows = _Rows.of(select, sources)
+    if not rows.whole:
+        sources = [(table, _mixed(columns) or ()) for table, columns in sources]
+    lookup = _seen(sources)
+    companions = {} if is_closed else _companions(select, names, lookup, rows)
+    columns = [
+        AnswerColumn(
+            str(item.alias_or_name) or f"column{i + 1}",
+            companions[i].reach if i in companions else None,
+            _is_key(plain(item), sources),
+            companions[i].noise if i in companions and _has_only(select, _PASSED_ON) else None,
+            rows.origin(plain(item)),
         )
-        reach = None if interval is None or not interval.reach.bases else interval.reach
-        columns.append(AnswerColumn(name, reach, _is_key(plain(item), sources)))
-        if interval is not None and reach is not None:
-            companions[i] = interval
+        for i, item in enumerate(select.expressions)
+    ]
     targets = frozenset(companions) if want is None else want
     if is_closed and targets:
         return select, None
-    items = [part for i in sorted(targets) for part in _items(columns[i].name, companions.get(i))]
-    select.set("expressions", [*select.expressions, *items])
+    for i in sorted(targets):
+        items = _items(columns[i].name, companions.get(i))
+        select.set("expressions", [*select.expressions, *items])
     return select, tuple(columns)
+
+
+_PASSED_ON = {"expressions", "from_", "where", "with_"}
+_READ = _PASSED_ON | {"group", "having", "qualify", "order", "limit", "offset"}
+"""Parts of a SELECT with which every row still has a cell of its own, and with which it had one before."""
+
+
+def _has_only(node: exp.Expr, parts: set[str]) -> bool:
+    return all(part in parts for part, value in node.args.items() if value)
+
+
+def _mixed(columns: AnswerColumns | None) -> AnswerColumns | None:
+    """Of which it is not known that each row has a cell of its own, or that noise has not chosen the rows."""
+    return None if columns is None else tuple(replace(column, noise=None) for column in columns)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a SELECT: whether they are those of one table, each once at most, chosen and grouped by its
+    keys; and the names that stand for what is made of these alone. Noises of rows that noise has chosen would
+    be neither independent nor centred."""
+
+    whole: bool
+    table: str = ""
+    keys: frozenset[str] = frozenset()
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, select: exp.Select, sources: Sequence[Source]) -> _Rows:
+        if (
+            len(sources) != 1
+            or not _has_only(select, _READ)
+            or not _has_only(select.args["from_"].this, {"this", "alias"})
+        ):
+            return cls(False)
+        table, columns = sources[0]
+        names = [fold(column.name) for column in columns]
+        keys = {fold(c.name) for c in columns if c.key and names.count(fold(c.name)) == 1}
+        origins = {fold(c.name): c.origin for c in columns if fold(c.name) in keys and c.origin is not None}
+        items = [(fold(str(item.alias)), plain(item)) for item in select.expressions if item.alias]
+        made = {
+            name
+            for name, of in items
+            if _is_key(of, sources) and cls(True, table, frozenset(keys))._of_keys(of)
+        }
+        if any(name in keys and name not in made for name, _ in items):
+            return cls(False)
+        rows = cls(True, table, frozenset(keys | made), origins)
+        where, group = select.args.get("where"), select.args.get("group")
+        chosen = where is None or rows._of_keys(where)
+        grouped = group is None or (_has_only(group, {"expressions"}) and rows._grouped(select, group))
+        return rows if chosen and grouped else cls(False)
+
+    def origin(self, node: exp.Expr) -> str | None:
+        """The key of the release that an expression is."""
+        is_key = isinstance(node, exp.Column) and self._of_keys(node)
+        return self.origins.get(fold(str(node.name))) if is_key else None
+
+    def by_keys(self, node: exp.Expr, noise: OwnNoise) -> bool:
+        """Whether keys alone choose the rows of a function. Frames that are counted in ROWS go by the order
+        of rows, which noise may have made where the keys do not tell them apart."""
+        windows = list(node.find_all(exp.Window))
+        return self._of_keys(node) and all(
+            not each.args.get("alias") and (_by_peers(each) or noise.keys <= self._ordered(each))
+            for each in windows
+        )
+
+    def _ordered(self, window: exp.Window) -> set[str | None]:
+        order = window.args.get("order")
+        by = [plain(each.this) for each in order.expressions] if order is not None else []
+        return {self.origin(plain(each)) for each in [*(window.args.get("partition_by") or []), *by]}
+
+    def _of_keys(self, node: exp.Expr) -> bool:
+        inside = list(node.walk())
+        columns = [part for part in inside if isinstance(part, exp.Column)]
+        return not any(isinstance(part, exp.Query) for part in inside) and all(
+            fold(str(each.name)) in self.keys and fold(str(each.table)) in ("", self.table)
+            for each in columns
+        )
+
+    def _grouped(self, select: exp.Select, group: exp.Expr) -> bool:
+        """By keys, or by the places of items that are made of these."""
+        several = (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)
+        targets = [_item(select, plain(each)) for each in group.expressions]
+        return all(
+            each is not None
+            and not isinstance(each, several)
+            and self._of_keys(each)
+            and not each.find(exp.Window)
+            for each in targets
+        )
+
+
+def _by_peers(window: exp.Window) -> bool:
+    """Whether rows that are alike in the window's order are in a frame together."""
+    spec = window.args.get("spec")
+    return spec is None or str(spec.args.get("kind")).upper() in ("RANGE", "GROUPS")
+
+
+def _item(select: exp.Select, node: exp.Expr) -> exp.Expr | None:
+    """What GROUP BY 2 stands for."""
+    if not isinstance(node, exp.Literal):
+        return node
+    places = [plain(item) for item in select.expressions]
+    at = int(node.this) - 1 if not node.is_string and str(node.this).isdecimal() else -1
+    return places[at] if 0 <= at < len(places) else None
+
+
+def _companions(select: exp.Select, names: Names, lookup: Seen, rows: _Rows) -> dict[int, Ends]:
+    """The ends of each item that stands on noisy numbers, by its position."""
+    is_grouped = select.args.get("group") is not None or _aggregates(select)
+    companions = {}
+    for i, item in enumerate(select.expressions):
+        interval = ends(
+            plain(item), lookup, grouped=is_grouped, nested=lambda q: _scalar(q, names), by_keys=rows.by_keys
+        )
+        if interval is not None and interval.reach.bases:
+            companions[i] = interval
+    return companions
 
 
 def _is_key(node: exp.Expr, sources: Sequence[Source]) -> bool:
@@ -190,14 +312,19 @@ def _renamed(columns: AnswerColumns | None, alias: exp.Expr | None) -> AnswerCol
     return new_columns
 
 
+def _aggregates(select: exp.Select) -> bool:
+    return any(True for item in select.expressions for _ in aggregates(item))
+
+
 def _expanded(select: exp.Select, sources: Sequence[Source]) -> bool:
     """SELECT * of one table, written out; False where it cannot be. (Ends of other tables would be in it.)"""
-    stars = [item for item in select.expressions if isinstance(item, exp.Star) or item.is_star]
-    if not stars:
+    if not any(isinstance(item, exp.Star) or item.is_star for item in select.expressions):
         return True
-    marks = [star.this if isinstance(star, exp.Column) else star for star in stars]
-    bare = all(isinstance(mark, exp.Star) and not any(mark.args.values()) for mark in marks)
-    if not bare or len(sources) != 1 or len(select.expressions) != 1:
+    if len(sources) != 1 or len(select.expressions) != 1:
+        return False
+    star = select.expressions[0]
+    mark = star.this if isinstance(star, exp.Column) else star
+    if not isinstance(mark, exp.Star) or any(mark.args.values()):
         return False
     names = [exp.column(column.name, quoted=True) for column in sources[0][1]]
     select.set("expressions", [exp.alias_(name, name.name, quoted=True) for name in names])
@@ -214,7 +341,7 @@ def _seen(sources: Sequence[Source]) -> dict[tuple[str, str], Noisy | None]:
                 low, high = (
                     exp.column(end + column.name, table=table or None, quoted=True) for end in (LOW, HIGH)
                 )
-                noisy = Noisy(low, high, column.reach)
+                noisy = Noisy(low, high, column.reach, column.noise)
             lookup[(table, fold(column.name))] = noisy
             bare = ("", fold(column.name))
             lookup[bare] = (
@@ -228,7 +355,8 @@ def _seen(sources: Sequence[Source]) -> dict[tuple[str, str], Noisy | None]:
 
 
 def _scalar(query: exp.Expr, names: Names) -> Noisy | None:
-    """A query in brackets that is one number: its ends are two queries more. None where they do not follow."""
+    """A query in brackets that is one number: its ends are two queries more. None where they do not
+    follow."""
     body, columns = annotated(query.this if isinstance(query, exp.Subquery) else query, names)
     if columns is None or len(columns) != 1 or columns[0].reach is None:
         return None

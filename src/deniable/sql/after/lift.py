@@ -16,7 +16,7 @@ from sqlglot import expressions as exp
 from deniable.errors import InvalidQuery
 from deniable.sql.read.names import Scope, fold
 from deniable.sql.read.parse import name_of, refuse, shown
-from deniable.sql.read.per_unit import aliases, meant, plain
+from deniable.sql.read.relations.per_unit import aliases, meant, plain
 from deniable.sql.tree import Expr
 
 Nested = Callable[[exp.Expr], exp.Expr]
@@ -85,7 +85,8 @@ def _leaves(node: exp.Expr) -> Iterator[exp.Expr]:
 
 @dataclass
 class Lifted:
-    """A SELECT of private rows as it is taken apart: `items` are what it releases, by the names they have there."""
+    """A SELECT of private rows as it is taken apart: `items` are what it releases, by the names they have
+    there."""
 
     select: exp.Select
     scope: Scope
@@ -112,7 +113,7 @@ class Lifted:
         folds = {fold(other) for other in self.items}
         return next(n for n in (name, *(f"{name}_{i}" for i in range(2, 999))) if fold(n) not in folds)
 
-    # -------------------------------------------------------------------------------------------- the two halves
+    # ----------------------------------------------------------------------------------------- the two halves
 
     def inner(self) -> exp.Select:
         """What is released. To be called after `outer`, which finds what that needs."""
@@ -188,7 +189,8 @@ class Lifted:
     # -------------------------------------------------------------------------------------------- expressions
 
     def over(self, node: exp.Expr, aliased: bool = False) -> exp.Expr:
-        """An expression of the SELECT as one of released columns. `aliased`: an alias of an item comes first."""
+        """An expression of the SELECT as one of released columns. `aliased`: an alias of an item comes
+        first."""
         if isinstance(node, exp.Query):
             return self.nested(node)
         if isinstance(node, exp.Window):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
 
 from deniable import checks
-from deniable.loss import Composed, Loss
+from deniable.loss import Composed, Loss, exact
 from deniable.mechanism import Error, Random
-from deniable.sql.after.reach import levels
-from deniable.sql.answer.table import Released, answer
+from deniable.sql.after.reach import MANY_ROWS, levels
+from deniable.sql.answer.like_noises import RootLine, line
+from deniable.sql.answer.table import GroupReader, Released, answer
 from deniable.sql.engines import Engine
+from deniable.sql.plan.noise import Family, IntegerSensitivity, Noise
 from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.quantiles import Rank
 from deniable.sql.plan.settled import Settled
@@ -25,26 +28,60 @@ Limits = tuple[pa.Table, pa.Table]
 
 
 @dataclass(frozen=True)
+class CellNoise:
+    """The noise of each cell of a column, times `worth`: drawn for each by itself, in one call of
+    `Noise.draw`. `beta` is how often a text's interval may fail."""
+
+    noise: Noise
+    worth: Fraction
+    beta: float
+
+    def line(self, cells: int, level: int) -> RootLine | None:
+        """How far sums of up to so many cells are off, but for β/level."""
+        return line(self.worth, self.noise, cells, self.beta / level)
+
+    def to_dict(self) -> dict[str, Any]:
+        sensitivity = self.noise.sensitivity
+        return {
+            "family": self.noise.family.value,
+            "scale": str(exact(self.noise.scale)),
+            "sensitivity": [sensitivity.l1, sensitivity.l2_squared],
+            "worth": str(self.worth),
+            "beta": self.beta,
+        }
+
+    @classmethod
+    def from_dict(cls, said: Mapping[str, Any]) -> CellNoise:
+        scale, sensitivity = Fraction(said["scale"]), IntegerSensitivity(*said["sensitivity"])
+        noise = Noise(Family(said["family"]), scale, sensitivity)
+        return cls(noise, Fraction(said["worth"]), float(said["beta"]))
+
+
+@dataclass(frozen=True)
 class ReleasedBlock:
-    """A released table. `limits` hold, by level m, an interval around every number that fails with probability
-    β/m, β that of the text's confidence. `bounds` were found privately."""
+    """A released table. `limits` hold, by level m, an interval around every number that fails with
+    probability β/m, β that of the text's confidence. `bounds` were found privately. `noises` are those of the
+    columns whose cells are off by one noise each and by nothing else."""
 
     table: pa.Table
     limits: Mapping[int, Limits]
     bounds: Mapping[str, tuple[float, float]]
+    noises: Mapping[str, CellNoise] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "table": packed(self.table),
             "limits": {str(m): [packed(low), packed(high)] for m, (low, high) in self.limits.items()},
             "bounds": {name: list(pair) for name, pair in self.bounds.items()},
+            "noises": {name: noise.to_dict() for name, noise in self.noises.items()},
         }
 
     @classmethod
     def from_dict(cls, said: Mapping[str, Any]) -> ReleasedBlock:
         limits = {int(m): (unpacked(low), unpacked(high)) for m, (low, high) in said["limits"].items()}
         bounds = {name: (pair[0], pair[1]) for name, pair in said["bounds"].items()}
-        return cls(unpacked(said["table"]), limits, bounds)
+        noises = {name: CellNoise.from_dict(each) for name, each in said.get("noises", {}).items()}
+        return cls(unpacked(said["table"]), limits, bounds, noises)
 
 
 @dataclass(frozen=True)
@@ -83,11 +120,26 @@ def released_block(settled: Settled, groups: list[Released]) -> ReleasedBlock:
     result = answer(settled, groups)
     numbers = len(result.low)
     limits = {m: _limits(settled, groups, m) for m in levels(result.table.num_rows, numbers)}
-    return ReleasedBlock(result.table, limits, dict(result.bounds))
+    noises = _noises(settled) if result.table.num_rows <= MANY_ROWS else {}
+    return ReleasedBlock(result.table, limits, dict(result.bounds), noises)
+
+
+def _noises(settled: Settled) -> dict[str, CellNoise]:
+    """Of one grouping set: cells of several have several noises."""
+    plan, reader = settled.plan, GroupReader(settled)
+    beta = float(checks.failure(plan.terms.confidence))
+    noises = {}
+    for output in plan.query.outputs if len(plan.sets) == 1 else ():
+        single = reader.single(output.of.index) if isinstance(output.of, AggregateRef) else None
+        noise = None if single is None else CellNoise(single[1], single[0], beta)
+        if noise is not None and noise.line(1, 1) is not None:
+            noises[output.name] = noise
+    return noises
 
 
 def _limits(settled: Settled, groups: list[Released], level: int) -> Limits:
-    """The intervals at β/level. A quantile's was chosen when it was planned, so it has one at level 1 only."""
+    """The intervals at β/level. A quantile's was chosen when it was planned, so it has one at level 1
+    only."""
     plan = settled.plan
     beta = float(checks.failure(plan.terms.confidence))
     terms = replace(plan.terms, confidence=1 - beta / level)

@@ -1,8 +1,9 @@
 """A text in two: what is released of private rows, block by block, and what is said over those releases.
 
-A block is a SELECT that aggregates private rows, and not by the unit of privacy. It is read, planned and charged
-as any query. Whatever reads a block reads a released table: that is post-processing, and costs nothing. A SELECT
-that reads private rows and groups by the unit, or does not aggregate, is rows: it may only stand inside a block.
+A block is a SELECT that aggregates private rows, and not by the unit of privacy. It is read, planned and
+charged as any query. Whatever reads a block reads a released table: that is post-processing, and costs
+nothing. A SELECT that reads private rows and groups by the unit, or does not aggregate, is rows: it may only
+stand inside a block.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from enum import Enum, auto
 from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
+from deniable.sql import functions
 from deniable.sql.after.allowed import RESERVED, check_after, check_reserved
 from deniable.sql.after.canonical import canonical
 from deniable.sql.after.lift import Lifted, aggregates, keys_of, name_items, says_more
@@ -22,7 +24,7 @@ from deniable.sql.read.clause import without_clause
 from deniable.sql.read.names import fold
 from deniable.sql.read.parse import check_nodes, name_of, refuse, syntax
 from deniable.sql.read.query import MAX_OUTPUTS, query_of
-from deniable.sql.read.relations import Sources, rows_of, subquery
+from deniable.sql.read.relations.from_clause import Sources, rows_of, subquery
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import Query
 from deniable.units import Unit
@@ -34,7 +36,8 @@ APART = "Aggregate the rows first, in WITH or in FROM, and join the two results.
 
 
 class _Kind(Enum):
-    """What a query or a table in FROM is: rows of private tables, a block that releases of them, or released."""
+    """What a query or a table in FROM is: rows of private tables, a block that releases of them, or
+    released."""
 
     ROWS = auto()
     PUBLIC = auto()
@@ -68,11 +71,12 @@ def split_query(text: str, schema: Schema, unit: Unit) -> SplitQuery:
     """
     text, clause = without_clause(text)
     clause.check(unit)
-    tree = syntax(text)
+    tree = syntax(text, schema.names)
     try:
         return _split(tree, schema, unit)
     except InvalidQuery as refusal:
-        raise InvalidQuery(hints.reworded(str(refusal), tree)) from None
+        meant = hints.of_call(str(refusal), text, schema.names)
+        raise InvalidQuery(meant or hints.reworded(str(refusal), tree)) from None
 
 
 def _split(tree: exp.Expr, schema: Schema, unit: Unit) -> SplitQuery:
@@ -166,6 +170,10 @@ class _Splitter:
                 return self._select_kind(sources, node)
             case exp.Pivot():
                 return _Kind.RELEASED
+            case exp.Values():
+                return _Kind.PUBLIC
+            case exp.Lateral() if node.find(exp.Query):
+                refuse("LATERAL is not answered.", functions._LATERAL)
             case exp.Table() if isinstance(node.this, exp.Identifier):
                 return self._table_kind(sources, node)
         return _Kind.RELEASED
@@ -205,7 +213,7 @@ class _Splitter:
         """The names of WITH: those of rows are seen by blocks, those of released results stay in SQL."""
         with_, stay = node.args.get("with_"), list[tuple[Sources, exp.Expr]]()
         if with_ is not None and with_.args.get("recursive"):
-            refuse("A recursive WITH is not answered.", "Write the steps out.")
+            refuse("A recursive WITH is not answered.", functions._RECURSIVE)
         for cte in with_.expressions if with_ is not None else ():
             kind = self.kind(sources, cte.this)
             if kind in (_Kind.ROWS, _Kind.PUBLIC):

@@ -33,9 +33,8 @@ def normal_text(value: object) -> str:
             args[1:] = sorted(set(args[1:]))
         return f"{value.op}[{','.join(args)}]:{normal_text(value.type)}"
     if is_dataclass(value):
-        return (
-            f"{type(value).__name__}({','.join(normal_text(getattr(value, f.name)) for f in fields(value))})"
-        )
+        parts = (normal_text(getattr(value, f.name)) for f in fields(value) if "follows" not in f.metadata)
+        return f"{type(value).__name__}({','.join(parts)})"
     if isinstance(value, tuple):
         return f"({','.join(map(normal_text, value))}{',' if len(value) == 1 else ''})"
     return repr(value)

@@ -29,7 +29,7 @@ from deniable.sql.plan.measures.ranks import Ranks
 from deniable.sql.plan.measures.square import Square
 from deniable.sql.plan.measures.sum import Sum
 from deniable.sql.plan.measures.units import Units
-from deniable.sql.tree import Aggregate, Query, Statistic
+from deniable.sql.tree import Aggregate, Expr, Query, Statistic
 
 ROUNDED_ROWS = 10**8
 """Rounding moves a sum by half a grid unit per row at most; the ± of a sum of floats allows for this many
@@ -70,11 +70,11 @@ class Footing:
 def standing(query: Query, *, told: bool = False) -> Footing:
     """With what the bound on a unit's rows leaves out of counts, sums and averages, where that is `told`."""
     beside_count = (Statistic.COUNT, Statistic.AVG, *_SPREADS)
-    count_targets = {(a.of, a.where) for a in query.aggregates if a.statistic in beside_count}
+    count_targets = {_counted(a) for a in query.aggregates if a.statistic in beside_count}
     uses: dict[Measure, float] = {}
     stands: list[tuple[Measure, ...]] = []
     for aggregate in query.aggregates:
-        needs = _needs(aggregate, (aggregate.of, aggregate.where) in count_targets)
+        needs = _needs(aggregate, _counted(aggregate) in count_targets)
         for measure, use in needs:
             uses[measure] = uses.get(measure, 0.0) + use
         stands.append(tuple(measure for measure, _ in needs))
@@ -95,7 +95,7 @@ def _left_out(
 
 def _needs(a: Aggregate, counted: bool) -> tuple[tuple[Measure, float], ...]:
     """The measures of an aggregate and their uses; a sum is centred where rows are `counted` beside it."""
-    count = Count(a.of, a.where)
+    count = Count(*_counted(a))
     total = Sum(a.of, a.where, a.bounds, counted)
     match a.statistic:
         case Statistic.COUNT:
@@ -112,6 +112,12 @@ def _needs(a: Aggregate, counted: bool) -> tuple[tuple[Measure, float], ...]:
             return ((Ranks(a.of, a.where, a.bounds, _LEVELS.get(a.statistic, a.level)), 1.0),)
         case _:
             return ((Square(a.of, a.where, a.bounds), 1.0), (total, 0.5), (count, 0.5))
+
+
+def _counted(a: Aggregate) -> tuple[Expr | None, Expr | None]:
+    """Of which values the rows are counted: all rows where a value is never NULL, so that one count
+    serves."""
+    return None if a.present else a.of, a.where
 
 
 def _carried(bounds: Bounds | None) -> float:

@@ -1,7 +1,8 @@
 """How far sums and quotients of noisy numbers may be off, from the joint law of their independent noises.
 
-A `LinearForm` is a number known up to noise: value + Σ sizeᵢ·noiseᵢ. Its `reach` is a t with P(|Σ sizeᵢ·noiseᵢ| >
-t) ≤ β, and `quotients` are the true quotients of two forms that the noise does not rule out (Fieller 1954).
+A `LinearForm` is a number known up to noise: value + Σ sizeᵢ·noiseᵢ. Its `reach` is a t with
+P(|Σ sizeᵢ·noiseᵢ| > t) ≤ β, and `quotients` are the true quotients of two forms that the noise does not rule
+out (Fieller 1954).
 Proofs: docs/theory/curator.md."""
 
 from __future__ import annotations

@@ -70,9 +70,12 @@ class GroupReader:
     def pieces(self, of: Expr) -> tuple[Expr, ...]:
         """What of an output has an interval of its own: from the query alone, so asked of a group of
         nothing."""
+        return forms.pieces(of, lambda a: self._form(a, self._nothing))
+
+    @property
+    def _nothing(self) -> Released:
         many = len(self.measures)
-        nothing = Released(0, (), (0,) * many, (None,) * many)
-        return forms.pieces(of, lambda a: self._form(a, nothing))
+        return Released(0, (), (0,) * many, (None,) * many)
 
     def row(self, group: Released, beta: float, only: frozenset[int] | None = None) -> Row:
         """The aggregates of a group, or only some of them, each with its own interval of failure `beta`."""
@@ -120,9 +123,7 @@ class GroupReader:
         position, measure = self._first(aggregate)
         grid = self.settled.grids.get(measure)
         if isinstance(measure, Ranks) and grid is not None:
-            return _quantile(
-                group.numbers[position], group.brackets[position], grid, least=measure.level == 0
-            )
+            return _quantile(group.numbers[position], group.brackets[position], grid, measure.level)
         statistic = self.plan.query.aggregates[aggregate].statistic
         return estimate.aggregate(statistic, self._noisy(aggregate, group), grid, beta, self.scope)
 
@@ -142,6 +143,21 @@ class GroupReader:
         return {
             m.counted: i for i, m in enumerate(self.measures) if isinstance(m, LeftOut) and tells_left_out
         }
+
+    def single(self, aggregate: int) -> tuple[Fraction, Noise] | None:
+        """The one noise that a count or a sum is off by, and what one of it is worth; None where there are
+        several, or where rounding, what is left out or what stands for it widens the interval."""
+        form = self._form(aggregate, self._nothing)
+        if (
+            form is None
+            or form.slack
+            or form.counted is not None
+            or self.scope != ALL
+            or len(form.terms) != 1
+        ):
+            return None
+        [(worth, noise)] = form.terms.values()
+        return (worth, noise) if isinstance(noise, Noise) else None
 
     def _form(self, aggregate: int, group: Released) -> LinearForm | None:
         if self._ranked(aggregate):
@@ -172,15 +188,30 @@ class GroupReader:
         return measure.typical(size / worth, self.settled.grids.get(measure)) if worth else 0
 
 
-def _quantile(cell: int, bracket: tuple[int, int] | None, grid: Grid, *, least: bool) -> Cell:
-    """The chosen cell, between the two around it. A least or largest value is a bound of the true one by
-    itself."""
-    ends = (0, cell) if least else (cell, grid.high)
-    low, high = ends if bracket is None else bracket
+def _quantile(cell: int, bracket: tuple[int, int] | None, grid: Grid, level: Fraction | None) -> Cell:
+    """The chosen cell, between the two around it, if there are any. A least or largest value is a bound of
+    the true one by itself."""
+    if bracket is None and level not in (0, 1):
+        return Cell(grid.origin + grid.unit * cell)
+    low, high = bracket or ((cell, grid.high) if level else (0, cell))
     slack = Fraction(0) if grid.exact else grid.unit / 2
     bottom, top = grid.lower * grid.scale, grid.upper * grid.scale
     value, under, over = (grid.origin + grid.unit * at for at in (max(low, min(cell, high)), low, high))
     return Cell(value, float(max(bottom, under - slack)), float(min(top, over + slack)))
+
+
+def _array(cells: Sequence[Cell], of: Type) -> pa.Array:
+    return pa.array([evaluate.written(cell.value, of) for cell in cells], arrow_type(of))
+
+
+def _left_out(
+    reader: GroupReader, of: Expr, cells: Sequence[Cell], groups: Sequence[Released]
+) -> np.ndarray | None:
+    """How much of each cell lies beyond the bounds; None where no cell has such a number."""
+    amounts = [reader.left_out(of, cell, group) for cell, group in zip(cells, groups, strict=True)]
+    if all(amount is None for amount in amounts):
+        return None
+    return np.array([held(amount or Fraction(0)) for amount in amounts], float)
 
 
 def answer(settled: Settled, groups: Sequence[Released]) -> Result:
@@ -190,22 +221,19 @@ def answer(settled: Settled, groups: Sequence[Released]) -> Result:
     pairs = [(reader.row(group, beta), group) for group in groups]
     behind = {id(row): group for row, group in pairs}
     rows = evaluate.arranged([row for row, _ in pairs], query.having, query.order, query.limit, query.offset)
+    ordered = [behind[id(row)] for row in rows]
     table: dict[str, pa.Array] = {}
     low, high, left_out = {}, {}, {}
-    for name, output in zip(_names(query.outputs), query.outputs, strict=True):
+    for name, output in zip(column_names(query.outputs), query.outputs, strict=True):
         pieces = reader.pieces(output.of)
-        cells = [reader.cell(output.of, pieces, behind[id(row)], beta) for row in rows]
-        table[name] = pa.array(
-            [evaluate.written(c.value, output.of.type) for c in cells], arrow_type(output.of.type)
-        )
+        cells = [reader.cell(output.of, pieces, group, beta) for group in ordered]
+        table[name] = _array(cells, output.of.type)
         if pieces and output.of.type.kind in _NUMBERS:
             low[name] = np.array([c.low for c in cells], float)
             high[name] = np.array([c.high for c in cells], float)
-            beyond = [
-                reader.left_out(output.of, c, behind[id(row)]) for c, row in zip(cells, rows, strict=True)
-            ]
-            if any(amount is not None for amount in beyond):
-                left_out[name] = np.array([held(amount or Fraction(0)) for amount in beyond], float)
+            beyond = _left_out(reader, output.of, cells, ordered)
+            if beyond is not None:
+                left_out[name] = beyond
     bounding = _bounding(settled, beta)
     return Result(pa.table(table), low, high, terms.confidence, dict(settled.bounds), left_out, bounding)
 
@@ -229,7 +257,7 @@ def _bounding(settled: Settled, beta: float) -> Bounding | None:
 def expectations(plan: Plan, confidence: float) -> tuple[Expected, ...]:
     """The ± of each column of aggregates, of the worst grouping set."""
     beta, reader = float(checks.failure(confidence)), GroupReader(plan.start)
-    outputs = list(zip(_names(plan.query.outputs), plan.query.outputs, strict=True))
+    outputs = list(zip(column_names(plan.query.outputs), plan.query.outputs, strict=True))
     return tuple(
         _expected(reader, name, output, beta) for name, output in outputs if evaluate.aggregates_in(output.of)
     )
@@ -271,21 +299,24 @@ def _width(cell: Cell) -> float:
 
 
 def _ranks(reader: GroupReader, output: Output, beta: float) -> float | None:
-    """How many rows a quantile's rank may be off, of the worst grouping set; None for what is not one
-    quantile."""
-    plan = reader.plan
-    if not isinstance(output.of, AggregateRef) or plan.chooses:
+    """How many rows a quantile's rank may be off; None where what counts of a unit is chosen privately, and
+    for what is not one quantile."""
+    if not isinstance(output.of, AggregateRef) or reader.plan.chooses:
         return None
-    position = plan.stands[output.of.index][0]
+    return rank_error(reader.plan, output.of.index, beta)
+
+
+def rank_error(plan: Plan, aggregate: int, beta: float) -> float | None:
+    """How many rows the rank of a quantile may be off, of the worst grouping set; None for what is none."""
+    position = plan.stands[aggregate][0]
     ranks = [group.measures[position].noise for group in plan.sets]
-    weight = reader.settled.limit.one
-    return max((rank.rank_error(beta) / weight for rank in ranks if isinstance(rank, Rank)), default=None)
+    return max((r.rank_error(beta) / plan.limit.one for r in ranks if isinstance(r, Rank)), default=None)
 
 
 # -------------------------------------------------------------------------------------------- names and types
 
 
-def _names(outputs: Sequence[Output]) -> list[str]:
+def column_names(outputs: Sequence[Output]) -> list[str]:
     """Column names, made different by a number where two are the same."""
     names: list[str] = []
     for output in outputs:

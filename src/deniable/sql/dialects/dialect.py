@@ -8,7 +8,7 @@ hold canonical values (64-bit integers, finite doubles).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import ClassVar
@@ -35,6 +35,12 @@ def whole(value: int) -> str:
     return f"CAST({value} AS BIGINT)"
 
 
+def as_stored(column: str) -> str:
+    """What a table calls a unit in the type that it is stored in, beside its text. (No declared name begins
+    so.)"""
+    return f"_stored_{column}"
+
+
 class Dialect(Readings):
     """How an engine says it. What most dialects say alike is said here; each overrides
     what it says otherwise."""
@@ -44,10 +50,14 @@ class Dialect(Readings):
     mark: ClassVar[str] = '"'
     """Stands around names."""
 
+    def __init__(self, stored_units: frozenset[tuple[str, str]] = frozenset()) -> None:
+        """Of one engine: the tables and columns whose units are told apart as they are stored."""
+        self.stored_units = stored_units
+
     def __repr__(self) -> str:
         return self.name
 
-    # -------------------------------------------------------------------------------------------- names, types, literals
+    # --------------------------------------------------------------------------------- names, types, literals
 
     @property
     def string(self) -> str:
@@ -63,6 +73,10 @@ class Dialect(Readings):
     def quote(self, name: str) -> str:
         """A name as an identifier."""
         return self.mark + name.replace(self.mark, self.mark * 2) + self.mark
+
+    def unit(self, table: str, column: str) -> str:
+        """The column that tells the units of a table apart: a declared one, or the same as it is stored."""
+        return self.quote(as_stored(column) if (table, column) in self.stored_units else column)
 
     def text(self, value: str) -> str:
         """A text literal."""
@@ -109,7 +123,7 @@ class Dialect(Readings):
     def named(self, parts: Mapping[str, str], body: Callable[..., str]) -> str:
         """`body` of names for the parts."""
 
-    # -------------------------------------------------------------------------------------------- whole numbers
+    # ------------------------------------------------------------------------------------------ whole numbers
 
     @abstractmethod
     def wide(self, part: str) -> str:
@@ -186,7 +200,7 @@ class Dialect(Readings):
         """A whole number made from a product of `x`, which is 0 where `x` is below `least`."""
         return product
 
-    # -------------------------------------------------------------------------------------------- texts and dates
+    # ---------------------------------------------------------------------------------------- texts and dates
 
     def by_bytes(self, text: str) -> str:
         """A text that is ordered by its bytes."""
@@ -212,6 +226,18 @@ class Dialect(Readings):
         """Where a text begins in another, from 1; 0 where it is not in it."""
         return f"strpos({text}, {part})"
 
+    @abstractmethod
+    def replaced(self, text: str, pattern: str, by: str) -> str:
+        r"""Every place where a pattern is found, with something else there; \1 is its first group."""
+
+    @abstractmethod
+    def json_text(self, text: str, key: str) -> str:
+        """The value of a key as text, of a text that is known to be an object with one such key."""
+
+    @abstractmethod
+    def json_part(self, text: str, key: str) -> str:
+        """The same of a value that is an object or an array, as JSON."""
+
     def date_part(self, name: str, x: str) -> str:
         return f"CAST(floor(extract({name} FROM {x})) AS BIGINT)"
 
@@ -234,6 +260,12 @@ class Dialect(Readings):
 
     def days_between(self, a: str, b: str) -> str:
         return f"CAST({b} - {a} AS BIGINT)"
+
+    def scrambled(self, salt: str, unit: str, values: Sequence[str]) -> str:
+        """What orders values as if at random, for each salt and unit (never NULL) anew. Nothing private rests
+        on it: it says which of a unit's values count."""
+        texts = [self.as_text(unit), *(f"COALESCE({self.as_text(value)}, 'null')" for value in values)]
+        return "MD5(" + " || '/' || ".join([f"'{salt}'", *texts]) + ")"
 
     # -------------------------------------------------------------------------------------------- relations
 

@@ -4,7 +4,7 @@ elsewhere."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
 from deniable.sql.dialects.dialect import Dialect
@@ -20,13 +20,14 @@ class DuckDB(Dialect):
     """
 
     name = "duckdb"
+    injective = frozenset({"UBIGINT", "UUID"})
 
     def named(self, parts: Mapping[str, str], body: Callable[..., str]) -> str:
         fields = ", ".join(f"'{name}': {part}" for name, part in parts.items())
         inner = body(*(f"struct_extract(_v, '{name}')" for name in parts))
         return f"list_transform([{{{fields}}}], lambda _v: {inner})[1]"
 
-    # -------------------------------------------------------------------------------------------- whole numbers
+    # ------------------------------------------------------------------------------------------ whole numbers
 
     def wide(self, part: str) -> str:
         return f"CAST({part} AS HUGEINT)"
@@ -55,7 +56,7 @@ class DuckDB(Dialect):
     def half_even(self, x: str) -> str:
         return f"round_even({x}, 0)"
 
-    # -------------------------------------------------------------------------------------------- texts and dates
+    # ---------------------------------------------------------------------------------------- texts and dates
 
     def length(self, text: str) -> str:
         return f"CAST(length({text}) AS BIGINT)"
@@ -66,6 +67,18 @@ class DuckDB(Dialect):
     def ends_with(self, text: str, end: str) -> str:
         return f"ends_with({text}, {end})"
 
+    def replaced(self, text: str, pattern: str, by: str) -> str:
+        return f"regexp_replace({text}, {self.text(pattern)}, {self.text(by)}, 'g')"
+
+    def json_text(self, text: str, key: str) -> str:
+        # It raises on what is not JSON: no such text comes here, and if one did it would be NULL.
+        path = self.text(f'$."{key}"')
+        return f"TRY(json_extract_string({text}, {path}))"
+
+    def json_part(self, text: str, key: str) -> str:
+        path = self.text(f'$."{key}"')
+        return f"CAST(TRY(json_extract({text}, {path})) AS VARCHAR)"
+
     def date_part(self, name: str, x: str) -> str:
         return f"CAST(date_part('{name}', {x}) AS BIGINT)"
 
@@ -75,7 +88,14 @@ class DuckDB(Dialect):
     def from_epoch_micros(self, x: str) -> str:
         return f"make_timestamp({x})"
 
-    # -------------------------------------------------------------------------------------------- stored columns
+    def scrambled(self, salt: str, unit: str, values: Sequence[str]) -> str:
+        # 64 bits: faster to make and to sort by than MD5's 32 letters. Of one text: its hash of several
+        # arguments mixes a salt in so weakly that some values come first for most salts. Each value by its own
+        # hash, which all values have: not every stored time can be written as text.
+        parts = ", '/', ".join([f"'{salt}'", *(f"hash({value})" for value in (unit, *values))])
+        return f"hash(concat({parts}))"
+
+    # ----------------------------------------------------------------------------------------- stored columns
 
     def cut(self, text: str, length: int) -> str:
         # left() copies every string; a text of no more bytes than it may have characters keeps its

@@ -26,6 +26,7 @@ class Postgres(Dialect):
     """
 
     name = "postgres"
+    injective = frozenset({"UUID"})
     types: ClassVar[Mapping[Kind, str]] = {**TYPES, Kind.TEXT: "TEXT", Kind.FLOAT: "DOUBLE PRECISION"}
 
     def text(self, value: str) -> str:
@@ -36,7 +37,7 @@ class Postgres(Dialect):
         fields = ", ".join(f"{part} AS {name}" for name, part in parts.items())
         return f"(SELECT {body(*(f'_v.{name}' for name in parts))} FROM (SELECT {fields}) AS _v)"
 
-    # -------------------------------------------------------------------------------------------- whole numbers
+    # ------------------------------------------------------------------------------------------ whole numbers
 
     def wide(self, part: str) -> str:
         return f"CAST({part} AS NUMERIC)"
@@ -103,7 +104,7 @@ class Postgres(Dialect):
         # A product that rounds to 0 is an error.
         return f"CASE WHEN ABS({x}) < {least} THEN 0 ELSE {product} END"
 
-    # -------------------------------------------------------------------------------------------- texts and dates
+    # ---------------------------------------------------------------------------------------- texts and dates
 
     def by_bytes(self, text: str) -> str:
         # Else they are ordered by the database's language.
@@ -118,6 +119,15 @@ class Postgres(Dialect):
     def contains(self, text: str, part: str) -> str:
         return f"(strpos({text}, {part}) > 0)"
 
+    def replaced(self, text: str, pattern: str, by: str) -> str:
+        return f"regexp_replace(({text}) COLLATE \"C\", {self.text(pattern)}, {self.text(by)}, 'g')"
+
+    def json_text(self, text: str, key: str) -> str:
+        return f"(CAST({text} AS json) ->> {self.text(key)})"
+
+    def json_part(self, text: str, key: str) -> str:
+        return f"CAST(CAST({text} AS json) -> {self.text(key)} AS text)"
+
     def epoch_micros(self, x: str) -> str:
         return f"CAST(extract(epoch FROM {x}) * 1000000 AS bigint)"
 
@@ -129,7 +139,7 @@ class Postgres(Dialect):
         )
         return f"(TIMESTAMP 'epoch' + make_interval(days => {days}) + {rest} * INTERVAL '1 microsecond')"
 
-    # -------------------------------------------------------------------------------------------- stored columns
+    # ----------------------------------------------------------------------------------------- stored columns
 
     def digest(self, text: str) -> str:
         return f"encode(sha256(convert_to({text}, 'UTF8')), 'hex')"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from deniable.sql.dialects.storage import Physical, physical
 from deniable.sql.tree import LENGTH
@@ -15,7 +16,7 @@ class Readings(ABC):
     Every expression is total: for what cannot be read it is NULL.
     """
 
-    # -------------------------------------------------------------------------------------------- names of types
+    # ----------------------------------------------------------------------------------------- names of types
 
     @property
     @abstractmethod
@@ -26,6 +27,10 @@ class Readings(ABC):
     @abstractmethod
     def real(self) -> str:
         """The type of doubles."""
+
+    injective: ClassVar[frozenset[str]] = frozenset()
+    """Types other than text of which different values have different texts, and that are faster to
+    compare."""
 
     def physical(self, name: str) -> Physical:
         """The kind of storage behind the engine's own name of a type."""

@@ -31,7 +31,7 @@ class Spark(Dialect):
         fields = ", ".join(f"'{name}', {part}" for name, part in parts.items())
         return f"transform(array(named_struct({fields})), _v -> {body(*(f'_v.{name}' for name in parts))})[0]"
 
-    # -------------------------------------------------------------------------------------------- whole numbers
+    # ------------------------------------------------------------------------------------------ whole numbers
 
     def wide(self, part: str) -> str:
         return f"CAST({part} AS NUMERIC)"
@@ -84,7 +84,7 @@ class Spark(Dialect):
     def half_even(self, x: str) -> str:
         return f"rint({x})"
 
-    # -------------------------------------------------------------------------------------------- texts and dates
+    # ---------------------------------------------------------------------------------------- texts and dates
 
     def starts_with(self, text: str, start: str) -> str:
         return f"startswith({text}, {start})"
@@ -94,6 +94,16 @@ class Spark(Dialect):
 
     def position(self, text: str, part: str) -> str:
         return f"instr({text}, {part})"
+
+    def replaced(self, text: str, pattern: str, by: str) -> str:
+        group = by.replace("\\1", "$1")
+        return f"regexp_replace({text}, {self.text(self._exact(pattern))}, {self.text(group)})"
+
+    def json_text(self, text: str, key: str) -> str:
+        return f"get_json_object({text}, {self.text(f'$.{key}')})"
+
+    def json_part(self, text: str, key: str) -> str:
+        return self.json_text(text, key)
 
     def date_part(self, name: str, x: str) -> str:
         match name:
@@ -142,7 +152,7 @@ class Spark(Dialect):
         # Spark joins in the order that is written.
         return rows
 
-    # -------------------------------------------------------------------------------------------- stored columns
+    # ----------------------------------------------------------------------------------------- stored columns
 
     def physical(self, name: str) -> Physical:
         """Its TIMESTAMP is an instant, and a clock's reading elsewhere."""
@@ -161,8 +171,10 @@ class Spark(Dialect):
 
     def found(self, text: str, pattern: str) -> str:
         r"""Java's $ also matches before a last line break, its \z does not."""
-        exact_pattern = re.sub(r"(?<!\\)((?:\\\\)*)\$", r"\1\\z", pattern)
-        return f"({text} RLIKE {self.text(exact_pattern)})"
+        return f"({text} RLIKE {self.text(self._exact(pattern))})"
+
+    def _exact(self, pattern: str) -> str:
+        return re.sub(r"(?<!\\)((?:\\\\)*)\$", r"\1\\z", pattern)
 
     def finite_stored(self, x: str) -> str:
         # NaN is larger than all other numbers in Spark.

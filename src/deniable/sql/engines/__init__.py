@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from deniable.errors import InvalidParameter
+from deniable.errors import DataError, InvalidParameter
 from deniable.sql.dialects import DUCKDB, POSTGRES, SPARK, Dialect
 from deniable.sql.engines.engine import Engine, Statement
 from deniable.sql.engines.sources import PostgresTable, SparkFrame, SparkTable, recognised
+from deniable.sql.engines.uniqueness import check_unique
 from deniable.sql.schema.declare import Schema
 from deniable.sql.write.summaries import Summary
 
@@ -27,8 +28,21 @@ def open_engine(
 
     `sources` is {table: source}, or one source that holds all tables (see `sources`).
     `seconds` limits each statement, `memory` ("4GB") and `threads` embedded DuckDB. What
-    is wrong with the data is told to the owner here, as a DataError.
+    is wrong with the data is told to the owner here, as a DataError: a public table whose columns are not
+    unique as declared, too.
     """
+    engine = _opened(sources, schema, memory=memory, seconds=seconds, threads=threads)
+    try:
+        check_unique(engine, schema)
+    except DataError:
+        engine.close()
+        raise
+    return engine
+
+
+def _opened(
+    sources: Any, schema: Schema, *, memory: str | None, seconds: float | None, threads: int | None
+) -> Engine:
     tables = recognised(sources, tuple(table.name for table in schema.tables))
     if seconds is not None and not seconds > 0:
         raise InvalidParameter(f"Expected seconds={seconds!r} to be above 0.")

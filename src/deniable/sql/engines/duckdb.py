@@ -6,9 +6,9 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,13 @@ import pyarrow as pa
 from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home, abandon
 from deniable.sql.dialects import DUCKDB
+from deniable.sql.dialects.dialect import Dialect, as_stored
+from deniable.sql.dialects.duckdb import DuckDB
 from deniable.sql.engines import parquet
 from deniable.sql.engines.engine import Engine, Statement
 from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
-from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
+from deniable.sql.engines.views import TimeLimit, guarded, stored_units, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.write import contributions, summaries
 from deniable.sql.write.summaries import Summary
@@ -52,6 +54,49 @@ CLOSING = 200
 """How often a running statement is told to stop when the engine is closed, twenty times a second."""
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """SQL for the rows of a table as they are stored, the types of their columns, and what changes when files
+    do."""
+
+    state: tuple[tuple[int, int, int], ...]
+    relation: str
+    types: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _File:
+    """A table in parquet, as it was when its view was made."""
+
+    table: TableInfo
+    source: Parquet
+    identities: frozenset[str]
+    stored: _Stored
+
+
+@contextmanager
+def _reading(table: TableInfo) -> Iterator[None]:
+    """What is wrong with a table is told to the owner."""
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise DataError(f'The table "{table.name}" cannot be read: {_mended(str(error))}') from error
+
+
+def _mended(text: str) -> str:
+    """What DuckDB says of a CSV file, with a way out that exists here in place of options that do not."""
+    if "CSV Error" not in text:
+        return text
+    way_out = (
+        "Save the file in UTF-8, like `iconv -f latin1 -t utf-8 old.csv > new.csv`."
+        if "utf-8" in text
+        else "Every line needs as many fields as the header, and a field with the separator in it stands in double quotes. "
+        "The separator is that of the header, or CSV(path, delimiter=…)."
+    )
+    finding = re.split(r"\n+Possible ", text)[0]
+    return f"{finding}\n{way_out}"
+
+
 class DuckDBEngine(Engine):
     """A connection to declared tables only: no file, extension, setting or other
     database can be reached through it.
@@ -60,7 +105,7 @@ class DuckDBEngine(Engine):
     is told to the owner now and no query can meet it.
     """
 
-    dialect = DUCKDB
+    dialect: Dialect = DUCKDB
 
     def __init__(
         self,
@@ -74,9 +119,7 @@ class DuckDBEngine(Engine):
         within(tuple(int(part) for part in duckdb.__version__.split(".")[:2]), *VERSIONS, "DuckDB")
         self.prepared: dict[str, int] = {}
         self.summaries: dict[str, Summary] = {}
-        self._parquet: dict[
-            int, tuple[TableInfo, Parquet, frozenset[str], tuple[tuple[int, int, int], ...]]
-        ] = {}
+        self._parquet: dict[int, _File] = {}
         self._limit = TimeLimit(seconds)
         self._home = Home()
         self._lock = threading.Lock()
@@ -93,8 +136,15 @@ class DuckDBEngine(Engine):
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute(f"SET perfect_ht_threshold = {DENSE_BITS}")
         self._make_room()
+        stored = {
+            table.name: self._find(index, table, sources[table.name], schema.identities(table.name))
+            for index, table in enumerate(schema.tables)
+        }
+        types = {name: each.types for name, each in stored.items()}
+        self.dialect = DuckDB(stored_units(schema, types, DUCKDB))
         for index, table in enumerate(schema.tables):
-            self._show(index, table, sources[table.name], schema.identities(table.name))
+            source, identities = sources[table.name], schema.identities(table.name)
+            self._show(index, table, source, identities, stored[table.name])
         files = [file for source in sources.values() if isinstance(source, Parquet) for file in source.files]
         self._connection.execute(f"SET allowed_paths = [{', '.join(map(DUCKDB.text, files))}]")
         self._connection.execute("SET enable_external_access = false")
@@ -109,21 +159,26 @@ class DuckDBEngine(Engine):
         with suppress(OSError):
             file.unlink()
 
-    def _show(self, index: int, table: TableInfo, source: Source, identities: frozenset[str]) -> None:
-        """Create the declared table as a view over its source."""
-        try:
-            before = parquet.state(source) if isinstance(source, Parquet) else ()
+    def _find(self, index: int, table: TableInfo, source: Source, identities: frozenset[str]) -> _Stored:
+        """Where the rows of a declared table are, and how they are stored."""
+        with _reading(table):
+            state = parquet.state(source) if isinstance(source, Parquet) else ()
             relation = self._origin(index, table, source, identities)
-            body = view(table, columns(self._connection, relation), relation, DUCKDB, identities)
+            return _Stored(state, relation, columns(self._connection, relation))
+
+    def _show(
+        self, index: int, table: TableInfo, source: Source, identities: frozenset[str], stored: _Stored
+    ) -> None:
+        """Create the declared table as a view over its source."""
+        with _reading(table):
+            body = view(table, stored.types, stored.relation, self.dialect, identities)
             name = DUCKDB.quote(table.name)
             if isinstance(source, Parquet):
-                self._parquet[index] = (table, source, identities, before)
+                self._parquet[index] = _File(table, source, identities, stored)
             if isinstance(source, CSV):
                 self._connection.execute(f"CREATE TABLE _table_{index} AS {body}")
                 body = f"SELECT * FROM _table_{index}"
             self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS {body}")
-        except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise DataError(f'The table "{table.name}" cannot be read: {error}') from error
 
     def _origin(self, index: int, table: TableInfo, source: Source, identities: frozenset[str]) -> str:
         """SQL that stands for the rows as they are stored, of which none can make a statement fail."""
@@ -146,9 +201,13 @@ class DuckDBEngine(Engine):
 
     def _look_again(self) -> None:
         """A file that was replaced may hold what the one before did not."""
-        for index, (table, source, identities, before) in list(self._parquet.items()):
-            if table.name not in self.prepared and parquet.state(source) != before:
-                self._show(index, table, source, identities)
+        for index, file in list(self._parquet.items()):
+            table, source, identities = file.table, file.source, file.identities
+            if table.name not in self.prepared and parquet.state(source) != file.stored.state:
+                now = self._find(index, table, source, identities)
+                if self.dialect.stored_units and now.types != file.stored.types:
+                    raise DataError(f'The table "{table.name}" was replaced by one of other types.')
+                self._show(index, table, source, identities, now)
 
     def run(self, statement: Statement) -> pa.Table:
         self.check_process()
@@ -193,16 +252,16 @@ class DuckDBEngine(Engine):
         # Named anew: a table that was prepared before for another number of rows is read as it was.
         relation = f"{PREPARED}.main._{index}_{rows}"
         columns = [column.name for column in table.columns]
+        columns += [as_stored(name) for name in columns if (table.name, name) in self.dialect.stored_units]
         self.prepared.pop(table.name, None)
         self.summaries.pop(table.name, None)
         with guarded(), self._lock:
-            body = contributions.stored(table.name, unit, columns, rows, DUCKDB)
+            body = contributions.stored(table.name, unit, columns, rows, self.dialect)
             self._connection.execute(f"CREATE OR REPLACE TABLE {relation} AS {body}")
             self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {relation}")
             self.prepared[table.name] = rows
-            sizes = contributions.classes(
-                f"SELECT * FROM {relation}", unit, contributions.class_edges(rows), DUCKDB
-            )
+            edges, who = contributions.class_edges(rows), self.dialect.unit(table.name, unit)
+            sizes = contributions.classes(f"SELECT * FROM {relation}", who, edges, DUCKDB)
             units = dict(self._connection.execute(sizes).fetchall())
             self.summaries[table.name] = replace(self._summarised(index, table, relation), units=units)
             self._connection.execute(f"CHECKPOINT {PREPARED}")

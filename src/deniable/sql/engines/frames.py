@@ -176,7 +176,8 @@ def _column(name: str, series: Any, fixed: bool) -> pa.ChunkedArray:
         return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
     except (pa.ArrowException, TypeError, ValueError):
         raise DataError(
-            f'The column "{name}" is of a type that cannot be read here. Nothing was opened; leave it out, or make it text.'
+            f'The column "{name}" is of a type that cannot be read here. Nothing was opened; leave it out, '
+            "or make it text."
         ) from None
 
 

@@ -56,7 +56,7 @@ def state(source: Parquet) -> tuple[tuple[int, int, int], ...]:
     return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in statuses)
 
 
-# ------------------------------------------------------------------------------------------------ values to be left out
+# -------------------------------------------------------------------------------------- values to be left out
 
 
 def strays(source: Parquet, table: TableInfo) -> bool:
@@ -142,7 +142,7 @@ def folders(file: str) -> dict[str, str | None]:
     return {name: None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value) for name, value in pairs}
 
 
-# ------------------------------------------------------------------------------------------------ names of people
+# -------------------------------------------------------------------------------------------- names of people
 
 
 def check_identities(connection: Any, table: TableInfo, source: Parquet, identities: frozenset[str]) -> None:
@@ -163,6 +163,6 @@ def _check_text(connection: Any, table: str, name: str, rows: str) -> None:
         connection.execute(f"SELECT bit_xor(hash({DUCKDB.quote(name)})) FROM {rows}").fetchall()
     except Exception as error:
         raise DataError(
-            f'The column "{name}" of "{table}", which tells people or rows apart, holds text that is not UTF-8. Nothing was '
-            "opened; write it as UTF-8, or as numbers."
+            f'The column "{name}" of "{table}", which tells people or rows apart, holds text that is not '
+            "UTF-8. Nothing was opened; write it as UTF-8, or as numbers."
         ) from error

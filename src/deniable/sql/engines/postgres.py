@@ -14,9 +14,11 @@ import pyarrow as pa
 from deniable.errors import DataError, InvalidParameter, MissingExtra
 from deniable.process import Home, abandon
 from deniable.sql.dialects import POSTGRES
+from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.dialects.postgres import Postgres
 from deniable.sql.engines.engine import Engine, Statement
 from deniable.sql.engines.sources import PostgresTable, Source
-from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
+from deniable.sql.engines.views import TimeLimit, guarded, stored_units, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 
 VERSIONS = ((12,), (19,))
@@ -50,7 +52,7 @@ class PostgresEngine(Engine):
     is created there. Give it a role that may only SELECT from these tables.
     """
 
-    dialect = POSTGRES
+    dialect: Dialect = POSTGRES
 
     def __init__(
         self, sources: Mapping[str, Source], schema: Schema, *, seconds: float | None = None
@@ -69,8 +71,10 @@ class PostgresEngine(Engine):
         try:
             within((ask(self._connection, VERSION).column("major")[0].as_py(),), *VERSIONS, "PostgreSQL")
             self._check_encoding()
+            types = {name: self._types(source) for name, source in tables.items()}
+            self.dialect = Postgres(stored_units(schema, types, POSTGRES))
             self._tables = tuple(
-                (table.name, self._view(table, tables[table.name], schema.identities(table.name)))
+                (table.name, self._view(table, tables[table.name], types[table.name], schema))
                 for table in schema.tables
             )
             self._look(schema)
@@ -78,15 +82,18 @@ class PostgresEngine(Engine):
             self.close()
             raise
 
-    def _view(self, table: TableInfo, source: PostgresTable, identities: frozenset[str]) -> str:
+    def _types(self, source: PostgresTable) -> dict[str, str]:
         column_types = _columns(self._connection, source)
         if not column_types:
             raise DataError(
-                f'There is no table "{source.schema}"."{source.table}" on the server, or its role may not see it. '
-                "Nothing was opened."
+                f'There is no table "{source.schema}"."{source.table}" on the server, or its role may not '
+                "see it. Nothing was opened."
             )
+        return column_types
+
+    def _view(self, table: TableInfo, source: PostgresTable, types: Mapping[str, str], schema: Schema) -> str:
         origin = ".".join(POSTGRES.quote(part) for part in (source.schema, source.table))
-        return view(table, column_types, origin, POSTGRES, identities)
+        return view(table, types, origin, self.dialect, schema.identities(table.name))
 
     def _check_encoding(self) -> None:
         """In other encodings a database may hold text that has no Unicode, and a

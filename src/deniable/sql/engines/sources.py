@@ -162,14 +162,23 @@ def _path(path: str, name: str) -> Source:
     if lower.endswith((".tsv", ".tsv.gz")):
         return CSV(path, delimiter="\t")
     if lower.endswith((".csv", ".csv.gz")):
-        return CSV(path)
+        return CSV(path, delimiter=_delimiter(path))
     files = _files(path, (".parquet", ".pq"))
     if not lower.endswith((".parquet", ".pq")) and not os.path.isdir(path):
         raise InvalidParameter(
             f"What {path} holds cannot be told from its name. Expected .parquet, .csv, .tsv or .duckdb; "
-            "for a CSV file of another name give CSV(path, delimiter=…, header=…)."
+            "for a CSV file of another name give CSV(path, delimiter=…, header=…). Save a spreadsheet as CSV in UTF-8."
         )
     return Parquet(files, hive=any("=" in part for part in Path(files[0]).parent.parts))
+
+
+def _delimiter(path: str) -> str:
+    """What separates the columns, by the header alone: a spreadsheet writes semicolons where the comma is in its numbers."""
+    try:
+        names = CSV(path).names() or ()
+    except DataError:
+        return ","  # told where the file is opened
+    return next((sign for sign in ";\t" if len(names) == 1 and sign in names[0]), ",")
 
 
 def _existing(path: str) -> str:

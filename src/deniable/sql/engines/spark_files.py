@@ -36,9 +36,9 @@ def check_files(session: Any, frame: Any, table: TableInfo) -> None:
         for name, reason in _failing(footer):
             if is_computed or name.casefold() in columns:
                 raise DataError(
-                    f'The column "{name}" of "{table.name}" is stored as {reason}, which Spark cannot read for every value. '
-                    "Nothing was opened; write it anew, or leave the column out of the frame and of the "
-                    "schema."
+                    f'The column "{name}" of "{table.name}" is stored as {reason}, which Spark cannot read '
+                    "for every value. Nothing was opened; write it anew, or leave the column out of the "
+                    "frame and of the schema."
                 )
 
 

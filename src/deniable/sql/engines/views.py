@@ -10,9 +10,10 @@ from contextlib import contextmanager
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.sql.dialects.dialect import Dialect
-from deniable.sql.dialects.storage import Physical
+from deniable.sql.dialects.storage import Physical, bare
 from deniable.sql.engines.engine import Statement
-from deniable.sql.schema.declare import ColumnInfo, TableInfo
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
+from deniable.sql.tree import Kind
 from deniable.sql.types import MAX_SCALE
 from deniable.sql.write.columns import canonical
 
@@ -34,7 +35,35 @@ def view(
         f"{_read(table, column, stored, dialect, column.name in identities)} AS {dialect.quote(column.name)}"
         for column in table.columns
     ]
+    columns += [
+        f"{dialect.quote(named(table, column.name, stored))} AS {dialect.unit(table.name, column.name)}"
+        for column in table.columns
+        if (table.name, column.name) in dialect.stored_units
+    ]
     return f"SELECT {', '.join(columns)} FROM {origin}"
+
+
+def stored_units(
+    schema: Schema, types: Mapping[str, Mapping[str, str]], dialect: Dialect
+) -> frozenset[tuple[str, str]]:
+    """The tables and columns whose units can be told apart as they are stored, which is faster than as text:
+    those that are declared as text and stored in a type of which each value has its own text.
+
+    Units are compared with units only, so all tables that hold some must say in which column, and store them
+    in one type."""
+    holders = [table for table in schema.tables if not table.public and not table.path]
+    units = [(table, table.unit) for table in holders if table.unit is not None]
+    stored = {_stored_type(table, name, types[table.name], dialect) for table, name in units}
+    if len(units) < len(holders) or len(stored) != 1 or None in stored:
+        return frozenset()
+    return frozenset((table.name, name) for table, name in units)
+
+
+def _stored_type(table: TableInfo, name: str, stored: Mapping[str, str], dialect: Dialect) -> str | None:
+    """How a unit is stored; None where it must be read as it is declared."""
+    column, kind = table.column(name), bare(stored[named(table, name, stored)])
+    is_text = column is not None and column.type.kind is Kind.TEXT
+    return kind if is_text and kind in dialect.injective else None
 
 
 def _read(
@@ -43,7 +72,8 @@ def _read(
     name = named(table, column.name, stored)
     if not 0 <= column.type.scale <= MAX_SCALE or column.type.length < 1:
         raise InvalidParameter(
-            f'Expected the column "{column.name}" with a scale in [0, {MAX_SCALE}] and a length of at least 1.'
+            f'Expected the column "{column.name}" with a scale in [0, {MAX_SCALE}] and a length of at least '
+            "1."
         )
     few = column.keys is not None
     reading = canonical(dialect.quote(name), stored[name], column.type, dialect, identity=identity, few=few)
@@ -65,7 +95,8 @@ def named(table: TableInfo, name: str, stored: Mapping[str, str]) -> str:
         return name
     if len(alike) != 1:
         raise DataError(
-            f'The table "{table.name}" has no column "{name}" where it is stored. Nothing was opened; correct the schema.'
+            f'The table "{table.name}" has no column "{name}" where it is stored. Nothing was opened; '
+            "correct the schema."
         )
     return alike[0]
 

@@ -56,9 +56,9 @@ def _worst(expected: tuple[Expected, ...], terms: Terms) -> float:
 def _number(shown: Expected, terms: Terms) -> float:
     if shown.within is None or (shown.rows is not None and terms.at_least is None):
         raise InvalidQuery(
-            f'How accurate "{shown.name}" will be depends on the data. Nothing was run and nothing was charged. Ask with '
-            "epsilon= instead; for averages and variances give at_least=, a public size of every group; for "
-            "any query declare bounds and max_rows."
+            f'How accurate "{shown.name}" will be depends on the data. Nothing was run and nothing was '
+            "charged. Ask with epsilon= instead; for averages and variances give at_least=, a public size of "
+            "every group; for any query declare bounds and max_rows."
         )
     return shown.within
 

@@ -70,7 +70,10 @@ class Exact(Original):
             keys = group.selection(integers.supports, rng=rng)
         pairs = list(zip(group.measures, integers.parts, strict=True))
         columns = [_noisy(noisy.noise, part, keys, rng) for noisy, part in pairs]
-        around = [_around(noisy.bracket, part, keys, rng) for noisy, part in pairs]
+        around = [
+            _around(noisy.bracket, part, keys, cells, rng)
+            for (noisy, part), cells in zip(pairs, columns, strict=True)
+        ]
         numbers, brackets = _rows(columns, len(keys)), _rows(around, len(keys))
         places = [_spread(group.keys, key, len(query.keys)) for key in keys]
         return [Released(index, *row) for row in zip(places, numbers, brackets, strict=True)]
@@ -94,8 +97,13 @@ def _noisy(noise: Noise | Rank, part: Mapping[Group, Any], keys: Sequence[Group]
 
 
 def _around(
-    bracket: Bracket | None, part: Mapping[Group, Any], keys: Sequence[Group], rng: Random
+    bracket: Bracket | None,
+    part: Mapping[Group, Any],
+    keys: Sequence[Group],
+    cells: Sequence[int],
+    rng: Random,
 ) -> list[tuple[int, int] | None]:
+    """Around the cell that was chosen for each key."""
     if bracket is None:
         return [None] * len(keys)
-    return [bracket(part.get(key, {}), rng=rng) for key in keys]
+    return [bracket(part.get(key, {}), cell, rng=rng) for key, cell in zip(keys, cells, strict=True)]

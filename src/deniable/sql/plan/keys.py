@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from deniable.errors import InvalidQuery
 from deniable.loss import Approximate, Loss, exact
@@ -58,9 +61,17 @@ class KeySelection:
         return Fraction(table[units] if units < len(table) else _ONE, _ONE)
 
     def __call__(self, units: Mapping[Group, int], *, rng: Random) -> list[Group]:
-        """The released keys in the order of their values, which says nothing about the data behind them."""
-        groups = sorted((group for group in units if units[group] > 0), key=_rank)
-        return [group for group in groups if rng.bernoulli(self.probability(units[group]))]
+        """The released keys in the order of their values, which says nothing about the data behind them. Keys
+        that as many units have draw their coins together: each is exact, and none depends on another."""
+        groups = _ordered(group for group in units if units[group] > 0)
+        alike: dict[int, list[int]] = defaultdict(list)
+        certain = len(_table(self.epsilon, self.delta)) - 1
+        for place, group in enumerate(groups):
+            alike[min(units[group], certain)].append(place)
+        released = np.zeros(len(groups), np.bool_)
+        for count in sorted(alike):
+            released[alike[count]] = rng.bernoulli(self.probability(count), len(alike[count]))
+        return [groups[place] for place in np.flatnonzero(released)]
 
 
 @lru_cache(maxsize=64)
@@ -88,6 +99,12 @@ def _table(epsilon: Fraction, delta: Fraction) -> list[int]:
                 "keys= publicly."
             )
     return table
+
+
+def _ordered(groups: Iterable[Group]) -> list[Group]:
+    """By value, NULL first."""
+    listed = list(groups)
+    return sorted(listed, key=_rank if any(None in group for group in listed) else None)
 
 
 def _rank(group: Group) -> tuple[tuple[bool, Any], ...]:

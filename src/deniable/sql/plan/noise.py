@@ -111,7 +111,8 @@ def concentrated(epsilon: Fraction, delta: Number) -> Fraction:
     top = math.nextafter(math.nextafter(float(epsilon), 0.0), 0.0)
     budget = Budget(top, math.nextafter(float(delta), 0.0))
     start = _classical(float(epsilon), float(delta))
-    return exact(calibrate(Zcdp, budget, increasing=True, start=start))
+    # Of ρ-zCDP alone every other method knows less, or the same with a margin more.
+    return exact(calibrate(Zcdp, budget, increasing=True, start=start, method="zcdp"))
 
 
 def optimistic(epsilon: Fraction, delta: Number) -> float:

@@ -16,16 +16,16 @@ from deniable.sql.answer.table import Released, answer, expectations
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan.allocation import Allotment
+from deniable.sql.plan.bounds.row_classes import Classes
+from deniable.sql.plan.bounds.values import ValueBounds
 from deniable.sql.plan.exact import Exact
 from deniable.sql.plan.keys import KeySelection
 from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.left_out import LeftOut
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.noise import Family, Noise
-from deniable.sql.plan.private_bounds import ValueBounds
 from deniable.sql.plan.quantiles import Bracket, Rank
 from deniable.sql.plan.request import Expected, Terms
-from deniable.sql.plan.row_classes import Classes
 from deniable.sql.plan.settled import Settled
 from deniable.sql.tree import Query, Result
 from deniable.sql.write import prepared
@@ -50,9 +50,8 @@ class NoisyMeasure:
     @property
     def rho(self) -> Fraction:
         """In zCDP; a choice of range ε is ε²/8 (Cesar, Rogers 2021)."""
-        brackets = [rank.epsilon**2 / 8 for rank in self.sides]
         point = self.noise.rho if isinstance(self.noise, Noise) else self.noise.epsilon**2 / 8
-        return sum(brackets, point)
+        return point if self.bracket is None else point + self.bracket.noise.rho
 
     def per_row(self, kind: type | UnionType) -> float | None:
         """The mean size of the noise of a measure of this kind where one row of a unit counts, in rows; of a
@@ -62,8 +61,9 @@ class NoisyMeasure:
         return (1 if self.grid is None else 2) * self.noise.mean / self.noise.sensitivity.l1
 
     @property
-    def sides(self) -> tuple[Rank, ...]:
-        return () if self.bracket is None else (self.bracket.low, self.bracket.high)
+    def losses(self) -> tuple[Loss, ...]:
+        """Beside Laplace noise: of the number or the choice, and of what brackets it."""
+        return (self.noise.loss,) if self.bracket is None else (self.noise.loss, self.bracket.loss)
 
 
 @dataclass(frozen=True)
@@ -137,17 +137,21 @@ class Plan:
         allotment = self.price.allotment
         others: list[Loss] = [each.selection.loss for each in self.sets if each.selection is not None]
         others += [bounds.loss for bounds in self.private_bounds.values]
-        noisy = [measure for each in self.sets for measure in each.measures]
+        noisy = self._noisy_measures
         classes = self.private_bounds.classes
         if allotment.family is Family.LAPLACE:
-            sides = [rank.loss for measure in noisy for rank in measure.sides]
             people = [] if classes is None else [classes.loss]
-            return _composed([*(measure.noise.loss for measure in noisy), *sides, *others, *people])
+            return _composed([*(loss for measure in noisy for loss in measure.losses), *others, *people])
         if not others:
             people_rho = Fraction(0) if classes is None else classes.noise.rho
             return Zcdp(plain(sum((measure.rho for measure in noisy), people_rho)))
         pair = plain(allotment.noise_epsilon), plain(allotment.noise_delta)
         return _composed([Approximate(*pair), *others])
+
+    @property
+    def _noisy_measures(self) -> list[NoisyMeasure]:
+        """Of all grouping sets."""
+        return [measure for each in self.sets for measure in each.measures]
 
     def error(self, confidence: float = 0.95) -> Error | None:
         """Of a query with one number per group whose ± is known before the release."""
@@ -166,8 +170,7 @@ class Plan:
     def shares_told(self) -> tuple[str, ...]:
         """What part of ε goes where, beside the numbers themselves."""
         people = self.private_bounds.classes
-        noisy = [each for group in self.sets for each in group.measures]
-        leftovers = [each for each in noisy if isinstance(each.measure, LeftOut)]
+        leftovers = [each for each in self._noisy_measures if isinstance(each.measure, LeftOut)]
         if not leftovers or self.price.allotment.family is not Family.LAPLACE:
             return ()
         parts = [] if people is None else [f"{float(people.noise.epsilon):.3g} for how many rows people have"]
@@ -225,7 +228,7 @@ class Plan:
         """A run whose numbers are still to be read: as the query's outputs, or in any other way."""
         salt = format(rng.uniform_integers(_SALTS), "x")
         run = self.settle(data, rng)
-        return run, run.measure(data, salt).groups(rng)
+        return run.public, run.measure(data, salt).groups(rng)
 
     def settle(self, engine: Engine, rng: Random) -> Settled:
         """First the bounds that are found privately: on rows, then, with rows weighed, on values. Where all

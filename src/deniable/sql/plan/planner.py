@@ -15,6 +15,8 @@ from deniable.sql.answer import evaluate
 from deniable.sql.answer.estimate import Footing, standing
 from deniable.sql.plan.accuracy import least
 from deniable.sql.plan.allocation import Allotment, Item, allot
+from deniable.sql.plan.bounds.row_classes import Classes, moved
+from deniable.sql.plan.bounds.values import SHARE, ValueBounds
 from deniable.sql.plan.keys import KeySelection, combinations
 from deniable.sql.plan.measures.count import counted
 from deniable.sql.plan.measures.grid import Grid
@@ -24,10 +26,8 @@ from deniable.sql.plan.measures.ranks import Ranks
 from deniable.sql.plan.measures.units import Units
 from deniable.sql.plan.noise import LARGEST_BITS, Family, Noise, gaussian, laplace
 from deniable.sql.plan.plan import GroupingSet, NoisyMeasure, Plan, PlanPrice, PrivateBounds
-from deniable.sql.plan.private_bounds import SHARE, ValueBounds
 from deniable.sql.plan.quantiles import Bracket, Rank, divided
 from deniable.sql.plan.request import DEFAULT_GROUPS, Terms
-from deniable.sql.plan.row_classes import Classes, moved
 from deniable.sql.tree import Column, Filter, Join, Listed, PerUnit, Project, Query, Relation, Scan, Union
 from deniable.sql.types import INTEGER
 from deniable.sql.types_relations import read
@@ -169,8 +169,17 @@ class _Planner:
     def _noisy(self, position: int, amount: Fraction, single: bool) -> NoisyMeasure:
         measure, family = self.measures[position], self.shares.family
         noise = measure.noise(amount, family, self.footprint, single=single, bits=self.bits)
-        point, bracket = _bracketed(noise, self.failures.get(position), family)
+        point, bracket = self._bracketed(noise, self.failures.get(position))
         return NoisyMeasure(measure, point, bracket, self.grids[position])
+
+    def _bracketed(self, noise: Noise | Rank, beta: float | None) -> tuple[Noise | Rank, Bracket | None]:
+        """A quantile's choice divided into its point and the two cells around it."""
+        if beta is None or not isinstance(noise, Rank):
+            return noise, None
+        if not self.terms.bracket and noise.level not in (0, 1):
+            return noise, None
+        sensitivity = counted(self.footprint.limit.total, replace=self.unit.replace, single=False)
+        return divided(noise, beta, sensitivity, self.shares.family)
 
     @cached_property
     def grids(self) -> list[Grid | None]:
@@ -207,15 +216,6 @@ class _Planner:
         sensitivity = counted(self.footprint.limit.total, replace=self.unit.replace, single=False)
         for measure in self.missing:
             yield ValueBounds(measure, laplace(sensitivity, self.epsilon * SHARE))
-
-
-def _bracketed(
-    noise: Noise | Rank, beta: float | None, family: Family
-) -> tuple[Noise | Rank, Bracket | None]:
-    """A quantile's choice divided into its point and the two cells around it."""
-    if beta is None or not isinstance(noise, Rank):
-        return noise, None
-    return divided(noise, beta, squared=family is Family.GAUSSIAN)
 
 
 # ------------------------------------------------------------------------------------------ what may be asked

@@ -26,7 +26,8 @@ class Terms:
     public size of every group. `noise` is "auto", "laplace" or "gaussian". `max_groups` is how many private
     keys one unit counts for. `discover=True` lets missing bounds be found privately. `left_out=True` tells,
     from a part of ε, what the bound on a unit's rows leaves out, up to `most_rows` rows of a unit: as many as
-    somebody is seen to have where it is None."""
+    somebody is seen to have where it is None. `bracket=False` spends all of a quantile's share on the number
+    itself, which then has no interval."""
 
     epsilon: Number | None = None
     delta: Number = 0
@@ -38,11 +39,13 @@ class Terms:
     discover: bool = False
     left_out: bool = field(default=False, repr=False)
     most_rows: int | None = field(default=None, repr=False)
+    bracket: bool = field(default=True, repr=False)
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.within is None):
             raise InvalidParameter(
-                "Expected either epsilon= or within=, and not both. Nothing was run and nothing was charged."
+                "Expected either epsilon= (--epsilon .5) or within= (--within 50), and not both. Nothing was "
+                "run and nothing was charged."
             )
         for name in ("epsilon", "within"):
             if getattr(self, name) is not None:
@@ -67,9 +70,10 @@ class Terms:
         return replace(self, epsilon=epsilon, delta=_part(exact(self.delta), among))
 
     def __str__(self) -> str:
-        """All that an answer depends on. (Answers from before it was told what bounding leaves out are found
-        as they were.)"""
-        return repr(self) + (f" left out up to {self.most_rows}" if self.left_out else "")
+        """All that an answer depends on. (Answers from before it was told what bounding leaves out, or there
+        were numbers without a bracket, are found as they were.)"""
+        told = f" left out up to {self.most_rows}" if self.left_out else ""
+        return f"{self!r}{told}{'' if self.bracket else ' without brackets'}"
 
     @property
     def family(self) -> Family | None:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 from deniable.mechanism import Random
 from deniable.sql.dialects import DUCKDB, Dialect
 from deniable.sql.engines import Engine, Statement, Summary
+from deniable.sql.plan.bounds.row_classes import Classes, Crowd, bounded
+from deniable.sql.plan.bounds.sizes import MOST_GROUPS_BY_SIZE, Sizes, summed
+from deniable.sql.plan.bounds.values import ValueBounds
 from deniable.sql.plan.exact import Exact, Integers
 from deniable.sql.plan.keys import Group, combinations
 from deniable.sql.plan.measures import reading
@@ -18,9 +21,8 @@ from deniable.sql.plan.measures.grid import Grid, scale_of
 from deniable.sql.plan.measures.left_out import LeftOut
 from deniable.sql.plan.measures.measure import Footprint, Measure, Total
 from deniable.sql.plan.measures.sum import Sum
-from deniable.sql.plan.private_bounds import ValueBounds
-from deniable.sql.plan.row_classes import Classes, Crowd, bounded
 from deniable.sql.tree import Column, Expr, Statistic, Type
+from deniable.sql.types import INTEGER
 from deniable.sql.write import prepared, relations
 from deniable.sql.write.contributions import MOST_TOLD, Limit
 from deniable.sql.write.statements import Writer
@@ -35,13 +37,15 @@ PRIVATE_GROUPS = 16
 @dataclass(frozen=True)
 class Settled:
     """A plan with the bound on contributions and the grids that one run uses. `bounds` are those that were
-    found privately, by the text of their expression; `crowd` is what is known of the rows of units."""
+    found privately, by the text of their expression; `crowd` is what is known of the rows of units; `sizes`
+    are the integers of each grouping set that were asked for before the bound was known."""
 
     plan: Plan
     limit: Limit
     grids: Mapping[Measure, Grid]
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     crowd: Crowd | None = None
+    sizes: Mapping[tuple[int, ...], Sizes] = field(default_factory=dict, repr=False, compare=False)
 
     def statements(self, dialect: Dialect, salt: str = "0") -> tuple[Statement, ...]:
         """All that is asked, in order; sums from rows, even where stored ones would serve."""
@@ -51,7 +55,12 @@ class Settled:
     def measure(self, engine: Engine, salt: str) -> Exact:
         """The integers of every grouping set. `salt` keys the hashes that choose which of a unit's values
         count."""
-        return Exact(self, [self._integers(each, engine, salt) for each in self.plan.sets])
+        return Exact(self.public, [self._integers(each, engine, salt) for each in self.plan.sets])
+
+    @property
+    def public(self) -> Settled:
+        """The same without integers that nobody may see."""
+        return replace(self, sizes={})
 
     @property
     def footprint(self) -> Footprint:
@@ -65,20 +74,47 @@ class Settled:
         classes, ceiling = self.plan.private_bounds.classes, self.plan.terms.most_rows
         if classes is None:
             return replace(self, limit=replace(self.limit, most=self._cap(self.limit.rows, ceiling or 0)))
-        units = self._units(classes, engine)
-        crowd = classes(units, rng=rng)
+        sizes = self.read_sizes(engine)
+        crowd = classes(self._units(classes, sizes, engine), rng=rng)
         rows = self._bound(crowd) if self.plan.chooses else self.limit.rows
         most = self._cap(rows, crowd.most if ceiling is None else ceiling)
         limit = bounded(self.limit, rows) if self.plan.chooses else self.limit
-        return replace(self, limit=replace(limit, most=most), crowd=crowd)
+        return replace(self, limit=replace(limit, most=most), crowd=crowd, sizes=sizes)
 
-    def _units(self, classes: Classes, engine: Engine) -> Mapping[int, int]:
+    def _units(
+        self, classes: Classes, sizes: Mapping[tuple[int, ...], Sizes], engine: Engine
+    ) -> Mapping[int, int]:
         """How many units have how many rows: of those that reach the aggregate, or, where weights are stored,
         of the table, as these were made."""
         summary = self._summary(engine)
         if summary is not None:
             return summary.units
+        for keys, each in sizes.items():
+            return each.units(self._combinations(keys), classes.edges)
         return reading.cells(engine.run(classes.statement(self.writer(engine.dialect))))
+
+    def read_sizes(self, engine: Engine) -> dict[tuple[int, ...], Sizes]:
+        """Of the grouping sets that can be asked for by the sizes of units."""
+        if self._summary(engine) is not None:
+            return {}
+        sizes, writer, measures = {}, self.writer(engine.dialect), summed(self._totals)
+        for group in self.plan.sets:
+            if self._by_size(group):
+                types = [*(self.plan.query.keys[i].of.type for i in group.keys), INTEGER]
+                table = engine.run(self._sized(group.keys, writer))
+                sizes[group.keys] = Sizes(measures, reading.numbers(table, types))
+        return sizes
+
+    def _by_size(self, group: GroupingSet) -> bool:
+        """Whether the unit need not be grouped twice, once for a bound on its rows and once under it. Bounds
+        of values come after it, and so do their sums."""
+        private, limit = self.plan.private_bounds, self.limit
+        if private.classes is None or private.values or not self._totals or not limit.bounded or limit.stored:
+            return False
+        return group.selection is None and len(self._combinations(group.keys)) <= MOST_GROUPS_BY_SIZE
+
+    def _combinations(self, group: Sequence[int]) -> list[Group]:
+        return combinations([self.plan.query.keys[i] for i in group])
 
     def _summary(self, engine: Engine) -> Summary | None:
         if not self.limit.stored:
@@ -96,8 +132,7 @@ class Settled:
         excess_noise = _average([noisy.per_row(LeftOut) for noisy in group.measures])
         if noise is None or not (adds or excess_noise):
             return crowd.quantile()
-        keys = [query.keys[i] for i in group.keys]
-        groups = PRIVATE_GROUPS if group.selection is not None else len(combinations(keys))
+        groups = PRIVATE_GROUPS if group.selection is not None else len(self._combinations(group.keys))
         return crowd.best(noise, excess_noise, groups)
 
     def with_values(self, bounds: ValueBounds, engine: Engine, rng: Random) -> Settled:
@@ -125,7 +160,7 @@ class Settled:
 
     def _beforehand(self, dialect: Dialect) -> Iterator[Statement]:
         private, writer = self.plan.private_bounds, self.writer(dialect)
-        if private.classes is not None:
+        if private.classes is not None and not any(map(self._by_size, self.plan.sets)):
             yield private.classes.statement(writer)
         for bounds in private.values:
             yield bounds.statement(writer)
@@ -134,11 +169,19 @@ class Settled:
         writer = self.writer(dialect)
         if group.selection is not None:
             yield writer.keys(group.keys, salt)
-        if self._totals:
+        if self._by_size(group):
+            yield self._sized(group.keys, writer)
+        elif self._totals:
             yield self._sums(group.keys, writer)
         for measure in self.plan.measures:
             if not isinstance(measure, Total):
                 yield measure.statement(writer, group.keys, self.grids.get(measure), salt)
+
+    def _sized(self, group: Sequence[int], writer: Writer) -> Statement:
+        """The keys of `group`, the size of a unit, and one sum of full rows for each measure that is one."""
+        measures = summed(self._totals)
+        sums = [measure.total(writer, self.grids.get(measure), "1", measures) for measure in measures]
+        return writer.by_size(group, measures, [writer.text(total) for total in sums])
 
     def _sums(self, group: Sequence[int], writer: Writer) -> Statement:
         """The keys of `group`, then one sum for each measure that is one."""
@@ -170,6 +213,9 @@ class Settled:
     ) -> dict[Measure, dict[Group, int]]:
         if not self._totals:
             return {}
+        sizes = self.sizes.get(tuple(group))
+        if sizes is not None:
+            return {measure: sizes.totals(measure, self.limit) for measure in self._totals}
         numbers: dict[Measure, dict[Group, int]] = {measure: {} for measure in self._totals}
         for totals, statement in self._shortest(group, engine):
             sums = reading.numbers(engine.run(statement), types)

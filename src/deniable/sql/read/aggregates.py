@@ -11,10 +11,10 @@ from sqlglot import expressions as exp
 
 from deniable.sql import types
 from deniable.sql.functions import NUMERIC
-from deniable.sql.read.coercion import condition, convert, text_way_out
-from deniable.sql.read.dates import difference
+from deniable.sql.read.expressions.coercion import condition, convert, text_way_out
 from deniable.sql.read.names import Scope
 from deniable.sql.read.parse import refuse, refuse_node
+from deniable.sql.read.times.dates import difference
 from deniable.sql.tree import Aggregate, Call, Expr, Kind, Literal, Statistic, Type
 
 EPOCH = date(1970, 1, 1)
@@ -170,6 +170,11 @@ def _numeric(statistic: Statistic, node: exp.Expr, scope: Scope) -> Aggregate:
 def _measured(statistic: Statistic, of: Expr, scope: Scope, level: Fraction | None = None) -> Aggregate:
     if of.type.kind is Kind.BOOLEAN:
         of = convert(of, types.INTEGER)
+    if of.type.kind is Kind.TEXT and statistic in (Statistic.MIN, Statistic.MAX):
+        refuse(
+            f"{statistic.upper()} expects a number, got TEXT: the first or last text would be one person's.",
+            text_way_out(of) or "Group by it, or write CAST(x AS DOUBLE).",
+        )
     if of.type.kind not in types.NUMBERS:
         refuse(
             f"{statistic.upper()} expects a number, got {types.name(of.type)}.",

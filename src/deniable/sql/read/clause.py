@@ -1,7 +1,8 @@
-"""SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (…), the clause of the big warehouses: a text that says its own price.
+"""SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (…), the clause of the big warehouses: a text that says its own
+price.
 
-Taken: `epsilon`, `delta`, `max_groups_contributed`. Compared with what the owner declared, and refused where it says
-otherwise: `privacy_unit_column`, `max_rows_contributed`. Everything else is refused by name.
+Taken: `epsilon`, `delta`, `max_groups_contributed`. Compared with what the owner declared, and refused where
+it says otherwise: `privacy_unit_column`, `max_rows_contributed`. Everything else is refused by name.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _NUMBERS = ("epsilon", "delta")
 _COUNTS = ("max_groups_contributed", "max_rows_contributed")
 _OTHERS = {
     "min_privacy_units_per_group": "Groups appear by a threshold that the query's δ gives; leave it out.",
-    "group_selection_strategy": "Public keys are those that the owner declares, all others appear by a threshold; leave it out.",
+    "group_selection_strategy": (
+        "Public keys are those that the owner declares, all others appear by a threshold; leave it out."
+    ),
 }
 
 
@@ -44,7 +47,8 @@ class PrivacyClause:
         if unit_column is not None and (column is None or fold(unit_column) != fold(column)):
             owner_unit = "a row" if column is None else f"the column {shown(column)}"
             refuse(
-                f"The text names {shown(unit_column)} as the unit of privacy, and the owner declared {owner_unit}.",
+                f"The text names {shown(unit_column)} as the unit of privacy, and the owner declared "
+                f"{owner_unit}.",
                 "Leave privacy_unit_column out, or name that.",
             )
         rows = self.max_rows_contributed

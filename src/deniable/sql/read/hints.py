@@ -1,4 +1,5 @@
-"""What to type next: the names that were meant, the quotes that are missing, the words as they were written."""
+"""What to type next: the names that were meant, the quotes that are missing, the words as they were
+written."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ ALIKE_FUNCTIONS = 0.8
 """Short names of functions are alike that mean nothing alike: ASIN, SIGN."""
 LISTED = 30
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+_IN_QUOTES = re.compile(r"'[^']*'|\"[^\"]*\"")
+_BETWEEN = r"[^\w\"',;]{1,3}"
 _CALLED = re.compile(r"\b([A-Za-z_][A-Za-z_0-9]*)\(")
 
 # What the parser makes one of, by the name that messages use for it.
@@ -50,14 +53,69 @@ def of_function(name: str) -> str:
     return f"Did you mean {guess.upper()}? {functions.UNKNOWN}" if guess else functions.UNKNOWN
 
 
+_TEXTS = (
+    (re.compile(r"\bselect\s+top\s+\(?\s*(\d{1,9})", re.I), "Write LIMIT {} at the end."),
+    (re.compile(r"[{][{%]"), "Ask with the text that the template becomes."),
+    (re.compile(r"\[\s*([A-Za-z_]\w*)\s*\]"), 'Names stand in double quotes: "{}".'),
+    (re.compile(r"\bdecode\s*\(", re.I), "Write CASE x WHEN a THEN b ELSE c END."),
+    (re.compile(r"\boverlaps\b", re.I), "Write a < d AND c < b."),
+)
+"""What other dialects write that DuckDB's SQL does not have, and what it has instead."""
+
+
+def of_text(text: str, names: Iterable[str] = ()) -> str:
+    """What to do about a text that cannot be read, where these names of tables and columns are declared.
+
+    >>> of_text("SELECT TOP 10 ward FROM visits")
+    "Write LIMIT 10 at the end. Write it in DuckDB's SQL."
+    """
+    found = ((pattern.search(text), way_out) for pattern, way_out in _TEXTS)
+    hint = next((way_out.format(*match.groups()) for match, way_out in found if match), "")
+    return " ".join(part for part in (hint or of_names(text, names), "Write it in DuckDB's SQL.") if part)
+
+
+def of_names(text: str, names: Iterable[str]) -> str:
+    """The declared name of several words that the text begins to say without quotes; nothing, if there is
+    none.
+
+    >>> of_names("SELECT AVG(Length of stay) FROM visits", ["Length of visit", "Length of stay (days)"])
+    'Names with other characters than letters, digits and _ stand in double quotes: "Length of stay (days)".'
+    >>> of_names("SELECT COUNT(*) FROM ward stays", ["ward_stays"]), of_names("SELECT COUNT(*) FROM x", ["a b"])
+    ('Did you mean ward_stays?', '')
+    """
+    unquoted = _IN_QUOTES.sub("''", text)
+    matches = [(_words_said(unquoted, name), name) for name in sorted(set(names))]
+    most, name = max(matches, default=(0, ""), key=lambda match: match[0])
+    if not most:
+        return ""
+    return f"Did you mean {name}?" if _WORD.fullmatch(name) else _needs_quotes(name)
+
+
+def of_call(message: str, text: str, names: Iterable[str]) -> str:
+    """A refusal of Bill(…) where a column "Bill (EUR)" was meant; nothing, if none was."""
+    name = message.partition(" ")[0].lower()
+    calls = [each for each in names if re.match(rf"{re.escape(name)}\s*\(", each, re.I)]
+    hint = of_names(text, calls) if functions.UNKNOWN in message else ""
+    return message.replace(functions.UNKNOWN, hint) if hint else ""
+
+
+def _words_said(text: str, name: str) -> int:
+    """How many of a name's first words stand in the text one after another, two at least; else 0."""
+    words = [re.escape(word) for word in re.findall(r"[^\W_]+", name)]
+    counts = range(len(words), 1, -1)
+    return next((n for n in counts if re.search(rf"\b{_BETWEEN.join(words[:n])}\b", text, re.I)), 0)
+
+
+def _needs_quotes(name: str) -> str:
+    return f'Names with other characters than letters, digits and _ stand in double quotes: "{name}".'
+
+
 def of_column(node: exp.Column, names: Iterable[str]) -> str:
     """What to do about a column that is not there: quotes, another name, or the list of them all."""
     name, columns = str(node.name), sorted(set(names))
     full_name = next((column for column in columns if _is_start(name, column)), None)
     if full_name is not None:
-        return (
-            f'Names with other characters than letters, digits and _ stand in double quotes: "{full_name}".'
-        )
+        return _needs_quotes(full_name)
     guess = similar(name, columns)
     if guess is not None:
         return f"Did you mean {in_quotes(guess)}? {_all(columns)}"
@@ -92,7 +150,7 @@ def _is_start(name: str, known: str) -> bool:
     return len(words) > 1 and not _WORD.fullmatch(known) and name.lower() in (word.lower() for word in words)
 
 
-# ------------------------------------------------------------------------------------------------ as it was written
+# ------------------------------------------------------------------------------------------ as it was written
 
 
 def mark(tree: exp.Expr, text: str) -> None:

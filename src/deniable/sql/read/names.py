@@ -16,7 +16,7 @@ from deniable.errors import InvalidQuery
 from deniable.sql import date_formats, types
 from deniable.sql.intervals import EVERYTHING, PARTS, Interval, interval
 from deniable.sql.read import hints
-from deniable.sql.read.expressions import Translator
+from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.parse import refuse, shown
 from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Relation, Value
 
@@ -40,7 +40,8 @@ def is_subquery(node: exp.Expr) -> bool:
 class Field:
     """A name in sight. `unit`: it is the unit of privacy; `column` is None where only the relation's `_unit`
     holds it. `hidden`: found only by its qualified name (the right side of USING). `key`: the declared table
-    and column that its values name, on the way to the unit; `identifies`: it is that column itself."""
+    and column that its values name, on the way to the unit; `identifies`: it is that column itself.
+    `presence`: of a unit without a column, one that is NULL where an outer join found no row of its side."""
 
     name: str
     table: str
@@ -51,6 +52,7 @@ class Field:
     hidden: bool = False
     key: tuple[str, str] | None = None
     identifies: bool = False
+    presence: Column | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,8 @@ class Scope:
     def _leaf(self, node: exp.Expr) -> Expr | None:
         if isinstance(node, exp.Column):
             return self._column(node)
+        if isinstance(node, exp.Is) and (missing := self._missing(node)) is not None:
+            return missing
         if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup)):
             refuse(
                 "An aggregate stands here inside a condition or another aggregate.",
@@ -143,6 +147,18 @@ class Scope:
                 "columns.",
             )
         return None
+
+    def _missing(self, node: exp.Is) -> Expr | None:
+        """unit IS NULL, where the unit has no column: of the row's own unit never, else where its side has no
+        row."""
+        if not isinstance(node.expression, exp.Null) or not isinstance(node.this, exp.Column):
+            return None
+        field = self.named_by(node.this)
+        if field is None or field.column is not None:
+            return None
+        if field.unit:
+            return Literal(False, types.BOOLEAN)
+        return None if field.presence is None else Call("is_null", (field.presence,), types.BOOLEAN)
 
     def _column(self, node: exp.Column) -> Expr:
         field = self.find(node)
@@ -164,6 +180,11 @@ class Scope:
         return replace(self, fields=tuple(fields))
 
 
+def _of_format(form: str) -> tuple[Value, ...] | None:
+    texts = date_formats.texts(form, _FEW, MAX_DOMAIN)
+    return None if texts is None else (*texts, None)
+
+
 def domain(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
     """The public list of values that an expression takes, if the schema or its own form gives one."""
     match expr:
@@ -183,8 +204,7 @@ def domain(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
         case Call(op="date_part", args=(Literal(value=part), _)) if part in _FEW:
             return (*_FEW[str(part)], None)
         case Call(op="date_format", args=(Literal(value=form), _)):
-            texts = date_formats.texts(str(form), _FEW, MAX_DOMAIN)
-            return None if texts is None else (*texts, None)
+            return _of_format(str(form))
     return _by_type(expr, scope)
 
 

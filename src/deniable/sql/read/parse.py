@@ -7,6 +7,7 @@ that a later version of the parser cannot let a new construct through.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NoReturn
 
 import sqlglot
@@ -16,6 +17,7 @@ from sqlglot.errors import ParseError, TokenError
 from deniable.errors import InvalidQuery
 from deniable.sql import functions
 from deniable.sql.read import hints
+from deniable.sql.read.rewrites import rewritten
 
 MAX_BYTES = 64 * 1024
 MAX_TOKENS = 8_000
@@ -57,12 +59,14 @@ def parse(text: str) -> exp.Query:
     return tree
 
 
-def syntax(text: str) -> exp.Expr:
-    """The syntax tree of one statement of bounded length and depth; its nodes are still to be looked at."""
+def syntax(text: str, names: Iterable[str] = ()) -> exp.Expr:
+    """The syntax tree of one statement of bounded length and depth; its nodes are still to be looked at.
+    Declared `names` of tables and columns help to say what was meant."""
     text = _double_quoted(text)
     _check_text(text)
-    tree = _read(text)
+    tree = _read(text, names)
     _check_depth(tree)
+    tree = rewritten(tree)
     hints.mark(tree, text)
     return tree
 
@@ -126,7 +130,7 @@ def _nesting(tokens: list[str]) -> int:
     return deepest
 
 
-def _read(text: str) -> exp.Expr:
+def _read(text: str, names: Iterable[str]) -> exp.Expr:
     try:
         statements = sqlglot.parse(text, read="duckdb")
     except ParseError as error:
@@ -134,7 +138,7 @@ def _read(text: str) -> exp.Expr:
         where = f" near line {first.get('line')}, column {first.get('col')}" if first.get("line") else ""
         word = str(first.get("highlight") or "").strip()
         at = f", at {shown(word)}" if word and word.isprintable() else ""
-        refuse(f"The query could not be read{where}{at}.", "Write it in DuckDB's SQL.")
+        refuse(f"The query could not be read{where}{at}.", hints.of_text(text, names))
     except RecursionError:
         refuse("The query is nested too deep to be read.", "Use WITH to name its parts.")
     trees = [tree for tree in statements if tree is not None and not isinstance(tree, exp.Semicolon)]
@@ -223,7 +227,10 @@ ALLOWED: dict[type[exp.Expr], set[str]] = {
         "limit",
         "offset",
     },
-    exp.Union: {"with_", "this", "expression", "order", "limit", "offset"},
+    exp.Values: {"expressions", "alias"},
+    exp.Union: {"with_", "this", "expression", "order", "limit", "offset", "distinct"},
+    exp.Intersect: {"with_", "this", "expression", "order", "limit", "offset", "distinct"},
+    exp.Except: {"with_", "this", "expression", "order", "limit", "offset", "distinct"},
     exp.Subquery: {"this", "alias", "with_"},
     exp.With: {"expressions"},
     exp.CTE: {"this", "alias"},
@@ -274,7 +281,7 @@ ALLOWED: dict[type[exp.Expr], set[str]] = {
     exp.Round: {"this", "decimals"},
     exp.Substring: {"this", "start", "length"},
     exp.Replace: {"this", "expression", "replacement"},
-    exp.Trim: {"this", "position"},
+    exp.Trim: {"this", "position", "expression"},
     exp.TimestampTrunc: {"this", "unit"},
     exp.DateTrunc: {"this", "unit"},
     exp.DateDiff: {"this", "expression", "unit"},
@@ -303,6 +310,12 @@ ALLOWED: dict[type[exp.Expr], set[str]] = {
     exp.CurrentDate: set(),
     exp.CurrentTimestamp: set(),
     exp.Count: _UNARY,
+    exp.JSONExtractScalar: {"this", "expression", "only_json_types", "scalar_only"},
+    exp.JSONExtract: {"this", "expression", "only_json_types"},
+    exp.JSONPath: {"expressions"},
+    exp.JSONPathRoot: set(),
+    exp.JSONPathKey: _UNARY,
+    exp.JSONPathSubscript: _UNARY,
 }
 # fmt: off
 _BINARIES: tuple[type[exp.Expr], ...] = (
@@ -313,9 +326,10 @@ _BINARIES: tuple[type[exp.Expr], ...] = (
 )
 _UNARIES: tuple[type[exp.Expr], ...] = (
     exp.Neg, exp.Not, exp.Abs, exp.Sign, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp, exp.Lower, exp.Upper,
-    exp.Length, *functions.NUMERIC, exp.Median, exp.CountIf, exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear,
-    exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.Hour, exp.Minute, exp.Second,
-    exp.ApproxDistinct, exp.LogicalOr, exp.LogicalAnd, exp.Date, exp.LastDay, exp.Dayname, exp.Monthname, exp.TimeToUnix,
+    exp.Length, *functions.NUMERIC, exp.Median, exp.CountIf, exp.Year, exp.Quarter, exp.Month, exp.Week,
+    exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.Hour,
+    exp.Minute, exp.Second, exp.ApproxDistinct, exp.LogicalOr, exp.LogicalAnd, exp.Date, exp.LastDay,
+    exp.Dayname, exp.Monthname, exp.TimeToUnix,
 )
 # fmt: on
 ALLOWED |= dict.fromkeys(_BINARIES, _BINARY) | dict.fromkeys(_UNARIES, _UNARY)
@@ -323,14 +337,15 @@ ALLOWED = {kind: parts | _FLAGS for kind, parts in ALLOWED.items()}
 
 # Kinds of nodes with a way out of their own; the first that fits.
 NODES: dict[type[exp.Expr], str] = {
-    exp.Window: "Over private rows it would look at other people's. " + functions._WINDOW,
+    exp.Window: "Over private rows it would look at other people's. "
+    + functions._WINDOW
+    + " "
+    + functions._LATEST,
     exp.IgnoreNulls: functions._ONE,
-    exp.Except: "Use WHERE NOT, or a LEFT JOIN with IS NULL.",
-    exp.Intersect: "Use WHERE, or JOIN on the unit.",
     exp.Any: "Use IN, or compare with (SELECT MAX(x) FROM …) of a public table.",
     exp.All: "Use NOT IN, or compare with (SELECT MAX(x) FROM …) of a public table.",
-    exp.Lateral: "Use a subquery that groups by the unit.",
-    exp.Values: functions._FILE,
+    exp.Lateral: functions._LATERAL,
+    exp.Tuple: "Of several columns make one text: a || '-' || b.",
     exp.Placeholder: "Write the value as a literal.",
     exp.Parameter: "Write the value as a literal.",
     exp.Columns: "Name the columns.",
@@ -359,10 +374,10 @@ PARTS: dict[str, tuple[str, str]] = {
     "limit": ("LIMIT inside a subquery", "Put it at the end."),
     "offset": ("OFFSET inside a subquery", "Put it at the end."),
     "order": ("ORDER BY inside a subquery", "Put it at the end."),
-    "recursive": ("A recursive WITH", "Write the steps out."),
+    "recursive": ("A recursive WITH", functions._RECURSIVE),
     "qualify": ("QUALIFY", functions._WINDOW),
     "windows": ("WINDOW", functions._WINDOW),
-    "laterals": ("LATERAL", "Use a subquery that groups by the unit."),
+    "laterals": ("LATERAL", functions._LATERAL),
     "sample": ("SAMPLE", "Sampling spends privacy's benefit on nothing here; ask about all rows."),
     "pivots": (
         "PIVOT of private rows",
@@ -376,7 +391,6 @@ PARTS: dict[str, tuple[str, str]] = {
     "unnest": ("UNNEST", functions._LIST),
     "method": ("An ASOF or POSITIONAL join is not answered.", "Write JOIN … USING (…) or ON a.x = b.x."),
     "by_name": ("UNION BY NAME", "Write the columns in the same order and use UNION ALL."),
-    "distinct": ("UNION without ALL", "Use UNION ALL."),
     "limit_options": ("LIMIT with a percentage or ties", "Write LIMIT with a whole number."),
     "except_": ("SELECT *", "Name the columns."),
     "replace": ("SELECT *", "Name the columns."),

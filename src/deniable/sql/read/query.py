@@ -6,22 +6,23 @@ of declared names, literals and allowed operators, in which every row belongs to
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, product
 from typing import NoReturn
 
 from sqlglot import expressions as exp
 
-from deniable.sql import functions
+from deniable.sql import functions, presence
 from deniable.sql.read.aggregates import aggregate, extreme_time, time_of
-from deniable.sql.read.coercion import condition
-from deniable.sql.read.expressions import Translator
-from deniable.sql.read.float_keys import as_key
+from deniable.sql.read.expressions.coercion import condition
+from deniable.sql.read.expressions.float_keys import as_key
+from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import NO_SUBQUERY, Scope, domain, fold, is_subquery
 from deniable.sql.read.parse import parse, refuse, shown
-from deniable.sql.read.per_unit import aliases, has_aggregate, meant, plain
-from deniable.sql.read.relations import Sources, rows_of
-from deniable.sql.read.unit_types import check_units
+from deniable.sql.read.relations.from_clause import Sources, rows_of
+from deniable.sql.read.relations.per_unit import aliases, has_aggregate, meant, plain
+from deniable.sql.read.relations.unit_types import check_units
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import (
     Aggregate,
@@ -80,7 +81,7 @@ def query_of(sources: Sources, tree: exp.Expr) -> Query:
         )
     query = _Answer(scope, tree).query()
     check_units(sources.schema, query)
-    return query
+    return presence.marked(query, sources.schema)
 
 
 @dataclass
@@ -184,8 +185,8 @@ class _Answer:
         if expr.type.kind is Kind.FLOAT and values is None:
             refuse(
                 "A float cannot be a group.",
-                "Use floor(x), round(x, 1), bucket(x, [0, 10, 20]) or CAST(x AS DECIMAL(18, 2)); a // b divides "
-                "whole numbers.",
+                "Use floor(x), round(x, 1), bucket(x, [0, 10, 20]) or CAST(x AS DECIMAL(18, 2)); a // b "
+                "divides whole numbers.",
             )
         if len(self.keys) >= MAX_KEYS:
             refuse(f"Expected at most {MAX_KEYS} group keys.")
@@ -205,6 +206,14 @@ class _Answer:
 
     # -------------------------------------------------------------------------------------------- outputs
 
+    def _as_key(self, node: exp.Expr) -> KeyRef | None:
+        row = self.scope.attempt(node) if self.keys else None
+        row = None if row is None else as_key(row)
+        for index, key in enumerate(self.keys):
+            if key.of == row:
+                return KeyRef(index, key.of.type)
+        return None
+
     def _leaf(self, node: exp.Expr) -> Expr | None:
         moment = extreme_time(node, self.scope)
         if moment is not None:
@@ -218,11 +227,9 @@ class _Answer:
             return None
         if has_aggregate(node) and not is_subquery(node):
             return None
-        row = self.scope.attempt(node) if self.keys else None
-        row = None if row is None else as_key(row)
-        for index, key in enumerate(self.keys):
-            if key.of == row:
-                return KeyRef(index, key.of.type)
+        key = self._as_key(node)
+        if key is not None:
+            return key
         if is_subquery(node):
             refuse(NO_SUBQUERY, "Put it into WHERE or inside an aggregate, or join the table.")
         if isinstance(node, exp.Column):
@@ -260,9 +267,7 @@ class _Answer:
         for item in self.select.expressions:
             expr = over(plain(item))
             name = str(item.alias) if isinstance(item, exp.Alias) else self._name(expr, len(outputs))
-            names = {fold(output.name) for output in outputs}
-            unique = next(n for n in (name, *(f"{name}_{i}" for i in range(2, 999))) if fold(n) not in names)
-            outputs.append(Output(unique, expr))
+            outputs.append(Output(_unlike(name, {fold(output.name) for output in outputs}), expr))
         if not outputs:
             refuse("The query has no columns.", "Name some after SELECT.")
         if not self.aggregates and not self.keys:
@@ -289,6 +294,14 @@ class _Answer:
             if not isinstance(by, Literal):
                 orders.append(Order(by, bool(term.args.get("desc")), bool(term.args.get("nulls_first"))))
         return orders
+
+
+def _unlike(name: str, names: Set[str]) -> str:
+    """A name that is not among others: n, n_2, n_3."""
+    unique, i = name, 2
+    while fold(unique) in names:
+        unique, i = f"{name}_{i}", i + 1
+    return unique
 
 
 def _is_all(group: exp.Expr | None) -> bool:

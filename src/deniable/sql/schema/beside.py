@@ -1,9 +1,9 @@
 """The schema that lies beside the data and is remembered there: `visits.csv` and `visits.csv.schema.yaml`.
 
-A schema says what is public, so one that somebody else put there would be a way to weaken what is protected. It
-is taken only if it belongs to who owns the data, who runs this process or the superuser, if not everybody may
-write to it, and it cannot make the data public. `schema=` names any other. A schema that is there and cannot be
-trusted or read is refused and never passed over: without it other questions would be answered.
+A schema says what is public, so one that somebody else put there would be a way to weaken what is protected.
+It is taken only if it belongs to who owns the data, who runs this process or the superuser, if not everybody
+may write to it, and it cannot make the data public. `schema=` names any other. A schema that is there and
+cannot be trusted or read is refused and never passed over: without it other questions would be answered.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ def remembered(data: Path) -> Schema | None:
     schema = load(place)
     if any(table.public for table in schema.tables):
         raise InvalidParameter(
-            f"The schema {place} was found beside the data and says that a table is public. Nothing was opened: "
-            "what lies there by itself cannot end anybody's protection. Name it, schema= (--schema), if you mean it."
+            f"The schema {place} was found beside the data and says that a table is public. Nothing was "
+            "opened: what lies there by itself cannot end anybody's protection. Name it, schema= (--schema), "
+            "if you mean it."
         )
     return schema
 
@@ -54,6 +55,7 @@ def _check_owner(place: Path, data: Path) -> None:
     if {link.st_uid, target.st_uid} <= owners and not target.st_mode & stat.S_IWOTH:
         return
     raise InvalidParameter(
-        f"The schema {place} lies beside the data, but belongs to another user or may be written by everybody. "
-        "Nothing was opened. Make it yours (chmod o-w, chown), or name the schema you mean: schema= (--schema)."
+        f"The schema {place} lies beside the data, but belongs to another user or may be written by "
+        "everybody. Nothing was opened. Make it yours (chmod o-w, chown), or name the schema you mean: "
+        "schema= (--schema)."
     )

@@ -6,7 +6,7 @@ Everything that is checked before a charge is checked against this, never agains
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 
@@ -18,13 +18,14 @@ Bound = int | float | Decimal | Fraction
 @dataclass(frozen=True)
 class ColumnInfo:
     """A column. `lower` and `upper` clamp its values wherever they are summed; `keys` is
-    its public list of values."""
+    its public list of values. `nulls` is False where no row has a NULL in it."""
 
     name: str
     type: Type
     lower: Fraction | None = None
     upper: Fraction | None = None
     keys: tuple[Value, ...] | None = None
+    nulls: bool = field(default=True, repr=False)
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,19 @@ class Schema:
     tables: tuple[TableInfo, ...]
     version: str = "1"
 
+    def __str__(self) -> str:
+        """All that an answer depends on. (Answers from before NULLs were declared are found as they were.)"""
+        columns = (f"{table.name}.{c.name}" for table in self.tables for c in table.columns if not c.nulls)
+        return " without NULLs ".join((repr(self), *columns))
+
     def table(self, name: str) -> TableInfo | None:
         return next((table for table in self.tables if table.name == name), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names that a query may say: of tables and of columns."""
+        columns = (column.name for table in self.tables for column in table.columns)
+        return (*(table.name for table in self.tables), *columns)
 
     def identities(self, name: str) -> frozenset[str]:
         """The columns of a table that tell people apart (its unit, and what a path to

@@ -18,14 +18,18 @@ UNIT = (
     "    # Who is protected: the column whose every value is one person. Without it one row is protected.\n"
 )
 NOTES = {
-    Kind.INTEGER: "bounds: [lower, upper] that hold by knowledge, not by a look at the data; values beyond count as these",
+    Kind.INTEGER: (
+        "bounds: [lower, upper] that hold by knowledge, not by a look at the data; values beyond count as "
+        "these"
+    ),
     Kind.TEXT: "keys: [a, b] if the values are public; length: the characters that are kept",
     Kind.BOOLEAN: "",
     Kind.DATE: "",
     Kind.TIMESTAMP: "in UTC",
 }
 YAML_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-IDENTITY = re.compile(r"(?i)(^|_)(id|uuid|guid)$")
+_PEOPLE = r"(patient|person|user|customer|client|member|employee|student|citizen)"
+IDENTITY = re.compile(rf"(?i)(^|[^a-z])(id|uuid|guid)$|^{_PEOPLE}[\W_]*(no|nr|num|number|key|code)?\W*$")
 
 
 def draft_text(table: TableInfo) -> str:

@@ -6,7 +6,7 @@ tables:
     unit: patient_id
     columns:
       patient_id: integer
-      days: {type: integer, bounds: [0, 60]}
+      days: {type: integer, bounds: [0, 60], nulls: false}
       cost: {type: decimal, scale: 2, bounds: [0, 9999.99]}
       diagnosis: {type: text, length: 40, keys: [flu, asthma]}
   prescriptions:
@@ -38,7 +38,7 @@ from deniable.sql.types import MAX_SCALE
 MAX_LENGTH = 65_536
 STEP = re.compile(r"(.+?) *-> *([^.]+)[.](.+)")
 TABLE = {"columns", "public", "unit", "path", "unique"}
-COLUMN = {"type", "scale", "length", "bounds", "keys"}
+COLUMN = {"type", "scale", "length", "bounds", "keys", "nulls"}
 
 
 def load(path: str | Path) -> Schema:
@@ -192,7 +192,10 @@ def _column(where: str, name: str, value: Any) -> ColumnInfo:
     )
     if keys is not None and len(set(keys)) < len(keys):
         raise InvalidParameter(f"In {where}: expected keys that differ.")
-    return ColumnInfo(name, kind, lower, upper, keys)
+    nulls = body.get("nulls", True)
+    if not isinstance(nulls, bool):
+        raise InvalidParameter(f"In {where}: expected nulls as true or false, got {nulls!r}.")
+    return ColumnInfo(name, kind, lower, upper, keys, nulls)
 
 
 def _type(where: str, body: Mapping[Any, Any]) -> Type:
@@ -283,6 +286,8 @@ def _column_out(column: ColumnInfo) -> Any:
         entries["bounds"] = [_plain(column.lower), _plain(column.upper)]
     if column.keys is not None:
         entries["keys"] = [_plain(key) if isinstance(key, Decimal) else key for key in column.keys]
+    if not column.nulls:
+        entries["nulls"] = False
     return entries if len(entries) > 1 else kind.kind.value
 
 

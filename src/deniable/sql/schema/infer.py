@@ -60,8 +60,9 @@ def _undeclared(frame: Frame) -> str:
     first, *others = sorted(frame.loose, key=frame.table.column_names.index)
     more = f" (and of {len(others)} more)" if others else ""
     return (
-        f'The type of the column "{first}"{more} comes from its values, so that one row could change it and with it what may be '
-        f"asked. Nothing was opened. Declare it in a schema=, or in the frame: {frame.line}"
+        f'The type of the column "{first}"{more} comes from its values, so that one row could change it and '
+        "with it what may be asked. Nothing was opened. Declare it in a schema=, or in the frame: "
+        f"{frame.line}"
     )
 
 

@@ -105,8 +105,8 @@ def parse_type(text: str) -> Type:
     limit = {"decimal": MAX_SCALE, "text": MAX_LENGTH}.get(name, 0)
     if name not in list(Kind) or (size and not (size.isdecimal() and len(size) < 9 and int(size) <= limit)):
         raise InvalidParameter(
-            f"Expected type={text!r} to be one of {', '.join(Kind)}, with decimal:2 for two places and text:40 "
-            "for 40 characters."
+            f"Expected type={text!r} to be one of {', '.join(Kind)}, with decimal:2 for two places and "
+            "text:40 for 40 characters."
         )
     if name == Kind.DECIMAL:
         return Type(Kind.DECIMAL, scale=int(size or 2))
@@ -144,15 +144,17 @@ def _protected(table: TableInfo, unit: Unit) -> TableInfo:
         return replace(table, unit=None, path=())
     if table.unit not in (None, unit.column_name) and table.column(str(unit.column_name)) is not None:
         raise InvalidParameter(
-            f'The schema says that "{table.unit}" tells the people of "{table.name}" apart, and the unit says '
-            f'"{unit.column_name}", which is a column of it too. Nothing was opened. Name one of them in both.'
+            f'The schema says that "{table.unit}" tells the people of "{table.name}" apart, and the unit '
+            f'says "{unit.column_name}", which is a column of it too. Nothing was opened. Name one of them '
+            "in both."
         )
     if table.unit is not None or table.path:
         return table
     if table.column(str(unit.column_name)) is None:
         raise InvalidParameter(
-            f'The table "{table.name}" has no column "{unit.column_name}", so nobody in it could be protected. Nothing was '
-            "opened. Declare in a schema file that it is public, or the path from it to the unit."
+            f'The table "{table.name}" has no column "{unit.column_name}", so nobody in it could be '
+            f"protected. Nothing was opened. Its columns are: {', '.join(column.name for column in table.columns)}. "
+            "Name one of them, or declare in a schema file that the table is public, or the path from it to the unit."
         )
     return replace(table, unit=unit.column_name)
 
@@ -192,7 +194,8 @@ def _bounded(column: ColumnInfo, lower: Any, upper: Any) -> ColumnInfo:
         raise InvalidParameter(
             f"Expected bounds of {column.name} with lower ≤ upper, got ({lower}, {upper})."
         )
-    # Text with bounds is a number, whole or not, that is written as text: nothing in a CSV file says so itself.
+    # Text with bounds is a number, whole or not, that is written as text: nothing in a CSV file says so
+    # itself.
     column_type = Type(Kind.FLOAT) if column.type.kind is Kind.TEXT else column.type
     return replace(column, type=column_type, lower=low, upper=high)
 

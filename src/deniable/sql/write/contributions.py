@@ -6,8 +6,8 @@ counted on the rows that reach the aggregate. A weight depends on that unit's ow
 aggregations and a join, no sort.
 
 By choice, where whole things are needed: at most k of a unit's different (group, value)
-pairs, those with the least keyed hash; ties are broken by the values themselves, so the
-choice depends on that unit's own rows only.
+pairs, those with the least keyed hash; ties are broken by the values themselves, never by the
+order of rows, so the choice depends on that unit's own rows only.
 
 Every sensitivity of a query rests on the numbers below, so they are written here and nowhere else. No sum can
 overflow: a weight is at most TOTAL = 2^24 and a grid unit at most 2^(VALUE_BITS − 1) = 2^30, so a product
@@ -35,7 +35,8 @@ MOST_ROWS = 1 << 16
 MOST_ROWS_DECLARED = 1 << 40
 """The largest max_rows: no table has more rows, and ONE times it fits in 64 bits on every engine."""
 MOST_TOLD = 1 << 30
-"""The largest cap up to which rows that a bound leaves out are told: products of two such caps fit in 64 bits."""
+"""The largest cap up to which rows that a bound leaves out are told: products of two such caps fit in 64
+bits."""
 WEIGHT = "_weight"
 """The column that `prepare` adds: what a row counts, in units of 1/ONE."""
 
@@ -61,6 +62,20 @@ def excess(rows: int, most: int, dialect: Dialect) -> str:
     beyond = dialect.quotient(whole(TOTAL), "COUNT(*)")
     share = f"CASE WHEN COUNT(*) <= {rows} THEN 0 WHEN COUNT(*) < {most} THEN {between} ELSE {beyond} END"
     return dialect.small(share)  # at most 2^24
+
+
+def row_weight(limit: Limit, count: int) -> int:
+    """`weight` for a unit of `count` rows, computed here: the same integer."""
+    return min(limit.one, limit.total // count)
+
+
+def row_excess(limit: Limit, count: int) -> int:
+    """`excess` for a unit of `count` rows, computed here: the same integer."""
+    if not limit.tells or count <= limit.rows:
+        return 0
+    if count < limit.most:
+        return (count - limit.rows) * TOTAL // (count * (limit.most - limit.rows))
+    return TOTAL // count
 
 
 def stored_excess(rows: int, most: int, dialect: Dialect) -> str:
@@ -152,11 +167,24 @@ def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple
     weights = f"{weight(limit.one, limit.rows, dialect)} AS {q('_w')}"
     if limit.tells:
         weights += f", {excess(limit.rows, limit.most, dialect)} AS {q('_e')}"
-    person = (
-        f"SELECT {q('_unit')} AS {q('_id')}, {weights} FROM ({text}) AS "
+    return _with_units(text, weights, condition, dialect), q("_w")
+
+
+def sized(text: str, condition: str, dialect: Dialect) -> tuple[str, str]:
+    """What to put after FROM so that each row of `text` has the number of rows of its unit that meet
+    `condition`, and that number's name there."""
+    size = dialect.quote("_n")
+    return _with_units(text, f"COUNT(*) AS {size}", condition, dialect), size
+
+
+def _with_units(text: str, numbers: str, condition: str, dialect: Dialect) -> str:
+    """The rows of `text` beside `numbers`, which are aggregates over the rows of their unit."""
+    q = dialect.quote
+    unit = (
+        f"SELECT {q('_unit')} AS {q('_id')}, {numbers} FROM ({text}) AS "
         f"{q('_counted')}{_where(condition)} GROUP BY {q('_unit')}"
     )
-    return f"({text}) AS {q('_rows')} JOIN ({person}) AS {q('_person')} ON {q('_unit')} = {q('_id')}", q("_w")
+    return f"({text}) AS {q('_rows')} JOIN ({unit}) AS {q('_person')} ON {q('_unit')} = {q('_id')}"
 
 
 def class_edges(declared: int | None) -> tuple[int, ...]:
@@ -170,11 +198,11 @@ def class_edges(declared: int | None) -> tuple[int, ...]:
 
 
 def classes(text: str, unit: str, edges: Sequence[int], dialect: Dialect) -> str:
-    """The class of each number of rows of a unit of `text`, the last for whatever is more, and how many units
-    are in it: a unit is in one class."""
+    """The class of each number of rows of a unit of `text`, which is its column `unit` (SQL), the last for
+    whatever is more, and how many units are in it: a unit is in one class."""
     q = dialect.quote
     size, label = q("_n"), q("_class")
-    sizes = f"SELECT COUNT(*) AS {size} FROM ({text}) AS {q('_r')} GROUP BY {q(unit)}"
+    sizes = f"SELECT COUNT(*) AS {size} FROM ({text}) AS {q('_r')} GROUP BY {unit}"
     steps = " ".join(f"WHEN {size} <= {edge} THEN {i}" for i, edge in enumerate(edges[:-1]))
     which = f"CASE {steps} ELSE {len(edges) - 1} END" if steps else "0"
     labels = f"SELECT {which} AS {label} FROM ({sizes}) AS {q('_s')}"
@@ -198,28 +226,21 @@ def _where(condition: str) -> str:
 
 
 def chosen(text: str, names: Sequence[str], most: int, salt: str, dialect: Dialect) -> str:
-    """At most `most` different values of `names` for each unit of `text`: those of the least keyed hash.
+    """The rows of `text` that hold one of the `most` values of `names` with the least keyed hash for their
+    unit.
 
-    Units that have no more keep them all without a sort. The salt keeps an analyst from knowing whose value
-    stays; any salt keeps the bound.
+    One ranking of the rows, in which those of equal values share a rank: what is ranked alike is one value to
+    DISTINCT too, so at most `most` different ones are left. The salt keeps an analyst from knowing whose
+    value stays; any salt keeps the bound.
     """
 
     q = dialect.quote
 
     columns = ", ".join(q(name) for name in names)
-    pairs = f"SELECT DISTINCT {', '.join(filter(None, (q('_unit'), columns)))} FROM ({text}) AS {q('_all')}"
-    sizes = f"SELECT {q('_unit')} AS {q('_id')}, COUNT(*) AS {q('_n')} FROM ({pairs}) AS {q('_p')} GROUP BY {q('_unit')}"
-    source = f"({pairs}) AS {q('_pairs')} JOIN ({sizes}) AS {q('_sizes')} ON {q('_unit')} = {q('_id')}"
-    order = ", ".join([_hash(["_unit", *names], salt, dialect), *(q(name) for name in names)])
-    rank = f"ROW_NUMBER() OVER (PARTITION BY {q('_unit')} ORDER BY {order}) AS {q('_rank')}"
-    few = f"SELECT {columns} FROM {source} WHERE {q('_n')} <= {most}"
-    many = f"SELECT {columns}, {rank} FROM {source} WHERE {q('_n')} > {most}"
-    return f"{few} UNION ALL SELECT {columns} FROM ({many}) AS {q('_ranked')} WHERE {q('_rank')} <= {most}"
-
-
-def _hash(names: Sequence[str], salt: str, dialect: Dialect) -> str:
-    texts = [f"COALESCE({dialect.as_text(dialect.quote(name))}, 'null')" for name in names]
-    return "MD5(" + " || '/' || ".join([f"'{salt}'", *texts]) + ")"
+    order = f"{dialect.scrambled(salt, q('_unit'), [q(name) for name in names])}, {columns}"
+    rank = f"DENSE_RANK() OVER (PARTITION BY {q('_unit')} ORDER BY {order}) AS {q('_rank')}"
+    ranked = f"SELECT {columns}, {rank} FROM ({text}) AS {q('_all')}"
+    return f"SELECT {columns} FROM ({ranked}) AS {q('_ranked')} WHERE {q('_rank')} <= {most}"
 
 
 def stored(table: str, unit: str, columns: Sequence[str], rows: int, dialect: Dialect) -> str:
@@ -229,7 +250,7 @@ def stored(table: str, unit: str, columns: Sequence[str], rows: int, dialect: Di
     A function of that unit's own rows: the weights of one unit sum to at most rows·ONE,
     and no filter can make that more.
     """
-    name, who, mark = dialect.quote(table), dialect.quote(unit), dialect.quote(WEIGHT)
+    name, who, mark = dialect.quote(table), dialect.unit(table, unit), dialect.quote(WEIGHT)
     person = f"SELECT {who}, {weight(ONE, rows, dialect)} AS {mark} FROM {name} WHERE {who} IS NOT NULL GROUP BY {who}"
     items = ", ".join([*(f"t.{dialect.quote(column)}" for column in columns), f"person.{mark}"])
     return f"WITH person AS ({person}) SELECT {items} FROM {name} AS t JOIN person ON t.{who} = person.{who}"

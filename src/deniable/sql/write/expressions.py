@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.tree import Call
-from deniable.sql.write import numbers, texts
+from deniable.sql.write import json_fields, numbers, texts
 from deniable.sql.write.numbers import by_bytes
 
 _INFIX = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "AND", "or": "OR"}
-_RULES = numbers.RULES | texts.RULES
+_RULES = numbers.RULES | texts.RULES | json_fields.RULES
 
 
 def operation(call: Call, args: list[str], dialect: Dialect) -> str:

@@ -119,7 +119,7 @@ def _whole_part(name: str, call: Call, args: list[str], dialect: Dialect) -> str
     return dialect.let(args, body)
 
 
-# ------------------------------------------------------------------------------------------------ functions of reals
+# ----------------------------------------------------------------------------------------- functions of reals
 
 
 def _guarded(name: str, condition: str) -> Rule:

@@ -90,7 +90,7 @@ def source(relation: Relation, of: Expr | None) -> str | None:
             return None
 
 
-# ------------------------------------------------------------------------------------------------ sums made beforehand
+# --------------------------------------------------------------------------------------- sums made beforehand
 
 
 def summed(

@@ -58,7 +58,7 @@ def expression(expr: Expr, dialect: Dialect) -> str:
     raise TypeError(f"A reference to a released result cannot be rendered: {expr!r}.")
 
 
-# ------------------------------------------------------------------------------------------------ public tables
+# ---------------------------------------------------------------------------------------------- public tables
 
 
 def _scalar(of: Relation, aggregates: tuple[tuple[str, Aggregate], ...], value: str, dialect: Dialect) -> str:
@@ -116,7 +116,7 @@ def _scan(of: Scan, dialect: Dialect) -> str:
     if of.path:
         return _path(of, dialect)
     names = [dialect.quote(c.name) for c in of.columns]
-    unit = dialect.quote(of.unit) if of.unit is not None else ""
+    unit = dialect.unit(of.table, of.unit) if of.unit is not None else ""
     items = _items(of, names, dialect, f"{unit} AS {dialect.quote(UNIT)}")
     return f"SELECT {items} FROM {dialect.quote(of.table)}" + (f" WHERE {unit} IS NOT NULL" if unit else "")
 
@@ -129,8 +129,8 @@ def _path(of: Scan, dialect: Dialect) -> str:
     and units without duplicates, made from the end of the path.
     """
     q = dialect.quote
-    key, unit, person = q("_key"), q(UNIT), q(of.unit or "")
     onward, table, there = of.path[-1]
+    key, unit, person = q("_key"), q(UNIT), dialect.unit(table, of.unit or "")
     ways = (
         f"SELECT DISTINCT {q(there)} AS {key}, {person} AS {unit} FROM {q(table)} WHERE {person} IS NOT NULL"
     )

@@ -48,6 +48,14 @@ class Writer:
         by = f" GROUP BY {', '.join(keys)}" if keys else ""
         return Statement((), f"SELECT {', '.join([*keys, *totals])} FROM {source}{by}")
 
+    def by_size(self, group: Sequence[int], measures: Sequence[Valued], totals: Sequence[str]) -> Statement:
+        """The keys of `group`, a number of rows of a unit, then the rows of such units and `totals` of them,
+        each row counting in full."""
+        source, size = contributions.sized(*self._limited(group, measures), self.dialect)
+        keys = ", ".join([*self.key_names(group), size])
+        columns = ", ".join([keys, "COUNT(*)", *totals])
+        return Statement((), f"SELECT {columns} FROM {source} GROUP BY {keys}")
+
     def histogram(self, group: Sequence[int], label: str, of: Valued, source: str, weight: str) -> Statement:
         """The keys of `group`, a cell by its `label`, and the weight of the rows in it."""
         cell, mass = self.quoted("_cell"), self.quoted("_v")
@@ -59,7 +67,11 @@ class Writer:
 
     def keys(self, group: Sequence[int], salt: str) -> Statement:
         """The keys of `group`, and how many units have them after each unit's keys are cut to its bound."""
-        cut = self.cut(self.strictly(self.rows([])), [f"k{i}" for i in group], self.limit.groups, salt)
+        rows, names = self.strictly(self.rows([])), [f"k{i}" for i in group]
+        if self.limit.by_unit and self.limit.bounded:
+            pair = ", ".join(self.quoted(name) for name in ("_unit", *names))
+            rows = f"SELECT DISTINCT {pair} FROM ({rows}) AS {self.quoted('_present')}"
+        cut = self.cut(rows, names, self.limit.groups, salt)
         return self.grouped(group, ["COUNT(*)"], f"({cut}) AS {self.quoted('_kept')}")
 
     # -------------------------------------------------------------------------------------------- rows
@@ -83,13 +95,16 @@ class Writer:
         return self.strictly(contributions.meeting(self.rows([of]), conditions, self.dialect))
 
     def weighted(self, group: Sequence[int], measures: Sequence[Valued]) -> tuple[str, str]:
-        """The rows with their weights, for FROM, and the name of the weight there. Groups outside the public
-        lists are dropped by the reader where every listed key is a key of the group."""
+        """The rows with their weights, for FROM, and the name of the weight there."""
+        text, condition = self._limited(group, measures)
+        return contributions.weighted(text, self.limit, condition, self.dialect)
+
+    def _limited(self, group: Sequence[int], measures: Sequence[Valued]) -> tuple[str, str]:
+        """The rows, and which of them count towards a unit's bound. Groups outside the public lists are
+        dropped by the reader where every listed key is a key of the group."""
         text, condition = self.rows(measures), self._condition()
         public_keys = {i for i, key in enumerate(self.query.keys) if key.domain is not None}
-        if not public_keys <= set(group):
-            text, condition = self.strictly(text), ""
-        return contributions.weighted(text, self.limit, condition, self.dialect)
+        return (text, condition) if public_keys <= set(group) else (self.strictly(text), "")
 
     @property
     def excess(self) -> str:
@@ -101,8 +116,8 @@ class Writer:
         return contributions.weighted(text, limit, "", self.dialect)
 
     def cut(self, text: str, names: Sequence[str], most: int, salt: str) -> str:
-        """At most `most` values per unit; a row that is a unit brings one each time it reaches the
-        aggregate."""
+        """The rows of at most `most` different values per unit; a row that is a unit brings one each time it
+        reaches the aggregate."""
         if self.limit.by_unit and self.limit.bounded:
             return contributions.chosen(text, names, most, salt, self.dialect)
         return (

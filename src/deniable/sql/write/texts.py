@@ -40,6 +40,10 @@ def length(call: Call, args: list[str], dialect: Dialect) -> str:
     return dialect.length(args[0])
 
 
+def byte_length(call: Call, args: list[str], dialect: Dialect) -> str:
+    return f"CAST({dialect.octets(args[0])} AS BIGINT)"
+
+
 def substring(call: Call, args: list[str], dialect: Dialect) -> str:
     return f"substring({args[0]}, {_value(call, 1)}, {_value(call, 2)})"
 
@@ -331,6 +335,7 @@ RULES: dict[str, Rule] = {
     "lower": _fold(string.ascii_uppercase, string.ascii_lowercase),
     "upper": _fold(string.ascii_lowercase, string.ascii_uppercase),
     "length": length,
+    "byte_length": byte_length,
     "substring": substring,
     "right": right,
     "trim": trim,

@@ -10,10 +10,10 @@ from sqlglot import expressions as exp
 
 from deniable.sql import date_formats, types
 from deniable.sql.intervals import DIFFERENCES, PARTS
-from deniable.sql.read.coercion import NodeReader, a_time, convert, is_loose, string, whole
-from deniable.sql.read.date_formats import by_strftime, by_to_char
+from deniable.sql.read.expressions.coercion import NodeReader, a_time, convert, is_loose, string, whole
 from deniable.sql.read.parse import refuse, shown
-from deniable.sql.read.periods import (
+from deniable.sql.read.times.date_formats import by_strftime, by_to_char
+from deniable.sql.read.times.periods import (
     Period,
     current_day,
     current_moment,
@@ -69,7 +69,14 @@ def added(of: NodeReader, args: list[exp.Expr]) -> Expr:
 
 
 def _trunc(of: NodeReader, node: exp.Expr) -> Expr:
-    return truncated(of(node.this), part_name(node.args.get("unit")))
+    unit, x = part_name(node.args.get("unit")), node.this
+    if unit_name(unit) not in TRUNCATED and unit_name(part_name(x)) in TRUNCATED:
+        # DATE_TRUNC(x, MONTH), as BigQuery has it.
+        unit, x = part_name(x), exp.column(unit)
+    return truncated(of(x), unit)
+
+
+TRUNCATED = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 
 
 def truncated(x: Expr, part: str) -> Expr:
@@ -133,7 +140,7 @@ def _fixed_part(part: str) -> Callable[[NodeReader, exp.Expr], Expr]:
     return lambda of, node: date_part(of, part, node.this)
 
 
-# ------------------------------------------------------------------------------------------------ the time between
+# ------------------------------------------------------------------------------------------- the time between
 
 
 @dataclass(frozen=True)
@@ -215,7 +222,7 @@ def difference(part: str, a: Expr, b: Expr) -> Expr:
     return Call("date_diff", (Literal(part, TEXT), a, b), INTEGER)
 
 
-# ------------------------------------------------------------------------------------------------ texts and bins
+# --------------------------------------------------------------------------------------------- texts and bins
 
 
 def formatted(x: Expr, form: str) -> Expr:
@@ -247,6 +254,13 @@ def _last_day(of: NodeReader, node: exp.Expr) -> Expr:
     return moved(moved(month, Period(months=1)), Period(days=-1))
 
 
+def _months_bin(x: Expr, by: Period, origin: exp.Expr | None) -> Expr:
+    unit = {1: "month", 3: "quarter", 12: "year"}.get(by.months)
+    if unit is None or by.days or by.micros or origin is not None:
+        refuse("TIME_BUCKET of this many months is not answered.", "Use date_trunc('month', t).")
+    return truncated(x, unit)
+
+
 def _bin(of: NodeReader, node: exp.Expr) -> Expr:
     """time_bucket(INTERVAL '15 minutes', t), date_bin('15 minutes', t, origin)."""
     interval, origin = node.this, node.args.get("unit")
@@ -255,10 +269,7 @@ def _bin(of: NodeReader, node: exp.Expr) -> Expr:
     if by is None or by.months < 0 or by.days < 0 or by.micros < 0:
         refuse("TIME_BUCKET expects a literal INTERVAL.", "Write time_bucket(INTERVAL '15 minutes', t).")
     if by.months:
-        unit = {1: "month", 3: "quarter", 12: "year"}.get(by.months)
-        if unit is None or by.days or by.micros or origin is not None:
-            refuse("TIME_BUCKET of this many months is not answered.", "Use date_trunc('month', t).")
-        return truncated(x, unit)
+        return _months_bin(x, by, origin)
     start = of(origin) if origin is not None else Literal(datetime(2000, 1, 3), TIMESTAMP)
     start = convert(start, TIMESTAMP)
     width = by.days * _WHOLE["day"] + by.micros
@@ -295,7 +306,7 @@ _TYPES: dict[str, Type] = {
 }
 
 
-def _type(node: exp.DataType) -> Type:
+def data_type(node: exp.DataType) -> Type:
     kind = node.this.name if hasattr(node.this, "name") else str(node.this)
     numbers = [whole(p.this, "A type", 0, 38) for p in node.expressions if isinstance(p, exp.DataTypeParam)]
     if kind == "DECIMAL":
@@ -303,6 +314,8 @@ def _type(node: exp.DataType) -> Type:
         if scale > types.MAX_SCALE or (numbers and numbers[0] > 18):
             refuse("Expected DECIMAL of at most 18 digits.", "Use DECIMAL(18, s) or DOUBLE.")
         return types.decimal(scale)
+    if kind == "TIME":
+        refuse("The type TIME is not answered.", "Compare extract(hour FROM x) with a number.")
     if kind not in _TYPES:
         refuse(
             f"The type {kind} is not answered.",
@@ -324,7 +337,7 @@ CASTS: dict[Kind, frozenset[Kind]] = {
 
 
 def _cast(of: NodeReader, node: exp.Expr) -> Expr:
-    return _cast_to(of(node.this), _type(node.args["to"]))
+    return _cast_to(of(node.this), data_type(node.args["to"]))
 
 
 def _cast_to(x: Expr, to: Type) -> Expr:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from sqlglot import expressions as exp
 
 from deniable.sql import types
-from deniable.sql.read.coercion import NodeReader, a_text, convert, negation, string, whole
+from deniable.sql.read.expressions.coercion import NodeReader, a_text, convert, negation, string, whole
+from deniable.sql.read.expressions.patterns import pattern
 from deniable.sql.read.parse import refuse
-from deniable.sql.read.patterns import pattern
 from deniable.sql.tree import Call, Expr, Kind, Literal
 from deniable.sql.types import BOOLEAN, INTEGER, TEXT
 
@@ -76,7 +76,16 @@ def _length(of: NodeReader, node: exp.Expr) -> Expr:
     return Call("length", (a_text(of(node.this), "LENGTH"),), INTEGER)
 
 
+def byte_length(of: NodeReader, args: list[exp.Expr]) -> Expr:
+    return Call("byte_length", (a_text(of(args[0]), "STRLEN"),), INTEGER)
+
+
 def _substring(of: NodeReader, node: exp.Expr) -> Expr:
+    if not isinstance(node.args.get("start"), (exp.Literal, exp.Neg)):
+        refuse(
+            "SUBSTRING expects where it begins written as a literal.",
+            "What stands after a sign is split_part(x, '@', 2).",
+        )
     start = whole(node.args.get("start"), "The start of SUBSTRING", 1, types.MAX_TEXT)
     length = node.args.get("length")
     count = types.MAX_TEXT if length is None else whole(length, "The count of SUBSTRING", 0, types.MAX_TEXT)
@@ -105,6 +114,9 @@ def _cut(op: str, x: Expr, *numbers: int) -> Expr:
 
 def _trim(of: NodeReader, node: exp.Expr) -> Expr:
     x, side = a_text(of(node.this), "TRIM"), str(node.args.get("position") or "BOTH").upper()
+    characters = node.args.get("expression")
+    if characters is not None and string(characters, "TRIM") != " ":
+        refuse("TRIM of other characters than spaces is not answered.", "Use replace.")
     return Call("trim", (x, Literal(side, TEXT)), x.type)
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from deniable.randomness import SeededRandom
 from deniable.sql.dialects import DUCKDB
+from deniable.sql.plan.bounds.values import EXPONENTS, ValueBounds, _edges
 from deniable.sql.plan.measures.count import counted
 from deniable.sql.plan.measures.sum import Sum
 from deniable.sql.plan.noise import laplace
 from deniable.sql.plan.planner import plan
-from deniable.sql.plan.private_bounds import EXPONENTS, ValueBounds, _edges
 from deniable.sql.plan.request import Terms
 from deniable.sql.tree import Aggregate
 from deniable.sql.tree import Statistic as S

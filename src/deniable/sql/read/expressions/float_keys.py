@@ -6,10 +6,11 @@ equal on every engine, and their bounds may make them public keys. Other floats 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 from deniable.sql import types
-from deniable.sql.read.coercion import convert
+from deniable.sql.read.expressions.coercion import convert
 from deniable.sql.tree import Call, Expr, Kind, Literal
 
 MOST_PLACES = 6
@@ -36,8 +37,7 @@ def _places(expr: Expr) -> int | None:
         return expr.type.scale
     match expr:
         case Literal(value=float() as value):
-            exponent = Decimal(repr(value)).normalize().as_tuple().exponent
-            return max(0, -exponent) if isinstance(exponent, int) else None
+            return _written(value)
         case Call(op="floor" | "ceil"):
             return 0
         case Call(op="round", args=(_, Literal(value=int() as digits))):
@@ -45,20 +45,39 @@ def _places(expr: Expr) -> int | None:
         case Call(op="cast" | "negate" | "abs" | "nullif", args=args):
             return _places(args[0])
         case Call(op="add" | "subtract" | "least" | "greatest" | "coalesce", args=args):
-            return _most([_places(arg) for arg in args])
+            return _most(args)
         case Call(op="case", args=args):
-            values = [arg for arg in (*args[1:-1:2], args[-1]) if not _is_null(arg)]
-            return _most([_places(arg) for arg in values])
+            return _most([arg for arg in (*args[1:-1:2], args[-1]) if not _is_null(arg)])
+        case Call(op="divide", args=(a, Literal(value=float() as by))):
+            return _quotient_places(_places(a), by)
         case Call(op="multiply", args=(a, b)):
-            both = _places(a), _places(b)
-            return None if both[0] is None or both[1] is None else both[0] + both[1]
+            return _together(_places(a), _places(b))
     return None
+
+
+def _written(value: float) -> int | None:
+    """The places that a literal prints; None for an infinity."""
+    exponent = Decimal(repr(value)).normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else None
+
+
+def _together(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+def _quotient_places(places: int | None, by: float) -> int | None:
+    """Of a number divided by a whole one, where that has an end: by 2, 5, 10, 1000000."""
+    if places is None or not by.is_integer() or not 1 <= by <= 10**MOST_PLACES:
+        return None
+    more = next((n for n in range(MOST_PLACES + 1) if 10**n % int(by) == 0), None)
+    return None if more is None else places + more
 
 
 def _is_null(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.value is None
 
 
-def _most(places: list[int | None]) -> int | None:
+def _most(values: Sequence[Expr]) -> int | None:
+    places = [_places(value) for value in values]
     numbers = [each for each in places if each is not None]
     return max(numbers) if numbers and len(numbers) == len(places) else None

@@ -10,8 +10,8 @@ from sqlglot import expressions as exp
 
 from deniable.sql.intervals import Interval
 from deniable.sql.read.aggregates import aggregate, held, holding
-from deniable.sql.read.coercion import condition
-from deniable.sql.read.expressions import Translator
+from deniable.sql.read.expressions.coercion import condition
+from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import Field, Scope, fold
 from deniable.sql.read.parse import refuse, shown
 from deniable.sql.tree import Aggregate, Column, Expr, Filter, PerUnit, Project, Relation, Statistic
@@ -213,10 +213,16 @@ def _per_unit(relation: Relation, keys: list[Expr], made: list[Aggregate]) -> Pe
     return PerUnit(relation, key_items, tuple((f"a{i}", a) for i, a in enumerate(ours)))
 
 
+def _sign(low: Fraction | None, high: Fraction | None) -> Interval:
+    """What is known of a sum of any number of values between `low` and `high`."""
+    positive, negative = low is not None and low >= 0, high is not None and high <= 0
+    return Interval(Fraction(0) if positive else None, Fraction(0) if negative else None)
+
+
 def _inner_bounds(made: Aggregate, max_rows: int | None) -> Interval:
-    """Of a unit's own aggregate: counts are not negative, sums of numbers of one sign keep it, the others stay
-    within. A unit counts with at most the rows that the owner declared for one, here as everywhere: what is
-    above is clamped to it."""
+    """Of a unit's own aggregate: counts are not negative, sums of numbers of one sign keep it, the others
+    stay within. A unit counts with at most the rows that the owner declared for one, here as everywhere: what
+    is above is clamped to it."""
     low, high = made.bounds or (None, None)
     if max_rows is not None and made.statistic is Statistic.SUM and low is not None and high is not None:
         return Interval(min(Fraction(0), low * max_rows), max(Fraction(0), high * max_rows))
@@ -224,8 +230,5 @@ def _inner_bounds(made: Aggregate, max_rows: int | None) -> Interval:
         case Statistic.AVG | Statistic.MIN | Statistic.MAX:
             return Interval(low, high)
         case Statistic.SUM:
-            negative = high is not None and high <= 0
-            return Interval(
-                Fraction(0) if low is not None and low >= 0 else None, Fraction(0) if negative else None
-            )
+            return _sign(low, high)
     return Interval(Fraction(0), None if max_rows is None else Fraction(max_rows))

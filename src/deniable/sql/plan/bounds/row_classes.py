@@ -31,6 +31,9 @@ STEEPEST, FLATTEST = 0.05, 0.7
 """A class has at least and at most this share of the people of the one before, as far as noise hides it."""
 WIDTH = 0.06
 """How much the noise of what is told weighs beside the error of a number, when a bound is chosen."""
+DOUBT = 2
+"""How much the noise in what is left out counts against adding it: what is believed of classes leans
+upwards."""
 UNEVEN = 0.3
 """How far a group's part in what is left out may differ from its part in what counts."""
 
@@ -55,7 +58,7 @@ class Classes:
     def statement(self, writer: Writer) -> Statement:
         """The class of a unit's number of rows, and the number of units in it."""
         rows = writer.strictly(writer.rows([]))
-        return Statement((), contributions.classes(rows, "_unit", self.edges, writer.dialect))
+        return Statement((), contributions.classes(rows, writer.quoted("_unit"), self.edges, writer.dialect))
 
     def __call__(self, units: Mapping[int, int], *, rng: Random) -> Crowd:
         noises = self.noise.draw(len(self.edges), rng)
@@ -140,9 +143,11 @@ class Crowd:
         return total, math.hypot(*parts)
 
     def factor(self, rows: int) -> Fraction:
-        """All rows by those that count: what a count of bounded rows is to be taken times."""
-        total, _ = self.left_out(rows)
-        return Fraction(1 + total / max(self.rows - total, total, 1.0)).limit_denominator(10**6)
+        """All rows by those that count: what a count of bounded rows is to be taken times. What noise may
+        have made of it counts less: an amount t of deviation d is taken for t³/(t² + (2d)²)."""
+        total, deviation = self.left_out(rows)
+        likely = total**3 / (total**2 + (DOUBT * deviation) ** 2) if total else 0.0
+        return Fraction(1 + likely / max(self.rows - likely, likely, 1.0)).limit_denominator(10**6)
 
     @property
     def hidden(self) -> Fraction:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from sqlglot import expressions as exp
 
-from deniable.sql.read.coercion import convert
+from deniable.sql.read.expressions.coercion import convert
 from deniable.sql.read.parse import refuse, shown
 from deniable.sql.tree import Call, Expr, Kind, Literal
 from deniable.sql.types import DATE, INTEGER, TIMESTAMP
@@ -97,7 +97,9 @@ def _interval(node: exp.Interval) -> Period:
     if not isinstance(of, exp.Literal):
         _refuse("")
     text = sign + str(of.this)
-    return written(text if unit is None else f"{text} {unit.name}")
+    # DAY (3) says how many digits there may be, which a literal shows.
+    name = unit.key if isinstance(unit, exp.Func) else str(unit.name) if unit is not None else ""
+    return written(f"{text} {name}")
 
 
 def written(text: str) -> Period:
@@ -189,7 +191,8 @@ def current_moment(node: exp.Expr) -> Expr:
     whole_days = isinstance(above, exp.Date) or _casts_to_date(above) or _cuts_to_days(above)
     if not whole_days or _moves_by_hours(node, above):
         refuse(
-            "now() is another moment each time, so that every look would be a new question with a new charge.",
+            "now() is another moment each time, so that every look would be a new question with a new "
+            "charge.",
             "Write CURRENT_DATE, CAST(now() AS DATE), or the moment as a literal.",
         )
     return Literal(datetime.combine(today(), datetime.min.time()), TIMESTAMP)

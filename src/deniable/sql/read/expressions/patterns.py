@@ -1,9 +1,10 @@
 """Regular expressions that every engine matches alike and none slowly: literal patterns of a small grammar.
 
-DuckDB matches in linear time (RE2), PostgreSQL and Spark may go back and try again. So repetition is of single
-characters, and what a repetition may match must not begin what follows it, once in each alternative excepted:
-then at most the place where a match begins and one length are tried, whatever the text. What the engines read
-differently is written out: `.` is any character but a line break, `\\d` is [0-9], `$` is the end of the text.
+DuckDB matches in linear time (RE2), PostgreSQL and Spark may go back and try again. So repetition is of
+single characters, and what a repetition may match must not begin what follows it, once in each alternative
+excepted: then at most the place where a match begins and one length are tried, whatever the text. What the
+engines read differently is written out: `.` is any character but a line break, `\\d` is [0-9], `$` is the end
+of the text.
 
 >>> pattern("^a.*b$").text
 '^a[^\\\\n]*b$'
@@ -21,6 +22,9 @@ MOST = 255
 """The largest number of a repetition, and the number of pieces of a pattern."""
 _SETS = {"d": "0-9", "w": "0-9A-Za-z_", "s": " \\t\\n\\r\\f"}
 _SIGNS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+_TIMES: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_REPETITION = re.compile(r"[*+?]|\{(0|[1-9][0-9]{0,2})(,(0|[1-9][0-9]{0,2})?)?\}")
+"""Without leading zeros: RE2 reads x{03} as five characters, the others as three times x."""
 _ALL = frozenset(range(256))
 _OTHER = 255
 """Stands for every character beyond Latin-1."""
@@ -61,6 +65,16 @@ def _refuse(what: str) -> NoReturn:
         f"A pattern with {what} is not answered: not every engine would match it alike, or quickly.",
         "Use single characters, [a-z], \\d, \\w, \\s, ., *, +, ?, {2,3}, (a|b), ^ and $, or LIKE.",
     )
+
+
+def _times(repetition: re.Match[str]) -> tuple[int, int | None]:
+    """How often at least and at most; None without an end."""
+    low, comma, high = repetition.groups()
+    if low is None:
+        return _TIMES[repetition[0]]
+    if comma is None:
+        return int(low), int(low)
+    return int(low), int(high) if high else None
 
 
 class _Reader:
@@ -191,19 +205,17 @@ class _Reader:
         _refuse(f"\\{escape}")
 
     def repeated(self, of: _Piece) -> _Piece:
-        match = re.match(r"[*+?]|\{([0-9]{1,3})(,([0-9]{0,3}))?\}", self.rest)
+        match = _REPETITION.match(self.rest)
         if match is None:
             return of
         self.rest = self.rest[match.end() :]
         if self.rest[:1] in ("?", "+", "*", "{"):
             _refuse("a repetition of a repetition")
-        low, high = match[1], match[3] if match[2] else match[1]
-        if max(int(low or 0), int(high or 0)) > MOST or (low and high and int(low) > int(high)):
+        low, high = _times(match)
+        if max(low, high or 0) > MOST or (high is not None and low > high):
             _refuse("such a repetition")
-        endless = match[0] in ("*", "+") or (match[2] is not None and not match[3])
-        empty = match[0] in ("*", "?") or (low is not None and int(low) == 0)
-        varies = endless or (match[2] is not None and match[3] != low and int(high or 0) > 8)
-        return _Piece(of.text + match[0], of.first, empty, varies)
+        varies = high is None or (low < high and high > 8)
+        return _Piece(of.text + match[0], of.first, low == 0, varies)
 
 
 def _check_repetitions(pieces: list[_Piece]) -> None:

@@ -4,6 +4,7 @@ silently but numbers to wider numbers, dates to timestamps and literals to the t
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Protocol
@@ -88,10 +89,11 @@ def text_way_out(expr: Expr, beside: Sequence[Type] = ()) -> str | None:
     name = "x" if re.fullmatch("c[0-9]+", expr.name) else expr.name
     identifier = name if re.fullmatch(r"\w+", name) else f'"{name}"'
     times = [kind.kind for kind in beside if kind.kind in TIMES]
-    bounds = "" if times else f" --bounds {name}=LOW:HIGH makes it a number;"
+    bounds = "" if times else f" --bounds {shlex.quote(name)}=LOW:HIGH makes it a number;"
     return (
-        f"The column {identifier} is TEXT, as every column of a CSV file is until its owner says otherwise:{bounds} "
-        f"`deniable schema init` declares all types. Or write CAST({identifier} AS {times[0].upper() if times else 'DOUBLE'})."
+        f"The column {identifier} is TEXT, as every column of a CSV file is until its owner says "
+        f"otherwise:{bounds} `deniable schema init` declares all types. Or write "
+        f"CAST({identifier} AS {times[0].upper() if times else 'DOUBLE'})."
     )
 
 

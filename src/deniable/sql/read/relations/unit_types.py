@@ -1,7 +1,7 @@
 """Units of several tables are compared as they are: only where they have one type.
 
-Were a text compared with a number, an engine would convert one of them: it fails where a text is no number, which is an
-error that depends on data, and takes "1" and "01" for one person, which is twice the sensitivity.
+Were a text compared with a number, an engine would convert one of them: it fails where a text is no number,
+which is an error that depends on data, and takes "1" and "01" for one person, which is twice the sensitivity.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def check_units(schema: Schema, query: Query) -> None:
     for (table, a), (other, b) in pairwise(ends.items()):
         if not _alike(a, b):
             refuse(
-                f"The units of privacy {shown(table)}.{shown(a.name)} and {shown(other)}.{shown(b.name)} have "
-                f"different types: {types.name(a.type)} and {types.name(b.type)}.",
+                f"The units of privacy {shown(table)}.{shown(a.name)} and {shown(other)}.{shown(b.name)} "
+                f"have different types: {types.name(a.type)} and {types.name(b.type)}.",
                 _WAY_OUT,
             )
 
@@ -40,8 +40,9 @@ def _end_of_path(schema: Schema, scan: Scan) -> str:
         mine, its = _column(schema, here, name), _column(schema, there, other)
         if not _alike(mine, its):
             refuse(
-                f"The step {shown(here)}.{shown(name)} to {shown(there)}.{shown(other)} on the way to the unit of privacy "
-                f"is between different types: {types.name(mine.type)} and {types.name(its.type)}.",
+                f"The step {shown(here)}.{shown(name)} to {shown(there)}.{shown(other)} on the way to the "
+                f"unit of privacy is between different types: {types.name(mine.type)} and "
+                f"{types.name(its.type)}.",
                 _WAY_OUT,
             )
         here = there

@@ -1,9 +1,11 @@
-"""Subqueries in expressions that look around them: EXISTS (SELECT … WHERE o.person = p.id), x IN (…), a value.
+"""Subqueries in expressions that look around them: EXISTS (SELECT … WHERE o.person = p.id), x IN (…), a
+value.
 
-Why each is sound: an equality ties the subquery's unit to the row's, so what it says of a row is a function of
-the rows of that row's own unit. It is computed for each unit (and other columns that are equated) once, and
-joined to the row: at most one row is found, none is multiplied, and none is lost. Of a public table at most
-one row is found because the equalities name the columns that identify its rows.
+Why each is sound: an equality ties the subquery's unit to the row's, so what it says of a row is a function
+of the rows of that row's own unit. It is computed for each unit (and other columns that are equated) once,
+and joined to the row: at most one row is found, none is multiplied, and none is lost. Of a public table at
+most one row is found because the equalities name the columns that identify its rows. Conditions that are no
+equalities are met beside the unit's equality: `inequalities`.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ from dataclasses import dataclass, replace
 from sqlglot import expressions as exp
 
 from deniable.sql.read.aggregates import aggregate, held, holding
-from deniable.sql.read.expressions import Translator
-from deniable.sql.read.joins import conjuncts, same_types, tied
+from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import Field, Scope
 from deniable.sql.read.parse import refuse, shown
-from deniable.sql.read.per_unit import grouped_for_each_unit, has_aggregate, plain
+from deniable.sql.read.relations.inequalities import Tie, beside
+from deniable.sql.read.relations.joins import conjuncts, same_types, tied
+from deniable.sql.read.relations.per_unit import grouped_for_each_unit, has_aggregate, plain
 from deniable.sql.tree import (
     Aggregate,
     Call,
@@ -33,6 +36,7 @@ from deniable.sql.tree import (
 )
 from deniable.sql.types import BOOLEAN, INTEGER
 from deniable.sql.types_relations import aggregate_type, asks, has_unit
+from deniable.units import Unit
 
 Rows = Callable[[exp.Select], Scope]
 """FROM, its joins and WHERE, of a SELECT."""
@@ -43,29 +47,34 @@ COUNTED = ((("n", Aggregate(Statistic.COUNT))),)
 _ZERO, _ONE = Literal(0, INTEGER), Literal(1, INTEGER)
 
 
-def read_tied(node: exp.Expr, rows: Rows, names: Names, outer: Scope) -> Expr | None:
+def _inside(node: exp.Expr) -> exp.Expr:
+    """The query of EXISTS (…), of x IN (…), or that is a value itself."""
+    inside = node
+    if isinstance(node, exp.In):
+        inside = node.args["query"]
+    elif isinstance(node, exp.Exists):
+        inside = node.this
+    return inside
+
+
+def read_tied(node: exp.Expr, rows: Rows, names: Names, outer: Scope, unit: Unit) -> Expr | None:
     """What `node` means if it reads columns around it, or the same unit's rows by IN; else None."""
-    select = _select(
-        node.args["query"]
-        if isinstance(node, exp.In)
-        else node.this
-        if isinstance(node, exp.Exists)
-        else node
-    )
+    select = _select(_inside(node))
     if select is None:
         return None
-    around = [part for part in _conditions(select) if _looks_out(part, names(select), outer)]
+    around = _looking_out(select, names, outer)
     member = _member(node, outer) if isinstance(node, exp.In) else None
     if not around and member is None:
         return None
     inner = rows(_without(select, around))
-    ties = [_tie(part, inner, outer) for part in around]
+    ties, loose = _ties(around, inner, outer)
     subject = _Subquery(inner, select, ties, has_unit(outer.relation))
-    if member is None:
-        return subject.exists() if isinstance(node, exp.Exists) else subject.value()
-    if not around and not inner.private:
-        return None
-    return subject.member(member) if around or subject.is_tied(member) else None
+    if loose:
+        subject = _with_loose(subject, outer, loose, unit)
+    if member is not None:
+        is_meant = around or (inner.private and subject.is_tied(member))
+        return subject.member(member) if is_meant else None
+    return subject.exists() if isinstance(node, exp.Exists) else subject.value()
 
 
 def _select(node: exp.Expr) -> exp.Select | None:
@@ -78,6 +87,10 @@ def _select(node: exp.Expr) -> exp.Select | None:
 def _conditions(select: exp.Select) -> list[exp.Expr]:
     where = select.args.get("where")
     return conjuncts(where.this if where is not None else None)
+
+
+def _looking_out(select: exp.Select, names: Names, outer: Scope) -> list[exp.Expr]:
+    return [part for part in _conditions(select) if _looks_out(part, names(select), outer)]
 
 
 def _looks_out(part: exp.Expr, here: list[Scope], outer: Scope) -> bool:
@@ -96,25 +109,41 @@ def _without(select: exp.Select, parts: list[exp.Expr]) -> exp.Select:
     return copy
 
 
-@dataclass(frozen=True)
-class _Tie:
-    """A column of the row around that equals one of the subquery."""
+def _ties(parts: list[exp.Expr], inner: Scope, outer: Scope) -> tuple[list[Tie], list[exp.Expr]]:
+    """The equalities of columns among the conditions that look around, and the other conditions."""
+    ties, loose = [], []
+    for part in parts:
+        tie = _tie(part, inner, outer)
+        if tie is None:
+            loose.append(part)
+        else:
+            ties.append(tie)
+    return ties, loose
 
-    outer: Field
-    inner: Field
 
-
-def _tie(part: exp.Expr, inner: Scope, outer: Scope) -> _Tie:
+def _tie(part: exp.Expr, inner: Scope, outer: Scope) -> Tie | None:
     sides = (part.this, part.args["expression"]) if isinstance(part, exp.EQ) else (None, None)
     for here, there in (sides, sides[::-1]):
         if isinstance(here, exp.Column) and isinstance(there, exp.Column):
             mine, around = inner.named_by(here), outer.named_by(there)
             if mine is not None and around is not None and inner.named_by(there) is None:
-                return _Tie(around, mine)
-    refuse(
-        "A subquery in an expression is tied to the row around it by equal columns only.",
-        "Join the tables, and put other conditions into WHERE.",
-    )
+                return Tie(around, mine)
+    return None
+
+
+def _with_loose(subject: _Subquery, outer: Scope, loose: list[exp.Expr], unit: Unit) -> _Subquery:
+    """The same, tied by equal columns alone."""
+    if not subject.inner.private:
+        refuse(
+            "A subquery over public tables is tied to the row around it by equal columns only.",
+            "Join the table, and put other conditions into WHERE.",
+        )
+    subject.check_ties(subject.ties)
+    _check_depth(subject.inner.relation)
+    if any(part.find(exp.Query) for part in loose):
+        refuse("A subquery in an expression inside another one is not answered.", "Use a join.")
+    inner, ties = beside(subject.inner, outer, subject.ties, loose, unit)
+    return replace(subject, inner=inner, ties=ties)
 
 
 def _member(node: exp.In, outer: Scope) -> Field | None:
@@ -127,10 +156,10 @@ def _member(node: exp.In, outer: Scope) -> Field | None:
 class _Subquery:
     inner: Scope
     select: exp.Select
-    ties: list[_Tie]
+    ties: list[Tie]
     rows_have_unit: bool
 
-    # -------------------------------------------------------------------------------------------- what it says
+    # ------------------------------------------------------------------------------------------- what it says
 
     def exists(self) -> Expr:
         if self.select.args.get("group") or any(has_aggregate(item) for item in self.select.expressions):
@@ -159,7 +188,8 @@ class _Subquery:
         if reading is None:
             if isinstance(node, exp.Column):
                 refuse(
-                    f"The column {shown(str(node.name))} is not inside an aggregate, so that the subquery may have several rows.",
+                    f"The column {shown(str(node.name))} is not inside an aggregate, so that the subquery "
+                    "may have several rows.",
                     "Write MAX(x) or MIN(x).",
                 )
             return None
@@ -174,7 +204,7 @@ class _Subquery:
     def member(self, of: Field) -> Expr:
         """x IN (SELECT y …), NULL where SQL says so."""
         inner, values = self._values()
-        tie = _Tie(of, values)
+        tie = Tie(of, values)
         match = _some(replace(self, inner=inner)._looked_up([*self.ties, tie], COUNTED, Column("n", INTEGER)))
         if tied(of, values):
             return match
@@ -228,32 +258,38 @@ class _Subquery:
         refuse("IN expects a column after SELECT.", "Compute it in a subquery in FROM.")
 
     def _check_groups(self) -> None:
-        """Groups are of all rows of a unit: what else is equated with the row around would divide them first."""
+        """Groups are of all rows of a unit: what else is equated with the row around would divide them
+        first."""
         if any(not (tie.outer.unit and tie.inner.unit) for tie in self.ties):
             refuse(
                 "IN of a subquery that groups is tied to the row around it by the unit of privacy alone.",
                 "Write x IN (SELECT y FROM … GROUP BY y), or join the tables.",
             )
 
-    # -------------------------------------------------------------------------------------------- how it is found
+    # ---------------------------------------------------------------------------------------- how it is found
 
-    def _looked_up(self, ties: list[_Tie], made: tuple[tuple[str, Aggregate], ...], value: Expr) -> Expr:
+    def _looked_up(self, ties: list[Tie], made: tuple[tuple[str, Aggregate], ...], value: Expr) -> Expr:
         """`value` of aggregates over the rows that are tied to the row around."""
         _check_depth(self.inner.relation)
         names = [tie for tie in ties if not (tie.outer.unit and tie.inner.unit)]
         pairs = [same_types(tie.outer, tie.inner) for tie in names]
         if not self.inner.private:
             return self._public(pairs, value)
-        if not (self.rows_have_unit and any(tied(tie.outer, tie.inner) for tie in ties)):
-            names_of = ", ".join(shown(name) for name in sorted(self.inner.private))
-            refuse(
-                "A subquery in an expression reads public tables, or rows of the same unit of privacy, and "
-                f"nothing ties {names_of} to the unit of the row.",
-                "Add an equality of their units to its WHERE, or ask about it by itself.",
-            )
+        self.check_ties(ties)
         keys = tuple((f"k{i}", there) for i, (_, there) in enumerate(pairs))
         on = tuple((here, f"k{i}") for i, (here, _) in enumerate(pairs))
         return Tied(PerUnit(self.inner.relation, keys, made), on, True, value, value.type)
+
+    def check_ties(self, ties: list[Tie]) -> None:
+        """One of them says that both are one unit's."""
+        if self.rows_have_unit and any(tied(tie.outer, tie.inner) for tie in ties):
+            return
+        names_of = ", ".join(shown(name) for name in sorted(self.inner.private))
+        refuse(
+            "A subquery in an expression reads public tables, or rows of the same unit of privacy, and "
+            f"nothing ties {names_of} to the unit of the row.",
+            "Add an equality of their units to its WHERE, or ask about it by itself.",
+        )
 
     def _public(self, pairs: list[tuple[Column, Column]], value: Expr) -> Expr:
         """Whether there is such a row, of which there is at most one."""

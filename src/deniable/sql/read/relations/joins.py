@@ -16,10 +16,11 @@ from typing import NoReturn
 from sqlglot import expressions as exp
 
 from deniable.sql import types
-from deniable.sql.read.join_sizes import bounded, rarely_repeated
+from deniable.sql.read.hints import in_quotes
 from deniable.sql.read.names import Field, Scope, fold
 from deniable.sql.read.parse import refuse, shown
-from deniable.sql.tree import Column, Join, JoinKind, JoinSide, Project
+from deniable.sql.read.relations.join_sizes import bounded, rarely_repeated
+from deniable.sql.tree import Column, Expr, Join, JoinKind, JoinSide, Literal, Project
 from deniable.sql.types_relations import columns, readings, several
 from deniable.units import Unit, UnitKind
 
@@ -132,11 +133,12 @@ class Meeting:
         if not self.pairs:
             return NO_EQUALITY
         if self.left.private and self.right.private and not self.on_unit:
-            return _mixing(unit)
+            return _mixing(unit, self.left, self.right)
         public = [side for side in enumerate((self.left, self.right)) if not side[1].private]
         if public and not any(_identified(side, [pair[at] for pair in self.pairs]) for at, side in public):
             return Obstacle(
-                "A public table is joined on columns that identify its rows, so that a join multiplies nothing.",
+                "A public table is joined on columns that identify its rows, so that a join multiplies "
+                "nothing.",
                 "Ask the owner to declare them as unique, and join on all of them.",
             )
         return None
@@ -155,6 +157,8 @@ class Meeting:
     def _scope(self) -> Scope:
         on = tuple(_equal(a, b) for a, b in self.pairs if not (a.unit and b.unit))
         left, right, side = self._few_rows(on)
+        if self.kind is not JoinKind.INNER:
+            right = _marked(right, len(columns(left.relation)))
         join = Join(left.relation, right.relation, on, self.on_unit, self.kind, side)
         return bounded_readings(_merged(left, right, join, self.using))
 
@@ -177,6 +181,18 @@ class Meeting:
             return left, replace(right, relation=rarely_repeated(right.relation, names)), JoinSide.RIGHT
         names = tuple(a for a, _ in on)
         return replace(left, relation=rarely_repeated(left.relation, names)), right, JoinSide.LEFT
+
+
+def _marked(scope: Scope, place: int) -> Scope:
+    """A side that may be missing, with a column that says whether it is there, for units that have none."""
+    if not any(f.unit and f.column is None for f in scope.fields):
+        return scope
+    own = columns(scope.relation)
+    mark = Column(f"_p{place + len(own)}", types.BOOLEAN)
+    items: list[tuple[str, Expr]] = [(c.name, c) for c in own]
+    items.append((mark.name, Literal(True, types.BOOLEAN)))
+    fields = (replace(f, presence=mark) if f.unit and f.column is None else f for f in scope.fields)
+    return replace(scope, relation=Project(scope.relation, tuple(items)), fields=tuple(fields))
 
 
 def _swapped(pairs: Pairs) -> Pairs:
@@ -203,16 +219,28 @@ def _possible(kind: JoinKind, left: Scope, right: Scope) -> JoinKind:
     return JoinKind.RIGHT if keeps_right else JoinKind.INNER
 
 
-def _mixing(unit: Unit) -> Obstacle:
+def _mixing(unit: Unit, left: Scope, right: Scope) -> Obstacle:
     """Two private tables beside one another, and not on the unit."""
     if unit.kind is UnitKind.ROW:
         return Obstacle(
             "Two private tables cannot be joined where the unit of privacy is a row.",
             "Join public tables only.",
         )
-    return Obstacle(
-        "Two private tables are joined on the unit of privacy only.", f"Add USING ({unit.column_name})."
+    names = [_unit_name(side) for side in (left, right)]
+    way_out = f"Add USING ({unit.column_name})."
+    if all(names) and names[0].partition(".")[2] != names[1].partition(".")[2]:
+        way_out = f"Write JOIN … ON {names[0]} = {names[1]}."
+    return Obstacle("Two private tables are joined on the unit of privacy only.", way_out)
+
+
+def _unit_name(scope: Scope) -> str:
+    """The unit of a side, as it may be written there; nothing where it has no name."""
+    named = (
+        f"{in_quotes(f.table)}.{in_quotes(f.name)}"
+        for f in scope.fields
+        if f.unit and f.table and not f.hidden
     )
+    return next(named, "")
 
 
 def _identified(public: Scope, on: list[Field]) -> bool:
@@ -264,8 +292,8 @@ def _missing_too(f: Field) -> Field:
 
 
 def _of_either(f: Field, using: frozenset[str]) -> Field:
-    """A column of the left side of a FULL JOIN. The unit that both sides are joined by, without a table's name
-    before it, is the unit of the row."""
+    """A column of the left side of a FULL JOIN. The unit that both sides are joined by, without a table's
+    name before it, is the unit of the row."""
     if f.unit and fold(f.name) in using:
         return replace(f, table="", column=None)
     return _missing_too(f)

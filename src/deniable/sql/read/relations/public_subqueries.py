@@ -12,11 +12,11 @@ from collections.abc import Callable
 from sqlglot import expressions as exp
 
 from deniable.sql.read.aggregates import aggregate
-from deniable.sql.read.coercion import meet
-from deniable.sql.read.expressions import Translator
+from deniable.sql.read.expressions.coercion import meet
+from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import Scope
 from deniable.sql.read.parse import refuse, shown
-from deniable.sql.read.per_unit import has_aggregate, plain
+from deniable.sql.read.relations.per_unit import has_aggregate, plain
 from deniable.sql.tree import Aggregate, Among, Call, Column, Expr, Literal, Project, Scalar, Statistic
 from deniable.sql.types import BOOLEAN, INTEGER
 from deniable.sql.types_relations import aggregate_type, asks, prune, read
@@ -59,8 +59,8 @@ def _public(rows: Rows, select: exp.Select) -> Scope:
     if scope.private:
         names = ", ".join(shown(name) for name in sorted(scope.private))
         refuse(
-            "A subquery in an expression reads public tables, or rows of the same unit of privacy, and nothing "
-            f"ties {names} to the unit of the row.",
+            "A subquery in an expression reads public tables, or rows of the same unit of privacy, and "
+            f"nothing ties {names} to the unit of the row.",
             "Add an equality of their units to its WHERE, or ask about it by itself.",
         )
     return scope

@@ -13,12 +13,22 @@ from itertools import pairwise
 from sqlglot import expressions as exp
 
 from deniable.sql import functions, types
-from deniable.sql.read import dates, texts
-from deniable.sql.read.coercion import boolean, condition, convert, meet, negation, number, string, whole
-from deniable.sql.read.date_formats import by_strftime
-from deniable.sql.read.dates import date_part, moved_by_days, part_name
+from deniable.sql.read.expressions import json_fields, texts
+from deniable.sql.read.expressions.coercion import (
+    boolean,
+    condition,
+    convert,
+    meet,
+    negation,
+    number,
+    string,
+    whole,
+)
 from deniable.sql.read.parse import refuse, refuse_node, shown
-from deniable.sql.read.periods import current_moment, moved, period
+from deniable.sql.read.times import dates
+from deniable.sql.read.times.date_formats import by_strftime
+from deniable.sql.read.times.dates import date_part, moved_by_days, part_name
+from deniable.sql.read.times.periods import current_moment, moved, period
 from deniable.sql.tree import Call, Expr, Kind, Literal, Type
 from deniable.sql.types import BOOLEAN, DATE, FLOAT, INTEGER, TEXT, TIMES, WHOLE
 
@@ -328,6 +338,14 @@ def _width_bucket(of: Translator, node: exp.Expr) -> Expr:
 
 
 def _between(of: Translator, node: exp.Expr) -> Expr:
+    low, high = node.args["low"], node.args["high"]
+    if isinstance(low, exp.Interval) and isinstance(high, exp.Interval):
+        return of(
+            exp.And(
+                this=exp.GTE(this=node.this, expression=low),
+                expression=exp.LTE(this=node.this, expression=high),
+            )
+        )
     (x, low, high), _ = meet(of.all([node.this, node.args["low"], node.args["high"]]), "BETWEEN")
     return Call("and", (Call("ge", (x, low), BOOLEAN), Call("le", (x, high), BOOLEAN)), BOOLEAN)
 
@@ -382,17 +400,19 @@ def _is(of: Translator, node: exp.Expr) -> Expr:
     return Call("coalesce", (truth, Literal(False, BOOLEAN)), BOOLEAN)
 
 
+def _clamped(of: Translator, args: list[exp.Expr]) -> Expr:
+    (x, low, high), to = meet(of.all(args), "CLAMP")
+    return Call("least", (Call("greatest", (x, low), to), high), to)
+
+
 def _anonymous(of: Translator, node: exp.Expr) -> Expr:
     name, args = str(node.this).lower(), node.expressions
     if name == "now" and not args:
         return current_moment(node)
     if name == "bucket" and len(args) == 2 and isinstance(args[1], exp.Array):
         return _bucket(of(args[0]), of.all(args[1].expressions))
-    if name == "clamp" and len(args) == 3:
-        (x, low, high), to = meet(of.all(args), "CLAMP")
-        return Call("least", (Call("greatest", (x, low), to), high), to)
-    if name in ("date_part", "datepart") and len(args) == 2:
-        return date_part(of, part_name(args[0]), args[1])
+    if name in json_fields.NAMED and len(args) == 2:
+        return json_fields.field(of, node)
     rule = NAMED.get((name, len(args)))
     if rule is not None:
         return rule(of, args)
@@ -434,6 +454,9 @@ def _weekday(of: Translator, args: list[exp.Expr]) -> Expr:
 
 # Functions that the parser has no node for, by name and number of arguments.
 NAMED: dict[tuple[str, int], Callable[[Translator, list[exp.Expr]], Expr]] = {
+    ("clamp", 3): _clamped,
+    ("date_part", 2): lambda of, args: date_part(of, part_name(args[0]), args[1]),
+    ("datepart", 2): lambda of, args: date_part(of, part_name(args[0]), args[1]),
     ("dateadd", 3): dates.added,
     ("datetrunc", 2): lambda of, args: dates.truncated(of(args[1]), part_name(args[0])),
     ("to_date", 1): lambda of, args: dates.read_as(of, args[0], None, DATE),
@@ -445,6 +468,7 @@ NAMED: dict[tuple[str, int], Callable[[Translator, list[exp.Expr]], Expr]] = {
         of(args[1]), by_strftime(string(args[0], "FORMAT_DATE"))
     ),
     ("regexp_full_match", 2): texts.full_match,
+    ("strlen", 1): texts.byte_length,
     ("isoyear", 1): lambda of, args: date_part(of, "isoyear", args[0]),
     ("weekday", 1): _weekday,
     ("julian", 1): _julian,
@@ -510,4 +534,7 @@ RULES: dict[type[exp.Expr], Callable[[Translator, exp.Expr], Expr]] = {
     exp.Anonymous: _anonymous,
     **texts.RULES,
     **dates.RULES,
+    **json_fields.RULES,
+    exp.Cast: json_fields.cast(dates.RULES[exp.Cast], dates.data_type),
+    exp.TryCast: json_fields.cast(dates.RULES[exp.TryCast], dates.data_type),
 }

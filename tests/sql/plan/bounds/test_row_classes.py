@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from deniable.loss import DiscreteLaplaceNoise
 from deniable.randomness import SeededRandom
 from deniable.sql.dialects import DUCKDB
+from deniable.sql.plan.bounds.row_classes import Classes, Crowd, moved
 from deniable.sql.plan.measures import reading
 from deniable.sql.plan.noise import laplace
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
-from deniable.sql.plan.row_classes import Classes, Crowd, moved
 from deniable.sql.tree import Aggregate
 from deniable.sql.tree import Statistic as S
 from deniable.sql.write.contributions import class_edges

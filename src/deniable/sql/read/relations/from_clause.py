@@ -19,26 +19,32 @@ from sqlglot import expressions as exp
 from deniable.sql import functions, types
 from deniable.sql.intervals import Interval, hull
 from deniable.sql.read import hints
-from deniable.sql.read.coercion import condition, convert, meet
-from deniable.sql.read.expressions import Translator
-from deniable.sql.read.joins import Meeting, apart, bounded_readings, conjuncts, pairs_of
+from deniable.sql.read.expressions.coercion import condition, convert, meet
+from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import Field, Scope, domain, fold
 from deniable.sql.read.parse import PARTS, refuse, refuse_node, shown
-from deniable.sql.read.per_unit import has_aggregate, per_unit, plain
-from deniable.sql.read.public_subqueries import read_public
-from deniable.sql.read.series import series
-from deniable.sql.read.tied_subqueries import read_tied
+from deniable.sql.read.relations.joins import Meeting, apart, bounded_readings, conjuncts, pairs_of
+from deniable.sql.read.relations.per_unit import has_aggregate, per_unit, plain
+from deniable.sql.read.relations.public_subqueries import read_public
+from deniable.sql.read.relations.series import listed_rows, series
+from deniable.sql.read.relations.tied_subqueries import read_tied
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import (
+    Aggregate,
+    Call,
     Column,
     Expr,
     Filter,
     JoinKind,
+    Literal,
+    PerUnit,
     Project,
+    Relation,
     Scan,
+    Statistic,
     Union,
 )
-from deniable.sql.types_relations import columns, hoisted
+from deniable.sql.types_relations import columns, has_unit, hoisted
 from deniable.units import Unit, UnitKind
 
 MAX_TABLES = 32
@@ -173,7 +179,7 @@ def _lookup(sources: Sources, node: exp.Expr, outer: Scope) -> Expr:
             refuse("A query without FROM is not answered.", "Name a declared table.")
         return _chains(inner.with_ctes(select), source.this, select.args.get("joins") or [])
 
-    return read_tied(node, rows, names, outer) or read_public(node, rows, outer.rows)
+    return read_tied(node, rows, names, outer, sources.unit) or read_public(node, rows, outer.rows)
 
 
 def _filter(scope: Scope, where: Expr) -> Scope:
@@ -189,6 +195,8 @@ def _source(sources: Sources, node: exp.Expr) -> Scope:
             _source(sources, node.this) if isinstance(node.this, exp.Table) else subquery(sources, node.this)
         )
         return inner.named(str(node.alias or ""), _names(node))
+    if isinstance(node, exp.Values):
+        return listed_rows(node).named(str(node.alias or "values"), _names(node))
     refuse(f"{type(node).__name__.upper()} in FROM is not answered.", "Name a declared table.")
 
 
@@ -201,13 +209,7 @@ def _table(sources: Sources, node: exp.Table) -> Scope:
     name = fold(str(node.name))
     for cte, scope in reversed(sources.ctes):
         if cte == name:
-            if scope is None:
-                refuse(
-                    f"{shown(str(node.name))} is a released result, and private rows are not read together "
-                    "with one.",
-                    "Aggregate the rows first, in WITH or in FROM, and join the two results.",
-                )
-            return scope.named(str(node.alias or node.name), _names(node))
+            return _private_rows(node, scope).named(str(node.alias or node.name), _names(node))
     matches = [table for table in sources.schema.tables if fold(table.name) == name]
     if len(matches) != 1:
         names = [t.name for t in sources.schema.tables]
@@ -222,6 +224,15 @@ def _check_prefix(node: exp.Table) -> None:
         refuse("A name in another schema or catalog is not answered.", functions._FILE)
 
 
+def _private_rows(node: exp.Table, cte: Scope | None) -> Scope:
+    if cte is None:
+        refuse(
+            f"{shown(str(node.name))} is a released result, and private rows are not read together with one.",
+            "Aggregate the rows first, in WITH or in FROM, and join the two results.",
+        )
+    return cte
+
+
 def _scan(sources: Sources, table: TableInfo) -> Scope:
     if any(c.name.startswith("_") for c in table.columns):
         refuse(
@@ -232,11 +243,12 @@ def _scan(sources: Sources, table: TableInfo) -> Scope:
     fields = [_field(table, column, unit if not path else None) for column in table.columns]
     if unit is not None:
         fields = [_keyed(sources.schema, table, f) for f in fields]
-    if unit is not None and path and not any(fold(f.name) == fold(unit) for f in fields):
-        fields.append(Field(unit, table.name, None, unit=True))
+        if path and fold(unit) not in {fold(f.name) for f in fields}:
+            fields.append(Field(unit, table.name, None, unit=True))
     relation = Scan(table.name, tuple(Column(c.name, c.type) for c in table.columns), unit, path)
-    private = frozenset() if table.public else frozenset({table.name})
-    return Scope(relation, tuple(fields), private, frozenset(table.unique) if table.public else frozenset())
+    if table.public:
+        return Scope(relation, tuple(fields), frozenset(), frozenset(table.unique))
+    return Scope(relation, tuple(fields), frozenset({table.name}), frozenset())
 
 
 def _unit(sources: Sources, table: TableInfo) -> tuple[str | None, tuple[tuple[str, str, str], ...]]:
@@ -278,7 +290,8 @@ def _field(table: TableInfo, column: ColumnInfo, unit: str | None) -> Field:
 
 
 def _keyed(schema: Schema, table: TableInfo, f: Field) -> Field:
-    """A column with the table and column whose rows it names on the way to the unit, as the owner declared."""
+    """A column with the table and column whose rows it names on the way to the unit, as the owner
+    declared."""
     here = (table.name, f.name)
     if table.path and table.path[0][0] == f.name:
         return replace(f, key=table.path[0][1:])
@@ -345,6 +358,9 @@ def _with_column(scope: Scope, node: exp.Expr, side: str) -> tuple[Scope, exp.Ex
     if isinstance(node, exp.Column):
         return scope, node
     expr, own = scope.rows(node), columns(scope.relation)
+    same = next((f for f in scope.fields if f.column == expr), None)
+    if same is not None:
+        return scope, exp.column(same.name, table=same.table or None, quoted=True)
     column = Column(f"_{side}{len(own)}", expr.type)
     items = (*((c.name, c) for c in own), (column.name, expr))
     field = Field(column.name, "", column, scope.interval(expr), domain(expr, scope))
@@ -394,8 +410,8 @@ def subquery(sources: Sources, node: exp.Expr) -> Scope:
             )
     if isinstance(node, exp.Subquery):
         return subquery(sources.with_ctes(node), node.this)
-    if isinstance(node, exp.Union):
-        return _union(sources.with_ctes(node), node)
+    if isinstance(node, exp.SetOperation):
+        return _set_operation(sources.with_ctes(node), node)
     if not isinstance(node, exp.Select):
         refuse(f"{type(node).__name__.upper()} in FROM is not answered.", "Write a SELECT.")
     scope = rows_of(sources.with_ctes(node), node)
@@ -450,6 +466,61 @@ def _item(scope: Scope, item: exp.Expr, rows: Translator, made: list[tuple[str, 
     )
 
 
+def _set_operation(sources: Sources, node: exp.SetOperation) -> Scope:
+    if isinstance(node, exp.Union) and not node.args.get("distinct"):
+        return _union(sources, node)
+    return _of_each_unit(node, [subquery(sources, side) for side in (node.this, node.expression)])
+
+
+def _of_each_unit(node: exp.SetOperation, sides: list[Scope]) -> Scope:
+    """UNION, INTERSECT and EXCEPT of rows that name their unit: a unit's rows are compared with its own
+    alone, so that each row of a unit is there once, by the sides that it comes from."""
+    _check_sides(node, sides)
+    united = _united(
+        [_from_side(side, i) for i, side in enumerate(sides)], sides[0].private | sides[1].private
+    )
+    *fields, side = united.fields
+    keys = tuple((f.column.name, f.column) for f in fields if f.column is not None)
+    ends = tuple((end, Aggregate(Statistic(end[1:]), side.column)) for end in ("_min", "_max"))
+    relation = _on_asked_sides(node, PerUnit(united.relation, keys, ends))
+    return Scope(Project(relation, keys), tuple(fields), united.private)
+
+
+def _check_sides(node: exp.SetOperation, sides: list[Scope]) -> None:
+    name = type(node).__name__.upper()
+    pairs = zip(*(side.fields for side in sides), strict=False)
+    if not all(has_unit(side.relation) for side in sides) or not any(a.unit and b.unit for a, b in pairs):
+        refuse(
+            f"{name} of private rows is answered where both sides select the unit of privacy in the same "
+            "place.",
+            "Select it, use UNION ALL, or aggregate each side first.",
+        )
+    if not node.args.get("distinct"):
+        refuse(f"{name} ALL is not answered.", f"Write {name}.")
+    if len({len(side.fields) for side in sides}) > 1:
+        refuse(f"The parts of {name} have different numbers of columns.")
+
+
+def _on_asked_sides(node: exp.SetOperation, rows: PerUnit) -> Relation:
+    """Of rows with the least and the largest number of the sides that they come from, those that the
+    operation keeps: the rows of either side (UNION), of both (INTERSECT), of the first alone (EXCEPT)."""
+    low, high = (Column(end, types.INTEGER) for end in ("_min", "_max"))
+    if isinstance(node, exp.Intersect):
+        return Filter(rows, Call("lt", (low, high), types.BOOLEAN))
+    if isinstance(node, exp.Except):
+        return Filter(rows, Call("eq", (high, Literal(0, types.INTEGER)), types.BOOLEAN))
+    return rows
+
+
+def _from_side(scope: Scope, number: int) -> Scope:
+    """The same rows, each with the number of the side that it comes from."""
+    own, side = columns(scope.relation), Column("_side", types.INTEGER)
+    items: list[tuple[str, Expr]] = [(c.name, c) for c in own]
+    items.append((side.name, Literal(number, types.INTEGER)))
+    field = Field(side.name, "", side, Interval.of(number, number))
+    return replace(scope, relation=Project(scope.relation, tuple(items)), fields=(*scope.fields, field))
+
+
 def _union(sources: Sources, node: exp.Union) -> Scope:
     parts = [subquery(sources, part) for part in _union_parts(node)]
     if len({len(part.fields) for part in parts}) > 1:
@@ -467,7 +538,8 @@ def _union_parts(node: exp.Union) -> Iterator[exp.Expr]:
     waiting: list[exp.Expr] = [node]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, exp.Union) and (part is node or not part.args.get("with_")):
+        is_plain = isinstance(part, exp.Union) and not part.args.get("distinct")
+        if is_plain and (part is node or not part.args.get("with_")):
             waiting += [part.args["expression"], part.this]
         else:
             yield part

@@ -1,0 +1,133 @@
+"""How an answer is to be read: what its least and largest values are, what NULL among its keys means, and which of its
+numbers cannot be negative. All of it follows from the query, its plan and the released table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deniable.curator.answer import Answer
+from deniable.sql.after.afterwards import Afterwards
+from deniable.sql.answer.evaluate import aggregates_in
+from deniable.sql.answer.table import column_names, rank_error
+from deniable.sql.plan.plan import Plan
+from deniable.sql.tree import AggregateRef, KeyRef, Query, Statistic
+
+_COUNTS = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS)
+_ENDS = {Statistic.MIN: ("least", "below"), Statistic.MAX: ("largest", "above")}
+
+
+def explained(answer: Answer, plans: Sequence[Plan], after: Afterwards | None, nonnegative: bool) -> Answer:
+    """With what is to be known of it, and, if the reader wants that, without negative counts."""
+    if after is None:
+        [plan] = plans
+        notes = (*_ends(plan), *_points(plan), *_nulls(plan.query, answer.value))
+        columns = not_negative(plan.query)
+    else:
+        notes, columns = (), frozenset(_direct(after))
+    read = replace(answer, remarks=notes)
+    return cut(read, columns) if nonnegative else read
+
+
+# ---------------------------------------------------------------------------------------- what cannot be negative
+
+
+def not_negative(query: Query) -> frozenset[str]:
+    """The columns of an answer that are counts, or sums of values whose lower bound is not negative."""
+    outputs = zip(column_names(query.outputs), query.outputs, strict=True)
+    return frozenset(
+        name
+        for name, output in outputs
+        if isinstance(output.of, AggregateRef) and _counts(query, output.of.index)
+    )
+
+
+def _counts(query: Query, index: int) -> bool:
+    aggregate = query.aggregates[index]
+    if aggregate.statistic in _COUNTS:
+        return True
+    return aggregate.statistic is Statistic.SUM and aggregate.bounds is not None and aggregate.bounds[0] >= 0
+
+
+def _direct(after: Afterwards) -> list[str]:
+    """Of what is said over released tables, the numbers that are shown as they were released."""
+    return [
+        name for name, (block, column) in after.direct.items() if column in not_negative(after.blocks[block])
+    ]
+
+
+def cut(answer: Answer, columns: frozenset[str]) -> Answer:
+    """The same answer with these numbers, and the ends of their intervals, at 0 where they are less.
+
+    The true number is not negative: an interval that holds it still does when both ends are moved up to 0."""
+    return replace(
+        answer,
+        value=_cut(answer.value, columns),
+        low=_cut(answer.low, columns),
+        high=_cut(answer.high, columns),
+    )
+
+
+def _cut(table: pa.Table, columns: frozenset[str]) -> pa.Table:
+    for position, name in enumerate(table.column_names):
+        if name in columns:
+            column = table.column(position)
+            zero = pa.scalar(0, pa.int64()).cast(column.type)
+            raised = pc.if_else(pc.less(column, zero), zero, column)
+            table = table.set_column(position, table.schema.field(position), raised)
+    return table
+
+
+# --------------------------------------------------------------------------------------------------- in words
+
+
+def _ends(plan: Plan) -> list[str]:
+    """What MIN and MAX are."""
+    notes = []
+    for name, index in _aggregates(plan.query):
+        statistic = plan.query.aggregates[index].statistic
+        if statistic not in _ENDS:
+            continue
+        word, side = _ENDS[statistic]
+        rows = None if plan.chooses else rank_error(plan, index, float(plan.terms.beta))
+        few = "a few rows" if rows is None else f"{rows:,.0f} rows"
+        notes.append(
+            f"{statistic.upper()} in {name} is nobody's own value: no more than {few} lie {side} it (probability "
+            f"{plan.terms.confidence:.6g}), and the {word} one lies between it and the bound of the values."
+        )
+    return notes
+
+
+def _points(plan: Plan) -> list[str]:
+    """Quantiles without a bracket."""
+    pairs = [] if plan.terms.bracket else _aggregates(plan.query)
+    names = [name for name, i in pairs if plan.query.aggregates[i].statistic is Statistic.QUANTILE]
+    return (
+        [f"{', '.join(names)}: all of ε went to the number (bracket=False), so it has no ±."] if names else []
+    )
+
+
+def _aggregates(query: Query) -> list[tuple[str, int]]:
+    """The columns of the answer, each with every aggregate in it."""
+    outputs = zip(column_names(query.outputs), query.outputs, strict=True)
+    return [(name, index) for name, output in outputs for index in sorted(aggregates_in(output.of))]
+
+
+def _nulls(query: Query, table: pa.Table) -> list[str]:
+    """What NULL means as a key, where it stands in the answer."""
+    notes = []
+    for name, output in zip(column_names(query.outputs), query.outputs, strict=True):
+        if isinstance(output.of, KeyRef) and table.column(name).null_count:
+            notes.append(f"NULL in {name}: {_null(query, output.of.index)}.")
+    return notes
+
+
+def _null(query: Query, index: int) -> str:
+    own, total = "the rows that have no value there, a group like any other", "the total over all its values"
+    domain = query.keys[index].domain
+    if all(index in group for group in query.sets):
+        return own
+    return total if domain is not None and None not in domain else f"{total}, or {own}"

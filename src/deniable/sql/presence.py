@@ -1,0 +1,133 @@
+"""Which values cannot be NULL: by what the owner declares, by the form of an expression, by a condition that
+a NULL does not meet.
+
+An average of such values divides by the number of all rows, so that no count of its own is measured for it.
+Privacy does not rest on this: were a NULL there all the same, other rows of the same people would be counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from deniable.sql.schema.declare import Schema
+from deniable.sql.tree import (
+    Aggregate,
+    Call,
+    Column,
+    Expr,
+    Filter,
+    Join,
+    JoinKind,
+    Kind,
+    Listed,
+    Literal,
+    PerUnit,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Statistic,
+    Union,
+)
+
+Names = frozenset[str]
+NOTHING: Names = frozenset()
+
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "in", "like")
+"""Of which a NULL meets none."""
+_STRICT = ("greatest", "least", "and", "or", "not", *_COMPARISONS)
+"""NULL only where an argument is."""
+_COUNTS = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS)
+
+
+def marked(query: Query, schema: Schema) -> Query:
+    """The query with the aggregates marked whose values are never NULL."""
+    names = columns(query.relation, schema)
+    return replace(query, aggregates=tuple(_marked(each, names) for each in query.aggregates))
+
+
+def _marked(of: Aggregate, names: Names) -> Aggregate:
+    met = names if of.where is None else names | implied(of.where)
+    return replace(of, present=True) if of.of is not None and present(of.of, met) else of
+
+
+def columns(relation: Relation, schema: Schema) -> Names:
+    """The columns of a relation without NULLs."""
+    match relation:
+        case Scan():
+            return _declared(relation, schema)
+        case Listed(column=column, values=values):
+            return NOTHING if None in values else frozenset({column.name})
+        case Project(of=of, columns=pairs):
+            return _named(pairs, columns(of, schema))
+        case Filter(of=of, where=where):
+            return columns(of, schema) | implied(where)
+        case Join():
+            return _joined(relation, schema)
+        case Union(parts=parts):
+            return frozenset.intersection(*(columns(part, schema) for part in parts))
+        case PerUnit(of=of, keys=keys, aggregates=aggregates):
+            counts = frozenset(name for name, each in aggregates if each.statistic in _COUNTS)
+            return counts | _named(keys, columns(of, schema))
+
+
+def _named(pairs: Sequence[tuple[str, Expr]], names: Names) -> Names:
+    return frozenset(name for name, expr in pairs if present(expr, names))
+
+
+def _declared(scan: Scan, schema: Schema) -> Names:
+    table = schema.table(scan.table)
+    if table is None:
+        return NOTHING
+    declared = frozenset(info.name for info in table.columns if not info.nulls)
+    # Rows whose unit is NULL do not exist.
+    return declared if scan.unit is None or scan.path else declared | {scan.unit}
+
+
+def _joined(join: Join, schema: Schema) -> Names:
+    """A side whose rows may be missing has NULLs in their place."""
+    left, right = columns(join.left, schema), columns(join.right, schema)
+    if join.kind in (JoinKind.RIGHT, JoinKind.FULL):
+        left = NOTHING
+    if join.kind in (JoinKind.LEFT, JoinKind.FULL):
+        right = NOTHING
+    return left | right
+
+
+def present(expr: Expr, names: Names) -> bool:
+    """Whether an expression over columns is never NULL, given those that never are."""
+    match expr:
+        case Literal(value=value):
+            return value is not None
+        case Column(name=name):
+            return name in names
+        case Call(op="is_null"):
+            return True
+        case Call(op="coalesce", args=args):
+            return any(present(arg, names) for arg in args)
+        case Call(op="case", args=args):
+            return all(present(arg, names) for arg in (*args[1:-1:2], args[-1]))
+        case Call(op="cast", args=(of,)) if of.type.kind is Kind.BOOLEAN:
+            return present(of, names)
+        case Call(op=op, args=args) if op in _STRICT:
+            return all(present(arg, names) for arg in args)
+    return False
+
+
+def implied(where: Expr) -> Names:
+    """The columns that are not NULL where a condition holds."""
+    match where:
+        case Call(op="and", args=args):
+            return frozenset().union(*map(implied, args))
+        case Call(op="or", args=args):
+            return frozenset.intersection(*map(implied, args))
+        case Call(op="not", args=(Call(op="is_null", args=args),)):
+            return _read(args)
+        case Call(op=op, args=args) if op in _COMPARISONS:
+            return _read(args[:1] if op == "in" else args)
+    return NOTHING
+
+
+def _read(args: Sequence[Expr]) -> Names:
+    return frozenset(arg.name for arg in args if isinstance(arg, Column))

@@ -1,0 +1,125 @@
+"""Words that are short for others, as the others: CORR(x, y) of averages. Each is a function from tree to
+tree."""
+
+from __future__ import annotations
+
+from sqlglot import expressions as exp
+
+MOST_NODES = 20_000
+"""How much a text may grow where a word is short for many."""
+
+
+def rewritten(tree: exp.Expr) -> exp.Expr:
+    """The same query in fewer words."""
+    for node in list(tree.find_all(exp.Corr, exp.CovarPop)):
+        if not isinstance(node.parent, (exp.Filter, exp.Window)):
+            node.replace(_together(node))
+    for cast in list(tree.find_all(exp.Cast)):
+        if cast.to.is_type("interval") and isinstance(cast.this, exp.Literal):
+            cast.replace(exp.Interval(this=cast.this.copy()))
+    for select in list(tree.find_all(exp.Select)):
+        _without_unnest(select)
+        _without_lateral(select)
+    _name_series(tree)
+    return tree
+
+
+def _without_unnest(select: exp.Select) -> None:
+    """SELECT unnest(generate_series(…)) AS m is SELECT m FROM generate_series(…) AS g(m)."""
+    series = select.find(exp.GenerateSeries) if len(select.expressions) == 1 else None
+    if select.args.get("from_") is not None or series is None or not isinstance(series.parent, exp.Explode):
+        return
+    alias = exp.TableAlias(this=exp.to_identifier("_s"), columns=[exp.to_identifier("_m")])
+    source = exp.Table(this=series.copy(), alias=alias)
+    series.parent.replace(exp.column("_m", table="_s"))
+    select.set("from_", exp.From(this=source))
+
+
+def _name_series(tree: exp.Expr) -> None:
+    """FROM generate_series(…) d: its column is d too, as in PostgreSQL, where nothing names it as DuckDB
+    does."""
+    if any(str(column.name).lower() == "generate_series" for column in tree.find_all(exp.Column)):
+        return
+    for table in tree.find_all(exp.Table):
+        alias = table.args.get("alias")
+        if isinstance(table.this, exp.GenerateSeries) and alias is not None and not alias.args.get("columns"):
+            alias.set("columns", [alias.this.copy()])
+
+
+def _without_lateral(select: exp.Select) -> None:
+    """FROM p, LATERAL (SELECT COUNT(*) AS n FROM v WHERE …) l: it has one row, so that l.n is (SELECT
+    COUNT(*) …)."""
+    joins = select.args.get("joins") or []
+    for join in list(joins):
+        values = _one_row(join)
+        if values is None:
+            continue
+        name = str(join.this.alias).lower()
+        columns = [c for c in select.find_all(exp.Column) if str(c.table).lower() == name]
+        if len(columns) * max(len(list(value.walk())) for value in values.values()) > MOST_NODES:
+            continue
+        joins.remove(join)
+        for column in columns:
+            value = values.get(str(column.name).lower())
+            if value is not None:
+                column.replace(value.copy())
+    select.set("joins", joins)
+
+
+def _one_row(join: exp.Join) -> dict[str, exp.Expr] | None:
+    """The columns of LATERAL (SELECT aggregates …), each as a subquery; None where it may have other than one
+    row."""
+    inner = _lateral(join)
+    if inner is None or not _on_true(join) or not _is_one_row(inner):
+        return None
+    values: dict[str, exp.Expr] = {}
+    for item in inner.expressions:
+        query = inner.copy()
+        query.set("expressions", [item.this.copy()])
+        values[str(item.alias).lower()] = exp.Subquery(this=query)
+    return values
+
+
+def _lateral(join: exp.Join) -> exp.Select | None:
+    lateral = join.this
+    if not isinstance(lateral, exp.Lateral) or not isinstance(lateral.this, exp.Subquery):
+        return None
+    inner = lateral.this.this
+    return inner if isinstance(inner, exp.Select) else None
+
+
+def _on_true(join: exp.Join) -> bool:
+    on = join.args.get("on")
+    if join.args.get("using"):
+        return False
+    return on is None or (isinstance(on, exp.Boolean) and bool(on.this))
+
+
+def _is_one_row(select: exp.Select) -> bool:
+    """Aggregates with names and nothing else, so that there is one row, whatever the table."""
+    parts = ("group", "having", "distinct", "limit", "offset", "order", "with_", "joins")
+    if select.find(exp.Lateral) or any(select.args.get(part) for part in parts):
+        return False
+    return all(isinstance(item, exp.Alias) and item.find(exp.AggFunc) for item in select.expressions)
+
+
+def _together(node: exp.Expr) -> exp.Expr:
+    """CORR and COVAR_POP from averages, over rows that have both values. A noisy correlation is kept
+    between -1 and 1."""
+    x, y = _where_both(node.this, node.expression), _where_both(node.expression, node.this)
+    product = exp.Mul(this=x.copy(), expression=y.copy())
+    means = exp.Mul(this=exp.Avg(this=x.copy()), expression=exp.Avg(this=y.copy()))
+    covariance = exp.Paren(this=exp.Sub(this=exp.Avg(this=product), expression=means))
+    if isinstance(node, exp.CovarPop):
+        return covariance
+    spread = exp.Mul(this=exp.StddevPop(this=x.copy()), expression=exp.StddevPop(this=y.copy()))
+    ratio = exp.Div(
+        this=covariance, expression=exp.Nullif(this=exp.Paren(this=spread), expression=exp.Literal.number(0))
+    )
+    below = exp.Least(this=ratio, expressions=[exp.Literal.number(1)])
+    return exp.Greatest(this=below, expressions=[exp.Neg(this=exp.Literal.number(1))])
+
+
+def _where_both(value: exp.Expr, other: exp.Expr) -> exp.Expr:
+    there = exp.Not(this=exp.Is(this=exp.Paren(this=other.copy()), expression=exp.Null()))
+    return exp.Case(ifs=[exp.If(this=there, true=exp.Paren(this=value.copy()))])

@@ -1,0 +1,1 @@
+"""Dates, casts, formats and periods in an expression."""
