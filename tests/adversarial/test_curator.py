@@ -24,7 +24,7 @@ from deniable.accounting import charges, renyi
 from deniable.curator import Curator
 from deniable.errors import BudgetExceeded, DeniableError, InvalidParameter, LedgerError
 from deniable.guarantee import Budget
-from deniable.ledger import Filter, Kind, Ledger
+from deniable.ledger import EntryKind, Filter, Ledger
 from deniable.ledger.journal import Draft
 from deniable.mechanisms import Laplace
 from deniable.randomness import SeededRandom
@@ -50,7 +50,9 @@ def opened(ledger: Ledger, **changes: Any) -> Iterator[Curator]:
 def forge(ledger: Ledger, name: str, parent: str | None, epsilon: float) -> None:
     """An account of any name, as an earlier version made it."""
     details = {"parent": parent, "owner": "ada", "filter": Filter.of(Budget(epsilon)).to_dict()}
-    draft = Draft(Kind.CREATE, name, "ada", "Written by an earlier version.", Unit.row().to_json(), details)
+    draft = Draft(
+        EntryKind.CREATE, name, "ada", "Written by an earlier version.", Unit.row().to_json(), details
+    )
     ledger._journal.append([name], lambda before: draft)
 
 

@@ -18,7 +18,7 @@ import pytest
 from deniable.curator import Curator
 from deniable.errors import BudgetExceeded, DeniableError, InvalidParameter, InvalidQuery, LedgerError
 from deniable.guarantee import Budget
-from deniable.ledger import Kind, Ledger
+from deniable.ledger import EntryKind, Ledger
 from deniable.mechanisms import Laplace
 from deniable.units import Unit
 from tests.sql.engines import real
@@ -193,7 +193,7 @@ def test_who_holds_the_account_holds_the_one_that_is_made(file: Path) -> None:
         curator.sql(COUNT, epsilon=0.5)
         assert account.spent().epsilon == 0.5
         assert ledger.verify().ok
-        assert [entry.kind for entry in ledger.history()] == [Kind.CREATE, Kind.RUN]
+        assert [entry.kind for entry in ledger.history()] == [EntryKind.CREATE, EntryKind.RUN]
 
 
 def test_an_account_made_and_never_charged_is_set_anew_by_its_owner(file: Path, url: str) -> None:

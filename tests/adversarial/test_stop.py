@@ -22,7 +22,7 @@ from deniable.curator.response_time import Pace
 from deniable.curator.stop import SENTENCE, Stop, by_signal
 from deniable.errors import AccountFrozen, DataError, Stopped
 from deniable.guarantee import Budget
-from deniable.ledger import Kind, Ledger, Status
+from deniable.ledger import EntryKind, Ledger, Status
 from deniable.sql.engines.sources import DuckDBTable, PostgresTable
 from deniable.units import Unit
 from tests.sql.engines import real
@@ -71,7 +71,7 @@ def opened(tables: dict[str, Any], **changes: Any) -> Iterator[Curator]:
 
 
 def charges(ledger: Ledger) -> int:
-    return sum(entry.kind is Kind.RUN for entry in ledger.history())
+    return sum(entry.kind is EntryKind.RUN for entry in ledger.history())
 
 
 @contextmanager

@@ -128,3 +128,16 @@ def test_bits_are_looked_at_only_where_floats_use_them() -> None:
 def test_an_unknown_model_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="got 'oracle'"):
         model_from_dict({"model": "oracle"})
+
+
+@pytest.mark.parametrize("precision", [np.float32, np.float16])
+def test_noise_of_fewer_bits_is_seen_by_its_lowest_ones(precision: Any) -> None:
+    """Near 0 noise alone has finer bits than 1 + noise can have."""
+    rng = np.random.default_rng(0)
+    first, second = (
+        (precision(answer) + rng.laplace(size=(500, 1)).astype(precision)).astype(np.float64)
+        for answer in (0, 1)
+    )
+    assert OutputView.BITS in views(first)
+    assert np.min(OutputView.BITS.see(first)) < np.min(OutputView.BITS.see(second))
+    assert OutputView.BITS not in views(np.rint(first * 4) / 4)

@@ -16,7 +16,7 @@ from deniable.audit import Endpoint, Finding, Verdict, audit, replay
 from deniable.curator import Curator
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
-from deniable.ledger.entries import Kind
+from deniable.ledger.entries import EntryKind
 from deniable.randomness import SeededRandom
 from deniable.sql.plan.keys import KeySelection
 from deniable.sql.plan.noise import Noise
@@ -146,7 +146,7 @@ def test_every_run_is_charged_to_an_account_of_its_own_that_it_fills() -> None:
         target(data, rng=rng)
     accounts = target._ledger.accounts()
     assert [[entry.kind for entry in account.history()] for account in accounts] == [
-        [Kind.CREATE, Kind.RUN]
+        [EntryKind.CREATE, EntryKind.RUN]
     ] * 3
     assert all(account.spent().epsilon == pytest.approx(EPSILON) for account in accounts)
     assert all(account.limit.epsilon == pytest.approx(EPSILON) for account in accounts)

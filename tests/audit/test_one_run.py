@@ -366,3 +366,18 @@ def test_odd_claims_are_audited_all_the_same(claim: Budget, family: Family) -> N
     found = one_run(np.where(seen > 2, np.inf, seen), inside, claim, family=family)
     assert found.epsilon <= 0.5
     assert found.detectable >= float(claim.epsilon)
+
+
+@pytest.mark.parametrize(
+    ("canaries", "guesses", "right", "delta", "published", "ours", "gaussian"),
+    [(1000, 100, 75, 1e-4, 0.673, 0.680, 0.838), (100_000, 1510, 1439, 1e-5, 2.675, 2.793, 3.305)],
+)
+def test_published_counts_give_the_published_bound_and_ours_is_above(
+    canaries: int, guesses: int, right: int, delta: float, published: float, ours: float, gaussian: float
+) -> None:
+    """Steinke, Nasr, Jagielski 2023, appendix D and section 7; the table of docs/guide/audit.md."""
+    counts = canaries, guesses, right
+    alone = statistics.one_run(*counts, delta=delta, alpha=0.05)
+    assert alone == pytest.approx(published, abs=1e-3)
+    assert ours <= certified(*counts, delta, 0.05, "distribution-free") < ours + 1e-3
+    assert gaussian <= certified(*counts, delta, 0.05, "gaussian") < gaussian + 1e-3

@@ -20,6 +20,7 @@ from typer.testing import CliRunner, Result
 from deniable.audit import Verdict, audit, membership
 from deniable.audit.statistics import detectable
 from deniable.audit.system import Command, Paced, Recorded, Sql, Url, plan, runs_needed
+from deniable.audit.system_options import SystemOptions
 from deniable.cli import audit as command
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
@@ -162,6 +163,23 @@ def test_an_address_is_audited(address: str, tables: tuple[str, str]) -> None:
     assert "VIOLATION" in run(*get, "--data", "3", "4", code=1).stdout
     assert Url(address + "/count", "POST", "result.rows.0", body=True)(tables[1])[0] == 200
     assert Url(address + "/{data}", path="no.such.2")("3") == [200, None]
+
+
+def test_a_path_that_never_leads_anywhere_ends_the_audit(address: str) -> None:
+    nowhere = ("--url", address + "/{data}", "--json-path", "rows", "--epsilon", "1", "--samples", "300")
+    assert "--json-path rows leads to nothing in" in run(*nowhere, "--data", "3", "4", code=2).output
+    url = Url(address + "/{data}", path="result.rows.0")
+    assert url("3")[1] is not None
+    with pytest.raises(InvalidParameter, match="did not answer"):
+        Url("http://127.0.0.1:9/{data}")("3")
+
+
+def test_a_password_is_in_no_finding() -> None:
+    """A finding is handed in, and its replay asks the environment."""
+    addresses = "https://a:secret@dp.example/{data}", "postgresql://auditor:secret@db:5432/test"
+    options = SystemOptions(None, *addresses, "SELECT 1", ("a", "b"), "GET", "", None, None)
+    assert "secret" not in str(options.told) + options.name
+    assert options.told["sql"] == "postgresql://auditor@db:5432/test"
 
 
 def test_a_plan_says_how_many_runs_are_needed() -> None:

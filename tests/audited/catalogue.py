@@ -14,6 +14,7 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 import deniable
-from deniable.federated import FedAvg, Federation
+from deniable.federated import FedAvg, Federation, OnClient, Shared
 from deniable.guarantee import Budget
 from deniable.learn.by_group_private import ByGroup
 from deniable.learn.by_group_public import GroupMeasures
@@ -39,8 +40,9 @@ from deniable.learn.recipes.abadi import PcaNetwork
 from deniable.learn.recipes.classifier import Recipe, RecipeClassifier
 from deniable.learn.recipes.linear import LinearDescent
 from deniable.learn.select import Selection
-from deniable.learn.sgd import DPSGD, Users
+from deniable.learn.sgd import DPSGD, Arrivals, FixedLots, Users
 from deniable.learn.sgd import rows as containers
+from deniable.learn.sgd.correlated import CorrelatedNoise
 from deniable.learn.sgd.distributed import Distributed
 from deniable.learn.sgd.outcome import Trained
 from deniable.learn.sgd.steps import TrainingSteps
@@ -55,12 +57,15 @@ from deniable.mechanisms import Laplace, RandomizedResponse, cautionary
 from deniable.mechanisms.integer_noise import IntegerNoise
 from deniable.smooth import IntegerLaplace, NoisyInput
 from deniable.sql.after.release import Blocks
-from deniable.sql.plan import keys, noise, private_bounds, quantiles, row_classes
+from deniable.sql.plan import keys, noise, quantiles
+from deniable.sql.plan.bounds import row_classes
+from deniable.sql.plan.bounds.values import ValueBounds
 from deniable.sql.plan.measures.sum import Sum
 from deniable.sql.plan.plan import Plan
 from deniable.units import Unit
 from tests.audit.test_shipped import SHIPPED
 from tests.audited.twins import QuietBound, QuietNoise
+from tests.federated.test_audited import SILENT, federated, people, weight_of
 from tests.learn.pate.test_aggregate import AUDITED as VOTES
 from tests.learn.pate.worlds import given
 from tests.learn.sgd.runs import Identity, output
@@ -202,6 +207,49 @@ def settings(run: DPSGD) -> dict[str, Any]:
     return {part.name: getattr(run, part.name) for part in fields(run) if part.init}
 
 
+FTRL = DPSGD(
+    Identity(2), output, lots=FixedLots(n=4, lot=2, epochs=2, bands=2), clip=1.0, learning_rate=1.0,
+    noise_multiplier=1.5, progress=False,
+)  # fmt: skip
+STREAM = Arrivals(FEW, [1, 1, 1]), Arrivals(MORE, [1, 1, 1, 0])
+
+
+class RepeatedNoise(CorrelatedNoise):
+    """Adds the same noise again at the second of two steps."""
+
+    def draw(self, group: str | None, size: int, deviation: float, rng: Random) -> torch.Tensor:
+        row = self._rows.get(group)
+        return row.pop() if row else super().draw(group, size, deviation, rng)
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A run of `FixedLots`, and all that it releases: the first coordinate of each of its noisy sums. `noise` may be
+    another than it says."""
+
+    run: DPSGD
+    noise: type[CorrelatedNoise] = CorrelatedNoise
+
+    @property
+    def loss(self) -> Loss:
+        return self.run.loss
+
+    def __call__(self, data: Any, *, rng: Random) -> Floats:
+        walk, rows = self.run.walk(rng), self.run.rows(data)
+        walk._correlated = self.noise((1.0, 0.5))
+        steps = [walk.step(walk.draw(rows))["line.weight"] for _ in range(self.run.plan.steps)]
+        return np.array([float(step[0, 0]) for step in steps]) * self.run.plan.lot
+
+
+def with_and_without(sums: Floats) -> float:
+    """Steps with the row, less half of those without: what their noises have in common goes."""
+    return float(sums[0::2].sum() - sums[1::2].sum() / 2)
+
+
+def total(sums: Floats) -> float:
+    return float(sums.sum())
+
+
 def moved(run: Trained) -> float:
     """The first weight after training: it moved by the first coordinate of the one noisy gradient."""
     return float(run.model.state_dict()["line.weight"].ravel()[0])
@@ -308,6 +356,14 @@ def gaussian_mu(loss: Loss) -> float:
 
 SLOW = [
     Slow(FULL, replace(FULL, privacy=replace(FULL.privacy, noise_multiplier=0.25)), (FEW, MORE), moved, 120),
+    Slow(Streamed(FTRL), Streamed(FTRL, RepeatedNoise), STREAM, with_and_without, 160),
+    Slow(
+        Streamed(FTRL),
+        Streamed(replace(FTRL, lots=FixedLots(n=4, lot=2, epochs=12, bands=2))),
+        STREAM,
+        total,
+        120,
+    ),
     Slow(PEOPLE, EachRow(**settings(PEOPLE)), (NOBODY_ELSE, HER_TOO), moved, 120),
     Slow(
         RECIPE, replace(RECIPE, step_noise=0.1, statistics_noise=1.0), (NO_PICTURE, PICTURES), last_layer, 250
@@ -357,6 +413,7 @@ class CountOfRows:
 
 TWO_ROWS = Unit.column("person", max_rows=2)
 TOTAL = Sum()
+ONCE = noise.IntegerSensitivity(1, 1)
 HALVES = noise.laplace(noise.IntegerSensitivity(1, 1), Fraction(1))
 
 
@@ -380,7 +437,7 @@ OTHERS = [
         ({0: 4, 1: 15}, {0: 4, 1: 15, 2: 1}), lambda crowd: [float(size) for size in crowd.sizes], least=0.4,
     ),
     Audited(
-        private_bounds.ValueBounds(TOTAL, HALVES), private_bounds.ValueBounds(TOTAL, QuietNoise(**vars(HALVES))),
+        ValueBounds(TOTAL, HALVES), ValueBounds(TOTAL, QuietNoise(**vars(HALVES))),
         ({4: 12}, {4: 13}), lambda pair: [float(x) for x in pair], 6000, least=0.6,
     ),
     Audited(noise.laplace(HALVES.sensitivity, Fraction(1)), noise.laplace(HALVES.sensitivity, Fraction(4)), (0, 1),
@@ -390,12 +447,36 @@ OTHERS = [
         ({50: 1}, {50: 1, 100: 1}), samples=20_000, least=0.3,
     ),
     Audited(
+        quantiles.Bracket(Fraction(1, 2), 3, noise.laplace(ONCE, Fraction(1)), 0.3),
+        quantiles.Bracket(Fraction(1, 2), 3, noise.laplace(ONCE, Fraction(4)), 0.3),
+        ({}, {1: 1}), lambda pair: [float(x) for x in pair], 20_000, least=0.3,
+        run=lambda bracket, data, rng: bracket(data, 1, rng=rng),
+    ),
+    Audited(
         keys.KeySelection(Fraction(1), Fraction(1, 100), 1), keys.KeySelection(Fraction(3), Fraction(1, 100), 1),
         ({("a",): 1}, {("a",): 2}), len, 80_000, least=0.2,
     ),
 ]  # fmt: skip
 
-AUDITED = [*LEARNT, *OTHERS]
+# ------------------------------------------------------------------------------------------------ clients' own coins
+
+
+def coined(noise: Any) -> FedAvg:
+    """One round whose clients add their update by a coin that they tell nobody, their noise always."""
+    return replace(federated(noise), unit=SILENT)
+
+
+COINED = [
+    Audited(coined(on_client(coins=0.3)), coined(on_client(coins=1)), pair, weight_of, samples=500)
+    for on_client, pair in (
+        (partial(OnClient, 0.3), (people(9.0), people(0.0))),
+        (partial(Shared, 0.3, bits=32, least=2), (people(9.0, 0.0), people(0.0, 0.0))),
+    )
+]
+"""Twins whose coins always fall on heads. A client that is silent on tails, noise and all: tests/federated."""
+
+
+AUDITED = [*LEARNT, *OTHERS, *COINED]
 
 
 CLIENTS_WITHOUT_TWIN = [

@@ -25,7 +25,7 @@ from deniable.attack.learnt import Floats, Learnt, Whole, percent, percent_up
 from deniable.attack.solve import least_squares
 from deniable.errors import InvalidParameter
 
-# ------------------------------------------------------------------------------------------------ making and measuring
+# --------------------------------------------------------------------------------------- making and measuring
 
 
 def classes_of(keys: Sequence[Hashable]) -> Whole:
@@ -191,7 +191,7 @@ def _histogram(classes: Whole, secrets: Whole, shape: tuple[int, int]) -> Floats
     )
 
 
-# ------------------------------------------------------------------------------------------------ several tables
+# --------------------------------------------------------------------------------------------- several tables
 
 
 def compose(

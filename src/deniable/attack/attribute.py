@@ -57,9 +57,10 @@ def attack(
     leaks = {g: share - strange.get(g, 0.0) for g, share in own.items()}
     most, chance = max(leaks, key=lambda g: leaks[g]), float(control.mean())
     reading = (
-        f'{release}: "{COLUMNS[column]}" is guessed right for {percent(float(right.mean()))} of the {len(right):,} people it was '
-        f"made from, and for {percent(chance)} of people it never saw. By {COLUMNS[group]} the difference is "
-        f"largest for {most}: {percent(own[most])} against {percent(strange.get(most, 0.0))}."
+        f'{release}: "{COLUMNS[column]}" is guessed right for {percent(float(right.mean()))} of the '
+        f"{len(right):,} people it was made from, and for {percent(chance)} of people it never saw. By "
+        f"{COLUMNS[group]} the difference is largest for {most}: {percent(own[most])} against "
+        f"{percent(strange.get(most, 0.0))}."
     )
     facts = {"strangers": chance, "group": COLUMNS[group], "by_group": own, "strangers_by_group": strange}
     facts |= {"column": COLUMNS[column]}

@@ -119,7 +119,7 @@ def private(
     return cast(nn.Module, asking.trained(run, (x, y), epsilon=epsilon, delta=delta))
 
 
-# ------------------------------------------------------------------------------------------------ the experiment
+# --------------------------------------------------------------------------------------------- the experiment
 
 
 @dataclass(frozen=True)

@@ -78,9 +78,9 @@ def attack(
     name_count = sum(guess is not None for guess in guesses)
     facts = {"named": name_count, "wrong": name_count - right, "items_known": items}
     reading = (
-        f"{release}: from {items} ratings known roughly, {name_count} of {len(users)} people were given a record "
-        f"and {right} of them ({percent(right / len(users))}) their own; a random record would be right for "
-        f"{percent(1 / released.users)}."
+        f"{release}: from {items} ratings known roughly, {name_count} of {len(users)} people were given a "
+        f"record and {right} of them ({percent(right / len(users))}) their own; a random record would be "
+        f"right for {percent(1 / released.users)}."
     )
     return Learnt(ATTACK, release, right, len(users), 1 / released.users, reading, facts=facts)
 

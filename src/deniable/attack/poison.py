@@ -1,14 +1,15 @@
 """Liars among local reports: how far a few of them lift an item, what bounds it, and which defences help.
 
-Randomized reports are weak evidence each, so an estimate multiplies what they say: a liar who sends the report that
-speaks most for an item is multiplied too. A liar's report is one that an honest person may send, so no check of
-single reports finds it.
+Randomized reports are weak evidence each, so an estimate multiplies what they say: a liar who sends the
+report that speaks most for an item is multiplied too. A liar's report is one that an honest person may send,
+so no check of single reports finds it.
 
-Theorem. In a pure protocol (`local.Oracle`) a report adds (1[it supports the item] − q)/(p − q)/n to the item's estimated
-share: m liars among n move it by at most m/n · 1/(p − q), and reports that support the item attain (1 − q)/(p − q) each.
-No unbiased sum of ε-private reports has less reach than m/n · (e^ε + 1)/(e^ε − 1): if a report y adds g(y)/n, then
-1 = E[g | item] − E[g | another] ≤ (max g − min g)·TV, and TV ≤ (e^ε − 1)/(e^ε + 1) for two ε-close laws. (Cheu, Smith,
-Ullman 2021 prove it for every protocol; the attack is that of Cao, Jia, Gong 2021 with one target.)
+Theorem. In a pure protocol (`local.Oracle`) a report adds (1[it supports the item] − q)/(p − q)/n to the
+item's estimated share: m liars among n move it by at most m/n · 1/(p − q), and reports that support the item
+attain (1 − q)/(p − q) each. No unbiased sum of ε-private reports has less reach than
+m/n · (e^ε + 1)/(e^ε − 1): if a report y adds g(y)/n, then 1 = E[g | item] − E[g | another] ≤ (max g − min
+g)·TV, and TV ≤ (e^ε − 1)/(e^ε + 1) for two ε-close laws. (Cheu, Smith, Ullman 2021 prove it for every
+protocol; the attack is that of Cao, Jia, Gong 2021 with one target.)
 
 >>> round(reach(protocol("grr", 100, 1), 0.02), 3), round(least_reach(1, 0.02), 4)
 (1.184, 0.0433)
@@ -28,7 +29,7 @@ from deniable.attack.learnt import Whole
 from deniable.errors import InvalidParameter
 from deniable.local.arrays import Bytes, Floats
 from deniable.local.consistency import norm_sub
-from deniable.local.oracle import Oracle
+from deniable.local.oracles.oracle import Oracle
 from deniable.local.simulate import protocol, zipf
 from deniable.mechanism import Random
 from deniable.randomness import SecureRandom
@@ -43,8 +44,8 @@ CHUNK = 256
 class Poisoned:
     """The estimated share of one item: without liars, with them, and behind each defence.
 
-    `most` bounds what any liars could have added; `consistent` is the estimate after Norm-Sub; `median` that of
-    groups of reports if liars come at random, `median_together` if they come one after another.
+    `most` bounds what any liars could have added; `consistent` is the estimate after Norm-Sub; `median` that
+    of groups of reports if liars come at random, `median_together` if they come one after another.
     """
 
     protocol: str

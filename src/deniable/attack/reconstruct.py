@@ -173,7 +173,7 @@ def _laplace(queries: int, epsilon: float) -> Laplace:
     return Laplace.for_budget(epsilon, width, dimension=queries if queries > 1 else None, unit=asking.PERSON)
 
 
-# ------------------------------------------------------------------------------------------------ theorems as figures
+# ---------------------------------------------------------------------------------------- theorems as figures
 
 
 @dataclass(frozen=True)

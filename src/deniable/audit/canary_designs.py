@@ -1,11 +1,14 @@
 """A family of canaries for a step of private training, each made to show another kind of mistake.
 
-    scattered   many canaries on coordinates of their own          noise, clipping, normaliser
     opposed     one, first and loudest, against a whole lot        microbatches, normalisers, clipping per batch
+    divided     one against a crowd of short and long rows         a clip, groups or an order that follow the batch
     dense       one on all coordinates, last in a batch of two     clipping per layer, in another norm, by the last batch
     momentum    the same, ten steps around it watched              memory before noise, noise or rows used again
     quietest    one where the noise is least                       noise repeated between coordinates, or missing
     singled     one on the coordinate that told most before        one parameter that is not clipped or counts more
+    pursued     one where a lot shows what no clipped row gives    terms that grow with the number of rows
+
+Those with many canaries in a step are in `canary_fields`.
 
 Under the claim each of them is one row of a batch, and what is released in a whole window of steps, of which
 one has it, is μ-Gaussian private (composition with steps that do not depend on it, Dong, Roth, Su 2022): so a
@@ -42,6 +45,9 @@ LOUDER = 1000.0
 that it is averaged with."""
 QUIET = 1e-6
 """The length of the rows that only make up a batch, in units of the clip."""
+STAGES, PUSHES = 4, 6
+MOST_DIVIDED = 32
+"""Rows of a crowd of which so many are short, so many long: each number is tried."""
 DIRECTIONS, WEIGHTS = 0.3, 0.2
 """The shares of windows that learn directions, and their weights."""
 PLAIN = 4.0
@@ -79,7 +85,8 @@ class Bench:
 
     @property
     def prime(self) -> int:
-        """The largest prime in the lot: a crowd of so many fills no microbatches, so one row more begins none."""
+        """The largest prime in the lot: a crowd of so many fills no microbatches, so one row more begins
+        none."""
         return next(
             (n for n in range(self.lot, 2, -1) if all(n % k for k in range(2, isqrt(n) + 1))), self.lot
         )
@@ -103,11 +110,11 @@ class Window:
     def batches(self, inside: bool) -> Iterator[Array]:
         for _ in range(self.before):
             yield self.crowd
-        yield self._with_canary() if inside else self.crowd
+        yield self.with_canary() if inside else self.crowd
         for _ in range(self.after):
             yield self.crowd
 
-    def _with_canary(self) -> Array:
+    def with_canary(self) -> Array:
         rows = (self.crowd, self.canary[None]) if self.last else (self.canary[None], self.crowd)
         return np.concatenate(rows)
 
@@ -119,33 +126,6 @@ class Window:
 # ------------------------------------------------------------------------------------------------ designs
 
 
-def scattered(
-    bench: Bench,
-    background: Callable[[], Array] | None,
-    update: Callable[[Array], None] | None,
-    rounds: int,
-    each: int,
-) -> tuple[Array, Booleans, int]:
-    """Scores and coins of `each` canaries in every round, on coordinates of their own beside the gradients of
-    `background`, and the coordinate whose canaries told most."""
-    scores, insides, clip = [], [], bench.training.clip
-    moments = Moments.of(bench.dimension)
-    for _ in range(rounds):
-        around = background() if background is not None else np.empty((0, bench.dimension))
-        places = bench.rng.choice(bench.dimension, each, replace=False)
-        inside = bench.rng.random(each) < 0.5
-        loud = np.zeros((int(inside.sum()), bench.dimension))
-        loud[np.arange(len(loud)), places[inside]] = LOUD * clip
-        output = bench.release(np.concatenate([around, loud]))
-        background_sum = clipped_sum(around, clip)
-        scores.append(output[places] - background_sum[places] / clip)
-        insides.append(inside)
-        moments.add_at(places, scores[-1], inside)
-        if update is not None:
-            update(output * (clip / bench.training.lot))
-    return np.concatenate(scores), np.concatenate(insides), moments.loudest()
-
-
 def opposed(bench: Bench) -> Window:
     """One canary against a lot of gradients that point the other way: whatever is common
     to the batch turns round."""
@@ -154,8 +134,49 @@ def opposed(bench: Bench) -> Window:
     return Window(LOUDER * LOUD * bench.training.clip * direction, crowd)
 
 
+def divided(bench: Bench, runs: int) -> Window:
+    """One canary against a crowd, part of it short and part of it long, that points the other way: where a
+    step follows an order or a quantile of its rows, one row more turns all of the long ones.
+
+    How many are short is chosen in about `runs` steps, by how far canaries in several steps on end move them.
+    Crowds are odd and even: one row more joins a group of two or begins one, and a median lies on a row or
+    between two.
+    """
+    direction = bench.dense()
+    canary = LOUDER * bench.training.clip * direction
+    windows = []
+    for rows in (most := max(2, min(bench.lot, MOST_DIVIDED, runs // 24)), most + 1):
+        for short in range(rows + 1):
+            grades = np.where(np.arange(rows) < short, QUIET, LOUD)
+            crowd = -grades[:, None] * bench.training.clip * direction
+            windows.append(Window(canary, crowd, before=1, after=1))
+    return _most_moved(bench, windows, direction, runs)
+
+
+def _most_moved(bench: Bench, windows: list[Window], direction: Array, runs: int) -> Window:
+    """The window whose canary moves releases farthest along the direction; in stages, each of which leaves
+    the better quarter. The canary comes in several steps on end: what a step remembers adds up."""
+    sums, counts = np.zeros((len(windows), 2)), np.zeros((len(windows), 2))
+    left = np.arange(len(windows))
+    while len(left) > 1:
+        cases = [(at, inside) for at in left for inside in (0, 1)]
+        for _ in range(max(1, runs // (STAGES * PUSHES * len(cases)))):
+            for at, inside in bench.rng.permutation(
+                np.array(cases)
+            ):  # what is left of the case before is no habit
+                batch = windows[at].with_canary() if inside else windows[at].crowd
+                shown = [bench.release(batch) @ direction for _ in range(PUSHES)]
+                sums[at, inside] += np.mean(shown[PUSHES // 2 :])
+                counts[at, inside] += 1
+        means = sums[left] / counts[left]
+        moved = np.nan_to_num(np.abs(means[:, 1] - means[:, 0]), nan=np.inf)
+        left = left[np.argsort(-moved, kind="stable")[: len(left) // 4 or 1]]
+    return windows[int(left[0])]
+
+
 def dense(bench: Bench) -> Window:
-    """The steps beside it are watched: one row of two moves whatever a step learns from its batch for the next."""
+    """The steps beside it are watched: one row of two moves whatever a step learns from its batch for the
+    next."""
     canary = LOUDER * bench.training.clip * bench.dense()
     return Window(canary, bench.quiet(1), before=1, after=1, last=True)
 
@@ -170,6 +191,27 @@ def singled(bench: Bench, place: int) -> Window:
     direction = np.zeros(bench.dimension)
     direction[place] = 1.0
     return Window(LOUDER * bench.training.clip * direction, bench.quiet(1))
+
+
+def pursued(bench: Bench, runs: int) -> Window:
+    """A canary along what a lot of rows gives beyond their clipped sum.
+
+    Many rows show in `runs` steps what one would show in thousands of times as many; only the canary
+    must be one row.
+    """
+    row = LOUD * bench.training.clip * bench.dense()[None]
+    batches = [np.tile(row, (bench.lot, 1)), bench.quiet(bench.lot), bench.quiet(1)]
+    loud, quiet, single = (
+        np.mean([np.nan_to_num(bench.release(batch)) for _ in range(max(1, runs // 3))], axis=0)
+        for batch in batches
+    )
+    beyond = [
+        quiet - single,
+        loud - single - clipped_sum(batches[0], bench.training.clip) / bench.training.clip,
+    ]
+    direction = max(beyond, key=lambda change: float(np.linalg.norm(change)))
+    unit = direction / max(float(np.linalg.norm(direction)), 1e-300)
+    return Window(LOUD * bench.training.clip * unit, bench.quiet(1))
 
 
 def quietest(bench: Bench, runs: int) -> Window:
@@ -210,7 +252,7 @@ def clipped_sum(gradients: Array, clip: float) -> Array:
     return np.asarray(np.minimum(1, clip / np.maximum(norms, 1e-300)) @ gradients)
 
 
-# ------------------------------------------------------------------------------------------------ where to look
+# ---------------------------------------------------------------------------------------------- where to look
 
 
 def watched(bench: Bench, window: Window, rounds: int) -> tuple[Array, Booleans]:
@@ -227,7 +269,7 @@ def watched(bench: Bench, window: Window, rounds: int) -> tuple[Array, Booleans]
     views = [_directions(unit, moment) for moment in moments]
     views = [view if at == window.before else view[:, :2] for at, view in enumerate(views)]
     features = np.array([_seen(bench, window, views, bool(coin)) for coin in inside[learn:]])
-    weights = _discriminant(features[:weigh], inside[learn : learn + weigh])
+    weights = discriminant(features[:weigh], inside[learn : learn + weigh])
     return features[weigh:] @ weights, inside[learn + weigh :]
 
 
@@ -307,7 +349,7 @@ def _seen(bench: Bench, window: Window, views: list[Array], inside: bool) -> Arr
     return np.concatenate(features)
 
 
-def _discriminant(features: Array, inside: Booleans) -> Array:
+def discriminant(features: Array, inside: Booleans) -> Array:
     """Fisher's linear discriminant, on standardised features with a little ridge."""
     if not 2 <= int(inside.sum()) <= len(inside) - 2:
         return np.zeros(features.shape[1])

@@ -30,6 +30,9 @@ BINS = 16
 """Of a continuous coordinate, before those that do not differ are merged."""
 ENOUGH = 100_000
 """Rows of one neighbour from which a linear score is learnt."""
+FINE = -9
+"""The lowest set bit below which numbers are no integers or plain fractions; those of half precision go to
+−24."""
 NEWTON, ENOUGH_GAINED = 25, 1e-9
 """Newton steps, at most, and the gain in mean log-likelihood that is no longer worth one."""
 
@@ -61,7 +64,7 @@ def views(rows: Rows) -> list[OutputView]:
         rows.shape[1] > 1 and len(np.unique(rows[:512])) > 8
     ):  # with fewer values, patterns show all that differences would
         kinds.append(OutputView.DIFFERENCES)
-    if rows.shape[1] <= 4 and np.mean(lowest_bit(rows[:512]) < -40) > 0.2:
+    if rows.shape[1] <= 4 and np.mean(lowest_bit(rows[:512]) < FINE) > 0.2:
         kinds.append(OutputView.BITS)
     return kinds
 

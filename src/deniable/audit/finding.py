@@ -39,7 +39,8 @@ class Verdict(StrEnum):
 
 
 EXIT_CODES = {
-    Verdict.CONSISTENT: 0, Verdict.VIOLATION: 1, Verdict.UNDERPOWERED: 3, Verdict.NO_EVIDENCE: 4, Verdict.REPEATS: 5,
+    Verdict.CONSISTENT: 0, Verdict.VIOLATION: 1, Verdict.UNDERPOWERED: 3, Verdict.NO_EVIDENCE: 4,
+    Verdict.REPEATS: 5,
 }  # fmt: skip
 """2 is bad input."""
 
@@ -135,7 +136,8 @@ class Finding:
             w = self.witness
             noun = "canaries" if self.by_canaries else "trials"
             lines.append(
-                f'Witness: pair "{w.pair}", {w.right:,} right and {w.wrong:,} wrong guesses in {w.trials:,} {noun}.'
+                f'Witness: pair "{w.pair}", {w.right:,} right and {w.wrong:,} wrong guesses in {w.trials:,} '
+                f"{noun}."
             )
         lines.append(
             f"The smallest ε that could have been told from the claim: {self.detectable:.4g}."

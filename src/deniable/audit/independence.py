@@ -153,7 +153,10 @@ def _ranks(codes: Codes, alpha: float) -> str | None:
     if not np.any(2 * norm.sf(z) < _levels(lags, alpha)):
         return None
     lag = int(lags[np.argmin(norm.logsf(z) - np.log(_levels(lags, 1.0)))])
-    return f"is correlated with that of {lag} run{'s' if lag > 1 else ''} before ({sums[lag - 1] / (n - lag):+.2f})"
+    return (
+        f"is correlated with that of {lag} run{'s' if lag > 1 else ''} before "
+        f"({sums[lag - 1] / (n - lag):+.2f})"
+    )
 
 
 # ------------------------------------------------------------------------------------------------ constants

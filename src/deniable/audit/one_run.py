@@ -93,7 +93,8 @@ def one_run(
         raise InvalidParameter(f"Expected family={family!r} to be one of {', '.join(ASSUMES)}.")
     if family != "distribution-free" and not delta:
         raise InvalidParameter(
-            'No Gaussian run keeps an ε at δ = 0. State the δ of the claim, or use family="distribution-free".'
+            "No Gaussian run keeps an ε at δ = 0. State the δ of the claim, or use "
+            'family="distribution-free".'
         )
     guess_counts = (
         [planned(m, claim)] if guesses is None else sorted({min(int(g), m) for g in guesses if g > 1})
@@ -150,7 +151,7 @@ def checked(scores: Any, included: Any, confidence: float, seed: int = 0) -> tup
     return values[order], inside[order]
 
 
-# ------------------------------------------------------------------------------------------------ how many guesses
+# ------------------------------------------------------------------------------------------- how many guesses
 
 
 @lru_cache(maxsize=64)
@@ -212,7 +213,7 @@ def _mu_of(epsilon: float, delta: float) -> float:
     return low
 
 
-# ------------------------------------------------------------------------------------------------ what guesses prove
+# ----------------------------------------------------------------------------------------- what guesses prove
 
 
 def _guessed(
@@ -341,7 +342,7 @@ def _least(most: int, holds: Callable[[int], bool]) -> int | None:
     return low
 
 
-# ------------------------------------------------------------------------------------------------ independent canaries
+# --------------------------------------------------------------------------------------- independent canaries
 
 
 def independent_mu(scores: Array, inside: Booleans, alpha: float) -> tuple[float, float]:
@@ -401,7 +402,7 @@ def _epsilon_of(mu: float, delta: float) -> float:
     return accounting.epsilon(GaussianNoise(1 / mu), delta).lower if mu > 1e-3 else 0.0
 
 
-# ------------------------------------------------------------------------------------------------ what was seen
+# ---------------------------------------------------------------------------------------------- what was seen
 
 
 def ranked_witness(values: Array, inside: Booleans, guesses: int, seed: int) -> Witness:

@@ -35,8 +35,8 @@ class Pair:
         """Itself, if the two are neighbours under `unit`; a pair that is not proves nothing."""
         if not neighbours(self.first, self.second, unit):
             raise InvalidParameter(
-                f'The pair "{self.name}" is not a pair of neighbours for the unit "{unit}". Nothing was run; give two inputs '
-                f"that differ by one unit."
+                f'The pair "{self.name}" is not a pair of neighbours for the unit "{unit}". Nothing was run; '
+                "give two inputs that differ by one unit."
             )
         return self
 

@@ -31,7 +31,10 @@ FEWEST, LONGEST = 3, 10.0
 """Where a start takes long, so many are enough once so many seconds have passed."""
 CALLS = 4
 """Runs on each neighbour after each start."""
-COULD_NOT = "It could not be started anew to see whether it then says the same: give it as module:name, and let it hold no state."
+COULD_NOT = (
+    "It could not be started anew to see whether it then says the same: give it as module:name, and let it "
+    "hold no state."
+)
 MAY_REMEMBER = (
     "It goes on between runs and cannot be started anew from here: its answer may be one that it keeps."
 )

@@ -78,13 +78,15 @@ def scores(
     claim_epsilon, cuts = float(claim.epsilon), candidates(sign * np.concatenate(learn), CUTS)
     visible = detectable(trials, epsilon=claim_epsilon, delta=delta, alpha=alpha)
     return Finding(
-        verdict=judged(epsilon, claim_epsilon, visible, right + wrong), target=name, claim=claim, epsilon=epsilon, delta=delta,
-        confidence=confidence, estimate=_estimate(right, wrong, trials, delta * rule.sides / 2), detectable=visible,
+        verdict=judged(epsilon, claim_epsilon, visible, right + wrong), target=name, claim=claim,
+        epsilon=epsilon, delta=delta, confidence=confidence,
+        estimate=_estimate(right, wrong, trials, delta * rule.sides / 2), detectable=visible,
         samples=len(first) + len(second), seconds=clock.monotonic() - start, method="scores",
         support_differs=wrong == 0 and epsilon > max(2.0, claim_epsilon),
         witness=seen(*dealt, cuts, (rule.high, rule.low), ("with", "without"), right, wrong, seed),
         reasons=() if right + wrong else (NOTHING,),
-        assumes=ASSUMES, cannot_see=CANNOT_SEE, options={"seed": seed, "larger_is": "with" if sign == 1 else "without"},
+        assumes=ASSUMES, cannot_see=CANNOT_SEE,
+        options={"seed": seed, "larger_is": "with" if sign == 1 else "without"},
     )  # fmt: skip
 
 
@@ -168,7 +170,7 @@ def seen(
         for s in (first, second)
     ]
     return Witness(
-        pair=" and ".join(names), first=names[0], second=names[1], view="scores", model={}, high=edges[0], low=edges[1],
-        trials=len(first) + len(second), right=right, wrong=wrong, seed=seed, chunk=0, chunks=0,
+        pair=" and ".join(names), first=names[0], second=names[1], view="scores", model={}, high=edges[0],
+        low=edges[1], trials=len(first) + len(second), right=right, wrong=wrong, seed=seed, chunk=0, chunks=0,
         cuts=tuple(map(float, places)), counts=tuple((int(a), int(b)) for a, b in zip(*counts, strict=True)),
     )  # fmt: skip

@@ -29,13 +29,15 @@ from deniable.audit.canary_designs import (
     Step,
     Window,
     dense,
+    divided,
     momentum,
     opposed,
+    pursued,
     quietest,
-    scattered,
     singled,
     watched,
 )
+from deniable.audit.canary_fields import AFTER, BEFORE, lengths, scattered, wake
 from deniable.audit.finding import Finding
 from deniable.audit.one_run import (
     CANNOT_SEE,
@@ -59,19 +61,29 @@ from deniable.guarantee import Budget
 from deniable.loss import GaussianNoise, Loss
 
 DESIGNS = {
-    "scattered": 0.4,
-    "opposed": 0.12,
-    "dense": 0.12,
-    "quietest": 0.12,
-    "singled": 0.12,
-    "momentum": 0.12,
+    "scattered": 0.3,
+    "lengths": 0.1,
+    "opposed": 0.075,
+    "divided": 0.075,
+    "dense": 0.075,
+    "quietest": 0.075,
+    "singled": 0.075,
+    "pursued": 0.075,
+    "wake": 0.075,
+    "momentum": 0.075,
 }
 """The designs in their order, and the part of alpha that each may spend."""
 BETS = 0.2
-"""The part of that which goes to scores that are rare and tell much (`bets`); the rest to a guess about every coin."""
-STEPS = {"scattered": 1, "opposed": 8, "dense": 16, "quietest": 8, "singled": 8, "momentum": 60}
+"""The part of that which goes to scores that are rare and tell much (`bets`); the rest to a guess about every
+coin."""
+STEPS = {
+    "scattered": 1, "lengths": 1, "opposed": 8, "divided": 12, "dense": 16,
+    "quietest": 8, "singled": 8, "pursued": 8, "wake": 40, "momentum": 60,
+}  # fmt: skip
 """About how many steps each takes for one round: windows show one canary each."""
 LEAST_STEPS = 200
+LEAST_WAKES, MOST_WAKES, MOST_IN_WAKE = 10, 600, 100
+"""Wakes, and canaries in one of them: sixty numbers of each are kept."""
 FEWEST, MOST = 200, 4000
 """Rounds, where their number is left to the time that one step takes."""
 
@@ -122,7 +134,7 @@ class Training:
         return (step if self.rate == 1 else step.sampled(self.rate)) * self.steps
 
 
-# ------------------------------------------------------------------------------------------------ canary gradients
+# ------------------------------------------------------------------------------------------- canary gradients
 
 
 CANARY_ASSUMES = (
@@ -153,11 +165,11 @@ def canaries(
     """Insert gradients of our own into a step and look for them in what it releases.
 
     The designs of `canary_designs` come one after another, each with its share of the error, until one shows
-    more than is claimed: *scattered* first, `each` canaries in every round (200, or as many as fit) beside the
-    gradients of `background` (of the model that is being trained, kept up to date by `update`); then one canary
-    at a time: opposed, dense, quietest, singled, momentum. Each learns where to look and certifies μ on
-    observations of its own (`one_run.independent_mu`, `bets.mu_from_bets`). Without `rounds` there are as many as
-    `seconds` of CPU time allow; with them, designs behind the first have fewer windows where steps are slow.
+    more than is claimed: *scattered* first, `each` canaries in every round (200, or as many as fit) beside
+    the gradients of `background` (of the model that is being trained, kept up to date by `update`); then one
+    canary at a time, or sixty steps around many. Each learns where to look and certifies μ on observations of
+    its own (`one_run.independent_mu`, `bets.mu_from_bets`). Without `rounds` there are as many as `seconds`
+    of CPU time allow; with them, designs behind the first have fewer windows where steps are slow.
     """
     start = clock.monotonic()
     each = min(200, dimension) if each is None else each
@@ -184,10 +196,12 @@ def canaries(
     assert best is not None
     epsilon = training.at_least(best.mu)
     return Finding(
-        verdict=verdict(epsilon, claim_epsilon), target=name, claim=Budget(claim_epsilon, training.delta), epsilon=epsilon,
-        delta=training.delta, confidence=confidence, estimate=training.at_least(best.rough), samples=steps,
+        verdict=verdict(epsilon, claim_epsilon), target=name, claim=Budget(claim_epsilon, training.delta),
+        epsilon=epsilon, delta=training.delta, confidence=confidence, estimate=training.at_least(best.rough),
+        samples=steps,
         detectable=training.at_least(_visible_mu(training, (1 - LEARN) * rounds * each, DESIGNS["scattered"] * alpha)),
-        seconds=clock.monotonic() - start, assumes=CANARY_ASSUMES, cannot_see=CANARY_CANNOT_SEE, method="canary gradients",
+        seconds=clock.monotonic() - start, assumes=CANARY_ASSUMES, cannot_see=CANARY_CANNOT_SEE,
+        method="canary gradients",
         witness=independent_witness(best.scores, best.inside, seed),
         options={"mu": best.mu, "claimed_mu": 1 / training.noise_multiplier, "design": best.design},
     )  # fmt: skip
@@ -235,7 +249,15 @@ def _sights(
     scale = min(1.0, (seconds / max(cost, 1e-9) - rounds) / (rounds * (sum(STEPS.values()) - 1)))
     for design in list(DESIGNS)[1:]:
         steps = max(LEAST_STEPS, int(scale * STEPS[design] * rounds))
-        yield _Seen(design, steps, *_windows(design, bench, steps, place))
+        match design:
+            case "lengths":
+                sight = lengths(bench, steps, each)
+            case "wake":
+                windows = min(MOST_WAKES, max(LEAST_WAKES, steps // (BEFORE + 1 + AFTER)))
+                steps, sight = windows * (BEFORE + 1 + AFTER), wake(bench, windows, min(each, MOST_IN_WAKE))
+            case _:
+                sight = _windows(design, bench, steps, place)
+        yield _Seen(design, steps, *sight)
 
 
 def _windows(design: str, bench: Bench, steps: int, place: int) -> tuple[Array, NDArray[np.bool_]]:
@@ -244,12 +266,18 @@ def _windows(design: str, bench: Bench, steps: int, place: int) -> tuple[Array, 
     match design:
         case "opposed":
             window = opposed(bench)
+        case "divided":
+            steps -= (runs := steps // 2)
+            window = divided(bench, runs)
         case "dense":
             window = dense(bench)
         case "momentum":
             window = momentum(bench)
         case "singled":
             window = singled(bench, place)
+        case "pursued":
+            steps -= (runs := max(3, steps // 10))
+            window = pursued(bench, runs)
         case _:
             steps //= 2
             window = quietest(bench, steps)
@@ -268,7 +296,7 @@ def _visible_mu(training: Training, observations: float, alpha: float) -> float:
     return math.inf
 
 
-# ------------------------------------------------------------------------------------------------ one whole run
+# ---------------------------------------------------------------------------------------------- one whole run
 
 
 WHOLE_RUN_ASSUMES = (
@@ -310,11 +338,14 @@ def whole_run(
     share = _least_refuted(refuted)
     epsilon = training.at_least(1 / (share * training.noise_multiplier)) if share < math.inf else 0.0
     return Finding(
-        verdict=verdict(epsilon, claim_epsilon), target=name, claim=claim, epsilon=epsilon, delta=training.delta,
-        confidence=confidence, estimate=math.log((right + 0.5) / (guesses - right + 0.5)), samples=1,
-        detectable=detectable(m, guesses, claim, alpha=alpha, family="gaussian"), seconds=clock.monotonic() - start,
-        assumes=WHOLE_RUN_ASSUMES, cannot_see=CANNOT_SEE, method="one run, its own family",
-        witness=ranked_witness(values, inside, guesses, seed), options={"canaries": m, "guesses": [guesses], "seed": seed},
+        verdict=verdict(epsilon, claim_epsilon), target=name, claim=claim, epsilon=epsilon,
+        delta=training.delta, confidence=confidence,
+        estimate=math.log((right + 0.5) / (guesses - right + 0.5)), samples=1,
+        detectable=detectable(m, guesses, claim, alpha=alpha, family="gaussian"),
+        seconds=clock.monotonic() - start, assumes=WHOLE_RUN_ASSUMES, cannot_see=CANNOT_SEE,
+        method="one run, its own family",
+        witness=ranked_witness(values, inside, guesses, seed),
+        options={"canaries": m, "guesses": [guesses], "seed": seed},
     )  # fmt: skip
 
 
@@ -345,7 +376,7 @@ def _least_refuted(refuted: Callable[[float], bool]) -> float:
     return high
 
 
-# ------------------------------------------------------------------------------------------------ final models
+# ----------------------------------------------------------------------------------------------- final models
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,10 @@ ASSUMES = (
     "that runs are independent of one another: ties and correlations in the order of the runs were looked "
     "for, and not found.",
 )
-MAY_BE_REUSED = "Noise may be used again: one answer is then all that a claim speaks about, and more runs say nothing about it."
+MAY_BE_REUSED = (
+    "Noise may be used again: one answer is then all that a claim speaks about, and more runs say nothing "
+    "about it."
+)
 CANNOT_SEE = (
     "pairs that were not tried.",
     "what the output does not show: run time, errors, memory, state kept between runs.",
@@ -158,8 +161,8 @@ def replay(finding: Finding, target: Any, *, seed: int | None = None, workers: i
     witness, start = finding.witness, clock.monotonic()
     if witness is None or not witness.model:
         raise InvalidParameter(
-            f'The finding on "{finding.target}" has no attack to run again (method: {finding.method}). One from scores is '
-            "computed again from the same scores."
+            f'The finding on "{finding.target}" has no attack to run again (method: {finding.method}). One '
+            "from scores is computed again from the same scores."
         )
     subject = as_target(target, finding.target)
     if isinstance(subject, Called) and witness.columns is not None:
@@ -182,7 +185,7 @@ def replay(finding: Finding, target: Any, *, seed: int | None = None, workers: i
     return replace(again, seconds=clock.monotonic() - start, options=finding.options)
 
 
-# ------------------------------------------------------------------------------------------------ claims and pairs
+# ------------------------------------------------------------------------------------------- claims and pairs
 
 
 @dataclass(frozen=True)
@@ -475,7 +478,7 @@ class _Sniper:
         luck = HOPE if FINAL * self.total >= LEAST_FINAL else DOUBT
         return _rank(expected(counts, self.certain, share, luck), self._claimed(attack))
 
-    # -------------------------------------------------------------------------------------------- independence
+    # ------------------------------------------------------------------------------------------- independence
 
     def refused(self, attack: Attack) -> Finding | None:
         """A finding that certifies nothing, if the choosing samples show that runs are not independent."""
@@ -519,9 +522,9 @@ class _Sniper:
     def _repeating(self, attack: Attack, reason: str) -> Finding:
         claim = Budget(self._claimed(attack), attack.delta)
         return Finding(
-            verdict=Verdict.REPEATS, target=self.source.target.name, claim=claim, epsilon=0.0, delta=attack.delta,
-            confidence=1 - self.alpha, estimate=0.0, detectable=math.inf, samples=self.source.drawn, seconds=0.0,
-            cannot_see=CANNOT_SEE, reasons=(reason, MAY_BE_REUSED),
+            verdict=Verdict.REPEATS, target=self.source.target.name, claim=claim, epsilon=0.0,
+            delta=attack.delta, confidence=1 - self.alpha, estimate=0.0, detectable=math.inf,
+            samples=self.source.drawn, seconds=0.0, cannot_see=CANNOT_SEE, reasons=(reason, MAY_BE_REUSED),
         )  # fmt: skip
 
     # -------------------------------------------------------------------------------------------- certificate
@@ -568,9 +571,10 @@ class _Sniper:
         columns = tuple(self.source.target.columns) if isinstance(self.source.target, Called) else None
         witness = Witness(
             pair=attack.pair.name, first=attack.pair.first, second=attack.pair.second, view=attack.view.value,
-            model=attack.model.to_dict(), high=attack.rule.high, low=attack.rule.low, trials=trials, right=right,
-            wrong=wrong, seed=self.source.seed, chunk=self.source.chunk, chunks=chunks, cuts=tuple(map(float, tally.cuts)),
-            counts=tuple((int(a), int(b)) for a, b in counts), columns=columns,
+            model=attack.model.to_dict(), high=attack.rule.high, low=attack.rule.low, trials=trials,
+            right=right, wrong=wrong, seed=self.source.seed, chunk=self.source.chunk, chunks=chunks,
+            cuts=tuple(map(float, tally.cuts)), counts=tuple((int(a), int(b)) for a, b in counts),
+            columns=columns,
         )  # fmt: skip
         return Finding(
             verdict=judged(epsilon, claim_epsilon, visible, right + wrong), target=self.source.target.name,
@@ -580,7 +584,8 @@ class _Sniper:
             seconds=0.0, support_differs=wrong == 0 and epsilon > max(2.0, claim_epsilon), witness=witness,
             curve=certified_curve(counts, alpha), cannot_see=CANNOT_SEE,
             assumes=(*ASSUMES, ASSUMES_ROWS) if is_coupled and self.source.target.batched else ASSUMES,
-            method=COUPLED if is_coupled else "sniper", options={"pairs": list(guesses)} if is_coupled else None,
+            method=COUPLED if is_coupled else "sniper",
+            options={"pairs": list(guesses)} if is_coupled else None,
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ beforehand how many runs a claim needs.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import time as clock
@@ -31,6 +32,7 @@ from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 
 DATA = "{data}"
+PASSWORD = re.compile(r"(?<=://)([^/:@]*):[^/]*@")
 SECONDS = 60.0
 """After which a run is given up."""
 TIMES = (1.1, 1.25, 1.5, 2.0, 4.0)
@@ -72,7 +74,9 @@ class Url:
     """An address that answers in JSON: {data} in it is the name of a neighbour, or
     `body` sends the neighbour's file.
 
-    `path` leads to what is looked at, like "result.rows.0"; a status other than 200 is an output too.
+    `path` leads to what is looked at, like "result.rows.0"; a status other than 200 is an output too. That it
+    leads to nothing may depend on the data, and is an output; if it never led anywhere for two neighbours it
+    is a slip of the pen, and the audit ends before it has used up a budget.
     """
 
     template: str
@@ -80,6 +84,8 @@ class Url:
     path: str = ""
     body: bool = False
     seconds: float = SECONDS
+    led: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """For each neighbour, whether the path led to something in any answer."""
     remembers = True  # or may: it goes on between runs
 
     def __post_init__(self) -> None:
@@ -101,11 +107,24 @@ class Url:
         request = urllib.request.Request(address, payload, kind, method=self.method)
         try:
             with urllib.request.urlopen(request, timeout=self.seconds) as answer:
-                return [answer.status, _at(json.loads(answer.read() or b"null"), self.path)]
+                status, body = answer.status, json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             return [error.code, None]
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise InvalidParameter(f"{address} did not answer: {error}. Nothing was certified.") from None
+        except ValueError as error:
             raise InvalidParameter(f"{address} gave no JSON: {error}. Nothing was certified.") from None
+        return [status, self._looked_at(data, body)]
+
+    def _looked_at(self, data: str, body: Any) -> Any:
+        value = _at(body, self.path)
+        self.led[data] = self.led.get(data, False) or value is not None
+        if self.path and len(self.led) > 1 and not any(self.led.values()):
+            raise InvalidParameter(
+                f"--json-path {self.path} leads to nothing in {json.dumps(body)[:200]}. Nothing was "
+                "certified."
+            )
+        return value
 
 
 @dataclass(frozen=True)
@@ -135,6 +154,16 @@ class Sql:
             raise InvalidParameter(
                 f"The database refused the query: {reason}. Nothing was certified."
             ) from None
+
+
+def without_password(address: str | None) -> str | None:
+    """An address as it may stand in a report: a password in it is left out. (A driver finds it elsewhere when
+    the finding is replayed, like PGPASSWORD.)
+
+    >>> without_password("postgresql://auditor:secret@db/test"), without_password("https://a:b@dp.example/{data}")
+    ('postgresql://auditor@db/test', 'https://a@dp.example/{data}')
+    """
+    return None if address is None else PASSWORD.sub(r"\1@", address)
 
 
 def _placed(template: str, option: str) -> None:
@@ -172,7 +201,7 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
-# ------------------------------------------------------------------------------------------------ pace and memory
+# -------------------------------------------------------------------------------------------- pace and memory
 
 
 @dataclass

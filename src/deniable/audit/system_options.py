@@ -10,7 +10,7 @@ from typing import Any
 
 from deniable.audit.finding import Finding
 from deniable.audit.sniper import audit
-from deniable.audit.system import Command, Paced, Recorded, Sql, Url, runs_needed
+from deniable.audit.system import Command, Paced, Recorded, Sql, Url, runs_needed, without_password
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 
@@ -39,7 +39,16 @@ class SystemOptions:
 
     @property
     def name(self) -> str:
-        return (self.command or self.url or self.query or "")[:60]
+        return (self.command or without_password(self.url) or self.query or "")[:60]
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a finding says of it, enough to run it again; without passwords, since a finding is handed
+        in."""
+        open_words = replace(
+            self, resume=None, sql=without_password(self.sql), url=without_password(self.url)
+        )
+        return asdict(open_words)
 
     def attack(self, claim: Budget | None, options: Mapping[str, Any]) -> Finding:
         """Audit it, with runs enough to see twice the claim unless --samples says otherwise."""
@@ -59,8 +68,7 @@ class SystemOptions:
             )
             options = {**options, "samples": samples}
         finding = audit(target, self.data, claim, name=self.name, workers=1, **options)
-        words = asdict(replace(self, resume=None))
-        return replace(finding, options={**(finding.options or {}), "system": words})
+        return replace(finding, options={**(finding.options or {}), "system": self.told})
 
     def target(self) -> Any:
         """What is run, at its pace."""

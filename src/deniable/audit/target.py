@@ -180,7 +180,7 @@ def _source(target: Any, names: Mapping[str, Any]) -> str | None:
     return EXACT if ours or annotation.split(".")[-1] in ("Random", "SeededRandom", "SecureRandom") else RNG
 
 
-# ------------------------------------------------------------------------------------------------ outputs as numbers
+# ----------------------------------------------------------------------------------------- outputs as numbers
 
 
 def encode(outputs: list[Any], columns: list[str]) -> Rows:

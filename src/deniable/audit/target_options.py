@@ -90,8 +90,8 @@ def failing(name: str) -> Iterator[None]:
             raise
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise InvalidParameter(
-            f'The target "{name}" failed at {Path(place.filename).name}:{place.lineno}: {type(error).__name__}: {error}. Nothing '
-            "was certified."
+            f'The target "{name}" failed at {Path(place.filename).name}:{place.lineno}: '
+            f"{type(error).__name__}: {error}. Nothing was certified."
         ) from error
 
 
@@ -164,7 +164,7 @@ def query_target(
     ).target_of()
 
 
-# ------------------------------------------------------------------------------------------------ files of scores
+# -------------------------------------------------------------------------------------------- files of scores
 
 
 def from_scores(

@@ -120,8 +120,8 @@ class Inverted:
 def fedsgd(model: nn.Module, noise: Central | OnClient, clip: float) -> FedAvg:
     """One round in which a client sends its gradient."""
     return FedAvg(
-        model, nn.CrossEntropyLoss(), clients=1000, rate=1, rounds=1, batch=None, learning_rate=1.0, clip=clip,
-        noise=noise, progress=False,
+        model, nn.CrossEntropyLoss(), clients=1000, rate=1, rounds=1, batch=None, learning_rate=1.0,
+        clip=clip, noise=noise, progress=False,
     )  # fmt: skip
 
 
@@ -141,8 +141,8 @@ def noisy(model: nn.Module, multiplier: float) -> FedAvg:
 def for_budget(model: nn.Module, epsilon: float) -> FedAvg:
     """With the noise that one message of a client needs."""
     return FedAvg(
-        model, nn.CrossEntropyLoss(), clients=1000, rate=1, rounds=1, batch=None, learning_rate=1.0, clip=CLIP,
-        noise=OnClient(), epsilon=epsilon, delta=DELTA, progress=False,
+        model, nn.CrossEntropyLoss(), clients=1000, rate=1, rounds=1, batch=None, learning_rate=1.0,
+        clip=CLIP, noise=OnClient(), epsilon=epsilon, delta=DELTA, progress=False,
     )  # fmt: skip
 
 

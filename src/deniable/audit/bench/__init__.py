@@ -30,10 +30,11 @@ from deniable.audit.bench.sparse_vector import SVT1, SVT2, SVT3, SVT4, SVT5, SVT
 from deniable.errors import InvalidParameter
 
 CASES: tuple[Case, ...] = (
-    Laplace(), TruncatedGeometric(), NoisyHist1(), NoisyHist2(), NoisyMax1(), NoisyMax2(), NoisyMax3(), NoisyMax4(),
-    SVT1(), SVT2(), SVT3(), SVT4(), SVT5(), SVT6(), Rappor(), OneTimeRappor(), LaplaceParallel(), PrefixSum(),
-    NumericalSVT(), FloatLaplace(), Snapping(), MisprintedLog(), MisprintedRoot(), HalvedNoise(), WrongSensitivity(),
-    ClassicalGaussian(), ReusedSeed(), UnnoisedKeys(), ShuffledAsPoisson(), ClippedBatch(),
+    Laplace(), TruncatedGeometric(), NoisyHist1(), NoisyHist2(), NoisyMax1(), NoisyMax2(), NoisyMax3(),
+    NoisyMax4(), SVT1(), SVT2(), SVT3(), SVT4(), SVT5(), SVT6(), Rappor(), OneTimeRappor(), LaplaceParallel(),
+    PrefixSum(), NumericalSVT(), FloatLaplace(), Snapping(), MisprintedLog(), MisprintedRoot(), HalvedNoise(),
+    WrongSensitivity(), ClassicalGaussian(), ReusedSeed(), UnnoisedKeys(), ShuffledAsPoisson(),
+    ClippedBatch(),
 )  # fmt: skip
 NULLS: tuple[Case, ...] = (NullLaplace(), NullDigits(), NullVector())
 

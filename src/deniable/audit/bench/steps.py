@@ -58,6 +58,17 @@ class Flaw(StrEnum):
     STALE_NORMS = "clipped by the norms of the batch before"
     FIRST_OF_MEAN = "the mean clipped, not the rows"
     SMALLER_NOISE = "noise divided by the root of the batch"
+    # Nor of these, for which it had to grow again.
+    LATE_CLIP = "clipped only from twice the clip on"
+    MEDIAN_CLIP = "clipped to the median length of the batch"
+    SORTED_PAIRS = "rows sorted by length, sums of two clipped"
+    EACH_ROW_DECAYS = "weight decay for every row that was drawn"
+    RAW_SCALE = "divided by the root of a second moment without noise"
+    TWENTY_LATER = "the sum comes again twenty steps later"
+    BALANCED = "noise of twenty steps that adds up to nothing"
+    WARM_UP = "no noise in the first forty steps"
+    LATE_SIGN = "sound: the sign of the noisy sum"
+    LONGEST_LEFT_OUT = "sound: the longest gradient left out"
 
 
 class FlawedStep:
@@ -71,6 +82,7 @@ class FlawedStep:
         self.ends = np.cumsum([0, *layers])
         self.velocity = np.zeros(self.dimension)
         self.noise = np.zeros(self.dimension)
+        self.weights = np.random.default_rng(0).choice([-1.0, 1.0], self.dimension) / np.sqrt(self.dimension)
         self.norms = np.full((1, 1), training.clip)
         self.earlier: list[Array] = []
         self.clip = training.clip
@@ -89,6 +101,11 @@ class FlawedStep:
         if flaw is Flaw.NOISE_THEN_CLIP:
             noisy_sum = total + noise
             return np.asarray(noisy_sum * min(1.0, t.clip * t.lot / float(np.linalg.norm(noisy_sum))) / t.lot)
+        if flaw is Flaw.RAW_SCALE:
+            self.velocity = 0.99 * self.velocity + 0.01 * total**2
+            return np.asarray((total + noise) / (np.sqrt(self.velocity) / t.clip + 1) / t.lot)
+        if flaw is Flaw.LATE_SIGN:
+            return np.asarray(np.sign(total + noise))
         if flaw is Flaw.SUMMED_MOMENTUM:
             self.velocity = 0.9 * self.velocity + total
             return np.asarray((self.velocity + noise) / t.lot)
@@ -156,7 +173,22 @@ class FlawedStep:
                 return np.asarray(
                     self.training.lot * _clipped(rows.sum(axis=0)[None] / self.training.lot, clip)[0]
                 )
-            case Flaw.SHOWN_AGAIN | Flaw.CLIP_BY_BATCH | Flaw.STALE_NORMS:
+            case Flaw.LATE_CLIP:
+                return np.asarray(np.where(_norms(rows) > 2 * clip, _clipped(rows, clip), rows).sum(axis=0))
+            case Flaw.MEDIAN_CLIP:
+                median = float(np.median(_norms(rows))) if len(rows) else clip
+                return np.asarray(_clipped(rows, min(clip, median)).sum(axis=0))
+            case Flaw.SORTED_PAIRS:
+                ranked = rows[np.argsort(_norms(rows)[:, 0])]
+                pairs = np.add.reduceat(ranked, np.arange(0, len(rows), 2), axis=0) if len(rows) else ranked
+                return np.asarray(_clipped(pairs, clip).sum(axis=0))
+            case Flaw.EACH_ROW_DECAYS:
+                return np.asarray(_clipped(rows, clip).sum(axis=0) + 0.6 * clip * len(rows) * self.weights)
+            case Flaw.LONGEST_LEFT_OUT:
+                contributions = _clipped(rows, clip)
+                longest = np.argsort(-_norms(rows)[:, 0])[:1]
+                return np.asarray(contributions.sum(axis=0) - contributions[longest].sum(axis=0))
+            case Flaw.SHOWN_AGAIN | Flaw.TWENTY_LATER | Flaw.CLIP_BY_BATCH | Flaw.STALE_NORMS:
                 return self._remembering(rows)
             case Flaw.NORMALISED:
                 norms = _norms(rows)
@@ -171,6 +203,9 @@ class FlawedStep:
             self.earlier.append(rows[:1])
             again = self.earlier.pop(0) if len(self.earlier) > 8 else rows[:0]
             return np.asarray(_clipped(np.concatenate([rows, again]), clip).sum(axis=0))
+        if self.flaw is Flaw.TWENTY_LATER:
+            self.earlier.append(_clipped(rows, clip).sum(axis=0))
+            return self.earlier[-1] + (self.earlier.pop(0) if len(self.earlier) > 20 else 0.0)
         if self.flaw is Flaw.STALE_NORMS:
             stale = np.full_like(norms, clip)
             stale[: len(self.norms)] = self.norms[: len(norms)]
@@ -211,6 +246,12 @@ class FlawedStep:
                 noise = np.clip(noise, *(2 * t.noise_multiplier * t.clip * np.array([-1, 1])))
             case Flaw.SOMETIMES:
                 noise *= rng.random() >= 0.05
+            case Flaw.WARM_UP:
+                noise *= self.steps >= 40
+            case Flaw.BALANCED:
+                place = self.steps % 20
+                noise = -self.noise if place == 19 else noise
+                self.noise = noise + (self.noise if place else 0.0)
             case Flaw.DIFFERENCES:
                 self.noise, before = noise, self.noise
                 return np.asarray((noise - before) / np.sqrt(2))
