@@ -85,8 +85,10 @@ $(VENV)/.made:
 	$(call NEW_VENV,$(VENV))
 	@touch $@
 
+# Not quiet: a newcomer sees what is fetched while she waits.
 $(VENV)/.core: $(VENV)/.made pyproject.toml
-	$(PIP) --editable .
+	@echo "Installing Deniable and what its core needs into $(VENV); this takes about a minute."
+	@$(VENV)/bin/python -m pip install --constraint constraints.txt --editable .
 	@touch $@
 
 # PyTorch first and alone: what depends on it (opacus) then finds the pinned build in place.

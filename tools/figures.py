@@ -28,9 +28,10 @@ from deniable.accounting.radius import radius
 from deniable.cli.app import app
 from deniable.mechanisms import Gaussian as GaussianMechanism
 from deniable.mechanisms import Laplace as LaplaceMechanism
-from deniable.plots import COLOURS, axes, save
+from deniable.plots import COLOURS, axes, empty, save
 from deniable.randomness import SeededRandom
 from deniable.reproduce import load
+from tools import diagrams
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
@@ -39,6 +40,7 @@ COMMANDS = {
     "explain": "explain --epsilon 1 --prior .4 --plot {}",
     "reconstruct": "attack reconstruct --people 512 --queries 2048 --noise .3 --plot {}",
     "link": "attack link --plot {}",
+    "invert": "attack invert --data digits --plot {}",
     "audit": "audit HalvedNoise --samples 200000 --seed 1 --plot {}",
 }
 """Pictures that a command draws with --plot."""
@@ -49,8 +51,11 @@ PAPERS = {
     "moments-accountant": "abadi-figure2",
     "laplace-utility": "laplace-utility",
     "local-vs-central": "local-vs-central",
+    "hospital-visits": "hospital-visits",
+    "forgetting": "forgetting",
+    "who-pays": "who-pays",
 }
-"""Pictures that a reproduction draws."""
+"""Pictures that a reproduction draws; those from published data need the data (`DENIABLE_DATA`)."""
 
 TERMINALS = {
     "terminal-cost": "cost --rate .01 --noise 4 --steps 10000 --delta 1e-5",
@@ -89,8 +94,10 @@ def figures() -> dict[str, Callable[[Path], object]]:
         "dpsgd.png": training,
         "federated.png": federated,
         "pate.png": votes,
+        "leaves.png": leaves,
     }
-    return commands | papers | terminals | own
+    walks = {f"{name}.svg": _walk(name) for name in diagrams.WALKS}
+    return commands | papers | terminals | walks | own
 
 
 def _run(words: str) -> str:
@@ -110,9 +117,7 @@ def _command(words: str) -> Callable[[Path], object]:
 def _paper(name: str) -> Callable[[Path], object]:
     def draw(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            load(name).run(Path(folder), lambda items, _: items)
-            (picture,) = Path(folder).glob("*.png")
-            shutil.copy(picture, path)
+            shutil.copy(load(name).run(Path(folder), lambda items, _: items).figure, path)
 
     return draw
 
@@ -125,6 +130,10 @@ def _terminal(words: str) -> Callable[[Path], object]:
         screen.save_svg(str(path), title="deniable")
 
     return draw
+
+
+def _walk(name: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(diagrams.walk(name) + "\n", encoding="utf-8")
 
 
 def answer(path: Path) -> None:
@@ -275,6 +284,19 @@ def votes(path: Path) -> None:
             leads, [np.mean(lead + noises[:, 0] > noises[:, 1]) for lead in leads], label=f"σ = {sigma}"
         )
     plane.legend(frameon=False)
+    save(picture, path)
+
+
+def leaves(path: Path) -> None:
+    """What the features for photographs are learnt from: drawn leaves that cover one another."""
+    from deniable.learn.recipes.leaves import pictures
+
+    picture = empty(7.0, 1.6)
+    for i, drawing in enumerate(pictures(6, 32)):
+        plane = picture.add_subplot(1, 6, i + 1)
+        plane.imshow(drawing.permute(1, 2, 0).numpy(), interpolation="nearest")
+        plane.set_axis_off()
+    picture.suptitle("Drawn pictures that take the place of photographs: nobody is in them", fontsize=10)
     save(picture, path)
 
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 Number: TypeAlias = int | float | Fraction
 
 
-# ------------------------------------------------------------------------------------------------ what it means
+# ---------------------------------------------------------------------------------------------- what it means
 
 
 def exact(x: Number) -> Fraction:
@@ -50,7 +50,7 @@ def integral(x: float) -> int | float:
     return int(x) if math.isfinite(x) and x.is_integer() else x
 
 
-# ------------------------------------------------------------------------------------------------ how it is written
+# ------------------------------------------------------------------------------------------ how it is written
 
 
 def show(x: Number) -> str:

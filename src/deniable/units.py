@@ -60,6 +60,11 @@ class Unit:
     zero_out: bool | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.kind, UnitKind):
+            raise InvalidParameter(
+                f'Expected a unit made by Unit.row(), Unit.column("patient_id", max_rows=4) or the like, got '
+                f"Unit({self.kind!r})."
+            )
         if self.replace and self.zero_out:
             raise InvalidParameter(
                 "Expected a unit that is replaced or zeroed out, not both: these are two relations."

@@ -5,7 +5,7 @@ import pytest
 from deniable.accounting import calibrate, calibrate_noise, calibrate_rate, calibrate_steps, epsilon
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
-from deniable.loss import DiscreteGaussianNoise, GaussianNoise, LaplaceNoise, Pure
+from deniable.loss import DiscreteGaussianNoise, GaussianNoise, LaplaceNoise, Pure, Zcdp
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,11 @@ def test_what_cannot_be_solved_is_refused() -> None:
         calibrate_steps(0.01, 1e-5, noise_multiplier=0.5)
     with pytest.raises(InvalidParameter, match="just fits"):
         calibrate(GaussianNoise, Budget(1))
+
+
+def test_one_method_alone_is_safe_and_of_zcdp_the_best() -> None:
+    rho = calibrate(Zcdp, Budget(1, 1e-6), increasing=True, method="zcdp")
+    assert epsilon(Zcdp(rho), 1e-6).upper <= 1
+    assert rho == calibrate(Zcdp, Budget(1, 1e-6), increasing=True)
+    sigma = calibrate(GaussianNoise, Budget(1, 1e-6), method="zcdp")
+    assert sigma > 1.01 * calibrate(GaussianNoise, Budget(1, 1e-6))

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from deniable import accounting
-from deniable.accounting import Lots, calibrate, calibrate_noise, dpsgd
+from deniable.accounting import LotSampling, calibrate, calibrate_noise, dpsgd
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.guarantee import Budget
 from deniable.loss import (
@@ -75,7 +75,7 @@ def test_what_is_not_known_is_refused(sampling: str, unit: Unit) -> None:
 
 def test_a_fixed_lot_is_never_cheaper_than_its_trap() -> None:
     """The noise over the clip is half of the noise over what exchanging a record moves."""
-    honest = dpsgd(2, 10, 1000, 300, sampling=Lots.WITHOUT_REPLACEMENT, unit=REPLACED)
+    honest = dpsgd(2, 10, 1000, 300, sampling=LotSampling.WITHOUT_REPLACEMENT, unit=REPLACED)
     trap = Sampled(RATE, GaussianNoise(2), WITHOUT_REPLACEMENT, replace=True) * 300
     assert accounting.epsilon(honest, 1e-6).lower > accounting.epsilon(trap, 1e-6).upper
 

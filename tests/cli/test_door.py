@@ -66,3 +66,40 @@ def test_the_installed_command_and_the_module_are_the_same_door() -> None:
         [sys.executable, "-m", "deniable", "--version"], capture_output=True, text=True, check=True, env=env
     )
     assert module.stdout == run("--version").stdout
+
+
+BARE = """
+import sys
+from deniable.cli.door import EXTRAS
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in EXTRAS:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from deniable.cli.app import COMMANDS
+from typer.testing import CliRunner
+from deniable.cli.app import app
+for words in ["--help", "reproduce", "reproduce forgetting", *(f"{name} --help" for name in COMMANDS)]:
+    result = CliRunner().invoke(app, words.split())
+    print(words, result.exit_code, type(result.exception).__name__, result.stderr.strip().splitlines()[-1:])
+"""
+
+
+def test_without_the_extras_every_command_helps_and_what_is_missing_is_named() -> None:
+    lines = subprocess.run(
+        [sys.executable, "-c", BARE], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert len(lines) > 15
+    for line in lines:
+        if line.startswith("reproduce forgetting"):
+            assert " 2 SystemExit" in line
+            assert "pip install 'deniable[learn]'" in line
+        else:
+            assert " 0 NoneType" in line, line
+
+
+@pytest.mark.parametrize("command", ["train", "federate"])
+def test_brackets_in_a_help_text_are_not_taken_for_markup(command: str) -> None:
+    assert "(name: [low, high]" in run(command, "--help").stdout

@@ -87,6 +87,26 @@ def test_show_tells_limit_spent_left_and_odometer(url: str) -> None:
     assert fact["odometer"]["epsilon"] == 0.75
 
 
+def test_versions_of_the_data_are_shown_and_what_may_hold_the_forgotten(url: str) -> None:
+    assert "data:" not in run("ledger", "history", "visits").stdout
+    with Ledger.open(url, analyst="owner") as ledger:
+        account = ledger.account("visits")
+        account.declare_version("2026-01")
+        account.run(Noisy(Pure(0.25), account.unit), 5)
+        assert account.forget(None, declared=3).versions == {None: (3, 4, 5, 6), "2026-01": (7,)}
+        account.run(Noisy(Pure(0.25), account.unit), 5)
+        account.declare_version("2026-02")
+        account.run(Noisy(Pure(0.25), account.unit), 5)
+    said = run("ledger", "versions", "visits", "--owner", "owner").stdout
+    for part in ("(none declared)", "3, 4, 5, 6", "2026-01", "7, 9", "2026-02", "Entries 9 were made after"):
+        assert part in said
+    fact = run_json("ledger", "versions", "visits", "--owner", "owner")
+    assert fact["still_held"] == [9]
+    assert fact["versions"][1] == {"version": "2026-01", "entries": [7, 9]}
+    assert "Only owner" in sentence("ledger", "versions", "visits", "--owner", "ada")
+    assert "(data: 2026-02)" in " ".join(run("ledger", "history", "visits").stdout.split())
+
+
 def test_history_shows_who_charged_what(url: str) -> None:
     said = run("ledger", "history", "visits/ada", "--last", "2").stdout
     assert said.count("0.2500") == said.count("How many") == 2
@@ -94,6 +114,12 @@ def test_history_shows_who_charged_what(url: str) -> None:
     assert "ada" in said
     assert len(run_json("ledger", "history", "--last", "0")["entries"]) == 6
     assert [e["seq"] for e in run_json("ledger", "history", "visits/ada")["entries"]] == [2, 3, 4, 5]
+
+
+def test_a_narrow_history_has_all_words_of_a_description(url: str) -> None:
+    said = run("ledger", "history", "visits/ada", "--last", "2", width=80).stdout
+    assert max(map(len, said.splitlines())) <= 80
+    assert said.count("   How many came?") == said.count("· visits/ada · ada · ε = 0.2500") == 2
 
 
 def test_the_owner_freezes_and_unfreezes_and_nobody_else(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,10 +203,14 @@ def test_export_writes_both_formats(url: str, tmp_path: Path) -> None:
 
 
 def test_bad_input_is_one_sentence(url: str) -> None:
-    assert sentence("ledger", "show", "nobody") == 'There is no account "nobody" in sqlite:///privacy.db.'
+    assert sentence("ledger", "show", "nobody") == (
+        'There is no account "nobody" in sqlite:///privacy.db. Those there are: ledger.accounts(), or `deniable '
+        "ledger list`."
+    )
     assert (
         sentence("ledger", "list", "--ledger", "sqlite:///none.db")
-        == "There is no ledger in sqlite:///none.db. Nothing was created."
+        == "There is no ledger in sqlite:///none.db. Nothing was created. A ledger lies beside the data that it was "
+        "charged for: go to that folder, or name its address (--ledger sqlite:///folder/privacy.db)."
     )
     assert not Path("none.db").exists()
     assert sentence("ledger", "list", "--ledger", "none").startswith(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ def test_every_reproduction_is_listed_with_its_summary() -> None:
     said = run("reproduce").stdout
     for name in reproduce.names():
         assert name in said
-        assert "\n" not in reproduce.load(name).SUMMARY
+        assert reproduce.summary(name) == reproduce.load(name).SUMMARY
+        assert "\n" not in reproduce.summary(name)
     assert "abadi-figure2" in reproduce.names()
 
 
@@ -34,6 +36,17 @@ def test_abadi_figure_2_comes_out_as_printed_and_tight(tmp_path: Path) -> None:
         assert high >= least
         assert high - low <= 1e-3 * high + 1e-4
     assert "no valid bound" in said
+
+
+def test_without_matplotlib_the_table_is_there_and_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = run("reproduce", "laplace-utility", "--out", str(tmp_path))
+    assert result.exit_code == 0
+    assert "The error of a count by its ε" in result.stdout
+    assert 'pip install "deniable[plot]"' in " ".join(result.stdout.split())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["laplace-utility.csv"]
 
 
 def test_the_figure_has_a_point_for_every_number_that_the_paper_prints() -> None:

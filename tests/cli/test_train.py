@@ -139,6 +139,33 @@ def test_logistic_takes_its_own_defaults_and_what_is_said(table: Path, tmp_path:
     assert "Expected lot=5000 of at most n=2000" in said
 
 
+@pytest.mark.parametrize(
+    ("draw", "loss"),
+    [
+        (("--draw", "fixed"), "GaussianNoise"),
+        (("--draw", "allocated"), "Repeated"),
+        (("--cap", 170, "--at-most", 2500), "Repeated"),
+    ],
+    ids=["fixed", "allocated", "capped"],
+)
+def test_lots_are_drawn_as_asked_and_charged_as_drawn(
+    table: Path, tmp_path: Path, draw: tuple[object, ...], loss: str
+) -> None:
+    out = tmp_path / "out"
+    said = run(
+        table, *USUAL, *FIRST, "--model", "linear", "--epochs", 2, "--out", out, *draw, "--json"
+    ).stdout
+    facts = json.loads(said)
+    certificate = Certificate.from_json((out / "certificate.json").read_text(encoding="utf-8"))
+    assert type(certificate.loss).__name__ == loss
+    inner = {"allocated": "Allocated", "fixed": "GaussianNoise"}.get(str(draw[1]), "CappedSample")
+    assert type(getattr(certificate.loss, "of", certificate.loss)).__name__ == inner
+    assert 1.9 < verify(certificate).upper <= 2
+    assert facts["steps"] == 40
+    refused = run(table, *USUAL, *draw, "--out", tmp_path / "other", code=2).stderr
+    assert "linear or mlp" in refused
+
+
 def test_a_ledger_pays_and_refuses(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DENIABLE_LEDGER_KEY", str(tmp_path / "key"))
     url = f"sqlite:///{tmp_path / 'privacy.db'}"

@@ -57,6 +57,9 @@ HEAVY = {
     "httpx2": {"server"},
     "psycopg": {"ledger", "sql"},
     "flwr": {"federated"},
+    "lightning": {"learn"},
+    "pytorch_lightning": {"learn"},
+    "transformers": {"learn"},
 }
 ARRAYS = {"numpy", "scipy", "pyarrow", "duckdb", "sqlalchemy"}
 

@@ -37,8 +37,8 @@ def test_formulas_are_drawn_by_the_browser(site: Path) -> None:
     assert "<mfrac>" in mathml("\\frac12", "inline")
 
 
-def test_every_page_of_the_course_has_a_figure_and_every_page_of_the_guide_is_reached(site: Path) -> None:
-    for page in (ROOT / "docs" / "course").glob("*.md"):
+def test_every_page_of_course_and_guide_has_a_figure_and_every_page_is_reached(site: Path) -> None:
+    for page in (*(ROOT / "docs" / "course").glob("*.md"), *(ROOT / "docs" / "guide").glob("*.md")):
         assert page.name == "index.md" or "](../images/" in page.read_text(encoding="utf-8"), page.name
     named = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]

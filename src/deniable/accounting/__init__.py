@@ -13,13 +13,13 @@ each is also callable alone (`pure`, `strong`, `zcdp`, `renyi`, `moments`, `ampl
 from deniable.accounting.calibration import calibrate, calibrate_noise, calibrate_rate, calibrate_steps
 from deniable.accounting.certificate import certify, verify
 from deniable.accounting.choose import METHODS, compare, delta, epsilon
-from deniable.accounting.dpsgd import Lots, dpsgd
+from deniable.accounting.dpsgd import LotSampling, dpsgd
 from deniable.accounting.events import from_event, from_opendp, to_event
 from deniable.accounting.fdp import Tradeoff, tradeoff
 
 __all__ = [
     "METHODS",
-    "Lots",
+    "LotSampling",
     "Tradeoff",
     "calibrate",
     "calibrate_noise",

@@ -224,8 +224,8 @@ def _split(loss: Loss, delta: float) -> float:
     (Kairouz, Oh, Viswanath 2015).
     """
     parts = list(_flatten(loss))
-    hard = [part for part in parts if not _has_pair(part)]
-    if not hard or len(parts) == 1:
+    hard = [part for part in parts if not _has_pair(part)] if len(parts) > 1 else []
+    if not hard:
         raise Unaccountable(f"No part of {loss} can be split off.")
     share = delta / (2 * len(hard))
     pieces = [Approximate(epsilon(part, share).upper, share) if part in hard else part for part in parts]

@@ -29,7 +29,7 @@ from deniable.loss import (
 from deniable.units import Relation, Unit, UnitKind
 
 
-class Lots(StrEnum):
+class LotSampling(StrEnum):
     """How the lot of each step is made."""
 
     POISSON = "poisson"
@@ -50,7 +50,7 @@ def dpsgd(
     n: int,
     steps: int,
     *,
-    sampling: Lots | str = Lots.POISSON,
+    sampling: LotSampling | str = LotSampling.POISSON,
     unit: Unit | None = None,
     by: str | None = None,
     cap: int | None = None,
@@ -72,7 +72,7 @@ def dpsgd(
     who = Unit.row() if unit is None else unit
     _check(lot, n, steps, cap)
     lots = _lots(sampling)
-    if cap is not None and lots is not Lots.POISSON:
+    if cap is not None and lots is not LotSampling.POISSON:
         raise InvalidParameter(
             f"Expected a cap on Poisson lots only, got cap={cap} with lots made {lots.value}."
         )
@@ -81,37 +81,37 @@ def dpsgd(
 
 
 def _relation(
-    lots: Lots, noise: Number, lot: int, n: int, steps: int, cap: int | None, relation: Relation
+    lots: LotSampling, noise: Number, lot: int, n: int, steps: int, cap: int | None, relation: Relation
 ) -> Loss:
     """The run for a unit that is one row."""
     once, rate = GaussianNoise(noise), Fraction(lot, n)
     exchange = GaussianNoise(exact(noise) / 2)
     match lots:
-        case Lots.POISSON if cap is not None:
+        case LotSampling.POISSON if cap is not None:
             return _stated(CappedSample(rate, cap, n, once), relation, lots) * steps
-        case Lots.POISSON if relation is Relation.REPLACED:
+        case LotSampling.POISSON if relation is Relation.REPLACED:
             return Sampled(rate, once, POISSON, replace=True) * steps
-        case Lots.POISSON:
+        case LotSampling.POISSON:
             return _stated(once.sampled(rate), relation, lots) * steps
-        case Lots.ALLOCATION:
+        case LotSampling.ALLOCATION:
             return _stated(Allocated(-(-n // lot), once), relation, lots) * _passes(lot, n, steps)
-        case Lots.WITHOUT_REPLACEMENT if relation is not Relation.SILENCED:
+        case LotSampling.WITHOUT_REPLACEMENT if relation is not Relation.SILENCED:
             return Sampled(rate, exchange, WITHOUT_REPLACEMENT, relation is Relation.REPLACED) * steps
-        case Lots.WITH_REPLACEMENT if relation is Relation.REPLACED:
+        case LotSampling.WITH_REPLACEMENT if relation is Relation.REPLACED:
             return DrawnSample(lot, n, exchange) * steps
-        case Lots.SHUFFLED if relation is Relation.REPLACED:
+        case LotSampling.SHUFFLED if relation is Relation.REPLACED:
             return exchange * _passes(lot, n, steps)
         case _:
             raise _refusal(lots, relation)
 
 
-def _stated(loss: Loss, relation: Relation, lots: Lots) -> Loss:
+def _stated(loss: Loss, relation: Relation, lots: LotSampling) -> Loss:
     if relation is Relation.REPLACED:
         raise _refusal(lots, relation)
     return Silenced(loss) if relation is Relation.SILENCED else loss
 
 
-def _refusal(lots: Lots, relation: Relation) -> Unaccountable:
+def _refusal(lots: LotSampling, relation: Relation) -> Unaccountable:
     return Unaccountable(
         f"No loss is known for a unit that is {relation.value} where lots are made {lots.value}. Nothing was "
         "computed. Poisson lots are known for every relation, allocation for added and silenced units, the "
@@ -127,7 +127,8 @@ def _rows(unit: Unit, by: str | None) -> int:
         return 1
     if by is None:
         raise InvalidParameter(
-            f'Expected by="unit" or by="row" for {unit}: is each drawn {unit.column_name} clipped as one, or each row by itself?'
+            f'Expected by="unit" or by="row" for {unit}: is each drawn {unit.column_name} clipped as one, or '
+            "each row by itself?"
         )
     if unit.max_rows is None:
         raise InvalidParameter(f'Expected max_rows of {unit} where rows are drawn singly, or by="unit".')
@@ -144,10 +145,10 @@ def _passes(lot: int, n: int, steps: int) -> int:
     return steps // length
 
 
-def _lots(sampling: Lots | str) -> Lots:
-    if sampling not in list(Lots):
-        raise InvalidParameter(f"Expected sampling={sampling!r} to be one of {', '.join(Lots)}.")
-    return Lots(sampling)
+def _lots(sampling: LotSampling | str) -> LotSampling:
+    if sampling not in list(LotSampling):
+        raise InvalidParameter(f"Expected sampling={sampling!r} to be one of {', '.join(LotSampling)}.")
+    return LotSampling(sampling)
 
 
 def _check(lot: int, n: int, steps: int, cap: int | None) -> None:

@@ -39,7 +39,7 @@ from deniable.loss import (
 )
 from deniable.units import Relation, Unit, UnitKind
 
-# ------------------------------------------------------------------------------------------------ dp-accounting
+# ---------------------------------------------------------------------------------------------- dp-accounting
 
 
 def from_event(event: Any, relation: Relation = Relation.ADDED) -> Loss:

@@ -209,7 +209,7 @@ class Filter:
     def _bounded(self, spent: Charge) -> Iterator[tuple[int, float, int]]:
         return zip(spent.renyi, self.orders, self.curve, strict=False)
 
-    # -------------------------------------------------------------------------------------------- book-keeping
+    # ------------------------------------------------------------------------------------------- book-keeping
 
     def spent(self, spent: Charge) -> Spent:
         """The sum of ε's while that is within the limit, then the best of the tracked

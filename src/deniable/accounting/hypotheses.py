@@ -30,7 +30,7 @@ from deniable.accounting.choose import epsilon as epsilon_of
 from deniable.accounting.numerical import profile
 from deniable.accounting.numerical.finite import Finite
 from deniable.accounting.numerical.pairs import Gaussian, Laplace, Pair
-from deniable.accounting.numerical.search import Case, merge
+from deniable.accounting.numerical.search import TermCase, merge
 from deniable.accounting.numerical.terms import cases
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import Loss
@@ -86,7 +86,7 @@ def _leaves(loss: Loss) -> list[tuple[Pair, bool, bool]] | None:
     return triples if len(triples) == len(leaves) and any(upper for _, upper, _ in triples) else None
 
 
-def _alone(case: Case) -> Pair | None:
+def _alone(case: TermCase) -> Pair | None:
     terms = merge(case.terms)
     if not terms:
         return Gaussian(math.inf)

@@ -38,14 +38,17 @@ Seed = Annotated[
 
 
 THEOREMS = (
-    "The theorem it shows: O(n) random counts, each within α·√n of the truth, give away all but O(α²)·n of n bits "
-    "(Dinur, Nissim 2003; Dwork, McSherry, Talwar 2007). So noise has to grow with √n, or counts have to be refused.",
-    "The theorem it shows: if all 2ⁿ counts are answered within α·n, every table that fits them is wrong about at most "
-    "4·α·n of n people (Dinur, Nissim 2003). The table above has random counts only; the picture (--plot) asks all 2ⁿ.",
+    "The theorem it shows: O(n) random counts, each within α·√n of the truth, give away all but O(α²)·n of n "
+    "bits (Dinur, Nissim 2003; Dwork, McSherry, Talwar 2007). So noise has to grow with √n, or counts have "
+    "to be refused.",
+    "The theorem it shows: if all 2ⁿ counts are answered within α·n, every table that fits them is wrong "
+    "about at most 4·α·n of n people (Dinur, Nissim 2003). The table above has random counts only; the "
+    "picture (--plot) asks all 2ⁿ.",
 )
 CLASSES = (
-    "That the join meets nobody in the 5-anonymous table does not make it safe: a class is found instead of a row, and says "
-    "what its people have in common. Several such tables about the same people give everything away: deniable attack anonymity."
+    "That the join meets nobody in the 5-anonymous table does not make it safe: a class is found instead of "
+    "a row, and says what its people have in common. Several such tables about the same people give "
+    "everything away: deniable attack anonymity."
 )
 
 
@@ -134,7 +137,8 @@ def _draw_reconstruction(
         return
     ratio, small = queries / people, min(people, 1024)
     grid = [0.05 * 1.1**i for i in range(50)]
-    # The curve is measured on at most 1,024 people, which takes a second; the run itself is a point of its own.
+    # The curve is measured on at most 1,024 people, which takes a second; the run itself is a point of its
+    # own.
     results = rebuilding.sweep(small, ratio, (0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 3.0), seed=seed)
     picture.reconstruction(
         (grid, [expected_share(c, ratio) for c in grid]),
@@ -161,7 +165,7 @@ def _draw_theorem(path: Path, people: int, seed: int) -> None:
 @door
 def difference(
     people: Annotated[int, typer.Option("--people", help="People with one secret bit each.")] = 500,
-    targets: Annotated[int, typer.Option("--targets", help="How many of them are attacked.")] = 100,
+    targets: Annotated[int, typer.Option("--targets", help="How many people are attacked.")] = 100,
     noise: Annotated[float, typer.Option("--noise", help="Deviation of each answer's noise.")] = 2.0,
     pairs: Annotated[int, typer.Option("--pairs", help="Pairs of questions about each target.")] = 100,
     epsilon: Epsilon = 1.0,
@@ -259,8 +263,9 @@ def _hospital() -> None:
     )
     show.say(
         "",
-        f"Whoever knows that a neighbour of 27 years is in the table knows the disease: {sure[2]} (homogeneity). Of a neighbour "
-        f"of 36 who surely has no heart disease, the table tells the rest: {inferences[7]} (background knowledge).",
+        f"Whoever knows that a neighbour of 27 years is in the table knows the disease: {sure[2]} "
+        "(homogeneity). Of a neighbour of 36 who surely has no heart disease, the table tells the rest: "
+        f"{inferences[7]} (background knowledge).",
         "",
     )
 

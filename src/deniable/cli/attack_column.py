@@ -13,10 +13,10 @@ from deniable.cli.door import door
 from deniable.cli.options import Json, Plot
 
 READING = (
-    "Everybody's value is a fair coin of its own, so what the first two guess came from the person's own row. ε is for "
-    "one replaced value; one stated for a row added or removed counts twice. The last column is what the guarantee is "
-    "not about: the column as it is, guessed of people whom the model never saw. It follows from the rest of their row, "
-    "and would without them."
+    "Everybody's value is a fair coin of its own, so what the first two guess came from the person's own "
+    "row. ε is for one replaced value; one stated for a row added or removed counts twice. The last column "
+    "is what the guarantee is not about: the column as it is, guessed of people whom the model never saw. It "
+    "follows from the rest of their row, and would without them."
 )
 
 
@@ -39,7 +39,7 @@ def column(
 
     [bold]deniable attack column --data adult --plot column.png[/]
     """
-    need_learn("Attacks on models")
+    need_learn("This attack")
     from deniable.accounting.meaning import advantage
     from deniable.attack import sensitive
     from deniable.plots import hidden as picture
@@ -54,7 +54,7 @@ def column(
                 ("strangers, the column as it is", comparison.strangers),
             )
         }
-        title = f"What a model gives away of a sensitive column ({data}, {people:,} people)"
+        title = f"A sensitive column, guessed through a model ({data}, {people:,})"
         picture.advantages(lines, lambda e: advantage(e, sensitive.DELTA), title=title, path=plot)
     if json:
         show.as_json({"data": data, "people": people} | comparison.to_dict())

@@ -24,8 +24,8 @@ SAMPLES = 600
 """Rounds of the audit with the client, and without it."""
 CONFIDENCE = 0.9999
 LESSON = (
-    "A failed inversion proves nothing: it fails at noise whose ε is in the hundreds, through which the audit still tells "
-    "whether the client took part. Only the guarantee bounds what any attack can learn."
+    "A failed inversion proves nothing: it fails at noise whose ε is in the hundreds, through which the "
+    "audit still tells whether the client took part. Only the guarantee bounds what any attack can learn."
 )
 
 
@@ -39,9 +39,9 @@ def gradients(
     data: Annotated[
         str, typer.Option("--data", help="mnist, or digits for images that need no download.")
     ] = "digits",
-    images: Annotated[int, typer.Option("--images", help="Images, one a client.")] = 20,
+    images: Annotated[int, typer.Option("--images", help="How many images, one for each client.")] = 20,
     searched: Annotated[
-        int, typer.Option("--searched", help="Of these, how many are searched for by L-BFGS.", min=1)
+        int, typer.Option("--searched", help="How many of the images are searched for by L-BFGS.", min=1)
     ] = 3,
     epsilon: Annotated[
         float, typer.Option("--epsilon", help="The guarantee of the protected update, at δ = 1e-5.")
@@ -120,7 +120,8 @@ def _tell(
     show.table(("what is sent", "attack", "images found", "median", "ε at 1e-5"), rows, right=(2, 3, 4))
     show.say(
         "",
-        f"The mean of other images, which everybody knows, reaches {baseline:.1f} dB. Beside it, a canary audit:",
+        f"The mean of other images, which everybody knows, reaches {baseline:.1f} dB. Beside it, a canary "
+        "audit:",
     )
     for name, finding in findings.items():
         bound = numbers.down(finding.epsilon)

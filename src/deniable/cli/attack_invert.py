@@ -66,7 +66,8 @@ def invert(
         )
         return
     show.heading(
-        f"{len(album.seen):,} private images of {album.people} people ({data}), {len(album.public):,} public ones"
+        f"{len(album.seen):,} private images of {album.people} people ({data}), {len(album.public):,} public "
+        "ones"
     )
     table = [
         (
@@ -87,9 +88,9 @@ def invert(
     )
     show.say("", *(result.reading for result in releases))
     show.say(
-        "Confidence and generator find the class. DP for an image hides whether that image was there, not what all images of a "
-        "class have in common: a private model that works can be inverted all the same. Stationarity finds the images "
-        "themselves, and that is what DP bounds."
+        "Confidence and generator find the class. DP for an image hides whether that image was there, not "
+        "what all images of a class have in common: a private model that works can be inverted all the same. "
+        "Stationarity finds the images themselves, and that is what DP bounds."
     )
 
 

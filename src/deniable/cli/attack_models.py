@@ -42,9 +42,13 @@ def membership(
     models: Annotated[
         int, typer.Option("--models", help="Models trained at once; a row is in each by a fair coin.")
     ] = 32,
-    targets: Annotated[int, typer.Option("--targets", help="Of these, how many are attacked in turn.")] = 4,
-    epochs: Annotated[int, typer.Option("--epochs", help="Of the unprotected models.")] = 80,
-    steps: Annotated[int, typer.Option("--steps", help="Of the private models.")] = 60,
+    targets: Annotated[
+        int, typer.Option("--targets", help="How many of the models are attacked, one after another.")
+    ] = 4,
+    epochs: Annotated[
+        int, typer.Option("--epochs", help="Passes over the data, for the unprotected models.")
+    ] = 80,
+    steps: Annotated[int, typer.Option("--steps", help="Training steps of the private models.")] = 60,
     epsilon: Annotated[
         float, typer.Option("--epsilon", help="The guarantee of the private models, at δ = 1e-5.")
     ] = 2.0,
@@ -121,9 +125,11 @@ def memorize(
         str, typer.Option("--copies", help="How often each secret number stands in the text.")
     ] = "0,1,4,16",
     digits: Annotated[int, typer.Option("--digits", help="Digits of a secret number, at most 6.")] = 6,
-    epochs: Annotated[int, typer.Option("--epochs", help="Of training, with and without protection.")] = 8,
+    epochs: Annotated[
+        int, typer.Option("--epochs", help="Passes over the text, with and without protection.")
+    ] = 8,
     epsilon: Annotated[
-        float, typer.Option("--epsilon", help="Of the protected model, for a line of text.")
+        float, typer.Option("--epsilon", help="The ε of the protected model, for a line of text.")
     ] = 2.0,
     seed: Seed = 0,
     json: Json = False,
@@ -182,7 +188,8 @@ def memorize(
     show.table(head, rows, right=(1, 2, 3, 4, 5))
     show.say("", *(result.reading for result in releases.values()))
     show.say(
-        "A number the model never saw has an exposure of b bits or more with probability 2^-b: that is the chance level."
+        "A number the model never saw has an exposure of b bits or more with probability 2^-b: that is the "
+        "chance level."
     )
 
 

@@ -14,10 +14,10 @@ from deniable.cli.options import Json, Plot
 from deniable.plots import attack as picture
 
 READING = (
-    "Every lie is a report that an honest person may send, so no check of single reports finds it. Made consistent, an "
-    "estimate is a share again and still wrong. A median of groups of reports helps where liars come one after another, "
-    "and not where they come at random. What helps is a protocol that multiplies reports less, a larger ε, and one "
-    "proved report for each person."
+    "Every lie is a report that an honest person may send, so no check of single reports finds it. Made "
+    "consistent, an estimate is a share again and still wrong. A median of groups of reports helps where "
+    "liars come one after another, and not where they come at random. What helps is a protocol that "
+    "multiplies reports less, a larger ε, and one proved report for each person."
 )
 
 
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 def poison(
     items: Annotated[int, typer.Option("--items", help="Possible answers.")] = 100,
     users: Annotated[int, typer.Option("--users", help="People who report, the liars among them.")] = 20_000,
-    liars: Annotated[float, typer.Option("--liars", help="Their share.")] = 0.02,
+    liars: Annotated[float, typer.Option("--liars", help="The share of people who lie.")] = 0.02,
     epsilon: Annotated[float, typer.Option("--epsilon", help="The ε of every report.")] = 1.0,
     seed: Annotated[
         int, typer.Option("--seed", help="Seed of the made-up answers; reports are never seeded.")
@@ -61,10 +61,10 @@ def poison(
     show.table(columns, rows, right=tuple(range(1, 7)))
     show.say(
         "",
-        f"Consistent: made a distribution again (Norm-Sub). Median: of {attack.GROUPS} groups of reports, with liars at "
-        "random among them, or together.",
-        f"The true share is {percent(results[0].truth)}. No unbiased sum of reports that keep ε = {epsilon:g} is moved "
-        f"by less than {percent(least)} by so many liars.",
+        f"Consistent: made a distribution again (Norm-Sub). Median: of {attack.GROUPS} groups of reports, "
+        "with liars at random among them, or together.",
+        f"The true share is {percent(results[0].truth)}. No unbiased sum of reports that keep ε = "
+        f"{epsilon:g} is moved by less than {percent(least)} by so many liars.",
         READING,
     )
     if plot is not None:

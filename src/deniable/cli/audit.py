@@ -144,7 +144,10 @@ Report: TypeAlias = Annotated[
 What: TypeAlias = Annotated[
     str | None,
     typer.Argument(
-        help="laplace, gaussian, a case of the bench, bench, module:name, a file of scores (.csv, .parquet), or a query."
+        help=(
+            "laplace, gaussian, a case of the bench, bench, module:name, a file of scores (.csv, .parquet), "
+            "or a query."
+        )
     ),
 ]
 
@@ -231,6 +234,10 @@ def audit(
     if report is not None:
         write_report(finding, report)
     _show(finding, plot, json)
+    if not json:
+        show.say(
+            *(f"{what}: {file}" for what, file in (("Finding", save), ("Report", report)) if file is not None)
+        )
     raise typer.Exit(finding.exit_code)
 
 
@@ -325,7 +332,8 @@ def _show_plan(claim: Budget | None, confidence: float, json: bool) -> None:
         show.as_json({"plan": [{"epsilon": epsilon, "runs": runs} for epsilon, runs in rows]})
         return
     show.say(
-        f"Runs that could tell a true ε from the claimed {claim}, at confidence {confidence:g}, on the easiest target:",
+        f"Runs that could tell a true ε from the claimed {claim}, at confidence {confidence:g}, on the "
+        "easiest target:",
         "",
     )
     show.table(("true ε", "runs"), [(f"{epsilon:.4g}", f"{runs:,}") for epsilon, runs in rows], right=(0, 1))

@@ -68,8 +68,8 @@ def calibrate(
     answer = number(run.steps) if unknown is Unknown.STEPS else repr(values[unknown])
     show.heading(f"{LABEL[unknown]}: {answer}")
     show.say(
-        f"With it, ε lies in [{numbers.down(bound.lower)}, {numbers.up(bound.upper)}] at δ = {number(delta)}, "
-        f"within ε = {number(target)}.",
+        f"With it, ε lies in [{numbers.down(bound.lower)}, {numbers.up(bound.upper)}] at δ = "
+        f"{number(delta)}, within ε = {number(target)}.",
         f"The run: {run.loss}.",
     )
 

@@ -119,8 +119,8 @@ def _verify_radius(text: str, json: bool) -> None:
     votes = claim.votes
     show.heading(f"Valid: class {votes.label} is certain for {claim.unit} ({claim.precision})")
     show.say(
-        f"Computed again from {sum(votes.counts):,} votes, {votes.counts[votes.label]:,} for the class: radius "
-        f"{numbers.down(again, 6)} at α = {number(votes.looks.alpha)}.",
+        f"Computed again from {sum(votes.counts):,} votes, {votes.counts[votes.label]:,} for the class: "
+        f"radius {numbers.down(again, 6)} at α = {number(votes.looks.alpha)}.",
         f"Noise: {claim.noise}. Model: {claim.evaluation.model[:16]}. Input: {claim.input[:16]}.",
         "It rests on:",
     )

@@ -26,11 +26,11 @@ from deniable.cli.options import Json
 from deniable.errors import DeniableError
 
 EXTRAS = {
-    "plot": ("matplotlib", "pictures: --plot, answer.plot()"),
-    "learn": ("torch", "private training: deniable train, deniable.learn"),
+    "plot": ("matplotlib", "pictures (--plot, answer.plot())"),
+    "learn": ("torch", "private training (deniable train, deniable.learn)"),
     "postgres": ("adbc_driver_postgresql", "tables in PostgreSQL, and ledgers there"),
     "spark": ("pyspark", "tables too large for one machine"),
-    "server": ("fastapi", "deniable serve: login, REST, PostgreSQL's protocol, the console"),
+    "server": ("fastapi", "deniable serve (console, REST, PostgreSQL's protocol, logins)"),
     "flower": ("flwr", "federated rounds with real devices"),
 }
 """An extra, the package that shows that it is there, and what it is for."""
@@ -146,7 +146,7 @@ def _encoding() -> Check:
 def _extras() -> Iterator[Check]:
     for extra, (module, purpose) in EXTRAS.items():
         if importlib.util.find_spec(module) is None:
-            advice = f"for {purpose}, pip install 'deniable[{extra}]'."
+            advice = f"pip install 'deniable[{extra}]' for {purpose}."
             yield Check(f"[{extra}]", None, "not installed", advice)
         else:
             yield Check(f"[{extra}]", True, f"{module} {_version(PACKAGES.get(module, module))}")

@@ -17,6 +17,17 @@ R = TypeVar("R")
 BAD_INPUT = 2
 BY_HAND = 130
 """What a shell says of a command that Ctrl-C has ended: 128 + SIGINT."""
+EXTRAS = {
+    "matplotlib": "plot",
+    "torch": "learn",
+    "sklearn": "learn",
+    "adbc_driver_postgresql": "postgres",
+    "psycopg": "postgres",
+    "pyspark": "spark",
+    "fastapi": "server",
+    "flwr": "flower",
+}
+"""A package that may be missing, and the extra that brings it."""
 
 
 def door(command: Callable[P, R]) -> Callable[P, R]:
@@ -34,6 +45,11 @@ def door(command: Callable[P, R]) -> Callable[P, R]:
             refuse(str(stop), BY_HAND)
         except DeniableError as error:
             refuse(str(error))
+        except ModuleNotFoundError as error:
+            package = (error.name or "").partition(".")[0]
+            if package not in EXTRAS:
+                raise
+            refuse(f"This needs the package {package}: pip install 'deniable[{EXTRAS[package]}]'.")
         except OSError as error:
             if error.filename is None:
                 raise

@@ -22,7 +22,7 @@ FALSE_ALARMS = (0.001, 0.01, 0.1)
 @door
 def explain(
     epsilon: Annotated[float, typer.Option("--epsilon", help="The ε of the guarantee.")],
-    delta: Annotated[float, typer.Option("--delta", help="Its δ.")] = 0.0,
+    delta: Annotated[float, typer.Option("--delta", help="The δ of the guarantee.")] = 0.0,
     prior: Annotated[
         float | None,
         typer.Option("--prior", help="A belief before the answer, in (0, 1). Left out: several."),
@@ -95,23 +95,26 @@ def _beliefs(beliefs: Mapping[float, meaning.Posterior], delta: float) -> None:
         failure = max(b.failure for b in beliefs.values())
         show.say(
             "",
-            "δ > 0, so no limits hold for every answer: these allow for ε + 0.1 and fail with probability at most "
-            f"{numbers.up(failure, 2)}, whatever is true. An answer for which they fail may tell everything.",
+            "δ > 0, so no limits hold for every answer: these allow for ε + 0.1 and fail with probability at "
+            f"most {numbers.up(failure, 2)}, whatever is true. An answer for which they fail may tell "
+            "everything.",
         )
 
 
 def _attacker(power: Mapping[float, float], advantage: float) -> None:
     show.say(
         "",
-        "The best attacker there can be, who knows all other units, deciding whether this one is in the data:",
+        "The best attacker there can be, who knows all other units, deciding whether this one is in the "
+        "data:",
         "",
     )
     rows = [(numbers.percent_up(rate), numbers.percent_up(best)) for rate, best in power.items()]
     show.table(("false alarms", "finds at most"), rows, right=(0, 1))
     show.say(
         "",
-        f"Between two equally likely worlds she is right with probability {numbers.percent_up((1 + advantage) / 2)} at most "
-        f"(advantage {numbers.up(advantage)}); guessing gives 50 %.",
+        "Between two equally likely worlds she is right with probability "
+        f"{numbers.percent_up((1 + advantage) / 2)} at most (advantage {numbers.up(advantage)}); guessing "
+        "gives 50 %.",
     )
 
 
@@ -119,7 +122,8 @@ def _group(size: int, epsilon: float, delta: float, odds: float) -> None:
     if delta >= 1:
         show.say(
             "",
-            f"For a group of {size} that is in the data together nothing is left of this guarantee: δ grows to 1.",
+            f"For a group of {size} that is in the data together nothing is left of this guarantee: δ grows "
+            "to 1.",
         )
         return
     tail = f", except for δ = {numbers.up(delta, 3)}" if delta else ""

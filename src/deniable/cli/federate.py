@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 TRUST = {
     option.Place.SERVER: "The server is trusted: it sees every update. Those who see models are held off.",
-    option.Place.SHARED: "Nobody sees a single update: each client adds a share of the noise, and a secure sum opens the total.",
+    option.Place.SHARED: (
+        "Nobody sees a single update: each client adds a share of the noise, and a secure sum opens the "
+        "total."
+    ),
     option.Place.CLIENT: "Nobody is trusted: each update carries all of its noise when it leaves the client.",
 }
 
@@ -49,7 +52,7 @@ def federate(
     clip: option.Clip = 0.5,
     least: option.Least = None,
     participations: option.Participations = None,
-    against: option.Against = option.Observer.SERVER,
+    coins: option.Coins = 1.0,
     replace: option.Replaced = False,
     model: option.Trained = option.NetworkName.LINEAR,
     hidden: train_options.Hidden = 64,
@@ -76,7 +79,7 @@ def federate(
 
     declaration = training.TableDeclaration.of(schema, clients, classes, feature or (), size="clients")
     table = declaration.table(target, training.TableMethod(model.value), hidden)
-    settings = Wanted(noise, rate, rounds, least, participations, against, replace)
+    settings = Wanted(noise, rate, rounds, least, participations, coins, replace)
     tables = _tables()
     if public is not None:
         training.check_public(table, data, public)
@@ -111,25 +114,21 @@ class Wanted:
     rounds: int
     least: int | None
     participations: int | None
-    against: option.Observer
+    coins: float
     replace: bool
 
     def __post_init__(self) -> None:
-        if self.place is not option.Place.SHARED and (self.least, self.against) != (
-            None,
-            option.Observer.SERVER,
-        ):
+        if self.place is not option.Place.SHARED and self.least is not None:
+            raise InvalidParameter("Expected --least with --noise shared only. Nothing was charged.")
+        if self.place is option.Place.SERVER and (self.participations, self.coins) != (None, 1):
             raise InvalidParameter(
-                "Expected --least and --against with --noise shared only. Nothing was charged."
-            )
-        if self.place is option.Place.SERVER and self.participations is not None:
-            raise InvalidParameter(
-                "Expected --participations with --noise shared or client only: a trusted server draws clients by coins. "
-                "Nothing was charged."
+                "Expected --participations and --coins with --noise shared or client only: a trusted server "
+                "draws clients by its own coins. Nothing was charged."
             )
         if not 0 < self.rate <= 1 or self.rounds < 1:
             raise InvalidParameter(
-                f"Expected --rate {self.rate:g} in (0, 1] and --rounds {self.rounds} of at least 1. Nothing was charged."
+                f"Expected --rate {self.rate:g} in (0, 1] and --rounds {self.rounds} of at least 1. Nothing "
+                "was charged."
             )
 
     @property
@@ -148,9 +147,9 @@ class Wanted:
             case option.Place.SERVER:
                 return Central()
             case option.Place.CLIENT:
-                return OnClient(participations=most)
+                return OnClient(participations=most, coins=self.coins)
         least = max(2, int(0.6 * self.rate * clients)) if self.least is None else self.least
-        return Shared(least=least, participations=most, against=self.against.value)
+        return Shared(least=least, participations=most, coins=self.coins)
 
 
 def _tables() -> Any:
@@ -181,6 +180,7 @@ def _tell(
         "rate": float(run.rate),
         "clients": run.clients,
         "participations": run.participations,
+        "coins": float(run.coins),
         "least": getattr(run.noise, "least", None),
         "out": out,
         "accuracy_on_public_rows": scores[-1] if scores else None,
@@ -192,14 +192,16 @@ def _tell(
         f"Trained: ε ≤ {numbers.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}"
     )
     show.say(
-        f"{run.rounds:,} rounds of about {run.drawing_rate * run.clients:g} clients, noise multiplier {run.multiplier:.4g}, "
-        f"added by the {'clients together' if wanted.place is option.Place.SHARED else wanted.place.value}.",
+        f"{run.rounds:,} rounds of about {run.drawing_rate * run.clients:g} clients, noise multiplier "
+        f"{run.multiplier:.4g}, added by the "
+        f"{'clients together' if wanted.place is option.Place.SHARED else wanted.place.value}.",
         TRUST[wanted.place],
     )
     if len(views) > 1:
         show.say(
-            f"Against the server, which knows who was drawn: ε ≤ {numbers.up(views['server'])}. "
-            f"Against those who see models only: ε ≤ {numbers.up(views['models'])}."
+            f"Against the server, which knows who was drawn: ε ≤ {numbers.up(views['server'])}. Against "
+            f"those who see models only, too: ε ≤ {numbers.up(views['models'])}, since the noise of clients "
+            "tells how many they were."
         )
     show.say(f"Model: {out / 'model.pt'} (described in model.json). Certificate: {out / 'certificate.json'}.")
     if scores:

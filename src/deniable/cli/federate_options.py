@@ -17,13 +17,6 @@ class Place(StrEnum):
     CLIENT = "client"
 
 
-class Observer(StrEnum):
-    """Whom shared noise is charged against."""
-
-    SERVER = "server"
-    MODELS = "models"
-
-
 class NetworkName(StrEnum):
     """What is trained."""
 
@@ -35,7 +28,7 @@ Data: TypeAlias = Annotated[
     Path,
     typer.Argument(help="A table of all clients' rows, as parquet or CSV.", metavar="DATA", dir_okay=False),
 ]
-User: TypeAlias = Annotated[str, typer.Option("--user", help="The column that says whose a row is.")]
+User: TypeAlias = Annotated[str, typer.Option("--user", help="The column that names the client of a row.")]
 Number: TypeAlias = Annotated[
     int | None,
     typer.Option("--clients", help="About how many clients there are: a public number, never counted."),
@@ -50,7 +43,7 @@ Rate: TypeAlias = Annotated[
     float, typer.Option("--rate", help="The share of clients that is drawn for a round.")
 ]
 Rounds: TypeAlias = Annotated[
-    int, typer.Option("--rounds", help="Of sending the model out and adding updates up.")
+    int, typer.Option("--rounds", help="How often the model is sent out and updates are added up.")
 ]
 LocalEpochs: TypeAlias = Annotated[
     int, typer.Option("--local-epochs", help="Passes of a client over its rows in a round.")
@@ -59,9 +52,11 @@ Batch: TypeAlias = Annotated[
     int, typer.Option("--batch", help="Rows in a step of a client; 0 is all of them (FedSGD).", min=0)
 ]
 Clip: TypeAlias = Annotated[float, typer.Option("--clip", help="The largest norm of one client's update.")]
-LearningRate: TypeAlias = Annotated[float, typer.Option("--learning-rate", help="Of a client's steps.")]
+LearningRate: TypeAlias = Annotated[
+    float, typer.Option("--learning-rate", help="Learning rate of a client's steps.")
+]
 Momentum: TypeAlias = Annotated[
-    float, typer.Option("--momentum", help="Of the server, over rounds (FedAvgM).", min=0, max=0.999)
+    float, typer.Option("--momentum", help="Momentum of the server over rounds (FedAvgM).", min=0, max=0.999)
 ]
 Least: TypeAlias = Annotated[
     int | None,
@@ -79,10 +74,14 @@ Participations: TypeAlias = Annotated[
         show_default="half more than expected",
     ),
 ]
-Against: TypeAlias = Annotated[
-    Observer,
+Coins: TypeAlias = Annotated[
+    float,
     typer.Option(
-        "--against", metavar="WHO", help="With shared noise, who may look: server, or those who see models."
+        "--coins",
+        help=(
+            "With shared or client noise: the chance that a client adds its update to its noise, by a coin "
+            "it tells nobody."
+        ),
     ),
 ]
 Replaced: TypeAlias = Annotated[
@@ -95,7 +94,7 @@ Schema: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         "--schema",
-        help="A YAML file with clients, classes and features (name: [low, high]) instead of the options.",
+        help="A YAML file with clients, classes and features (name: \\[low, high]) instead of the options.",
         metavar="FILE",
         dir_okay=False,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -20,9 +20,12 @@ from deniable.errors import DeniableError, InvalidParameter, TamperedLedger
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Entry, Filter, Ledger, Left, Purpose, Verification
 from deniable.ledger.export import comma_separated, json_lines
+from deniable.ledger.versions import version_of
 from deniable.units import Unit
 
 WIDTH = 20
+WIDE = 120
+"""Columns of a terminal from which a journal is one table."""
 
 app = typer.Typer(
     help="Budgets that cannot be overspent: create them, look at them, verify them.",
@@ -176,11 +179,13 @@ def history(
             show.as_json({"entries": [entry.to_dict() for entry in selection]})
             return
         limits = {ledger_account.name: ledger_account.limit for ledger_account in book.accounts()}
-        show.table(
-            ("entry", "time", "what", "account", "analyst", "ε", "description"),
-            [_row(entry, limits) for entry in selection],
-            right=(0, 1, 5),
-        )
+        rows = [_row(entry, limits) for entry in selection]
+        if show.console().width < WIDE:
+            _tell_in_lines(rows)
+        else:
+            show.table(
+                ("entry", "time", "what", "account", "analyst", "ε", "description"), rows, right=(0, 1, 5)
+            )
         show.say("ε is that of the entry alone, at the δ of its account's limit; together they cost less.")
 
 
@@ -306,6 +311,37 @@ def forget(
 
 @app.command()
 @door
+def versions(
+    account: Name,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")
+    ] = None,
+    ledger: Url = DEFAULT,
+    key: KeyFile = None,
+    json: Json = False,
+) -> None:
+    """Which entries were made from which version of the data, and which of them after somebody was forgotten.
+
+    [bold]deniable ledger versions visits[/]
+    """
+    with _opened(ledger, key) as book:
+        ledger_account = book.account(account, analyst=owner)
+        made, held = ledger_account.versions(), ledger_account.still_held()
+    if json:
+        listed = [{"version": version, "entries": entries} for version, entries in made.items()]
+        show.as_json({"versions": listed, "still_held": held})
+        return
+    rows = [(version or "(none declared)", ", ".join(map(str, made[version]))) for version in made]
+    show.table(("data", "entries"), rows)
+    if held:
+        show.say(
+            f"Entries {', '.join(map(str, held))} were made after somebody was forgotten, from a version that was "
+            "in use before or from none that was declared: they may hold her still."
+        )
+
+
+@app.command()
+@door
 def rename(
     account: Name,
     name: Annotated[str, typer.Argument(help="The new name.")],
@@ -424,7 +460,7 @@ def export(
         show.say(f"{out}: {count:,} entries.")
 
 
-# ------------------------------------------------------------------------------------------------ how it is said
+# --------------------------------------------------------------------------------------------- how it is said
 
 
 @contextmanager
@@ -504,7 +540,8 @@ def _tell(account: Account, json: bool) -> None:
     show.say(f"Spent: ε = {numbers.up(expenditure.epsilon)}{_at(expenditure.delta)} ({expenditure.method}).")
     show.say(f"Left for one charge: {_left(account.remaining())}.")
     show.say(
-        f"A bound on the ε of all releases so far, valid at every moment: ε ≤ {numbers.up(running.epsilon)}{_at(running.delta)}."
+        "A bound on the ε of all releases so far, valid at every moment: ε ≤ "
+        f"{numbers.up(running.epsilon)}{_at(running.delta)}."
     )
 
 
@@ -520,10 +557,18 @@ def _left(left: Left) -> str:
     return f"ε ≤ {numbers.down(left.epsilon)}{rho}{delta}"
 
 
-def _row(entry: Entry, limits: Mapping[str, Budget]) -> tuple[object, ...]:
-    what = entry.description or entry.loss or ""
+def _row(entry: Entry, limits: Mapping[str, Budget]) -> tuple[str, ...]:
+    version = version_of(entry)
+    what = str(entry.description or entry.loss or "") + ("" if version is None else f" (data: {version})")
     cost = _cost(entry, limits.get(entry.account))
-    return entry.seq, entry.time[:19], entry.kind, entry.account, entry.analyst, cost, what
+    return str(entry.seq), entry.time[:19], entry.kind, entry.account, entry.analyst, cost, what
+
+
+def _tell_in_lines(rows: Iterable[tuple[str, ...]]) -> None:
+    """A journal where seven columns do not fit: a line for each entry, and what it was for below it."""
+    for seq, time, kind, account, analyst, cost, what in rows:
+        show.heading(f"{seq}  {time}  {kind} · {account} · {analyst}" + (f" · ε = {cost}" if cost else ""))
+        show.indented(what)
 
 
 def _cost(entry: Entry, limit: Budget | None) -> str:

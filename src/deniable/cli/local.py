@@ -9,7 +9,7 @@ import typer
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json
-from deniable.local.choose import best, candidates
+from deniable.local.oracles.choose import best, candidates
 from deniable.local.simulate import PROTOCOLS, Simulation, protocol
 from deniable.local.simulate import simulate as run
 from deniable.randomness import SecureRandom
@@ -43,7 +43,8 @@ def simulate(
         show.as_json(_facts(name, epsilon, items, done))
         return
     show.heading(
-        f"{type(done.client).__name__}: {users:,} reports of {done.client.size} bytes, ε = {epsilon:g}, {items:,} items"
+        f"{type(done.client).__name__}: {users:,} reports of {done.client.size} bytes, ε = {epsilon:g}, "
+        f"{items:,} items"
     )
     show.say("")
     low, high = done.estimate.interval()
@@ -54,7 +55,8 @@ def simulate(
     show.table(("item", "users", "estimate", "95 % interval"), rows, right=(0, 1, 2, 3))
     show.say(
         "",
-        f"Mean squared error: {done.mse:,.0f}; theory: {done.mse_theory:,.0f} ({done.mse / done.mse_theory:.3f} of it).",
+        f"Mean squared error: {done.mse:,.0f}; theory: {done.mse_theory:,.0f} "
+        f"({done.mse / done.mse_theory:.3f} of it).",
         f"{done.reports_per_second:,.0f} reports encoded and counted per second of processor time.",
     )
 

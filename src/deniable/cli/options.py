@@ -34,8 +34,8 @@ NOISES: dict[NoiseName, type[GaussianNoise | LaplaceNoise]] = {
 
 RATE = "Share of the records that each release sees (1: all of them)."
 NOISE = (
-    "Noise multiplier: deviation (Laplace: scale) of the noise ÷ the most that one record changes the answer. "
-    "That is the clip; without replacement a record is exchanged, so twice the clip."
+    "Noise multiplier: deviation (Laplace: scale) of the noise ÷ the most that one record changes the "
+    "answer. That is the clip; without replacement a record is exchanged, so twice the clip."
 )
 SCHEME = "How each sample is drawn: poisson or without-replacement."
 STEPS = "Number of releases, each on a new sample."

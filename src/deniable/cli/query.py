@@ -16,6 +16,7 @@ from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot, Replace
 from deniable.curator import Answer, Curator, Preview
+from deniable.errors import InvalidQuery
 from deniable.guarantee import Budget
 from deniable.sql.schema.overrides import parse_bounds, parse_keys, parse_unit
 
@@ -71,12 +72,26 @@ class OpeningOptions:
             yield curator
 
 
+@contextmanager
+def _shell_quotes() -> Iterator[None]:
+    """A shell takes double quotes away that stand inside double quotes: where a name needs them, say so."""
+    try:
+        yield
+    except InvalidQuery as refusal:
+        if "double quotes" not in str(refusal):
+            raise
+        raise InvalidQuery(f"{refusal} In a shell, put the whole query in single quotes.") from None
+
+
 @door
 def query(
     source: Annotated[
         str, typer.Argument(help="A parquet, CSV or DuckDB file, or postgresql://…", metavar="SOURCE")
     ],
-    text: Annotated[str, typer.Argument(help="The query, in quotes.", metavar="SQL")],
+    text: Annotated[
+        str,
+        typer.Argument(help="The query, in quotes.", metavar="SQL"),
+    ],
     epsilon: Annotated[
         float | None, typer.Option("--epsilon", help="What the query may cost in total.")
     ] = None,
@@ -155,13 +170,17 @@ def query(
     ] = False,
     most_rows: Annotated[
         int | None,
-        typer.Option("--most-rows", help="Nobody has more rows than this, for what is told of that.", min=1),
+        typer.Option("--most-rows", help="You know that nobody has more rows than this.", min=1),
     ] = None,
+    no_bracket: Annotated[
+        bool, typer.Option("--no-bracket", help="Spend all on a median or quantile itself, nothing on its ±.")
+    ] = False,
+    nonnegative: Annotated[
+        bool, typer.Option("--nonnegative", help="Show counts that noise made negative as 0; costs nothing.")
+    ] = False,
     of: Annotated[
         int | None,
-        typer.Option(
-            "--of", help="This is one of so many queries like it, which share ε, or the limit.", min=2
-        ),
+        typer.Option("--of", help="How many queries like this one share ε, or the limit.", min=2),
     ] = None,
     purpose: Annotated[
         QueryPurpose | None,
@@ -214,18 +233,23 @@ def query(
         "discover": discover,
         "left_out": False if bounded_only else None,
         "most_rows": most_rows,
+        "bracket": not no_bracket,
+        "nonnegative": nonnegative,
         "of": of,
     }
     with opening.opened() as curator:
         if preview:
-            _foretell(curator.preview(text, **terms), json)
+            with _shell_quotes():
+                expected = curator.preview(text, **terms)
+            _foretell(expected, json)
             return
-        answer = curator.sql(text, **terms)
+        with _shell_quotes():
+            answer = curator.sql(text, **terms)
         _write(answer, csv, parquet, plot)
         _tell(answer, curator, json)
 
 
-# ------------------------------------------------------------------------------------------------ how it is said
+# --------------------------------------------------------------------------------------------- how it is said
 
 
 def _foretell(preview: Preview, json: bool) -> None:

@@ -10,6 +10,8 @@ import typer
 from deniable import reproduce as reproductions
 from deniable.cli import show
 from deniable.cli.door import door
+from deniable.errors import MissingExtra
+from deniable.reproduce.report import Report
 
 
 @door
@@ -31,7 +33,7 @@ def reproduce(
     [bold]deniable reproduce abadi-figure2 --out figures[/]
     """
     if name is None:
-        rows = [(each, reproductions.load(each).SUMMARY) for each in reproductions.names()]
+        rows = [(each, reproductions.summary(each)) for each in reproductions.names()]
         show.table(("name", "what it shows"), rows)
         return
     report = reproductions.compute(name, out, show.progress, full=full)
@@ -39,7 +41,14 @@ def reproduce(
     show.heading(report.title)
     show.say("")
     show.table(report.columns, cells, right=range(1, len(report.columns)))
-    show.say("", report.reading, f"Figure: {report.figure}", f"Table: {out / f'{name}.csv'}")
+    show.say("", report.reading, f"Table: {out / f'{name}.csv'}", _figure(report))
+
+
+def _figure(report: Report) -> str:
+    try:
+        return f"Figure: {report.figure}"
+    except MissingExtra as missing:
+        return f"No figure was drawn. {missing}"
 
 
 def _cell(value: object) -> str:

@@ -76,9 +76,11 @@ def robustness(
         Path, typer.Argument(help="A network, by smooth.networks.save or torch.export.save.", dir_okay=False)
     ],
     images: Annotated[Path, typer.Argument(help="A .npz with images and, if known, labels.", dir_okay=False)],
-    norm: Annotated[Norm, typer.Option("--norm", help="What a picture is moved in.")] = Norm.L2,
+    norm: Annotated[
+        Norm, typer.Option("--norm", help="The norm that measures how far a picture is changed.")
+    ] = Norm.L2,
     noise: Annotated[
-        NoiseKind | None, typer.Option("--noise", help="Left out: the best for the norm.")
+        NoiseKind | None, typer.Option("--noise", help="The noise; left out: the best for the norm.")
     ] = None,
     sigma: Annotated[
         float, typer.Option("--sigma", help="Deviation of the noise; pixels lie in 0 to 1.")
@@ -259,7 +261,8 @@ def _say(
         share = report["certified"] / total
         show.say(
             "",
-            f"{word} at radius {report['radius']:g}: {100 * share:.1f} % ({report['certified']:,} of {total:,}).",
+            f"{word} at radius {report['radius']:g}: {100 * share:.1f} % ({report['certified']:,} of "
+            f"{total:,}).",
             f"Out of reach: {report['out_of_reach']:,}; undecided: {report['undecided']:,}.",
         )
     else:

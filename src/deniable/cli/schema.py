@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,19 @@ from deniable.cli.schema_questions import interview
 from deniable.errors import InvalidParameter
 from deniable.sql.engines import open_engine
 from deniable.sql.engines.sources import CSV, recognise
+from deniable.sql.read.hints import in_quotes
 from deniable.sql.schema.beside import schema_place
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.schema.draft import draft_text
 from deniable.sql.schema.file import checked, load
 from deniable.sql.schema.infer import declarable, named
 from deniable.sql.schema.overrides import described, parse_bounds, parse_keys, parse_types
+from deniable.sql.tree import Kind
+
+FORMS = (
+    "In a CSV file numbers are read as 1204.5 and dates as 2026-01-31. A cell that is written otherwise (1,204.50, "
+    "31.01.2026) counts as empty; declare such a column as text and convert it in the query."
+)
 
 app = typer.Typer(
     help="What an analyst may know about private tables: draft it from metadata, review it, check it.",
@@ -68,7 +76,7 @@ def init(
         ),
     ] = None,
 ) -> None:
-    """Write down what is known of a table without its rows: types, bounds, public keys. Beside the data it is remembered.
+    """Write down what is known of a table without its rows: types, bounds, public keys. Queries find it beside the data.
 
     Only names of columns are read, and types where the file's metadata has them; a CSV file has none, so say them, or be asked:
 
@@ -83,8 +91,9 @@ def init(
     schema = described(draft, parse_types(types or []), parse_bounds(bounds or []), parse_keys(keys or []))
     table = replace(schema.tables[0], unit=unit)
     checked(Schema((table,)))
+    has_types = _has_types(source, table_name)
     if sys.stdin.isatty() and sys.stdout.isatty() if ask is None else ask:
-        table = interview(table, _has_types(source, table_name), _prompt, show.say)
+        table = interview(table, has_types, _prompt, show.say)
     text = draft_text(table)
     if place is None:
         typer.echo(text, nl=False)
@@ -93,6 +102,14 @@ def init(
     is_beside = place == _beside(source)
     use = "It is found there from now on" if is_beside else f"Then `deniable query … --schema {place}`"
     show.say(f"{place}: review it, and fill in the unit, bounds and public keys that are missing. {use}.")
+    if not has_types and any(column.type.kind not in (Kind.TEXT, Kind.BOOLEAN) for column in table.columns):
+        show.say(FORMS)
+    if is_beside:
+        unit_option = "" if table.unit else " --unit row"
+        count = shlex.quote(f"SELECT COUNT(*) AS n FROM {in_quotes(table.name)}")
+        show.say(
+            f"Next: deniable query {shlex.quote(source)} {count}{unit_option} --limit 3:1e-6 --epsilon .5 --preview"
+        )
 
 
 def _beside(source: str) -> Path | None:
@@ -106,7 +123,8 @@ def _place(source: str, out: str | None) -> Path | None:
     place = _beside(source) if out is None else Path(out)
     if place is not None and place.exists():
         raise InvalidParameter(
-            f"The file {place} exists already. Nothing was written; change it by hand, or name another with --out."
+            f"The file {place} exists already. Nothing was written; change it by hand, or name another with "
+            "--out."
         )
     return place
 

@@ -22,8 +22,10 @@ Answered = TypeVar("Answered")
 
 LEFT_OUT = "-"
 HEAD = (
-    "Only names of columns were read; no value is looked at or shown. Enter takes what stands in brackets, and a "
-    "column answered with - is left out. Types: text, integer, float, decimal:2, boolean, date, timestamp."
+    "Only names of columns were read; no value is looked at or shown. Enter takes what stands in brackets, "
+    "and a column answered with - is left out. Types: text, integer, float, decimal:2, boolean, date, "
+    "timestamp. Dates are read as 2026-01-31 and numbers as 1204.5; what is written otherwise becomes NULL, "
+    "so let it be text."
 )
 LIKELY = (
     (re.compile(r"(^|_)(id|uuid|guid|key|code|zip|phone|email|name)$"), "text"),
@@ -49,8 +51,11 @@ def likely_type(name: str) -> str:
 
     >>> likely_type("patient_id"), likely_type("Age"), likely_type("admitted_at"), likely_type("ward")
     ('text', 'integer', 'timestamp', 'text')
+    >>> likely_type("Length of stay (days)"), likely_type("Admitted on")
+    ('integer', 'date')
     """
-    return next((kind for pattern, kind in LIKELY if pattern.search(name.lower())), "text")
+    words = "_".join(re.findall(r"[^\W_]+", name.lower()))
+    return next((kind for pattern, kind in LIKELY if pattern.search(words)), "text")
 
 
 def interview(table: TableInfo, typed: bool, ask: Ask, say: Say) -> TableInfo:

@@ -62,7 +62,8 @@ def serve(
         if rotate:
             _part("people.keys").rotate(configuration.folder, service.state)
             show.say(
-                "The server has a new key. Every session and token has ended; people log in and make new ones."
+                "The server has a new key. Every session and token has ended; people log in and make new "
+                "ones."
             )
             return
         _first_owner(service, owner)

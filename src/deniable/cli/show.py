@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import track
 from rich.table import Table
 
@@ -37,6 +38,11 @@ def bullets(sentences: Iterable[str]) -> None:
 
 def heading(line: str) -> None:
     console().print(line, style="bold")
+
+
+def indented(line: str) -> None:
+    """Print what belongs to the line above, wrapped."""
+    console().print(Padding(line, (0, 0, 0, 3)))
 
 
 def as_json(value: Mapping[str, object]) -> None:

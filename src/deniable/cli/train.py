@@ -36,6 +36,9 @@ def train(
     lot: option.Lot = None,
     clip: option.Clip = None,
     learning_rate: option.LearningRate = None,
+    draw: option.Draw = option.DrawName.POISSON,
+    cap: option.Cap = None,
+    at_most: option.AtMost = None,
     public: option.Public = None,
     out: option.Out = Path("model"),
     checkpoint: option.Saved = None,
@@ -64,7 +67,8 @@ def train(
     method = training.TableMethod(model.value)
     declaration = training.TableDeclaration.of(schema, n, classes, feature or ())
     table = declaration.table(target, method, hidden)
-    options = training.StepOptions(epochs, lot, clip, learning_rate)
+    drawn = training.LotDraw(draw.value)
+    options = training.StepOptions(epochs, lot, clip, learning_rate, drawn, cap, at_most)
     run = training.TableTraining.of(method, table, declaration.n, options, Budget(epsilon, delta))
     training.read(table, data)  # what a file as a whole shows is told before anything is charged
     if public is not None:
@@ -104,7 +108,8 @@ def _tell(
         f"Trained: ε ≤ {numbers.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}"
     )
     show.say(
-        f"{run.steps:,} steps on lots of {run.lot:g} rows, noise multiplier {float(run.mechanism.noise_multiplier):.4g}.",
+        f"{run.steps:,} steps on lots of {run.lot:g} rows, noise multiplier "
+        f"{float(run.mechanism.noise_multiplier):.4g}.",
         *([] if usable is None else [f"{usable}, as released with noise."]),
         f"Model: {out / 'model.pt'} (described in model.json). Certificate: {out / 'certificate.json'}.",
     )

@@ -17,6 +17,14 @@ class ModelName(StrEnum):
     MLP = "mlp"
 
 
+class DrawName(StrEnum):
+    """How rows come into lots."""
+
+    POISSON = "poisson"
+    ALLOCATED = "allocated"
+    FIXED = "fixed"
+
+
 Data: TypeAlias = Annotated[
     Path, typer.Argument(help="A table, as parquet or CSV.", metavar="DATA", dir_okay=False)
 ]
@@ -43,7 +51,10 @@ Schema: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         "--schema",
-        help="A YAML file with n, classes and features (name: [low, high] or [word, …]) instead of the options.",
+        help=(
+            "A YAML file with n, classes and features (name: \\[low, high] or \\[word, …]) instead of the "
+            "options."
+        ),
         metavar="FILE",
         dir_okay=False,
     ),
@@ -62,13 +73,32 @@ Lot: TypeAlias = Annotated[
     float | None,
     typer.Option("--lot", help="Rows per step, on average.", show_default="a twentieth of n, logistic all"),
 ]
+Draw: TypeAlias = Annotated[
+    DrawName,
+    typer.Option(
+        "--draw",
+        metavar="DRAW",
+        help="How lots are drawn: a coin for each row and step (poisson), one lot in each epoch for each row "
+        "(allocated), or the same lot in all epochs with correlated noise (fixed; DP-FTRL).",
+    ),
+]
+Cap: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--cap", help="The most rows of a lot drawn by coins; with --at-most.", show_default="none"),
+]
+AtMost: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--at-most", help="How many rows there will ever be, for --cap.", show_default="none"),
+]
 Clip: TypeAlias = Annotated[
     float | None,
     typer.Option("--clip", help="The largest norm of one row's gradient.", show_default="1, logistic 0.5"),
 ]
 LearningRate: TypeAlias = Annotated[
     float | None,
-    typer.Option("--learning-rate", help="Of gradient steps.", show_default="1, logistic by the noise"),
+    typer.Option(
+        "--learning-rate", help="Learning rate of gradient steps.", show_default="1, logistic by the noise"
+    ),
 ]
 Public: TypeAlias = Annotated[
     Path | None,
@@ -85,7 +115,7 @@ Out: TypeAlias = Annotated[
 Saved: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--checkpoint", help="Save the run there on the way, so that a kill loses neither model nor money.", metavar="FOLDER",
+        "--checkpoint", help="Save the run there on the way, so that a kill loses neither model nor budget.", metavar="FOLDER",
         file_okay=False,
     ),
 ]  # fmt: skip

@@ -83,8 +83,8 @@ CENSUS = (
     "instance_weight migration_code_change_in_msa migration_code_change_in_reg "
     "migration_code_move_within_reg live_in_this_house_1_year_ago migration_prev_res_in_sunbelt "
     "num_persons_worked_for_employer family_members_under_18 country_of_birth_father country_of_birth_mother "
-    "country_of_birth_self citizenship own_business_or_self_employed fill_inc_questionnaire_for_veterans_admin veterans_benefits "
-    "weeks_worked_in_year year income"
+    "country_of_birth_self citizenship own_business_or_self_employed "
+    "fill_inc_questionnaire_for_veterans_admin veterans_benefits weeks_worked_in_year year income"
 )
 
 

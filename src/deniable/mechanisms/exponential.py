@@ -35,7 +35,8 @@ class Exponential:
     Guarantee: ε-DP, and more: the log-likelihood ratios of two neighbours span at most ε (`BoundedRange`).
                Proof: for candidates i, j the ratio P(i)Q(j)/(P(j)Q(i)) is exp of
                       rate·((sᵢ − s'ᵢ) − (sⱼ − s'ⱼ)). Each
-               bracket is within ±sensitivity, and within [0, sensitivity] or [−sensitivity, 0] for both if monotone.
+               bracket is within ±sensitivity, and within [0, sensitivity] or [−sensitivity, 0] for both if
+               monotone.
     Assumes:   the data are the candidates' scores, each of sensitivity `sensitivity`. `monotone=True`: adding
                a unit moves all scores the same way (counts), and the unit is added or removed, not replaced.
     Error:     the chosen score is below the best by more than ln((n − 1)(1 − β)/β)/rate

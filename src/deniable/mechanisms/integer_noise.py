@@ -56,7 +56,7 @@ class IntegerNoise:
             return DiscreteLaplaceNoise(self.scale, cast(int, self.sensitivity))  # the node refuses any other
         return DiscreteGaussianNoise(self.scale, self.sensitivity, self.dimension)
 
-    # -------------------------------------------------------------------------------------------- how large it is
+    # ---------------------------------------------------------------------------------------- how large it is
 
     def tail(self, n: int) -> float:
         """P(|noise| ≥ n) of one coordinate, never below the truth."""

@@ -26,9 +26,10 @@ class NoisyMax:
     Guarantee: ε-DP for `unit`.
                Proof: fix the noise of all but candidate i, and the order in which ties
                       are broken. Then i wins exactly
-               if its noise is at least some integer r. On a neighbour that integer is at most r + 2Δ (its own score
-               falls by Δ at most and another rises by Δ; only one of them if monotone), Δ in score units. And P(noise ≥
-               r + 2Δ) ≥ e^(−2Δ/scale)·P(noise ≥ r). Average over what was fixed: it does not depend on the data.
+               if its noise is at least some integer r. On a neighbour that integer is at most r + 2Δ (its own
+               score falls by Δ at most and another rises by Δ; only one of them if monotone), Δ in score
+               units. And P(noise ≥ r + 2Δ) ≥ e^(−2Δ/scale)·P(noise ≥ r). Average over what was fixed: it does
+               not depend on the data.
     Assumes:   the data are the candidates' scores, each of sensitivity `sensitivity`;
                `monotone` as in `Exponential`. Ties are broken by an order drawn at
                random beforehand; redrawing the noise at a tie would not be private.

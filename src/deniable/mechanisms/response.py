@@ -117,7 +117,7 @@ class RandomizedResponse:
         except Exception:  # not there, or not even comparable
             return -1
 
-    # ---------------------------------------------------------------------------------------------- what it tells
+    # ------------------------------------------------------------------------------------------ what it tells
 
     @property
     def lie(self) -> Fraction:

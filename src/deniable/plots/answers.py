@@ -1,4 +1,5 @@
-"""Pictures of answers: bars with error bars, panels for several numbers, facets or a heat map for two keys."""
+"""Pictures of answers: bars with error bars, panels for several numbers, facets or a heat map for two
+keys."""
 
 from __future__ import annotations
 
@@ -125,7 +126,8 @@ def panels(labels: Sequence[str], numbers: Mapping[str, Numbers], *, title: str,
 
 
 def facets(keys: TwoKeys, numbers: Mapping[str, Numbers], *, title: str) -> Figure:
-    """Two keys: a column of panels for each value of the first, with bars for the second; a row for each number."""
+    """Two keys: a column of panels for each value of the first, with bars for the second; a row for each
+    number."""
     (first, outer), (second, inner) = keys.first, keys.second
     values, labels = list(dict.fromkeys(outer)), list(dict.fromkeys(inner))
     width = max(5.0, min(14.0, len(values) * (1.0 + 0.4 * len(labels))))

@@ -102,7 +102,10 @@ def _panels(finding: Finding) -> tuple[Figure, Axes, Axes]:
     right.set_axisbelow(True)
     for side in ("top", "right"):
         right.spines[side].set_visible(False)
-    title = f"{_short(finding.target, 60)}: {finding.verdict}, claimed {finding.claim}, certified ε ≥ {down(finding.epsilon)}"
+    title = (
+        f"{_short(finding.target, 60)}: {finding.verdict}, claimed {finding.claim}, certified ε ≥ "
+        f"{down(finding.epsilon)}"
+    )
     picture.suptitle(title, x=0.01, ha="left", fontsize=11)
     return picture, left, right
 
@@ -211,6 +214,10 @@ def _by_samples(plane: Axes, finding: Finding, witness: Witness) -> None:
     plane.set_xlabel("certifying samples")
     plane.set_ylabel("certified ε")
     plane.set_xscale("log")
+    ticks = [step * 10**power for power in range(2, 10) for step in (1, 3)]
+    shown = [tick for tick in ticks if sizes[0] <= tick <= sizes[-1]]
+    plane.set_xticks(shown, [f"{tick:,}" for tick in shown], fontsize=9)
+    plane.minorticks_off()
     plane.set_ylim(0, 1.3 * max(*bounds, finding.epsilon, float(finding.claim.epsilon), LEAST))
     plane.legend(frameon=False, fontsize=9, loc="upper left")
 

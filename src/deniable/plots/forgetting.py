@@ -11,10 +11,22 @@ HEIGHT = 0.38
 
 
 def ways(
-    names: Sequence[str], forgotten: Sequence[float], others: Sequence[float], *, title: str, path: Path
+    names: Sequence[str],
+    costs: Sequence[float],
+    distances: Sequence[float],
+    forgotten: Sequence[float],
+    others: Sequence[float],
+    *,
+    title: str,
+    path: Path,
 ) -> Path:
-    """Two bars for each way: membership advantage on the forgotten rows, and on those that stayed."""
+    """Two bars for each way: membership advantage on the forgotten rows, and on those that stayed; beside its name
+    the cost over that of training and the distance from a model trained anew."""
     picture, plane = axes(title=title, x="membership advantage", y="", width=8.0)
+    names = [
+        f"{name}\ncost {cost:.2g}, distance {distance:.2g}"
+        for name, cost, distance in zip(names, costs, distances, strict=True)
+    ]
     places = list(range(len(names)))
     plane.barh([p - HEIGHT / 2 for p in places], forgotten, HEIGHT, color=COLOURS[1], label="the forgotten")
     plane.barh([p + HEIGHT / 2 for p in places], others, HEIGHT, color=COLOURS[0], label="those who stayed")

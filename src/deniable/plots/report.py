@@ -6,6 +6,8 @@ from __future__ import annotations
 import base64
 import html
 import tempfile
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 from deniable.audit.finding import Finding, Verdict
@@ -21,7 +23,9 @@ MEANS = {
     Verdict.VIOLATION: "The claim is false, but for a chance of 1 − confidence.",
     Verdict.CONSISTENT: "Nothing that was tried contradicts the claim. This is no proof that it holds.",
     Verdict.UNDERPOWERED: "Too little was run to say anything about the claim.",
-    Verdict.NO_EVIDENCE: "The outputs look alike on both neighbours: nothing is shown for or against the claim.",
+    Verdict.NO_EVIDENCE: (
+        "The outputs look alike on both neighbours: nothing is shown for or against the claim."
+    ),
     Verdict.REPEATS: "Runs depend on one another, so that counting them certifies nothing.",
 }
 
@@ -34,8 +38,9 @@ def report(finding: Finding, path: Path) -> Path:
     sentences = "".join(f"<li>{html.escape(line)}</li>" for line in _sentences(finding))
     title = f"Audit of {html.escape(finding.target)}"
     body = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>'
-        f'<h1>{title}: <span class="{finding.verdict.value.split()[0]}">{finding.verdict.value}</span></h1>'
+        '<!doctype html><html lang="en"><head><meta '
+        f'charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body><h1>{title}: <span '
+        f'class="{finding.verdict.value.split()[0]}">{finding.verdict.value}</span></h1>'
         f"<p>{MEANS[finding.verdict]}</p><table>{rows}</table>{_picture(finding)}<h2>What this rests "
         f"on</h2><ul>{sentences}</ul><h2>The finding</h2><p>Saved as JSON it is run again by <code>deniable "
         f"audit --replay FILE</code>.</p><pre>{html.escape(finding.to_json())}</pre></body></html>\n"
@@ -54,6 +59,7 @@ def _figures(finding: Finding) -> list[tuple[str, str]]:
         ("runs", f"{finding.samples:,}"),
         ("seconds", f"{finding.seconds:.1f}"),
         ("method", finding.method),
+        ("written", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, by deniable {version('deniable')}"),
     ]
     if finding.witness is not None:
         w = finding.witness
@@ -76,4 +82,7 @@ def _picture(finding: Finding) -> str:
         return ""
     with tempfile.TemporaryDirectory() as folder:
         image = pictures.overview(finding, Path(folder) / "finding.png").read_bytes()
-    return f'<p><img alt="guesses against the claim" src="data:image/png;base64,{base64.b64encode(image).decode()}"></p>'
+    return (
+        '<p><img alt="guesses against the claim" '
+        f'src="data:image/png;base64,{base64.b64encode(image).decode()}"></p>'
+    )

@@ -40,7 +40,7 @@ def document(picture: str) -> str:
     return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{COLOURS}</style>{tail}'
 
 
-# ------------------------------------------------------------------------------------------------ words of SVG
+# ----------------------------------------------------------------------------------------------- words of SVG
 
 
 def _picture(width: float, height: float, label: str, parts: Iterable[str]) -> str:

@@ -348,7 +348,7 @@ def _keystream(cipher: CipherContext, room: NDArray[np.uint8]) -> None:
         cipher.update_into(ZEROS[: n - start], room[start:].data)
 
 
-# -------------------------------------------------------------------------------------------------- parameters
+# ------------------------------------------------------------------------------------------------- parameters
 
 
 def _finite(name: str, value: Number) -> Fraction:

@@ -6,6 +6,7 @@ name with dashes is the name of the reproduction, so a new file is all that a ne
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 from pathlib import Path
@@ -31,6 +32,18 @@ def names() -> list[str]:
     return sorted(name.replace("_", "-") for name in files if name != "report" and not name.startswith("_"))
 
 
+def summary(name: str) -> str:
+    """The line that says what `name` shows, read from its file: a list needs none of what a reproduction
+    needs."""
+    tree = ast.parse(Path(__path__[0], f"{name.replace('-', '_')}.py").read_text(encoding="utf-8"))
+    (line,) = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SUMMARY"
+    ]
+    return str(ast.literal_eval(line))
+
+
 def load(name: str) -> Reproduction:
     if name not in names():
         raise InvalidParameter(
@@ -40,8 +53,8 @@ def load(name: str) -> Reproduction:
 
 
 def compute(name: str, out: Path, progress: Progress, *, full: bool = False) -> Report:
-    """The reproduction `name` (all of it where it is `full`), with its figure and its
-    table in the folder `out`."""
+    """The reproduction `name` (all of it where it is `full`), with its table in the folder `out`;
+    `report.figure` draws its figure there."""
     reproduction = load(name)
     if full and not hasattr(reproduction, "full"):
         raise InvalidParameter(

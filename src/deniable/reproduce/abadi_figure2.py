@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 
 from deniable.accounting import epsilon
@@ -42,7 +43,8 @@ def run(out: Path, progress: Progress) -> Report:
         upper = (_upper(loss, "advanced"), _upper(loss, "moments"), brackets[-1].upper)
         for curve, value in zip(curves.values(), upper, strict=True):
             curve.append(value)
-    figure = plots.epochs(
+    draw = partial(
+        plots.epochs,
         EPOCHS,
         curves,
         [
@@ -68,7 +70,7 @@ def run(out: Path, progress: Progress) -> Report:
         if epoch in SHOWN
     ]
     columns = ("epoch", "strong", "paper's strong", "moments", "paper's moments", "tight bracket")
-    return Report("ε by epoch, beside the numbers of Abadi et al. 2016", columns, rows, figure, READING)
+    return Report("ε by epoch, beside the numbers of Abadi et al. 2016", columns, rows, draw, READING)
 
 
 def _upper(loss: Loss, method: str) -> float:

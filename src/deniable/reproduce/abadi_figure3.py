@@ -3,6 +3,7 @@ the ε of then and the tight one."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from deniable.accounting import epsilon
@@ -48,11 +49,12 @@ def run(out: Path, progress: Progress) -> Report:
         rows.append(
             (level, noise, pca_noise, moments, upper(recipe.loss), curve[-1], paper_accuracy, printed_epsilon)
         )
-    figure = plots.by_epoch(
+    draw = partial(
+        plots.by_epoch,
         curves,
         title="MNIST by epoch, 60 components and 1000 hidden units (Abadi et al. 2016, Fig. 3)",
         path=out / "abadi-figure3.png",
         levels={f"paper at ε = {cost:g}": accuracy for _, _, cost, accuracy in NOISE.values()},
     )
     columns = ("noise", "σ", "PCA σ", "ε moments", "ε tight", "ours %", "paper %", "paper ε")
-    return Report("MNIST at three levels of noise", columns, rows, figure, READING.format(epochs=EPOCHS))
+    return Report("MNIST at three levels of noise", columns, rows, draw, READING.format(epochs=EPOCHS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from deniable.accounting import epsilon
@@ -53,7 +54,8 @@ def run(out: Path, progress: Progress) -> Report:
         for limit in EPSILONS
         for delta in DELTAS
     }
-    figure = plots.by_epsilon(
+    draw = partial(
+        plots.by_epsilon,
         {
             f"δ = {delta:g}": [
                 (limit, score) for limit in EPSILONS if (score := best[limit, delta]) is not None
@@ -67,4 +69,4 @@ def run(out: Path, progress: Progress) -> Report:
     rows = [(limit, *(best[limit, delta] for delta in DELTAS)) for limit in EPSILONS]
     columns = ("ε", *(f"δ = {delta:g}" for delta in DELTAS))
     reading = READING.format(noise=", ".join(f"{noise:g}" for noise in NOISE), every=EVERY)
-    return Report("The best accuracy (%) within (ε, δ)", columns, rows, figure, reading)
+    return Report("The best accuracy (%) within (ε, δ)", columns, rows, draw, reading)

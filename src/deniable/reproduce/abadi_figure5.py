@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ def run(out: Path, progress: Progress) -> Report:
             network = recipe((data.images, data.labels), rng=SecureRandom())
             accuracies[recipe] = 100 * network.accuracy(data.test_images, data.test_labels)
         rows.append((name, float(value), recipe.noise_multiplier, accuracies[recipe]))
-    figure = plots.panels(
+    draw = partial(
+        plots.panels,
         {name: [(row[1], row[3]) for row in rows if row[0] == name] for name in VARIED},
         title=f"MNIST accuracy at ε = {EPSILON:g} by one parameter at a time (Abadi et al. 2016, Fig. 5)",
         path=out / "abadi-figure5.png",
@@ -58,4 +60,4 @@ def run(out: Path, progress: Progress) -> Report:
     )
     columns = ("parameter", "value", "σ", "accuracy %")
     reading = READING.format(epsilon=EPSILON, **BASE)
-    return Report("One parameter at a time", columns, rows, figure, reading)
+    return Report("One parameter at a time", columns, rows, draw, reading)

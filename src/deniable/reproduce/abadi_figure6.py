@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,10 @@ from deniable.reproduce.report import Progress, Report
 if TYPE_CHECKING:
     from torch import Tensor
 
-SUMMARY = "Abadi et al. 2016, Figure 6: CIFAR-10 accuracy in the course of training at ε = 2, 4, 8 (about 10 CPU minutes)"
+SUMMARY = (
+    "Abadi et al. 2016, Figure 6: CIFAR-10 accuracy in the course of training at ε = 2, 4, 8 "
+    "(about 10 CPU minutes)"
+)
 
 PAPER = {2.0: 67.0, 4.0: 70.0, 8.0: 73.0}
 EVERY = 10
@@ -55,7 +59,8 @@ def run(out: Path, progress: Progress) -> Report:
         rows.append(
             (target, upper(recipe.loss), recipe.descent.steps, recipe.step_noise, curve[-1], PAPER[target])
         )
-    figure = plots.by_epoch(
+    draw = partial(
+        plots.by_epoch,
         curves,
         title="CIFAR-10 in the course of training (Abadi et al. 2016, Fig. 6)",
         path=out / "abadi-figure6.png",
@@ -64,4 +69,4 @@ def run(out: Path, progress: Progress) -> Report:
         levels={f"paper at ε = {target:g}, CIFAR-100 public": accuracy for target, accuracy in PAPER.items()},
     )
     columns = ("ε", "ε, tight", "steps", "σ", "accuracy %", "paper's %")
-    return Report("CIFAR-10 without public data", columns, rows, figure, READING)
+    return Report("CIFAR-10 without public data", columns, rows, draw, READING)

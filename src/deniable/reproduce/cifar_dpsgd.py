@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from deniable.datasets.real import load
@@ -43,7 +44,8 @@ def run(out: Path, progress: Progress) -> Report:
         )
         for epsilon in progress(OURS, "Training")
     }
-    figure = plots.by_epsilon(
+    draw = partial(
+        plots.by_epsilon,
         {"ours, no public data": [(epsilon, accuracy.mean) for epsilon, accuracy in accuracies.items()]},
         {
             "Abadi et al. 2016, CIFAR-100 public": list(PAPER.items()),
@@ -57,4 +59,4 @@ def run(out: Path, progress: Progress) -> Report:
         for epsilon, accuracy in accuracies.items()
     ]
     columns = ("ε", "Abadi 2016 %", "Tramèr, Boneh %", "ours %", "CPU s a run")
-    return Report("CIFAR-10 accuracy by ε", columns, rows, figure, READING.format(runs=RUNS))
+    return Report("CIFAR-10 accuracy by ε", columns, rows, draw, READING.format(runs=RUNS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     from deniable.federated import Simulated
     from deniable.federated.mcmahan import Digits
 
-SUMMARY = "Rounds, bytes and local steps of FedSGD, FedAvg, FedProx and SCAFFOLD to 97 % on MNIST (about 10 CPU minutes)"
+SUMMARY = (
+    "Rounds, bytes and local steps of FedSGD, FedAvg, FedProx and SCAFFOLD to 97 % on MNIST "
+    "(about 10 CPU minutes)"
+)
 
 CLIENTS, SHARE, TARGET = 100, 0.1, 0.97
 ROWS = 600
@@ -84,12 +88,12 @@ def report(methods: Sequence[Method], data: Digits, out: Path, progress: Progres
         ]
         for method, result in results
     }
-    figure = plots.by_traffic(
-        curves, title="Accuracy by what clients have sent", path=out / "communication.png"
+    draw = partial(
+        plots.by_traffic, curves, title="Accuracy by what clients have sent", path=out / "communication.png"
     )
     columns = ("data", "method", "local steps a round", "rounds", "MB up", "local steps")
     rows = [_row(method, result.rounds_to(TARGET)) for method, result in results]
-    return Report(f"What it takes to reach {100 * TARGET:g} %", columns, rows, figure, READING)
+    return Report(f"What it takes to reach {100 * TARGET:g} %", columns, rows, draw, READING)
 
 
 def _row(method: Method, rounds: float | None) -> tuple[object, ...]:

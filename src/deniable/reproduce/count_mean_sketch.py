@@ -3,6 +3,7 @@ estimated, unknown words found."""
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import numpy as np
 
 from deniable.local import CountMeanSketch, FragmentPuzzle, PrefixTree
 from deniable.local.estimate import quantile
+from deniable.local.open_domains.words import read, spell
 from deniable.local.simulate import zipf
-from deniable.local.words import read, spell
 from deniable.plots import local as plots
 from deniable.randomness import SecureRandom
 from deniable.reproduce.report import Progress, Report
@@ -62,7 +63,8 @@ def run(out: Path, progress: Progress) -> Report:
         )
         for i, word in enumerate(words[:SHOWN])
     ]
-    figure = plots.estimates(
+    draw = partial(
+        plots.estimates,
         truth[:SHOWN].tolist(),
         estimate.counts[:SHOWN].tolist(),
         half[:SHOWN].tolist(),
@@ -77,7 +79,7 @@ def run(out: Path, progress: Progress) -> Report:
         f"{len(by_tree)}; {false} found words are nobody's."
     )
     columns = ("word", "users", "estimate", "±", "puzzle", "prefix tree")
-    return Report("Count Mean Sketch: the most frequent words", columns, rows, figure, reading)
+    return Report("Count Mean Sketch: the most frequent words", columns, rows, draw, reading)
 
 
 def _mark(found: bool) -> str:

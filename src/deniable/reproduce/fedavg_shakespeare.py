@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from deniable.datasets.real import load
@@ -9,22 +10,32 @@ from deniable.plots import learn as plots
 from deniable.reproduce import _learning
 from deniable.reproduce.report import Progress, Report
 
-SUMMARY = "McMahan et al. 2017: a character LSTM on Shakespeare, each role a client, FedAvg and FedSGD (long: start it and go)"
+SUMMARY = (
+    "McMahan et al. 2017: a character LSTM on Shakespeare, each role a client, FedAvg and FedSGD "
+    "(about 4 CPU minutes)"
+)
 
 CELLS = (
-    ("by role", 1, 10, 1.5, 100, 4),
-    ("IID", 1, 10, 1.5, 100, 4),
-    ("by role", 1, None, 3.0, 100, 4),
+    ("by role", 1, 10, 5.0, 60, 4),
+    ("IID", 1, 10, 5.0, 60, 4),
+    ("by role", 1, None, 3.0, 60, 4),
 )
-"""Split, local epochs, batch, learning rate, rounds, and how often accuracy is measured."""
+"""Split, local epochs, batch, learning rate, rounds, and how often accuracy is measured. Of the rates 1.5, 5,
+10 and 20 with batches of 10 by role, 5 was the best after four rounds (17.5, 26.3, 21.0 and 23.3 %); the
+others are not searched."""
 SHARE = 0.1
 LEVEL = 0.35
-"""The accuracy to which rounds are counted; the paper's 54 % takes its larger network and its whole Shakespeare."""
+"""The accuracy to which rounds are counted; the paper's 54 % takes its larger network and its whole
+Shakespeare."""
 
 READING = (
-    "A role's lines are cut into rows of 80 characters, its last fifth is held out. Tiny Shakespeare is a part of the plays "
-    "and has fewer roles than the paper's 1,146, whose split is not published; its network has two layers of 256 units, ours one "
-    "of 128, and rates were not searched. So rounds are compared with one another here, not with the paper's."
+    "A role's speeches are joined and cut into rows of 80 characters, its last fifth is held out; a role "
+    "with fewer than two rows is no client. Tiny Shakespeare is a part of the plays: 543 roles, 9,377 rows "
+    "to learn from and 2,381 to test on, half of the roles with four rows or fewer and the longest with 305. "
+    "The paper has 1,146 clients, one for each role of each play, and about five times the text; here roles "
+    "of one name in two plays are one client. Its network has two layers of 256 units, ours one of 128, and "
+    "only four rates were tried, for one of the ways. So rounds are compared with one another here, not with "
+    "the paper's."
 )
 
 
@@ -54,8 +65,11 @@ def report(
         curves[name] = result.scores
         best, duration = max(result.scores.values()), result.rounds_to(LEVEL)
         rows.append((name, len(data), rate, rounds, round(best, 4), duration and round(duration, 1)))
-    figure = plots.by_round(
-        curves, title="Next characters of Shakespeare, named rightly", path=out / "fedavg-shakespeare.png"
+    draw = partial(
+        plots.by_round,
+        curves,
+        title="Next characters of Shakespeare, named rightly",
+        path=out / "fedavg-shakespeare.png",
     )
     columns = ("way", "clients", "learning rate", "rounds", "best accuracy", f"rounds to {LEVEL:.0%}")
-    return Report("Federated averaging on plays", columns, rows, figure, READING)
+    return Report("Federated averaging on plays", columns, rows, draw, READING)

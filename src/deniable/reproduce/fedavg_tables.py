@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,7 +126,8 @@ def report(cells: Sequence[TableCell], out: Path, progress: Progress) -> Report:
 
     data = Digits.of(load("mnist"))
     outcomes = {cell: outcome(cell, data, out) for cell in progress(cells, "Cells of the tables")}
-    figure = plots.by_round(
+    draw = partial(
+        plots.by_round,
         {cell.name: result.scores for cell, result in outcomes.items()},
         title="Federated averaging on MNIST",
         path=out / "fedavg-tables.png",
@@ -134,7 +136,7 @@ def report(cells: Sequence[TableCell], out: Path, progress: Progress) -> Report:
         (cell.name, cell.target, result.rate, cell.paper, result.rounds) for cell, result in outcomes.items()
     ]
     columns = ("cell", "target", "learning rate", "paper's rounds", "our rounds")
-    return Report("Rounds of federated averaging", columns, rows, figure, READING)
+    return Report("Rounds of federated averaging", columns, rows, draw, READING)
 
 
 def outcome(cell: TableCell, data: Digits, out: Path) -> TrainingOutcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,11 @@ def run(out: Path, progress: Progress) -> Report:
         for name, weights, cost in progress(ways, "Ways")
     ]
     title = f"{GONE} of {ROWS} rows forgotten: what the model still tells of them"
-    figure = plots.ways(
+    draw = partial(
+        plots.ways,
         [row[0] for row in rows],
+        [row[1] for row in rows],
+        [row[2] for row in rows],
         [row[3] for row in rows],
         [row[4] for row in rows],
         title=title,
@@ -105,4 +109,4 @@ def run(out: Path, progress: Progress) -> Report:
         "(for 100 people at once its guarantee is 100·ε; shown is what one attack finds). Only that one "
         "protects those who stay. Shards differ from one model trained anew because they are another model."
     )
-    return Report("To be forgotten", COLUMNS, rows, figure, reading)
+    return Report("To be forgotten", COLUMNS, rows, draw, reading)

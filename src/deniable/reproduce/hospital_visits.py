@@ -4,6 +4,7 @@ side."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from deniable.plots import answers
 from deniable.reproduce.report import Progress, Report
 from deniable.units import Unit
 
-SUMMARY = "Strack et al. 2014 (UCI diabetes, 130 hospitals): true and private SQL answers side by side, ε = 3 for all"
+SUMMARY = (
+    "Strack et al. 2014 (UCI diabetes, 130 hospitals): true and private SQL answers side by side, ε = 3 for "
+    "all"
+)
 
 AGES = tuple(f"[{low}-{low + 10})" for low in range(0, 100, 10))
 MAX_ROWS = 10
@@ -61,7 +65,7 @@ def run(out: Path, progress: Progress) -> Report:
         replies = [curator.sql(text, epsilon=EPSILON) for text in progress(QUESTIONS, "Queries")]
         cost = curator.account.spent().epsilon
     lines = [line for i, answer in enumerate(replies) for line in _compared(table, i, answer)]
-    figure = _drawn(table, replies[DRAWN], out / "hospital-visits.png")
+    draw = partial(_drawn, table, replies[DRAWN], out / "hospital-visits.png")
     rows = [
         (f"Q{line.question + 1}", line.group, line.column, _shown(line.truth), line.said) for line in lines
     ]
@@ -73,7 +77,7 @@ def run(out: Path, progress: Progress) -> Report:
         f"with more than {MAX_ROWS} visits."
     )
     return Report(
-        "True and private answers", ("query", "group", "number", "true", "private"), rows, figure, reading
+        "True and private answers", ("query", "group", "number", "true", "private"), rows, draw, reading
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from deniable.plots import mechanisms as plots
 from deniable.randomness import SeededRandom
 from deniable.reproduce.report import Progress, Report
 
-SUMMARY = "The error of a count by its ε, and the best ε for an error that one tolerates"
+SUMMARY = "The error of a count by its ε, and the best ε for a tolerated error"
 
 EPSILONS = (0.01, 0.03, 0.1, 0.2, 0.5, 1.0, 2.0)
 CONFIDENCES = {"95 %": 0.95, "1 − 1e-5": 1 - 1e-5}
@@ -31,7 +32,8 @@ def run(out: Path, progress: Progress) -> Report:
     rows = [row(epsilon) for epsilon in progress(EPSILONS, "ε")]
     columns = list(zip(*rows, strict=True))
     best = 1 / float(Laplace.for_error(TOLERANCE, 1 - FAILURE).scale)
-    figure = plots.falling(
+    draw = partial(
+        plots.falling,
         EPSILONS,
         {"all but once in 10⁵": columns[4], "95 %": columns[2], "mean": columns[1]},
         title="Error of a count with integer Laplace noise, by its ε",
@@ -57,7 +59,7 @@ def run(out: Path, progress: Progress) -> Report:
         f"L1 of {COORDINATES}, 95 %",
         "union bound",
     )
-    return Report("The error of a count by its ε", head, rows, figure, reading)
+    return Report("The error of a count by its ε", head, rows, draw, reading)
 
 
 def row(epsilon: float) -> tuple[float, float, float, float, float, float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,8 @@ def run(out: Path, progress: Progress) -> Report:
     laplace, laplace_seen, exponential, exponential_seen = (
         list(c) for c in list(zip(*rows, strict=True))[1:]
     )
-    figure = plots.falling(
+    draw = partial(
+        plots.falling,
         TOSSES,
         {"exponential mechanism": exponential, "Laplace mechanism": laplace},
         title=f"Variance added to the estimate of a coin's bias of {BIAS}, ε = {EPSILON}",
@@ -45,7 +47,7 @@ def run(out: Path, progress: Progress) -> Report:
         epsilon=EPSILON, laplace=slope(laplace), exponential=slope(exponential), power=float(coin.power)
     )
     columns = ("tosses", "Laplace", "Laplace measured", "exponential", "exponential measured")
-    return Report("Variance added for privacy", columns, rows, figure, reading)
+    return Report("Variance added for privacy", columns, rows, draw, reading)
 
 
 def row(coin: CoinBias, noise: Laplace, tosses: int) -> tuple[int, float, float, float, float]:

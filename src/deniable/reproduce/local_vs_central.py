@@ -4,6 +4,7 @@ shuffled and the central model."""
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,8 @@ def run(out: Path, progress: Progress) -> Report:
         "shuffled": [row[3] for row in rows],
         "central": [row[4] for row in rows],
     }
-    figure = plots.errors(
+    draw = partial(
+        plots.errors,
         USERS,
         curves,
         title=f"Three models at ε = {EPSILON} (shuffled: δ = {DELTA:g}), {ITEMS} items",
@@ -50,7 +52,7 @@ def run(out: Path, progress: Progress) -> Report:
         "between."
     )
     columns = ("users", "local", "ε of a shuffled report", "shuffled", "central")
-    return Report("Root mean square error of an item's share", columns, rows, figure, reading)
+    return Report("Root mean square error of an item's share", columns, rows, draw, reading)
 
 
 def amplified_from(users: int) -> float:

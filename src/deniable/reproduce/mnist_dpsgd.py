@@ -3,6 +3,7 @@ ours, beside what papers print."""
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,8 @@ def run(out: Path, progress: Progress) -> Report:
     network = {
         epsilon: accuracy.mean for (kind, epsilon), accuracy in accuracies.items() if kind == "network"
     }
-    figure = plots.by_epsilon(
+    draw = partial(
+        plots.by_epsilon,
         {"best of ours": list(ours.items()), "60 components, 1000 hidden units": list(network.items())},
         {"Abadi et al. 2016": list(PAPER.items()), "Tramèr, Boneh 2021": list(SCATTERING.items())},
         title="MNIST under differential privacy (δ = 1e-5)",
@@ -53,7 +55,7 @@ def run(out: Path, progress: Progress) -> Report:
         for (kind, epsilon), accuracy in accuracies.items()
     ]
     columns = ("model", "ε", "paper's %", "ours %", "CPU s a run")
-    return Report("MNIST accuracy by ε", columns, rows, figure, READING.format(runs=RUNS))
+    return Report("MNIST accuracy by ε", columns, rows, draw, READING.format(runs=RUNS))
 
 
 def results(progress: Progress) -> dict[tuple[str, float], Accuracy]:

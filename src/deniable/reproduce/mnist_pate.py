@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +150,8 @@ def _report(runs: Sequence[Run], owner: str, out: Path) -> Report:
         ("all rotations (mean)", rotations),
     ]
     rows = [(name, *_row(of)) for name, of in groups]
-    figure = plots.accuracy(
+    draw = partial(
+        plots.accuracy,
         {
             f"{PAPERS}: mean, least and most of {REPEATS}": [_point(of) for of in papers],
             "rotations of the test set: mean, least and most": [_point(rotations)],
@@ -164,7 +166,7 @@ def _report(runs: Sequence[Run], owner: str, out: Path) -> Report:
         f"ledger account. Settings were chosen on the training set. {owner}"
     )
     columns = ("test images", "ε ≤", "labels", "σ", "labels right", "accuracy")
-    return Report("PATE on MNIST, students of noisy labels", columns, rows, figure, reading)
+    return Report("PATE on MNIST, students of noisy labels", columns, rows, draw, reading)
 
 
 def _point(of: Sequence[Run]) -> tuple[float, list[float]]:

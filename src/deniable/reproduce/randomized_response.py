@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,8 @@ def run(out: Path, progress: Progress) -> Report:
     truthful, response, measurements, with_noise, additions = (
         list(column) for column in list(zip(*rows, strict=True))[1:]
     )
-    figure = plots.falling(
+    draw = partial(
+        plots.falling,
         PEOPLE,
         {
             "randomized response": response,
@@ -55,7 +57,7 @@ def run(out: Path, progress: Progress) -> Report:
         added=noise,
     )
     columns = ("people", "truthful", "randomized response", "measured", "Laplace", "Laplace adds")
-    return Report("Variance of an estimated share", columns, rows, figure, reading)
+    return Report("Variance of an estimated share", columns, rows, draw, reading)
 
 
 def row(

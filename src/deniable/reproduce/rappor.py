@@ -3,6 +3,7 @@ what was found and what was not."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -37,11 +38,15 @@ def run(out: Path, progress: Progress) -> Report:
         for word, count, error in discoveries
     ]
     names = [estimate.candidates.index(word) for word, _, _ in discoveries if word in WORDS][:SHOWN]
-    figure = plots.estimates(
+    draw = partial(
+        plots.estimates,
         [float(truth[i]) for i in names],
         [float(estimate.counts[i]) for i in names],
         [quantile(0.95) * float(estimate.standard_errors[i]) for i in names],
-        title=f"RAPPOR: {USERS:,} users, ε = {numbers.up(client.epsilon)} a report, {numbers.up(client.memo_epsilon)} for life",
+        title=(
+            f"RAPPOR: {USERS:,} users, ε = {numbers.up(client.epsilon)} a report, "
+            f"{numbers.up(client.memo_epsilon)} for life"
+        ),
         path=out / "rappor.png",
     )
     false = sum(word not in WORDS for word, _, _ in discoveries)
@@ -53,4 +58,4 @@ def run(out: Path, progress: Progress) -> Report:
         f"{numbers.up(client.memo_epsilon, 5)}."
     )
     columns = ("word", "users", "estimate", "standard error")
-    return Report("RAPPOR: words found, most frequent first", columns, rows, figure, reading)
+    return Report("RAPPOR: words found, most frequent first", columns, rows, draw, reading)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -19,13 +20,18 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class Report:
-    """`rows` under `columns`, the `figure` that was written, and a sentence or two on what they show."""
+    """`rows` under `columns`, what draws the figure, and a sentence or two on what they show."""
 
     title: str
     columns: tuple[str, ...]
     rows: Sequence[tuple[object, ...]]
-    figure: Path
+    draw: Callable[[], Path]
     reading: str
+
+    @cached_property
+    def figure(self) -> Path:
+        """The figure's file, drawn when it is first asked for: a table is there without matplotlib too."""
+        return self.draw()
 
     def write_table(self, path: Path) -> Path:
         """The table as CSV, every digit kept."""

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from deniable.smooth import Certified, Smoothed
     from deniable.smooth.validity import Validity
 
-SUMMARY = "Cohen et al. 2019, Teng et al. 2020, Yang et al. 2020: certified accuracy on MNIST and CIFAR-10 (5 CPU minutes)"
+SUMMARY = (
+    "Cohen et al. 2019, Teng et al. 2020, Yang et al. 2020: certified accuracy on MNIST and CIFAR-10 "
+    "(5 CPU minutes)"
+)
 
 RADII = (0.0, 0.25, 0.5, 0.75, 1.0)
 COHEN = {0.25: 60.0, 0.5: 43.0, 0.75: 27.0, 1.0: 0.0}
@@ -98,7 +102,8 @@ def run(out: Path, progress: Progress) -> Report:
         "DP",
         "CPU",
     )
-    figure = plots.panels(
+    draw = partial(
+        plots.panels,
         {curve.setting.name: _plane(curve) for curve in curves},
         title="Certified accuracy of smoothed networks",
         x="radius",
@@ -106,7 +111,7 @@ def run(out: Path, progress: Progress) -> Report:
         path=out / "smoothing.png",
     )
     return Report(
-        "Certified accuracy by radius", columns, rows, figure, READING.format(name=ATTACKED, attack=validity)
+        "Certified accuracy by radius", columns, rows, draw, READING.format(name=ATTACKED, attack=validity)
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,10 @@ from deniable.plots import groups as plots
 from deniable.reproduce.report import Progress, Report
 from deniable.units import Unit
 
-SUMMARY = "Who pays in SQL: relative error of counts and means by group size (Adult by country; census blocks), ε = 1 each"
+SUMMARY = (
+    "Who pays in SQL: relative error of counts and means by group size (Adult by country; census blocks), "
+    "ε = 1 each"
+)
 EPSILON, REPEATS, BLOCKS = 1.0, 8, 60
 LIMIT = Budget(EPSILON)
 BANDS = (1, 10, 30, 100, 300, 1000, 10_000, 1_000_000)
@@ -88,7 +92,7 @@ def run(out: Path, progress: Progress) -> Report:
     sizes = np.geomspace(4, 30_000, 60).tolist()
     theory = {"count": [(n, 1 / math.sinh(EPSILON) / n) for n in sizes]}
     title = f"Relative error of an answer by the size of its group, ε = {EPSILON:g} for each table"
-    figure = plots.by_size(points, theory, title=title, path=out / "who-pays-sql.png")
+    draw = partial(plots.by_size, points, theory, title=title, path=out / "who-pays-sql.png")
     reading = (
         f"The same noise for every group: {1 / math.sinh(EPSILON):.2f} people on average at ε = {EPSILON:g}, "
         "so the relative error of a count is that over its size; a mean's is larger by the range of the "
@@ -96,7 +100,7 @@ def run(out: Path, progress: Progress) -> Report:
         "its mean age to a quarter. What helps: fewer and larger groups, more of ε for the table that "
         f"matters, areas counted once and added up. Means of {REPEATS} answers."
     )
-    return Report("Relative error by group size", COLUMNS, rows, figure, reading)
+    return Report("Relative error by group size", COLUMNS, rows, draw, reading)
 
 
 def _bands(question: PricedQuestion, errors: dict[Any, float]) -> list[tuple[object, ...]]:

@@ -1,7 +1,7 @@
 """One question on its way: charged and run in a thread, waited for outside of it, kept before it is given.
 
-The floor of response times is slept through by nobody: a thread is used while there is work, and the event loop
-waits between the two halves. A client that has gone meanwhile changes nothing.
+The floor of response times is slept through by nobody: a thread is used while there is work, and the event
+loop waits between the two halves. A client that has gone meanwhile changes nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Turns:
 
 
 class Pending:
-    """A question, who pays for it, and the key that it is paid once by. `begin` and `finish` run in threads."""
+    """A question, who pays for it, and the key that it is paid once by. `begin` and `finish` run in
+    threads."""
 
     def __init__(
         self,
@@ -145,8 +146,8 @@ class Pendings:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(self, make: Callable[[], Pending], then: Callable[[Answer], T]) -> asyncio.Task[T]:
-        """What `then` makes of the answer to the question that `make` makes. Both are called in threads, beside the
-        work itself: each change of threads costs as much as a look into the ledger."""
+        """What `then` makes of the answer to the question that `make` makes. Both are called in threads,
+        beside the work itself: each change of threads costs as much as a look into the ledger."""
         task = asyncio.ensure_future(self._answered(make, then))
         self._tasks.add(task)
         task.add_done_callback(self._ended)

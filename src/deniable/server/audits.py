@@ -151,7 +151,7 @@ def _read(row: sa.RowMapping) -> Audited:
     return Audited(row["id"], row["person"], row["time"], row["about"], Finding.from_json(row["finding"]))
 
 
-# ------------------------------------------------------------------------------------------------ made-up neighbours
+# ----------------------------------------------------------------------------------------- made-up neighbours
 
 
 def made_up(
@@ -162,7 +162,8 @@ def made_up(
     private = [table for table in curator.schema.tables if not table.public]
     if len(private) != 1:
         raise InvalidParameter(
-            "Expected a data set of one private table: others are audited by `deniable audit`. Nothing was run."
+            "Expected a data set of one private table: others are audited by `deniable audit`. Nothing was "
+            "run."
         )
     table, unit = private[0], curator.account.unit
     without, with_one = neighbours(table, unit)

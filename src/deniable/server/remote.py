@@ -76,8 +76,8 @@ class Remote(Original):
         account = self.account()
         spending, limit, left = (_float(account[name]["epsilon"]) for name in ("spent", "limit", "left"))
         return (
-            f"<p><b>{escape(self._data)}</b> at {escape(self._address[0])}: spent ε = {spending:.4g} of {limit:.4g}, "
-            f"left for one query ε ≤ {left:.4g}</p>"
+            f"<p><b>{escape(self._data)}</b> at {escape(self._address[0])}: spent ε = {spending:.4g} of "
+            f"{limit:.4g}, left for one query ε ≤ {left:.4g}</p>"
         )
 
     # -------------------------------------------------------------------------------------------- asking

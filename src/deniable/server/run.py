@@ -131,8 +131,8 @@ async def _mark_heads(door: Door) -> None:
 
 
 class Impatient(H11Protocol):
-    """Ends a connection whose request does not say within `HEAD_SECONDS` what it wants: a client that sends one byte
-    now and then would hold its place for ever."""
+    """Ends a connection whose request does not say within `HEAD_SECONDS` what it wants: a client that sends
+    one byte now and then would hold its place for ever."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

@@ -17,7 +17,7 @@ from deniable.accounting.certificate import certify
 from deniable.curator import Answer, Curator, Preview
 from deniable.errors import Forbidden, InvalidParameter, LedgerError, NotFound, TamperedLedger
 from deniable.guarantee import Budget, Certificate
-from deniable.ledger import Account, Entry, Kind, Ledger, Verification, names
+from deniable.ledger import Account, Entry, EntryKind, Ledger, Verification, names
 from deniable.process import Original
 from deniable.server.asking import Pending, Turns
 from deniable.server.data.declaration import Declaration
@@ -77,8 +77,8 @@ class Service(Original):
             problem = verification.problems[0]
             self.close()
             raise TamperedLedger(
-                f"The ledger is not the one that this service wrote: {problem} Nothing was started. Restore ledger "
-                "and state from one backup, or the ledger from a later one."
+                f"The ledger is not the one that this service wrote: {problem} Nothing was started. Restore "
+                "ledger and state from one backup, or the ledger from a later one."
             )
 
     def mark_head(self) -> None:
@@ -294,8 +294,8 @@ class Service(Original):
         self._record(owner, "raise limit", account, f"to {limit}: {reason}")
 
     def agree(self, caller: Caller, number: str) -> None:
-        """The second person, another owner, agrees: the act is done now, in the name of who proposed it, as far
-        as it is still possible."""
+        """The second person, another owner, agrees: the act is done now, in the name of who proposed it, as
+        far as it is still possible."""
         caller.need(Right.MANAGE)
         proposal = self.proposals.agree(caller.name, number)
         owner, about, terms = proposal.person, proposal.about, proposal.terms
@@ -370,7 +370,7 @@ class Service(Original):
     def certificate(self, caller: Caller, seq: int) -> Certificate:
         """What one release cost, for others to check."""
         entry = next((entry for entry in self.history(caller) if entry.seq == seq), None)
-        if entry is None or entry.loss is None or entry.kind not in (Kind.RUN, Kind.OPEN):
+        if entry is None or entry.loss is None or entry.kind not in (EntryKind.RUN, EntryKind.OPEN):
             raise NotFound("There is no release of this number, or it is not yours.")
         if not entry.details.get("private"):
             raise InvalidParameter(

@@ -73,8 +73,8 @@ class Rates:
 
 @dataclass(frozen=True)
 class Oidc:
-    """An OpenID provider that people may log in by. `secret` names a file in the service's folder; `claim` says
-    what the provider proves of a person: `sub`, or `email` where it has verified that."""
+    """An OpenID provider that people may log in by. `secret` names a file in the service's folder; `claim`
+    says what the provider proves of a person: `sub`, or `email` where it has verified that."""
 
     issuer: str
     client: str
@@ -88,8 +88,8 @@ class Settings:
 
     `floor` rounds the time of every answer up to whole steps. `proxy` says that a proxy in front speaks TLS
     for the HTTP door, which then may be reached from elsewhere without its own; the wire needs `certificate`
-    and `key` there in any case. `workers` are the processes that serve it; several need a ledger in PostgreSQL,
-    where the service's own state lies too unless `state` says otherwise.
+    and `key` there in any case. `workers` are the processes that serve it; several need a ledger in
+    PostgreSQL, where the service's own state lies too unless `state` says otherwise.
     """
 
     folder: Path = Path("deniable-server")
@@ -160,7 +160,8 @@ def checked(settings: Settings) -> Settings:
         raise InvalidParameter("Expected workers in 1 … 64. Nothing was started.")
     if settings.workers > 1 and not (_in_postgres(settings.ledger_url) and _in_postgres(settings.state_url)):
         raise InvalidParameter(
-            f"Expected a ledger in PostgreSQL for {settings.workers} workers. Nothing was started. Name it as "
+            f"Expected a ledger in PostgreSQL for {settings.workers} workers. Nothing was started. Name it "
+            "as "
             'ledger = "postgresql://…", or set workers = 1.'
         )
     if settings.oidc is not None:

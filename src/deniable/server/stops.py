@@ -1,7 +1,7 @@
 """Wishes to stop a query, which may come to another process than the one that runs it.
 
-A process hears of the wishes for its own queries by looking into the common database twice a second, while it has
-any; one that it hears itself counts at once. The same look says that its jobs are still alive.
+A process hears of the wishes for its own queries by looking into the common database twice a second, while it
+has any; one that it hears itself counts at once. The same look says that its jobs are still alive.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Several processes of one service, on a ledger in PostgreSQL: each listens at the same doors, and whichever is free
-takes the next connection.
+"""Several processes of one service, on a ledger in PostgreSQL: each listens at the same doors, and whichever
+is free takes the next connection.
 
 The parent opens no data. It starts the processes, starts another where one has died, and ends them all with
 itself; a process whose parent has died ends too.

@@ -12,33 +12,41 @@ import pytest
 from deniable.accounting.numerical import compose as composing
 from deniable.accounting.numerical.bracket import Piece, Steering, curves, plan
 from deniable.accounting.numerical.compose import compose
-from deniable.accounting.numerical.discretise import Law, discretise, infinite_mass
+from deniable.accounting.numerical.discretise import LossLaw, discretise, infinite_mass
 from deniable.accounting.numerical.finite import answers, approximate, integer_gaussian, integer_laplace
-from deniable.accounting.numerical.pairs import Gaussian, Laplace, Mixed, Pair, Range, Swapped, Symmetrised
-from deniable.accounting.numerical.search import Case, epsilon_bounds
+from deniable.accounting.numerical.pairs import (
+    Gaussian,
+    Laplace,
+    Pair,
+    Range,
+    SampledShape,
+    Swapped,
+    Symmetrised,
+)
+from deniable.accounting.numerical.search import TermCase, epsilon_bounds
 from deniable.accounting.numerical.shifted import GaussianMixture, GaussianReplace, LaplaceReplace
 
 PAIRS: list[Pair] = [
     Gaussian(0.7),
     Laplace(1.5),
     Range(0.8),
-    Mixed(Gaussian(0.6), 0.05),
-    Mixed(Gaussian(1.0), 1e-5),
-    Mixed(Laplace(0.5), 0.2),
-    Mixed(Range(1.0), 0.1),
+    SampledShape(Gaussian(0.6), 0.05),
+    SampledShape(Gaussian(1.0), 1e-5),
+    SampledShape(Laplace(0.5), 0.2),
+    SampledShape(Range(1.0), 0.1),
     GaussianReplace(0.9, 0.1),
     LaplaceReplace(0.8, 0.3),
     GaussianMixture(1.2, (0.0, 1.0, 2.0), (0.81, 0.18, 0.01)),
-    Symmetrised(Mixed(Gaussian(0.9), 0.1)),
-    Symmetrised(Mixed(Laplace(0.9), 0.1)),
+    Symmetrised(SampledShape(Gaussian(0.9), 0.1)),
+    Symmetrised(SampledShape(Laplace(0.9), 0.1)),
     integer_laplace(2.5, 3),
-    Mixed(integer_laplace(2.5, 3), 0.1),
-    Mixed(integer_laplace(100.0, 200), 0.1),
+    SampledShape(integer_laplace(2.5, 3), 0.1),
+    SampledShape(integer_laplace(100.0, 200), 0.1),
     integer_gaussian(1.3, 2),
     integer_gaussian(40.0, 30),
-    Mixed(integer_gaussian(40.0, 30), 0.02),
+    SampledShape(integer_gaussian(40.0, 30), 0.02),
     approximate(0.5, 0.01),
-    Mixed(approximate(0.5, 0.01), 0.1),
+    SampledShape(approximate(0.5, 0.01), 0.1),
     answers(0.5, 4),
 ]
 
@@ -53,7 +61,7 @@ def heights(pair: Pair, losses: np.ndarray) -> np.ndarray:
     return np.array(out)
 
 
-def law_heights(law: Law, losses: np.ndarray) -> np.ndarray:
+def law_heights(law: LossLaw, losses: np.ndarray) -> np.ndarray:
     return np.array([(law.mass * np.maximum(-np.expm1(y - law.losses), 0)).sum() for y in losses])
 
 
@@ -78,7 +86,7 @@ def test_laws_enclose_the_curve(pair: Pair, cells: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "pair", [Mixed(Gaussian(0.8), 0.1), Swapped(Mixed(Gaussian(0.8), 0.1)), Gaussian(1.0)]
+    "pair", [SampledShape(Gaussian(0.8), 0.1), Swapped(SampledShape(Gaussian(0.8), 0.1)), Gaussian(1.0)]
 )
 def test_enclosure_tightens_to_second_order(pair: Pair) -> None:
     low, high = pair.span(1e-13)
@@ -94,8 +102,8 @@ def test_enclosure_tightens_to_second_order(pair: Pair) -> None:
 
 def test_mass_that_reveals_itself_is_seen() -> None:
     assert infinite_mass(approximate(0.5, 0.01)) == 0.01
-    assert infinite_mass(Mixed(approximate(0.5, 0.01), 0.1)) == pytest.approx(0.001)
-    assert infinite_mass(Swapped(Mixed(approximate(0.5, 0.01), 0.1))) == 0
+    assert infinite_mass(SampledShape(approximate(0.5, 0.01), 0.1)) == pytest.approx(0.001)
+    assert infinite_mass(Swapped(SampledShape(approximate(0.5, 0.01), 0.1))) == 0
 
 
 def binomial_delta(epsilon: float, each: float, times: int) -> mp.mpf:
@@ -117,7 +125,7 @@ def test_claimed_error_covers_the_true_error(times: int, theta: float, wide: boo
     """Randomized response has a binomial sum: both paths must have it inside their error bars."""
     each = 0.1
     p = 1 / (1 + math.exp(-each))
-    law = Law(-each, 2 * each, np.array([0, 1]), np.array([1 - p, p]))
+    law = LossLaw(-each, 2 * each, np.array([0, 1]), np.array([1 - p, p]))
     got = compose([(law, times)], theta, 1e-12, wide=wide)
     for j in range(max(0, times // 2), times, max(1, times // 12)):
         true = binomial_delta((2 * j - times) * each, each, times)
@@ -129,7 +137,7 @@ def test_claimed_error_covers_the_true_error(times: int, theta: float, wide: boo
 
 def test_both_paths_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     for rate, sigma, steps, delta in ((0.01, 1.0, 100, 1e-6), (0.1, 2.0, 1000, 1e-9)):
-        case = [Case(((Mixed(Gaussian(sigma), rate), steps),))]
+        case = [TermCase(((SampledShape(Gaussian(sigma), rate), steps),))]
         direct = epsilon_bounds(case, delta)
         with monkeypatch.context() as patch:
             patch.setattr(composing, "_direct", lambda *_: None)
@@ -145,7 +153,7 @@ def test_brute_force_convolution_lies_inside() -> None:
         for _ in range(times):
             y = np.convolve(y, pair.p)
         losses = times * offset + step * np.arange(len(y))
-        low, high = epsilon_bounds([Case(((pair, times),))], 1e-6)
+        low, high = epsilon_bounds([TermCase(((pair, times),))], 1e-6)
 
         def delta(epsilon: float, y: np.ndarray = y, losses: np.ndarray = losses) -> float:
             return float((y * np.maximum(-np.expm1(epsilon - losses), 0)).sum())
@@ -157,7 +165,7 @@ def test_brute_force_convolution_lies_inside() -> None:
 
 def test_jumps_apart_agree_with_all_at_once() -> None:
     """The same composition with and without the split, where both are exact enough."""
-    terms = ((Mixed(Gaussian(1.0), 1e-3), 200), (Mixed(Gaussian(1.5), 1e-3), 100))
+    terms = ((SampledShape(Gaussian(1.0), 1e-3), 200), (SampledShape(Gaussian(1.5), 1e-3), 100))
     found = []
     for split in (False, True):
         state = Steering(delta=1e-8, epsilon=0.3, passes=3, split=split)
@@ -175,7 +183,7 @@ def test_jumps_apart_agree_with_all_at_once() -> None:
 
 def test_two_jumps_are_charged() -> None:
     """With the cut so low that many steps jump, only the remainder keeps the upper side above the truth."""
-    terms = ((Mixed(Gaussian(1.0), 0.05), 50),)
+    terms = ((SampledShape(Gaussian(1.0), 0.05), 50),)
     chosen = plan(terms, Steering(delta=1e-4, epsilon=1.0, passes=3), 1e-3, 0.0)
     _, whole = curves(terms, chosen)
     pieces = (Piece(3.0, False, True), Piece(3.0, True, True))
@@ -190,4 +198,4 @@ def test_a_law_that_lost_mass_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     whole = Gaussian.cells
     monkeypatch.setattr(Gaussian, "cells", lambda self, losses: tuple(0.99 * m for m in whole(self, losses)))
     with pytest.raises(ArithmeticError, match="instead of 1"):
-        epsilon_bounds([Case(((Mixed(Gaussian(1.0), 0.1), 100),))], 1e-6)
+        epsilon_bounds([TermCase(((SampledShape(Gaussian(1.0), 0.1), 100),))], 1e-6)

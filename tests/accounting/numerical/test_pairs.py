@@ -25,9 +25,9 @@ from deniable.accounting.numerical.finite import (
 from deniable.accounting.numerical.pairs import (
     Gaussian,
     Laplace,
-    Mixed,
     Pair,
     Range,
+    SampledShape,
     Swapped,
     Symmetrised,
     normal_cells,
@@ -39,19 +39,19 @@ PAIRS: dict[str, Pair] = {
     "gaussian": Gaussian(0.7),
     "laplace": Laplace(1.5),
     "range": Range(0.8),
-    "sampled gaussian": Mixed(Gaussian(0.6), 0.05),
-    "sampled laplace": Mixed(Laplace(0.5), 0.2),
-    "sampled range": Mixed(Range(1.0), 0.1),
-    "twice sampled": Mixed(Mixed(Gaussian(1.0), 0.3), 0.2),
+    "sampled gaussian": SampledShape(Gaussian(0.6), 0.05),
+    "sampled laplace": SampledShape(Laplace(0.5), 0.2),
+    "sampled range": SampledShape(Range(1.0), 0.1),
+    "twice sampled": SampledShape(SampledShape(Gaussian(1.0), 0.3), 0.2),
     "replaced gaussian": GaussianReplace(0.9, 0.1),
     "replaced laplace": LaplaceReplace(0.8, 0.3),
     "group": GaussianMixture(1.2, (0.0, 1.0, 2.0), (0.81, 0.18, 0.01)),
-    "without replacement": Symmetrised(Mixed(Gaussian(0.9), 0.1)),
+    "without replacement": Symmetrised(SampledShape(Gaussian(0.9), 0.1)),
     "integer laplace": integer_laplace(2.5, 3),
-    "sampled integer laplace": Mixed(integer_laplace(2.5, 3), 0.1),
+    "sampled integer laplace": SampledShape(integer_laplace(2.5, 3), 0.1),
     "integer gaussian": integer_gaussian(1.3, 2),
     "approximate": approximate(0.5, 0.01),
-    "sampled approximate": Mixed(approximate(0.5, 0.01), 0.1),
+    "sampled approximate": SampledShape(approximate(0.5, 0.01), 0.1),
     "answers": answers(0.5, 4),
     "choice": choice(0.7, 0.8),
     "product": product(approximate(0.5, 0.01), integer_laplace(2.5, 2)),
@@ -260,7 +260,7 @@ def test_replaced_gaussian_dominates_vectors_at_an_angle() -> None:
 
 
 def test_group_pair_of_one_is_the_sampled_gaussian() -> None:
-    one, mixed = GaussianMixture(0.8, (0.0, 1.0), (0.9, 0.1)), Mixed(Gaussian(0.8), 0.1)
+    one, mixed = GaussianMixture(0.8, (0.0, 1.0), (0.9, 0.1)), SampledShape(Gaussian(0.8), 0.1)
     ends = np.linspace(math.log(0.9) - 0.01, 5, 200)
     for got, true in zip(one.cells(ends), mixed.cells(ends), strict=True):
         np.testing.assert_allclose(got, true, rtol=1e-10, atol=1e-18)
@@ -270,7 +270,7 @@ def test_without_replacement_bounds_a_real_sampled_mean() -> None:
     """One of n = 5 records is sampled and seen through Laplace noise: every pair of
     neighbours stays below the curve."""
     rate, b, x = 0.2, 0.7, np.linspace(-14, 15, 60_001)
-    pair = Symmetrised(Mixed(Laplace(b), rate))
+    pair = Symmetrised(SampledShape(Laplace(b), rate))
     rng = np.random.default_rng(4)
     for _ in range(20):
         others = rng.uniform(0, 1, 4)

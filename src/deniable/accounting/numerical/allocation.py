@@ -32,7 +32,7 @@ BULK = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Sum:
+class RatioSum:
     """The law under Q of a sum of `count` ratios: `values` and their masses.
 
     `lost` and `carried` are the Q mass and the first moment of what was counted as revealed; `error` bounds
@@ -48,7 +48,7 @@ class Sum:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class MassCells:
     """Q mass and first moment between successive edges, the first of which is 0."""
 
     edges: Array
@@ -71,7 +71,7 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Grid:
+class SumGrid:
     """Nodes for a sum of `count`: steps of `step`·√(width² + (s − count)²) around its
     mean, of `step`·s below half of it."""
 
@@ -103,7 +103,7 @@ class Grid:
         return np.concatenate([[0.0], inner])
 
 
-Side = Callable[[Cells], tuple[Array, Array]]
+Side = Callable[[MassCells], tuple[Array, Array]]
 
 
 def allocated(pair: Pair, steps: int, *, upper: bool) -> Pair:
@@ -111,29 +111,29 @@ def allocated(pair: Pair, steps: int, *, upper: bool) -> Pair:
     single step has this pair."""
     if steps == 1:
         return pair
-    side: Side = Cells.above if upper else Cells.below
+    side: Side = MassCells.above if upper else MassCells.below
     law, variance, step = _single(pair, side)
     total = _power(law, steps, lambda a, b: _added(a, b, variance, step, side))
     return _pair(total, upper)
 
 
-def _single(pair: Pair, side: Side) -> tuple[Sum, float, float]:
+def _single(pair: Pair, side: Side) -> tuple[RatioSum, float, float]:
     """The law of one ratio, its variance (the bulk's, as far as it matters) and the step of all grids."""
     low, high = pair.span(TAIL)
     first, last = max(math.exp(low), SMALLEST), math.exp(high) * (1 + 1e-9)
     # A first look at the spread of the ratio, on a plain geometric grid.
     p, q = _masses(pair, np.concatenate([[0.0], np.geomspace(first, last, 2000)]))
     variance = max(float((np.divide(p * p, q, out=np.zeros_like(p), where=q > 0)).sum()) - 1, 1e-12)
-    rough = Grid(1, _width(1, variance), 1.0)
+    rough = SumGrid(1, _width(1, variance), 1.0)
     step = min(max(float(np.diff(rough.place(np.array([first, last])))[0]) / NODES, FINEST), COARSEST)
-    edges = Grid(1, rough.width, step).nodes(first, last)
+    edges = SumGrid(1, rough.width, step).nodes(first, last)
     p, q = _masses(pair, edges)
-    values, mass = side(Cells(edges, q, p))
+    values, mass = side(MassCells(edges, q, p))
     beyond_p, beyond_q = (float(m[0]) for m in pair.cells(np.array([math.log(last), np.inf])))
     exposure = float(pair.atoms[1][np.isposinf(pair.atoms[0])].sum())
     error = relative(max(abs(low), abs(high)))
     tail_mass, tail_moment = beyond_q + pair.slack, beyond_p + exposure + pair.slack
-    return Sum(1, values, mass, tail_mass, tail_moment, error), variance, step
+    return RatioSum(1, values, mass, tail_mass, tail_moment, error), variance, step
 
 
 def _width(count: int, variance: float) -> float:
@@ -154,7 +154,7 @@ def _masses(pair: Pair, edges: Array) -> tuple[Array, Array]:
     )
 
 
-def _power(one: Sum, count: int, add: Callable[[Sum, Sum], Sum]) -> Sum:
+def _power(one: RatioSum, count: int, add: Callable[[RatioSum, RatioSum], RatioSum]) -> RatioSum:
     total, square = None, one
     while True:
         if count & 1:
@@ -166,20 +166,20 @@ def _power(one: Sum, count: int, add: Callable[[Sum, Sum], Sum]) -> Sum:
         square = add(square, square)
 
 
-def _added(a: Sum, b: Sum, variance: float, step: float, side: Side) -> Sum:
+def _added(a: RatioSum, b: RatioSum, variance: float, step: float, side: Side) -> RatioSum:
     count = a.count + b.count
     values = np.add.outer(a.values, b.values).ravel()
     mass = np.multiply.outer(a.mass, b.mass).ravel()
     positive = values[values > 0]
     first = min(max(float(positive.min()), SMALLEST * count), 0.5 * count)
     last = float(values.max()) * (1 + 1e-9)
-    grid = Grid(count, _width(count, variance), step)
+    grid = SumGrid(count, _width(count, variance), step)
     edges = grid.nodes(first, last)
     cell = _cell(grid, edges, values)
-    cells = Cells(edges, _piled(cell, mass, len(edges) - 1), _piled(cell, mass * values, len(edges) - 1))
-    values, mass, tail_mass, tail_moment = _trimmed(*side(cells), count, side is Cells.above)
+    cells = MassCells(edges, _piled(cell, mass, len(edges) - 1), _piled(cell, mass * values, len(edges) - 1))
+    values, mass, tail_mass, tail_moment = _trimmed(*side(cells), count, side is MassCells.above)
     longest = int(np.bincount(cell).max())
-    return Sum(
+    return RatioSum(
         count,
         values,
         mass,
@@ -194,7 +194,7 @@ def _piled(cell: Indices, mass: Array, size: int) -> Array:
     return np.bincount(cell, mass, size).astype(np.float64, copy=False)
 
 
-def _cell(grid: Grid, edges: Array, values: Array) -> Indices:
+def _cell(grid: SumGrid, edges: Array, values: Array) -> Indices:
     """The cell of each value: by the grid's formula, then moved by one where rounding misplaced it."""
     start = float(grid.place(edges[1:2])[0])
     stretch = (len(edges) - 2) / max(float(grid.place(edges[-1:])[0]) - start, 1e-300)
@@ -225,7 +225,7 @@ def _trimmed(values: Array, mass: Array, count: int, spread: bool) -> tuple[Arra
     return values, mass, tail_mass, tail_moment
 
 
-def _pair(total: Sum, upper: bool) -> Pair:
+def _pair(total: RatioSum, upper: bool) -> Pair:
     ratio = total.values / total.count
     off = 2 * total.error
     with np.errstate(divide="ignore"):

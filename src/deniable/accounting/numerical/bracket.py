@@ -16,10 +16,10 @@ from typing import TypeAlias
 import numpy as np
 
 from deniable.accounting.numerical.compose import Composition, Part, compose
-from deniable.accounting.numerical.curve import Curve
+from deniable.accounting.numerical.curve import BoundCurve
 from deniable.accounting.numerical.discretise import (
     Bools,
-    Law,
+    LossLaw,
     anchor,
     discretise,
     infinite_mass,
@@ -81,7 +81,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PassPlan:
     """The choices of one pass."""
 
     tail: float
@@ -110,7 +110,7 @@ class Plan:
         return total / max(float(total.sum()), 1e-300)
 
 
-def plan(terms: Sequence[Term], state: Steering, slack: float | None, tolerance: float) -> Plan:
+def plan(terms: Sequence[Term], state: Steering, slack: float | None, tolerance: float) -> PassPlan:
     """Choose tail, window, tilt and whether to set jumps apart. `slack`: allowed error
     in ε, else tolerance·ε."""
     times = sum(t for _, t in terms)
@@ -139,7 +139,7 @@ def plan(terms: Sequence[Term], state: Steering, slack: float | None, tolerance:
     room /= 1 if math.isinf(cut) else 16 if state.noise > 1 else 4
     wide = state.passes > 2 and state.noise > 1e-4
     reach = (0.0, 1.5 * state.epsilon if cut < math.inf else 0.0)
-    return Plan(tail, eta, pieces, room, cut, sketches, state.passes, wide, reach)
+    return PassPlan(tail, eta, pieces, room, cut, sketches, state.passes, wide, reach)
 
 
 def _pieces(sketches: Sequence[Sketch], cut: float, epsilon: float) -> tuple[Piece, ...]:
@@ -176,7 +176,7 @@ class Laws:
     reach: float
 
 
-def discretise_all(terms: Sequence[Term], plan: Plan) -> Laws:
+def discretise_all(terms: Sequence[Term], plan: PassPlan) -> Laws:
     """Shrink dt until the two sides, compared by their tilted moments, are as near as the plan asks."""
     times = sum(t for _, t in terms)
     pairs = [pair for pair, _ in terms]
@@ -204,7 +204,7 @@ def discretise_all(terms: Sequence[Term], plan: Plan) -> Laws:
 
 
 def _laws(
-    terms: Sequence[Term], sketches: Sequence[Sketch], plan: Plan, dt: float, times: int
+    terms: Sequence[Term], sketches: Sequence[Sketch], plan: PassPlan, dt: float, times: int
 ) -> tuple[tuple[Part, ...], tuple[Part, ...] | None, float]:
     upper: list[Part] = []
     lower: list[Part] = []
@@ -241,7 +241,7 @@ def _gap(laws: Laws, piece: Piece, cut: float) -> float:
     return gap
 
 
-def _distance(above: Law, below: Law, theta: float, keep: Bools) -> float:
+def _distance(above: LossLaw, below: LossLaw, theta: float, keep: Bools) -> float:
     z = theta * above.losses[keep]
     mask = above.mass[keep] > 0
     if not mask.any():
@@ -251,7 +251,7 @@ def _distance(above: Law, below: Law, theta: float, keep: Bools) -> float:
     return math.log(high / low) / theta if low > 0 else math.inf
 
 
-def curves(terms: Sequence[Term], plan: Plan) -> tuple[Curve, Curve | None]:
+def curves(terms: Sequence[Term], plan: PassPlan) -> tuple[BoundCurve, BoundCurve | None]:
     """Both sides of δ(ε), certified."""
     times = sum(t for _, t in terms)
     _within_reach(terms, plan.tail)
@@ -266,11 +266,11 @@ def curves(terms: Sequence[Term], plan: Plan) -> tuple[Curve, Curve | None]:
     safe = math.exp(times * (r + 4 * U * (8 + exponent)))
     shift = 2 * times * r
     above, twice = _sums(laws.upper, plan, None)
-    upper = Curve(above, 1, safe, shift, exposure * (1 + 16 * U) + tails + twice)
+    upper = BoundCurve(above, 1, safe, shift, exposure * (1 + 16 * U) + tails + twice)
     if laws.lower is None:
         return upper, None
     below, _ = _sums(laws.lower, plan, above)
-    return upper, Curve(below, -1, safe, shift, exposure * (1 - 16 * U))
+    return upper, BoundCurve(below, -1, safe, shift, exposure * (1 - 16 * U))
 
 
 def _within_reach(terms: Sequence[Term], tail: float) -> None:
@@ -292,7 +292,7 @@ def _check(terms: Sequence[Term], upper: Sequence[Part], tail: float) -> None:
 
 
 def _sums(
-    parts: Sequence[Part], plan: Plan, like: tuple[Composition, ...] | None
+    parts: Sequence[Part], plan: PassPlan, like: tuple[Composition, ...] | None
 ) -> tuple[tuple[Composition, ...], float]:
     """The compositions that add up to δ, and a bound on what they leave out (two jumps
     or more). Windows as in `like`."""
@@ -318,11 +318,11 @@ def _sums(
     return tuple(out), 0.5 * jumping**2 * (1 + 1e-9)
 
 
-def _halves(law: Law, cut: float) -> tuple[Law, Law]:
+def _halves(law: LossLaw, cut: float) -> tuple[LossLaw, LossLaw]:
     high = law.losses > cut
     return (
-        Law(law.offset, law.dt, law.index[~high], law.mass[~high]),
-        Law(law.offset, law.dt, law.index[high], law.mass[high]),
+        LossLaw(law.offset, law.dt, law.index[~high], law.mass[~high]),
+        LossLaw(law.offset, law.dt, law.index[high], law.mass[high]),
     )
 
 

@@ -1,8 +1,8 @@
 """Many unlike steps of one kind as few: noise rounded to a grid, down for the upper side, up for the lower.
 
 Less noise dominates more noise of the same kind, under any sample too, so each side stays certified. Losses
-that gather in two atoms ±s (Laplace noise, randomized response) are rounded to multiples of one s, so that the
-atoms of all steps lie on one coarse lattice; multipliers of smooth losses to a geometric grid. Both grids
+that gather in two atoms ±s (Laplace noise, randomized response) are rounded to multiples of one s, so that
+the atoms of all steps lie on one coarse lattice; multipliers of smooth losses to a geometric grid. Both grids
 are fine enough that the two sides differ by less than a hundredth of ε (docs/theory/numerical.md, "Many
 unlike steps").
 """
@@ -25,8 +25,8 @@ NEAR = 3e-3
 @dataclass(frozen=True)
 class NoiseGrid:
     """Between one multiplier and the next the ratios of smooth losses, of which ε moves by about as much, for
-    Gaussian noise on a sample by twice as much; `parts` of 1 are the multiples that atoms lie at, 0 for a grid
-    of ratios there too."""
+    Gaussian noise on a sample by twice as much; `parts` of 1 are the multiples that atoms lie at, 0 for a
+    grid of ratios there too."""
 
     laplace: float
     gaussian: float
@@ -97,7 +97,8 @@ def _rounded(steps: Mapping[Loss, int], up: int, grid: NoiseGrid) -> dict[Loss, 
 
 
 def _moved(node: Loss, up: int, grid: NoiseGrid) -> Loss | None:
-    """A loss with as much noise or less, or with more (`up`); None where more is so much that nothing shows."""
+    """A loss with as much noise or less, or with more (`up`); None where more is so much that nothing
+    shows."""
     s = _atom(node) if grid.parts else None
     if s is not None:
         count = math.floor(s * grid.parts) if up else math.ceil(s * grid.parts)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import fft, optimize
 
-from deniable.accounting.numerical.discretise import Law
+from deniable.accounting.numerical.discretise import LossLaw
 from deniable.accounting.numerical.rounding import (
     NEGLIGIBLE,
     Array,
@@ -29,7 +29,7 @@ from deniable.errors import Unaccountable
 
 Complex: TypeAlias = npt.NDArray[np.complexfloating[Any, Any]]
 Kernel: TypeAlias = Callable[[int], float]
-Part: TypeAlias = tuple[Law, int]
+Part: TypeAlias = tuple[LossLaw, int]
 MOST_NODES = 1 << 24
 """Nodes of one window."""
 FEW = 64
@@ -52,7 +52,7 @@ class Tilted:
 
 
 @dataclass(frozen=True)
-class Window:
+class NodeWindow:
     """Nodes low..high: outside lies at most `alias` of the weighted tilted mass;
     `slopes` are the Chernoff parameters."""
 
@@ -117,7 +117,7 @@ def log_moment(s: float, parts: Sequence[tuple[Array, Array, int]]) -> float:
     return total
 
 
-class Moments:
+class LogMoments:
     """s ↦ Σ times·log Σ weight·e^(s·place), many parts in one array."""
 
     def __init__(self, parts: Sequence[tuple[Array, Array, int]]) -> None:
@@ -193,7 +193,7 @@ def compose(
     )
 
 
-def _tilt(law: Law, theta: float, times: int) -> tuple[Tilted, float]:
+def _tilt(law: LossLaw, theta: float, times: int) -> tuple[Tilted, float]:
     """T3: weights mass·e^(θ·loss)/M and log M."""
     z = theta * law.losses
     top = float(z[law.mass > 0].max())
@@ -216,7 +216,7 @@ def _window(
     theta: float,
     eta: float,
     slopes: tuple[float, float] | None,
-) -> Window:
+) -> NodeWindow:
     """Chernoff on the tilted law: at most eta outside, both sides together."""
     goal = math.log(2 / eta)
     variance = sum(t.times * t.variance for t in tilted)
@@ -233,7 +233,7 @@ def _window(
         high = max(high, math.ceil(mean + min(40 / (theta * dt), 8 * (high - mean))))
     # The kernel's weight e^(−θa)(1 − e^−a) is at most θ^θ/(1+θ)^(1+θ).
     peak = math.exp(-theta * math.log1p(1 / theta)) / (1 + theta)
-    return Window(low, high, 1.01 * eta * peak, (exponents[0], exponents[1]))
+    return NodeWindow(low, high, 1.01 * eta * peak, (exponents[0], exponents[1]))
 
 
 def _coarse(tilted: Tilted) -> tuple[Array, Array, int]:
@@ -248,7 +248,7 @@ def _coarse(tilted: Tilted) -> tuple[Array, Array, int]:
 
 def _slope(coarse: Sequence[tuple[Array, Array, int]], sign: int, goal: float, variance: float) -> float:
     start = math.log(math.sqrt(2 * goal / max(variance, 1e-9)))
-    moment = Moments(coarse)
+    moment = LogMoments(coarse)
 
     def end(v: float) -> float:
         return (goal + moment(sign * math.exp(v))) * math.exp(-v)
@@ -416,8 +416,8 @@ def _band(tilted: Sequence[Tilted], size: int) -> int | None:
 
 
 def _certified_band(tilted: Sequence[Tilted], count: int, size: int) -> int | None:
-    """|F|² has second derivative ≤ 2·variance, so between samples h apart it exceeds the larger end by ≤ h²·variance/4;
-    the sample's own rounding (T4) is added.
+    """|F|² has second derivative ≤ 2·variance, so between samples h apart it exceeds the larger end by ≤
+    h²·variance/4; the sample's own rounding (T4) is added.
     """
     h = 2 * math.pi / count
     bound = np.zeros(count // 2)

@@ -9,7 +9,7 @@ from deniable.accounting.numerical.compose import Composition
 
 
 @dataclass(frozen=True)
-class Curve:
+class BoundCurve:
     """One side (`sign` 1: above, −1: below) of the true curve.
 
     `safe` ≥ 1 and `shift` ≥ 0 are what rounding of the masses may have done to δ and ε

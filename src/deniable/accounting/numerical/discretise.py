@@ -27,7 +27,7 @@ LEAN = 1.8
 
 
 @dataclass(frozen=True)
-class Law:
+class LossLaw:
     """P masses at the losses offset + dt·index."""
 
     offset: float
@@ -40,8 +40,9 @@ class Law:
         return np.asarray(self.offset + self.dt * self.index, dtype=np.float64)
 
 
-def silent(law: Law) -> Law:
-    """On the nodes of a law, one of which is at loss 0, the law of what reveals nothing: below every other."""
+def silent(law: LossLaw) -> LossLaw:
+    """On the nodes of a law, one of which is at loss 0, the law of what reveals nothing: below every
+    other."""
     return replace(law, mass=(law.losses == 0.0).astype(np.float64))
 
 
@@ -92,7 +93,7 @@ def discretise(
     high: float,
     thin: Thin | None = None,
     anchored: tuple[float, float] | None = None,
-) -> tuple[Law, Law | None]:
+) -> tuple[LossLaw, LossLaw | None]:
     """The upper law and the lower law (None if it cannot be had at this dt).
 
     Continuous mass above `high` is in neither; atoms are all kept. `anchored`: the
@@ -102,7 +103,7 @@ def discretise(
     atoms, index, on = _atoms(pair, offset, dt, max(abs(low), abs(high)))
     if not pair.smooth and on.all():
         nodes, place = np.unique(index, return_inverse=True)
-        law = Law(offset, dt, nodes, _pile(place, atoms[1], len(nodes)))
+        law = LossLaw(offset, dt, nodes, _pile(place, atoms[1], len(nodes)))
         return law, law
     if sparse(pair):
         return _few(atoms, offset, dt, index, on)
@@ -135,7 +136,7 @@ def discretise(
         + off[1][off[0] <= cells.losses[0]].sum()
     )
     lower = _convex(below, cells.x) if (below < 0).any() else below
-    return Law(offset, dt, nodes, above), None if lower is None else Law(offset, dt, nodes, lower)
+    return LossLaw(offset, dt, nodes, above), None if lower is None else LossLaw(offset, dt, nodes, lower)
 
 
 def _with(nodes: Indices, more: Indices) -> Indices:
@@ -156,7 +157,7 @@ def sparse(pair: Pair) -> bool:
 
 def _few(
     atoms: tuple[Array, Array, Array], offset: float, dt: float, index: Indices, on: Bools
-) -> tuple[Law, Law]:
+) -> tuple[LossLaw, LossLaw]:
     """Each atom split between the nodes around it (T1), or floored: P lowered to what
     the node below it allows."""
     losses, p, q = atoms
@@ -166,7 +167,7 @@ def _few(
     nodes = np.union1d(floor, floor + 1)
     at = np.searchsorted(nodes, floor)
     above = _pile(at, p - rise, len(nodes)) + _pile(at + 1, rise, len(nodes))
-    return Law(offset, dt, nodes, above), Law(offset, dt, nodes, _pile(at, floor_mass, len(nodes)))
+    return LossLaw(offset, dt, nodes, above), LossLaw(offset, dt, nodes, _pile(at, floor_mass, len(nodes)))
 
 
 def _atoms(

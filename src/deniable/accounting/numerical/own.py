@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from deniable.accounting.numerical.discretise import Law, discretise, infinite_mass
+from deniable.accounting.numerical.discretise import LossLaw, discretise, infinite_mass
 from deniable.accounting.numerical.finite import Sided
 from deniable.accounting.numerical.pairs import Pair
 from deniable.accounting.numerical.rounding import Array, U, relative
@@ -80,7 +80,7 @@ def product(factors: Sequence[tuple[Pair, int]]) -> tuple[Pair, Pair | None] | N
     return upper, _joined(lowers, exposure, 0.0, -off) if len(lowers) == len(laws) else None
 
 
-def _joined(laws: Sequence[tuple[Law, int]], revealed: float, left: float, off: float) -> Pair:
+def _joined(laws: Sequence[tuple[LossLaw, int]], revealed: float, left: float, off: float) -> Pair:
     mass, start, offset, dt = np.ones(1), 0, 0.0, laws[0][0].dt
     for law, times in laws:
         dense = _dense(law)
@@ -99,7 +99,7 @@ def _joined(laws: Sequence[tuple[Law, int]], revealed: float, left: float, off: 
     )
 
 
-def _dense(law: Law) -> Array:
+def _dense(law: LossLaw) -> Array:
     out = np.zeros(int(law.index[-1] - law.index[0]) + 1)
     out[law.index - law.index[0]] = law.mass
     return out

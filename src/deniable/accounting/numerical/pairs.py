@@ -229,7 +229,7 @@ class Range(Shape):
 
 
 @dataclass(frozen=True)
-class Mixed(Shape):
+class SampledShape(Shape):
     """P' = (1 − rate)·Q + rate·P against Q: `of` seen through a sample that holds the
     record with probability `rate`.
 
@@ -313,7 +313,7 @@ class Symmetrised(Shape):
     """Sampling without replacement, one record replaced: the curve of `one` where e^ε ≥
     1 and its mirror image below.
 
-    Zhu, Dong, Wang 2022, Theorem 11; the proof is repeated in docs/theory/numerical.md. `one` is `Mixed` of a
+    Zhu, Dong, Wang 2022, Theorem 11; the proof is repeated in docs/theory/numerical.md. `one` is `SampledShape` of a
     symmetric pair, so that the mass left at loss 0 is not negative.
     """
 

@@ -52,7 +52,8 @@ def _blocks(pair: Pair, times: int) -> Iterator[Term]:
 
 
 def _runs(atoms: int, times: int) -> int:
-    """Runs of one block: as many as have no more outcomes than are easily listed; 1 where blocks are no help."""
+    """Runs of one block: as many as have no more outcomes than are easily listed; 1 where blocks are no
+    help."""
     sizes = [m for m in range(2, min(times, MOST_RUNS) + 1) if math.comb(m + atoms - 1, m) <= MOST_OUTCOMES]
     runs = max(sizes, default=1)
     return runs if atoms > 1 and math.comb(runs + atoms - 1, runs) > FEW_ATOMS else 1

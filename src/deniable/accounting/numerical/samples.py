@@ -14,7 +14,7 @@ from scipy.special import bdtrc
 from deniable.accounting.numerical import allocation, copied
 from deniable.accounting.numerical.either import Either
 from deniable.accounting.numerical.finite import Finite
-from deniable.accounting.numerical.pairs import Gaussian, Mixed, Pair, Symmetrised
+from deniable.accounting.numerical.pairs import Gaussian, Pair, SampledShape, Symmetrised
 from deniable.accounting.numerical.rounding import Array
 from deniable.accounting.numerical.shifted import GaussianMixture
 from deniable.accounting.numerical.triangle import triangle
@@ -32,7 +32,7 @@ MOST_COUNTS = 300
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownPairs:
     """What is known of a node: a pair that dominates it (None: none known) and pairs
     that some mechanism attains."""
 
@@ -41,46 +41,46 @@ class Known:
     why: str = ""
 
 
-def attained(pair: Pair) -> Known:
+def attained(pair: Pair) -> KnownPairs:
     """A pair that dominates and is attained."""
-    return Known(pair, (pair,))
+    return KnownPairs(pair, (pair,))
 
 
 def mix(pair: Pair, rate: float) -> Pair:
     """The pair behind a sample that holds the record with probability `rate`."""
-    return pair if rate == 1 else Mixed(pair, rate)
+    return pair if rate == 1 else SampledShape(pair, rate)
 
 
 _allocated: Callable[..., Pair] = lru_cache(maxsize=64)(allocation.allocated)
 
 
-def allocated(inside: Known, steps: int) -> Known:
+def allocated(inside: KnownPairs, steps: int) -> KnownPairs:
     """A pass whose single step is `inside`, both its orders alike."""
     if inside.upper is None or steps == 1:
         return inside
     if isinstance(inside.upper, Finite) and not inside.upper.losses.any():
         return inside
     lowers = tuple(_allocated(pair, steps, upper=False) for pair in inside.lowers)
-    return Known(_allocated(inside.upper, steps, upper=True), lowers)
+    return KnownPairs(_allocated(inside.upper, steps, upper=True), lowers)
 
 
-def told(inside: Known, steps: int) -> Known:
+def told(inside: KnownPairs, steps: int) -> KnownPairs:
     """A pass whose noise is too small for sums of ratios: above, the step of the unit is
     told; below, one step alone is seen."""
-    return Known(inside.upper, tuple(mix(pair, 1 / steps) for pair in inside.lowers), inside.why)
+    return KnownPairs(inside.upper, tuple(mix(pair, 1 / steps) for pair in inside.lowers), inside.why)
 
 
-def capped(inside: Known, twice: Known, rate: float, cap: int, rows: int) -> Known:
+def capped(inside: KnownPairs, twice: KnownPairs, rate: float, cap: int, rows: int) -> KnownPairs:
     """A Poisson sample cut to `cap`: with probability τ or less the unit displaces
     another, which moves twice as far."""
     if inside.upper is None or twice.upper is None:
-        return Known(None, (), inside.why or twice.why)
+        return KnownPairs(None, (), inside.why or twice.why)
     lowers = tuple(mix(pair, rate) for pair in inside.lowers)
     passing = over(cap, rows, rate)
     if passing in (0, 1):
-        return Known(mix(twice.upper if passing else inside.upper, rate), lowers)
+        return KnownPairs(mix(twice.upper if passing else inside.upper, rate), lowers)
     parts = ((1 - passing, mix(inside.upper, rate)), (passing, mix(twice.upper, rate)))
-    return Known(Either(parts), lowers)
+    return KnownPairs(Either(parts), lowers)
 
 
 def over(cap: int, rows: int, rate: float) -> float:
@@ -91,24 +91,24 @@ def over(cap: int, rows: int, rate: float) -> float:
     return min(1.0, tail * (1 + 1e-6) + 1e-300)
 
 
-def drawn(inside: Callable[[int], Known], draws: int, rows: int) -> Known:
+def drawn(inside: Callable[[int], KnownPairs], draws: int, rows: int) -> KnownPairs:
     """With replacement: the record comes a binomial number of times, k copies of it move k times as far."""
     if rows == 1:
         return inside(draws)
     first, weights = counts(draws, 1 / rows)
     if first > 0 or len(weights) > MOST_COUNTS:
-        return Known(None, (), "the record is drawn too often for its counts to be told apart")
+        return KnownPairs(None, (), "the record is drawn too often for its counts to be told apart")
     pairs = []
     for k in range(1, len(weights)):
         answer = inside(k)
         if answer.upper is None or answer.upper.sided:
-            return Known(None, (), answer.why or "its content is not symmetric")
+            return KnownPairs(None, (), answer.why or "its content is not symmetric")
         pairs.append(answer.upper)
     single = pairs[0]
     if isinstance(single, Gaussian) and not single.left and len(weights) > 2:
         copies, shares = tuple(map(float, range(len(weights)))), tuple(weights.tolist())
         lowers = GaussianMixture(single.sigma, copies, shares), triangle(single.sigma, shares)
-        return Known(copied.gaussian(single.sigma, shares, 2 * RARE), lowers)
+        return KnownPairs(copied.gaussian(single.sigma, shares, 2 * RARE), lowers)
     chance = -math.expm1(draws * math.log1p(-1 / rows))
     parts = tuple((float(weight) / chance, pair) for weight, pair in zip(weights[1:], pairs, strict=True))
     below = (
@@ -116,8 +116,9 @@ def drawn(inside: Callable[[int], Known], draws: int, rows: int) -> Known:
         if isinstance(single, Gaussian)
         else ()
     )
-    return Known(
-        Symmetrised(Mixed(Either(parts, 2 * RARE / chance), chance)), below if len(weights) == 2 else ()
+    return KnownPairs(
+        Symmetrised(SampledShape(Either(parts, 2 * RARE / chance), chance)),
+        below if len(weights) == 2 else (),
     )
 
 

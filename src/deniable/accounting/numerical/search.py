@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from deniable.accounting.numerical.bracket import PASSES, TAIL, Steering, Term, curves, plan, top_atom, tops
-from deniable.accounting.numerical.curve import Curve
+from deniable.accounting.numerical.curve import BoundCurve
 from deniable.accounting.numerical.discretise import infinite_mass
 from deniable.accounting.numerical.finite import Finite
 from deniable.accounting.numerical.one_step import delta_of_one, epsilon_of_one
@@ -34,7 +34,7 @@ TINY = 1e-40
 
 
 @dataclass(frozen=True)
-class Case:
+class TermCase:
     """Terms composed together. A case may stand for the upper side, the lower side, or (exact pairs) both."""
 
     terms: tuple[Term, ...]
@@ -43,7 +43,7 @@ class Case:
 
 
 @dataclass
-class Side:
+class CaseSide:
     """One direction of one case, and what the passes so far have proved."""
 
     terms: tuple[Term, ...]
@@ -70,18 +70,18 @@ def merge(terms: Sequence[Term]) -> tuple[Term, ...]:
     return tuple(rest.values()) + ((term,) if term else ())
 
 
-def directions(cases: Sequence[Case], delta: float, epsilon: float = 0.0) -> list[Side]:
+def directions(cases: Sequence[TermCase], delta: float, epsilon: float = 0.0) -> list[CaseSide]:
     """Every case as it stands and, unless all its pairs are symmetric, with P and Q swapped."""
     sides = []
     for case in cases:
         terms = merge(case.terms)
         reverse = tuple((swap(pair), times) for pair, times in terms)
         for direction in (terms, reverse) if any(pair.sided for pair, _ in terms) else (terms,):
-            sides.append(Side(in_blocks(direction), case.upper, case.lower, Steering(delta, epsilon)))
+            sides.append(CaseSide(in_blocks(direction), case.upper, case.lower, Steering(delta, epsilon)))
     return sides
 
 
-def _bounds(sides: Sequence[Side]) -> tuple[float, float]:
+def _bounds(sides: Sequence[CaseSide]) -> tuple[float, float]:
     lower = max((s.lower for s in sides if s.is_lower), default=0.0)
     upper = max((s.upper for s in sides if s.is_upper), default=math.inf)
     if lower > upper * (1 + 1e-9) + 1e-12:
@@ -90,10 +90,12 @@ def _bounds(sides: Sequence[Side]) -> tuple[float, float]:
 
 
 def _search(
-    sides: Sequence[Side], refine: Callable[[Side, float], None], enough: Callable[[float, float], float]
+    sides: Sequence[CaseSide],
+    refine: Callable[[CaseSide, float], None],
+    enough: Callable[[float, float], float],
 ) -> None:
-    """Refine every side that could still move the bracket, from the lower bound known so far. `enough(lower, upper)`
-    is the width that will do."""
+    """Refine every side that could still move the bracket, from the lower bound known so far. `enough(lower,
+    upper)` is the width that will do."""
     for _ in range(PASSES):
         lower, upper = _bounds(sides)
         width = enough(lower, upper)
@@ -106,7 +108,7 @@ def _search(
             refine(side, max((s.lower for s in sides if s.is_lower), default=0.0))
 
 
-def _matters(side: Side, lower: float, upper: float, width: float) -> bool:
+def _matters(side: CaseSide, lower: float, upper: float, width: float) -> bool:
     """Whether another pass of `side` could narrow the bracket: it is not tight itself,
     and it reaches above `lower`."""
     if math.isinf(upper):
@@ -115,7 +117,7 @@ def _matters(side: Side, lower: float, upper: float, width: float) -> bool:
 
 
 def epsilon_bounds(
-    cases: Sequence[Case], delta: float, *, tolerance: float = TOLERANCE, goal: float = GOAL
+    cases: Sequence[TermCase], delta: float, *, tolerance: float = TOLERANCE, goal: float = GOAL
 ) -> tuple[float, float]:
     """Bounds on the least ε at δ."""
     if (
@@ -134,7 +136,7 @@ def epsilon_bounds(
     return _bounds(sides)
 
 
-def _refine_epsilon(side: Side, delta: float, tolerance: float, known: float) -> None:
+def _refine_epsilon(side: CaseSide, delta: float, tolerance: float, known: float) -> None:
     state, terms = side.state, side.terms
     state.passes += 1
     slack = None
@@ -149,7 +151,7 @@ def _refine_epsilon(side: Side, delta: float, tolerance: float, known: float) ->
     state.noise = upper.noise(state.epsilon)
 
 
-def _start(side: Side, delta: float) -> None:
+def _start(side: CaseSide, delta: float) -> None:
     """What can be said without composing: nothing to compose, revealed outright, the sum
     of all losses, one release."""
     terms = side.terms
@@ -197,7 +199,9 @@ def revealed_mass(terms: Sequence[Term]) -> float:
     return -math.expm1(sum(t * math.log1p(-min(infinite_mass(pair), 1 - U)) for pair, t in terms))
 
 
-def delta_bounds(cases: Sequence[Case], epsilon: float, *, goal: float = GOAL_DELTA) -> tuple[float, float]:
+def delta_bounds(
+    cases: Sequence[TermCase], epsilon: float, *, goal: float = GOAL_DELTA
+) -> tuple[float, float]:
     """Bounds on δ at ε."""
     sides = directions(cases, 1.0, epsilon)
     for side in sides:
@@ -208,7 +212,7 @@ def delta_bounds(cases: Sequence[Case], epsilon: float, *, goal: float = GOAL_DE
     return _bounds(sides)
 
 
-def _refine_delta(side: Side, epsilon: float, goal: float) -> None:
+def _refine_delta(side: CaseSide, epsilon: float, goal: float) -> None:
     state, terms = side.state, side.terms
     state.passes += 1
     if state.passes == 1 and start_delta(side, epsilon):
@@ -222,13 +226,13 @@ def _refine_delta(side: Side, epsilon: float, goal: float) -> None:
     state.delta = max(min(state.delta, side.upper, upper.node_estimate(epsilon)), LEAST)
 
 
-def read_delta(side: Side, upper: Curve, lower: Curve | None, epsilon: float) -> None:
+def read_delta(side: CaseSide, upper: BoundCurve, lower: BoundCurve | None, epsilon: float) -> None:
     side.upper = min(side.upper, upper.delta(epsilon))
     if lower is not None:
         side.lower = max(side.lower, min(lower.delta(epsilon), side.upper))
 
 
-def start_delta(side: Side, epsilon: float) -> bool:
+def start_delta(side: CaseSide, epsilon: float) -> bool:
     """True where nothing needs composing."""
     terms = side.terms
     if not terms:
@@ -249,7 +253,7 @@ def start_delta(side: Side, epsilon: float) -> bool:
     return True
 
 
-def _at_the_top(side: Side, epsilon: float) -> None:
+def _at_the_top(side: CaseSide, epsilon: float) -> None:
     """What the sum of the largest losses says of δ: all the rest lies below it, and it has a mass of its own.
     That is all there is where every loss is the same."""
     if not any(pair.slack for pair, _ in side.terms):

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from scipy import optimize
 
-from deniable.accounting.numerical.compose import Moments
+from deniable.accounting.numerical.compose import LogMoments
 from deniable.accounting.numerical.discretise import Bools, Thin, sparse
 from deniable.accounting.numerical.pairs import Pair
 from deniable.accounting.numerical.rounding import Array, Indices
@@ -74,7 +74,7 @@ def tilt(
 ) -> tuple[float, float]:
     """θ of the least Chernoff bound, and that bound: of ε at this δ, or of log δ at this
     ε (the saddle point)."""
-    moment = Moments([s.triple for s in sketches])
+    moment = LogMoments([s.triple for s in sketches])
 
     def bound(v: float) -> float:
         t = math.exp(v)

@@ -9,12 +9,21 @@ import numpy as np
 
 from deniable.accounting.numerical.bracket import Steering, curves, plan
 from deniable.accounting.numerical.rounding import Array
-from deniable.accounting.numerical.search import GOAL_DELTA, Case, Side, directions, read_delta, start_delta
+from deniable.accounting.numerical.search import (
+    GOAL_DELTA,
+    CaseSide,
+    TermCase,
+    directions,
+    read_delta,
+    start_delta,
+)
 
 COMPOSITIONS = 16
 
 
-def profile_bounds(cases: Sequence[Case], epsilons: Array, count: int = COMPOSITIONS) -> tuple[Array, Array]:
+def profile_bounds(
+    cases: Sequence[TermCase], epsilons: Array, count: int = COMPOSITIONS
+) -> tuple[Array, Array]:
     """Lower and upper bounds on δ at each ε: the largest over all cases and directions."""
     lower, upper = np.zeros(len(epsilons)), np.zeros(len(epsilons))
     if not len(epsilons):
@@ -28,7 +37,7 @@ def profile_bounds(cases: Sequence[Case], epsilons: Array, count: int = COMPOSIT
     return np.minimum(lower, upper), upper
 
 
-def _sweep(direction: Side, epsilons: Array, count: int) -> list[Side]:
+def _sweep(direction: CaseSide, epsilons: Array, count: int) -> list[CaseSide]:
     """One composition for each of `count` centres, read at the points between the neighbouring centres."""
     sides = [replace(direction, upper=1.0) for _ in epsilons]
     centres = np.unique(np.quantile(epsilons, np.linspace(0, 1, count)))
@@ -50,7 +59,7 @@ def _sweep(direction: Side, epsilons: Array, count: int) -> list[Side]:
     return sides
 
 
-def _alone(side: Side, epsilon: float) -> None:
+def _alone(side: CaseSide, epsilon: float) -> None:
     """A point near a centre that needed no composition: where it needs none either, its value is exact."""
     probe = replace(side, state=Steering(1.0, epsilon))
     if start_delta(probe, epsilon):

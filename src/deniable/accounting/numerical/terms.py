@@ -16,10 +16,18 @@ from deniable.accounting.numerical import best_run, choices, finite, own, sample
 from deniable.accounting.numerical.bracket import Term
 from deniable.accounting.numerical.classes import coarse
 from deniable.accounting.numerical.finite import Finite
-from deniable.accounting.numerical.pairs import Gaussian, Laplace, Mixed, Pair, Range, Symmetrised, swap
+from deniable.accounting.numerical.pairs import (
+    Gaussian,
+    Laplace,
+    Pair,
+    Range,
+    SampledShape,
+    Symmetrised,
+    swap,
+)
 from deniable.accounting.numerical.rounding import REACH
-from deniable.accounting.numerical.samples import Known, attained, mix
-from deniable.accounting.numerical.search import Case, epsilon_bounds
+from deniable.accounting.numerical.samples import KnownPairs, attained, mix
+from deniable.accounting.numerical.search import TermCase, epsilon_bounds
 from deniable.accounting.numerical.shifted import GaussianReplace, LaplaceReplace
 from deniable.accounting.numerical.sweep import profile_bounds
 from deniable.accounting.numerical.triangle import triangle
@@ -77,7 +85,7 @@ class Step:
     why: str = ""
 
 
-def cases(loss: Loss) -> list[Case]:
+def cases(loss: Loss) -> list[TermCase]:
     """All cases of `loss`; the bound is the largest over them. `Unaccountable` if a node
     has no dominating pair."""
     loss = as_added(loss)
@@ -92,18 +100,18 @@ def cases(loss: Loss) -> list[Case]:
     return _cases(_what(steps))
 
 
-def _cases(steps: Sequence[Step]) -> list[Case]:
+def _cases(steps: Sequence[Step]) -> list[TermCase]:
     uppers: list[Term] = []
     for step in steps:
         if step.upper is None:
             raise Unaccountable(step.why)
         uppers.extend(step.upper)
     if all(step.lowers == (step.upper,) for step in steps):
-        return [Case(tuple(uppers))]
-    return [Case(tuple(uppers), lower=False), *_lower_cases(steps)]
+        return [TermCase(tuple(uppers))]
+    return [TermCase(tuple(uppers), lower=False), *_lower_cases(steps)]
 
 
-def lower_cases(loss: Loss) -> list[Case]:
+def lower_cases(loss: Loss) -> list[TermCase]:
     """Cases that some mechanism with this loss attains: a certified lower bound even
     where no upper one is known here."""
     loss = as_added(loss)
@@ -157,13 +165,13 @@ def _choices(epsilon: float, times: int, last: bool, alone: bool) -> Step:
     return Step(upper, (((choices.below(epsilon, times), 1),), *same))
 
 
-def _lower_cases(steps: Sequence[Step]) -> list[Case]:
+def _lower_cases(steps: Sequence[Step]) -> list[TermCase]:
     """The i-th case takes every node's i-th attained terms; a node without any is taken to reveal nothing."""
     case_list = []
     for i in range(max((len(step.lowers) for step in steps), default=0)):
         selection = [step.lowers[min(i, len(step.lowers) - 1)] for step in steps if step.lowers]
-        case_list.append(Case(tuple(term for terms in selection for term in terms), upper=False))
-    return case_list or [Case((), upper=False)]
+        case_list.append(TermCase(tuple(term for terms in selection for term in terms), upper=False))
+    return case_list or [TermCase((), upper=False)]
 
 
 def flatten(loss: Loss, times: int = 1) -> dict[Loss, int]:
@@ -221,7 +229,7 @@ def grouped(loss: Loss, size: int) -> Loss:
             return Grouped(size, loss)
 
 
-def what(node: Loss) -> Known:
+def what(node: Loss) -> KnownPairs:
     """The pair of one leaf."""
     match node:
         case Pure(epsilon):
@@ -260,9 +268,9 @@ def what(node: Loss) -> Known:
             return _selected(node)
         case Zcdp(rho):
             lowers = (Gaussian(1 / math.sqrt(2 * float(rho))),) if rho > 0 else ()
-            return Known(None, lowers, _refusal(node, "its worst case has no known pair"))
+            return KnownPairs(None, lowers, _refusal(node, "its worst case has no known pair"))
         case _:
-            return Known(None, (), _refusal(node, "no dominating pair is known for it"))
+            return KnownPairs(None, (), _refusal(node, "no dominating pair is known for it"))
 
 
 def _refusal(node: Loss, reason: str) -> str:
@@ -272,22 +280,22 @@ def _refusal(node: Loss, reason: str) -> str:
     )
 
 
-def _range(epsilon: float) -> Known:
+def _range(epsilon: float) -> KnownPairs:
     if epsilon == 0:
         return attained(finite.response(0.0))
-    return Known(Range(epsilon), tuple(finite.choice(epsilon, share) for share in SHARES))
+    return KnownPairs(Range(epsilon), tuple(finite.choice(epsilon, share) for share in SHARES))
 
 
-def _integer_laplace(node: DiscreteLaplaceNoise) -> Known:
+def _integer_laplace(node: DiscreteLaplaceNoise) -> KnownPairs:
     scale, n = float(node.scale), node.sensitivity
     if n <= finite.MOST_ATOMS:
         return attained(finite.integer_laplace(scale, n))
     # Beyond, the atoms merge to a coarser upper bound; the continuous curve lies below the integer one at
     # every loss.
-    return Known(finite.coarse_laplace(scale, n), (Laplace(float(exact(node.scale) / n)),))
+    return KnownPairs(finite.coarse_laplace(scale, n), (Laplace(float(exact(node.scale) / n)),))
 
 
-def _integer_sum(node: IntegerGaussianSum) -> Known:
+def _integer_sum(node: IntegerGaussianSum) -> KnownPairs:
     """Within e^±distance of one integer Gaussian (T9), in one coordinate or in several."""
     variance, sensitivity = node.parties * exact(node.sigma) ** 2, exact(node.sensitivity)
     deviation, shift = math.sqrt(variance), math.floor(sensitivity)
@@ -298,10 +306,12 @@ def _integer_sum(node: IntegerGaussianSum) -> Known:
     if sharp and few and (node.dimension == 1 or sensitivity**2 < 2):
         return attained(replace(lower, dropped=lower.slack + node.distance))  # type: ignore[type-var]
     upper = smooth.summed(variance, sensitivity, node.distance)
-    return Known(upper, (lower,) if sharp else (), _refusal(node, "its noise is too narrow for its grid"))
+    return KnownPairs(
+        upper, (lower,) if sharp else (), _refusal(node, "its noise is too narrow for its grid")
+    )
 
 
-def _integer_gaussian(node: DiscreteGaussianNoise) -> Known:
+def _integer_gaussian(node: DiscreteGaussianNoise) -> KnownPairs:
     sigma, sensitivity = exact(node.sigma), exact(node.sensitivity)
     shift = math.floor(sensitivity)
     if shift == 0:
@@ -311,7 +321,7 @@ def _integer_gaussian(node: DiscreteGaussianNoise) -> Known:
     if single and few:
         return attained(lower)
     upper = smooth.narrower(sigma, Fraction(shift) if single else sensitivity)
-    return Known(
+    return KnownPairs(
         upper,
         (lower,),
         _refusal(node, "its worst integer shift is known for one coordinate, or for larger sigma"),
@@ -321,30 +331,30 @@ def _integer_gaussian(node: DiscreteGaussianNoise) -> Known:
 # ------------------------------------------------------------------------------------------------ sampling
 
 
-def _sampled(node: Sampled) -> Known:
+def _sampled(node: Sampled) -> KnownPairs:
     rate = float(node.rate)
     if node.scheme is Scheme.SHUFFLED:
-        return Known(None, (), shuffled_refusal(node))
+        return KnownPairs(None, (), shuffled_refusal(node))
     if node.scheme is Scheme.POISSON and node.replace:
         return _poisson_replace(node, rate)
     inside = _shared(node)
     lowers = tuple(mix(pair, rate) for pair in inside.lowers)
     if inside.upper is None:
-        return Known(None, lowers, inside.why)
+        return KnownPairs(None, lowers, inside.why)
     if not node.replace:
         same = inside.lowers == (inside.upper,)
-        return attained(lowers[0]) if same else Known(mix(inside.upper, rate), lowers)
+        return attained(lowers[0]) if same else KnownPairs(mix(inside.upper, rate), lowers)
     if inside.upper.sided:
-        return Known(None, lowers, _refusal(node, "its content is not symmetric"))
+        return KnownPairs(None, lowers, _refusal(node, "its content is not symmetric"))
     if isinstance(inside.upper, Gaussian) and rate < 1:
         lowers = (
             *lowers,
             *(triangle(pair.sigma, (1 - rate, rate)) for pair in inside.lowers if isinstance(pair, Gaussian)),
         )
-    return Known(Symmetrised(Mixed(inside.upper, rate)), lowers)
+    return KnownPairs(Symmetrised(SampledShape(inside.upper, rate)), lowers)
 
 
-def _shared(node: Sample, of: Loss | None = None) -> Known:
+def _shared(node: Sample, of: Loss | None = None) -> KnownPairs:
     """Everything released from one sample, as one pair: Gaussians merge, finite pairs are multiplied out.
 
     `of` stands in for the node's own content."""
@@ -352,7 +362,7 @@ def _shared(node: Sample, of: Loss | None = None) -> Known:
     if not inner:
         return attained(finite.response(0.0))
     if not all(_plain(item, node) for item, _ in inner):
-        return Known(
+        return KnownPairs(
             None, (), _refusal(node, "its content is stated for another neighbour than the sample gives it")
         )
     answers = [what(item) for item, _ in inner]
@@ -368,20 +378,20 @@ def _shared(node: Sample, of: Loss | None = None) -> Known:
     return _product(node, [_step(item, times) for item, times in inner])
 
 
-def _product(node: Loss, steps: Sequence[Step]) -> Known:
+def _product(node: Loss, steps: Sequence[Step]) -> KnownPairs:
     """Unlike noises seen together, put on one lattice; Gaussians among them are one."""
     uppers: list[Term] = []
     for step in steps:
         if step.upper is None:
-            return Known(None, (), step.why)
+            return KnownPairs(None, (), step.why)
         uppers.extend(step.upper)
     upper = own.product(_factors(uppers))
     if upper is None:
         why = "its releases share one sample, and their product has too many outcomes"
-        return Known(None, (), _refusal(node, why))
+        return KnownPairs(None, (), _refusal(node, why))
     attained_by = [term for step in steps if step.lowers for term in step.lowers[0]]
     lower = own.product(_factors(attained_by)) if all(step.lowers for step in steps) else None
-    return Known(upper[0], () if lower is None or lower[1] is None else (lower[1],))
+    return KnownPairs(upper[0], () if lower is None or lower[1] is None else (lower[1],))
 
 
 def _factors(terms: Sequence[Term]) -> list[Term]:
@@ -391,12 +401,12 @@ def _factors(terms: Sequence[Term]) -> list[Term]:
     return rest if gaussian is None else [*rest, (gaussian, 1)]
 
 
-def _merged(factors: Sequence[tuple[Pair | None, int]]) -> Known:
+def _merged(factors: Sequence[tuple[Pair | None, int]]) -> KnownPairs:
     """Gaussians seen together are one Gaussian; what they leave out adds up."""
     parts = [(pair, times) for pair, times in factors if isinstance(pair, Gaussian)]
     squares = sum(Fraction(times) / Fraction(pair.sigma) ** 2 for pair, times in parts)
     gaussian = Gaussian(1 / math.sqrt(squares), sum(times * pair.left for pair, times in parts))
-    return Known(gaussian, ()) if gaussian.left else attained(gaussian)
+    return KnownPairs(gaussian, ()) if gaussian.left else attained(gaussian)
 
 
 def _plain(inner: Loss, outer: Sample) -> bool:
@@ -408,17 +418,17 @@ def _plain(inner: Loss, outer: Sample) -> bool:
     return not any(isinstance(part, Grouped | Parallel | Sample) for part in inner.walk())
 
 
-def _multiplied(node: Loss, factors: Sequence[tuple[Pair | None, int]]) -> Known:
+def _multiplied(node: Loss, factors: Sequence[tuple[Pair | None, int]]) -> KnownPairs:
     parts = [(pair, times) for pair, times in factors if isinstance(pair, Finite)]
     outcomes = math.prod(min(len(pair.losses), MOST_OUTCOMES) ** min(times, 64) for pair, times in parts)
     if outcomes > MOST_OUTCOMES:
-        return Known(
+        return KnownPairs(
             None, (), _refusal(node, f"its releases share one sample and have over {MOST_OUTCOMES} outcomes")
         )
     return attained(reduce(finite.product, (pair for pair, times in parts for _ in range(times))))
 
 
-def _poisson_replace(node: Sampled, rate: float) -> Known:
+def _poisson_replace(node: Sampled, rate: float) -> KnownPairs:
     """One record replaced: its coin stays, so the noise is seen at shift 0, +1 or −1."""
     match _shared(node).upper:
         case Gaussian(sigma, 0.0):
@@ -427,10 +437,10 @@ def _poisson_replace(node: Sampled, rate: float) -> Known:
             return attained(LaplaceReplace(b, rate))
         case _:
             why = "under Poisson sampling, a replaced record is known for Gaussian and Laplace noise only"
-            return Known(None, (), _refusal(node, why))
+            return KnownPairs(None, (), _refusal(node, why))
 
 
-def _group(node: Grouped) -> Known:
+def _group(node: Grouped) -> KnownPairs:
     """A group that is there as a whole or not at all: the sample catches a binomial number of its records."""
     if isinstance(node.of, Sampled) and node.of.scheme is Scheme.POISSON and not node.of.replace:
         inside = _shared(node.of).upper
@@ -440,37 +450,42 @@ def _group(node: Grouped) -> Known:
             pair = samples.caught(inside.sigma, node.size, float(node.of.rate))
             if pair is not None:
                 return attained(pair)
-        why = f"under sampling, groups are known for Gaussian noise, with up to {samples.MOST_COUNTS} counts of records"
-        return Known(None, (), _refusal(node, why))
-    return Known(None, (), _refusal(node, "no pair is known for a group of it"))
+        why = (
+            f"under sampling, groups are known for Gaussian noise, with up to {samples.MOST_COUNTS} counts "
+            "of records"
+        )
+        return KnownPairs(None, (), _refusal(node, why))
+    return KnownPairs(None, (), _refusal(node, "no pair is known for a group of it"))
 
 
-def _allocated(node: Allocated) -> Known:
+def _allocated(node: Allocated) -> KnownPairs:
     inside = _shared(node)
     if inside.upper is not None and (inside.upper.sided or any(pair.sided for pair in inside.lowers)):
-        return Known(None, (), _refusal(node, "a step of it is not symmetric"))
+        return KnownPairs(None, (), _refusal(node, "a step of it is not symmetric"))
     if node.steps > samples.MOST_STEPS:
-        return Known(None, (), _refusal(node, f"passes are accounted up to {samples.MOST_STEPS:,} steps"))
+        return KnownPairs(
+            None, (), _refusal(node, f"passes are accounted up to {samples.MOST_STEPS:,} steps")
+        )
     if inside.upper is not None and max(map(abs, inside.upper.span(samples.TAIL))) > samples.LOUD:
         return samples.told(inside, node.steps)
     return samples.allocated(inside, node.steps)
 
 
-def _capped(node: CappedSample) -> Known:
+def _capped(node: CappedSample) -> KnownPairs:
     return samples.capped(
         _shared(node), _shared(node, grouped(node.of, 2)), float(node.rate), node.cap, node.rows
     )
 
 
-def _drawn(node: DrawnSample) -> Known:
+def _drawn(node: DrawnSample) -> KnownPairs:
     answer = samples.drawn(lambda k: _shared(node, grouped(node.of, k)), node.draws, node.rows)
     if answer.upper is not None or answer.why.endswith("know one."):
         return answer
-    return Known(None, (), _refusal(node, answer.why))
+    return KnownPairs(None, (), _refusal(node, answer.why))
 
 
 @lru_cache(maxsize=16)
-def _selected(node: Selected) -> Known:
+def _selected(node: Selected) -> KnownPairs:
     """From the profile of one run; below, one run at random, and the smallest of Gaussian answers."""
     below = [
         pair for case in lower_cases(node.of) for pair, times in case.terms if len(case.terms) == times == 1
@@ -480,15 +495,17 @@ def _selected(node: Selected) -> Known:
     try:
         run = cases(node.of)
     except Unaccountable as refusal:
-        return Known(None, lowers, str(refusal))
+        return KnownPairs(None, lowers, str(refusal))
     tops = (epsilon_bounds(run, delta)[1] for delta in UNLIKELY)
     top = next((epsilon for epsilon in tops if math.isfinite(epsilon)), math.inf)
     if not 0 < top < REACH / 2:
-        return Known(None, lowers, _refusal(node, "one of its runs may reveal too much, or reveals nothing"))
-    return Known(best_run.above(lambda at: profile_bounds(run, at)[1], top, node.runs), lowers)
+        return KnownPairs(
+            None, lowers, _refusal(node, "one of its runs may reveal too much, or reveals nothing")
+        )
+    return KnownPairs(best_run.above(lambda at: profile_bounds(run, at)[1], top, node.runs), lowers)
 
 
-# ------------------------------------------------------------------------------------------------ disjoint parts
+# --------------------------------------------------------------------------------------------- disjoint parts
 
 
 def _dominant(loss: Parallel) -> Loss | None:
@@ -515,7 +532,7 @@ def _heaviest(parts: Sequence[Loss]) -> Loss | None:
     return None
 
 
-def _parallel(loss: Parallel) -> list[Case]:
+def _parallel(loss: Parallel) -> list[TermCase]:
     """Alone at the top no answer comes first, so the unit's part does not depend on
     answers: the largest part counts.
 
@@ -549,6 +566,6 @@ def _replaced(part: Loss) -> Loss:
             return grouped(part, 2)
 
 
-def _joined(one: Case, other: Case) -> Case:
+def _joined(one: TermCase, other: TermCase) -> TermCase:
     reverse = tuple((swap(pair), times) for pair, times in other.terms)
-    return Case(one.terms + reverse, one.upper and other.upper, one.lower and other.lower)
+    return TermCase(one.terms + reverse, one.upper and other.upper, one.lower and other.lower)

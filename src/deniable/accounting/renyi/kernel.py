@@ -147,7 +147,7 @@ def _trapezoid(rate: float, sigma: float, orders: Array, step: float, exponent: 
     return from_log_excess(logsumexp(np.stack([excess, right, left, error], axis=-1)), orders)
 
 
-# ------------------------------------------------------------------------------------------------ integer orders
+# --------------------------------------------------------------------------------------------- integer orders
 
 
 def binomial_excess(rate: float, log_moments: Array, order: int, *, without: bool = False) -> float:

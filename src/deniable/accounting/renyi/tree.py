@@ -210,5 +210,8 @@ def _pure_epsilon(loss: Loss) -> Fraction | None:
 
 def _no_curve(loss: Loss) -> str:
     if isinstance(loss, Approximate):
-        return f"A loss that fails with probability δ has no Rényi divergence: {loss}. Account it with a share of δ."
+        return (
+            f"A loss that fails with probability δ has no Rényi divergence: {loss}. Account it with a share "
+            "of δ."
+        )
     return f"No Rényi divergence is known for {loss}."

@@ -19,6 +19,6 @@ def play() -> None:
     ceiling = percent_up(reconstruct.ceiling(1, 1e-6))
     show.say(
         "",
-        f"Guessing finds 50 %. From an account of ε = 1, no attack whatever can expect more than {ceiling} of the bits. "
-        "More: deniable attack reconstruct --people 4096 --queries 16384 --noise .3",
+        f"Guessing finds 50 %. From an account of ε = 1, no attack whatever can expect more than {ceiling} "
+        "of the bits. More: deniable attack reconstruct --people 4096 --queries 16384 --noise .3",
     )

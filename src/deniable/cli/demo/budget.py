@@ -25,5 +25,6 @@ def play() -> None:
                 show.say(f"Refused:  {refusal}")
     show.say(
         "",
-        "The charge is written before the data is opened, and the noise is exact: whole numbers from a cipher.",
+        "The charge is written before the data is opened, and the noise is exact: whole numbers from a "
+        "cipher.",
     )

@@ -13,12 +13,16 @@ from deniable.errors import BudgetExceeded, InvalidQuery
 from deniable.guarantee import Budget
 from deniable.units import Unit
 
-TITLE = "SQL under a budget: a hospital's visits, ε = 3 for all that leaves it, every patient protected as a whole"
+TITLE = (
+    "SQL under a budget: a hospital's visits, ε = 3 for all that leaves it, every patient protected as a "
+    "whole"
+)
 PATIENTS = 20_000
 QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("SELECT COUNT(*) AS visits, COUNT(DISTINCT patient_id) AS patients FROM visits", {"epsilon": 0.5}),
     (
-        "SELECT diagnosis, COUNT(*) AS visits, AVG(days) AS days FROM visits GROUP BY diagnosis ORDER BY visits DESC",
+        "SELECT diagnosis, COUNT(*) AS visits, AVG(days) AS days FROM visits GROUP BY diagnosis ORDER BY "
+        "visits DESC",
         {"epsilon": 0.5},
     ),
     ("SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward", {"epsilon": 0.5}),
@@ -35,7 +39,8 @@ TOO_MUCH = "SELECT SUM(cost) AS cost FROM visits"
 def play() -> None:
     table = visits(PATIENTS)
     show.say(
-        f"{table.num_rows:,} visits of {PATIENTS:,} patients; up to 16 visits of each count, and nobody has more."
+        f"{table.num_rows:,} visits of {PATIENTS:,} patients; up to 16 visits of each count, and nobody has "
+        "more."
     )
     with Curator.open(
         table,
@@ -86,5 +91,6 @@ def _ledger(curator: Curator) -> None:
     expenditure = curator.account.spent()
     show.say(
         "",
-        f"Spent: ε = {numbers.up(expenditure.epsilon)} of {curator.account.limit}. More: deniable query --help",
+        f"Spent: ε = {numbers.up(expenditure.epsilon)} of {curator.account.limit}. More: deniable query "
+        "--help",
     )

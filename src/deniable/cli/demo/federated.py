@@ -44,8 +44,8 @@ def play() -> None:
     loss = IntegerGaussianSum(LEAST, share, GRID, HOURS)
     show.say(
         "",
-        "Phone 3 went silent before it sent, phone 8 after: the others gave the shares that take their masks away. "
-        f"Phones open no sum of fewer than {LEAST}. For a phone that falls silent, "
+        "Phone 3 went silent before it sent, phone 8 after: the others gave the shares that take their masks "
+        f"away. Phones open no sum of fewer than {LEAST}. For a phone that falls silent, "
         f"ε ≤ {numbers.up(epsilon(loss, DELTA).upper)} at δ = {DELTA:g}, against the server too.",
     )
     _places()
@@ -76,9 +76,9 @@ def _places() -> None:
     server, others = calibrate_noise(2, 1e-4, rate=0.1, steps=50), calibrate_noise(2, 1e-4, rate=1, steps=5)
     show.say(
         "",
-        "Fifty rounds of training with a tenth of 1,000 clients each, for ε = 2 at δ = 1e-4: a trusted server adds "
-        f"noise of {numbers.up(server, 3)} clips to a sum; shared noise that holds the server off too, "
-        f"{numbers.up(others, 3)} clips to a sum (at most 5 rounds each: the server knows whom it drew); noise of each "
-        f"client alone, {numbers.up(others, 3)} clips to every update. "
+        "Fifty rounds of training with a tenth of 1,000 clients each, for ε = 2 at δ = 1e-4: a trusted "
+        f"server adds noise of {numbers.up(server, 3)} clips to a sum; shared noise that holds the server "
+        f"off too, {numbers.up(others, 3)} clips to a sum (at most 5 rounds each: the server knows whom it "
+        f"drew); noise of each client alone, {numbers.up(others, 3)} clips to every update. "
         "More: deniable federate --help",
     )

@@ -23,7 +23,8 @@ def play() -> None:
     estimate = server.estimate()
     low, high = estimate.interval()
     show.say(
-        f"Each phone sends {client.size} bytes ({type(client).__name__}). One that visited site 7 sent, for example:"
+        f"Each phone sends {client.size} bytes ({type(client).__name__}). One that visited site 7 sent, for "
+        "example:"
     )
     show.say("   " + ", ".join(client.report(7, rng=rng).hex() for _ in range(5)), "")
     truth = np.bincount(sites, minlength=SITES)
@@ -32,6 +33,6 @@ def play() -> None:
     central = Shuffler(client, USERS).central(1e-6)
     show.say(
         "",
-        "Nobody but the phones ever held a true value. If a shuffler mixes the reports first, whoever sees them mixed learns "
-        f"at most ε = {numbers.up(central.upper)} at δ = 1e-06 about anyone.",
+        "Nobody but the phones ever held a true value. If a shuffler mixes the reports first, whoever sees "
+        f"them mixed learns at most ε = {numbers.up(central.upper)} at δ = 1e-06 about anyone.",
     )

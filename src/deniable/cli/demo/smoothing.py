@@ -25,13 +25,14 @@ def play() -> None:
     p_a, p_b = bounds([counts], [label], answer.votes.looks.share)
     basic_radius = 0.5 * lecture(float(p_a[0]), float(p_b[0]))
     show.say(
-        f"Of {sum(counts):,} noisy copies of the point (0.2, 0.3), {counts[label]:,} lie nearest to centre {label}. That is "
-        f"the likeliest answer for every point within {numbers.down(answer.radius)} in ℓ1, at 99.9 % confidence. (By the "
-        f"definition of ε alone, e^(2ε) times likelier: {numbers.down(basic_radius)}. The nearest border is 1.2 away.)"
+        f"Of {sum(counts):,} noisy copies of the point (0.2, 0.3), {counts[label]:,} lie nearest to centre "
+        f"{label}. That is the likeliest answer for every point within {numbers.down(answer.radius)} in ℓ1, "
+        "at 99.9 % confidence. (By the definition of ε alone, e^(2ε) times likelier: "
+        f"{numbers.down(basic_radius)}. The nearest border is 1.2 away.)"
     )
     quick = classifier.certify(x, Sampling(radius=0.5))
     again = verify_radius(classifier.certificate(x, answer))
     show.say(
-        f"Whether 0.5 holds was decided with {quick.samples:,} copies. The certificate, computed again from its counts: "
-        f"{numbers.down(again)}."
+        f"Whether 0.5 holds was decided with {quick.samples:,} copies. The certificate, computed again from "
+        f"its counts: {numbers.down(again)}."
     )

@@ -20,6 +20,7 @@ def play() -> None:
     noise = numbers.ceiling(calibrate_noise(3, 1e-5, rate=0.01, steps=10_000), 4)
     show.say(
         "",
-        f"Both sides are certified: the true ε lies in [{numbers.down(tight.lower, 5)}, {numbers.up(tight.upper, 5)}].",
+        f"Both sides are certified: the true ε lies in [{numbers.down(tight.lower, 5)}, "
+        f"{numbers.up(tight.upper, 5)}].",
         f"With a budget of ε = 3, a noise multiplier of {noise} is enough (deniable calibrate).",
     )

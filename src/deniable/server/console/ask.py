@@ -230,7 +230,7 @@ def _quoted(name: str) -> str:
     return name if match else '"' + name.replace('"', '""') + '"'
 
 
-# ------------------------------------------------------------------------------------------------ before and after paying
+# ------------------------------------------------------------------------------------ before and after paying
 
 
 async def _preview(here: Visit, asking: AskForm) -> dict[str, Any]:

@@ -87,7 +87,8 @@ def _facts(audited: audits.Audited) -> dict[str, Any]:
 
 
 def roc(finding: Finding) -> Markup | None:
-    """Guesses of the witness by every threshold, with exact intervals, in the region that the claim allows."""
+    """Guesses of the witness by every threshold, with exact intervals, in the region that the claim
+    allows."""
     witness = finding.witness
     if witness is None or not witness.counts:
         return None

@@ -14,7 +14,7 @@ from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter, Left, Spent
 from deniable.errors import DeniableError
 from deniable.guarantee import Budget
-from deniable.ledger import Account, Entry, Kind, names
+from deniable.ledger import Account, Entry, EntryKind, names
 from deniable.loss import Pure
 from deniable.numbers import short_down, short_up
 from deniable.plots import svg
@@ -165,7 +165,7 @@ def _last_times(entries: list[Entry]) -> dict[str, str]:
     """When each account was charged last, by itself or by one of its parts."""
     times: dict[str, str] = {}
     for entry in entries:
-        if entry.kind in (Kind.RUN, Kind.OPEN):
+        if entry.kind in (EntryKind.RUN, EntryKind.OPEN):
             times[entry.account] = times[entry.account.partition(names.STROKE)[0]] = entry.time
     return times
 

@@ -1,5 +1,5 @@
-"""The page of data: what is registered, and a form to register more. Bounds and keys are typed by the owner, who
-knows them; nothing on this page is read from a row."""
+"""The page of data: what is registered, and a form to register more. Bounds and keys are typed by the owner,
+who knows them; nothing on this page is read from a row."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ class RegisterForm:
             raise InvalidParameter("Expected the column that says whose row it is. Nothing was registered.")
         if not rows.isascii() or not rows.isdigit():
             raise InvalidParameter(
-                "Expected how many rows of one person count at most, as a whole number. Nothing was registered."
+                "Expected how many rows of one person count at most, as a whole number. Nothing was "
+                "registered."
             )
         return Unit.column(self.typed["unit"], max_rows=int(rows[:12]))
 

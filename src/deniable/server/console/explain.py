@@ -46,7 +46,10 @@ def explained(epsilon: float, prior: float, group: float) -> dict[str, Any]:
     right = (1 + advantage) / 2
     picture = svg.belief(
         prior, after.low, after.high,
-        label=f"A belief of {prior:.1%} can end between {percent_down(after.low, 3)} and {percent_up(after.high, 3)}",
+        label=(
+            f"A belief of {prior:.1%} can end between {percent_down(after.low, 3)} and "
+            f"{percent_up(after.high, 3)}"
+        ),
     )  # fmt: skip
     region = svg.region(
         lambda rate: meaning.attacker_power(rate, total), (), allowed=f"ε = {total:g}",

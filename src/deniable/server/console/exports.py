@@ -62,7 +62,8 @@ def program(question: Question, data: str, url: str) -> str:
     """The Python program that asks the same again. Whatever was typed stands in it as a literal."""
     terms = "".join(f",\n        {name}={_literal(value)}" for name, value in _said(question).items())
     return (
-        f'"""Ask a service of Deniable: pip install deniable. The same question was paid for; it costs nothing again."""\n\n'
+        '"""Ask a service of Deniable: pip install deniable. The same question was paid for; it costs '
+        'nothing again."""\n\n'
         f"import os\n\nimport deniable as dp\n\n"
         f'# A token with the scope "ask", made on the page People; keep it out of programs.\n'
         f'with dp.Remote({url!r}, token=os.environ["DENIABLE_TOKEN"], data={data!r}) as remote:\n'

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Response
 
 from deniable.accounting.filters import above
 from deniable.errors import DeniableError
-from deniable.ledger import Entry, Kind
+from deniable.ledger import Entry, EntryKind
 from deniable.server.console.page import Here, PageRoute, Visit
 from deniable.server.console.spending import moved
 from deniable.server.http.errors import told
@@ -21,11 +21,21 @@ from deniable.server.people.rights import Right
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 PAGE = 50
 WORDS = {
-    Kind.CREATE: "account made", Kind.RUN: "answer", Kind.OPEN: "conversation opened",
-    Kind.SETTLE: "conversation settled", Kind.RAISE: "limit raised", Kind.FREEZE: "frozen", Kind.THAW: "thawed",
-    Kind.CLOSE: "closed", Kind.BEGIN: "ledger begun", Kind.CLOCK: "clock", Kind.BIND: "data bound",
-    Kind.RESET: "set anew", Kind.RENAME: "renamed", Kind.FORGET: "forgotten",
-}  # fmt: skip
+    EntryKind.CREATE: "account made",
+    EntryKind.RUN: "answer",
+    EntryKind.OPEN: "conversation opened",
+    EntryKind.SETTLE: "conversation settled",
+    EntryKind.RAISE: "limit raised",
+    EntryKind.FREEZE: "frozen",
+    EntryKind.THAW: "thawed",
+    EntryKind.CLOSE: "closed",
+    EntryKind.BEGIN: "ledger begun",
+    EntryKind.CLOCK: "clock",
+    EntryKind.BIND: "data bound",
+    EntryKind.RESET: "set anew",
+    EntryKind.RENAME: "renamed",
+    EntryKind.FORGET: "forgotten",
+}
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class EntryLine:
     def of(cls, entry: Entry) -> EntryLine:
         change = moved(entry, entry.account)
         cost = None if change is None else change[0] * _epsilon(change[1])
-        private = entry.kind in (Kind.RUN, Kind.OPEN) and bool(entry.details.get("private"))
+        private = entry.kind in (EntryKind.RUN, EntryKind.OPEN) and bool(entry.details.get("private"))
         return cls(
             entry.seq, entry.time, WORDS[entry.kind], entry.account, entry.analyst, entry.description, cost,
             private,

@@ -21,7 +21,10 @@ from deniable.server.http.errors import told
 from deniable.server.people.rights import Caller, Right
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
-COOKIE = "Your browser did not keep the cookie of this page. Allow cookies for this address, or use TLS, and try again."
+COOKIE = (
+    "Your browser did not keep the cookie of this page. Allow cookies for this address, or use TLS, and try "
+    "again."
+)
 
 
 @router.get("/")

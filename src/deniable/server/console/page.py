@@ -147,7 +147,7 @@ def safe(picture: str) -> Markup:
     return Markup(picture)
 
 
-# ------------------------------------------------------------------------------------------------ who, and from where
+# ---------------------------------------------------------------------------------------- who, and from where
 
 
 async def visit_of(request: Request) -> Visit:

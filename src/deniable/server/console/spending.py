@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter
-from deniable.ledger import Entry, Kind
+from deniable.ledger import Entry, EntryKind
 from deniable.numbers import short_up
 from deniable.plots import svg
 from deniable.server.service import Service
@@ -67,9 +67,9 @@ def levels(service: Service, entries: list[Entry], account: str) -> list[Level]:
 def moved(entry: Entry, account: str) -> tuple[int, Charge] | None:
     """What an entry adds to an account (+1) or gives back (−1)."""
     match entry.kind:
-        case Kind.RUN | Kind.OPEN:
+        case EntryKind.RUN | EntryKind.OPEN:
             sign, changes = 1, entry.details["charges"]
-        case Kind.SETTLE:
+        case EntryKind.SETTLE:
             sign, changes = -1, entry.details["returned"]
         case _:
             return None

@@ -137,7 +137,8 @@ class Shelf:
         return entry[1]
 
     def part(self, name: str, whole: Curator, analyst: str) -> Curator:
-        """An analyst's part of a data set, which is found once for each opening of it: parts do not go away."""
+        """An analyst's part of a data set, which is found once for each opening of it: parts do not go
+        away."""
         entry = self._parts.get((name, analyst))
         if entry is None or entry[0] is not whole:
             entry = (whole, whole.as_analyst(analyst))

@@ -1,5 +1,5 @@
-"""Audits: attacks on how the service would answer, on tables made up from what is declared. For owner and auditor; nothing
-is charged."""
+"""Audits: attacks on how the service would answer, on tables made up from what is declared. For owner and
+auditor; nothing is charged."""
 
 from __future__ import annotations
 

@@ -65,7 +65,8 @@ class Door:
     def session(self, request: Request, csrf: str | None = None) -> str:
         """The session of a request. One that may change something must come from this site, by its Origin,
         and from whoever was told the session's CSRF token, in the header or, for a form, as `csrf`."""
-        # Browsers keep a secure cookie on loopback without TLS too, and the console uses it; other clients do not.
+        # Browsers keep a secure cookie on loopback without TLS too, and the console uses it; other clients do
+        # not.
         secret = request.cookies.get(SECURE_COOKIE) or request.cookies.get(self.cookie)
         if not secret:
             raise NotLoggedIn(
@@ -77,8 +78,8 @@ class Door:
         token = csrf or request.headers.get(CSRF, "")
         if not hmac.compare_digest(token.encode(), self.service.roster.csrf(secret).encode()):
             raise Forbidden(
-                f"Expected the session's CSRF token, which the login and GET /v1/me tell, in the header {CSRF}. "
-                "Nothing was done."
+                "Expected the session's CSRF token, which the login and GET /v1/me tell, in the header "
+                f"{CSRF}. Nothing was done."
             )
         return secret
 

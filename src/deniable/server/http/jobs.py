@@ -1,8 +1,8 @@
 """Queries whose answers are fetched later. A job tells "running" until it ends: no percentage, no rows,
 nothing that data could move; and it ends at a step of the floor, as every answer does.
 
-Any process of the service tells of every job. One whose process has died is told as lost: its answer, if it was
-paid and kept, is given to whoever asks the same again.
+Any process of the service tells of every job. One whose process has died is told as lost: its answer, if it
+was paid and kept, is given to whoever asks the same again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 MOST_RUNNING = 20
-UNKNOWN = "There is no such job of yours: it never was, or it is older than a day. Pending the same again gives a kept answer."
+UNKNOWN = (
+    "There is no such job of yours: it never was, or it is older than a day. Pending the same again gives a "
+    "kept answer."
+)
 LOST = {
     "error": "Lost",
     "message": "The job ended with the process that ran it. What was charged stays charged; asking the same again "
@@ -87,7 +90,7 @@ class Jobs:
             self._door.stops.forget(number)
         await self._door.run(self._ended, number, state, json.dumps(facts.plain(outcome)))
 
-    # -------------------------------------------------------------------------------------------- what is written
+    # ---------------------------------------------------------------------------------------- what is written
 
     def _begun(self, number: str, person: str) -> None:
         now, table = time.time(), store.jobs

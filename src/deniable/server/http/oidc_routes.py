@@ -59,8 +59,8 @@ async def callback(
         session = await door.run(door.service.roster.known, subject)
         if session is None:
             raise NotLoggedIn(
-                f"The provider calls you {subject}, and nobody of this service is linked to that. Give it to an "
-                "owner."
+                f"The provider calls you {subject}, and nobody of this service is linked to that. Give it to "
+                "an owner."
             )
     except DeniableError as failure:
         response = HTMLResponse(page(str(failure), "Try again", "/v1/oidc/login"), told(failure)[0])

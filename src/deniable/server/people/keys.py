@@ -1,9 +1,9 @@
-"""The server's own key, which seals the acts, the CSRF tokens and the salts of the wire; and another one in its
-place.
+"""The server's own key, which seals the acts, the CSRF tokens and the salts of the wire; and another one in
+its place.
 
-A rotation seals all acts anew, after it has checked them, and takes away every session and token: whoever had the old
-key could have made some. The new key is on disk before the acts are sealed with it, so that a crash in between
-loses neither.
+A rotation seals all acts anew, after it has checked them, and takes away every session and token: whoever had
+the old key could have made some. The new key is on disk before the acts are sealed with it, so that a crash
+in between loses neither.
 """
 
 from __future__ import annotations

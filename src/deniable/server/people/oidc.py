@@ -3,8 +3,8 @@ roster says what she may.
 
 State, nonce and PKCE's verifier travel in a short-lived cookie of the browser that began, sealed with the
 server's key: a code that another browser brings opens nothing. The ID token is checked by its signature
-(asymmetric algorithms alone), issuer, audience, nonce and times. Whom it names is looked up by the subject, or
-by an address that the provider says is verified; a name that people choose themselves proves nothing.
+(asymmetric algorithms alone), issuer, audience, nonce and times. Whom it names is looked up by the subject,
+or by an address that the provider says is verified; a name that people choose themselves proves nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Acts that wait for a second person: raise a limit, thaw, register data, declare a new version.
 
-Where the settings ask for one, an owner's act is written down as a proposal, and done when another owner agrees, in
-the name of the one who proposed it. Both are in the sealed list of acts.
+Where the settings ask for one, an owner's act is written down as a proposal, and done when another owner
+agrees, in the name of the one who proposed it. Both are in the sealed list of acts.
 """
 
 from __future__ import annotations

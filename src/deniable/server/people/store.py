@@ -206,8 +206,8 @@ TIMES = sa.select(lost.c.times).where(lost.c.asked == sa.bindparam("wanted"))
 
 
 class Lost:
-    """How often somebody was told that the answer to her question was paid and is lost: once for each time that
-    it was, by whichever process. The next time she asks is a new charge."""
+    """How often somebody was told that the answer to her question was paid and is lost: once for each time
+    that it was, by whichever process. The next time she asks is a new charge."""
 
     def __init__(self, state: State) -> None:
         self._state = state

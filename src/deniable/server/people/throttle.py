@@ -16,8 +16,8 @@ MOST_KEYS = 10_000
 
 
 class Throttle:
-    """Counts what was tried in a moving window, whether it went well or not: whoever guesses is stopped, and so
-    is whoever floods.
+    """Counts what was tried in a moving window, whether it went well or not: whoever guesses is stopped, and
+    so is whoever floods.
 
     Rates are said in the words of `limits`; its own storage in memory starts a thread for each hit, and never
     forgets a name.

@@ -467,7 +467,8 @@ def _unknown(name: str) -> InvalidQuery:
 
 def _mixture(node: exp.Table) -> InvalidQuery:
     return InvalidQuery(
-        f'relation "{node.name[:60]}" does not exist in the catalog, which is asked apart from private tables. '
+        f'relation "{node.name[:60]}" does not exist in the catalog, which is asked apart from private '
+        "tables. "
         "Nothing was charged."
     )
 

@@ -280,7 +280,7 @@ class Connection:
         finally:
             self._door.stops.forget(key)
 
-    # -------------------------------------------------------------------------------------------- the extended protocol
+    # ---------------------------------------------------------------------------------- the extended protocol
 
     async def _parse(self, reader: MessageReader) -> None:
         name, query = reader.string(), reader.string()
@@ -378,7 +378,7 @@ class Connection:
             raise ProtocolError("There is no portal of this name.")
         return self._names.portals[name]
 
-    # -------------------------------------------------------------------------------------------- what is sent
+    # ------------------------------------------------------------------------------------------- what is sent
 
     def _notify(self, result: WireResult) -> None:
         for notice in result.notices:

@@ -50,8 +50,9 @@ SHOWN = {name.lower(): value for name, value in REPORTED.items()} | {
 }
 NO_EPSILON = (
     "No ε was named, so nothing was asked and nothing was charged. Say what the query may cost: SET "
-    "deniable.epsilon = 0.1, or SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.1) …, or /* epsilon=0.1 */ in "
-    "the query, or options=-c deniable.epsilon=0.1 in the connection. EXPLAIN tells beforehand what it brings."
+    "deniable.epsilon = 0.1, or SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.1) …, or /* "
+    "epsilon=0.1 */ in the query, or options=-c deniable.epsilon=0.1 in the connection. EXPLAIN tells "
+    "beforehand what it brings."
 )
 FREE = ("ROLLBACK", "ABORT", "COMMIT", "END")
 
@@ -95,8 +96,8 @@ class WireConversation:
     # -------------------------------------------------------------------------------------------- statements
 
     def run(self, statement: WireStatement, bound: Sequence[exp.Expr] = ()) -> WireResult:
-        """Run one statement, but for a private query. Who asks is looked up anew: a token that was revoked opens
-        nothing more."""
+        """Run one statement, but for a private query. Who asks is looked up anew: a token that was revoked
+        opens nothing more."""
         self._check_transaction(statement)
         match statement.kind:
             case StatementKind.EMPTY:

@@ -35,8 +35,8 @@ CASTS |= {"TEXT": 25, "VARCHAR": 25, "DATE": 1082, "TIMESTAMP": 1114, "OID": 26}
 
 @lru_cache(maxsize=256)
 def parsed(text: str, dialect: str) -> exp.Expr | None:
-    """The tree of one statement, or None if it cannot be read so. Whoever changes it changes a copy: a tool asks the
-    same again and again."""
+    """The tree of one statement, or None if it cannot be read so. Whoever changes it changes a copy: a tool
+    asks the same again and again."""
     try:
         trees = sqlglot.parse(text, read=dialect)
     except (SqlglotError, RecursionError):
