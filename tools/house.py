@@ -31,8 +31,8 @@ from tests.meta.source import SOURCE, imports, modules
 PACKAGE = SOURCE / "deniable"
 QUERY = "SELECT region, COUNT(*), AVG(x) FROM visits GROUP BY region"
 BEFORE = "SELECT COUNT(*) FROM visits"
-PRICE = ("accounting/charges.py", "charge")
-TRANSACTIONS = {("ledger/store.py", "reading"), ("ledger/store.py", "writing")}
+PRICE = ("accounting/filters/charges.py", "charge")
+TRANSACTIONS = {("ledger/store/store.py", "reading"), ("ledger/store/store.py", "writing")}
 LONG = 110
 
 BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.IfExp, ast.comprehension)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from deniable.accounting import epsilon
-from deniable.accounting import sparse_vector as accounted
+from deniable.accounting.runs import sparse_vector as accounted
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.loss import Composed, Pure, Repeated
 from deniable.mechanism import Interactive

@@ -11,17 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from deniable.accounting import amplify, gaussian, moments, numerical, pure, renyi, shuffle, strong, zcdp
-from deniable.accounting.attained import reach
-from deniable.accounting.gaussian import squared_mu
+from deniable.accounting import numerical, renyi
+from deniable.accounting.methods import amplify, gaussian, moments, pure, shuffle, strong, zcdp
+from deniable.accounting.methods.attained import reach
+from deniable.accounting.methods.gaussian import squared_mu
+from deniable.accounting.methods.relations import as_added
+from deniable.accounting.methods.sampling import refuse_shuffled
+from deniable.accounting.methods.steps import any_pair
 from deniable.accounting.numerical import classes
-from deniable.accounting.numerical.search import delta_bounds
+from deniable.accounting.numerical.lattice.search import delta_bounds
 from deniable.accounting.numerical.terms import cases, flatten, lower_cases
 from deniable.accounting.refusals import guarded
-from deniable.accounting.relations import as_added
 from deniable.accounting.rounding import floor_float
-from deniable.accounting.sampling import refuse_shuffled
-from deniable.accounting.steps import any_pair
 from deniable.errors import DeniableError, InvalidParameter, Unaccountable
 from deniable.guarantee import NONE_KNOWN, Bound
 from deniable.loss import (

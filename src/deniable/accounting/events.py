@@ -11,7 +11,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from deniable.accounting.relations import as_added
+from deniable.accounting.methods.relations import as_added
 from deniable.accounting.rounding import ceil_float
 from deniable.errors import MissingExtra, Unaccountable
 from deniable.loss import (

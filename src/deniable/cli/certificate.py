@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from deniable import accounting, numbers
-from deniable.accounting.robustness import RadiusCertificate, is_radius, verify_radius
+from deniable.accounting.radius.robustness import RadiusCertificate, is_radius, verify_radius
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import (

@@ -9,7 +9,7 @@ import typer
 
 from deniable import numbers
 from deniable.accounting import compare, epsilon
-from deniable.accounting.noisy_run import NoisyRun
+from deniable.accounting.runs.noisy_run import NoisyRun
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import (

@@ -19,8 +19,8 @@ from deniable.cli.options import Json, Replace
 from deniable.errors import DeniableError, InvalidParameter, TamperedLedger
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Entry, Filter, Ledger, Left, Purpose, Verification
-from deniable.ledger.export import comma_separated, json_lines
-from deniable.ledger.versions import version_of
+from deniable.ledger.data_sets.versions import version_of
+from deniable.ledger.journal.export import comma_separated, json_lines
 from deniable.units import Unit
 
 WIDTH = 20

@@ -15,7 +15,7 @@ import typer
 from numpy.typing import NDArray
 
 from deniable import numbers
-from deniable.accounting.input_noise import (
+from deniable.accounting.radius.input_noise import (
     NORMS,
     Ablation,
     Gaussian,

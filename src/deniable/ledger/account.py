@@ -10,9 +10,9 @@ from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any, TypeVar
 
 from deniable.accounting.certificate import certify
-from deniable.accounting.charges import Charge, Price, price
 from deniable.accounting.filters import Left, Spent
-from deniable.accounting.odometer import Reading, odometer
+from deniable.accounting.filters.charges import Charge, Price, price
+from deniable.accounting.filters.odometer import Reading, odometer
 from deniable.errors import (
     AccountFrozen,
     BudgetExceeded,
@@ -25,13 +25,13 @@ from deniable.errors import (
     UnitMismatch,
 )
 from deniable.guarantee import Budget, Certificate
-from deniable.ledger import forget as forgetting
 from deniable.ledger import notes, releases, requests
-from deniable.ledger import versions as data_versions
-from deniable.ledger.chain import Head
-from deniable.ledger.entries import Entry, EntryKind, Standing, Status
-from deniable.ledger.forget import Forgotten
+from deniable.ledger.data_sets import forget as forgetting
+from deniable.ledger.data_sets import versions as data_versions
+from deniable.ledger.data_sets.forget import Forgotten
 from deniable.ledger.journal import Draft, Journal, Standings
+from deniable.ledger.journal.chain import Head
+from deniable.ledger.journal.entries import Entry, EntryKind, Standing, Status
 from deniable.ledger.refusal import refusal, refused_above, stopped, why
 from deniable.ledger.releases import Kept, LedgerView
 from deniable.ledger.session import Session
@@ -612,7 +612,7 @@ class Account(Original):
         if that fails, nothing is written. `declared` is the number of people at which models and
         tables are made anew: it is named with the first request, and afterwards only lowered.
         `units` is how many of the account's units she is: her rows, where a row is protected. No
-        release is called back and nothing is given back: see `deniable.ledger.forget`.
+        release is called back and nothing is given back: see `deniable.ledger.data_sets.forget`.
         """
         by = self._owner(owner, "forget somebody")
         if self.parent is not None:

@@ -12,14 +12,15 @@ from typing import Self
 from deniable.accounting.filters import Filter, Purpose
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
-from deniable.ledger import beside, names, schema, sources
+from deniable.ledger import names
 from deniable.ledger.account import Account
-from deniable.ledger.adopt import adopt
-from deniable.ledger.chain import Head
-from deniable.ledger.entries import Entry, EntryKind, Standing, Status
+from deniable.ledger.data_sets import beside, sources
 from deniable.ledger.journal import Clock, Draft, Journal, Standings, now
-from deniable.ledger.store import Store
-from deniable.ledger.verify import Verification, verify
+from deniable.ledger.journal.adopt import adopt
+from deniable.ledger.journal.chain import Head
+from deniable.ledger.journal.entries import Entry, EntryKind, Standing, Status
+from deniable.ledger.journal.verify import Verification, verify
+from deniable.ledger.store import Store, schema
 from deniable.process import Original
 from deniable.units import Unit
 

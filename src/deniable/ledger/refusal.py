@@ -4,10 +4,10 @@ the journal or in the question."""
 from __future__ import annotations
 
 from deniable.accounting import epsilon
-from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter
+from deniable.accounting.filters.charges import Charge
 from deniable.errors import AccountFrozen, BudgetExceeded, DeniableError, LedgerError
-from deniable.ledger.entries import Standing, Status
+from deniable.ledger.journal.entries import Standing, Status
 from deniable.loss import Loss, show
 from deniable.numbers import decimal_floor
 from deniable.units import Unit, UnitKind

@@ -18,10 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deniable.errors import LedgerError, TamperedLedger
-from deniable.ledger import chain, schema
-from deniable.ledger.chain import Head
-from deniable.ledger.journal import Journal, Standings
-from deniable.ledger.store import Row, Transaction
+from deniable.ledger.journal import Journal, Standings, chain
+from deniable.ledger.journal.chain import Head
+from deniable.ledger.store import Row, Transaction, schema
 from deniable.loss import Loss, Number, exact
 from deniable.units import Unit
 

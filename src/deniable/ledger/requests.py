@@ -18,9 +18,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from deniable.errors import AlreadyPaid, InvalidParameter
-from deniable.ledger import schema
-from deniable.ledger.entries import Entry
-from deniable.ledger.store import Transaction
+from deniable.ledger.journal.entries import Entry
+from deniable.ledger.store import Transaction, schema
 
 
 @dataclass(frozen=True)

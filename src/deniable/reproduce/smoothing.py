@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.accounting.input_noise import Gaussian, InputNoise, Laplace, Uniform
 from deniable.accounting.radius import by_definition
-from deniable.accounting.votes import bounds
+from deniable.accounting.radius.input_noise import Gaussian, InputNoise, Laplace, Uniform
+from deniable.accounting.radius.votes import bounds
 from deniable.datasets.real import load
 from deniable.plots import smooth as plots
 from deniable.reproduce import _learning

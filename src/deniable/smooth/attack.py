@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from deniable.accounting.votes import DEFAULT_ALPHA
+from deniable.accounting.radius.votes import DEFAULT_ALPHA
 from deniable.errors import InvalidParameter
 from deniable.smooth.draws import noise_of
 from deniable.smooth.modules import ModuleClassifier

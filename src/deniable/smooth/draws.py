@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.accounting.input_noise import (
+from deniable.accounting.radius.input_noise import (
     Ablation,
     Gaussian,
     InputNoise,

@@ -10,9 +10,9 @@ from functools import lru_cache
 from scipy.special import betainc
 
 from deniable.accounting import proportion
-from deniable.accounting.input_noise import InputNoise
 from deniable.accounting.radius import radii
-from deniable.accounting.votes import DEFAULT_ALPHA, Looks, bounds
+from deniable.accounting.radius.input_noise import InputNoise
+from deniable.accounting.radius.votes import DEFAULT_ALPHA, Looks, bounds
 from deniable.errors import InvalidParameter
 
 MOST_SAMPLES = 2**40
@@ -27,7 +27,7 @@ def needed_probability(
     """The least p_a that certifies `radius` if no more is known of the others than 1 −
     p_a, rounded up; 1 if none does.
 
-    >>> from deniable.accounting.input_noise import Gaussian
+    >>> from deniable.accounting.radius.input_noise import Gaussian
     >>> round(needed_probability(Gaussian(0.25), 0.5), 4)
     0.9772
     """
@@ -64,7 +64,7 @@ def looks_for(
     """Looks that decide one given radius soon: the first where a unanimous vote could,
     then twice as many each time.
 
-    >>> from deniable.accounting.input_noise import Gaussian
+    >>> from deniable.accounting.radius.input_noise import Gaussian
     >>> looks_for(Gaussian(0.25), 0.5, 10_000).sizes
     (409, 818, 1636, 3272, 6544, 10000)
     """
@@ -99,7 +99,7 @@ def samples_for(
     Left out, p_b is 1 − p_a. Three classes or more, so that both sides share α. `InvalidParameter` if the
     radius lies beyond what these probabilities have.
 
-    >>> from deniable.accounting.input_noise import Gaussian
+    >>> from deniable.accounting.radius.input_noise import Gaussian
     >>> samples_for(Gaussian(0.25), 0.5, p_a=0.99)
     2473
     """

@@ -1,7 +1,7 @@
 """A classifier smoothed by noise: what it answers, and how far its answer certainly holds.
 
 >>> import numpy as np
->>> from deniable.accounting.input_noise import Gaussian
+>>> from deniable.accounting.radius.input_noise import Gaussian
 >>> from deniable.randomness import SeededRandom
 >>> def side(points):  # which side of the line x₀ = 0
 ...     return (points[:, 0] > 0).astype(np.int64)
@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from deniable.accounting.input_noise import InputNoise
-from deniable.accounting.robustness import Evaluation, RadiusCertificate, Votes, certify_radius
-from deniable.accounting.votes import DEFAULT_ALPHA, Looks, winner
+from deniable.accounting.radius.input_noise import InputNoise
+from deniable.accounting.radius.robustness import Evaluation, RadiusCertificate, Votes, certify_radius
+from deniable.accounting.radius.votes import DEFAULT_ALPHA, Looks, winner
 from deniable.errors import InvalidParameter
 from deniable.randomness import SecureRandom
 from deniable.randomness.generator import Generator

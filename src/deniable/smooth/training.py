@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from deniable.accounting.input_noise import InputNoise
+from deniable.accounting.radius.input_noise import InputNoise
 from deniable.errors import InvalidParameter
 from deniable.randomness import SecureRandom
 from deniable.randomness.generator import Generator

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-from deniable.accounting.input_noise import InputNoise
 from deniable.accounting.radius import radius
+from deniable.accounting.radius.input_noise import InputNoise
 from deniable.smooth.decision import OPEN, Integers, StoppingRule
 from deniable.smooth.smoothed import Certified
 

@@ -11,13 +11,13 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import bdtrc
 
-from deniable.accounting.numerical import allocation, copied
-from deniable.accounting.numerical.either import Either
-from deniable.accounting.numerical.finite import Finite
-from deniable.accounting.numerical.pairs import Gaussian, Pair, SampledShape, Symmetrised
+from deniable.accounting.numerical.pairs import allocation, copies
+from deniable.accounting.numerical.pairs.continuous import Gaussian, Pair, SampledShape, Symmetrised
+from deniable.accounting.numerical.pairs.either import Either
+from deniable.accounting.numerical.pairs.finite import Finite
+from deniable.accounting.numerical.pairs.shifted import GaussianMixture
+from deniable.accounting.numerical.pairs.triangle import triangle
 from deniable.accounting.numerical.rounding import Array
-from deniable.accounting.numerical.shifted import GaussianMixture
-from deniable.accounting.numerical.triangle import triangle
 
 RARE = 1e-40
 """Counts of records rarer than this together are charged as revealed."""
@@ -106,9 +106,9 @@ def drawn(inside: Callable[[int], KnownPairs], draws: int, rows: int) -> KnownPa
         pairs.append(answer.upper)
     single = pairs[0]
     if isinstance(single, Gaussian) and not single.left and len(weights) > 2:
-        copies, shares = tuple(map(float, range(len(weights)))), tuple(weights.tolist())
-        lowers = GaussianMixture(single.sigma, copies, shares), triangle(single.sigma, shares)
-        return KnownPairs(copied.gaussian(single.sigma, shares, 2 * RARE), lowers)
+        shifts, shares = tuple(map(float, range(len(weights)))), tuple(weights.tolist())
+        lowers = GaussianMixture(single.sigma, shifts, shares), triangle(single.sigma, shares)
+        return KnownPairs(copies.gaussian(single.sigma, shares, 2 * RARE), lowers)
     chance = -math.expm1(draws * math.log1p(-1 / rows))
     parts = tuple((float(weight) / chance, pair) for weight, pair in zip(weights[1:], pairs, strict=True))
     below = (

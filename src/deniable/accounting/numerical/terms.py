@@ -12,11 +12,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, reduce
 
-from deniable.accounting.numerical import best_run, choices, finite, own, samples, smooth
-from deniable.accounting.numerical.bracket import Term
+from deniable.accounting.methods.relations import as_added
+from deniable.accounting.methods.sampling import shuffled_refusal
+from deniable.accounting.numerical import samples
 from deniable.accounting.numerical.classes import coarse
-from deniable.accounting.numerical.finite import Finite
-from deniable.accounting.numerical.pairs import (
+from deniable.accounting.numerical.lattice.bracket import Term
+from deniable.accounting.numerical.lattice.search import TermCase, epsilon_bounds
+from deniable.accounting.numerical.lattice.sweep import profile_bounds
+from deniable.accounting.numerical.pairs import best_run, bounded_range, finite, integer_gaussian, own
+from deniable.accounting.numerical.pairs.continuous import (
     Gaussian,
     Laplace,
     Pair,
@@ -25,15 +29,12 @@ from deniable.accounting.numerical.pairs import (
     Symmetrised,
     swap,
 )
+from deniable.accounting.numerical.pairs.finite import Finite
+from deniable.accounting.numerical.pairs.shifted import GaussianReplace, LaplaceReplace
+from deniable.accounting.numerical.pairs.triangle import triangle
 from deniable.accounting.numerical.rounding import REACH
 from deniable.accounting.numerical.samples import KnownPairs, attained, mix
-from deniable.accounting.numerical.search import TermCase, epsilon_bounds
-from deniable.accounting.numerical.shifted import GaussianReplace, LaplaceReplace
-from deniable.accounting.numerical.sweep import profile_bounds
-from deniable.accounting.numerical.triangle import triangle
 from deniable.accounting.refusals import check_range
-from deniable.accounting.relations import as_added
-from deniable.accounting.sampling import shuffled_refusal
 from deniable.errors import Unaccountable
 from deniable.loss import (
     Allocated,
@@ -155,14 +156,14 @@ def _choices(epsilon: float, times: int, last: bool, alone: bool) -> Step:
     choice: tuple[Term, ...] = ((Range(epsilon), 1),)
     if times == 1:
         return Step(choice, (choice,) if alone else (choice, *same) if last else same)
-    blocks = choices.blocks(epsilon, times)
+    blocks = bounded_range.blocks(epsilon, times)
     upper = tuple(
-        (choices.above(epsilon, size), count) if size > 1 else (Range(epsilon), count)
+        (bounded_range.above(epsilon, size), count) if size > 1 else (Range(epsilon), count)
         for size, count in blocks
     )
-    if not last or times > choices.LARGEST_BLOCK or blocks[0] != (times, 1):
+    if not last or times > bounded_range.LARGEST_BLOCK or blocks[0] != (times, 1):
         return Step(upper, same)
-    return Step(upper, (((choices.below(epsilon, times), 1),), *same))
+    return Step(upper, (((bounded_range.below(epsilon, times), 1),), *same))
 
 
 def _lower_cases(steps: Sequence[Step]) -> list[TermCase]:
@@ -301,11 +302,13 @@ def _integer_sum(node: IntegerGaussianSum) -> KnownPairs:
     deviation, shift = math.sqrt(variance), math.floor(sensitivity)
     if shift == 0:
         return attained(finite.response(0.0))
-    sharp, few = node.distance < smooth.UNSEEN, deviation <= finite.LARGEST_SIGMA
-    lower: Pair = finite.integer_gaussian(deviation, shift) if few else smooth.wider(variance, shift)
+    sharp, few = node.distance < integer_gaussian.UNSEEN, deviation <= finite.LARGEST_SIGMA
+    lower: Pair = (
+        finite.integer_gaussian(deviation, shift) if few else integer_gaussian.wider(variance, shift)
+    )
     if sharp and few and (node.dimension == 1 or sensitivity**2 < 2):
         return attained(replace(lower, dropped=lower.slack + node.distance))  # type: ignore[type-var]
-    upper = smooth.summed(variance, sensitivity, node.distance)
+    upper = integer_gaussian.summed(variance, sensitivity, node.distance)
     return KnownPairs(
         upper, (lower,) if sharp else (), _refusal(node, "its noise is too narrow for its grid")
     )
@@ -317,10 +320,12 @@ def _integer_gaussian(node: DiscreteGaussianNoise) -> KnownPairs:
     if shift == 0:
         return attained(finite.response(0.0))
     single, few = node.dimension == 1 or sensitivity**2 < 2, sigma <= finite.LARGEST_SIGMA
-    lower: Pair = finite.integer_gaussian(float(sigma), shift) if few else smooth.wider(sigma**2, shift)
+    lower: Pair = (
+        finite.integer_gaussian(float(sigma), shift) if few else integer_gaussian.wider(sigma**2, shift)
+    )
     if single and few:
         return attained(lower)
-    upper = smooth.narrower(sigma, Fraction(shift) if single else sensitivity)
+    upper = integer_gaussian.narrower(sigma, Fraction(shift) if single else sensitivity)
     return KnownPairs(
         upper,
         (lower,),

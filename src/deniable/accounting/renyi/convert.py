@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from deniable.accounting.pure import exact_epsilon, share
+from deniable.accounting.methods.pure import exact_epsilon, share
 from deniable.accounting.refusals import guarded
 from deniable.accounting.renyi.kernel import Array
 from deniable.accounting.renyi.tree import conditioned, curve

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from deniable.accounting.pure import exact_epsilon
+from deniable.accounting.methods.pure import exact_epsilon
 from deniable.accounting.renyi.kernel import Array, from_log_excess, log_h, of_atoms
 from deniable.accounting.rounding import ULP, ceil_float, up
 from deniable.loss import (

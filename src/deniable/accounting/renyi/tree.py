@@ -10,16 +10,16 @@ from functools import lru_cache
 
 import numpy as np
 
-from deniable.accounting.grouping import spread
-from deniable.accounting.pure import exact_epsilon
+from deniable.accounting.methods.grouping import spread
+from deniable.accounting.methods.pure import exact_epsilon
+from deniable.accounting.methods.relations import as_added
+from deniable.accounting.methods.sampling import has_sample, refuse_shuffled
 from deniable.accounting.refusals import guarded
-from deniable.accounting.relations import as_added
 from deniable.accounting.renyi import sampled
 from deniable.accounting.renyi.kernel import Array
 from deniable.accounting.renyi.leaves import HUGE, leaf
 from deniable.accounting.rounding import ULP, ceil_float, least_above
-from deniable.accounting.sampling import has_sample, refuse_shuffled
-from deniable.accounting.selection import selected
+from deniable.accounting.runs.selection import selected
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import (
     POISSON,

@@ -10,8 +10,8 @@ from typing import Any
 from fastapi import APIRouter, Response
 from markupsafe import Markup
 
-from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter, Left, Spent
+from deniable.accounting.filters.charges import Charge
 from deniable.errors import DeniableError
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Entry, EntryKind, names

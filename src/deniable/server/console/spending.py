@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter
+from deniable.accounting.filters.charges import Charge
 from deniable.ledger import Entry, EntryKind
 from deniable.numbers import short_up
 from deniable.plots import svg

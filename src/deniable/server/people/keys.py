@@ -13,7 +13,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from deniable.errors import TamperedLedger
-from deniable.ledger import chain
+from deniable.ledger.journal import chain
 from deniable.server.people import acts, store
 from deniable.server.people.store import State
 

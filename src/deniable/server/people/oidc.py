@@ -29,7 +29,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from deniable.errors import InvalidParameter, LedgerError, NotLoggedIn
-from deniable.ledger import chain
+from deniable.ledger.journal import chain
 from deniable.server.settings import Oidc, loopback
 
 CALLBACK = "/v1/oidc/callback"
