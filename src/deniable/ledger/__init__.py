@@ -10,7 +10,8 @@ Only an account runs a mechanism: it writes the charge durably, then opens the d
 from deniable.accounting.filters import Filter, Left, Purpose, Spent
 from deniable.accounting.filters.charges import Charge
 from deniable.accounting.filters.odometer import Reading
-from deniable.ledger.account import Account, ChargePreview
+from deniable.ledger.account import Account
+from deniable.ledger.balances import ChargePreview
 from deniable.ledger.bounded import Bounded
 from deniable.ledger.data_sets.forget import Forgotten
 from deniable.ledger.journal.chain import Head
