@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from deniable.datasets.visits import visits
 from deniable.guarantee import Budget
 from deniable.server import audits
-from deniable.server.console.ask import START
+from deniable.server.console.pages.ask import START
 from deniable.server.console.recent import remember
 from deniable.server.data.declaration import Declaration
 from deniable.server.people.rights import Caller, Role

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from deniable.errors import InvalidParameter
 from deniable.loss import BoundedRange
-from deniable.mechanisms import CoinBias, choice, coin
+from deniable.mechanisms import CoinBias, choice
+from deniable.mechanisms.selection import coin
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
 from tests.mechanisms.law import follows

@@ -11,7 +11,8 @@ from deniable.accounting.runs import sparse_vector as accounted
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.loss import Composed, Pure, Repeated
 from deniable.mechanism import Interactive
-from deniable.mechanisms import SparseVector, sparse_vector
+from deniable.mechanisms import SparseVector
+from deniable.mechanisms.selection import sparse_vector
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
 from tests.mechanisms.law import follows, worst_ratio

@@ -12,8 +12,8 @@ from deniable.errors import InvalidQuery
 from deniable.loss import Composed, Loss, Number, Pure, exact
 from deniable.mechanism import Error, Random
 from deniable.mechanisms import grid, tails
-from deniable.mechanisms.exponential import RESOLUTION
 from deniable.mechanisms.integer_noise import laplace
+from deniable.mechanisms.selection.exponential import RESOLUTION
 from deniable.numbers import plain
 from deniable.process import Conversing
 from deniable.units import Unit

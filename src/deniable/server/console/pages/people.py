@@ -9,8 +9,8 @@ from fastapi import APIRouter, Response
 
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
-from deniable.server.console.budget import analyst_of
 from deniable.server.console.page import Here, PageRoute, Visit
+from deniable.server.console.pages.budget import analyst_of
 from deniable.server.http.errors import told
 from deniable.server.people.rights import Right, Role
 from deniable.server.questions import number

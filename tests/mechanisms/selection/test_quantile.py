@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deniable.errors import InvalidParameter
-from deniable.mechanisms import Quantile, quantile
+from deniable.mechanisms import Quantile
 from deniable.mechanisms.choice import Exponentials
+from deniable.mechanisms.selection import quantile
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
 from tests.mechanisms.law import follows

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from deniable.accounting import epsilon
 from deniable.errors import InvalidParameter
 from deniable.loss import BoundedRange, Pure, Repeated
-from deniable.mechanisms import Exponential, NoisyMax, PermuteAndFlip, TopK, exponential, noisy_max, tails
-from deniable.mechanisms.exponential import RESOLUTION
+from deniable.mechanisms import Exponential, NoisyMax, PermuteAndFlip, TopK, tails
+from deniable.mechanisms.selection import exponential, noisy_max
+from deniable.mechanisms.selection.exponential import RESOLUTION
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
 from tests.mechanisms.law import follows, worst_ratio

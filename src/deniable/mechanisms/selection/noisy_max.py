@@ -13,8 +13,8 @@ from deniable import checks
 from deniable.loss import Number, Pure, exact
 from deniable.mechanism import Error, Random
 from deniable.mechanisms import grid, tails
-from deniable.mechanisms.exponential import RESOLUTION
 from deniable.mechanisms.integer_noise import IntegerNoise, laplace
+from deniable.mechanisms.selection.exponential import RESOLUTION
 from deniable.units import Unit
 
 
