@@ -102,7 +102,9 @@ class Bound:
     @property
     def gap(self) -> float:
         """upper − lower; ∞ where no upper bound is known."""
-        return math.inf if math.isinf(self.upper) else self.upper - self.lower
+        if math.isinf(self.upper):
+            return math.inf
+        return self.upper - self.lower
 
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper

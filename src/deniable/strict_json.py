@@ -141,4 +141,6 @@ def shown(value: object) -> str:
         text = repr(value)
     except (ValueError, RecursionError):  # Python writes no int of over 4300 digits
         return f"a {type(value).__name__}"
-    return text if len(text) <= 200 else f"{text[:200]}…"
+    if len(text) <= 200:
+        return text
+    return f"{text[:200]}…"

@@ -137,7 +137,9 @@ class Unit:
         """What makes two data sets neighbours."""
         if self.replace:
             return Relation.REPLACED
-        return Relation.SILENCED if self.zero_out else Relation.ADDED
+        if self.zero_out:
+            return Relation.SILENCED
+        return Relation.ADDED
 
     def falls_in_one_part(self, by: str) -> bool:
         """Whether splitting the table by column `by` keeps all counted rows of each unit in one part."""
@@ -146,7 +148,9 @@ class Unit:
     def to_dict(self) -> dict[str, Any]:
         """Only what is set, so that a later kind of unit does not change the JSON of an earlier one."""
         entries = {k: v for k, v in asdict(self).items() if v is not None}
-        return entries | {"p": "inf"} if self.p == math.inf else entries
+        if self.p == math.inf:
+            return entries | {"p": "inf"}
+        return entries
 
     @classmethod
     def from_dict(cls, value: object) -> Unit:
@@ -219,7 +223,9 @@ def _real(value: object, name: str) -> float:
 
 def _norm(value: object) -> float:
     """The p of a norm in JSON: ∞ is written "inf"."""
-    return math.inf if value == "inf" else _real(value, "p")
+    if value == "inf":
+        return math.inf
+    return _real(value, "p")
 
 
 def _same(meaning: dict[str, Any], text: dict[str, Any]) -> bool:

@@ -201,5 +201,7 @@ def _enclose(
             )
         there = (v, excess(v))
         if (there[1] > 0) != (here[1] > 0):
-            return (there, here) if here[1] > 0 else (here, there)
+            if here[1] > 0:
+                return (there, here)
+            return (here, there)
         here, step = there, 2 * step

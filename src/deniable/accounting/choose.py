@@ -185,7 +185,9 @@ def _less_revealing(loss: Loss) -> Loss | None:
     if len(loss.children) <= classes.MANY:
         return None
     steps = classes.less_revealing(flatten(loss))
-    return None if steps is None else Composed(tuple(part * times for part, times in steps.items()))
+    if steps is None:
+        return None
+    return Composed(tuple(part * times for part, times in steps.items()))
 
 
 def _least_delta(loss: Loss, epsilon: float) -> tuple[float, str]:

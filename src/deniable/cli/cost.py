@@ -108,7 +108,9 @@ def _table(methods: dict[str, Bound | str]) -> None:
 def _ratio(value: float, least: float) -> str:
     if not (least > 0 and value < float("inf")):
         return "–"
-    return f"{value / least:.2f}" if value < 10 * least else f"{value / least:.0f}"
+    if value < 10 * least:
+        return f"{value / least:.2f}"
+    return f"{value / least:.0f}"
 
 
 def _verdict(bound: Bound) -> str:

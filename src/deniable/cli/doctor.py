@@ -174,7 +174,9 @@ def find_java() -> int | None:
         return None
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
-    return int(version[1]) if version else None
+    if version:
+        return int(version[1])
+    return None
 
 
 def _ledger(url: str | None, key: Path | None) -> Iterator[Check]:

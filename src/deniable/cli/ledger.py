@@ -525,7 +525,9 @@ def percent(share: float) -> str:
     >>> percent(0.0), percent(0.7501), percent(1.0)
     ('0 %', '76 %', '100 %')
     """
-    return "over" if share > 1 else f"{math.ceil(100 * share)} %"
+    if share > 1:
+        return "over"
+    return f"{math.ceil(100 * share)} %"
 
 
 def _tell(account: Account, json: bool) -> None:
@@ -546,7 +548,9 @@ def _tell(account: Account, json: bool) -> None:
 
 
 def _at(delta: float) -> str:
-    return f" at δ = {numbers.up(delta)}" if delta else ""
+    if delta:
+        return f" at δ = {numbers.up(delta)}"
+    return ""
 
 
 def _left(left: Left) -> str:

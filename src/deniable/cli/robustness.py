@@ -321,4 +321,6 @@ def _square(image: NDArray[Any]) -> NDArray[Any] | None:
         values = values[0] if values.shape[0] == 1 else np.moveaxis(values, 0, 2)
     if values.ndim == 1 and math.isqrt(len(values)) ** 2 == len(values):
         values = values.reshape(math.isqrt(len(values)), -1)
-    return np.clip(values, 0, 1) if values.ndim in (2, 3) else None
+    if values.ndim in (2, 3):
+        return np.clip(values, 0, 1)
+    return None

@@ -113,7 +113,9 @@ def init(
 
 
 def _beside(source: str) -> Path | None:
-    return None if "://" in source else schema_place(Path(source))
+    if "://" in source:
+        return None
+    return schema_place(Path(source))
 
 
 def _place(source: str, out: str | None) -> Path | None:

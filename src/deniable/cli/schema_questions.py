@@ -79,7 +79,9 @@ def _unit(table: TableInfo, ask: Ask, say: Say) -> str | None:
             raise InvalidParameter(
                 f'There is no column "{text}". There are: {", ".join(sorted(names))}; or row.'
             )
-        return None if text == "row" else text
+        if text == "row":
+            return None
+        return text
 
     question = "Who is protected: the column that names a person, or row"
     return _answered(question, table.unit or likely_unit(table) or "row", named, ask, say)
@@ -99,16 +101,22 @@ def _column(column: ColumnInfo, is_unit: bool, typed: bool, ask: Ask, say: Say) 
         return column
     if column.type.kind in NUMBERS:
         return _bounded(column, ask, say)
-    return _keyed(column, ask, say) if column.type.kind is Kind.TEXT else column
+    if column.type.kind is Kind.TEXT:
+        return _keyed(column, ask, say)
+    return column
 
 
 def _stated(column: ColumnInfo) -> str | None:
     """What an option has said already."""
-    return None if column.type.kind is Kind.TEXT else column.type.kind.value
+    if column.type.kind is Kind.TEXT:
+        return None
+    return column.type.kind.value
 
 
 def _type_or_none(text: str) -> Type | None:
-    return None if text == LEFT_OUT else parse_type(text)
+    if text == LEFT_OUT:
+        return None
+    return parse_type(text)
 
 
 def _bounded(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
@@ -116,7 +124,9 @@ def _bounded(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
         return column
 
     def bounds(text: str) -> ColumnInfo:
-        return column if not text else _with(column, bounds=text)
+        if not text:
+            return column
+        return _with(column, bounds=text)
 
     question = f"{column.name}: bounds LOW:HIGH, known without the data (Enter: none)"
     return _answered(question, "", bounds, ask, say)
@@ -127,7 +137,9 @@ def _keyed(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
         return column
 
     def keys(text: str) -> ColumnInfo:
-        return column if not text else _with(column, keys=text)
+        if not text:
+            return column
+        return _with(column, keys=text)
 
     question = f"{column.name}: public values A,B,…, known without the data (Enter: private)"
     return _answered(question, "", keys, ask, say)

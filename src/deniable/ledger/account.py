@@ -417,7 +417,9 @@ class Account(Original):
     def _visible(self) -> list[str]:
         """The accounts on the path whose numbers are told here: the owner sees them all, an analyst her
         own."""
-        return self._names if self.by_owner else self._names[:1]
+        if self.by_owner:
+            return self._names
+        return self._names[:1]
 
     def _balances(self, standings: Standings) -> Balances:
         return Balances(standings, self.name, self._visible)
@@ -590,4 +592,6 @@ def concerns(entry: Entry, name: str) -> bool:
 
 
 def _opened(data: Any) -> Any:
-    return data() if isinstance(data, OPENERS) else data
+    if isinstance(data, OPENERS):
+        return data()
+    return data

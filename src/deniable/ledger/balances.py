@@ -81,4 +81,6 @@ class Balances:
 
     def _total(self, name: str, charges: Mapping[str, Charge]) -> Charge:
         spent = self.standings[name].spent
-        return spent + charges[name] if name in charges else spent
+        if name in charges:
+            return spent + charges[name]
+        return spent

@@ -221,7 +221,9 @@ class Ledger(Original):
         """The entry that paid for a request (`requests.paid_once`), by its key; None if none did."""
         with self._journal.store.reading() as transaction:
             row = transaction.first(schema.REQUEST, this=request)
-        return None if row is None else int(row[1])
+        if row is None:
+            return None
+        return int(row[1])
 
     def head(self) -> Head:
         """How many entries there are, and the last seal. Keep it elsewhere: `verify`

@@ -49,4 +49,6 @@ class Prices:
             cost = self._filters[name].charge(used)
         except DeniableError:
             return charge
-        return cost if cost.within(charge) else charge
+        if cost.within(charge):
+            return cost
+        return charge

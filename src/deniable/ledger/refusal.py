@@ -125,4 +125,6 @@ def _way_out(limit: Filter, spent: Charge) -> str:
 
 
 def _tell(x: float) -> str:
-    return "∞" if x == float("inf") else f"{x:.10g}"
+    if x == float("inf"):
+        return "∞"
+    return f"{x:.10g}"

@@ -113,7 +113,9 @@ def _used(conversation: Conversation[Any]) -> Loss | None:
         loss = conversation.used
     except Exception:
         return None
-    return loss if isinstance(loss, Loss) else None
+    if isinstance(loss, Loss):
+        return loss
+    return None
 
 
 def check_open(before: Standings, paid: Entry, charges: dict[str, Charge]) -> None:

@@ -79,7 +79,9 @@ def check_boolean(node: Node, name: str) -> None:
 
 
 def replaced_or_added(replace: bool) -> Relation:
-    return Relation.REPLACED if replace else Relation.ADDED
+    if replace:
+        return Relation.REPLACED
+    return Relation.ADDED
 
 
 def check_relation(node: Node, relation: Relation, *parts: LossTree) -> None:

@@ -83,7 +83,9 @@ class LossTree(Node, abstract=True):
     def replaces(self) -> bool | None:
         """Whether a unit is replaced; None if the tree does not say."""
         relation = self.relation
-        return None if relation is None else relation is Relation.REPLACED
+        if relation is None:
+            return None
+        return relation is Relation.REPLACED
 
 
 def _encode(value: object) -> Any:

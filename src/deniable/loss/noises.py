@@ -50,7 +50,9 @@ class IntegerGaussianSum(Loss):
 
     @property
     def relation(self) -> Relation:
-        return replaced_or_added(True) if self.replace else Relation.SILENCED
+        if self.replace:
+            return replaced_or_added(True)
+        return Relation.SILENCED
 
     @property
     def distance(self) -> float:

@@ -62,7 +62,9 @@ def _by_floats(weights: NDArray[np.float64], error: float, u: int) -> int | None
         and (k == 0 or sums[k - 1] + margin < place)
         and (k == len(sums) - 1 or place + margin < sums[k])
     )
-    return k if inside else None
+    if inside:
+        return k
+    return None
 
 
 class _Words:

@@ -97,7 +97,9 @@ class IntegerNoise:
     def draw(self, rng: Random, size: int | None = None) -> int | Whole:
         """One draw, or an array of `size` independent ones."""
         sampler = rng.discrete_laplace if self.family is Family.LAPLACE else rng.discrete_gaussian
-        return sampler(self.scale) if size is None else sampler(self.scale, size)
+        if size is None:
+            return sampler(self.scale)
+        return sampler(self.scale, size)
 
 
 def laplace(scale: Number, sensitivity: Number = 1) -> IntegerNoise:

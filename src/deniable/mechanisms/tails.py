@@ -40,7 +40,9 @@ def laplace_tail(scale: Fraction, n: int) -> float:
 def laplace_mean(scale: Fraction) -> float:
     """E|X| = 2a/(1 − a²) = 1/sinh(1/scale)."""
     x = float(1 / scale)
-    return 1 / math.sinh(x) if x < 700 else 0.0
+    if x < 700:
+        return 1 / math.sinh(x)
+    return 0.0
 
 
 def laplace_at_zero(scale: Fraction) -> float:
@@ -104,23 +106,25 @@ def gaussian_tail(sigma: Fraction, n: int) -> float:
         return 1.0
     if sigma <= _SUMMED:
         tails = _gaussian_table(sigma)[0]
-        return min(1.0, float(tails[n]) * _UP + _SMALLEST) if n < len(tails) else _SMALLEST
+        if n < len(tails):
+            return min(1.0, float(tails[n]) * _UP + _SMALLEST)
+        return _SMALLEST
     from_ = n - Fraction(1, 2) if n - Fraction(1, 2) >= sigma else Fraction(n - 1)
     return min(1.0, 2 * float(special.ndtr(-float(from_ / sigma))) * _UP + _SMALLEST)
 
 
 def gaussian_mean(sigma: Fraction) -> float:
     """E|X|; beyond σ = 4096 its limit σ√(2/π), from which it differs by less than 1e-8 of itself."""
-    return _gaussian_table(sigma)[1] if sigma <= _SUMMED else float(sigma) * math.sqrt(2 / math.pi)
+    if sigma <= _SUMMED:
+        return _gaussian_table(sigma)[1]
+    return float(sigma) * math.sqrt(2 / math.pi)
 
 
 def gaussian_at_zero(sigma: Fraction) -> float:
     """P(X = 0) = 1/Z."""
-    return (
-        1 - float(_gaussian_table(sigma)[0][1])
-        if sigma <= _SUMMED
-        else 1 / (float(sigma) * math.sqrt(2 * math.pi))
-    )
+    if sigma <= _SUMMED:
+        return 1 - float(_gaussian_table(sigma)[0][1])
+    return 1 / (float(sigma) * math.sqrt(2 * math.pi))
 
 
 def gaussian_norm_tail(sigma: Fraction, dimension: int, n: int) -> float:
@@ -203,7 +207,9 @@ def largest_scale(tail: Callable[[Fraction], float], beta: float) -> float:
 def _down(x: float) -> float:
     """A shorter decimal at most `x`: 12 significant digits."""
     digits = 11 - math.floor(math.log10(x))
-    return float(f"{math.floor(x * (1 - 1e-13) * 10**digits)}e{-digits}") if abs(digits) < 280 else x
+    if abs(digits) < 280:
+        return float(f"{math.floor(x * (1 - 1e-13) * 10**digits)}e{-digits}")
+    return x
 
 
 def _least(exponent: Callable[[float], float], low: float, high: float) -> float:
@@ -220,4 +226,6 @@ def _minus(x: float, y: float) -> float:
 
 
 def _exp(x: float) -> float:
-    return math.exp(x) if x > -700 else _SMALLEST
+    if x > -700:
+        return math.exp(x)
+    return _SMALLEST

@@ -197,7 +197,9 @@ def _advantage(finding: Finding) -> float:
 
 
 def _short(name: str, most: int = 34) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+    if len(name) <= most:
+        return name
+    return name[: most - 1] + "…"
 
 
 def _by_samples(plane: Axes, finding: Finding, witness: Witness) -> None:

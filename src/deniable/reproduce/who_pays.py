@@ -121,7 +121,9 @@ def accuracy(runs: Sequence[tuple[GroupMeasures, ...]]) -> float:
 
 
 def label(arm: Arm) -> str:
-    return arm.words.removesuffix(", no noise") if arm.steps.epsilon is None else f"ε = {arm.steps.epsilon:g}"
+    if arm.steps.epsilon is None:
+        return arm.words.removesuffix(", no noise")
+    return f"ε = {arm.steps.epsilon:g}"
 
 
 def line(arm: Arm, rows: int, runs: Sequence[tuple[GroupMeasures, ...]]) -> tuple[object, ...]:

@@ -201,7 +201,9 @@ def _identity(column: ColumnInfo, who: int) -> Any:
         case Kind.BOOLEAN:
             return bool(who % 2)
         case _:
-            return Decimal(who) if column.type.kind is Kind.DECIMAL else who
+            if column.type.kind is Kind.DECIMAL:
+                return Decimal(who)
+            return who
 
 
 def _cell(column: ColumnInfo, high: bool) -> Any:
@@ -211,7 +213,9 @@ def _cell(column: ColumnInfo, high: bool) -> Any:
     number = Fraction(1 if high else 0) if end is None else end
     match column.type.kind:
         case Kind.TEXT:
-            return "b" if high else "a"
+            if high:
+                return "b"
+            return "a"
         case Kind.DATE:
             return date(2000, 1, 2 if high else 1)
         case Kind.TIMESTAMP:

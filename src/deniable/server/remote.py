@@ -251,7 +251,9 @@ def _body(text: str, terms: dict[str, Any]) -> dict[str, Any]:
 
 def _digits(value: Number) -> str | int | float:
     """A fraction in the decimal digits of the nearest float; numbers as they are."""
-    return value if isinstance(value, int | float) else repr(float(value))
+    if isinstance(value, int | float):
+        return value
+    return repr(float(value))
 
 
 def _read(response: http.client.HTTPResponse) -> Any:
@@ -299,4 +301,6 @@ def _error(status: int, said: Any) -> DeniableError:
         return AlreadyPaid(message, entry=int(body.get("entry") or 0))
     if isinstance(kind, type) and issubclass(kind, DeniableError):
         return kind(message)
-    return InvalidParameter(message) if status < 500 else LedgerError(message)
+    if status < 500:
+        return InvalidParameter(message)
+    return LedgerError(message)

@@ -100,7 +100,9 @@ class Smoothed:
     @property
     def metric(self) -> float:
         """The p of the ℓp norm that radii are in."""
-        return self.noise.norm if self.norm is None else self.norm
+        if self.norm is None:
+            return self.noise.norm
+        return self.norm
 
     # ---------------------------------------------------------------------------------------------- answers
 
@@ -115,7 +117,9 @@ class Smoothed:
         2019; Hung, Fithian 2019).
         """
         label = int(winner(self.counts(x, samples), alpha)[0])
-        return None if label < 0 else label
+        if label < 0:
+            return None
+        return label
 
     def certify(self, x: ArrayLike, sampling: Sampling | None = None) -> Certified:
         """The answer at `x` and a radius within which it certainly holds, or an abstention."""

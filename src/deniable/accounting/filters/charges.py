@@ -109,7 +109,9 @@ class Charge:
             "renyi": list(self.renyi),
         }
         # Only where a rule reads it, so that the journals of other accounts keep their bytes.
-        return facts | {"gaussian": self.gaussian} if self.gaussian else facts
+        if self.gaussian:
+            return facts | {"gaussian": self.gaussian}
+        return facts
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Charge:
@@ -287,4 +289,6 @@ def _units_up(divergence: float) -> int:
 
 
 def _short(x: Fraction) -> Fraction:
-    return x if x.denominator <= LONGEST else Fraction(math.ceil(x * LONGEST), LONGEST)
+    if x.denominator <= LONGEST:
+        return x
+    return Fraction(math.ceil(x * LONGEST), LONGEST)

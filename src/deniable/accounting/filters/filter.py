@@ -106,7 +106,9 @@ class Filter:
             raise InvalidParameter(f"Expected purpose={purpose!r} to be one of {', '.join(Purpose)}.")
         if purpose == Purpose.RUN or not (limit.delta and limit.epsilon):
             return cls.basic(limit)
-        return cls.gaussians(limit) if purpose == Purpose.COUNTS else cls.renyi(limit)
+        if purpose == Purpose.COUNTS:
+            return cls.gaussians(limit)
+        return cls.renyi(limit)
 
     @classmethod
     def gaussians(cls, limit: Budget, *, reserve: Number = Fraction(1, 100)) -> Filter:
@@ -288,7 +290,9 @@ class Filter:
             "curve": list(self.curve),
         }
         # Only where there is such a rule, so that the journals of other accounts keep their bytes.
-        return facts | {"gaussian": self.gaussian.to_dict()} if self.gaussian is not None else facts
+        if self.gaussian is not None:
+            return facts | {"gaussian": self.gaussian.to_dict()}
+        return facts
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Filter:
@@ -392,7 +396,9 @@ def _candidates() -> Iterator[float]:
 
 
 def _whole(order: float) -> float:
-    return float(round(order)) if order >= 2 else max(round(16 * order), 17) / 16
+    if order >= 2:
+        return float(round(order))
+    return max(round(16 * order), 17) / 16
 
 
 def _checked(orders: Iterable[float]) -> Orders:
@@ -403,7 +409,11 @@ def _checked(orders: Iterable[float]) -> Orders:
 
 
 def _ratio(part: Fraction | int, whole: Fraction | int) -> float:
-    return 0.0 if part <= 0 else math.inf if whole <= 0 else ceil_float(Fraction(part) / whole)
+    if part <= 0:
+        return 0.0
+    if whole <= 0:
+        return math.inf
+    return ceil_float(Fraction(part) / whole)
 
 
 def above(x: Fraction) -> float:
@@ -413,17 +423,23 @@ def above(x: Fraction) -> float:
     2.51
     """
     near = float(x)
-    return near if exact(near) >= x else math.nextafter(near, math.inf)
+    if exact(near) >= x:
+        return near
+    return math.nextafter(near, math.inf)
 
 
 def _below(x: Fraction) -> float:
     """The largest float that means at most `x` ≥ 0, where a float means the decimal it prints."""
     near = max(float(x), 0.0)
-    return near if exact(near) <= x else math.nextafter(near, 0.0)
+    if exact(near) <= x:
+        return near
+    return math.nextafter(near, 0.0)
 
 
 def _plain(x: Fraction) -> Number:
     """The shortest number with this meaning: an int, else the float that prints it, else the fraction."""
     if x.denominator == 1:
         return int(x)
-    return float(x) if exact(float(x)) == x else x
+    if exact(float(x)) == x:
+        return float(x)
+    return x

@@ -85,7 +85,9 @@ class GaussianRule:
     def reading(self, total: int) -> float:
         """ε at this rule's δ of everything together."""
         mu = up(math.sqrt(ceil_float(Fraction(total, UNIT))))
-        return gaussian.epsilon_of(mu, floor_float(self.delta)) if total else 0.0
+        if total:
+            return gaussian.epsilon_of(mu, floor_float(self.delta))
+        return 0.0
 
     def left(self, total: int) -> float:
         """The largest μ of one more release, rounded down; one part in 2³⁰ covers the
@@ -112,7 +114,9 @@ def shift(loss: Loss) -> Shift | None:
             )
         case Repeated(times, of):
             inner = shift(of)
-            return None if inner is None else inner * times
+            if inner is None:
+                return None
+            return inner * times
         case Composed(parts):
             return _sum([shift(part) for part in parts])
         case Parallel(parts, replace):
@@ -124,7 +128,9 @@ def shift(loss: Loss) -> Shift | None:
 
 
 def _integer(pair: Gaussian | None) -> Shift | None:
-    return None if pair is None else Shift(1 / Fraction(pair.sigma) ** 2, Fraction(pair.left))
+    if pair is None:
+        return None
+    return Shift(1 / Fraction(pair.sigma) ** 2, Fraction(pair.left))
 
 
 def _sum(parts: list[Shift | None]) -> Shift | None:
@@ -149,7 +155,9 @@ def response_of(mu: float) -> float:
     """The largest ε whose randomized response is a post-processing of a Gaussian release of μ, rounded
     down."""
     below = float(ndtr(-mu / 2))
-    return max(0.0, (math.log1p(-below) - math.log(below)) * (1 - 1e-9)) if below > 0 else 0.0
+    if below > 0:
+        return max(0.0, (math.log1p(-below) - math.log(below)) * (1 - 1e-9))
+    return 0.0
 
 
 def _response(loss: Loss) -> Shift | None:
@@ -164,4 +172,6 @@ def _response(loss: Loss) -> Shift | None:
     if not epsilon:
         return Shift(Fraction(0))
     corner = 1 / (1 + math.exp(min(ceil_float(epsilon), 600.0)))
-    return None if epsilon > 600 else Shift(Fraction(up(-2 * float(ndtri(corner * (1 - 1e-12))))) ** 2)
+    if epsilon > 600:
+        return None
+    return Shift(Fraction(up(-2 * float(ndtri(corner * (1 - 1e-12))))) ** 2)

@@ -149,7 +149,9 @@ def _size(size: int) -> int:
 
 def _outward_exp(x: float) -> float:
     """e^x rounded up; the error of x itself, x·2⁻⁵³, becomes a relative one of the result."""
-    return math.exp(x) * (1 + OUTWARD + x * 2.0**-51) if x < 700 else math.inf
+    if x < 700:
+        return math.exp(x) * (1 + OUTWARD + x * 2.0**-51)
+    return math.inf
 
 
 def _up(probability: float) -> float:

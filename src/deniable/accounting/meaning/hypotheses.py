@@ -83,7 +83,9 @@ def _leaves(loss: Loss) -> list[tuple[Pair, bool, bool]] | None:
         return None
     leaves = [(_alone(case), case.upper, case.lower) for case in every]
     triples = [(pair, upper, lower) for pair, upper, lower in leaves if pair is not None]
-    return triples if len(triples) == len(leaves) and any(upper for _, upper, _ in triples) else None
+    if len(triples) == len(leaves) and any(upper for _, upper, _ in triples):
+        return triples
+    return None
 
 
 def _alone(case: TermCase) -> Pair | None:
@@ -93,7 +95,9 @@ def _alone(case: TermCase) -> Pair | None:
     (pair, times), *others = terms
     if others or times != 1 or pair.sided or not isinstance(pair, Gaussian | Laplace | Finite):
         return None
-    return pair if not isinstance(pair, Finite) or _mirrored(pair) else None
+    if not isinstance(pair, Finite) or _mirrored(pair):
+        return pair
+    return None
 
 
 def _mirrored(pair: Finite) -> bool:

@@ -73,7 +73,9 @@ def reach(loss: Loss) -> Fraction:
         case Shuffled(_, of):
             return reach(of)
         case Selected(of, runs):
-            return pure_epsilon(reach(of), runs) if isinstance(of, Pure) else reach(of)
+            if isinstance(of, Pure):
+                return pure_epsilon(reach(of), runs)
+            return reach(of)
         case _:
             return Fraction(0)
 

@@ -75,7 +75,9 @@ def epsilon(loss: Loss, delta: Number) -> float:
         raise Unaccountable(f"The closed form is for Gaussian noise alone, and this loss is {loss}.")
     left = floor_float(share(delta))
     if left == 0 or square == 0:
-        return math.inf if square else 0.0
+        if square:
+            return math.inf
+        return 0.0
     return epsilon_of(up(math.sqrt(ceil_float(square)), 4 * ULP), left)
 
 
@@ -99,13 +101,19 @@ def squared_mu(loss: Loss) -> Fraction | None:
             return 1 / exact(multiplier) ** 2
         case Repeated(times, of):
             inner = squared_mu(of)
-            return None if inner is None else times * inner
+            if inner is None:
+                return None
+            return times * inner
         case Composed(parts):
             inners = [squared_mu(part) for part in parts]
-            return None if None in inners else sum((i for i in inners if i is not None), Fraction(0))
+            if None in inners:
+                return None
+            return sum((i for i in inners if i is not None), Fraction(0))
         case Grouped(size, of):
             group_loss = spread(size, of)
-            return None if group_loss is None else squared_mu(group_loss)
+            if group_loss is None:
+                return None
+            return squared_mu(group_loss)
         case _:
             return None
 

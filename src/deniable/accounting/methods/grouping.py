@@ -38,24 +38,34 @@ def spread(size: int, loss: Loss) -> Loss | None:
     match loss:
         case Repeated(times, of):
             inner = spread(size, of)
-            return None if inner is None else Repeated(times, inner)
+            if inner is None:
+                return None
+            return Repeated(times, inner)
         case Composed(parts):
             spreads = [spread(size, part) for part in parts]
-            return None if None in spreads else Composed(tuple(s for s in spreads if s is not None))
+            if None in spreads:
+                return None
+            return Composed(tuple(s for s in spreads if s is not None))
         case Grouped(inner_size, of):
             return spread(size * inner_size, of)
         case Sampled(rate, of, scheme, replace) if scheme is POISSON and not replace:
             inner = spread(size, of)
-            return None if inner is None else Sampled(_any_of(size, exact(rate)), inner)
+            if inner is None:
+                return None
+            return Sampled(_any_of(size, exact(rate)), inner)
         case _:
-            return loss if size == 1 else _leaf(size, loss)
+            if size == 1:
+                return loss
+            return _leaf(size, loss)
 
 
 def _leaf(size: int, loss: Loss) -> Loss | None:
     match loss:
         case Pure() | ResponseNoise() | Approximate():
             epsilon, delta = grouped(size, exact_pair(loss))
-            return Approximate(epsilon, delta) if delta else Pure(epsilon)
+            if delta:
+                return Approximate(epsilon, delta)
+            return Pure(epsilon)
         case Zcdp(rho):
             return Zcdp(size * size * exact(rho))
         case BoundedRange(epsilon):
@@ -78,4 +88,6 @@ def _any_of(size: int, rate: Fraction) -> Fraction:
     if size > 64:
         return min(size * rate, Fraction(1))
     share = 1 - (1 - rate) ** size
-    return share if share.denominator.bit_length() < 2000 else min(shorten_up(share), Fraction(1))
+    if share.denominator.bit_length() < 2000:
+        return share
+    return min(shorten_up(share), Fraction(1))

@@ -48,7 +48,9 @@ Pair = tuple[Fraction, Fraction]
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε by basic composition; ∞ if the δ's of the parts come to more than `delta`."""
     total, failure = exact_pair(loss)
-    return ceil_float(total) if failure <= share(delta) else math.inf
+    if failure <= share(delta):
+        return ceil_float(total)
+    return math.inf
 
 
 def exact_epsilon(loss: Loss) -> Fraction:
@@ -93,7 +95,9 @@ def _combined(loss: Loss) -> Pair:
             pairs = [exact_pair(part) for part in parts]
             worst = max(p[0] for p in pairs), max(p[1] for p in pairs)
             # A unit that is replaced may leave and re-enter the worst part; two different parts cost no more.
-            return grouped(2, worst) if replace else worst
+            if replace:
+                return grouped(2, worst)
+            return worst
         case Grouped(size, of):
             return grouped(size, exact_pair(of))
         case Sampled(_, of):

@@ -43,7 +43,9 @@ def amplified(loss: Sampled, epsilon: Fraction, delta: Fraction) -> tuple[Fracti
     refuse_shuffled(loss)
     rate, twice = exact(loss.rate), loss.scheme is POISSON and loss.replace
     if epsilon > LARGE:
-        return (2 * epsilon, Fraction(delta > 0)) if twice else (epsilon, delta)
+        if twice:
+            return (2 * epsilon, Fraction(delta > 0))
+        return (epsilon, delta)
     grown = 1 + rate * (exp_wide(epsilon) - 1)
     if not twice:
         return log_ratio_up(grown), rate * delta

@@ -109,7 +109,9 @@ def _pair(loss: Loss, each: float, noise: Method) -> tuple[Fraction, Fraction]:
 def _method(loss: Loss, noise: Method) -> Method:
     if isinstance(loss, Shuffled):
         return shuffle.epsilon
-    return noise if gaussian.squared_mu(loss) is not None else renyi.epsilon
+    if gaussian.squared_mu(loss) is not None:
+        return noise
+    return renyi.epsilon
 
 
 def _own(loss: Loss) -> tuple[Fraction, Fraction] | None:

@@ -112,7 +112,9 @@ def _total(steps: Steps, of: Callable[[float], float]) -> float:
 
 
 def _spread(steps: Steps, left: float) -> float:
-    return math.sqrt(2 * -math.log(left) * _total(steps, lambda e: e * e)) if left > 0 else math.inf
+    if left > 0:
+        return math.sqrt(2 * -math.log(left) * _total(steps, lambda e: e * e))
+    return math.inf
 
 
 def _listed(steps: Steps, left: float) -> float:

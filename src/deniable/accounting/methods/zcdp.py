@@ -77,7 +77,9 @@ def epsilon(loss: Loss, delta: Number) -> float:
     total = rho(core)
     left = floor_float((share(delta) - failure) / (1 - failure)) if failure < 1 else 0.0
     if left <= 0 or math.isinf(total):
-        return 0.0 if total == 0 and share(delta) >= failure else math.inf
+        if total == 0 and share(delta) >= failure:
+            return 0.0
+        return math.inf
     bound = best(lambda at: total * at, lambda at, d: to_epsilon(at, d, left))
     return max(0.0, up(bound))
 
@@ -135,20 +137,28 @@ def _combined(loss: Loss) -> float:
             # A replaced unit touches two parts, or the largest twice: (√ρ₁ + √ρ₂)² at most, and 4ρ bounds
             # both.
             largest = max(rho(part) for part in parts)
-            return 4 * largest if replace else largest
+            if replace:
+                return 4 * largest
+            return largest
         case Shuffled(_, of):
             return rho(of)
         case Sampled(_, of, scheme, replace):
             # At large orders a sample gives no credit, so ρ is that of the mechanism on all the data.
             refuse_shuffled(loss)
-            return rho(Grouped(2, of)) if replace and scheme is POISSON else rho(of)
+            if replace and scheme is POISSON:
+                return rho(Grouped(2, of))
+            return rho(of)
         case Grouped(size, of):
             inner = spread(size, of)
-            return _above(size * size * rho(of)) if inner is None else rho(inner)
+            if inner is None:
+                return _above(size * size * rho(of))
+            return rho(inner)
         case _:
             raise Unaccountable(f"No ρ of zero-concentrated privacy is known for {loss}.")
 
 
 def _above(total: float) -> float:
     """`total` rounded up; nothing stays nothing."""
-    return up(total) if total else 0.0
+    if total:
+        return up(total)
+    return 0.0

@@ -48,7 +48,9 @@ def attained(pair: Pair) -> KnownPairs:
 
 def mix(pair: Pair, rate: float) -> Pair:
     """The pair behind a sample that holds the record with probability `rate`."""
-    return pair if rate == 1 else SampledShape(pair, rate)
+    if rate == 1:
+        return pair
+    return SampledShape(pair, rate)
 
 
 _allocated: Callable[..., Pair] = lru_cache(maxsize=64)(allocation.allocated)

@@ -189,14 +189,18 @@ def flatten(loss: Loss, times: int = 1) -> dict[Loss, int]:
             return total
         case Grouped(size, of):
             inner = grouped(of, size)
-            return {inner: times} if isinstance(inner, Grouped) else flatten(inner, times)
+            if isinstance(inner, Grouped):
+                return {inner: times}
+            return flatten(inner, times)
         case Sampled(1, of, scheme, replace) if scheme is not Scheme.SHUFFLED and not (
             scheme is Scheme.POISSON and replace
         ):
             return flatten(of, times)
         case Parallel():
             heaviest = _dominant(loss)
-            return {loss: times} if heaviest is None else flatten(heaviest, times)
+            if heaviest is None:
+                return {loss: times}
+            return flatten(heaviest, times)
         case _:
             return {loss: times}
 
@@ -348,7 +352,9 @@ def _sampled(node: Sampled) -> KnownPairs:
         return KnownPairs(None, lowers, inside.why)
     if not node.replace:
         same = inside.lowers == (inside.upper,)
-        return attained(lowers[0]) if same else KnownPairs(mix(inside.upper, rate), lowers)
+        if same:
+            return attained(lowers[0])
+        return KnownPairs(mix(inside.upper, rate), lowers)
     if inside.upper.sided:
         return KnownPairs(None, lowers, _refusal(node, "its content is not symmetric"))
     if isinstance(inside.upper, Gaussian) and rate < 1:
@@ -403,7 +409,9 @@ def _factors(terms: Sequence[Term]) -> list[Term]:
     gaussians = [(pair, count) for pair, count in terms if isinstance(pair, Gaussian)]
     rest = [(pair, count) for pair, count in terms if not isinstance(pair, Gaussian)]
     gaussian = _merged(gaussians).upper if gaussians else None
-    return rest if gaussian is None else [*rest, (gaussian, 1)]
+    if gaussian is None:
+        return rest
+    return [*rest, (gaussian, 1)]
 
 
 def _merged(factors: Sequence[tuple[Pair | None, int]]) -> KnownPairs:
@@ -411,7 +419,9 @@ def _merged(factors: Sequence[tuple[Pair | None, int]]) -> KnownPairs:
     parts = [(pair, times) for pair, times in factors if isinstance(pair, Gaussian)]
     squares = sum(Fraction(times) / Fraction(pair.sigma) ** 2 for pair, times in parts)
     gaussian = Gaussian(1 / math.sqrt(squares), sum(times * pair.left for pair, times in parts))
-    return KnownPairs(gaussian, ()) if gaussian.left else attained(gaussian)
+    if gaussian.left:
+        return KnownPairs(gaussian, ())
+    return attained(gaussian)
 
 
 def _plain(inner: Loss, outer: Sample) -> bool:
@@ -522,7 +532,9 @@ def _dominant(loss: Parallel) -> Loss | None:
     heaviest = _heaviest(loss.parts)
     if not loss.replace:
         return heaviest
-    return grouped(heaviest, 2) if isinstance(heaviest, GaussianNoise | LaplaceNoise | Pure) else None
+    if isinstance(heaviest, GaussianNoise | LaplaceNoise | Pure):
+        return grouped(heaviest, 2)
+    return None
 
 
 def _heaviest(parts: Sequence[Loss]) -> Loss | None:

@@ -108,7 +108,9 @@ def lecture(p_a: float, p_b: float) -> float:
     p_a, p_b = _probabilities(p_a, p_b)
     if p_a <= p_b:
         return 0.0
-    return 0.5 * math.log(p_a / p_b) if p_b else math.inf
+    if p_b:
+        return 0.5 * math.log(p_a / p_b)
+    return math.inf
 
 
 def by_definition(noise: InputNoise, p_a: float, p_b: float) -> float:

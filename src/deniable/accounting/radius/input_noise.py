@@ -78,7 +78,9 @@ class InputNoise(ABC):
         """The `index`-th radius at which the loss of whole numbers changes; None if it changes everywhere."""
         if not self.integer:
             return None
-        return math.sqrt(index) if (self.norm if norm is None else norm) == 2 else float(index)
+        if (self.norm if norm is None else norm) == 2:
+            return math.sqrt(index)
+        return float(index)
 
 
 def stretch(own: float, norm: float, dimension: int | None) -> Fraction:
@@ -212,7 +214,9 @@ class IntegerLaplace(Node, InputNoise):
 
     def native_loss(self, reach: Fraction) -> Loss:
         steps = math.floor(reach)
-        return DiscreteLaplaceNoise(self.scale, steps) if steps else Composed(())
+        if steps:
+            return DiscreteLaplaceNoise(self.scale, steps)
+        return Composed(())
 
     def __str__(self) -> str:
         return f"integer Laplace noise of scale {show(self.scale)} steps"

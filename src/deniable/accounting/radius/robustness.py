@@ -93,7 +93,9 @@ class RadiusCertificate:
     def precision(self) -> str:
         """ "exact" where nothing is rounded between the theorem and the program."""
         sure = self.noise.integer and self.evaluation.fixed and not self.evaluation.bank
-        return EXACT if sure else ROUNDED
+        if sure:
+            return EXACT
+        return ROUNDED
 
     @property
     def unit(self) -> Unit:
@@ -267,4 +269,6 @@ def _name(norm: float) -> str:
 
 
 def _down(radius: float) -> float:
-    return float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal(Decimal(radius))) if radius else 0.0
+    if radius:
+        return float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal(Decimal(radius)))
+    return 0.0

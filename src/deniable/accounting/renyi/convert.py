@@ -36,7 +36,9 @@ def epsilon(loss: Loss, delta: Number) -> float:
     core, failure = conditioned(loss)
     left = floor_float((share(delta) - failure) / (1 - failure)) if failure < 1 else 0.0
     if left <= 0:
-        return _pure(core) if share(delta) >= failure else math.inf
+        if share(delta) >= failure:
+            return _pure(core)
+        return math.inf
     bound = best(lambda at: curve(core, at), lambda at, d: to_epsilon(at, d, left))
     return max(0.0, min(up(bound), _pure(core)))
 

@@ -59,7 +59,9 @@ def leaf(loss: Loss, orders: Array) -> Array | None:
             return bounded_range(ceil_float(exact_epsilon(loss)), orders)
         case _:
             pair = atoms(loss)
-            return None if pair is None else of_atoms(*pair, orders)
+            if pair is None:
+                return None
+            return of_atoms(*pair, orders)
 
 
 def linear(loss: Loss) -> Fraction | None:

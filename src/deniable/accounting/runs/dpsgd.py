@@ -77,7 +77,9 @@ def dpsgd(
             f"Expected a cap on Poisson lots only, got cap={cap} with lots made {lots.value}."
         )
     loss = _relation(lots, noise, lot, n, steps, cap, who.relation)
-    return loss if (size := _rows(who, by)) == 1 else loss.grouped(size)
+    if (size := _rows(who, by)) == 1:
+        return loss
+    return loss.grouped(size)
 
 
 def _relation(
@@ -108,7 +110,9 @@ def _relation(
 def _stated(loss: Loss, relation: Relation, lots: LotSampling) -> Loss:
     if relation is Relation.REPLACED:
         raise _refusal(lots, relation)
-    return Silenced(loss) if relation is Relation.SILENCED else loss
+    if relation is Relation.SILENCED:
+        return Silenced(loss)
+    return loss
 
 
 def _refusal(lots: LotSampling, relation: Relation) -> Unaccountable:

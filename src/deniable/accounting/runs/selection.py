@@ -56,7 +56,9 @@ def selected(
         return _negative_binomial(of, pure, runs, at)
 
     result = least_above(bound, orders, _ORDERS)
-    return result if pure is None else np.minimum(result, ceil_float(pure_epsilon(pure, runs)))
+    if pure is None:
+        return result
+    return np.minimum(result, ceil_float(pure_epsilon(pure, runs)))
 
 
 def pure_epsilon(epsilon: Fraction, runs: PoissonRuns | NegativeBinomialRuns) -> Fraction:

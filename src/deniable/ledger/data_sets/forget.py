@@ -147,7 +147,9 @@ class ForgetRequest:
                 "is not put "
                 f"off to {self.declared:,}. Nothing was written."
             )
-        return known if self.declared is None else self.declared
+        if self.declared is None:
+            return known
+        return self.declared
 
 
 def forget(
@@ -214,8 +216,6 @@ def wrong(entry: Entry, details: Mapping[str, Any], before: tuple[int, int]) -> 
     fair = details.keys() == DETAILS and details["number"] > number
     fair = fair and 1 <= details["declared"] <= (promise or details["declared"])
     fair = fair and len(bytes.fromhex(details["receipt"])) == BYTES
-    return (
-        None
-        if fair
-        else f"Entry {entry.seq} counts the people that were forgotten wrongly, or says more than that."
-    )
+    if fair:
+        return None
+    return f"Entry {entry.seq} counts the people that were forgotten wrongly, or says more than that."

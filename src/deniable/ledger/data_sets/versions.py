@@ -28,12 +28,16 @@ def checked(version: object) -> str:
 
 def details(version: str | None) -> dict[str, str]:
     """What the entry of a charge says of the data it opens."""
-    return {} if version is None else {DETAIL: version}
+    if version is None:
+        return {}
+    return {DETAIL: version}
 
 
 def version_of(entry: Entry) -> str | None:
     version = entry.details.get(DETAIL)
-    return version if isinstance(version, str) else None
+    if isinstance(version, str):
+        return version
+    return None
 
 
 def by_version(entries: Iterable[Entry]) -> dict[str | None, tuple[int, ...]]:

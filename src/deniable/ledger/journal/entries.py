@@ -60,7 +60,9 @@ class Entry(NamedTuple):
 
     @property
     def loss(self) -> Loss | None:
-        return None if self.loss_json is None else Loss.from_json(self.loss_json)
+        if self.loss_json is None:
+            return None
+        return Loss.from_json(self.loss_json)
 
     @property
     def unit(self) -> Unit:

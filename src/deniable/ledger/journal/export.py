@@ -34,4 +34,6 @@ def comma_separated(entries: Iterable[Entry], file: TextIO) -> int:
 def _cell(value: str | int | None) -> str | int:
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
         return "'" + value
-    return "" if value is None else value
+    if value is None:
+        return ""
+    return value

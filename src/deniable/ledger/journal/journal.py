@@ -326,11 +326,15 @@ class Journal(Original):
     def head(self) -> Head:
         with self.store.reading() as transaction:
             last = transaction.first(schema.LAST)
-        return Head(0, "0" * 64) if last is None else Head(last[0], last[2])
+        if last is None:
+            return Head(0, "0" * 64)
+        return Head(last[0], last[2])
 
     def root(self) -> str | None:
         """What the first entry is sealed to, if the key is known."""
-        return None if self.key is None else self._root(self.key)
+        if self.key is None:
+            return None
+        return self._root(self.key)
 
 
 KINDS = {kind.value: kind for kind in EntryKind}
@@ -352,7 +356,9 @@ def genuine(key: bytes | None, row: Row, entry: str | None) -> Standing | None:
     last. Without the key any row is."""
     standing = read_standing(row)
     is_genuine = entry is not None and (key is None or chain.sealed(key, entry, standing) == row[-1])
-    return standing if is_genuine else None
+    if is_genuine:
+        return standing
+    return None
 
 
 def read_standing(row: Row) -> Standing:

@@ -66,7 +66,9 @@ class Transaction:
     def first(self, statement: CoreStatement, **values: Any) -> Row | None:
         self.run(statement, **values)
         row = self._cursor.fetchone()
-        return None if row is None else tuple(row)
+        if row is None:
+            return None
+        return tuple(row)
 
 
 class Store(Original):
@@ -183,7 +185,9 @@ class Store(Original):
 
     def _open_connections(self) -> int:
         pool: Any = self.engine.pool
-        return int(pool.checkedin() + pool.checkedout()) if isinstance(pool, QueuePool) else 0
+        if isinstance(pool, QueuePool):
+            return int(pool.checkedin() + pool.checkedout())
+        return 0
 
     def _left_open(self) -> bool:
         """Whether a connection of the parent to this file was open when this process was forked."""
@@ -194,7 +198,9 @@ class Store(Original):
         if not self.sqlite:
             return []
         problems = [str(row[0]) for row in transaction.all(schema.CHECK)]
-        return [] if problems == ["ok"] else problems
+        if problems == ["ok"]:
+            return []
+        return problems
 
     @contextmanager
     def failures(self) -> Iterator[None]:

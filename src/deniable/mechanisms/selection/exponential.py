@@ -206,4 +206,6 @@ def _flip_tail(n: int, w: float) -> float:
     before the best and is taken."""
     if n * w < 1e-4:
         return n * w / 2  # alternating series: the next term is negative
-    return 1 + math.expm1(n * math.log1p(-w)) / (n * w) if w < 1 else 1 - 1 / n
+    if w < 1:
+        return 1 + math.expm1(n * math.log1p(-w)) / (n * w)
+    return 1 - 1 / n

@@ -84,7 +84,9 @@ class Quantile:
         cell = draw(Exponentials(self._rate, misses - misses.min(), lengths), rng)
         point = int(firsts[cell]) + rng.uniform_integers(int(lengths[cell]))
         value = exact(self.lower) + point * exact(self.granularity)
-        return int(value) if exact(self.granularity) >= 1 else float(value)
+        if exact(self.granularity) >= 1:
+            return int(value)
+        return float(value)
 
     def _positions(self, data: Any) -> grid.Whole:
         """The rows as sorted positions on the grid, NaN left out."""

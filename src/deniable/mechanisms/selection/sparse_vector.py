@@ -142,7 +142,9 @@ class Runs(Conversing):
     def used(self) -> Loss:
         """The runs that said yes, and the one begun, each in full: known from the answers alone."""
         begun = self._passed + (self._threshold is not None)
-        return self._mechanism.run_loss * begun if begun else Composed(())
+        if begun:
+            return self._mechanism.run_loss * begun
+        return Composed(())
 
 
 def _answer(question: Callable[[Any], Any], data: Any) -> Any:

@@ -215,7 +215,9 @@ class Lost:
     def times(self, asked: str) -> int:
         with self._state.reading() as connection:
             row = connection.execute(TIMES, {"wanted": asked}).first()
-        return 0 if row is None else int(row[0])
+        if row is None:
+            return 0
+        return int(row[0])
 
     def add(self, asked: str) -> None:
         with self._state.writing() as connection:

@@ -341,16 +341,16 @@ class Catalog:
             return node
         if kind == "regclass":
             if isinstance(inner, exp.Literal):
-                return exp.Literal.number(inner.name) if inner.name.isdigit() else self._class(inner.name)
+                if inner.name.isdigit():
+                    return exp.Literal.number(inner.name)
+                return self._class(inner.name)
             return exp.Anonymous(this="pgx_deniable_relname", expressions=[inner])
         if kind == "regtype" and not (isinstance(inner, exp.Literal) and inner.is_string):
             return exp.Anonymous(this="pgx_format_type", expressions=[inner, exp.null()])
         if kind in ("oid", "xid"):
-            return (
-                inner
-                if isinstance(inner, exp.Anonymous)
-                else exp.TryCast(this=inner, to=exp.DataType.build("BIGINT"))
-            )
+            if isinstance(inner, exp.Anonymous):
+                return inner
+            return exp.TryCast(this=inner, to=exp.DataType.build("BIGINT"))
         return exp.cast(inner, "VARCHAR")
 
     def _class(self, text: str) -> exp.Expr:
@@ -488,9 +488,13 @@ def _oid(kind: str) -> int:
 
 
 def _cell(value: Any) -> Any:
-    return str(value) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return str(value)
+    return value
 
 
 def _first(error: BaseException) -> str:
     line = (str(error).splitlines() or [""])[0][:200]
-    return line if line.endswith(".") else f"{line}."
+    if line.endswith("."):
+        return line
+    return f"{line}."

@@ -404,7 +404,9 @@ def _spread(codes: Sequence[int], count: int) -> list[int]:
     """One code for each: none means text, one means the same for all."""
     if len(codes) > 1 and len(codes) != count:
         raise ProtocolError(f"Expected {count} formats, got {len(codes)}.")
-    return list(codes) if len(codes) == count else [codes[0] if codes else 0] * count
+    if len(codes) == count:
+        return list(codes)
+    return [codes[0] if codes else 0] * count
 
 
 def _options(given: dict[str, str]) -> dict[str, str]:

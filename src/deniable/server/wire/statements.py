@@ -112,7 +112,9 @@ def _statement(text: str, tokens: list[sqlglot.Token]) -> WireStatement:
 def _hint(tokens: Sequence[sqlglot.Token]) -> str | None:
     comments = (comment for token in tokens for comment in token.comments)
     hints = [match[1] for comment in comments if (match := HINT.search(comment))]
-    return hints[-1] if hints else None
+    if hints:
+        return hints[-1]
+    return None
 
 
 def _explained(own: str, rest: str) -> WireStatement:

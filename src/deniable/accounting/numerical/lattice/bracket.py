@@ -163,7 +163,9 @@ def _cut(sketches: Sequence[Sketch], rare: float) -> float:
     order = np.argsort(losses)
     above = np.cumsum(mass[order][::-1])[::-1]
     rarely = np.flatnonzero(above <= rare)
-    return float(losses[order][rarely[0]]) if len(rarely) > 1 else math.inf
+    if len(rarely) > 1:
+        return float(losses[order][rarely[0]])
+    return math.inf
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,9 @@ def discretise_all(terms: Sequence[Term], plan: PassPlan) -> Laws:
         # foreseen.
         shrink = plan.slack / gap if gap < math.inf else 0.5
         dt *= max(0.02, min(0.9, 0.95 * shrink)) if lone else max(0.2, min(0.9, 0.95 * math.sqrt(shrink)))
-    return laws if every == 1 else Laws(dt, *_laws(terms, plan.sketches, plan, dt, times))
+    if every == 1:
+        return laws
+    return Laws(dt, *_laws(terms, plan.sketches, plan, dt, times))
 
 
 def _laws(
@@ -248,7 +252,9 @@ def _distance(above: LossLaw, below: LossLaw, theta: float, keep: Bools) -> floa
         return 0.0
     weight = np.exp(np.minimum(z - z[mask].max(), 0.0))
     high, low = float(weight @ above.mass[keep]), float(weight @ below.mass[keep])
-    return math.log(high / low) / theta if low > 0 else math.inf
+    if low > 0:
+        return math.log(high / low) / theta
+    return math.inf
 
 
 def curves(terms: Sequence[Term], plan: PassPlan) -> tuple[BoundCurve, BoundCurve | None]:

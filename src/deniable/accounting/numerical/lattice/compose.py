@@ -412,7 +412,9 @@ def _band(tilted: Sequence[Tilted], size: int) -> int | None:
         return None
     some = _some(tilted)
     band = _certified_band(some, count, size)
-    return band if band is not None or len(some) == len(tilted) else _certified_band(tilted, count, size)
+    if band is not None or len(some) == len(tilted):
+        return band
+    return _certified_band(tilted, count, size)
 
 
 def _certified_band(tilted: Sequence[Tilted], count: int, size: int) -> int | None:
@@ -428,7 +430,9 @@ def _certified_band(tilted: Sequence[Tilted], count: int, size: int) -> int | No
         bound += 0.5 * t.times * np.log(largest)
     loud = np.flatnonzero(bound > -NEGLIGIBLE)
     last = int(loud[-1]) + 1 if len(loud) else 1
-    return math.ceil(last * size / count) + 1 if last <= count // 4 else None
+    if last <= count // 4:
+        return math.ceil(last * size / count) + 1
+    return None
 
 
 def _some(tilted: Sequence[Tilted]) -> Sequence[Tilted]:
@@ -437,7 +441,9 @@ def _some(tilted: Sequence[Tilted]) -> Sequence[Tilted]:
 
     Steps of all sizes, because two that are alike grow loud again at the same high frequency.
     """
-    return tilted if len(tilted) < MANY else sorted(tilted, key=lambda t: t.variance)[::FOURTH]
+    if len(tilted) < MANY:
+        return tilted
+    return sorted(tilted, key=lambda t: t.variance)[::FOURTH]
 
 
 def _frequencies(

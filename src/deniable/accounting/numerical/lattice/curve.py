@@ -61,7 +61,9 @@ class BoundCurve:
         """Numerical error as a share of δ at ε."""
         j = math.floor((epsilon - self.parts[0].base) / self.parts[0].dt)
         value = self.node(j, 0)
-        return abs(self.node(j, 1) - value) / value if value > 0 else math.inf
+        if value > 0:
+            return abs(self.node(j, 1) - value) / value
+        return math.inf
 
     def solve(self, target: float, sign: int) -> float:
         """Least ε ≥ 0 where the curve is ≤ target, on the chord between two nodes; ±the error by `sign`."""
@@ -69,15 +71,21 @@ class BoundCurve:
         zero = math.floor(-first.base / first.dt)
         end = max(part.low + part.size for part in self.parts) - 1
         if end <= zero:
-            return math.inf if sign > 0 and self.node(zero, sign) > target else 0.0
+            if sign > 0 and self.node(zero, sign) > target:
+                return math.inf
+            return 0.0
         low, high, step = min(max(first.middle, zero), end - 1), end, first.size // 16 + 1
         while (a := self.node(low, sign)) <= target:
             # Left of the mean the error may hide δ: go no further than needed.
             if low <= zero:
-                return max(0.0, first.base + low * first.dt) if sign >= 0 else 0.0
+                if sign >= 0:
+                    return max(0.0, first.base + low * first.dt)
+                return 0.0
             high, low = low, max(zero, low - step)
         if (b := self.node(high, sign)) > target:
-            return math.inf if sign > 0 else first.base + high * first.dt
+            if sign > 0:
+                return math.inf
+            return first.base + high * first.dt
         low, a, b = self._close(low, high, a, b, target, sign)
         return max(
             0.0, first.base + low * first.dt + math.log1p(math.expm1(first.dt) * (a - target) / (a - b))

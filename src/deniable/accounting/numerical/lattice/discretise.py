@@ -143,7 +143,9 @@ def _with(nodes: Indices, more: Indices) -> Indices:
     """Increasing `nodes` with those of `more` that are not among them."""
     at = np.minimum(np.searchsorted(nodes, more), len(nodes) - 1)
     new = np.unique(more[nodes[at] != more])
-    return np.insert(nodes, np.searchsorted(nodes, new), new) if len(new) else nodes
+    if len(new):
+        return np.insert(nodes, np.searchsorted(nodes, new), new)
+    return nodes
 
 
 def _pile(place: Indices, mass: Array, size: int) -> Array:
@@ -186,7 +188,9 @@ def _bulk(pair: Pair, offset: float, cut: float) -> float:
     p, q = _between(pair, cut, math.inf) if isinstance(pair, Swapped) else _between(pair, -math.inf, cut)
     # The anchor is their common loss, log(p/q), up to rounding (T5); were it above that, the atom would not
     # be a lower bound.
-    return min(p, math.exp(offset) * q) if p >= math.exp(offset) * q * (1 - relative(0)) else 0.0
+    if p >= math.exp(offset) * q * (1 - relative(0)):
+        return min(p, math.exp(offset) * q)
+    return 0.0
 
 
 @dataclass(frozen=True)

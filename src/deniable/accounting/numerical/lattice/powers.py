@@ -56,7 +56,9 @@ def _runs(atoms: int, times: int) -> int:
     help."""
     sizes = [m for m in range(2, min(times, MOST_RUNS) + 1) if math.comb(m + atoms - 1, m) <= MOST_OUTCOMES]
     runs = max(sizes, default=1)
-    return runs if atoms > 1 and math.comb(runs + atoms - 1, runs) > FEW_ATOMS else 1
+    if atoms > 1 and math.comb(runs + atoms - 1, runs) > FEW_ATOMS:
+        return runs
+    return 1
 
 
 def _on_lattice(pair: Pair) -> bool:
@@ -78,7 +80,9 @@ def _lattice(losses: Array) -> tuple[float, float] | None:
     shortest = float(gaps[gaps > SAME].min())
     parts = common_parts([float(distance) / shortest for distance in away])
     fine = parts * float(away[-1]) / shortest
-    return (float(finite[0]), shortest / parts) if parts and fine <= FINEST else None
+    if parts and fine <= FINEST:
+        return (float(finite[0]), shortest / parts)
+    return None
 
 
 def power(pair: Pair, runs: int) -> Finite:

@@ -79,7 +79,9 @@ def tilt(
     def bound(v: float) -> float:
         t = math.exp(v)
         k = moment(t) - t * math.log1p(1 / t) - math.log1p(t)
-        return (k - math.log(delta)) / t if epsilon is None else k - t * epsilon
+        if epsilon is None:
+            return (k - math.log(delta)) / t
+        return k - t * epsilon
 
     minimum = optimize.minimize_scalar(bound, bounds=(-7, 18), method="bounded", options={"xatol": 0.03})
     return math.exp(float(minimum.x)), float(minimum.fun)
@@ -151,7 +153,9 @@ def lattice_step(pairs: Sequence[Pair], wanted: float, again: bool) -> float:
         return unit / math.ceil(unit / wanted - 1e-9)
     if not dense and unit < SHORTEST * wanted:
         return wanted
-    return unit * max(1, math.floor(wanted / unit)) if dense else unit
+    if dense:
+        return unit * max(1, math.floor(wanted / unit))
+    return unit
 
 
 def common_parts(ratios: Sequence[float]) -> int:
@@ -169,4 +173,6 @@ def common_parts(ratios: Sequence[float]) -> int:
         if not near or abs(float(near) / ratio - 1) > 1e-13:
             return 0
         parts = math.lcm(parts, near.denominator)
-    return parts if parts <= 10_000 else 0
+    if parts <= 10_000:
+        return parts
+    return 0

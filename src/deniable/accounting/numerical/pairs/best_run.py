@@ -78,7 +78,9 @@ def one_run(pair: Pair, runs: Runs) -> Pair:
     if isinstance(runs, NegativeBinomialRuns):
         return pair
     none = math.exp(-float(runs.mean))
-    return Either(((1 - none, pair), (none, response(0.0)))) if none > 0 else pair
+    if none > 0:
+        return Either(((1 - none, pair), (none, response(0.0))))
+    return pair
 
 
 @lru_cache(maxsize=32)

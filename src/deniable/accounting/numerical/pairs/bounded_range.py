@@ -34,7 +34,9 @@ def blocks(epsilon: float, times: int) -> tuple[tuple[int, int], ...]:
     """(size, count) of the blocks that `times` choices are cut into."""
     size = min(times, LARGEST_BLOCK, max(1, int(REACH / epsilon)))
     count, rest = divmod(times, size)
-    return ((size, count), (rest, 1)) if rest else ((size, count),)
+    if rest:
+        return ((size, count), (rest, 1))
+    return ((size, count),)
 
 
 def _parts(times: int) -> int:

@@ -258,7 +258,9 @@ class SampledShape(Shape):
 
     @property
     def edge(self) -> float | None:
-        return math.log1p(-self.rate) if self.lattice is None else None
+        if self.lattice is None:
+            return math.log1p(-self.rate)
+        return None
 
     @cached_property
     def atoms(self) -> Atoms:
@@ -303,7 +305,9 @@ class SampledShape(Shape):
 
     def tails(self, loss: float, above: bool) -> tuple[float, float]:
         if loss < math.log1p(-self.rate):
-            return (0.0, 0.0) if above else (-math.inf, -math.inf)
+            if above:
+                return (0.0, 0.0)
+            return (-math.inf, -math.inf)
         p, q = self.of.tails(float(self.inner(np.array([loss]))[0]), above)
         return float(np.logaddexp(math.log1p(-self.rate) + q, math.log(self.rate) + p)), q
 
@@ -331,7 +335,9 @@ class Symmetrised(Shape):
     def lattice(self) -> Lattice | None:
         losses = self.one.atoms[0]
         upper = losses[np.isfinite(losses) & (losses > 0)]
-        return None if len(upper) > FEW_ATOMS // 2 else (0.0, float(upper[-1]) if len(upper) else None)
+        if len(upper) > FEW_ATOMS // 2:
+            return None
+        return (0.0, float(upper[-1]) if len(upper) else None)
 
     @property
     def atoms(self) -> Atoms:
@@ -379,11 +385,15 @@ class Swapped(Shape):
 
     @property
     def edge(self) -> float | None:
-        return None if self.of.edge is None else -self.of.edge
+        if self.of.edge is None:
+            return None
+        return -self.of.edge
 
     @property
     def lattice(self) -> Lattice | None:
-        return None if self.of.lattice is None else (-self.of.lattice[0], self.of.lattice[1])
+        if self.of.lattice is None:
+            return None
+        return (-self.of.lattice[0], self.of.lattice[1])
 
     @property
     def atoms(self) -> Atoms:
@@ -413,4 +423,6 @@ def swap(pair: Pair) -> Pair:
         return pair.turned()  # type: ignore[no-any-return]
     if not pair.sided and not isinstance(pair, Swapped):
         return pair
-    return pair.of if isinstance(pair, Swapped) else Swapped(pair)
+    if isinstance(pair, Swapped):
+        return pair.of
+    return Swapped(pair)

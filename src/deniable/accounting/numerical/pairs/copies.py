@@ -88,4 +88,6 @@ def _spare(losses: Array, sigma: float, w: Array, shifts: Array) -> Array:
 def closed(sigma: float, weights: tuple[float, ...], epsilon: float) -> float:
     """The same bound at one ε, for tests."""
     w, shifts = np.array(weights), np.arange(1.0, len(weights))
-    return float(_heights(np.array([epsilon]), sigma, w, shifts)[0]) if math.isfinite(epsilon) else 0.0
+    if math.isfinite(epsilon):
+        return float(_heights(np.array([epsilon]), sigma, w, shifts)[0])
+    return 0.0

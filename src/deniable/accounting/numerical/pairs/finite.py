@@ -51,7 +51,9 @@ class Finite(Shape):
 
     def span(self, tail: float, weight: float = 1.0) -> tuple[float, float]:
         finite = self.losses[np.isfinite(self.losses)]
-        return (float(finite[0]), float(finite[-1])) if len(finite) else (0.0, 0.0)
+        if len(finite):
+            return (float(finite[0]), float(finite[-1]))
+        return (0.0, 0.0)
 
     def grid(self, tail: float) -> Array:
         return np.empty(0)
@@ -74,7 +76,9 @@ class Sided(Finite):
     @property
     def short(self) -> float:
         """A pair below the truth may lack some of its mass."""
-        return max(0.0, 1 - min(float(self.p.sum()), float(self.q.sum()))) if self.off < 0 else 0.0
+        if self.off < 0:
+            return max(0.0, 1 - min(float(self.p.sum()), float(self.q.sum())))
+        return 0.0
 
     @property
     def sided(self) -> bool:

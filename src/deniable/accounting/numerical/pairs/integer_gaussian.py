@@ -35,7 +35,9 @@ def of_variance(variance: Fraction, sensitivity: Fraction) -> Gaussian | None:
     # Vectors at distance Δ differ in at most Δ² coordinates, each of which costs a factor within e^(±3η).
     eta = math.log(6.1) + 2 * math.log(sensitivity) - math.log(LEFT)
     left = variance - Fraction(eta / (2 * math.pi**2) * (1 + 1e-9))
-    return Gaussian(math.sqrt(left / sensitivity**2) * (1 - 2.0**-50), LEFT) if left > 0 else None
+    if left > 0:
+        return Gaussian(math.sqrt(left / sensitivity**2) * (1 - 2.0**-50), LEFT)
+    return None
 
 
 def wider(variance: Fraction, shift: int) -> Gaussian:
@@ -47,4 +49,6 @@ def wider(variance: Fraction, shift: int) -> Gaussian:
 def summed(variance: Fraction, sensitivity: Fraction, distance: float) -> Gaussian | None:
     """A pair above noise within e^±distance of integer noise of `variance` (T9)."""
     near = of_variance(variance, max(sensitivity, Fraction(1)))
-    return None if near is None else Gaussian(near.sigma, near.left + distance)
+    if near is None:
+        return None
+    return Gaussian(near.sigma, near.left + distance)

@@ -128,7 +128,9 @@ class GaussianMixture(Shape):
 
     @property
     def edge(self) -> float | None:
-        return math.log(self.weights[0]) if self.shifts[0] == 0 else None
+        if self.shifts[0] == 0:
+            return math.log(self.weights[0])
+        return None
 
     def loss(self, x: Array) -> Array:
         return self._loss_and_slope(x)[0]

@@ -227,7 +227,9 @@ def _examples(curator: Curator) -> list[tuple[str, str]]:
 
 def _quoted(name: str) -> str:
     match = re.fullmatch(r"[a-z_][a-z0-9_]*", name)
-    return name if match else '"' + name.replace('"', '""') + '"'
+    if match:
+        return name
+    return '"' + name.replace('"', '""') + '"'
 
 
 # ------------------------------------------------------------------------------------ before and after paying

@@ -51,7 +51,9 @@ class Balance:
 
     @property
     def name(self) -> str:
-        return self.data if self.analyst is None else names.part(self.data, self.analyst)
+        if self.analyst is None:
+            return self.data
+        return names.part(self.data, self.analyst)
 
     @property
     def dial(self) -> Markup:

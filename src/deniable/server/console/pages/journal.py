@@ -63,7 +63,9 @@ class EntryLine:
 
 
 def _epsilon(charge: Any) -> float:
-    return math.inf if charge.impure else above(charge.epsilon)
+    if charge.impure:
+        return math.inf
+    return above(charge.epsilon)
 
 
 @router.get("/ledger")

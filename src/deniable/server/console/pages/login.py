@@ -126,4 +126,6 @@ def _inside(path: str) -> bool:
 
 
 def _home(caller: Caller) -> str:
-    return "/ask" if caller.may(Right.ASK) else "/ledger"
+    if caller.may(Right.ASK):
+        return "/ask"
+    return "/ledger"

@@ -116,7 +116,9 @@ async def _acted(here: Visit, act: Any) -> Response:
     except DeniableError as error:
         status, body = told(error)
         return await _page(here, status, sentence=body["message"])
-    return here.redirect("/people") if secret is None else await _page(here, **secret)
+    if secret is None:
+        return here.redirect("/people")
+    return await _page(here, **secret)
 
 
 async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
