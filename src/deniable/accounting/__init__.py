@@ -9,8 +9,9 @@ True
 `epsilon` and `delta` take the best valid method by themselves; `compare` shows all of them side by side, and
 each is also callable alone (`pure`, `strong`, `zcdp`, `renyi`, `moments`, `amplify`, `shuffle`, `numerical`).
 
-Rooms: `methods/`, `renyi/` and `numerical/` hold the theorems, `filters/` what an account may still spend, `runs/` and
-`matrices/` the losses of well-known runs, `meaning/` what a guarantee means, `radius/` certificates of smoothing.
+Rooms: `methods/`, `renyi/` and `numerical/` hold the theorems, `filters/` what an account may still spend,
+`runs/` and `matrices/` the losses of well-known runs, `meaning/` what a guarantee means, `radius/`
+certificates of smoothing.
 """
 
 from deniable.accounting.calibration import calibrate, calibrate_noise, calibrate_rate, calibrate_steps

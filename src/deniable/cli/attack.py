@@ -173,7 +173,8 @@ def difference(
     json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """One person's bit from counts about many: with and without them, again and again; and a query that tricks sticky noise.
+    """One person's bit from counts about many: with and without them, again and again; and a query that
+    tricks sticky noise.
 
     [bold]deniable attack difference --noise 2 --pairs 100[/]
     """
@@ -205,7 +206,8 @@ def link_(
     json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Names joined to rows without names: by zip, birth date and sex, by a few ratings, by six days of step counts.
+    """Names joined to rows without names: by zip, birth date and sex, by a few ratings, by six days of step
+    counts.
 
     [bold]deniable attack link --data ratings[/]
     """
@@ -237,7 +239,8 @@ def anonymity_(
     json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """How k-anonymity, t-closeness and swapping fail: nine rows of a hospital, and a town published in seven ways.
+    """How k-anonymity, t-closeness and swapping fail: nine rows of a hospital, and a town published in seven
+    ways.
 
     [bold]deniable attack anonymity --k 5[/]
     """
@@ -299,7 +302,8 @@ def attribute_(
     json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """A sensitive answer from a model's confidence, and models that are training points: support vectors and medians.
+    """A sensitive answer from a model's confidence, and models that are training points: support vectors and
+    medians.
 
     [bold]deniable attack attribute[/]
     """
@@ -346,7 +350,8 @@ def _tell(
     extra: Sequence[Learnt] = (),
     protected: int = 1,
 ) -> None:
-    """Print what each release gave away; the last ones are protected and read out, and so is the worst of the others."""
+    """Print what each release gave away; the last ones are protected and read out, and so is the worst of the
+    others."""
     if plot is not None:
         columns = (
             [one.release for one in found],

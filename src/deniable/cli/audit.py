@@ -190,7 +190,8 @@ def audit(
 
     [bold]deniable audit my_module:my_mechanism --pairs pairs.json --epsilon .1[/]
 
-    [bold]deniable audit "SELECT COUNT(*) FROM t" --tables a.csv b.csv --name t --unit column:person:2 --epsilon 1[/]
+    [bold]deniable audit "SELECT COUNT(*) FROM t" --tables a.csv b.csv --name t --unit column:person:2
+    --epsilon 1[/]
 
     [bold]deniable audit scores.csv --epsilon 1[/]
 
@@ -345,7 +346,8 @@ def _show_plan(claim: Budget | None, confidence: float, json: bool) -> None:
 def _bench(options: dict[str, Any], plot: Path | None, json: bool) -> None:
     """Every case of the bench; leaves with 1 if a broken one was missed or a sound one accused.
 
-    Thirty sound verdicts at 95 % each would seldom all be right: the error is shared, so that all of them hold together.
+    Thirty sound verdicts at 95 % each would seldom all be right: the error is shared, so that all of them
+    hold together.
     """
     findings, together = [], options["confidence"]
     if not 0 < together < 1:

@@ -57,7 +57,8 @@ def certify(
 
     [bold]deniable certify --rate .01 --noise 4 --steps 10000 --delta 1e-5 --out certificate.json[/]
 
-    [bold]deniable certify --loss '{"node": "Pure", "epsilon": 0.1}' --delta 1e-9 --unit column:patient_id:4[/]
+    [bold]deniable certify --loss '{"node": "Pure", "epsilon": 0.1}' --delta 1e-9 --unit
+    column:patient_id:4[/]
     """
     if (noise is None) == (loss is None):
         raise InvalidParameter("Expected one of --noise and --loss: a certificate is for one run.")

@@ -33,7 +33,8 @@ def explain(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """What a guarantee means: how far a belief can move, what the best attacker can do, what a group can expect.
+    """What a guarantee means: how far a belief can move, what the best attacker can do, what a group can
+    expect.
 
     [bold]deniable explain --epsilon 1 --prior .4[/]
 

@@ -215,7 +215,8 @@ def unfreeze(
 ) -> None:
     """The owner has looked: let the account run again. What was charged stays charged.
 
-    A query that fails on the way freezes its account: the reason may depend on data, so the analyst is not told it.
+    A query that fails on the way freezes its account: the reason may depend on data, so the analyst is not
+    told it.
 
     [bold]deniable ledger unfreeze visits --note "Restored the file from the backup."[/]
     """
@@ -240,7 +241,8 @@ def raise_(
     key: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """Raise the limit of an account. A limit is never lowered, and the guarantee is that of the highest ever set.
+    """Raise the limit of an account. A limit is never lowered, and the guarantee is that of the highest ever
+    set.
 
     [bold]deniable ledger raise visits --epsilon 4[/]
     """
@@ -267,7 +269,8 @@ def close(
     key: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """Close an account for good: no more charges to it and its parts. Its data, its name and what was spent stay with it.
+    """Close an account for good: no more charges to it and its parts. Its data, its name and what was spent
+    stay with it.
 
     [bold]deniable ledger close visits[/]
     """
@@ -295,7 +298,8 @@ def forget(
     key: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """A person was erased from the data: write a random receipt, and say what that means for what was released.
+    """A person was erased from the data: write a random receipt, and say what that means for what was
+    released.
 
     Who she is stands nowhere: not in the ledger, and not in the history of your shell.
 
@@ -335,8 +339,8 @@ def versions(
     show.table(("data", "entries"), rows)
     if held:
         show.say(
-            f"Entries {', '.join(map(str, held))} were made after somebody was forgotten, from a version that was "
-            "in use before or from none that was declared: they may hold her still."
+            f"Entries {', '.join(map(str, held))} were made after somebody was forgotten, from a version "
+            "that was in use before or from none that was declared: they may hold her still."
         )
 
 
@@ -352,7 +356,8 @@ def rename(
     key: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """Give an account a further name. The old one goes on to mean it; its data and what was spent stay with it.
+    """Give an account a further name. The old one goes on to mean it; its data and what was spent stay with
+    it.
 
     [bold]deniable ledger rename visits stays[/]
     """
@@ -373,7 +378,8 @@ def clock(
     key: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """Go on at the time of this clock, though the journal has an entry of a later time. For an owner; it is journaled.
+    """Go on at the time of this clock, though the journal has an entry of a later time. For an owner; it is
+    journaled.
 
     [bold]deniable ledger clock --accept "The server's clock was a year ahead on Monday."[/]
     """

@@ -195,15 +195,18 @@ def query(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Ask a private table in SQL: a table with a ± for every number, charged to a limit that is kept beside the data.
+    """Ask a private table in SQL: a table with a ± for every number, charged to a limit that is kept beside
+    the data.
 
     The first use says who is protected and how much may leave in all:
 
-    [bold]deniable query visits.parquet "SELECT COUNT(*) FROM visits" --unit patient_id --limit 3:1e-6 --epsilon .1[/]
+    [bold]deniable query visits.parquet "SELECT COUNT(*) FROM visits" --unit patient_id --limit 3:1e-6
+    --epsilon .1[/]
 
     Then only ask. Sums and averages need bounds that are public knowledge:
 
-    [bold]deniable query visits.parquet "SELECT AVG(days) FROM visits" --bounds days=0:60 --epsilon .5 --preview[/]
+    [bold]deniable query visits.parquet "SELECT AVG(days) FROM visits" --bounds days=0:60 --epsilon .5
+    --preview[/]
 
     [bold]deniable query visits.parquet "SELECT COUNT(*) FROM visits WHERE days > 7" --within 50[/]
     """

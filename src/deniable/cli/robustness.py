@@ -115,7 +115,8 @@ def robustness(
     ] = None,
     json: Json = False,
 ) -> None:
-    """How far a classifier's answers certainly hold under noise: certified accuracy by radius, with abstentions.
+    """How far a classifier's answers certainly hold under noise: certified accuracy by radius, with
+    abstentions.
 
     [bold]deniable robustness model.pt images.npz --norm l2 --sigma .25 --count 100 --plot accuracy.png[/]
 

@@ -27,8 +27,8 @@ from deniable.sql.schema.overrides import described, parse_bounds, parse_keys, p
 from deniable.sql.tree import Kind
 
 FORMS = (
-    "In a CSV file numbers are read as 1204.5 and dates as 2026-01-31. A cell that is written otherwise (1,204.50, "
-    "31.01.2026) counts as empty; declare such a column as text and convert it in the query."
+    "In a CSV file numbers are read as 1204.5 and dates as 2026-01-31. A cell that is written otherwise "
+    "(1,204.50, 31.01.2026) counts as empty; declare such a column as text and convert it in the query."
 )
 
 app = typer.Typer(
@@ -76,13 +76,16 @@ def init(
         ),
     ] = None,
 ) -> None:
-    """Write down what is known of a table without its rows: types, bounds, public keys. Queries find it beside the data.
+    """Write down what is known of a table without its rows: types, bounds, public keys. Queries find it
+    beside the data.
 
-    Only names of columns are read, and types where the file's metadata has them; a CSV file has none, so say them, or be asked:
+    Only names of columns are read, and types where the file's metadata has them; a CSV file has none, so say
+    them, or be asked:
 
     [bold]deniable schema init visits.csv[/]
 
-    [bold]deniable schema init visits.csv --unit patient_id --type day=date --bounds age=0:100 --keys ward=A,B[/]
+    [bold]deniable schema init visits.csv --unit patient_id --type day=date --bounds age=0:100 --keys
+    ward=A,B[/]
     """
     place = _place(source, out)
     table_name = named(source) if name is None else name
@@ -108,7 +111,8 @@ def init(
         unit_option = "" if table.unit else " --unit row"
         count = shlex.quote(f"SELECT COUNT(*) AS n FROM {in_quotes(table.name)}")
         show.say(
-            f"Next: deniable query {shlex.quote(source)} {count}{unit_option} --limit 3:1e-6 --epsilon .5 --preview"
+            f"Next: deniable query {shlex.quote(source)} {count}{unit_option} "
+            "--limit 3:1e-6 --epsilon .5 --preview"
         )
 
 

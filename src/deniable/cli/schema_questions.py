@@ -1,5 +1,5 @@
-"""What the owner of a table is asked about it at a terminal. The questions come from the names of the columns and
-from her answers; no value is read, and none is shown."""
+"""What the owner of a table is asked about it at a terminal. The questions come from the names of the columns
+and from her answers; no value is read, and none is shown."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ LIKELY = (
     ),
     (
         re.compile(
-            r"(^|_)(cost|price|amount|salary|income|fee|fare|tip|total|revenue|weight|height|score|rate|ratio|"
-            r"percent|temperature|distance|duration|lat|lon|latitude|longitude)(_|$)"
+            r"(^|_)(cost|price|amount|salary|income|fee|fare|tip|total|revenue|weight|height|score|rate|"
+            r"ratio|percent|temperature|distance|duration|lat|lon|latitude|longitude)(_|$)"
         ),
         "float",
     ),

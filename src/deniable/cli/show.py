@@ -58,7 +58,8 @@ def table(
     fixed: Sequence[int] = (),
     best: int | None = None,
 ) -> None:
-    """A table without walls; the columns `right` are numbers, those in `fixed` never wrap, row `best` stands out."""
+    """A table without walls; the columns `right` are numbers, those in `fixed` never wrap, row `best` stands
+    out."""
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     cells = [[str(cell) for cell in row] for row in rows]
     for i, name in enumerate(columns):
@@ -72,6 +73,7 @@ def table(
 
 
 def progress(items: Sequence[Item], label: str) -> Iterable[Item]:
-    """The items, with a bar on stderr while they pass; nothing of it stays, and nothing is drawn into a pipe."""
+    """The items, with a bar on stderr while they pass; nothing of it stays, and nothing is drawn into a
+    pipe."""
     screen = Console(stderr=True)
     return track(items, description=label, console=screen, transient=True, disable=not screen.is_terminal)

@@ -50,13 +50,14 @@ def train(
 ) -> None:
     """Train a classifier on a table by DP-SGD; save the model and a certificate of what it costs.
 
-    The model logistic is linear, with sums and noise that are exact, on numbers scaled by their noisy means; linear and mlp take
-    float gradients and float noise.
+    The model logistic is linear, with sums and noise that are exact, on numbers scaled by their noisy means;
+    linear and mlp take float gradients and float noise.
 
-    Bounds, words, classes and the number of rows are what you state, never what the table shows: numbers beyond are clamped,
-    other words count as none, rows of other classes are left out.
+    Bounds, words, classes and the number of rows are what you state, never what the table shows: numbers
+    beyond are clamped, other words count as none, rows of other classes are left out.
 
-    [bold]deniable train visits.csv --target ward --classes a,b --feature age:0:99 --feature sex:f,m --n 900 --epsilon 2[/]
+    [bold]deniable train visits.csv --target ward --classes a,b --feature age:0:99 --feature sex:f,m --n 900
+    --epsilon 2[/]
     """
     if resume and checkpoint is None:
         raise InvalidParameter(

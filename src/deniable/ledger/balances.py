@@ -1,4 +1,5 @@
-"""What the accounts on a path hold at one moment: whether a charge fits, what it would leave, how often it would fit."""
+"""What the accounts on a path hold at one moment: whether a charge fits, what it would leave, how often it
+would fit."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class ChargePreview:
 
 @dataclass(frozen=True)
 class Balances:
-    """The standings of one account (`name`) and of those above it, of which the numbers of `visible` are told."""
+    """The standings of one account (`name`) and of those above it, of which the numbers of `visible` are
+    told."""
 
     standings: Standings
     name: str
@@ -49,7 +51,8 @@ class Balances:
             raise refusal(standing, charge, loss)
 
     def left(self, charges: Mapping[str, Charge]) -> Left:
-        """The largest single charge that the accounts whose numbers are told would still grant after `charges`."""
+        """The largest single charge that the accounts whose numbers are told would still grant after
+        `charges`."""
         each = [self.standings[name].filter.left(self._total(name, charges)) for name in self.visible]
         return Left(
             *(min(getattr(left, part) for left in each) for part in ("epsilon", "rho", "delta", "mu"))

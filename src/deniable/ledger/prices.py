@@ -16,8 +16,8 @@ QUOTES = 64
 
 
 class Prices:
-    """The prices of one path of accounts. The orders of a filter never change, so a price needs no lock, and what
-    was quoted is not computed again."""
+    """The prices of one path of accounts. The orders of a filter never change, so a price needs no lock, and
+    what was quoted is not computed again."""
 
     def __init__(self, unit: Unit, filters: Mapping[str, Filter]) -> None:
         self._unit = unit
@@ -41,7 +41,8 @@ class Prices:
         return dict(charges)
 
     def within(self, charges: Mapping[str, Charge], used: Loss) -> dict[str, Charge]:
-        """What `used` costs where that is less than what was charged, and the whole charge where it is not."""
+        """What `used` costs where that is less than what was charged, and the whole charge where it is
+        not."""
         return {name: self._at_most(name, charge, used) for name, charge in charges.items()}
 
     def _at_most(self, name: str, charge: Charge, used: Loss) -> Charge:

@@ -113,9 +113,7 @@ def _used(conversation: Conversation[Any]) -> Loss | None:
         loss = conversation.used
     except Exception:
         return None
-    if isinstance(loss, Loss):
-        return loss
-    return None
+    return loss if isinstance(loss, Loss) else None
 
 
 def check_open(before: Standings, paid: Entry, charges: dict[str, Charge]) -> None:

@@ -55,8 +55,8 @@ def granularity(value: Any) -> Fraction:
     >>> granularity(0.1)
     Traceback (most recent call last):
         ...
-    deniable.errors.InvalidParameter: Expected granularity=0.1 to be a power of two between 2^-500 and 2^500, like
-    1/1024.
+    deniable.errors.InvalidParameter: Expected granularity=0.1 to be a power of two between 2^-500 and
+    2^500, like 1/1024.
     """
     g = exact(number("granularity", value, above=0))
     if exponent(g) not in _EXPONENTS or g != Fraction(2) ** exponent(g):

@@ -53,9 +53,9 @@ def laplace_at_zero(scale: Fraction) -> float:
 def laplace_norm_tail(scale: Fraction, dimension: int, n: int) -> float:
     """P(|X₁| + … + |X_k| ≥ n), exactly up to k = 4096 and by Chernoff beyond.
 
-    |X| is 0 or, with probability 2a/(1 + a), one more than a geometric number of failures. So the norm is m + NB(m, 1 −
-    a) with m binomial, and the tail of a negative binomial is an incomplete beta function: P(NB ≥ j) = I_a(j,
-    m).
+    |X| is 0 or, with probability 2a/(1 + a), one more than a geometric number of failures. So the norm is
+    m + NB(m, 1 − a) with m binomial, and the tail of a negative binomial is an incomplete beta function:
+    P(NB ≥ j) = I_a(j, m).
     """
     if n <= 0:
         return 1.0

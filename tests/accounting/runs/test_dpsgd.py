@@ -9,8 +9,7 @@ from fractions import Fraction
 import pytest
 
 from deniable import accounting
-from deniable.accounting import LotSampling, calibrate, calibrate_noise
-from deniable.accounting.runs import dpsgd
+from deniable.accounting import LotSampling, calibrate, calibrate_noise, dpsgd
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.guarantee import Budget
 from deniable.loss import (

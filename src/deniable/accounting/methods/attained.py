@@ -13,12 +13,13 @@ throughout, so that sums add up:
 
 | node | reached because |
 |---|---|
-| Pure, LaplaceNoise, DiscreteLaplaceNoise, ResponseNoise | randomized response; noise beyond the shift; its own two answers |
+| Pure, LaplaceNoise, DiscreteLaplaceNoise | randomized response; noise beyond the shift |
+| ResponseNoise | its own two answers |
 | BoundedRange(ε) | two outcomes with losses t and t − ε, t → ε (Dong, Durfee, Rogers 2020) |
 | Composed, Repeated | independent answers, each at its largest loss |
 | Parallel | the unit lies in the part that reaches most |
-| Sampled | all other records look alike, so the sample tells only whether it holds the unit: ln(1 + q(e^ε − 1)) |
-| Sampled by Poisson, replaced; Grouped | noise that moves both ways, or any number of times (`_moves`): ln R, k·ε |
+| Sampled | others look alike, so the sample tells only whether it holds the unit: ln(1 + q(e^ε − 1)) |
+| Sampled by Poisson, replaced; Grouped | noise that moves both ways, or many times (`_moves`): ln R, k·ε |
 | Shuffled | every report, by chance, is the outcome at which one report reaches its ε |
 | Selected(Pure) | `selection.pure_epsilon`, which is exact: proof there |
 | Selected, else | all scores equal: a run taken at random, so one run's ε |

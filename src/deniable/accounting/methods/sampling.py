@@ -3,13 +3,13 @@ relation are covered, exactly.
 
 With q the rate, for a mechanism that is (ε, δ)-private on the sample:
 
-| scheme              | neighbours | `of` is stated for | ε′                                   | δ′                |
-|---------------------|------------|--------------------|--------------------------------------|-------------------|
-| Poisson             | add/remove | add/remove         | ln(1 + q(e^ε − 1))                   | qδ                |
-| without replacement | replace    | replace            | ln(1 + q(e^ε − 1))                   | qδ                |
-| without replacement | add/remove | replace            | ln(1 + q(e^ε − 1))                   | qδ                |
-| Poisson             | replace    | add/remove         | ln R, R = (1−q+qe^ε)/(1−q+qe^−ε)      | qδ(1 + R·e^−ε)    |
-| shuffled batches    | any        |                    | refused                              |                   |
+| scheme              | neighbours | `of` is stated for | ε′                               | δ′             |
+|---------------------|------------|--------------------|----------------------------------|----------------|
+| Poisson             | add/remove | add/remove         | ln(1 + q(e^ε − 1))               | qδ             |
+| without replacement | replace    | replace            | ln(1 + q(e^ε − 1))               | qδ             |
+| without replacement | add/remove | replace            | ln(1 + q(e^ε − 1))               | qδ             |
+| Poisson             | replace    | add/remove         | ln R, R = (1−q+qe^ε)/(1−q+qe^−ε) | qδ(1 + R·e^−ε) |
+| shuffled batches    | any        |                    | refused                          |                |
 
 Rows 1–2: Balle, Barthe, Gaboardi 2018, Theorems 8 and 9. Row 3: the sample of D + x holds
 x with probability q and is then a sample of D with one record replaced; for that coupling

@@ -1,7 +1,8 @@
 """Local reports that a shuffler mixed before anybody saw them: hiding among the clones.
 
 >>> from deniable.loss import Pure, Shuffled
->>> round(closed_form(Shuffled(100_000, Pure(1)), 1e-6), 3), round(epsilon(Shuffled(100_000, Pure(1)), 1e-6), 4)
+>>> reports = Shuffled(100_000, Pure(1))
+>>> round(closed_form(reports, 1e-6), 3), round(epsilon(reports, 1e-6), 4)
 (0.073, 0.0153)
 
 Each other report is, with some probability, as likely to have come from one value of the person in question

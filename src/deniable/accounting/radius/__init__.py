@@ -1,4 +1,5 @@
-"""How far a smoothed classifier's answer certainly holds: noise on inputs, votes, the radius, and its certificate."""
+"""How far a smoothed classifier's answer certainly holds: noise on inputs, votes, the radius, and its
+certificate."""
 
 from deniable.accounting.radius.certified_radius import (
     by_definition,

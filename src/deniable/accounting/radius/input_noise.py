@@ -6,11 +6,13 @@ of which of them it was is a `Loss`: randomized smoothing is privacy of one inpu
 
     Gaussian(sigma)          ℓ2   GaussianNoise(σ/R)
     Laplace(scale)           ℓ1   LaplaceNoise(b/R)
-    Uniform(width)           ℓ1   Approximate(0, R/2λ): cubes of side 2λ, moved by δ, share Π(1 − |δᵢ|/2λ) ≥ 1 − |δ|₁/2λ
+    Uniform(width)           ℓ1   Approximate(0, R/2λ): cubes of side 2λ, moved by δ, share
+                                  Π(1 − |δᵢ|/2λ) ≥ 1 − |δ|₁/2λ
     IntegerGaussian(sigma)   ℓ2   DiscreteGaussianNoise, on whole numbers such as 8-bit pixels
     IntegerLaplace(scale)    ℓ1   DiscreteLaplaceNoise
     IntegerUniform(width)    ℓ1   Approximate(0, R/(2λ + 1)), the cube of whole numbers −λ … λ
-    Ablation(keep, pixels)   ℓ0   Approximate(0, 1 − C(d − R, k)/C(d, k)): only k of d pixels are seen (Levine, Feizi 2020)
+    Ablation(keep, pixels)   ℓ0   Approximate(0, 1 − C(d − R, k)/C(d, k)): only k of d pixels are seen
+                                  (Levine, Feizi 2020)
     Releases(parts)               all of them, each with noise of its own: Composed
 
 Any other norm costs the factor by which its ball reaches further: ‖x‖_q ≤ max(1, d^(1/q − 1/p))·‖x‖_p.

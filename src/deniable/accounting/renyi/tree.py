@@ -105,7 +105,8 @@ def _curve(loss: Loss, orders: Array) -> Array:
         case Parallel(parts, replace):
             if replace:
                 return _parallel(parts, orders)
-            return np.max([_curve(p, orders) for p in set(parts)], axis=0)
+            largest: Array = np.max([_curve(p, orders) for p in set(parts)], axis=0)
+            return largest
         case Shuffled(_, of):  # mixing the reports is post-processing
             return _curve(of, orders)
         case Sampled() | Grouped() | Selected():

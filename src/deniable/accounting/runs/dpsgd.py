@@ -67,7 +67,8 @@ def dpsgd(
     >>> print(dpsgd(1.1, 256, 60_000, 14_000))
     14,000 × (Gaussian noise of 1.1 × the sensitivity, on a Poisson sample of rate 8/1875)
     >>> print(dpsgd(1.1, 250, 60_000, 10, sampling="without replacement", unit=Unit.row(replace=True)))
-    10 × (Gaussian noise of 11/20 × the sensitivity, on a fixed-size sample of rate 1/240, one record replaced)
+    10 × (Gaussian noise of 11/20 × the sensitivity, on a fixed-size sample of rate 1/240, one record
+    replaced)
     """
     who = Unit.row() if unit is None else unit
     _check(lot, n, steps, cap)

@@ -79,9 +79,9 @@ class Forgotten:
         )
         return (
             f"By now {people} forgotten. What {len(self.stands):,} releases say differs from what they would "
-            f"say {otherwise} by at most {bound}.{again}{self._held} {self._when} What was trained on the data outside "
-            f"this ledger, without a guarantee, is to be trained anew now. Receipt {self.receipt}: nothing "
-            "in the ledger says whose it is."
+            f"say {otherwise} by at most {bound}.{again}{self._held} {self._when} What was trained on the "
+            "data outside this ledger, without a guarantee, is to be trained anew now. Receipt "
+            f"{self.receipt}: nothing in the ledger says whose it is."
         )
 
     def to_dict(self) -> dict[str, Any]:

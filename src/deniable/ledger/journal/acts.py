@@ -1,4 +1,5 @@
-"""What is done to an account other than charging it: its limit raised, frozen, running again, closed. Each is one entry.
+"""What is done to an account other than charging it: its limit raised, frozen, running again, closed. Each is
+one entry.
 
 `path` names the account itself and those above it, in that order.
 """

@@ -164,7 +164,8 @@ class Provider:
                 return jwt.decode(text, self._keys, algorithms=ALGORITHMS)
             except (JoseError, ValueError):
                 pass
-        self._keys = KeySet.import_key_set(_fetched(client, self._discovered(client).keys))  # type: ignore[arg-type]
+        shown_now: Any = _fetched(client, self._discovered(client).keys)
+        self._keys = KeySet.import_key_set(shown_now)
         return jwt.decode(text, self._keys, algorithms=ALGORITHMS)
 
 

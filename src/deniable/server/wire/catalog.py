@@ -78,9 +78,11 @@ MACROS = {
     "acldefault": "(a, b) AS CAST(NULL AS VARCHAR)",
     "quote_ident": "(x) AS x",
     "to_regtype": "(x) AS CAST(NULL AS VARCHAR)",
-    "to_regclass": "(x) AS (SELECT CAST(oid AS VARCHAR) FROM cat.pg_class WHERE relname = replace(x, 'public.', ''))",
+    "to_regclass": "(x) AS (SELECT CAST(oid AS VARCHAR) FROM cat.pg_class "
+    "WHERE relname = replace(x, 'public.', ''))",
     "set_config": "(a, b, c) AS b",
-    "current_setting": "(a, b := false) AS CASE a WHEN 'server_version_num' THEN '160004' WHEN 'server_version' THEN '16.4' "
+    "current_setting": "(a, b := false) AS CASE a "
+    "WHEN 'server_version_num' THEN '160004' WHEN 'server_version' THEN '16.4' "
     "WHEN 'search_path' THEN 'public' WHEN 'max_index_keys' THEN '32' WHEN 'TimeZone' THEN 'UTC' ELSE '' END",
     "txid_current": "() AS 1",
     "format_type": "(x, y) AS CASE x "

@@ -6,7 +6,8 @@ Each pair is a frozen value with
     atoms               (loss, P mass, Q mass) of single outcomes, ±∞ included
     lattice             offset and step on which all atoms lie, or None
     edge                where the losses gather when the sampling rate is tiny, or None
-    span(tail, weight)  losses such that P puts ≤ tail/2/weight and Q ≤ tail/2 above the upper one, Q ≤ tail below the lower
+    span(tail, weight)  losses such that P puts ≤ tail/2/weight and Q ≤ tail/2 above the upper one, and
+                        Q ≤ tail below the lower
     grid(tail)          losses at which a sketch of the law is taken (steering only, never a bound)
     tails(loss, above)  log P and log Q of {loss > l} or {loss < l}, for one step
     smooth              whether it has mass outside its atoms
@@ -317,8 +318,8 @@ class Symmetrised(Shape):
     """Sampling without replacement, one record replaced: the curve of `one` where e^ε ≥
     1 and its mirror image below.
 
-    Zhu, Dong, Wang 2022, Theorem 11; the proof is repeated in docs/theory/numerical.md. `one` is `SampledShape` of a
-    symmetric pair, so that the mass left at loss 0 is not negative.
+    Zhu, Dong, Wang 2022, Theorem 11; the proof is repeated in docs/theory/numerical.md. `one` is
+    `SampledShape` of a symmetric pair, so that the mass left at loss 0 is not negative.
     """
 
     one: Pair

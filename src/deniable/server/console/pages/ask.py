@@ -259,9 +259,15 @@ async def _answer(here: Visit, asking: AskForm) -> dict[str, Any]:
         return {"status": status, "answer": None, "refusal": sentence, "ways": ways(sentence, asking, error)}
     entry = int((answer.entry or "0").partition(":")[0])
     await here.door.run(
-        recent.remember, here.door.service.state, here.caller.name, asking.data, question, asking.typed, entry,
+        recent.remember,
+        here.door.service.state,
+        here.caller.name,
+        asking.data,
+        question,
+        asking.typed,
+        entry,
         answer.epsilon,
-    )  # fmt: skip
+    )
     return {"answer": shown(answer), "refusal": None, "ways": []}
 
 

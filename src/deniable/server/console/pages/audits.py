@@ -99,8 +99,10 @@ def roc(finding: Finding) -> Markup | None:
     points = [svg.Reached(*map(float, row[:, 1]), *map(float, row[:, 0])) for row in sides]
     claim = finding.claim
     picture = svg.region(
-        lambda rate: attacker_power(rate, claim.epsilon, claim.delta), points, allowed=f"allowed by {claim}",
-        label=f"True against false positives of the attack on {finding.target}: certified ε ≥ {finding.epsilon:.3g}, "
-        f"claimed {claim}",
-    )  # fmt: skip
+        lambda rate: attacker_power(rate, claim.epsilon, claim.delta),
+        points,
+        allowed=f"allowed by {claim}",
+        label=f"True against false positives of the attack on {finding.target}: "
+        f"certified ε ≥ {finding.epsilon:.3g}, claimed {claim}",
+    )
     return safe(picture)
