@@ -354,20 +354,20 @@ def _tell(
     others."""
     if plot is not None:
         columns = (
-            [one.release for one in found],
-            [one.share for one in found],
-            [one.chance for one in found],
+            [learnt.release for learnt in found],
+            [learnt.share for learnt in found],
+            [learnt.chance for learnt in found],
         )
         picture.releases(
             *columns, title=_drawn(title, secrets), secrets=secrets, protected=protected, path=plot
         )
     if json:
-        show.as_json({"releases": [one.to_dict() for one in (*extra, *found)]})
+        show.as_json({"releases": [learnt.to_dict() for learnt in (*extra, *found)]})
         return
     show.heading(title)
     _table(found)
-    worst = max(found[:-protected], key=lambda one: one.share - one.chance)
-    show.say("", worst.reading, *(one.reading for one in found[-protected:]))
+    worst = max(found[:-protected], key=lambda learnt: learnt.share - learnt.chance)
+    show.say("", worst.reading, *(learnt.reading for learnt in found[-protected:]))
     _say_where(plot)
 
 

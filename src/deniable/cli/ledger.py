@@ -330,16 +330,19 @@ def versions(
     """
     with _opened(ledger, key) as book:
         ledger_account = book.account(account, analyst=owner)
-        made, held = ledger_account.versions(), ledger_account.still_held()
+        by_version, still_held = ledger_account.versions(), ledger_account.still_held()
     if json:
-        listed = [{"version": version, "entries": entries} for version, entries in made.items()]
-        show.as_json({"versions": listed, "still_held": held})
+        versions = [{"version": version, "entries": entries} for version, entries in by_version.items()]
+        show.as_json({"versions": versions, "still_held": still_held})
         return
-    rows = [(version or "(none declared)", ", ".join(map(str, made[version]))) for version in made]
+    rows = [
+        (version or "(none declared)", ", ".join(map(str, entries)))
+        for version, entries in by_version.items()
+    ]
     show.table(("data", "entries"), rows)
-    if held:
+    if still_held:
         show.say(
-            f"Entries {', '.join(map(str, held))} were made after somebody was forgotten, from a version "
+            f"Entries {', '.join(map(str, still_held))} were made after somebody was forgotten, from a version "
             "that was in use before or from none that was declared: they may hold her still."
         )
 

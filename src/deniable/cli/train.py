@@ -68,8 +68,8 @@ def train(
     method = training.TableMethod(model.value)
     declaration = training.TableDeclaration.of(schema, n, classes, feature or ())
     table = declaration.table(target, method, hidden)
-    drawn = training.LotDraw(draw.value)
-    options = training.StepOptions(epochs, lot, clip, learning_rate, drawn, cap, at_most)
+    lot_draw = training.LotDraw(draw.value)
+    options = training.StepOptions(epochs, lot, clip, learning_rate, lot_draw, cap, at_most)
     run = training.TableTraining.of(method, table, declaration.n, options, Budget(epsilon, delta))
     training.read(table, data)  # what a file as a whole shows is told before anything is charged
     if public is not None:

@@ -279,8 +279,10 @@ class Account(Original):
         """Give back what a closed session did not use. Sums of ε's and divergences may
         be stopped at any time; a loss that was charged at a δ may not, since its ε is by
         a theorem for fixed parameters: that one stays."""
-        used = paid.loss if used is None else used
-        costs = self._prices.within(paid.charges, used) if paid.delta is None else paid.charges
+        loss = paid.loss if used is None else used
+        costs = paid.charges
+        if paid.delta is None:
+            costs = self._prices.within(paid.charges, loss)
         refunds = {name: (paid.charges[name] - costs[name]).to_dict() for name in costs}
         draft = Draft(
             EntryKind.SETTLE,
@@ -289,7 +291,7 @@ class Account(Original):
             f"Closed the session of entry {paid.seq}.",
             paid.entry.unit_json,
             {"session": paid.seq, "returned": refunds},
-            used.to_json(),
+            loss.to_json(),
         )
 
         def decide(before: Standings) -> Draft:

@@ -83,7 +83,7 @@ class Balances:
         return all(each.filter.admits(each.spent + prices[each.name] * times) for each in accounts)
 
     def _total(self, name: str, charges: Mapping[str, Charge]) -> Charge:
-        spent = self.standings[name].spent
+        balance = self.standings[name].spent
         if name in charges:
-            return spent + charges[name]
-        return spent
+            return balance + charges[name]
+        return balance

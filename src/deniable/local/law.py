@@ -97,15 +97,15 @@ class Law:
             index[i] = self._settle(bits, int(u[i]))
         return index
 
-    def _settle(self, bits: Generator, u: int, known: int = WORD) -> int:
+    def _settle(self, bits: Generator, u: int, length: int = WORD) -> int:
         """The i with c(i) ≤ U < c(i + 1), where U is the uniform that begins with `u`:
         it gets bits until that is sure."""
         while True:
-            low, high = self._cumulative(known)
+            low, high = self._cumulative(length)
             i = bisect_right(high, u)
             if u < low[i]:
                 return i
-            u, known = u << WORD | int(bits.bits(1)[0]), known + WORD
+            u, length = u << WORD | int(bits.bits(1)[0]), length + WORD
 
 
 @lru_cache(maxsize=128)

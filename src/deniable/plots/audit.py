@@ -217,8 +217,8 @@ def _by_samples(plane: Axes, finding: Finding, witness: Witness) -> None:
     plane.set_ylabel("certified ε")
     plane.set_xscale("log")
     ticks = [step * 10**power for power in range(2, 10) for step in (1, 3)]
-    shown = [tick for tick in ticks if sizes[0] <= tick <= sizes[-1]]
-    plane.set_xticks(shown, [f"{tick:,}" for tick in shown], fontsize=9)
+    within = [tick for tick in ticks if sizes[0] <= tick <= sizes[-1]]
+    plane.set_xticks(within, [f"{tick:,}" for tick in within], fontsize=9)
     plane.minorticks_off()
     plane.set_ylim(0, 1.3 * max(*bounds, finding.epsilon, float(finding.claim.epsilon), LEAST))
     plane.legend(frameon=False, fontsize=9, loc="upper left")

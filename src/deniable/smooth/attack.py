@@ -122,17 +122,17 @@ def _moved(
 
 
 def _inside(
-    moved: NDArray[Any], points: NDArray[Any], radii: NDArray[np.float32], norm: float
+    inputs: NDArray[Any], points: NDArray[Any], radii: NDArray[np.float32], norm: float
 ) -> NDArray[Any]:
     """Drawn back a little where rounding has put an input beyond its radius."""
     while True:
-        away = (moved.astype(np.float64) - points).reshape(len(points), -1)
+        away = (inputs.astype(np.float64) - points).reshape(len(points), -1)
         beyond = np.linalg.norm(away, norm, axis=1) > radii * (1 - 1e-6)
         beyond &= np.abs(away).max(axis=1) > 0
         if not beyond.any():
-            return moved
-        moved = moved.copy()
-        moved[beyond] = points[beyond] + (1 - 1e-4) * (moved[beyond] - points[beyond])
+            return inputs
+        inputs = inputs.copy()
+        inputs[beyond] = points[beyond] + (1 - 1e-4) * (inputs[beyond] - points[beyond])
 
 
 def _steepest(slope: torch.Tensor, share: float = 0.05) -> torch.Tensor:

@@ -169,8 +169,8 @@ def forget(
     number, at = entry.details["number"], entry.details["declared"]
     payments = list(entries)
     stands, redo = released(payments)
-    guarantee, held = for_people(limit, number), by_version(payments)
-    return Forgotten(receipt, entry.seq, number, at, guarantee, stands, redo, unit.replace, held)
+    guarantee, versions = for_people(limit, number), by_version(payments)
+    return Forgotten(receipt, entry.seq, number, at, guarantee, stands, redo, unit.replace, versions)
 
 
 def released(entries: Iterable[Entry]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -51,20 +51,21 @@ def by_version(entries: Iterable[Entry]) -> dict[str | None, tuple[int, ...]]:
                 version_of(entry) if reads is None else versions.get(Head.parse(reads).count)
             )
     order = dict.fromkeys(versions.values())
-    return {one: tuple(seq for seq, version in versions.items() if version == one) for one in order}
+    return {name: tuple(seq for seq, version in versions.items() if version == name) for name in order}
 
 
 def still_held(entries: Iterable[Entry]) -> tuple[int, ...]:
     """Entries that opened the data after somebody was forgotten, at a version that was in use before that or
     at none. What was only read again opened nothing."""
-    used: set[str | None] = {None}
+    versions: set[str | None] = {None}
     old: set[str | None] = set()
-    held: list[int] = []
+    numbers: list[int] = []
     for entry in entries:
         if entry.kind is EntryKind.FORGET:
-            old = set(used)
+            old = set(versions)
         elif entry.kind in PAID and "reads" not in entry.details:
             version = version_of(entry)
-            used.add(version)
-            held += [entry.seq] * (version in old)
-    return tuple(held)
+            versions.add(version)
+            if version in old:
+                numbers.append(entry.seq)
+    return tuple(numbers)

@@ -280,9 +280,9 @@ def _by_fft(
     size = fast_length(high - low + 1)
     rho = fft_error(size)
     total: Complex | None = None
-    tilted, error = _paired(tilted, size)
+    pairs, error = _paired(tilted, size)
     growth = 0.0
-    for t in tilted:
+    for t in pairs:
         f = fft.rfft(np.bincount(t.index % size, t.weight, size))
         norm = float(np.linalg.norm(t.weight))
         error += rho * t.times * norm
@@ -295,9 +295,9 @@ def _by_fft(
     count = min(size, int(NEGLIGIBLE / (theta * dt)) + 2)
     a = dt * np.arange(count)
     w = np.exp(-theta * a) * -np.expm1(-a)
-    steps = sum(t.times for t in tilted)
-    error = error * math.exp(min(growth, 700)) + 1.01 * rho + 1.01 * math.sqrt(5) * U * (steps + len(tilted))
-    error = (error + len(tilted) * math.exp(-NEGLIGIBLE)) * float(np.linalg.norm(w)) * 1.01 + math.exp(
+    steps = sum(t.times for t in pairs)
+    error = error * math.exp(min(growth, 700)) + 1.01 * rho + 1.01 * math.sqrt(5) * U * (steps + len(pairs))
+    error = (error + len(pairs) * math.exp(-NEGLIGIBLE)) * float(np.linalg.norm(w)) * 1.01 + math.exp(
         -NEGLIGIBLE
     )
     return size, lambda i: float(y[i : i + count] @ w[: size - i]), error
