@@ -199,7 +199,9 @@ class Unit:
             case UnitKind.ROW:
                 return f"one row, {change}"
             case UnitKind.COLUMN:
-                bound = f" (at most {self.max_rows} count)" if self.max_rows else ""
+                bound = ""
+                if self.max_rows:
+                    bound = f" (at most {self.max_rows} count)"
                 return f"all rows of one {self.column_name}{bound}, {change}"
             case UnitKind.VALUE:
                 return "the value behind one report, replaced by any other"
@@ -208,7 +210,9 @@ class Unit:
             case UnitKind.BALL:
                 if self.p == 0:
                     return f"an input changed in at most {self.radius:g} coordinates"
-                norm = "∞" if self.p == math.inf else f"{self.p:g}"
+                norm = "∞"
+                if self.p != math.inf:
+                    norm = f"{self.p:g}"
                 return f"an input moved by at most {self.radius:g} in the ℓ{norm} norm"
 
 

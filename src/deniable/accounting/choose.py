@@ -94,7 +94,9 @@ def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
         return Bound(0.0, _inverted(_method(method), loss, epsilon), method)
     bound, refusal = _attempt(numerical.delta, loss, epsilon)
     if bound is not None and bound.gap <= TIGHT_DELTA * bound.upper:
-        optimum = strong.optimal_delta(loss, epsilon) if strong.outcomes(loss) <= SHORT else math.inf
+        optimum = math.inf
+        if strong.outcomes(loss) <= SHORT:
+            optimum = strong.optimal_delta(loss, epsilon)
         return _bracket(bound.lower, *min((bound.upper, bound.method), (optimum, "optimal")))
     upper, name = _least_delta(loss, epsilon)
     if bound is not None:
@@ -175,7 +177,9 @@ def _unpaired(loss: Loss, delta: float, known: float) -> Iterator[tuple[float, s
     slow: list[tuple[str, Method]] = [("renyi", renyi.epsilon)]
     if any_pair(loss):
         slow.append(("optimal", strong.optimal))
-    quieter = _less_revealing(loss) if math.isfinite(known) else None
+    quieter = None
+    if math.isfinite(known):
+        quieter = _less_revealing(loss)
     for name, method in slow:
         if quieter is None or _or_infinite(method, quieter, delta) < known:
             yield _or_infinite(method, loss, delta), name
@@ -227,7 +231,9 @@ def _split(loss: Loss, delta: float) -> float:
     (Kairouz, Oh, Viswanath 2015).
     """
     parts = list(_flatten(loss))
-    hard = [part for part in parts if not _has_pair(part)] if len(parts) > 1 else []
+    hard = []
+    if len(parts) > 1:
+        hard = [part for part in parts if not _has_pair(part)]
     if not hard:
         raise Unaccountable(f"No part of {loss} can be split off.")
     share = delta / (2 * len(hard))
@@ -262,7 +268,10 @@ def _inverted(method: Method, loss: Loss, epsilon: float) -> float:
         return 1e-100
     while high - low > 1e-3:
         middle = (low + high) / 2
-        low, high = (low, middle) if method(loss, math.exp(middle)) <= epsilon else (middle, high)
+        if method(loss, math.exp(middle)) <= epsilon:
+            high = middle
+        else:
+            low = middle
     return min(1.0, math.exp(high))
 
 

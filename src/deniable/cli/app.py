@@ -52,7 +52,9 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             near = get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"Did you mean deniable {near[0]}?" if near else "deniable --help lists what there is."
+            hint = "deniable --help lists what there is."
+            if near:
+                hint = f"Did you mean deniable {near[0]}?"
             ctx.fail(f'There is no command "{args[0]}". {hint}')
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and load(str(name)), rest

@@ -201,7 +201,9 @@ def audit(
 
     [bold]deniable audit --replay finding.json[/]
     """
-    budget = None if epsilon is None else Budget(epsilon, delta)
+    budget = None
+    if epsilon is not None:
+        budget = Budget(epsilon, delta)
     of_queries = {"--tables": tables, "--name": name, "--schema": schema, "--bounds": bounds, "--keys": keys}
     asks = SystemOptions(command, url, sql, target, data, method, json_path, rate, resume)
     _sensible(
@@ -298,7 +300,9 @@ def _attacked(
     target: AuditTarget, name: str, pairs: Path | None, unit: str | None, options: dict[str, Any]
 ) -> Finding:
     neighbours = read_pairs(pairs) if pairs is not None else target.pairs
-    privacy_unit = Unit.parse(unit) if unit else None
+    privacy_unit = None
+    if unit:
+        privacy_unit = Unit.parse(unit)
     with _bar(name) as tell, failing(name):
         finding = attack(
             target.of, neighbours, target.claim, unit=privacy_unit, name=name, progress=tell, **options

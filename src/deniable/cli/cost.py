@@ -66,7 +66,9 @@ def cost(
     run = noisy_run(noise, rate, steps, mechanism, scheme, replace)
     loss, unit = run.loss, Unit.row(replace=replace)
     methods, bracket = compare(loss, delta), epsilon(loss, delta)
-    picture = _draw(run, delta, plot) if plot else None
+    picture = None
+    if plot:
+        picture = _draw(run, delta, plot)
     if json:
         show.as_json(_json(loss, unit, delta, bracket, methods) | ({"plot": picture} if picture else {}))
         return
@@ -98,7 +100,9 @@ def _table(methods: dict[str, Bound | str]) -> None:
     rows = [
         (name, numbers.up(value), _ratio(value, least), ABOUT.get(name, "")) for name, value in bounds.items()
     ]
-    best = list(bounds.values()).index(least) if bounds else None
+    best = None
+    if bounds:
+        best = list(bounds.values()).index(least)
     show.table(("method", "ε", "× least", "what it is"), rows, right=(1, 2), best=best)
     others = [name for name in methods if name not in bounds]
     if others:

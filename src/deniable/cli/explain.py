@@ -127,7 +127,9 @@ def _group(size: int, epsilon: float, delta: float, odds: float) -> None:
             "to 1.",
         )
         return
-    tail = f", except for δ = {numbers.up(delta, 3)}" if delta else ""
+    tail = ""
+    if delta:
+        tail = f", except for δ = {numbers.up(delta, 3)}"
     show.say(
         "",
         f"For a group of {size} that is in the data together: ε = {number(size * epsilon)}, "

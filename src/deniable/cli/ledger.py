@@ -116,7 +116,9 @@ def create(
 
     [bold]deniable ledger create visits/ada --epsilon 1 --delta 1e-7 --parent visits[/]
     """
-    protects = None if unit is None else Unit.parse(unit, replace=replace)
+    protects = None
+    if unit is not None:
+        protects = Unit.parse(unit, replace=replace)
     if protects is None and parent is None:
         raise InvalidParameter("Expected --unit: whom does the account protect? For example --unit row.")
     limit = Budget(numbers.integral(epsilon), numbers.integral(delta))
@@ -174,7 +176,9 @@ def history(
     """
     with _opened(ledger, key) as book:
         entries = book.history() if account is None else book.account(account).history()
-        selection = entries[-last:] if last else entries
+        selection = entries
+        if last:
+            selection = entries[-last:]
         if json:
             show.as_json({"entries": [entry.to_dict() for entry in selection]})
             return
@@ -544,7 +548,9 @@ def _tell(account: Account, json: bool) -> None:
         show.as_json(_facts(account))
         return
     expenditure, running = account.spent(), account.odometer()
-    part = f", part of {account.parent}" if account.parent else ""
+    part = ""
+    if account.parent:
+        part = f", part of {account.parent}"
     show.heading(f"{account.name}{part} ({account.status})")
     show.say(f"{bar(expenditure.share)} {percent(expenditure.share)} of {account.limit}")
     show.say(f"Protects {account.unit}. Owner: {account.owner}.")
@@ -563,10 +569,14 @@ def _at(delta: float) -> str:
 
 
 def _left(left: Left) -> str:
-    rho = f", or ρ ≤ {numbers.down(left.rho)} of zCDP" if left.rho else ""
+    rho = ""
+    if left.rho:
+        rho = f", or ρ ≤ {numbers.down(left.rho)} of zCDP"
     if left.mu and not left.rho:
         rho = f", or Gaussian noise of μ ≤ {numbers.down(left.mu)} (the sensitivity over the noise)"
-    delta = f"; δ ≤ {numbers.down(left.delta)} for those charged at a δ" if left.delta else ""
+    delta = ""
+    if left.delta:
+        delta = f"; δ ≤ {numbers.down(left.delta)} for those charged at a δ"
     return f"ε ≤ {numbers.down(left.epsilon)}{rho}{delta}"
 
 

@@ -131,7 +131,9 @@ def robustness(
     inputs = _pictures(images, count, exact=exact)
     network = load(model)
     what = _noise(norm, noise or USUAL[norm], sigma, keep, inputs.images[0].shape, exact=exact)
-    scale = float(PIXEL) if inputs.images.dtype == np.uint8 else 1.0
+    scale = 1.0
+    if inputs.images.dtype == np.uint8:
+        scale = float(PIXEL)
     classifier = Smoothed(
         network, what, _classes(network, inputs.images[0] / scale, device), NORMS[norm], batch, scale, device
     )
@@ -176,7 +178,9 @@ def _noise(
     norm: Norm, kind: NoiseKind, sigma: float, keep: int, shape: tuple[int, ...], *, exact: bool
 ) -> InputNoise:
     """Noise of deviation `sigma`, whatever its kind: of pixels in 0 to 1, or of steps of 8-bit ones."""
-    width = sigma * PIXEL if exact else sigma
+    width = sigma
+    if exact:
+        width = sigma * PIXEL
     match kind, exact:
         case NoiseKind.ABLATION, _:
             return Ablation(keep, math.prod(shape[1:] if len(shape) == 3 else shape))

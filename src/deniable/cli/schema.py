@@ -103,7 +103,9 @@ def init(
         return
     _write_new(place, text)
     is_beside = place == _beside(source)
-    use = "It is found there from now on" if is_beside else f"Then `deniable query … --schema {place}`"
+    use = "It is found there from now on"
+    if not is_beside:
+        use = f"Then `deniable query … --schema {place}`"
     show.say(f"{place}: review it, and fill in the unit, bounds and public keys that are missing. {use}.")
     if not has_types and any(column.type.kind not in (Kind.TEXT, Kind.BOOLEAN) for column in table.columns):
         show.say(FORMS)
@@ -190,7 +192,9 @@ def _row(column: ColumnInfo) -> tuple[str, ...]:
         if column.lower is None or column.upper is None
         else f"{float(column.lower):g} to {float(column.upper):g}"
     )
-    keys = "" if column.keys is None else f"{len(column.keys)}: {', '.join(map(str, column.keys[:5]))}"
+    keys = ""
+    if column.keys is not None:
+        keys = f"{len(column.keys)}: {', '.join(map(str, column.keys[:5]))}"
     more = "…" if column.keys is not None and len(column.keys) > 5 else ""
     return column.name, str(column.type.kind), bounds, keys + more
 

@@ -89,7 +89,9 @@ def _unit(table: TableInfo, ask: Ask, say: Say) -> str | None:
 
 def _column(column: ColumnInfo, is_unit: bool, typed: bool, ask: Ask, say: Say) -> ColumnInfo | None:
     if not typed:
-        suggestion = "text" if is_unit else _stated(column) or likely_type(column.name)
+        suggestion = "text"
+        if not is_unit:
+            suggestion = _stated(column) or likely_type(column.name)
         column_type = _answered(f"{column.name}: type", suggestion, _type_or_none, ask, say)
         if column_type is None:
             if is_unit:
@@ -148,8 +150,12 @@ def _keyed(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
 def _with(column: ColumnInfo, bounds: str = "", keys: str = "") -> ColumnInfo:
     """By the same rules as the options --bounds and --keys."""
     alone = Schema((TableInfo("t", (replace(column, name="c"),)),))
-    limits = parse_bounds([f"c={bounds}"]) if bounds else {}
-    values = parse_keys([f"c={keys}"]) if keys else {}
+    limits = {}
+    if bounds:
+        limits = parse_bounds([f"c={bounds}"])
+    values = {}
+    if keys:
+        values = parse_keys([f"c={keys}"])
     return replace(described(alone, {}, limits, values).tables[0].columns[0], name=column.name)
 
 

@@ -65,7 +65,9 @@ def table(
     for i, name in enumerate(columns):
         firm = i in right or i in fixed
         # Numbers stay whole on a narrow screen: their heading wraps instead.
-        width = max((len(row[i]) for row in cells), default=0) if firm else None
+        width = None
+        if firm:
+            width = max((len(row[i]) for row in cells), default=0)
         grid.add_column(name, justify="right" if i in right else "left", min_width=width, overflow="fold")
     for i, row in enumerate(cells):
         grid.add_row(*row, style="bold green" if i == best else None)

@@ -80,7 +80,9 @@ def train(
         release = run.release(paying, data, out, delta, checkpoint=checkpoint, resume=resume)
         certificate = run.save(release, paying, out, delta)
         model_table, network = run.fitted(release.value)
-        right = None if public is None else model_table.accuracy(network, public)
+        right = None
+        if public is not None:
+            right = model_table.accuracy(network, public)
     _tell(run, certificate, out, right, run.usable(release.value), json)
 
 

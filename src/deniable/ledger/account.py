@@ -121,7 +121,9 @@ class Account(Original):
     def become(self, made: Account) -> None:
         """A proposal is this account from now on: whoever holds the one holds the other. A version that was
         declared stays so if the one who declared it owns what was made."""
-        version = self._version if made.by_owner else None
+        version = None
+        if made.by_owner:
+            version = self._version
         self.__dict__.update(made.__dict__)
         self._version = version
 
@@ -198,7 +200,9 @@ class Account(Original):
             self._balances(self._journal.standings(self._names)).admit(charges, loss)
             self.before_charge()
             self._source(source)  # of the account that is there now
-        delta_detail = {} if delta is None else {"delta": str(exact(delta))}
+        delta_detail = {}
+        if delta is not None:
+            delta_detail = {"delta": str(exact(delta))}
         details = {
             "charges": {name: charge.to_dict() for name, charge in charges.items()},
             "private": source.private,
@@ -374,10 +378,14 @@ class Account(Original):
                 releases.admit(self._journal, transaction, view.kept, view.owing(self._names), entry)
 
     def _pay_to_read(self, kept: Kept, owing: list[str], analyst: str, description: str) -> str:
-        delta = None if kept.delta is None else Fraction(kept.delta)
+        delta = None
+        if kept.delta is not None:
+            delta = Fraction(kept.delta)
         prices = self._prices.of(kept.loss, delta)
         charges = {name: prices[name] for name in owing}
-        delta_detail = {} if kept.delta is None else {"delta": kept.delta}
+        delta_detail = {}
+        if kept.delta is not None:
+            delta_detail = {"delta": kept.delta}
         details = {
             "charges": {name: charge.to_dict() for name, charge in charges.items()},
             "private": kept.private,
@@ -436,7 +444,8 @@ class Account(Original):
     ) -> ChargePreview:
         """Would it fit, and what would be left? Nothing is charged. With a `view` of a question whose answer
         is kept, as reading it would be charged."""
-        view = self.view() if view is None else view
+        if view is None:
+            view = self.view()
         prices = self._prices.of(loss, delta)
         charges = {name: prices[name] for name in view.owing(self._names)}
         return self._balances(view.standings).preview(charges, loss)
@@ -468,10 +477,11 @@ class Account(Original):
     def history(self) -> list[Entry]:
         """Every entry of this account and of its sub-accounts, in order. That somebody was forgotten is told
         to the owner alone: it may say of a person that she was in the data."""
-        hidden = () if self.by_owner else (EntryKind.FORGET,)
         with self._journal.store.reading() as transaction:
-            entries = self._journal.entries(transaction)
-            return [entry for entry in entries if concerns(entry, self.name) and entry.kind not in hidden]
+            entries = [entry for entry in self._journal.entries(transaction) if concerns(entry, self.name)]
+        if self.by_owner:
+            return entries
+        return [entry for entry in entries if entry.kind is not EntryKind.FORGET]
 
     def certificate(self, release: Release[Any], *, delta: Number | None = None) -> Certificate:
         """A certificate for one release, with the ledger's head at its entry. `delta`

@@ -113,11 +113,15 @@ class Ledger(Original):
                 raise LedgerError(
                     f'There is an account "{name}" already. Nothing was changed; open it with ledger.account.'
                 )
-            above = None if parent is None else _parent(before, parent)
+            above = None
+            if parent is not None:
+                above = _parent(before, parent)
             own_unit = _unit(name, unit, above)
             holder = owner or (self.analyst if above is None else above.owner)
             sources.check(before, name, data)
-            bound = {"sources": sorted(data)} if data else {}
+            bound = {}
+            if data:
+                bound = {"sources": sorted(data)}
             details = {"parent": parent, "owner": holder, "filter": rules.to_dict()} | bound
             words = f"Account of {holder}, limit {limit}, protects {own_unit}."
             return Draft(EntryKind.CREATE, name, self.analyst, words, own_unit.to_json(), details)

@@ -116,7 +116,9 @@ def _way_out(limit: Filter, spent: Charge) -> str:
     left = limit.left(spent)
     if not left.epsilon:
         return "Use another account."
-    noise = f" (or ρ ≤ {decimal_floor(left.rho, 6)} of zCDP)" if left.rho else ""
+    noise = ""
+    if left.rho:
+        noise = f" (or ρ ≤ {decimal_floor(left.rho, 6)} of zCDP)"
     if left.mu and not left.rho:
         noise = f" (or Gaussian noise of μ ≤ {decimal_floor(left.mu, 6)}, the sensitivity over the noise)"
     return f"Ask with ε ≤ {decimal_floor(left.epsilon, 6)}{noise}, or use another account."

@@ -70,7 +70,9 @@ class Kept:
         unit: Unit | None = None,
     ) -> Kept:
         """Without a unit it can be read and is never recalled."""
-        at = None if delta is None else str(exact(delta))
+        at = None
+        if delta is not None:
+            at = str(exact(delta))
         return cls(key, entry, loss.to_json(), at, private, content, "" if unit is None else unit.to_json())
 
 

@@ -97,7 +97,9 @@ class NameAndShame:
         return -math.expm1(rows * math.log1p(-float(self.delta)))
 
     def __call__(self, data: Any, *, rng: Random) -> list[Any]:
-        rows = list(data) if isinstance(data, Iterable) else []
+        rows = []
+        if isinstance(data, Iterable):
+            rows = list(data)
         return [rows[i] for i in rng.poisson_sample(len(rows), self.delta)]
 
 

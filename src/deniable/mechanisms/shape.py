@@ -71,7 +71,9 @@ class GridShape:
     def noisy(self, data: Any, noise: IntegerNoise, rng: Random) -> Any:
         """The coordinates of `data` with noise: one draw for a number, `dimension` draws for a vector."""
         values = grid.read(data, self.size, self.step)
-        g = None if self.granularity is None else self.step
+        g = None
+        if self.granularity is not None:
+            g = self.step
         if self.dimension is None:
             return grid.write(int(values[0]) + noise.draw(rng), g)
         return grid.write(grid.add(values, noise.draw(rng, self.dimension)), g)

@@ -187,7 +187,10 @@ def quantile(tail: Tail, beta: float, guess: float = 1.0) -> int:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if tail(middle + 1) <= beta else (middle, high)
+        if tail(middle + 1) <= beta:
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -200,7 +203,10 @@ def largest_scale(tail: Callable[[Fraction], float], beta: float) -> float:
         low, high = high, high * 2
     while high / low > 1 + 1e-12:
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if tail(Fraction(middle)) <= beta else (low, middle)
+        if tail(Fraction(middle)) <= beta:
+            low = middle
+        else:
+            high = middle
     return _down(low)
 
 

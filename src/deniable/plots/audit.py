@@ -128,7 +128,9 @@ def _roc(plane: Axes, finding: Finding, witness: Witness) -> None:
         heights, least, most = middle[:, 0] - middle[:, 1], low[:, 0] - high[:, 1], high[:, 0] - low[:, 1]
     else:
         heights, least, most = middle[:, 0], low[:, 0], high[:, 0]
-    wide = None if flat else np.maximum(0, [middle[:, 1] - low[:, 1], high[:, 1] - middle[:, 1]])
+    wide = None
+    if not flat:
+        wide = np.maximum(0, [middle[:, 1] - low[:, 1], high[:, 1] - middle[:, 1]])
     plane.errorbar(
         middle[:, 1], heights, xerr=wide, yerr=np.maximum(0, [heights - least, most - heights]),
         fmt="o-", color=COLOURS[1], markersize=3, linewidth=1, elinewidth=0.6, label="found (95 % intervals)",
@@ -158,7 +160,9 @@ def _scores(plane: Axes, finding: Finding, witness: Witness) -> None:
     """Steps of equal area for canaries in and out; the tails beyond the outermost cuts
     are drawn one step wide."""
     cuts, counts = _even(witness)
-    step = float(np.median(np.diff(cuts))) if len(cuts) > 1 else 1.0
+    step = 1.0
+    if len(cuts) > 1:
+        step = float(np.median(np.diff(cuts)))
     edges = np.concatenate([[cuts[0] - step], cuts, [cuts[-1] + step]])
     for k, (name, colour) in enumerate(((witness.first, COLOURS[1]), (witness.second, COLOURS[0]))):
         heights = counts[:, k] / np.maximum(np.diff(edges), 1e-300) * step

@@ -51,7 +51,9 @@ def report(finding: Finding, path: Path) -> Path:
 
 
 def _figures(finding: Finding) -> list[tuple[str, str]]:
-    at = f" at δ = {finding.delta:g}" if finding.delta else ""
+    at = ""
+    if finding.delta:
+        at = f" at δ = {finding.delta:g}"
     figures = [
         ("claimed", str(finding.claim)),
         ("certified", f"ε ≥ {down(finding.epsilon)}{at}, with confidence {finding.confidence:.10g}"),

@@ -58,7 +58,9 @@ def _box(kind: str, x: float, y: float, width: float, height: float, more: str =
 
 
 def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
-    attribute = f' class="{kind}"' if kind else ""
+    attribute = ""
+    if kind:
+        attribute = f' class="{kind}"'
     return f'<text{attribute} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
@@ -245,7 +247,9 @@ def heat(
         for j, column in enumerate(columns):
             if (i, j) in cells:
                 value, caption = cells[i, j]
-                weight = 0.06 + 0.44 * abs(value) / most if math.isfinite(value) else 0.0
+                weight = 0.0
+                if math.isfinite(value):
+                    weight = 0.06 + 0.44 * abs(value) / most
                 x = room + width * j
                 field = _box("track", x + 1, y + 1, width - 2, height - 2)
                 field += _box("heat", x + 1, y + 1, width - 2, height - 2, f' fill-opacity="{weight:.2f}"')

@@ -131,7 +131,9 @@ def _measure(setting: Setting) -> tuple[AccuracyCurve, Validity | None]:
         100 * float(np.mean([answer.abstained for answer in answers])),
         time.process_time() - start,
     )
-    validity = _attack(classifier, images[places], answers) if setting.name == ATTACKED else None
+    validity = None
+    if setting.name == ATTACKED:
+        validity = _attack(classifier, images[places], answers)
     return curve, validity
 
 

@@ -127,7 +127,9 @@ def label(arm: Arm) -> str:
 
 
 def line(arm: Arm, rows: int, runs: Sequence[tuple[GroupMeasures, ...]]) -> tuple[object, ...]:
-    epsilon = "none" if arm.steps.epsilon is None else f"{arm.steps.epsilon:g}"
+    epsilon = "none"
+    if arm.steps.epsilon is not None:
+        epsilon = f"{arm.steps.epsilon:g}"
     words = arm.words.removesuffix(", no noise")
     figures = [accuracy(runs), *(mean(runs, name) for name in SHOWN)]
     return (

@@ -176,7 +176,9 @@ def made_up(
 def neighbours(table: TableInfo, unit: Unit) -> tuple[pa.Table, pa.Table]:
     """Some units at the low ends, and the same with one more at the high ends."""
     others = [(i + 1, False) for i in range(OTHERS)]
-    rows = unit.max_rows or 1 if unit.kind is UnitKind.COLUMN else 1
+    rows = 1
+    if unit.kind is UnitKind.COLUMN:
+        rows = unit.max_rows or 1
     extra = [(OTHERS + 1, True)] * min(rows, 1000)
     return _rows(table, unit, others), _rows(table, unit, others + extra)
 

@@ -81,7 +81,9 @@ def fill(service: Service, tell: Tell, *, patients: int = 20_000) -> dict[str, s
     pq.write_table(visits(patients), data / "visits.parquet")
     roster, (owner, *others) = service.roster, PEOPLE
     first = roster.first_owner(owner[0])
-    passwords = {} if first is None else {owner[0]: first}
+    passwords = {}
+    if first is not None:
+        passwords = {owner[0]: first}
     passwords |= {name: roster.add(owner[0], name, (role,)) for name, role in others}
     callers = {name: Caller(name, frozenset({role})) for name, role in PEOPLE}
     tell("Registering the data set visits")

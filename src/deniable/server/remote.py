@@ -166,7 +166,9 @@ class Remote(Original):
         """Your entries of the journal, newest last."""
         entries: list[dict[str, Any]] = []
         while True:
-            after = entries[-1]["seq"] if entries else 0
+            after = 0
+            if entries:
+                after = entries[-1]["seq"]
             page = self._call("GET", f"/v1/ledger/entries?most=1000&after={after}")
             entries += page
             if len(page) < 1000:
@@ -192,7 +194,9 @@ class Remote(Original):
     def _call(self, method: str, path: str, body: Any = None, *, key: str | None = None) -> Any:
         head = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         head |= {} if key is None else {"Idempotency-Key": key}
-        text = None if body is None else json.dumps(body)
+        text = None
+        if body is not None:
+            text = json.dumps(body)
         with self._turn:
             status, reply = self._sent(method, path, text, head)
         if status >= 300:

@@ -77,7 +77,9 @@ def certify_with_bank(
 
 def split(model: nn.Module) -> tuple[nn.Sequential, nn.Sequential]:
     """The affine layers in front, and the others. `InvalidParameter` if there is nothing to save."""
-    layers = list(model) if isinstance(model, nn.Sequential) else []
+    layers = []
+    if isinstance(model, nn.Sequential):
+        layers = list(model)
     front = next((i for i, layer in enumerate(layers) if not isinstance(layer, AFFINE)), len(layers))
     if not any(isinstance(layer, WORK) for layer in layers[:front]):
         raise InvalidParameter(

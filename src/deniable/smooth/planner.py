@@ -34,8 +34,13 @@ def needed_probability(
     low, high = 0.0, 1.0
     while high - low > 1e-12 * (1 - low) + 1e-15:
         middle = (low + high) / 2
-        reach = float(radii(noise, middle, 1 - middle, norm, dimension)) if middle < 1 else math.inf
-        low, high = (low, middle) if reach >= radius else (middle, high)
+        reach = math.inf
+        if middle < 1:
+            reach = float(radii(noise, middle, 1 - middle, norm, dimension))
+        if reach >= radius:
+            high = middle
+        else:
+            low = middle
         if middle in (0.0, 1.0):
             break
     return high
@@ -74,7 +79,9 @@ def looks_for(
         8
     ):  # more looks make the share of each smaller and the first look larger: settled after a round or two
         first = fewest_samples(probability, Looks(sizes, alpha).share, runner_up=runner_up)
-        count = max(1, math.ceil(math.log(samples / first, GROWTH))) + 1 if first < samples else 1
+        count = 1
+        if first < samples:
+            count = max(1, math.ceil(math.log(samples / first, GROWTH))) + 1
         next_sizes = (*(first * GROWTH**i for i in range(count - 1)), samples) if count > 1 else (samples,)
         if next_sizes == sizes:
             break
@@ -129,8 +136,13 @@ def _unlucky(n: int, p: float, missed: float) -> int:
     low, high = 0, n
     while low < high:
         middle = (low + high + 1) // 2
-        below = float(betainc(n - middle + 1, middle, 1 - p)) if p < 1 else 0.0
-        low, high = (middle, high) if below <= missed else (low, middle - 1)
+        below = 0.0
+        if p < 1:
+            below = float(betainc(n - middle + 1, middle, 1 - p))
+        if below <= missed:
+            low = middle
+        else:
+            high = middle - 1
     return low
 
 
@@ -146,5 +158,8 @@ def _least(holds: Callable[[int], bool]) -> int:
             )
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
     return high

@@ -218,7 +218,9 @@ class Filter:
         orders, at the curve's δ."""
         share = self._share(spent)
         if self._basic(spent) or not self.orders:
-            epsilon = math.inf if spent.impure else above(spent.epsilon)
+            epsilon = math.inf
+            if not spent.impure:
+                epsilon = above(spent.epsilon)
             return Spent(epsilon, above(spent.delta), "basic", share)
         if self.gaussian is not None:
             value, total = self.gaussian.reading(spent.gaussian), spent.delta + self.gaussian.delta
@@ -232,20 +234,28 @@ class Filter:
     def reading(self, spent: Charge) -> float:
         """The ε that the rules themselves see: above the limit exactly where they refuse for ε."""
         curve = max((converted(r, a, self.curve_delta) for r, a, _ in self._bounded(spent)), default=math.inf)
-        gaussian = self.gaussian.reading(spent.gaussian) if self.gaussian is not None else math.inf
+        gaussian = math.inf
+        if self.gaussian is not None:
+            gaussian = self.gaussian.reading(spent.gaussian)
         return min(curve, gaussian, math.inf if spent.impure else above(spent.epsilon))
 
     def _share(self, spent: Charge) -> float:
         curve = max((_ratio(r, top) for r, _, top in self._bounded(spent)), default=math.inf)
-        basic = math.inf if spent.impure else _ratio(spent.epsilon, exact(self.limit.epsilon))
-        gaussian = _ratio(spent.gaussian, self.gaussian.level) if self.gaussian is not None else math.inf
+        basic = math.inf
+        if not spent.impure:
+            basic = _ratio(spent.epsilon, exact(self.limit.epsilon))
+        gaussian = math.inf
+        if self.gaussian is not None:
+            gaussian = _ratio(spent.gaussian, self.gaussian.level)
         return max(min(curve, basic, gaussian), _ratio(spent.delta, self.reserve))
 
     def left(self, spent: Charge) -> Left:
         """What one more charge may cost."""
         if not self.admits(spent):
             return Left(0.0, 0.0, 0.0)
-        basic = _below(exact(self.limit.epsilon) - spent.epsilon) if self._basic(spent) else 0.0
+        basic = 0.0
+        if self._basic(spent):
+            basic = _below(exact(self.limit.epsilon) - spent.epsilon)
         delta = _below(self.reserve - spent.delta)
         if self.gaussian is not None:
             mu = self.gaussian.left(spent.gaussian)
@@ -320,7 +330,9 @@ class Filter:
             )
         if not 0 <= numbers["reserve"] <= numbers["delta"]:
             raise InvalidParameter(f"Expected reserve={shown(value['reserve'])} of a filter within its δ.")
-        rule = GaussianRule.from_dict(value["gaussian"]) if "gaussian" in value else None
+        rule = None
+        if "gaussian" in value:
+            rule = GaussianRule.from_dict(value["gaussian"])
         if rule is not None and (curve or rule.delta + numbers["reserve"] != numbers["delta"]):
             raise InvalidParameter(
                 "Expected the Gaussian rule of a filter to have all of its δ but the reserve."
@@ -374,7 +386,10 @@ def _largest_response(divergence: float, order: float, most: float) -> float:
         odds = (order - 1) * middle
         # ln(p·e^((α−1)ε) + q·e^(−(α−1)ε)) for answers of probability p = 1/(1 + e^−ε) and q = 1 − p.
         moment = odds + math.log1p(math.exp(-middle - 2 * odds)) - math.log1p(math.exp(-middle))
-        low, high = (middle, high) if moment <= (order - 1) * divergence else (low, middle)
+        if moment <= (order - 1) * divergence:
+            low = middle
+        else:
+            high = middle
     return low
 
 

@@ -39,7 +39,9 @@ def odometer(limit: Filter, spent: Charge) -> Reading:
     Reference: Feldman, Zrnic 2021; Whitehouse et al. 2023 (time-uniform bounds);
                docs/theory/filters.md, Theorem 4.
     """
-    basic = math.inf if spent.impure else above(spent.epsilon)
+    basic = math.inf
+    if not spent.impure:
+        basic = above(spent.epsilon)
     value, order = min(
         (
             (_uniform(r, a, len(limit.orders), limit.rules_delta), a)

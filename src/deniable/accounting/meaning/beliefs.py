@@ -54,7 +54,9 @@ def posterior(prior: float, epsilon: Number, delta: Number = 0, *, slack: Number
         raise InvalidParameter(f"Expected prior={prior:g} in (0, 1).")
     if not 0 < slack < math.inf:
         raise InvalidParameter(f"Expected slack={slack:g} in (0, ∞).")
-    reach = epsilon + slack if delta else epsilon
+    reach = epsilon
+    if delta:
+        reach = epsilon + slack
     shrink = math.exp(-reach)
     low = prior * shrink / (1 - prior + prior * shrink)
     high = prior / (prior + (1 - prior) * shrink)
@@ -78,7 +80,9 @@ def attacker_power(false_positive_rate: float, epsilon: Number, delta: Number = 
     rate = float(false_positive_rate)
     if not 0 <= rate <= 1:
         raise InvalidParameter(f"Expected false_positive_rate={rate:g} in [0, 1].")
-    above = math.exp(epsilon) * rate + delta if epsilon < 700 else math.inf
+    above = math.inf
+    if epsilon < 700:
+        above = math.exp(epsilon) * rate + delta
     below = -math.expm1(-epsilon) + math.exp(-epsilon) * (delta + rate)
     return _up(min(above, below))
 

@@ -63,7 +63,10 @@ def epsilon_of(mu: float, delta: float) -> float:
             return math.inf
     while high - low > 1e-13 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if hockey_stick(mu, middle) > delta else (low, middle)
+        if hockey_stick(mu, middle) > delta:
+            low = middle
+        else:
+            high = middle
     return up(high)
 
 
@@ -127,7 +130,10 @@ def analytic_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
         low, high = high, 2 * high
     while high - low > 1e-13 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if hockey_stick(middle, epsilon) <= delta else (low, middle)
+        if hockey_stick(middle, epsilon) <= delta:
+            low = middle
+        else:
+            high = middle
     return up(sensitivity / low)
 
 

@@ -30,7 +30,9 @@ def epsilon(loss: Loss, delta: Number) -> float:
     """ε by the 2016 moments accountant. The Rényi method is never worse; this one is
     kept to compare with the paper."""
     core, failure = conditioned(loss)
-    left = floor_float(share(delta) - failure) if failure <= share(delta) else -1.0
+    left = -1.0
+    if failure <= share(delta):
+        left = floor_float(share(delta) - failure)
     if left <= 0:
         return math.inf
     moments = np.arange(1.0, MOMENTS + 1)

@@ -122,7 +122,9 @@ def _clones(others: int, chance: float, tells: float, local: float) -> _Clones:
     low, high = max(0.0, mean - 14 * deviation - 20), min(float(others), mean + 9 * deviation + 20)
     counts = np.unique(np.concatenate([[0.0], np.floor(np.linspace(low, high, _BLOCKS))]))
     below = np.concatenate([[0.0], binom.cdf(counts[1:] - 1, others, chance)])
-    above = float(binom.sf(counts[-1] - 1, others, chance)) if counts[-1] > 0 else 1.0
+    above = 1.0
+    if counts[-1] > 0:
+        above = float(binom.sf(counts[-1] - 1, others, chance))
     masses = np.append(np.maximum(np.diff(below), 0.0), above)
     return _Clones(counts, masses, tells, local)
 

@@ -99,7 +99,9 @@ def _advanced(steps: Steps, left: float) -> float:
 
 def _optimal(steps: Steps, left: float, most: int = _ATOMS) -> float:
     steps = [step for step in steps if step.epsilon > 0]
-    basic = up(_total(steps, lambda e: e)) if steps else 0.0
+    basic = 0.0
+    if steps:
+        basic = up(_total(steps, lambda e: e))
     if left <= 0 or not steps or max(step.epsilon for step in steps) > _LARGE:
         return basic
     if math.prod(step.times + 1 for step in steps) <= most:

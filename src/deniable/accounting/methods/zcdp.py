@@ -75,7 +75,9 @@ def epsilon(loss: Loss, delta: Number) -> float:
     """ε of ρ-zCDP at `delta`, at the best order (Canonne, Kamath, Steinke 2020), below ρ + 2√(ρ·ln 1/δ)."""
     core, failure = conditioned(loss)
     total = rho(core)
-    left = floor_float((share(delta) - failure) / (1 - failure)) if failure < 1 else 0.0
+    left = 0.0
+    if failure < 1:
+        left = floor_float((share(delta) - failure) / (1 - failure))
     if left <= 0 or math.isinf(total):
         if total == 0 and share(delta) >= failure:
             return 0.0
@@ -91,9 +93,9 @@ def delta(loss: Loss, epsilon: float) -> float:
         raise InvalidParameter(f"Expected epsilon={epsilon} in [0, ∞).")
     core, failure = conditioned(loss)
     total = rho(core)
-    log_delta = (
-        best(lambda at: total * at, lambda at, d: to_log_delta(at, d, epsilon)) if total else -math.inf
-    )
+    log_delta = -math.inf
+    if total:
+        log_delta = best(lambda at: total * at, lambda at, d: to_log_delta(at, d, epsilon))
     return min(1.0, up(ceil_float(failure) + math.exp(min(log_delta, 0.0))))
 
 

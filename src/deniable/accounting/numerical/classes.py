@@ -107,7 +107,9 @@ def _rounded(steps: Mapping[Loss, int], up: int, grid: NoiseGrid) -> dict[Loss, 
 def _moved(node: Loss, up: int, grid: NoiseGrid) -> Loss | None:
     """A loss with as much noise or less, or with more (`up`); None where more is so much that nothing
     shows."""
-    s = _atom(node) if grid.parts else None
+    s = None
+    if grid.parts:
+        s = _atom(node)
     if s is not None:
         count = math.floor(s * grid.parts) if up else math.ceil(s * grid.parts)
         if count:

@@ -89,7 +89,9 @@ def over(cap: int, rows: int, rate: float) -> float:
     """P(Binomial(rows − 1, rate) ≥ cap), rounded up: that the others alone fill the lot."""
     if rows <= cap:
         return 0.0
-    tail = float(bdtrc(cap - 1, rows - 1, rate)) if rate < 1 else 1.0
+    tail = 1.0
+    if rate < 1:
+        tail = float(bdtrc(cap - 1, rows - 1, rate))
     return min(1.0, tail * (1 + 1e-6) + 1e-300)
 
 
@@ -113,11 +115,9 @@ def drawn(inside: Callable[[int], KnownPairs], draws: int, rows: int) -> KnownPa
         return KnownPairs(copies.gaussian(single.sigma, shares, 2 * RARE), lowers)
     chance = -math.expm1(draws * math.log1p(-1 / rows))
     parts = tuple((float(weight) / chance, pair) for weight, pair in zip(weights[1:], pairs, strict=True))
-    below = (
-        (mix(single, chance), triangle(single.sigma, (1 - chance, chance)))
-        if isinstance(single, Gaussian)
-        else ()
-    )
+    below: tuple[Pair, ...] = ()
+    if isinstance(single, Gaussian):
+        below = (mix(single, chance), triangle(single.sigma, (1 - chance, chance)))
     return KnownPairs(
         Symmetrised(SampledShape(Either(parts, 2 * RARE / chance), chance)),
         below if len(weights) == 2 else (),

@@ -138,7 +138,9 @@ def _step(node: Loss, times: int, *, last: bool = False, alone: bool = False) ->
     if isinstance(node, BoundedRange) and node.epsilon > 0:
         return _choices(float(node.epsilon), times, last, alone)
     answer = what(node)
-    upper = None if answer.upper is None else ((answer.upper, times),)
+    upper = None
+    if answer.upper is not None:
+        upper = ((answer.upper, times),)
     lowers: tuple[tuple[Term, ...], ...] = tuple(((pair, times),) for pair in answer.lowers)
     if isinstance(node, Selected) and isinstance(node.runs, NegativeBinomialRuns):
         # Where all scores are equal a run at random is shown, all of its releases.
@@ -272,7 +274,9 @@ def what(node: Loss) -> KnownPairs:
         case Selected():
             return _selected(node)
         case Zcdp(rho):
-            lowers = (Gaussian(1 / math.sqrt(2 * float(rho))),) if rho > 0 else ()
+            lowers: tuple[Pair, ...] = ()
+            if rho > 0:
+                lowers = (Gaussian(1 / math.sqrt(2 * float(rho))),)
             return KnownPairs(None, lowers, _refusal(node, "its worst case has no known pair"))
         case _:
             return KnownPairs(None, (), _refusal(node, "no dominating pair is known for it"))
@@ -401,14 +405,18 @@ def _product(node: Loss, steps: Sequence[Step]) -> KnownPairs:
         why = "its releases share one sample, and their product has too many outcomes"
         return KnownPairs(None, (), _refusal(node, why))
     attained_by = [term for step in steps if step.lowers for term in step.lowers[0]]
-    lower = own.product(_factors(attained_by)) if all(step.lowers for step in steps) else None
+    lower = None
+    if all(step.lowers for step in steps):
+        lower = own.product(_factors(attained_by))
     return KnownPairs(upper[0], () if lower is None or lower[1] is None else (lower[1],))
 
 
 def _factors(terms: Sequence[Term]) -> list[Term]:
     gaussians = [(pair, count) for pair, count in terms if isinstance(pair, Gaussian)]
     rest = [(pair, count) for pair, count in terms if not isinstance(pair, Gaussian)]
-    gaussian = _merged(gaussians).upper if gaussians else None
+    gaussian = None
+    if gaussians:
+        gaussian = _merged(gaussians).upper
     if gaussian is None:
         return rest
     return [*rest, (gaussian, 1)]

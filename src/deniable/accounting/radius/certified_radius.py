@@ -132,7 +132,9 @@ def by_definition(noise: InputNoise, p_a: float, p_b: float) -> float:
         case Uniform(width):
             return float(width) * (p_a - p_b)
         case Gaussian(sigma):
-            top = lecture(p_a, p_b) if p_b else 40.0
+            top = 40.0
+            if p_b:
+                top = lecture(p_a, p_b)
             return float(sigma) * _last(lambda mu: _defined(mu, top, p_a, p_b), 1e-6)[0]
         case _:
             raise InvalidParameter(f"Expected Gaussian, Laplace or uniform noise, got {noise}.")
@@ -256,7 +258,10 @@ def _single(noise: InputNoise, a: float, b: float, norm: float | None, dimension
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if at(noise.level(middle, norm) or 0.0) else (low, middle)
+        if at(noise.level(middle, norm) or 0.0):
+            low = middle
+        else:
+            high = middle
     return noise.level(low, norm) or 0.0
 
 
@@ -275,7 +280,10 @@ def _last(holds: Callable[[float], bool], width: float) -> tuple[float, float]:
         low, high = (half, high) if holds(half) else (0.0, half)
     while high - low > width * high and low:
         middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
     return low, high
 
 

@@ -34,7 +34,9 @@ def epsilon(loss: Loss, delta: Number) -> float:
     """The least ε at `delta` that any Rényi order gives; the δ's of Approximate parts
     are taken from `delta`."""
     core, failure = conditioned(loss)
-    left = floor_float((share(delta) - failure) / (1 - failure)) if failure < 1 else 0.0
+    left = 0.0
+    if failure < 1:
+        left = floor_float((share(delta) - failure) / (1 - failure))
     if left <= 0:
         if share(delta) >= failure:
             return _pure(core)

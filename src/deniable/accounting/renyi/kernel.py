@@ -165,7 +165,9 @@ def binomial_excess(rate: float, log_moments: Array, order: int, *, without: boo
     if rate == 1 and not without:
         others = np.where(k == order, 0.0, -np.inf)
     moments = log_moments[2 : order + 1]
-    gain = moments if without else log_expm1(moments)
+    gain = moments
+    if not without:
+        gain = log_expm1(moments)
     size = (
         3 * lgamma[order]
         + k * abs(math.log(rate))

@@ -153,7 +153,9 @@ def atoms(loss: Loss) -> Atoms | None:
 def response(epsilon: float) -> Atoms:
     """Randomized response: what every ε-DP mechanism is dominated by (Kairouz, Oh,
     Viswanath 2015, Theorem 3.3)."""
-    tail = -math.log1p(math.exp(-epsilon)) if epsilon < 700 else -1e-300
+    tail = -1e-300
+    if epsilon < 700:
+        tail = -math.log1p(math.exp(-epsilon))
     return np.array([epsilon, -epsilon]), np.array([tail - epsilon, tail])
 
 

@@ -41,7 +41,9 @@ def mean_runs(runs: PoissonRuns | NegativeBinomialRuns) -> float:
             # cancel.
             log = math.log(float(gamma))
             x = float(eta) * log
-            shrink = -math.expm1(x) / -x if x else 1.0
+            shrink = 1.0
+            if x:
+                shrink = -math.expm1(x) / -x
             return up((1 / float(gamma) - 1) / (-log * shrink))
 
 

@@ -65,18 +65,16 @@ class Forgotten:
 
     @property
     def reading(self) -> str:
-        people = (
-            "1 unit of protection was" if self.number == 1 else f"{self.number:,} units of protection were"
-        )
+        people = "1 unit of protection was"
+        if self.number != 1:
+            people = f"{self.number:,} units of protection were"
         bound = (
             f"ε = {numbers.up(float(self.guarantee.epsilon))}, δ = {numbers.up(float(self.guarantee.delta))}"
         )
         otherwise = "had others stood in their place" if self.replaced else "without them"
-        again = (
-            f" Entries {', '.join(map(str, self.redo))} have no guarantee: make them anew."
-            if self.redo
-            else ""
-        )
+        again = ""
+        if self.redo:
+            again = f" Entries {', '.join(map(str, self.redo))} have no guarantee: make them anew."
         return (
             f"By now {people} forgotten. What {len(self.stands):,} releases say differs from what they would "
             f"say {otherwise} by at most {bound}.{again}{self._held} {self._when} What was trained on the "

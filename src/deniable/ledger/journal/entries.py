@@ -79,7 +79,9 @@ class Entry(NamedTuple):
         return self[:-1]
 
     def to_dict(self) -> dict[str, Any]:
-        loss = None if self.loss_json is None else json.loads(self.loss_json)
+        loss = None
+        if self.loss_json is not None:
+            loss = json.loads(self.loss_json)
         unit = json.loads(self.unit_json)
         return dict(zip(COLUMNS, (*self[:6], loss, unit, self.details, self.mac), strict=True))
 

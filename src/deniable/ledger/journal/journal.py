@@ -78,7 +78,9 @@ class Journal(Original):
             identity = transaction.first(schema.IDENTITY)
         if identity is None:
             return self._begin()
-        key = None if self.store.in_memory else chain.read_key(self.key_path)
+        key = None
+        if not self.store.in_memory:
+            key = chain.read_key(self.key_path)
         if key is not None and chain.key_check(key, identity[0]) != identity[1]:
             raise LedgerError(
                 f"The key in {self.key_path} is not the key of the ledger in {self.store}. Nothing was "
@@ -242,8 +244,11 @@ class Journal(Original):
         rows = transaction.all(schema.ENTRIES, after=at.seq - 1, most=PAGE)
         if at.seq and (not rows or (rows[0][0], rows[0][-1]) != (at.seq, at.mac)):
             raise tip.rolled_back(at.seq)
-        fresh = rows[1:] if at.seq else rows
-        at = tip.followed(at, map(read_entry, fresh), self.key) if fresh else at
+        fresh = rows
+        if at.seq:
+            fresh = rows[1:]
+        if fresh:
+            at = tip.followed(at, map(read_entry, fresh), self.key)
         while len(rows) == PAGE:
             rows = transaction.all(schema.ENTRIES, after=at.seq, most=PAGE)
             at = tip.followed(at, map(read_entry, rows), self.key)
@@ -304,7 +309,9 @@ class Journal(Original):
     def _genuine(self, name: str, row: Row | None, at: Tip) -> Standing:
         """The account in a row, if it is as its last entry wrote it: an edited, older or
         missing row must not grant anything."""
-        standing = None if row is None else genuine(self.key, row, at.accounts.get(name))
+        standing = None
+        if row is not None:
+            standing = genuine(self.key, row, at.accounts.get(name))
         if standing is None:
             raise TamperedLedger(
                 f'The account "{name}" in {self.store} is not as it was written. Nothing was charged and '

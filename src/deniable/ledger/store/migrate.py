@@ -24,7 +24,9 @@ _LOCK = 0x44504C
 def migrate(store: Store, *, create: bool) -> None:
     """Create or upgrade the tables, unless they are as they should be. Processes that
     open at once take turns."""
-    version = _version(store) if create or store.exists() else None
+    version = None
+    if create or store.exists():
+        version = _version(store)
     if version == NEWEST:
         return
     if version is None and not create:

@@ -176,7 +176,8 @@ class Store(Original):
         """Connections of the parent are neither used nor closed here; this process opens its own."""
         if self.in_memory:
             return
-        clean = not self._open_connections() if clean is None else clean
+        if clean is None:
+            clean = not self._open_connections()
         abandon(self.engine.pool)
         self.engine.dispose(close=False)
         if self.path is not None and not clean:
@@ -253,7 +254,9 @@ def parse(url: str) -> URL:
 
 def _engine(url: URL, in_memory: bool) -> Engine:
     if url.get_backend_name() == "sqlite":
-        pool: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {}
+        pool: dict[str, Any] = {}
+        if in_memory:
+            pool = {"poolclass": StaticPool}
         arguments = {"check_same_thread": False, "timeout": PATIENCE}
         engine = sqlalchemy.create_engine(url, paramstyle="named", connect_args=arguments, **pool)
         event.listen(engine, "connect", _prepare_sqlite)

@@ -108,9 +108,10 @@ class PermuteAndFlip:
         low, high = 0.0, math.log(max(1.0, 2 * n / beta))
         while high - low > 1e-9 * high:
             middle = (low + high) / 2
-            low, high = (
-                (low, middle) if _flip_tail(n, math.exp(-middle)) <= beta * (1 - 1e-9) else (middle, high)
-            )
+            if _flip_tail(n, math.exp(-middle)) <= beta * (1 - 1e-9):
+                high = middle
+            else:
+                low = middle
         return Error(_in_scores(self, high), float(confidence), measure="score")
 
     def __call__(self, data: Any, *, rng: Random) -> Any:

@@ -102,7 +102,9 @@ class Quantile:
     def _rate(self) -> Fraction:
         """The exponent of one b-th of a rank: ε/(2Δ)."""
         a, b = exact(self.level).as_integer_ratio()
-        change = b if self.unit.replace else max(a, b - a)
+        change = b
+        if not self.unit.replace:
+            change = max(a, b - a)
         return exact(self.epsilon) / (2 * change * checks.rows_of(self.unit))
 
 

@@ -59,7 +59,9 @@ def protects(unit: Unit) -> str:
     'each single row'
     """
     if unit.kind is UnitKind.COLUMN:
-        rows = f", of which at most {unit.max_rows} count" if unit.max_rows else ""
+        rows = ""
+        if unit.max_rows:
+            rows = f", of which at most {unit.max_rows} count"
         return f"each {unit.column_name} with all its rows{rows}"
     if unit.kind is UnitKind.ROW:
         return "each single row"

@@ -172,7 +172,9 @@ class Provider:
 def _fetched(client: OAuth2Client, url: str) -> dict[str, Any]:
     try:
         response = client.request("GET", url, withhold_token=True)
-        document = response.json() if response.status_code == 200 else None
+        document = None
+        if response.status_code == 200:
+            document = response.json()
     except (httpx2.HTTPError, ValueError):
         document = None
     if not isinstance(document, dict):

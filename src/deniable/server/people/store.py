@@ -162,9 +162,9 @@ class State(Original):
         self.sqlite = address.get_backend_name() == "sqlite"
         if self.sqlite and address.database not in (None, "", ":memory:"):
             _private_file(Path(str(address.database)))
-        arguments: dict[str, Any] = (
-            {"connect_args": {"check_same_thread": False, "timeout": 60}} if self.sqlite else {}
-        )
+        arguments: dict[str, Any] = {}
+        if self.sqlite:
+            arguments = {"connect_args": {"check_same_thread": False, "timeout": 60}}
         self._engine = sa.create_engine(address, **arguments)
         if self.sqlite:
             event.listen(self._engine, "connect", _prepare)

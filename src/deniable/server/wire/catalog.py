@@ -432,9 +432,9 @@ def _listed(node: exp.Table) -> exp.Expr:
     elif not (isinstance(function, exp.Anonymous) and function.name == "unnest"):
         raise _unknown(function.sql_name())
     alias = node.alias or "unnest"
-    column = (
-        node.args["alias"].columns[0].name if node.args.get("alias") and node.args["alias"].columns else alias
-    )
+    column = alias
+    if node.args.get("alias") and node.args["alias"].columns:
+        column = node.args["alias"].columns[0].name
     return exp.select(exp.alias_(function.copy(), column, quoted=True)).subquery(alias)
 
 

@@ -115,7 +115,8 @@ class Connection:
         if not isinstance(error, DeniableError):
             log.error("%s", where(error))
         state, sentence = states.told(error)
-        state = "28P01" if isinstance(error, NotLoggedIn) else state
+        if isinstance(error, NotLoggedIn):
+            state = "28P01"
         self._writer.write(report(b"E", "FATAL", state, sentence))
         await self._writer.drain()
 
@@ -297,7 +298,9 @@ class Connection:
 
     def _types(self, statement: WireStatement, oids: list[int]) -> list[int]:
         """Where a client leaves a type open, that of the column beside the parameter."""
-        tree = trees.parsed(statement.query, "postgres") if statement.query else None
+        tree = None
+        if statement.query:
+            tree = trees.parsed(statement.query, "postgres")
         if tree is None:
             return [oid or values.TEXT for oid in oids]
         most = max([len(oids), *trees.places(tree)])

@@ -40,7 +40,9 @@ def parsed(text: str, dialect: str) -> exp.Expr | None:
     try:
         trees = sqlglot.parse(text, read=dialect)
     except (SqlglotError, RecursionError):
-        variant = _named(text) if dialect == "postgres" else text
+        variant = text
+        if dialect == "postgres":
+            variant = _named(text)
         if variant != text:
             return parsed(variant, dialect)
         return None

@@ -120,7 +120,9 @@ def plan(terms: Sequence[Term], state: Steering, slack: float | None, tolerance:
         state.sketches if first and state.sketches else tuple(sketch(pair, t, tail) for pair, t in terms)
     )
     state.split = state.split or (state.noise > NOISY and times > 1)
-    cut = _cut(sketches, math.sqrt(2e-4 * state.delta)) if state.split else math.inf
+    cut = math.inf
+    if state.split:
+        cut = _cut(sketches, math.sqrt(2e-4 * state.delta))
     if cut < math.inf:
         pieces = _pieces(sketches, cut, state.epsilon)
     else:
@@ -200,7 +202,9 @@ def discretise_all(terms: Sequence[Term], plan: PassPlan) -> Laws:
             break
         # Both discretisations are second order in dt (lone atoms: first), so the dt that will do can be
         # foreseen.
-        shrink = plan.slack / gap if gap < math.inf else 0.5
+        shrink = 0.5
+        if gap < math.inf:
+            shrink = plan.slack / gap
         dt *= max(0.02, min(0.9, 0.95 * shrink)) if lone else max(0.2, min(0.9, 0.95 * math.sqrt(shrink)))
     if every == 1:
         return laws

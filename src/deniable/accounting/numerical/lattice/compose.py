@@ -175,7 +175,9 @@ def compose(
     # Under a slight tilt the kernel would run round the circle undiminished (T6's `lap`); the FFT path has no
     # circle.
     fades = theta * dt * (high - mean) > 20
-    direct = _direct(laws, low, high, dt, theta, wide) if steps > FEW and fades else None
+    direct = None
+    if steps > FEW and fades:
+        direct = _direct(laws, low, high, dt, theta, wide)
     size, kernel, error = direct if direct is not None else _by_fft(laws, low, high, dt, theta)
     return Composition(
         theta=theta,
@@ -326,7 +328,9 @@ def _paired(tilted: Sequence[Tilted], size: int) -> tuple[Sequence[Tilted], floa
         pairs = [_convolved(a, b) for a, b in zip(room[0::2], room[1::2], strict=False)]
         if not pairs:
             break
-        left = room[-1:] if len(room) % 2 else []
+        left = []
+        if len(room) % 2:
+            left = room[-1:]
         laws = sorted([*pairs, *left, *laws[len(room) :]], key=lambda law: len(law.mass))
     return [*rest, *(law.tilted() for law in laws)], 1.01 * sum(law.error for law in laws)
 
@@ -429,7 +433,9 @@ def _certified_band(tilted: Sequence[Tilted], count: int, size: int) -> int | No
         largest = np.maximum(f[:-1], f[1:])[: len(bound)] + h * h * t.variance / 4 + rounding
         bound += 0.5 * t.times * np.log(largest)
     loud = np.flatnonzero(bound > -NEGLIGIBLE)
-    last = int(loud[-1]) + 1 if len(loud) else 1
+    last = 1
+    if len(loud):
+        last = int(loud[-1]) + 1
     if last <= count // 4:
         return math.ceil(last * size / count) + 1
     return None

@@ -98,7 +98,9 @@ class BoundCurve:
         halve = False
         while high - low > 1:
             fa = math.log(a) - math.log(target)
-            fb = max(math.log(b) - math.log(target), -70.0) if b > 0 else -70.0
+            fb = -70.0
+            if b > 0:
+                fb = max(math.log(b) - math.log(target), -70.0)
             width = high - low
             k = (low + high) // 2
             if not halve:

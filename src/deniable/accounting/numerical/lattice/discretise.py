@@ -112,12 +112,11 @@ def discretise(
     nodes = thin(first, last) if thin is not None else np.arange(first, last + 1)
     nodes = _with(nodes, index[on])
     lone = ~on & pair.smooth
-    few = (
-        _few((atoms[0][lone], atoms[1][lone], atoms[2][lone]), offset, dt, index[lone], on[lone])
-        if lone.any()
-        else None
-    )
-    nodes = nodes if few is None else _with(nodes, few[0].index)
+    few = None
+    if lone.any():
+        few = _few((atoms[0][lone], atoms[1][lone], atoms[2][lone]), offset, dt, index[lone], on[lone])
+    if few is not None:
+        nodes = _with(nodes, few[0].index)
     off = (atoms[0][~on & ~lone], atoms[1][~on & ~lone], atoms[2][~on & ~lone])
     cells = Cells.of(
         pair, np.asarray(offset + dt * nodes, dtype=np.float64), cut if (nodes == 0).any() else math.nan, off
@@ -281,7 +280,9 @@ class _Halves:
         pa, pb, qa, qb = p[0::2].copy(), p[1::2].copy(), q[0::2].copy(), q[1::2].copy()
         grow, fall = pb > LEAN * pa, pa > LEAN * pb
         places = np.flatnonzero(pa + pb)
-        end = int(places[-1]) if len(places) else 0
+        end = 0
+        if len(places):
+            end = int(places[-1])
         # Nothing above the last mass: the curve is 0 there, so that cell is floored. If the tangent of the
         # cell before it falls below 0 at their common node, the two are floored together.
         while end > 0:

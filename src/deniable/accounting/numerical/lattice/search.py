@@ -75,7 +75,9 @@ def merge(terms: Sequence[Term]) -> tuple[Term, ...]:
             squares, left = squares + times / pair.sigma**2, left + times * pair.left
         else:
             rest[id(pair)] = (pair, rest.get(id(pair), (pair, 0))[1] + times)
-    term = (Gaussian(1 / math.sqrt(squares), left), 1) if squares else None
+    term = None
+    if squares:
+        term = (Gaussian(1 / math.sqrt(squares), left), 1)
     return tuple(rest.values()) + ((term,) if term else ())
 
 

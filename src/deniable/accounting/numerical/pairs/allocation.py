@@ -220,7 +220,9 @@ def _trimmed(values: Array, mass: Array, count: int, spread: bool) -> tuple[Arra
             values, mass = np.append(0.0, values[few:]), np.append(max(low_mass - up, 0.0), mass[few:])
             mass[1] += up
         else:
-            mean = moment / low_mass if low_mass else 0.0
+            mean = 0.0
+            if low_mass:
+                mean = moment / low_mass
             values, mass = np.append(mean, values[few:]), np.append(low_mass, mass[few:])
     return values, mass, tail_mass, tail_moment
 

@@ -88,7 +88,9 @@ def smallest(sigma: float, runs: Runs) -> Finite:
     """The least answer of Gaussian runs, seen through cells: P with answers around 1, Q around 0."""
     edges = np.concatenate([[-np.inf], np.linspace(-WIDE * sigma, 1 + WIDE * sigma, CELLS), [np.inf]])
     p, q = (_least(edges, shift, sigma, runs) for shift in (1.0, 0.0))
-    none = math.exp(-float(runs.mean)) if isinstance(runs, PoissonRuns) else 0.0
+    none = 0.0
+    if isinstance(runs, PoissonRuns):
+        none = math.exp(-float(runs.mean))
     p, q = np.append(p, none), np.append(q, none)
     mask = (p > 1e-250) & (q > 1e-250)
     p, q = p[mask], q[mask]

@@ -156,7 +156,9 @@ def _tangents(tails: Array, dt: float) -> Finite:
     for j in range(1, tails.shape[1]):
         while True:
             p, q = tails[:, nodes[-1]] - tails[:, j]
-            at = math.log(p / q) if p > 0 and q > 0 else math.nan
+            at = math.nan
+            if p > 0 and q > 0:
+                at = math.log(p / q)
             if (place[-1] if place else 0.0) <= at <= dt * j:
                 nodes.append(j)
                 place.append(at)

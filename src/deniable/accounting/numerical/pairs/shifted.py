@@ -36,7 +36,9 @@ class GaussianReplace(Shape):
         )
 
     def loss(self, x: Array) -> Array:
-        a = math.log1p(-self.rate) if self.rate < 1 else -np.inf
+        a = -np.inf
+        if self.rate < 1:
+            a = math.log1p(-self.rate)
         b = math.log(self.rate) - 0.5 / self.sigma**2
         return np.asarray(np.logaddexp(a, b + x / self.sigma**2) - np.logaddexp(a, b - x / self.sigma**2))
 
@@ -150,7 +152,9 @@ class GaussianMixture(Shape):
 
     def place(self, losses: Array) -> Array:
         """Newton from the right: the loss is convex and increasing in x, so the iterates fall to the root."""
-        edge = -math.inf if self.edge is None else self.edge
+        edge = -math.inf
+        if self.edge is not None:
+            edge = self.edge
         # Each single term bounds the loss from below, so its own root lies right of the true one; the least
         # is closest.
         s, w = (np.array(a) for a in (self.shifts, self.weights))

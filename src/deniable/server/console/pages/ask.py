@@ -197,8 +197,12 @@ def _completion(curator: Curator) -> str:
 
 
 def _declared(column: Any) -> str:
-    bounds = "" if column.lower is None else f", {float(column.lower):g} to {float(column.upper):g}"
-    keys = "" if column.keys is None else f", {len(column.keys)} public keys"
+    bounds = ""
+    if column.lower is not None:
+        bounds = f", {float(column.lower):g} to {float(column.upper):g}"
+    keys = ""
+    if column.keys is not None:
+        keys = f", {len(column.keys)} public keys"
     return f"{column.type.kind.value}{bounds}{keys}"
 
 

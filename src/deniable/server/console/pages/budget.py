@@ -126,7 +126,9 @@ async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
     service = here.door.service
     balances, charts = await here.door.run(_facts, here)
     sees_all = here.caller.may(Right.LOOK)
-    waiting = await here.door.run(service.waiting, here.caller) if sees_all else []
+    waiting = []
+    if sees_all:
+        waiting = await here.door.run(service.waiting, here.caller)
     facts = {"sentence": None, "proposal": None} | more
     roots = [each for each in balances if each.analyst is None] or balances
     return here.draw(
@@ -178,7 +180,9 @@ def _balance(
     standing = account.standing()
     limit = standing.filter
     price = count_price(schema, account.unit)
-    counts = None if price is None else how_many(limit, standing.spent, price)
+    counts = None
+    if price is not None:
+        counts = how_many(limit, standing.spent, price)
     return Balance(
         data, analyst, standing.owner, str(standing.status), limit.limit, limit.spent(standing.spent),
         limit.left(standing.spent), counts, last.get(account.name),
@@ -210,5 +214,8 @@ def how_many(limit: Filter, spent: Charge, epsilon: float) -> int:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if limit.admits(spent + each * middle) else (low, middle)
+        if limit.admits(spent + each * middle):
+            low = middle
+        else:
+            high = middle
     return min(low, MOST_COUNTS)

@@ -182,7 +182,9 @@ async def _page(
     form = form or RegisterForm.of(Typed([]))
     if not form.columns:
         form = form.with_columns(_blank(BLANK_ROWS))
-    files = await here.door.run(here.door.service.files, here.caller) if manage else []
+    files = []
+    if manage:
+        files = await here.door.run(here.door.service.files, here.caller)
     return here.draw(
         "data.html", status, sets=sets, form=form, files=files, manage=manage, sentence=sentence, good=good,
         kinds=[kind.value for kind in Kind], opened=bool(form.typed["name"] or sentence or good or not sets),

@@ -54,7 +54,9 @@ class EntryLine:
     @classmethod
     def of(cls, entry: Entry) -> EntryLine:
         change = moved(entry, entry.account)
-        cost = None if change is None else change[0] * _epsilon(change[1])
+        cost = None
+        if change is not None:
+            cost = change[0] * _epsilon(change[1])
         private = entry.kind in (EntryKind.RUN, EntryKind.OPEN) and bool(entry.details.get("private"))
         return cls(
             entry.seq, entry.time, WORDS[entry.kind], entry.account, entry.analyst, entry.description, cost,
@@ -104,8 +106,12 @@ async def _page(
         entries = [entry for entry in entries if entry.account == account]
     older = [entry for entry in entries if not before or entry.seq < before]
     lines = [EntryLine.of(entry) for entry in reversed(older[-PAGE:])]
-    acts = (await here.door.run(service.acts, here.caller))[-PAGE:][::-1] if may_look else []
-    head = str(await here.door.run(service.ledger.head)) if may_look else ""
+    acts = []
+    if may_look:
+        acts = (await here.door.run(service.acts, here.caller))[-PAGE:][::-1]
+    head = ""
+    if may_look:
+        head = str(await here.door.run(service.ledger.head))
     extras = {"sentence": None, "verified": None, "typed_head": ""} | more
     return here.draw(
         "ledger.html", status, lines=lines, acts=acts, head=head, whole=may_look, account=account,

@@ -139,7 +139,9 @@ async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
 def _facts(here: Visit) -> dict[str, Any]:
     service, caller = here.door.service, here.caller
     look, manage = caller.may(Right.LOOK), caller.may(Right.MANAGE)
-    people = service.roster.people() if look else []
+    people = []
+    if look:
+        people = service.roster.people()
     parts: dict[str, list[tuple[str, Budget]]] = {}
     for data in service.datasets(caller) if look or caller.may(Right.ASK) else []:
         accounts = service.parts(caller, data) if look else [service.account(caller, data, caller.name)]
