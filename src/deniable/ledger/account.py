@@ -30,7 +30,7 @@ from deniable.ledger.data_sets import versions as data_versions
 from deniable.ledger.data_sets.forget import Forgotten
 from deniable.ledger.journal import Draft, Journal, Standings, acts
 from deniable.ledger.journal.chain import Head
-from deniable.ledger.journal.entries import Entry, EntryKind, Standing, Status
+from deniable.ledger.journal.entries import Entry, EntryKind, Standing, Status, concerns
 from deniable.ledger.prices import Prices
 from deniable.ledger.refusal import why
 from deniable.ledger.releases import Kept, LedgerView
@@ -121,9 +121,7 @@ class Account(Original):
     def become(self, made: Account) -> None:
         """A proposal is this account from now on: whoever holds the one holds the other. A version that was
         declared stays so if the one who declared it owns what was made."""
-        version = None
-        if made.by_owner:
-            version = self._version
+        version = self._version if made.by_owner else None
         self.__dict__.update(made.__dict__)
         self._version = version
 
@@ -169,9 +167,8 @@ class Account(Original):
         """Charge the loss of a whole conversation, then begin it."""
         source = self._source(rng)
         payment = self._pay(EntryKind.OPEN, interactive, source, delta, analyst, description)
-        return Session(
-            self, payment, self.attempt(payment, lambda: interactive.open(_opened(data), rng=source))
-        )
+        conversation = self.attempt(payment, lambda: interactive.open(_opened(data), rng=source))
+        return Session(self, payment, conversation)
 
     def _source(self, rng: Random | None) -> Random:
         source: Random = SecureRandom() if rng is None else rng
@@ -595,12 +592,6 @@ class Account(Original):
                 f"{why(self.unit, unit)} "
                 "Nothing was charged and nothing was run."
             )
-
-
-def concerns(entry: Entry, name: str) -> bool:
-    details = entry.details
-    names = details.get("charges") or details.get("returned") or details.get("accounts") or ()
-    return entry.account == name or name in names
 
 
 def _opened(data: Any) -> Any:

@@ -22,7 +22,7 @@ from deniable.accounting.radius.votes import DEFAULT_ALPHA
 from deniable.errors import InvalidParameter
 from deniable.smooth.draws import noise_of
 from deniable.smooth.modules import ModuleClassifier
-from deniable.smooth.smoothed import Certified, Smoothed, Watch
+from deniable.smooth.smoothed import Certified, Smoothed, Watch, watched
 from deniable.smooth.training import projected, unit
 from deniable.smooth.validity import Validity
 
@@ -56,7 +56,7 @@ def attack(
     points = np.array([np.asarray(x) for x in inputs])
     parts = list(range(0, len(points), effort.together))
     batches = []
-    for i in parts if watch is None else watch(parts, "Attacking"):
+    for i in watched(parts, "Attacking", watch):
         some = slice(i, i + effort.together)
         labels = [answer.label or 0 for answer in answers[some]]
         radii = [answer.radius for answer in answers[some]]
@@ -81,7 +81,7 @@ def flips(
     pairs = [(x, answer) for x, answer in zip(moved, answers, strict=True) if answer.radius > 0]
     outcomes = [
         (smoothed.predict(x, samples=samples, alpha=alpha), answer.label)
-        for x, answer in (pairs if watch is None else watch(pairs, "Voting"))
+        for x, answer in watched(pairs, "Voting", watch)
     ]
     wrong = sum(label is not None and label != claim for label, claim in outcomes)
     own = max((1 - answer.confidence for _, answer in pairs), default=0.0)

@@ -136,8 +136,7 @@ class Smoothed:
     ) -> list[Certified]:
         """`certify` for each input, with fresh noise for each; `watch(items, words)` may
         draw a progress bar."""
-        track = watch or _unwatched
-        return [self.certify(x, sampling) for x in track(list(inputs), "Certifying")]
+        return [self.certify(x, sampling) for x in watched(list(inputs), "Certifying", watch)]
 
     def rule(self, plan: Sampling, dimension: int) -> StoppingRule:
         """How this plan turns votes into radii; looks at one size, or at several where
@@ -258,5 +257,8 @@ def _input(x: ArrayLike) -> Array:
     return array
 
 
-def _unwatched(items: Sequence[Item], words: str) -> Iterable[Item]:
-    return items
+def watched(items: Sequence[Item], words: str, watch: Watch | None) -> Iterable[Item]:
+    """The items, told to `watch` as they pass, if there is one."""
+    if watch is None:
+        return items
+    return watch(items, words)

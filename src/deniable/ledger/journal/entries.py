@@ -212,3 +212,10 @@ def _moved(standing: Standing, change: Charge, seq: int, sign: int) -> Standing:
             f'Entry {seq} would bring the account "{standing.name}" below nothing. It was not written.'
         )
     return standing._replace(spent_json=compact(total.to_dict()), seq=seq)
+
+
+def concerns(entry: Entry, name: str) -> bool:
+    """Whether an entry of the journal is about the account `name`, or charged it."""
+    details = entry.details
+    names = details.get("charges") or details.get("returned") or details.get("accounts") or ()
+    return entry.account == name or name in names
