@@ -56,6 +56,7 @@ def epsilon_of(mu: float, delta: float) -> float:
     """The least ε with hockey_stick(mu, ε) ≤ delta, to a relative 1e-13, rounded up."""
     if mu == 0 or hockey_stick(mu, 0.0) <= delta:
         return 0.0
+    # The loss has mean μ²/2 and deviation μ: one deviation above it is a good first guess.
     low, high = 0.0, mu * mu / 2 + mu
     while hockey_stick(mu, high) > delta:
         low, high = high, 2 * high

@@ -95,6 +95,7 @@ def directions(cases: Sequence[TermCase], delta: float, epsilon: float = 0.0) ->
 def _bounds(sides: Sequence[CaseSide]) -> tuple[float, float]:
     lower = max((s.lower for s in sides if s.is_lower), default=0.0)
     upper = max((s.upper for s in sides if s.is_upper), default=math.inf)
+    # Both sides are proved, so rounding alone may cross them; more is a bug, and then no number is told.
     if lower > upper * (1 + 1e-9) + 1e-12:
         raise ArithmeticError(f"Certified bounds contradict each other: lower {lower}, upper {upper}.")
     return min(lower, upper), upper
@@ -171,19 +172,23 @@ def _start(side: CaseSide, delta: float) -> None:
         side.done = True
         return
     exposure = revealed_mass(terms)
+    # Less δ than is revealed outright: no ε will do.
     if delta < exposure * (1 - 16 * U):
         side.lower = side.upper = math.inf
         side.done = True
         return
+    # δ pays for what is revealed outright; the rest never exceeds the sum of the largest losses.
     if delta >= exposure * (1 if len(terms) == 1 and terms[0][1] == 1 else 1 + 16 * U):
         side.upper = tops(terms) if not any(pair.slack for pair, _ in terms) else math.inf
     if side.upper == 0:
         side.done = True
         return
+    # Slack is mass that a pair left out and charges as revealed: it proves nothing from below.
     if delta == 0 and math.isinf(side.upper):
         side.lower = 0.0 if any(pair.slack for pair, _ in terms) else math.inf
         side.done = True
         return
+    # All of δ is used up by what is revealed, so nothing below that sum holds.
     if delta <= exposure * (1 + 1e-9):
         side.lower = side.upper * (1 - 16 * U) if delta == exposure and math.isfinite(side.upper) else 0.0
         side.done = True
@@ -194,6 +199,7 @@ def _start(side: CaseSide, delta: float) -> None:
         side.lower = min(side.lower, side.upper)
         side.done = True
         return
+    # The outcomes of largest loss alone have δ(ε) ≥ m·(1 − e^(ε − top)); solved for ε.
     top, log_mass = top_atom(terms)
     if math.log(delta) < log_mass - 1e-9:
         side.lower = max(side.lower, min(top + math.log1p(-math.exp(math.log(delta) - log_mass)), side.upper))
@@ -207,6 +213,7 @@ def revealed_mass(terms: Sequence[Term]) -> float:
     """P mass at loss +∞ after composition."""
     if len(terms) == 1 and terms[0][1] == 1:
         return infinite_mass(terms[0][0])
+    # 1 − Π(1 − mᵢ)^tᵢ: at least one of all steps reveals.
     return -math.expm1(sum(t * math.log1p(-min(infinite_mass(pair), 1 - U)) for pair, t in terms))
 
 

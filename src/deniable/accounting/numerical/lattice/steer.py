@@ -50,6 +50,7 @@ def sketch(pair: Pair, times: int, tail: float) -> Sketch:
     grid = pair.grid(tail)
     if len(grid):
         p, q = pair.cells(grid)
+        # Cells too light for a ratio are left out: a sketch steers, and proves nothing.
         ok = (p > 1e-300) & (q > 1e-300)
         losses, mass = np.log(p[ok] / q[ok]), p[ok]
     at, p, _ = pair.atoms
@@ -78,11 +79,13 @@ def tilt(
 
     def bound(v: float) -> float:
         t = math.exp(v)
+        # (1 − e^−x)₊ ≤ c·e^(tx) with c = t^t/(1 + t)^(1+t), where both touch: better than Chernoff's c = 1.
         k = moment(t) - t * math.log1p(1 / t) - math.log1p(t)
         if epsilon is None:
             return (k - math.log(delta)) / t
         return k - t * epsilon
 
+    # θ to 3 %: the bound is flat around its minimum, so a finer θ would not steer better.
     minimum = optimize.minimize_scalar(bound, bounds=(-7, 18), method="bounded", options={"xatol": 0.03})
     return math.exp(float(minimum.x)), float(minimum.fun)
 
@@ -121,6 +124,7 @@ def thinner(one: Sketch, density: Array, offset: float, dt: float, *, valley: bo
         mass = np.maximum(np.maximum(mass, np.append(mass[1:], 0)), np.append(0, mass[:-1]))
         level = np.clip(np.floor(np.log2(0.05 / count / np.maximum(mass, 1e-30)) / 3), 0, 6).astype(np.int64)
         level[0] = 0
+        # Widths are powers of two that divide a block, so the nodes of all widths lie on one lattice.
         steps = np.repeat(2**level, block // 2**level)
         index = first + np.append(0, np.cumsum(steps))
         return np.append(index[index < last], last)
@@ -150,6 +154,7 @@ def lattice_step(pairs: Sequence[Pair], wanted: float, again: bool) -> float:
     parts = common_parts([s / steps[0] for s in steps])
     unit = steps[0] / max(parts, 1)
     if unit > wanted and (again or not parts or not all(pair.lattice and not pair.smooth for pair in pairs)):
+        # A ratio that is whole but for rounding is not cut once more.
         return unit / math.ceil(unit / wanted - 1e-9)
     if not dense and unit < SHORTEST * wanted:
         return wanted
@@ -169,6 +174,7 @@ def common_parts(ratios: Sequence[float]) -> int:
     """
     parts = 1
     for ratio in ratios:
+        # Steps that belong together are ratios of small numbers; 1e-13 allows for some hundred roundings.
         near = Fraction(ratio).limit_denominator(1000)
         if not near or abs(float(near) / ratio - 1) > 1e-13:
             return 0
